@@ -1,0 +1,123 @@
+//! The token bucket, exact in integers.
+//!
+//! *Law*: of the bytes `s_i .. s_k` taken at `t_i <= .. <= t_k`, `s_i + .. + s_k <= depth + rate * (t_k - t_i)`,
+//! without any rounding error, for every `i <= k`.
+//! *Source*: FBQ paper, equations (5.1) to (5.4): one token is one byte; RFC 2697 for its use in meters.
+//! *Units*: credit is kept in bit·ns/s ([`Credit`]), so that rate x time never rounds.
+//! *Cost*: O(1), one multiplication; [`TokenBucket::time_of`] one division more.
+//! *Notes*: time that runs back is taken for time that stands still. A change of rate or depth first settles what
+//! the old rate earned.
+
+use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
+
+/// A token bucket. See the [module](self).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TokenBucket {
+    rate: Rate,
+    depth: Credit,
+    level: Credit,
+    updated: Instant,
+}
+
+impl TokenBucket {
+    /// A full bucket at `now`.
+    pub fn full(rate: Rate, depth: Bytes, now: Instant) -> Self {
+        let depth = Credit::of(depth);
+        Self { rate, depth, level: depth, updated: now }
+    }
+    /// An empty bucket at `now`.
+    pub fn empty(rate: Rate, depth: Bytes, now: Instant) -> Self {
+        Self { rate, depth: Credit::of(depth), level: Credit::ZERO, updated: now }
+    }
+    /// The fill rate.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+    /// The depth.
+    pub fn depth(&self) -> Bytes {
+        self.depth.bytes_floor()
+    }
+    /// The level at `now`, without changing anything.
+    pub fn level(&self, now: Instant) -> Credit {
+        (self.level + self.rate.credit_in(now.since(self.updated))).min(self.depth)
+    }
+    /// Settles what was earned until `now`.
+    pub fn update(&mut self, now: Instant) {
+        self.level = self.level(now);
+        self.updated = self.updated.max(now);
+    }
+    /// Takes `bytes` when the level at `now` pays for them; tells whether it did.
+    pub fn take(&mut self, now: Instant, bytes: Bytes) -> bool {
+        self.update(now);
+        let cost = Credit::of(bytes);
+        if self.level < cost {
+            return false;
+        }
+        self.level -= cost;
+        true
+    }
+    /// Takes `bytes` also when that makes a debt.
+    pub fn charge(&mut self, now: Instant, bytes: Bytes) {
+        self.update(now);
+        self.level -= Credit::of(bytes);
+    }
+    /// The first instant, not before `now`, at which the level pays for `bytes`; `None` when it never does,
+    /// because they exceed the depth or the rate is zero.
+    pub fn time_of(&self, now: Instant, bytes: Bytes) -> Option<Instant> {
+        let cost = Credit::of(bytes);
+        if cost > self.depth {
+            return None;
+        }
+        // From the last update, not from `now`: the answer must not depend on when it is asked.
+        let wait: Span = (cost - self.level).time_at_ceil(self.rate)?;
+        Some((self.updated + wait).max(now))
+    }
+    /// Another rate from `now` on. What was earned is kept.
+    pub fn set_rate(&mut self, now: Instant, rate: Rate) {
+        self.update(now);
+        self.rate = rate;
+    }
+    /// Another depth from `now` on. What exceeds it is lost.
+    pub fn set_depth(&mut self, now: Instant, depth: Bytes) {
+        self.update(now);
+        self.depth = Credit::of(depth);
+        self.level = self.level.min(self.depth);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn earns_exactly() {
+        // 12 kbit/s earns 1500 B in exactly one second.
+        let start = Instant::from_nanos(5);
+        let mut bucket = TokenBucket::empty(Rate::from_kbit(12), Bytes::new(3000), start);
+        let due = start + Span::from_secs(1);
+        assert_eq!(bucket.time_of(start, Bytes::new(1500)), Some(due));
+        assert!(!bucket.take(Instant::from_nanos(due.as_nanos() - 1), Bytes::new(1500)));
+        assert!(bucket.take(due, Bytes::new(1500)));
+        assert_eq!(bucket.level(due), Credit::ZERO);
+    }
+
+    #[test]
+    fn never_exceeds_the_depth_and_never_runs_back() {
+        let mut bucket = TokenBucket::full(Rate::from_mbit(1), Bytes::new(1000), Instant::from_nanos(10 * MS));
+        assert!(bucket.take(Instant::from_nanos(10 * MS), Bytes::new(1000)));
+        assert_eq!(bucket.level(Instant::from_nanos(9 * MS)), Credit::ZERO, "an earlier now earns nothing");
+        assert_eq!(bucket.level(Instant::from_nanos(1_000 * MS)), Credit::of(Bytes::new(1000)));
+        assert_eq!(bucket.time_of(Instant::ZERO, Bytes::new(1001)), None);
+    }
+
+    #[test]
+    fn a_change_of_rate_settles_first() {
+        let start = Instant::ZERO;
+        let mut bucket = TokenBucket::empty(Rate::from_kbit(8), Bytes::new(10_000), start);
+        bucket.set_rate(start + Span::from_secs(1), Rate::from_kbit(80));
+        // 1 s at 1 kB/s, then 0.1 s at 10 kB/s.
+        assert_eq!(bucket.level(start + Span::from_millis(1_100)), Credit::of(Bytes::new(2_000)));
+    }
+}

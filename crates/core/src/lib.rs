@@ -1,0 +1,23 @@
+//! Queueing disciplines and the pure deciders around them.
+//!
+//! Nothing here reads a clock, draws entropy, does I/O or decides by a float: time, randomness seeds and packets
+//! come in through arguments, so the same code runs in a simulator, over a capture, in a script and live on an
+//! interface. Start with [`Qdisc`], whose documentation holds the laws that every discipline obeys.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod books;
+pub mod bucket;
+pub mod fifo;
+pub mod packet;
+pub mod qdisc;
+pub mod random;
+
+pub use tidegate_units as units;
+pub use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
+
+pub use books::{Account, Books};
+pub use packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
+pub use qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};

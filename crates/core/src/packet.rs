@@ -1,0 +1,166 @@
+//! What a discipline may know of a packet, and change in it.
+//!
+//! Disciplines are generic over [`Packet`], so that a simulated segment, a record of a capture and the handle of a
+//! packet that the kernel holds all pass through the same code without a copy.
+
+use tidegate_units::Bytes;
+
+/// A Differentiated Services code point (RFC 2474): six bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Dscp(u8);
+
+impl Dscp {
+    /// Best effort, class selector 0.
+    pub const BEST_EFFORT: Self = Self(0);
+    /// Expedited forwarding (RFC 3246).
+    pub const EF: Self = Self(46);
+
+    /// The code point `value`, or `None` above 63.
+    pub const fn new(value: u8) -> Option<Self> {
+        if value < 64 { Some(Self(value)) } else { None }
+    }
+    /// Assured forwarding class 1 to 4 with drop precedence 1 to 3 (RFC 2597), or `None` outside them.
+    pub const fn assured(class: u8, precedence: u8) -> Option<Self> {
+        if class >= 1 && class <= 4 && precedence >= 1 && precedence <= 3 {
+            Some(Self(class * 8 + precedence * 2))
+        } else {
+            None
+        }
+    }
+    /// The six bits.
+    pub const fn value(self) -> u8 {
+        self.0
+    }
+}
+
+/// The ECN field (RFC 3168).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Ecn {
+    /// The transport does not understand ECN.
+    #[default]
+    NotEct,
+    /// ECN-capable, code point ECT(1).
+    Ect1,
+    /// ECN-capable, code point ECT(0).
+    Ect0,
+    /// Congestion experienced.
+    Ce,
+}
+
+impl Ecn {
+    /// From the two low bits of the traffic class octet; higher bits are ignored.
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::NotEct,
+            1 => Self::Ect1,
+            2 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+    /// The two bits.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::NotEct => 0,
+            Self::Ect1 => 1,
+            Self::Ect0 => 2,
+            Self::Ce => 3,
+        }
+    }
+    /// Whether a mark may stand in for a drop.
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Self::NotEct)
+    }
+}
+
+/// The colour a meter gave (RFC 2697): green conforms, yellow exceeds the committed burst, red all bursts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Colour {
+    /// Within the committed rate and burst. The default: what nobody metered conforms.
+    #[default]
+    Green,
+    /// Beyond the committed, within the excess or peak.
+    Yellow,
+    /// Beyond everything that was agreed.
+    Red,
+}
+
+/// Who a packet belongs to, as far as queueing cares: three keyed hashes, made once where the packet enters.
+///
+/// Equal flows have equal keys; different flows have different keys except for a chance of 2⁻⁶⁴ a pair, which
+/// disciplines take for never. With a secret key nobody outside can make two flows collide.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct FlowKey {
+    /// The flow: the 5-tuple by default, or whatever the configuration calls a flow (a host, a uid, a mark).
+    pub flow: u64,
+    /// The sending host.
+    pub source: u64,
+    /// The receiving host.
+    pub destination: u64,
+}
+
+impl FlowKey {
+    /// A key made of a small number, for tests and simulations; distinct numbers give distinct keys.
+    pub const fn numbered(n: u64) -> Self {
+        Self { flow: n, source: n, destination: n }
+    }
+    /// The ordered pair of hosts as one key.
+    pub const fn host_pair(self) -> u64 {
+        // An odd multiplier is a bijection of 64 bits; the rotation keeps (a, b) and (b, a) apart.
+        self.source.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ self.destination
+    }
+}
+
+/// A class of a discipline: the number the classifier gave, and the tree was built with.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct ClassId(pub u32);
+
+/// A packet, as a discipline sees it.
+///
+/// Everything but [`Packet::size`] and [`Packet::flow`] has a default, for packets that do not know it.
+pub trait Packet {
+    /// The bytes it takes on the link, the headers of every segment included.
+    fn size(&self) -> Bytes;
+    /// The flow it belongs to.
+    fn flow(&self) -> FlowKey;
+    /// The class the classifier chose for it.
+    fn class(&self) -> ClassId {
+        ClassId(0)
+    }
+    /// The rule of the classifier that matched, by which per-flow settings (minimum rate, weight) are found.
+    fn profile(&self) -> u32 {
+        0
+    }
+    /// Its code point.
+    fn dscp(&self) -> Dscp {
+        Dscp::BEST_EFFORT
+    }
+    /// Writes another code point.
+    fn set_dscp(&mut self, _dscp: Dscp) {}
+    /// Its ECN field.
+    fn ecn(&self) -> Ecn {
+        Ecn::NotEct
+    }
+    /// Marks congestion experienced, and tells whether it could: `false`, and nothing done, when the transport
+    /// does not understand ECN.
+    fn mark_ce(&mut self) -> bool {
+        false
+    }
+    /// The colour of a meter upstream.
+    fn colour(&self) -> Colour {
+        Colour::Green
+    }
+    /// Colours it.
+    fn set_colour(&mut self, _colour: Colour) {}
+    /// How many packets of the wire it stands for (a superpacket is several); at least 1.
+    fn segments(&self) -> u32 {
+        1
+    }
+    /// Whether it is a TCP acknowledgement without data, which an ACK filter may drop for a later one.
+    fn is_pure_ack(&self) -> bool {
+        false
+    }
+    /// Bytes its flow has still to send after it, where somebody knows (the simulator, for the SRPT bound).
+    fn remaining(&self) -> Option<Bytes> {
+        None
+    }
+}

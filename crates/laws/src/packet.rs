@@ -1,0 +1,90 @@
+//! [`TestPacket`]: a packet that knows everything a discipline may ask.
+
+use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
+
+/// A packet of a test. `id` counts up in the order of arrival.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct TestPacket {
+    /// Unique, rising in order of arrival.
+    pub id: u64,
+    /// Bytes on the link.
+    pub size: Bytes,
+    /// Its flow.
+    pub flow: FlowKey,
+    /// Its class.
+    pub class: ClassId,
+    /// The rule it matched.
+    pub profile: u32,
+    /// Its code point.
+    pub dscp: Dscp,
+    /// Its ECN field.
+    pub ecn: Ecn,
+    /// Its colour.
+    pub colour: Colour,
+    /// Whether it is an acknowledgement without data.
+    pub pure_ack: bool,
+}
+
+impl TestPacket {
+    /// A packet of `size` bytes in flow number `flow`, everything else at its default.
+    pub fn new(id: u64, flow: u64, size: u64) -> Self {
+        Self {
+            id,
+            size: Bytes::new(size),
+            flow: FlowKey::numbered(flow),
+            class: ClassId(0),
+            profile: 0,
+            dscp: Dscp::BEST_EFFORT,
+            ecn: Ecn::NotEct,
+            colour: Colour::Green,
+            pure_ack: false,
+        }
+    }
+    /// The same in another class.
+    pub fn in_class(self, class: u32) -> Self {
+        Self { class: ClassId(class), ..self }
+    }
+    /// The same with another profile.
+    pub fn with_profile(self, profile: u32) -> Self {
+        Self { profile, ..self }
+    }
+}
+
+impl Packet for TestPacket {
+    fn size(&self) -> Bytes {
+        self.size
+    }
+    fn flow(&self) -> FlowKey {
+        self.flow
+    }
+    fn class(&self) -> ClassId {
+        self.class
+    }
+    fn profile(&self) -> u32 {
+        self.profile
+    }
+    fn dscp(&self) -> Dscp {
+        self.dscp
+    }
+    fn set_dscp(&mut self, dscp: Dscp) {
+        self.dscp = dscp;
+    }
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+    fn mark_ce(&mut self) -> bool {
+        if self.ecn.is_capable() {
+            self.ecn = Ecn::Ce;
+        }
+        self.ecn.is_capable()
+    }
+    fn colour(&self) -> Colour {
+        self.colour
+    }
+    fn set_colour(&mut self, colour: Colour) {
+        self.colour = colour;
+    }
+    fn is_pure_ack(&self) -> bool {
+        self.pure_ack
+    }
+}

@@ -1,0 +1,5 @@
+//! The command `tidegate`.
+
+fn main() -> std::process::ExitCode {
+    tidegate::main()
+}
