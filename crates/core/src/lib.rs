@@ -12,6 +12,7 @@ pub mod books;
 pub mod bucket;
 pub mod fifo;
 pub mod packet;
+pub mod params;
 pub mod qdisc;
 pub mod random;
 
@@ -20,4 +21,5 @@ pub use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 pub use books::{Account, Books};
 pub use packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
+pub use params::ParamError;
 pub use qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
