@@ -8,18 +8,23 @@
 
 extern crate alloc;
 
+pub mod aqm;
 pub mod books;
 pub mod bucket;
 pub mod fifo;
 pub mod packet;
 pub mod params;
+pub mod probability;
 pub mod qdisc;
 pub mod random;
+pub mod red;
 
 pub use tidegate_units as units;
 pub use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
+pub use aqm::{Aqm, AqmFifo, Verdict};
 pub use books::{Account, Books};
 pub use packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
 pub use params::ParamError;
+pub use probability::Probability;
 pub use qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};

@@ -1,0 +1,86 @@
+//! [`Probability`]: a number from 0 to 1 in 32 bits of fraction, so that decisions never touch a float.
+
+use core::fmt;
+
+/// A probability or a weight: a multiple of 2⁻³² from 0 to 1, both included.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Probability(u64);
+
+impl Probability {
+    /// Never.
+    pub const ZERO: Self = Self(0);
+    /// Always.
+    pub const ONE: Self = Self(1 << 32);
+
+    /// `numerator / denominator`, rounded to the nearest multiple of 2⁻³²; `None` when it exceeds one or the
+    /// denominator is zero.
+    pub const fn from_ratio(numerator: u64, denominator: u64) -> Option<Self> {
+        if denominator == 0 || numerator > denominator {
+            return None;
+        }
+        let twice = ((numerator as u128) << 33) / denominator as u128;
+        Some(Self(twice.div_ceil(2) as u64))
+    }
+    /// From a decimal of a configuration, rounded to the nearest multiple of 2⁻³²; `None` outside 0..=1 and for
+    /// what is no number. For configuration time; exact arithmetic of IEEE 754, so the same on every machine.
+    pub fn from_f64(value: f64) -> Option<Self> {
+        if (0.0..=1.0).contains(&value) { Some(Self((value * 4_294_967_296.0 + 0.5) as u64)) } else { None }
+    }
+    /// From 32 bits of fraction; `None` above one.
+    pub const fn from_bits(bits: u64) -> Option<Self> {
+        if bits <= Self::ONE.0 { Some(Self(bits)) } else { None }
+    }
+    /// From 32 bits of fraction; one when there is more.
+    pub const fn saturating_from_bits(bits: u128) -> Self {
+        if bits > Self::ONE.0 as u128 { Self::ONE } else { Self(bits as u64) }
+    }
+    /// In units of 2⁻³²: what [`Stream::chance`](crate::random::Stream::chance) takes.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+    /// `self * numerator / denominator`, rounded down, at most one; one when the denominator is zero.
+    pub const fn scaled(self, numerator: u64, denominator: u64) -> Self {
+        match (self.0 as u128 * numerator as u128).checked_div(denominator as u128) {
+            Some(bits) => Self::saturating_from_bits(bits),
+            None => Self::ONE,
+        }
+    }
+    /// As a float, for display and statistics only.
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64 / 4_294_967_296.0
+    }
+}
+
+impl fmt::Display for Probability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.as_f64(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_to_the_nearest() {
+        // 0.002 * 2^32 = 8589934.592, so 8589935.
+        assert_eq!(Probability::from_ratio(2, 1000).unwrap().bits(), 8_589_935);
+        assert_eq!(Probability::from_f64(0.002).unwrap().bits(), 8_589_935);
+        // A third of 2^32 is 1431655765.33.
+        assert_eq!(Probability::from_ratio(1, 3).unwrap().bits(), 1_431_655_765);
+        assert_eq!(Probability::from_ratio(7, 7), Some(Probability::ONE));
+        assert_eq!(Probability::from_ratio(8, 7), None);
+        assert_eq!(Probability::from_f64(f64::NAN), None);
+        assert_eq!(Probability::from_f64(1.0), Some(Probability::ONE));
+        assert_eq!(Probability::from_f64(1.000_000_1), None);
+    }
+
+    #[test]
+    fn scales_and_saturates() {
+        let tenth = Probability::from_ratio(1, 10).unwrap();
+        // 429496730 * 1500 / 500 = 1288490190.
+        assert_eq!(tenth.scaled(1500, 500).bits(), 1_288_490_190);
+        assert_eq!(tenth.scaled(11, 1), Probability::ONE);
+        assert_eq!(tenth.scaled(0, 1), Probability::ZERO);
+    }
+}
