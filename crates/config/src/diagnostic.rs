@@ -1,0 +1,198 @@
+//! [`Source`]: a text with a name; [`Diagnostics`]: what is wrong with it, and where.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::path::Path;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+/// A text to read a configuration from, and the name that errors call it by.
+#[derive(Clone, Debug)]
+pub struct Source {
+    name: String,
+    text: String,
+}
+
+impl Source {
+    /// `text`, called `name` in errors.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { name: name.into(), text: text.into() }
+    }
+    /// Reads the file at `path`; `-` is standard input.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is not UTF-8; the error names the file.
+    pub fn open(path: &Path) -> std::io::Result<Self> {
+        let name = path.display().to_string();
+        let text = if name == "-" { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
+        match text {
+            Ok(text) => Ok(Self::new(if name == "-" { "<stdin>".into() } else { name }, text)),
+            Err(error) => Err(std::io::Error::new(error.kind(), format!("cannot read {name}: {error}"))),
+        }
+    }
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+    /// Line and column of a byte, both from 1, the column in characters.
+    pub fn line_column(&self, byte: usize) -> (usize, usize) {
+        let before = &self.text[..self.text.floor_char_boundary(byte)];
+        let line_start = before.rfind('\n').map_or(0, |i| i + 1);
+        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
+}
+
+/// A piece of a source: bytes from `start` up to, not including, `end`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Place {
+    /// The first byte.
+    pub start: usize,
+    /// The byte after the last.
+    pub end: usize,
+}
+
+impl From<Range<usize>> for Place {
+    fn from(range: Range<usize>) -> Self {
+        Self { start: range.start, end: range.end }
+    }
+}
+
+/// Whether a finding forbids the use of the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Severity {
+    /// It does.
+    Error,
+    /// It does not, but is probably not what was meant.
+    Warning,
+}
+
+/// One finding: where, what, why, and the way out.
+#[derive(Clone, Debug)]
+pub struct Diagnostic {
+    /// How bad.
+    pub severity: Severity,
+    /// The text that is marked.
+    pub place: Place,
+    /// What is wrong.
+    pub message: String,
+    /// Stands at the marked text.
+    pub label: Option<String>,
+    /// Other text that it has to do with.
+    pub related: Vec<(Place, String)>,
+    /// The way out.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// Stands at the marked text.
+    pub fn label(&mut self, label: impl Into<String>) -> &mut Self {
+        self.label = Some(label.into());
+        self
+    }
+    /// Marks other text that it has to do with.
+    pub fn related(&mut self, place: Place, label: impl Into<String>) -> &mut Self {
+        self.related.push((place, label.into()));
+        self
+    }
+    /// Tells the way out.
+    pub fn help(&mut self, help: impl Into<String>) -> &mut Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+/// All findings in one source.
+#[derive(Clone, Debug, Default)]
+pub struct Diagnostics {
+    list: Vec<Diagnostic>,
+}
+
+impl Diagnostics {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Adds an error at `place`. Use the methods of the result to say more.
+    pub fn error(&mut self, place: Place, message: impl Into<String>) -> &mut Diagnostic {
+        self.push(Severity::Error, place, message.into())
+    }
+    /// Adds a warning at `place`. Use the methods of the result to say more.
+    pub fn warning(&mut self, place: Place, message: impl Into<String>) -> &mut Diagnostic {
+        self.push(Severity::Warning, place, message.into())
+    }
+
+    fn push(&mut self, severity: Severity, place: Place, message: String) -> &mut Diagnostic {
+        self.list.push(Diagnostic { severity, place, message, label: None, related: Vec::new(), help: None });
+        let last = self.list.len() - 1;
+        &mut self.list[last]
+    }
+
+    /// The findings in the order in which they were made.
+    pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.list.iter()
+    }
+    /// How many errors there are.
+    pub fn errors(&self) -> usize {
+        self.list.iter().filter(|d| d.severity == Severity::Error).count()
+    }
+    /// How many warnings there are.
+    pub fn warnings(&self) -> usize {
+        self.list.len() - self.errors()
+    }
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// All findings as plain text, in the order of their places.
+    pub fn render(&self, source: &Source) -> String {
+        self.render_with(source, &Renderer::plain())
+    }
+    /// All findings with colours for a terminal.
+    pub fn render_styled(&self, source: &Source) -> String {
+        self.render_with(source, &Renderer::styled())
+    }
+
+    fn render_with(&self, source: &Source, renderer: &Renderer) -> String {
+        let mut sorted: Vec<_> = self.list.iter().collect();
+        sorted.sort_by_key(|d| (d.severity == Severity::Warning, d.place));
+        let mut out = String::new();
+        for diagnostic in sorted {
+            let report = report(diagnostic, source);
+            // Writing into a string does not fail.
+            let _ = writeln!(out, "{}\n", renderer.render(&[report]));
+        }
+        out
+    }
+}
+
+fn report<'a>(diagnostic: &'a Diagnostic, source: &'a Source) -> Group<'a> {
+    let level = match diagnostic.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    let primary = AnnotationKind::Primary.span(visible(diagnostic.place, source.text()));
+    let mut snippet =
+        Snippet::source(source.text()).path(source.name()).annotation(primary.label(diagnostic.label.as_deref()));
+    for (place, label) in &diagnostic.related {
+        let context = AnnotationKind::Context.span(visible(*place, source.text()));
+        snippet = snippet.annotation(context.label(label.as_str()));
+    }
+    let mut group = level.primary_title(diagnostic.message.as_str()).element(snippet);
+    if let Some(help) = &diagnostic.help {
+        group = group.element(Level::HELP.message(help.as_str()));
+    }
+    group
+}
+
+/// The place within the text, on character boundaries, and on one line: a table is marked by its first line.
+fn visible(place: Place, text: &str) -> Range<usize> {
+    let start = text.floor_char_boundary(place.start);
+    let end = text.ceil_char_boundary(place.end).max(start);
+    let end = text[start..end].find('\n').map_or(end, |line| start + line);
+    start..end
+}

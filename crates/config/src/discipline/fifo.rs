@@ -1,0 +1,41 @@
+//! `kind = "fifo"`: [`tidegate_core::fifo`].
+
+use tidegate_core::fifo::{self, Limit};
+use tidegate_core::{Bytes, Packet, Qdisc};
+
+use crate::decode::Spanned;
+use crate::diagnostic::{Diagnostics, Place};
+
+crate::record! {
+    /// First in, first out, dropping what arrives at a full queue.
+    pub struct Fifo as "fifo" {
+        /// Bytes that may wait. Default 1 MB: 80 ms at 100 Mbit/s, what plain interfaces keep.
+        pub limit: Spanned<Bytes> = "1MB",
+        /// Packets that may wait. Default: no limit but that on bytes.
+        pub packets: Option<Spanned<u64>>,
+    }
+}
+
+impl Fifo {
+    pub(super) fn check(&self, _place: Place, diagnostics: &mut Diagnostics) {
+        if self.limit.value == Bytes::ZERO {
+            diagnostics
+                .error(self.limit.place, "a queue of no bytes drops everything")
+                .label("nothing fits")
+                .help("write at least the largest packet, for example \"1500B\"");
+        }
+        if let Some(packets) = &self.packets
+            && packets.value == 0
+        {
+            diagnostics
+                .error(packets.place, "a queue of no packets drops everything")
+                .label("nothing fits")
+                .help("write at least 1, or leave the key out");
+        }
+    }
+
+    pub(super) fn build<P: Packet + 'static>(&self) -> Box<dyn Qdisc<P>> {
+        let packets = self.packets.map_or(u64::MAX, |packets| packets.value);
+        Box::new(fifo::Fifo::new(Limit { packets, bytes: self.limit.value }))
+    }
+}

@@ -1,0 +1,92 @@
+//! [`Node`]: a parsed text with the place of everything in it.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::diagnostic::{Diagnostics, Place, Source};
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub value: Value,
+}
+
+/// What a value is.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// A text.
+    Text(String),
+    /// A whole number; `None` when it does not fit 64 bits.
+    Integer(Option<i64>),
+    /// A number with a fraction.
+    Float(f64),
+    /// `true` or `false`.
+    Truth(bool),
+    /// A date or a time, which nothing here wants.
+    Date,
+    /// A list.
+    List(Vec<Node>),
+    /// A table.
+    Table(Vec<Entry>),
+}
+
+/// A key of a table, and its value.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// Where the key stands.
+    pub key_place: Place,
+    /// The value.
+    pub node: Node,
+}
+
+impl Node {
+    /// Parses a whole text. All errors of syntax that can be told apart go to `diagnostics`.
+    pub fn parse(source: &Source, diagnostics: &mut Diagnostics) -> Option<Self> {
+        let (table, errors) = DeTable::parse_recoverable(source.text());
+        for error in &errors {
+            let place = error.span().map(Place::from).unwrap_or_default();
+            diagnostics.error(place, error.message()).help("this is not TOML; see https://toml.io for the syntax");
+        }
+        errors.is_empty().then(|| Self { place: table.span().into(), value: Value::Table(entries(table.get_ref())) })
+    }
+
+    /// What it is, with an article, for errors.
+    pub fn what(&self) -> &'static str {
+        match self.value {
+            Value::Text(_) => "a text",
+            Value::Integer(_) => "a whole number",
+            Value::Float(_) => "a number",
+            Value::Truth(_) => "true or false",
+            Value::Date => "a date",
+            Value::List(_) => "a list",
+            Value::Table(_) => "a table",
+        }
+    }
+}
+
+fn entries(table: &DeTable<'_>) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = table
+        .iter()
+        .map(|(key, value)| Entry { key: key.get_ref().to_string(), key_place: key.span().into(), node: node(value) })
+        .collect();
+    entries.sort_by_key(|entry| entry.key_place);
+    entries
+}
+
+fn node(value: &Spanned<DeValue<'_>>) -> Node {
+    let inner = match value.get_ref() {
+        DeValue::String(text) => Value::Text(text.to_string()),
+        DeValue::Integer(n) => Value::Integer(i64::from_str_radix(n.as_str(), n.radix()).ok()),
+        DeValue::Float(x) => Value::Float(x.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(truth) => Value::Truth(*truth),
+        DeValue::Datetime(_) => Value::Date,
+        DeValue::Array(list) => Value::List(list.iter().map(node).collect()),
+        DeValue::Table(table) => Value::Table(entries(table)),
+    };
+    Node { place: value.span().into(), value: inner }
+}

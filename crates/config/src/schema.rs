@@ -1,0 +1,65 @@
+//! JSON Schema (2020-12) of everything that can be decoded, from the same declarations.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::decode::Decode;
+
+/// The definitions of a schema under construction.
+#[derive(Debug, Default)]
+pub struct Schemas {
+    definitions: BTreeMap<&'static str, (&'static str, Value)>,
+}
+
+impl Schemas {
+    /// A reference to the definition `name` of type `T`, which `build` makes when it is not there yet.
+    ///
+    /// # Panics
+    /// When two types claim one name: a mistake in a declaration, which the first run of any schema test finds.
+    pub fn define<T>(&mut self, name: &'static str, build: impl FnOnce(&mut Self) -> Value) -> Value {
+        let type_name = std::any::type_name::<T>();
+        match self.definitions.get(name) {
+            Some((owner, _)) => assert_eq!(*owner, type_name, "two types are called `{name}` in the schema"),
+            None => {
+                // The place is taken first, so that a definition may refer to itself.
+                self.definitions.insert(name, (type_name, Value::Null));
+                let built = build(self);
+                self.definitions.insert(name, (type_name, built));
+            }
+        }
+        json!({ "$ref": format!("#/$defs/{}", name.replace('~', "~0").replace('/', "~1")) })
+    }
+}
+
+/// The whole schema of a file that reads as a `T`.
+pub fn document<T: Decode>(title: &str) -> Value {
+    let mut schemas = Schemas::default();
+    let root = T::schema(&mut schemas);
+    let mut document = json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "title": title });
+    if let (Some(document), Value::Object(root)) = (document.as_object_mut(), root) {
+        document.extend(root);
+        let definitions = schemas.definitions.into_iter().map(|(name, (_, value))| (name.to_owned(), value));
+        document.insert("$defs".into(), Value::Object(definitions.collect()));
+    }
+    document
+}
+
+/// `schema` with the documentation and the default of a field.
+pub fn describe(mut schema: Value, doc: &[&str], default: Option<Value>) -> Value {
+    if let Some(schema) = schema.as_object_mut() {
+        let text = paragraph(doc);
+        if !text.is_empty() {
+            schema.insert("description".into(), text.into());
+        }
+        if let Some(default) = default {
+            schema.insert("default".into(), default);
+        }
+    }
+    schema
+}
+
+/// Lines of a documentation comment as running text.
+pub fn paragraph(doc: &[&str]) -> String {
+    doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ").trim().to_owned()
+}

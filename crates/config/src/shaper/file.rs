@@ -1,0 +1,197 @@
+//! The sections of a shaper file, as they are written.
+
+use tidegate_core::{Bytes, Dscp, Rate, Span};
+
+use crate::decode::{Many, Spanned};
+use crate::discipline::Discipline;
+use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User};
+
+crate::record! {
+    /// A shaper file of Tidegate: either a `shaper` with classes, or one `discipline` of any kind.
+    pub struct File as "shaper file" {
+        /// The version of the language: 1.
+        pub version: Spanned<u32>,
+        /// Where the traffic leaves.
+        pub interface: Option<InterfaceSection>,
+        /// What the classes share. Default: all its defaults.
+        pub shaper: Option<Spanned<ShaperSection>>,
+        /// The classes, asked in the order of their priorities, then of the file.
+        pub class: Vec<Spanned<ClassSection>>,
+        /// Instead of `shaper` and `class`: any discipline on the whole interface.
+        pub discipline: Option<Spanned<Discipline>>,
+        /// Which packets go where. The first that matches wins.
+        pub rule: Vec<Spanned<RuleSection>>,
+    }
+}
+
+crate::record! {
+    /// The interface whose outgoing traffic, the host's own and the forwarded, is shaped.
+    pub struct InterfaceSection as "interface" {
+        /// Its name. Default: none, and the command line must give it; so one file serves many hosts.
+        pub name: Option<Spanned<String>>,
+        /// The largest packet that leaves, which bursts must hold. Default 1500 B, Ethernet.
+        pub mtu: Spanned<Bytes> = "1500B",
+        /// What the link adds to each packet, counted in all rates (Ethernet with preamble and gap: 38 B).
+        /// Default none: rates are those of IP packets, as in `tc`'s `fq` and in agreements on IP level.
+        pub overhead: Spanned<Bytes> = "0B",
+    }
+}
+
+crate::words! {
+    /// Whose packets are one flow.
+    pub enum FlowBy as "kind of flow" {
+        /// Protocol, addresses and ports.
+        FiveTuple = "5-tuple",
+        /// The two addresses.
+        HostPair = "host-pair",
+        /// The sending address.
+        Source = "source",
+        /// The receiving address.
+        Destination = "destination",
+        /// The owner of the sending socket; what has none is one flow.
+        User = "uid",
+        /// The control group of the sending socket; what has none is one flow.
+        ControlGroup = "cgroup",
+        /// The code point as it arrives.
+        Dscp = "dscp",
+        /// The firewall mark.
+        Mark = "mark",
+    }
+}
+
+crate::record! {
+    /// What the classes share: the total, and what a flow is.
+    pub struct ShaperSection as "shaper" {
+        /// The total that is never exceeded. Default: the sum of the rates of the classes.
+        pub rate: Option<Spanned<Rate>>,
+        /// What may leave at once over all classes. Default: 1 ms at the total rate, at least two of the largest
+        /// packets: short enough for a neighbour's jitter, long enough for a timer's lateness.
+        pub burst: Option<Spanned<Bytes>>,
+        /// Whose packets are one flow. Default 5-tuple, a connection.
+        pub flow_by: FlowBy = "5-tuple",
+        /// A flow without packets for so long is over, and its share goes back. Default 10 s: longer than the
+        /// pauses of interactive use, shorter than the time in which ports are used again.
+        pub idle_timeout: Spanned<Span> = "10s",
+        /// How many flows are told apart at once, over all classes; later ones share one record. Default 65536,
+        /// about 16 MB.
+        pub flows: Spanned<u32> = 65536,
+    }
+}
+
+crate::words! {
+    /// What the bucket of a whole class bounds.
+    pub enum Bursts as "kind of bursts" {
+        /// The class as a whole never sends more than `burst` at once: what a Premium Service polices.
+        Strict = "strict",
+        /// Each flow is bounded by `flow-burst`, the class is not: an Assured Service takes small bursts.
+        Loose = "loose",
+    }
+}
+
+crate::words! {
+    /// What becomes of a share that its flow does not use.
+    pub enum Sharing as "kind of sharing" {
+        /// The other flows of the class use it, in proportion to their shares.
+        WorkConserving = "work-conserving",
+        /// Nobody does: a flow never gets more than its share, as in the paper.
+        Strict = "strict",
+    }
+}
+
+crate::record! {
+    /// A class: a rate, and the flows that share it.
+    pub struct ClassSection as "class" {
+        /// Its name.
+        pub name: Spanned<String>,
+        /// What it is promised.
+        pub rate: Spanned<Rate>,
+        /// What the class may send at once. Default: 1 ms at its rate, at least two of the largest packets.
+        pub burst: Option<Spanned<Bytes>>,
+        /// What one flow may send at once. Default: the same as `burst`.
+        pub flow_burst: Option<Spanned<Bytes>>,
+        /// Classes with a smaller number are asked first. Default 1, so that 0 is free for a premium class.
+        pub priority: Spanned<u8> = 1,
+        /// The code point written on its packets. Default: they keep theirs.
+        pub dscp: Option<Dscp>,
+        /// What the bucket of the class bounds. Default strict: a network that polices drops what exceeds it.
+        pub bursts: Bursts = "strict",
+        /// What becomes of a share that its flow does not use. Default work-conserving: nobody pays for idle.
+        pub share: Sharing = "work-conserving",
+        /// Whether it may use what other classes leave of the total. Default true: nobody pays for idle. Set it to
+        /// false where a network polices the class.
+        pub borrow: bool = true,
+        /// Bytes that may wait in it. Default: 200 ms at its rate, at least 64 of the largest packets.
+        pub limit: Option<Spanned<Bytes>>,
+        /// Bytes of one flow that may wait in it. Default: half of `limit`, so that one flow cannot fill it.
+        pub flow_limit: Option<Spanned<Bytes>>,
+        /// What a preference adds to the share of a flow. Default 10%: felt at once, and ten steps go from nothing
+        /// to everything.
+        pub increment: Percent = "10%",
+        /// When the owner of a flow is told that its queue fills. Default: never.
+        pub feedback: Option<FeedbackSection>,
+        /// Any discipline instead of one queue per flow, behind the bucket of the class. What belongs to flows
+        /// (`flow-burst`, `flow-limit`, `feedback`, minimum rates) then does not apply. Default: none.
+        pub queue: Option<Spanned<Discipline>>,
+        /// Whether packets that no rule matches go here. Exactly one class says so. Default false.
+        pub default: Option<Spanned<bool>>,
+    }
+}
+
+crate::record! {
+    /// When the owner of a flow is told that its queue fills.
+    pub struct FeedbackSection as "feedback" {
+        /// Fill of the flow's queue above which it is told. Default 75%.
+        pub above: Spanned<Percent> = "75%",
+        /// Fill below which it is told that there is room again. Default 25%: far from `above`, so that a queue
+        /// that hovers does not chatter.
+        pub below: Spanned<Percent> = "25%",
+        /// Whether packets of ECN-capable flows are marked while above. Default false: an event only.
+        pub ecn: bool = false,
+    }
+}
+
+crate::record! {
+    /// Which packets go to a class, and what their flows are promised. All keys that are there must match; of a
+    /// list, one of it.
+    pub struct RuleSection as "rule" {
+        /// The class (of a `discipline`: its class) they go to.
+        pub class: Spanned<String>,
+        /// Code points.
+        pub dscp: Many<Dscp>,
+        /// Protocols.
+        pub protocol: Many<Spanned<Protocol>>,
+        /// Sending addresses.
+        pub source: Many<Spanned<Prefix>>,
+        /// Receiving addresses.
+        pub destination: Many<Spanned<Prefix>>,
+        /// Sending ports.
+        pub source_port: Many<Spanned<Ports>>,
+        /// Receiving ports.
+        pub destination_port: Many<Spanned<Ports>>,
+        /// Firewall marks.
+        pub mark: Many<Mark>,
+        /// Owners of the sending socket; forwarded packets have none.
+        pub uid: Many<User>,
+        /// Control groups of the sending socket, with all below them; forwarded packets have none.
+        pub cgroup: Many<Spanned<String>>,
+        /// How much of the class each flow gets beside flows of weight 1. Default 1.
+        pub weight: Spanned<u32> = 1,
+        /// What each flow is promised at least. Default: nothing.
+        pub minimum: Option<Spanned<Rate>>,
+        /// For how many flows `minimum` must fit into the class. Default 1: later flows may find it full, are
+        /// taken with rate 0, and get theirs as soon as somebody leaves.
+        pub flows: Option<Spanned<u32>>,
+        /// Where a flow goes when its share has fallen too low. Default: it stays.
+        pub displace: Option<DisplaceSection>,
+    }
+}
+
+crate::record! {
+    /// Where a flow goes when its share has fallen too low; it comes back when there is room.
+    pub struct DisplaceSection as "displace" {
+        /// The share, as a rate, below which it goes. Above `minimum`.
+        pub below: Spanned<Rate>,
+        /// The class it goes to.
+        pub to: Spanned<String>,
+    }
+}

@@ -1,0 +1,201 @@
+//! The shaper file: what `tidegate run` enforces, `tidegate check` explains and the simulator can run too.
+//!
+//! [`load`] reads it, proves that its guarantees add up, and gives plain Rust types without places: a [`Config`]
+//! in which every default is filled in and every name is a number.
+
+pub mod file;
+mod resolve;
+
+use tidegate_core::{Bytes, ClassId, Dscp, Rate, Span};
+
+use crate::diagnostic::{Diagnostics, Source};
+use crate::discipline::Discipline;
+use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User};
+
+pub use file::{Bursts, FlowBy, Sharing};
+
+/// Reads a shaper file and checks it. `None` exactly when errors went to `diagnostics`; warnings may go there in
+/// any case.
+pub fn load(source: &Source, diagnostics: &mut Diagnostics) -> Option<Config> {
+    let file: file::File = crate::read(source, diagnostics)?;
+    resolve::resolve(&file, diagnostics)
+}
+
+/// A whole shaper file, valid and resolved.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where the traffic leaves.
+    pub interface: Interface,
+    /// What shapes it.
+    pub root: Root,
+    /// Which packets go to which class; the first that matches wins. Rule `i` is profile `i + 1` of a packet,
+    /// profile 0 is that of packets that no rule matched.
+    pub rules: Vec<Rule>,
+    /// The class of packets that no rule matches.
+    pub default_class: ClassId,
+}
+
+impl Config {
+    /// The names of the classes, by number.
+    pub fn class_names(&self) -> Vec<&str> {
+        match &self.root {
+            Root::Shaper(shaper) => shaper.classes.iter().map(|class| class.name.as_str()).collect(),
+            Root::Discipline(discipline) => discipline.classes(),
+        }
+    }
+}
+
+/// The interface whose outgoing traffic is shaped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interface {
+    /// Its name, unless the command line gives it.
+    pub name: Option<String>,
+    /// The largest packet that leaves.
+    pub mtu: Bytes,
+    /// What the link adds to each packet, counted in all rates.
+    pub overhead: Bytes,
+}
+
+/// What shapes the traffic.
+#[derive(Clone, Debug)]
+pub enum Root {
+    /// Classes of flows: an FBC over FBQs.
+    Shaper(Shaper),
+    /// Any discipline.
+    Discipline(Discipline),
+}
+
+/// An FBC: classes under one total.
+#[derive(Clone, Debug)]
+pub struct Shaper {
+    /// The total that is never exceeded.
+    pub rate: Rate,
+    /// What may leave at once over all classes.
+    pub burst: Bytes,
+    /// Whose packets are one flow.
+    pub flow_by: FlowBy,
+    /// A flow without packets for so long is over.
+    pub idle_timeout: Span,
+    /// How many flows are told apart at once.
+    pub flows: u32,
+    /// The classes in the order of the file; [`ClassId`] `i` is the `i`-th.
+    pub classes: Vec<Class>,
+}
+
+/// A class: an FBQ, or a discipline behind a bucket.
+#[derive(Clone, Debug)]
+pub struct Class {
+    /// Its name.
+    pub name: String,
+    /// What it is promised.
+    pub rate: Rate,
+    /// TB(q), what the class may send at once.
+    pub burst: Bytes,
+    /// TB(f), what one flow may send at once.
+    pub flow_burst: Bytes,
+    /// Smaller is asked first.
+    pub priority: u8,
+    /// The code point written on its packets; `None`: they keep theirs.
+    pub dscp: Option<Dscp>,
+    /// Whether the bucket of the class is in force.
+    pub bursts: Bursts,
+    /// What becomes of a share that its flow does not use.
+    pub share: Sharing,
+    /// Whether it uses what other classes leave.
+    pub borrow: Borrow,
+    /// Bytes that may wait in it.
+    pub limit: Bytes,
+    /// Bytes of one flow that may wait in it.
+    pub flow_limit: Bytes,
+    /// `incr`: what a preference adds to the share of a flow.
+    pub increment: Percent,
+    /// When the owner of a flow is told that its queue fills.
+    pub feedback: Option<Feedback>,
+    /// A discipline in the place of the queues per flow.
+    pub queue: Option<Discipline>,
+}
+
+/// Whether a class uses what other classes leave of the total.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Borrow {
+    /// It does.
+    Allowed,
+    /// It keeps to its own rate.
+    Never,
+}
+
+/// When the owner of a flow is told that its queue fills.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Feedback {
+    /// Fill of the flow's queue above which it is told.
+    pub above: Percent,
+    /// Fill below which it is told that there is room again.
+    pub below: Percent,
+    /// Whether packets are marked as well.
+    pub ecn: EcnFeedback,
+}
+
+/// Whether feedback marks packets.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum EcnFeedback {
+    /// ECN-capable packets of a flow above its threshold are marked.
+    Mark,
+    /// Events only.
+    Off,
+}
+
+/// Which packets go to a class, and what their flows are promised.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// The class.
+    pub class: ClassId,
+    /// What a packet must be.
+    pub matches: Match,
+    /// How much each flow gets beside flows of weight 1; at least 1.
+    pub weight: u32,
+    /// dmin(f): what each flow is promised.
+    pub minimum: Rate,
+    /// For how many flows the minimum fits.
+    pub flows: u32,
+    /// Where a flow goes when its share has fallen too low.
+    pub displace: Option<Displace>,
+}
+
+/// What a packet must be: an empty list matches all, else one of the list.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Match {
+    /// Code points.
+    pub dscps: Vec<Dscp>,
+    /// Protocols.
+    pub protocols: Vec<Protocol>,
+    /// Sending addresses.
+    pub sources: Vec<Prefix>,
+    /// Receiving addresses.
+    pub destinations: Vec<Prefix>,
+    /// Sending ports.
+    pub source_ports: Vec<Ports>,
+    /// Receiving ports.
+    pub destination_ports: Vec<Ports>,
+    /// Firewall marks.
+    pub marks: Vec<Mark>,
+    /// Owners of the sending socket.
+    pub users: Vec<User>,
+    /// Control groups of the sending socket, without the leading slash.
+    pub cgroups: Vec<String>,
+}
+
+impl Match {
+    /// Whether it matches every packet.
+    pub fn is_everything(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Where a flow goes when its share has fallen too low.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Displace {
+    /// thres(f): the share, as a rate, below which it goes.
+    pub below: Rate,
+    /// The class it goes to.
+    pub to: ClassId,
+}

@@ -1,0 +1,542 @@
+//! From the sections as written to a [`Config`] whose guarantees add up, or to errors that say why they do not.
+
+use std::collections::HashMap;
+
+use tidegate_core::{Bytes, ClassId, Rate, Span};
+
+use super::file::{ClassSection, File, InterfaceSection, RuleSection, ShaperSection};
+use super::{
+    Borrow, Bursts, Class, Config, Displace, EcnFeedback, Feedback, FlowBy, Interface, Match, Root, Rule, Shaper,
+};
+use crate::decode::{Many, Spanned};
+use crate::diagnostic::{Diagnostics, Place};
+use crate::suggest;
+
+/// The most classes of a shaper.
+const MOST_CLASSES: usize = 4096;
+
+pub(super) fn resolve(file: &File, diagnostics: &mut Diagnostics) -> Option<Config> {
+    let before = diagnostics.errors();
+    if file.version.value != 1 {
+        diagnostics
+            .error(file.version.place, format!("version {} of the language is not known here", file.version.value))
+            .label("not 1")
+            .help("write version = 1, or use a newer tidegate");
+    }
+    let interface = interface(file.interface.as_ref(), diagnostics);
+    let (root, names, default_class) = match &file.discipline {
+        Some(discipline) => {
+            let at = discipline.place;
+            for (what, place) in file
+                .shaper
+                .iter()
+                .map(|s| ("[shaper]", s.place))
+                .chain(file.class.iter().map(|c| ("[[class]]", c.place)))
+            {
+                diagnostics
+                    .error(place, format!("{what} beside [discipline]"))
+                    .label("a file has one or the other")
+                    .related(at, "the discipline is here")
+                    .help("remove one; a discipline can stand inside a class as `queue`");
+            }
+            discipline.value.check(at, diagnostics);
+            let names: Vec<String> = discipline.value.classes().into_iter().map(str::to_owned).collect();
+            (Root::Discipline(discipline.value.clone()), names, ClassId(0))
+        }
+        None => {
+            let (shaper, default_class) = shaper(file, &interface, diagnostics);
+            let names = shaper.classes.iter().map(|class| class.name.clone()).collect();
+            (Root::Shaper(shaper), names, default_class)
+        }
+    };
+    let rules = rules(file, &root, &names, diagnostics);
+    (diagnostics.errors() == before).then_some(Config { interface, root, rules, default_class })
+}
+
+fn interface(section: Option<&InterfaceSection>, diagnostics: &mut Diagnostics) -> Interface {
+    let Some(section) = section else {
+        return Interface { name: None, mtu: Bytes::new(1500), overhead: Bytes::ZERO };
+    };
+    if let Some(name) = &section.name {
+        // The kernel's own rule for names of interfaces.
+        let bad = name.is_empty() || name.len() > 15 || name.chars().any(|c| c == '/' || c == ':' || c.is_whitespace());
+        if bad || matches!(name.as_str(), "." | "..") {
+            diagnostics
+                .error(name.place, format!("`{}` cannot be the name of an interface", name.value))
+                .label("1 to 15 characters without space, `/` and `:`")
+                .help("`ip link` lists the interfaces");
+        }
+    }
+    if section.mtu.value < Bytes::new(68) || section.mtu.value > Bytes::new(65_535) {
+        diagnostics
+            .error(section.mtu.place, format!("no link has an MTU of {}", section.mtu.value))
+            .label("not between 68 B and 65535 B")
+            .help("`ip link` shows the MTU; Ethernet has 1500B");
+    }
+    if section.overhead.value > Bytes::new(256) {
+        diagnostics
+            .error(section.overhead.place, format!("no link adds {} to each packet", section.overhead.value))
+            .label("more than 256 B")
+            .help("Ethernet with preamble and gap adds 38B");
+    }
+    Interface {
+        name: section.name.as_ref().map(|name| name.value.clone()),
+        mtu: section.mtu.value,
+        overhead: section.overhead.value,
+    }
+}
+
+/// 1 ms at `rate`, at least two of the largest packets.
+fn default_burst(rate: Rate, largest: Bytes) -> Bytes {
+    rate.bytes_in_floor(Span::from_millis(1)).max(largest.saturating_mul(2))
+}
+
+fn shaper(file: &File, interface: &Interface, diagnostics: &mut Diagnostics) -> (Shaper, ClassId) {
+    let largest = interface.mtu + interface.overhead;
+    let section = file.shaper.as_ref();
+    let classes: Vec<Class> = file.class.iter().map(|class| self::class(class, largest, diagnostics)).collect();
+    duplicate_names(&file.class, diagnostics);
+    if file.class.is_empty() {
+        let place = section.map_or(Place::default(), |section| section.place);
+        diagnostics
+            .error(place, "there is no class")
+            .label("nothing to shape")
+            .help("add [[class]] with a name, a rate and default = true, or one [discipline]");
+    }
+    if let Some(class) = file.class.get(MOST_CLASSES) {
+        diagnostics
+            .error(class.place, format!("there are {} classes", file.class.len()))
+            .label("one too many")
+            .help(format!("a shaper has at most {MOST_CLASSES} classes; flows inside a class are free"));
+    }
+    let default_class = default_class(&file.class, diagnostics);
+    let rate = total(section, &file.class, diagnostics);
+    let burst = section.and_then(|section| section.burst);
+    if let Some(burst) = burst {
+        at_least_largest("burst", burst, largest, diagnostics);
+    }
+    if let Some(section) = section {
+        if section.idle_timeout.value < Span::from_millis(10) {
+            diagnostics
+                .error(
+                    section.idle_timeout.place,
+                    format!("flows would end after {} already", section.idle_timeout.value),
+                )
+                .label("less than 10 ms, shorter than the pause between two packets of a call")
+                .help("write for example idle-timeout = \"10s\"");
+        }
+        if section.flows.value == 0 || section.flows.value > 1 << 24 {
+            diagnostics
+                .error(section.flows.place, "this number of flows cannot be kept")
+                .label("not between 1 and 16777216")
+                .help("write for example flows = 65536");
+        }
+    }
+    let shaper = Shaper {
+        rate,
+        burst: burst.map_or_else(|| default_burst(rate, largest), |burst| burst.value),
+        flow_by: section.map_or(FlowBy::FiveTuple, |section| section.flow_by),
+        idle_timeout: section.map_or(Span::from_secs(10), |section| section.idle_timeout.value),
+        flows: section.map_or(65_536, |section| section.flows.value),
+        classes,
+    };
+    (shaper, default_class)
+}
+
+fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diagnostics) -> Class {
+    let ClassSection { name, rate, queue, .. } = &section.value;
+    if name.is_empty() || name.chars().any(char::is_control) {
+        diagnostics
+            .error(name.place, "a class needs a name")
+            .label("not a name")
+            .help("write for example name = \"premium\"");
+    }
+    if rate.value.is_zero() {
+        diagnostics
+            .error(rate.place, format!("class `{}` is promised nothing", name.value))
+            .label("a rate of zero")
+            .help(
+                "write a rate; a class that only uses what others leave needs a small one to start, such as \"8kbit\"",
+            );
+    }
+    for (key, burst) in [("burst", section.burst), ("flow-burst", section.flow_burst)] {
+        if let Some(burst) = burst {
+            at_least_largest(key, burst, largest, diagnostics);
+        }
+    }
+    let burst = section.burst.map_or_else(|| default_burst(rate.value, largest), |burst| burst.value);
+    let flow_burst = section.flow_burst.map_or(burst, |burst| burst.value);
+    let default_limit = rate.value.bytes_in_floor(Span::from_millis(200)).max(largest.saturating_mul(64));
+    let limit = section.limit.map_or(default_limit, |limit| limit.value);
+    for (key, limit) in [("limit", section.limit), ("flow-limit", section.flow_limit)] {
+        if let Some(limit) = limit {
+            at_least_largest(key, limit, largest, diagnostics);
+        }
+    }
+    if let (Some(flow_limit), Some(limit)) = (section.flow_limit, section.limit)
+        && flow_limit.value > limit.value
+    {
+        diagnostics
+            .error(
+                flow_limit.place,
+                format!("one flow may queue more than its whole class: {} of {}", flow_limit.value, limit.value),
+            )
+            .label("more than `limit`")
+            .related(limit.place, "the limit of the class")
+            .help("lower flow-limit or raise limit");
+    }
+    let flow_limit =
+        section.flow_limit.map_or_else(|| Bytes::new(limit.as_u64() / 2).max(largest), |limit| limit.value);
+    if let Some(queue) = queue {
+        queue.value.check(queue.place, diagnostics);
+        let flow_keys = [
+            ("flow-burst", section.flow_burst.map(|burst| burst.place)),
+            ("flow-limit", section.flow_limit.map(|limit| limit.place)),
+            ("feedback", section.feedback.as_ref().map(|feedback| feedback.above.place)),
+        ];
+        for (key, place) in flow_keys {
+            if let Some(place) = place {
+                diagnostics
+                    .error(place, format!("`{key}` in a class with a `queue` of its own"))
+                    .label("there is no queue per flow here")
+                    .related(queue.place, "because of this")
+                    .help(format!("remove `{key}` or `queue`"));
+            }
+        }
+    }
+    let feedback = section.feedback.as_ref().map(|feedback| {
+        if feedback.below.value >= feedback.above.value {
+            diagnostics
+                .error(
+                    feedback.below.place,
+                    format!("`below` {} is not under `above` {}", feedback.below.value, feedback.above.value),
+                )
+                .label("out of order")
+                .related(feedback.above.place, "the upper threshold")
+                .help("lower `below` or raise `above`");
+        }
+        Feedback {
+            above: feedback.above.value,
+            below: feedback.below.value,
+            ecn: if feedback.ecn { EcnFeedback::Mark } else { EcnFeedback::Off },
+        }
+    });
+    if section.bursts == Bursts::Loose
+        && let Some(burst) = section.burst
+    {
+        diagnostics
+            .warning(
+                burst.place,
+                format!("class `{}` has loose bursts, so that its `burst` bounds nothing", name.value),
+            )
+            .label("not used")
+            .help("remove it, or write bursts = \"strict\"");
+    }
+    Class {
+        name: name.value.clone(),
+        rate: rate.value,
+        burst,
+        flow_burst,
+        priority: section.priority.value,
+        dscp: section.dscp,
+        bursts: section.bursts,
+        share: section.share,
+        borrow: if section.borrow { Borrow::Allowed } else { Borrow::Never },
+        limit,
+        flow_limit,
+        increment: section.increment,
+        feedback,
+        queue: queue.as_ref().map(|queue| queue.value.clone()),
+    }
+}
+
+fn at_least_largest(key: &str, size: Spanned<Bytes>, largest: Bytes, diagnostics: &mut Diagnostics) {
+    if size.value < largest {
+        diagnostics
+            .error(size.place, format!("`{key}` is smaller than the largest packet: {} of {largest}", size.value))
+            .label("the largest packet never fits")
+            .help(format!("write at least \"{largest}\", or lower the mtu of the interface"));
+    }
+}
+
+fn duplicate_names(classes: &[Spanned<ClassSection>], diagnostics: &mut Diagnostics) {
+    let mut first: HashMap<&str, Place> = HashMap::new();
+    for class in classes {
+        let name = &class.value.name;
+        match first.get(name.as_str()) {
+            Some(place) => {
+                diagnostics
+                    .error(name.place, format!("a second class is called `{}`", name.value))
+                    .label("the same name")
+                    .related(*place, "the first one")
+                    .help("rename one of them; rules tell classes by name");
+            }
+            None => {
+                first.insert(name.as_str(), name.place);
+            }
+        }
+    }
+}
+
+fn default_class(classes: &[Spanned<ClassSection>], diagnostics: &mut Diagnostics) -> ClassId {
+    let mut found: Option<(usize, Place)> = None;
+    for (i, class) in classes.iter().enumerate() {
+        let Some(Spanned { value: true, place }) = class.default else { continue };
+        match found {
+            Some((_, first)) => {
+                diagnostics
+                    .error(place, "a second class is the default")
+                    .label("only one class takes what no rule matches")
+                    .related(first, "the first one")
+                    .help("remove one of them");
+            }
+            None => found = Some((i, place)),
+        }
+    }
+    if let (None, Some(last)) = (found, classes.last()) {
+        diagnostics.error(last.place, "no class is the default").label("none of the classes says default = true").help(
+            format!(
+                "add default = true to the class for packets that no rule matches, perhaps `{}`",
+                last.value.name.value
+            ),
+        );
+    }
+    ClassId(found.map_or(0, |(i, _)| i as u32))
+}
+
+/// The total: as written, at least the sum of the classes; else that sum.
+fn total(
+    section: Option<&Spanned<ShaperSection>>,
+    classes: &[Spanned<ClassSection>],
+    diagnostics: &mut Diagnostics,
+) -> Rate {
+    let sum: u128 = classes.iter().map(|class| u128::from(class.rate.value.as_bps())).sum();
+    let sum = Rate::from_bps(u64::try_from(sum).unwrap_or(u64::MAX));
+    let Some(rate) = section.and_then(|section| section.rate) else { return sum };
+    if sum > rate.value {
+        let parts: Vec<String> = classes.iter().take(8).map(|class| class.rate.value.to_string()).collect();
+        let more = if classes.len() > 8 { " + ..." } else { "" };
+        let error = diagnostics
+            .error(rate.place, format!("the classes are promised {sum}, more than the total of {}", rate.value));
+        error.label(format!("{} too little", sum.saturating_sub(rate.value)));
+        for class in classes.iter().take(8) {
+            error.related(class.rate.place, format!("`{}`", class.name.value));
+        }
+        error.help(format!(
+            "{}{more} = {sum}: raise the total or lower a class; a promise must fit even when all are busy",
+            parts.join(" + ")
+        ));
+    }
+    rate.value
+}
+
+fn rules(file: &File, root: &Root, names: &[String], diagnostics: &mut Diagnostics) -> Vec<Rule> {
+    let by_name: HashMap<&str, u32> = names.iter().enumerate().map(|(i, name)| (name.as_str(), i as u32)).collect();
+    let listed: Vec<&str> = names.iter().map(String::as_str).collect();
+    let rules = file.rule.iter().map(|rule| self::rule(rule, root, &by_name, &listed, diagnostics)).collect();
+    if let Root::Shaper(shaper) = root {
+        minimums(file, shaper, &by_name, diagnostics);
+    }
+    rules
+}
+
+fn lookup(
+    name: &Spanned<String>,
+    by_name: &HashMap<&str, u32>,
+    listed: &[&str],
+    diagnostics: &mut Diagnostics,
+) -> ClassId {
+    let found = by_name.get(name.as_str()).copied();
+    if found.is_none() {
+        diagnostics
+            .error(name.place, format!("there is no class `{}`", name.value))
+            .label("unknown class")
+            .help(suggest::help(&name.value, listed));
+    }
+    ClassId(found.unwrap_or(0))
+}
+
+fn rule(
+    section: &Spanned<RuleSection>,
+    root: &Root,
+    by_name: &HashMap<&str, u32>,
+    listed: &[&str],
+    diagnostics: &mut Diagnostics,
+) -> Rule {
+    let class = lookup(&section.class, by_name, listed, diagnostics);
+    impossible(section, diagnostics);
+    if section.weight.value == 0 || section.weight.value > 1_000_000 {
+        diagnostics
+            .error(section.weight.place, format!("a weight of {} is not possible", section.weight.value))
+            .label("not between 1 and 1000000")
+            .help("write 2 for twice what others get");
+    }
+    let minimum = section.minimum.map_or(Rate::ZERO, |minimum| minimum.value);
+    if let Some(minimum) = section.minimum.filter(|minimum| minimum.value.is_zero()) {
+        diagnostics
+            .error(minimum.place, "a minimum of nothing")
+            .label("zero")
+            .help("leave `minimum` out, or write a rate");
+    }
+    if let Some(flows) = &section.flows {
+        if section.minimum.is_none() {
+            diagnostics
+                .error(flows.place, "`flows` without `minimum`")
+                .label("it says for how many flows the minimum must fit")
+                .help("add minimum = \"...\", or remove `flows`");
+        } else if flows.value == 0 {
+            diagnostics.error(flows.place, "a minimum for no flow").label("zero").help("write at least 1");
+        }
+    }
+    let displace = section.displace.as_ref().map(|displace| {
+        let to = lookup(&displace.to, by_name, listed, diagnostics);
+        if displace.to.value == section.class.value {
+            diagnostics
+                .error(
+                    displace.to.place,
+                    format!("flows of `{}` cannot be displaced to `{}` itself", section.class.value, displace.to.value),
+                )
+                .label("the same class")
+                .related(section.class.place, "the class of the rule")
+                .help("name another class");
+        }
+        if displace.below.value <= minimum {
+            diagnostics
+                .error(
+                    displace.below.place,
+                    format!("the threshold {} is not above the minimum {minimum}", displace.below.value),
+                )
+                .label("a share never falls below the minimum, so that this never happens")
+                .related(section.minimum.map_or(section.place, |m| m.place), "the minimum")
+                .help("raise `below` or lower `minimum`");
+        }
+        Displace { below: displace.below.value, to }
+    });
+    let per_flow = [
+        ("minimum", section.minimum.map(|minimum| minimum.place)),
+        ("displace", section.displace.as_ref().map(|displace| displace.below.place)),
+        ("weight", (section.weight.value != 1).then_some(section.weight.place)),
+    ];
+    let without_flows = match root {
+        Root::Discipline(discipline) => Some(format!("the discipline `{}`", discipline.kind())),
+        Root::Shaper(shaper) => shaper.classes.get(class.0 as usize).and_then(|class| {
+            class.queue.as_ref().map(|queue| format!("the `{}` queue of `{}`", queue.kind(), class.name))
+        }),
+    };
+    if let Some(owner) = without_flows {
+        for (key, place) in per_flow {
+            if let Some(place) = place {
+                diagnostics
+                    .error(place, format!("`{key}` does not apply to {owner}"))
+                    .label("only classes with a queue per flow know it")
+                    .help(format!("remove `{key}`, or use a class without a queue of its own"));
+            }
+        }
+    }
+    Rule {
+        class,
+        matches: matches(&section.value),
+        weight: section.weight.value,
+        minimum,
+        flows: section.flows.map_or(1, |flows| flows.value),
+        displace,
+    }
+}
+
+fn values<T: Clone>(list: &Many<Spanned<T>>) -> Vec<T> {
+    list.iter().map(|one| one.value.clone()).collect()
+}
+
+fn matches(section: &RuleSection) -> Match {
+    Match {
+        dscps: section.dscp.0.clone(),
+        protocols: values(&section.protocol),
+        sources: values(&section.source),
+        destinations: values(&section.destination),
+        source_ports: values(&section.source_port),
+        destination_ports: values(&section.destination_port),
+        marks: section.mark.0.clone(),
+        users: section.uid.0.clone(),
+        cgroups: section.cgroup.iter().map(|path| path.value.trim_matches('/').to_owned()).collect(),
+    }
+}
+
+/// Rules that no packet can match.
+fn impossible(section: &RuleSection, diagnostics: &mut Diagnostics) {
+    let ports = section.source_port.first().or(section.destination_port.first());
+    if let Some(ports) = ports {
+        for protocol in section.protocol.iter().filter(|protocol| !protocol.value.has_ports()) {
+            diagnostics
+                .error(ports.place, format!("packets of {} have no ports", protocol.value))
+                .label("nothing matches this")
+                .related(protocol.place, "the protocol")
+                .help("remove the ports, or write protocol = [\"tcp\", \"udp\"]");
+        }
+    }
+    if let (Some(source), Some(destination)) = (section.source.first(), section.destination.first()) {
+        let family = |v4: bool| {
+            section.source.iter().any(|p| p.address.is_ipv4() == v4)
+                && section.destination.iter().any(|p| p.address.is_ipv4() == v4)
+        };
+        if !family(true) && !family(false) {
+            diagnostics
+                .error(destination.place, "no packet goes from IPv4 to IPv6")
+                .label(if destination.address.is_ipv4() { "IPv4" } else { "IPv6" })
+                .related(source.place, if source.address.is_ipv4() { "IPv4" } else { "IPv6" })
+                .help("make a rule for each of the two");
+        }
+    }
+    for path in section.cgroup.iter() {
+        if path.trim_matches('/').is_empty() || path.split('/').any(|part| part == "..") {
+            diagnostics
+                .error(path.place, format!("`{}` is not the path of a control group", path.value))
+                .label("not a path below the root")
+                .help("write for example \"/system.slice/backup.service\"; `systemd-cgls` lists them");
+        }
+    }
+}
+
+/// The promises to flows must fit into their class.
+fn minimums(file: &File, shaper: &Shaper, by_name: &HashMap<&str, u32>, diagnostics: &mut Diagnostics) {
+    for (i, class) in shaper.classes.iter().enumerate() {
+        let rules: Vec<&Spanned<RuleSection>> = file
+            .rule
+            .iter()
+            .filter(|rule| rule.minimum.is_some() && by_name.get(rule.class.as_str()) == Some(&(i as u32)))
+            .collect();
+        let promised = |rule: &RuleSection| {
+            let flows = rule.flows.map_or(1, |flows| flows.value);
+            rule.minimum.map_or(0, |minimum| u128::from(minimum.value.as_bps()) * u128::from(flows))
+        };
+        let sum: u128 = rules.iter().map(|rule| promised(rule)).sum();
+        let rate = u128::from(class.rate.as_bps());
+        if sum <= rate {
+            continue;
+        }
+        let bps = |n: u128| Rate::from_bps(u64::try_from(n).unwrap_or(u64::MAX));
+        // Point at the promise that makes it too much.
+        let mut so_far = 0;
+        for rule in rules {
+            so_far += promised(rule);
+            if so_far > rate
+                && let Some(minimum) = rule.minimum
+            {
+                let class_rate = file.class.get(i).map_or(Place::default(), |class| class.rate.place);
+                diagnostics
+                    .error(
+                        minimum.place,
+                        format!(
+                            "the flows of class `{}` are promised {}, more than its {}",
+                            class.name,
+                            bps(sum),
+                            class.rate
+                        ),
+                    )
+                    .label(format!("with this, {} are promised", bps(so_far)))
+                    .related(class_rate, "the rate of the class")
+                    .help("lower a minimum (or its `flows`), or raise the rate of the class");
+                break;
+            }
+        }
+    }
+}

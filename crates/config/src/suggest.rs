@@ -1,0 +1,79 @@
+//! "Did you mean": the nearest of a list of names.
+
+/// Levenshtein distance in characters, where two neighbours in the wrong order count as one slip.
+pub fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().collect();
+    let b: Vec<char> = b.chars().collect();
+    let mut before: Vec<usize> = Vec::new();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for i in 0..a.len() {
+        let mut next = vec![i + 1];
+        for j in 0..b.len() {
+            let replaced = row[j] + usize::from(a[i] != b[j]);
+            let mut least = replaced.min(row[j + 1] + 1).min(next[j] + 1);
+            if i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j] {
+                least = least.min(before[j - 1] + 1);
+            }
+            next.push(least);
+        }
+        before = std::mem::replace(&mut row, next);
+    }
+    row[b.len()]
+}
+
+/// The name nearest to `given`, if one is near enough that a slip of the fingers explains it: at most a third of
+/// its letters wrong, or the same but for case, `_` and `-`.
+pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Nobody mistypes a name of hundreds of letters, and the distance is quadratic.
+    if given.len() > 64 {
+        return None;
+    }
+    let plain = |s: &str| s.to_lowercase().replace('_', "-");
+    let given = plain(given);
+    names
+        .into_iter()
+        .filter(|name| name.len() <= 64)
+        .map(|name| (distance(&given, &plain(name)), name))
+        .filter(|(d, name)| {
+            *d <= (name.chars().count().max(given.chars().count()) / 3).max(1) && *d < name.chars().count()
+        })
+        .min_by_key(|(d, _)| *d)
+        .map(|(_, name)| name)
+}
+
+/// The way out of a wrong name: the nearest of `names`, or all of them.
+pub fn help(given: &str, names: &[&str]) -> String {
+    match nearest(given, names.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None if names.is_empty() => "there is none to choose from".into(),
+        None => format!("choose from {}", listed(names)),
+    }
+}
+
+/// `a`, `b` and `c`.
+pub fn listed(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_understood_and_strangers_are_not() {
+        let keys = ["rate", "burst", "flow-burst", "priority"];
+        assert_eq!(nearest("rat", keys), Some("rate"));
+        assert_eq!(nearest("flow_burst", keys), Some("flow-burst"));
+        assert_eq!(nearest("prioritiy", keys), Some("priority"));
+        assert_eq!(nearest("colour", keys), None);
+        assert_eq!(nearest("x", ["y"]), None);
+        // kitten -> sitten -> sittin -> sitting.
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("dealy", "delay"), 1);
+    }
+}
