@@ -11,13 +11,18 @@ extern crate alloc;
 pub mod aqm;
 pub mod books;
 pub mod bucket;
+pub mod codel;
+pub mod drr;
 pub mod fifo;
+pub mod fq_codel;
 pub mod packet;
 pub mod params;
 pub mod probability;
 pub mod qdisc;
+pub mod queues;
 pub mod random;
 pub mod red;
+pub mod sfq;
 
 pub use tidegate_units as units;
 pub use tidegate_units::{Bytes, Credit, Instant, Rate, Span};

@@ -104,7 +104,7 @@ fn run_all<Q: Qdisc<TestPacket>>(fresh: &impl Fn() -> Q, script: &[Op]) -> Resul
     if first.1 != again.1 {
         return Err("law 5: the same script gave different outputs".into());
     }
-    // With every backward instant replaced by the latest one so far, nothing may differ.
+    // With every backward instant replaced by the latest one that a call carried, nothing may differ.
     let still = Run::new(fresh()).play(script, Back::HeldStill)?;
     if first.1 != still.1 {
         return Err("law 2: time that ran back changed the outputs".into());
@@ -172,6 +172,8 @@ impl Outlet<TestPacket> for Tray {
 struct Run<Q> {
     qdisc: Q,
     now: Instant,
+    /// The latest instant a call carried.
+    carried: Instant,
     next_id: u64,
     inside: BTreeMap<u64, TestPacket>,
     last_of_flow: HashMap<u64, u64>,
@@ -184,6 +186,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
         Self {
             qdisc,
             now: Instant::from_nanos(1_000_000_000),
+            carried: Instant::ZERO,
             next_id: 0,
             inside: BTreeMap::new(),
             last_of_flow: HashMap::new(),
@@ -199,14 +202,14 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
             // The instant this call carries; the clock itself never runs back.
             let call = match back {
                 Back::Honest => self.now.saturating_sub(behind),
-                Back::HeldStill => self.now,
+                Back::HeldStill => self.now.saturating_sub(behind).max(self.carried),
             };
             match *op {
                 Op::Enqueue(packet) => self.enqueue(call, packet)?,
                 Op::Dequeue => {
                     self.dequeue(call)?;
                 }
-                Op::ToDeadline => self.to_deadline()?,
+                Op::ToDeadline => self.reach_deadline()?,
                 Op::Wait(span) => self.now += span,
                 Op::Back(span) => {
                     self.report.backwards += 1;
@@ -225,6 +228,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
         self.next_id += 1;
         self.report.enqueued += 1;
         self.inside.insert(packet.id, packet);
+        self.carried = self.carried.max(call);
         let mut tray = Tray::default();
         self.qdisc.enqueue(call, packet, &mut tray);
         self.settle(None, tray).map(drop)
@@ -232,12 +236,13 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
 
     /// Whether anything left or was dropped.
     fn dequeue(&mut self, call: Instant) -> Result<bool, String> {
+        self.carried = self.carried.max(call);
         let mut tray = Tray::default();
         let packet = self.qdisc.dequeue(call, &mut tray);
         self.settle(packet, tray)
     }
 
-    fn to_deadline(&mut self) -> Result<(), String> {
+    fn reach_deadline(&mut self) -> Result<(), String> {
         let deadline = self.qdisc.deadline(self.now);
         self.outputs.push(Output::Asked(deadline));
         match deadline {
@@ -280,7 +285,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
                     Ok(())
                 };
             }
-            self.to_deadline()?;
+            self.reach_deadline()?;
         }
         Err("law 1: more came out than was inside".into())
     }

@@ -1,0 +1,354 @@
+//! [`Store`] and [`Queue`]: many queues of packets in one arena; [`Longest`]: which of them is about the longest.
+//!
+//! *Law*: a queue gives back its packets in the order they came, each with the instant it came at.
+//! *Source*: packets in a slab and queues as links in it, as kernels do. The size classes of [`Longest`] are those
+//! of a logarithmic histogram: eight to an octave.
+//! *Cost*: O(1) a call. The arena grows to the most packets that ever waited at once, and then allocates no more.
+//! *Notes*: at most 2³² - 1 packets wait at once. [`Longest`] finds a queue that holds more than 8/9 of what the
+//! longest holds; a heap would be exact and cost O(log n) on every packet.
+
+use alloc::vec::Vec;
+
+use crate::packet::Packet;
+use crate::qdisc::Backlog;
+use tidegate_units::{Bytes, Instant};
+
+/// No slot, no queue.
+pub(crate) const NIL: u32 = u32::MAX;
+
+#[derive(Clone, Debug)]
+struct Slot<P> {
+    packet: Option<P>,
+    at: Instant,
+    next: u32,
+}
+
+/// The packets of many [`Queue`]s.
+#[derive(Clone, Debug)]
+pub struct Store<P> {
+    slots: Vec<Slot<P>>,
+    free: u32,
+}
+
+/// A queue whose packets are in a [`Store`]. It must always be used with the same store.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    head: u32,
+    tail: u32,
+    backlog: Backlog,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { head: NIL, tail: NIL, backlog: Backlog::default() }
+    }
+}
+
+impl Queue {
+    /// What waits in it.
+    pub fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+    /// Whether nothing waits in it.
+    pub fn is_empty(&self) -> bool {
+        self.head == NIL
+    }
+}
+
+impl<P> Default for Store<P> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), free: NIL }
+    }
+}
+
+impl<P: Packet> Store<P> {
+    /// Puts `packet`, which came at `at`, behind the others.
+    pub fn push(&mut self, queue: &mut Queue, packet: P, at: Instant) {
+        queue.backlog.add(packet.size());
+        let slot = Slot { packet: Some(packet), at, next: NIL };
+        let index = if self.free == NIL {
+            self.slots.push(slot);
+            (self.slots.len() - 1) as u32
+        } else {
+            let index = self.free;
+            self.free = self.slots[index as usize].next;
+            self.slots[index as usize] = slot;
+            index
+        };
+        if queue.tail == NIL {
+            queue.head = index;
+        } else {
+            self.slots[queue.tail as usize].next = index;
+        }
+        queue.tail = index;
+    }
+
+    /// Takes the first packet, with the instant it came at.
+    pub fn pop(&mut self, queue: &mut Queue) -> Option<(P, Instant)> {
+        let slot = self.slots.get_mut(queue.head as usize)?;
+        let packet = slot.packet.take()?;
+        let at = slot.at;
+        let next = core::mem::replace(&mut slot.next, self.free);
+        self.free = queue.head;
+        queue.head = next;
+        if next == NIL {
+            queue.tail = NIL;
+        }
+        queue.backlog.remove(packet.size());
+        Some((packet, at))
+    }
+
+    /// The first packet.
+    pub fn front<'a>(&'a self, queue: &Queue) -> Option<&'a P> {
+        self.slots.get(queue.head as usize)?.packet.as_ref()
+    }
+
+    /// When the first packet came.
+    pub fn front_at(&self, queue: &Queue) -> Option<Instant> {
+        self.slots.get(queue.head as usize).map(|slot| slot.at)
+    }
+
+    /// Takes the oldest packet that `wanted` accepts, looking at the `most` oldest and never at the newest; the
+    /// others keep their order.
+    pub fn take_where(&mut self, queue: &mut Queue, most: u32, mut wanted: impl FnMut(&P) -> bool) -> Option<P> {
+        let mut before = NIL;
+        let mut index = queue.head;
+        for _ in 0..most {
+            if index == NIL || index == queue.tail {
+                return None;
+            }
+            if self.slots[index as usize].packet.as_ref().is_some_and(&mut wanted) {
+                let next = core::mem::replace(&mut self.slots[index as usize].next, self.free);
+                self.free = index;
+                if before == NIL {
+                    queue.head = next;
+                } else {
+                    self.slots[before as usize].next = next;
+                }
+                let packet = self.slots[index as usize].packet.take()?;
+                queue.backlog.remove(packet.size());
+                return Some(packet);
+            }
+            before = index;
+            index = self.slots[index as usize].next;
+        }
+        None
+    }
+}
+
+/// A list of small numbers (queues, records), linked through a [`Links`] that it must always be used with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct List {
+    head: u32,
+    tail: u32,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { head: NIL, tail: NIL }
+    }
+}
+
+impl List {
+    /// The first number.
+    pub fn front(&self) -> Option<u32> {
+        (self.head != NIL).then_some(self.head)
+    }
+    /// Whether no number is in it.
+    pub fn is_empty(&self) -> bool {
+        self.head == NIL
+    }
+}
+
+/// The links of one or more disjoint [`List`]s: a number is in one of them at most.
+#[derive(Clone, Debug, Default)]
+pub struct Links(Vec<[u32; 2]>);
+
+impl Links {
+    /// Puts `number`, which is in no list, behind the others.
+    pub fn push_back(&mut self, list: &mut List, number: u32) {
+        if self.0.len() <= number as usize {
+            self.0.resize(number as usize + 1, [NIL; 2]);
+        }
+        self.0[number as usize] = [list.tail, NIL];
+        match list.tail {
+            NIL => list.head = number,
+            tail => self.0[tail as usize][1] = number,
+        }
+        list.tail = number;
+    }
+    /// Takes `number`, which is in `list`, out of it.
+    pub fn remove(&mut self, list: &mut List, number: u32) {
+        let [before, next] = self.0[number as usize];
+        match before {
+            NIL => list.head = next,
+            before => self.0[before as usize][1] = next,
+        }
+        match next {
+            NIL => list.tail = before,
+            next => self.0[next as usize][0] = before,
+        }
+    }
+    /// Moves the first number of `list` to its end.
+    pub fn rotate(&mut self, list: &mut List) {
+        if let Some(front) = list.front() {
+            self.remove(list, front);
+            self.push_back(list, front);
+        }
+    }
+}
+
+/// Size classes: eight to each power of two.
+const CLASSES: usize = 64 * 8;
+
+/// Which of many queues, named by number, holds about the most bytes: more than 8/9 of the longest.
+#[derive(Clone, Debug)]
+pub struct Longest {
+    heads: Vec<u32>,
+    links: Vec<Link>,
+    bits: [u64; CLASSES / 64],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    class: u16,
+    before: u32,
+    next: u32,
+}
+
+/// The class of a queue of `bytes`; 0 is for the empty ones and not kept.
+fn class(bytes: u64) -> u16 {
+    if bytes < 8 {
+        return bytes as u16;
+    }
+    let octave = 63 - bytes.leading_zeros();
+    ((octave - 2) * 8 + ((bytes >> (octave - 3)) & 7) as u32) as u16
+}
+
+impl Default for Longest {
+    fn default() -> Self {
+        Self { heads: alloc::vec![NIL; CLASSES], links: Vec::new(), bits: [0; CLASSES / 64] }
+    }
+}
+
+impl Longest {
+    /// Queue number `number` holds what `queue` does. A packet counts for a byte at least.
+    pub fn update(&mut self, number: u32, queue: &Queue) {
+        let bytes = queue.backlog.bytes.as_u64();
+        self.set(number, Bytes::new(if queue.is_empty() { 0 } else { bytes.max(1) }));
+    }
+
+    fn set(&mut self, queue: u32, bytes: Bytes) {
+        if self.links.len() <= queue as usize {
+            self.links.resize(queue as usize + 1, Link { class: 0, before: NIL, next: NIL });
+        }
+        let class = class(bytes.as_u64());
+        let link = self.links[queue as usize];
+        if link.class == class {
+            return;
+        }
+        if link.class != 0 {
+            if link.before == NIL {
+                self.heads[usize::from(link.class)] = link.next;
+                if link.next == NIL {
+                    self.bits[usize::from(link.class) / 64] &= !(1 << (link.class % 64));
+                }
+            } else {
+                self.links[link.before as usize].next = link.next;
+            }
+            if link.next != NIL {
+                self.links[link.next as usize].before = link.before;
+            }
+        }
+        let mut next = NIL;
+        if class != 0 {
+            next = core::mem::replace(&mut self.heads[usize::from(class)], queue);
+            self.bits[usize::from(class) / 64] |= 1 << (class % 64);
+            if next != NIL {
+                self.links[next as usize].before = queue;
+            }
+        }
+        self.links[queue as usize] = Link { class, before: NIL, next };
+    }
+
+    /// A queue that holds more than 8/9 of what the longest holds; `None` when all are empty.
+    pub fn get(&self) -> Option<u32> {
+        let (word, bits) = self.bits.iter().enumerate().rev().find(|(_, bits)| **bits != 0)?;
+        Some(self.heads[word * 64 + 63 - bits.leading_zeros() as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FlowKey;
+    use crate::random::Stream;
+    use alloc::collections::VecDeque;
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct P(u64);
+    impl Packet for P {
+        fn size(&self) -> Bytes {
+            Bytes::new(self.0)
+        }
+        fn flow(&self) -> FlowKey {
+            FlowKey::default()
+        }
+    }
+
+    #[test]
+    fn queues_share_the_arena_and_keep_their_order() {
+        let mut random = Stream::named(1, "queues");
+        let mut store = Store::default();
+        let mut queues: [(Queue, VecDeque<P>); 5] = Default::default();
+        let mut most = 0;
+        let mut inside = 0_usize;
+        for n in 0..20_000_u64 {
+            let (queue, model) = &mut queues[random.below(5) as usize];
+            match random.below(5) {
+                0 | 1 => {
+                    store.push(queue, P(n), Instant::from_nanos(n));
+                    model.push_back(P(n));
+                    inside += 1;
+                }
+                2 => {
+                    let taken = store.take_where(queue, 4, |p| p.0 % 3 == 0);
+                    let at = (0..model.len().saturating_sub(1).min(4)).find(|i| model[*i].0 % 3 == 0);
+                    let expected = at.and_then(|i| model.remove(i));
+                    assert_eq!(taken, expected);
+                    inside -= usize::from(taken.is_some());
+                }
+                _ => {
+                    let expected = model.pop_front();
+                    assert_eq!(store.front(queue).copied(), expected);
+                    let popped = store.pop(queue);
+                    assert_eq!(popped, expected.map(|p| (p, Instant::from_nanos(p.0))));
+                    inside -= usize::from(popped.is_some());
+                }
+            }
+            assert_eq!(queue.backlog().packets as usize, model.len());
+            most = most.max(inside);
+        }
+        assert_eq!(store.slots.len(), most, "the arena holds no more than the most that waited at once");
+    }
+
+    #[test]
+    fn the_longest_is_within_an_eighth() {
+        let mut random = Stream::named(2, "longest");
+        let mut longest = Longest::default();
+        let mut sizes = [0_u64; 50];
+        for _ in 0..50_000 {
+            let queue = random.below(50) as usize;
+            let octave = random.below(40);
+            sizes[queue] = random.below(1 << octave) * random.below(2);
+            longest.set(queue as u32, Bytes::new(sizes[queue]));
+            let most = *sizes.iter().max().unwrap();
+            match longest.get() {
+                None => assert_eq!(most, 0),
+                Some(found) => assert!(sizes[found as usize] * 9 > most * 8, "{} of {most}", sizes[found as usize]),
+            }
+        }
+        // 1000 = 2^9 * 1.953: octave 9, so class (9 - 2) * 8 + 7; 8 begins class 8 without a gap after 7.
+        assert_eq!((class(1000), class(7), class(8), class(u64::MAX)), (63, 7, 8, 495));
+    }
+}

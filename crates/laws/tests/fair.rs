@@ -1,0 +1,174 @@
+//! The laws for the fair queues, and CoDel's control law against the pseudocode of its RFC in floats.
+
+use tidegate_core::codel::{self, CoDel};
+use tidegate_core::drr::{self, Drr};
+use tidegate_core::fifo::Limit;
+use tidegate_core::fq_codel::{self, FqCodel};
+use tidegate_core::random::Stream;
+use tidegate_core::red::Signal;
+use tidegate_core::sfq::{self, Sfq};
+use tidegate_core::{Books, Bytes, Ecn, Instant, Qdisc, Span};
+use tidegate_laws::{Report, Shape, TestPacket, check_seeds};
+
+const LIMIT: Limit = Limit { packets: 30, bytes: Bytes::new(20_000) };
+
+fn shapes() -> [Shape; 3] {
+    [
+        Shape::default(),
+        Shape { flows: 300, enqueues: 140, ..Shape::default() },
+        Shape { flows: 2, sizes: (1, 9_000), longest_wait: Span::from_secs(2), enqueues: 120, ..Shape::default() },
+    ]
+}
+
+fn reached(report: &Report) {
+    assert!(report.dropped > 1_000 && report.dequeued > 10_000 && report.backwards > 100, "{report:?}");
+}
+
+#[test]
+fn drr_obeys_the_laws() {
+    for shape in shapes() {
+        let params = || drr::Params { limit: LIMIT, weights: vec![2, 1, 7], ..drr::Params::default() };
+        let report = check_seeds(|| Books::new(Drr::new(params()).unwrap()), &shape, 50, 2_000);
+        reached(&report);
+    }
+}
+
+#[test]
+fn sfq_obeys_the_laws() {
+    for queues in [1, 4, 1_024] {
+        for shape in shapes() {
+            let perturb = Some(Span::from_millis(20));
+            let params = sfq::Params { queues, limit: LIMIT, perturb, ..sfq::Params::default() };
+            reached(&check_seeds(|| Books::new(Sfq::new(params).unwrap()), &shape, 25, 2_000));
+        }
+    }
+}
+
+#[test]
+fn codel_obeys_the_laws() {
+    for (target, interval) in [(5, 100), (1, 3)] {
+        for shape in shapes() {
+            let params = codel::Params {
+                target: Span::from_millis(target),
+                interval: Span::from_millis(interval),
+                limit: LIMIT,
+                ..codel::Params::default()
+            };
+            let report = check_seeds(|| Books::new(CoDel::new(params).unwrap()), &shape, 30, 2_000);
+            reached(&report);
+            assert!(report.most_drops_a_call <= u64::from(codel::MOST_DROPS_A_CALL), "{report:?}");
+        }
+    }
+}
+
+#[test]
+fn fq_codel_obeys_the_laws() {
+    for queues in [1, 4, 1_024] {
+        for shape in shapes() {
+            let codel = codel::Params {
+                target: Span::from_millis(1),
+                interval: Span::from_millis(10),
+                limit: LIMIT,
+                ..codel::Params::default()
+            };
+            let params = fq_codel::Params { codel, queues, quantum: Bytes::new(300) };
+            reached(&check_seeds(|| Books::new(FqCodel::new(params).unwrap()), &shape, 25, 2_000));
+        }
+    }
+}
+
+/// RFC 8289, section 5, as it stands there, with floats and without a bound of drops a call.
+#[derive(Default)]
+struct Oracle {
+    queue: std::collections::VecDeque<(u64, f64, u64)>,
+    first_above: f64,
+    drop_next: f64,
+    count: u32,
+    last_count: u32,
+    dropping: bool,
+}
+
+impl Oracle {
+    const TARGET: f64 = 5e6;
+    const INTERVAL: f64 = 100e6;
+
+    fn take(&mut self, now: f64) -> (Option<u64>, bool) {
+        let Some((id, at, _)) = self.queue.pop_front() else {
+            self.first_above = 0.0;
+            return (None, false);
+        };
+        let bytes: u64 = self.queue.iter().map(|packet| packet.2).sum();
+        let mut ok_to_drop = false;
+        if now - at < Self::TARGET || bytes <= 1_514 {
+            self.first_above = 0.0;
+        } else if self.first_above == 0.0 {
+            self.first_above = now + Self::INTERVAL;
+        } else if now >= self.first_above {
+            ok_to_drop = true;
+        }
+        (Some(id), ok_to_drop)
+    }
+
+    fn dequeue(&mut self, now: f64, dropped: &mut Vec<u64>) -> Option<u64> {
+        let law = |t: f64, count: u32| t + Self::INTERVAL / f64::from(count).sqrt();
+        let (mut packet, mut ok) = self.take(now);
+        if self.dropping {
+            if !ok {
+                self.dropping = false;
+            }
+            while now >= self.drop_next && self.dropping {
+                dropped.extend(packet);
+                self.count += 1;
+                (packet, ok) = self.take(now);
+                if !ok {
+                    self.dropping = false;
+                } else {
+                    self.drop_next = law(self.drop_next, self.count);
+                }
+            }
+        } else if ok {
+            dropped.extend(packet);
+            (packet, _) = self.take(now);
+            self.dropping = true;
+            let delta = self.count as i64 - self.last_count as i64;
+            self.count = 1;
+            if delta > 1 && now - self.drop_next < 16.0 * Self::INTERVAL {
+                self.count = delta as u32;
+            }
+            self.drop_next = law(now, self.count);
+            self.last_count = self.count;
+        }
+        packet
+    }
+}
+
+#[test]
+fn codel_is_the_pseudocode_of_the_rfc() {
+    let mut drops = 0;
+    for seed in 0..40 {
+        let mut random = Stream::named(seed, "codel oracle");
+        let params = codel::Params { limit: Limit::NONE, signal: Signal::Drop, ..codel::Params::default() };
+        let mut codel = CoDel::new(params).unwrap();
+        let mut oracle = Oracle::default();
+        let mut now = Instant::from_nanos(1);
+        for id in 0..5_000 {
+            // Odd nanoseconds of microseconds, so that no decision hangs on the last bit of a float.
+            now += Span::from_nanos(random.below(1_500_000) * 2 + 1);
+            // Phases of overload and of recovery.
+            let load = if id / 700 % 2 == 0 { 6 } else { 4 };
+            if random.below(10) < load {
+                let size = 100 + random.below(1_400);
+                codel.enqueue(now, TestPacket { ecn: Ecn::NotEct, ..TestPacket::new(id, 0, size) }, &mut vec![]);
+                oracle.queue.push_back((id, now.as_nanos() as f64, size));
+            } else {
+                let (mut dropped, mut expected) = (vec![], vec![]);
+                let packet = codel.dequeue(now, &mut dropped).map(|packet| packet.id);
+                assert_eq!(packet, oracle.dequeue(now.as_nanos() as f64, &mut expected));
+                let dropped: Vec<_> = dropped.iter().map(|(packet, _)| packet.id).collect();
+                assert_eq!(dropped, expected);
+                drops += dropped.len();
+            }
+        }
+    }
+    assert!(drops > 1_000, "{drops}");
+}
