@@ -1,0 +1,101 @@
+//! [`Meter`]: colours packets by whether they keep to what was agreed.
+//!
+//! *Law*: a meter changes nothing but its own state; each states what its green and yellow traffic cannot exceed.
+//! *Source*: RFC 2475 section 2.3.3.1 for the place of a meter; the meters' own RFCs.
+//! *Units*: the size of a packet is [`Packet::size`]. The RFCs count IP packets without link headers; an embedding
+//! that hands in frames should agree on rates for frames.
+//! *Cost*: O(1) a packet, stated by each.
+//! *Notes*: time that runs back is taken for time that stands still.
+//! *See also*: [`srtcm`](crate::srtcm), [`trtcm`](crate::trtcm), [`rfc4115`](crate::rfc4115),
+//! [`tswtcm`](crate::tswtcm); [`marker`](crate::marker) for what is done about a colour.
+
+use crate::packet::{Colour, Packet};
+use crate::rfc4115::Rfc4115;
+use crate::srtcm::SrTcm;
+use crate::trtcm::TrTcm;
+use crate::tswtcm::TswTcm;
+use tidegate_units::Instant;
+
+/// Whether a meter heeds the colour that a packet brings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Mode {
+    /// Every packet comes uncoloured.
+    #[default]
+    Blind,
+    /// Somebody upstream has coloured it, and it never gets a better colour.
+    Aware,
+}
+
+impl Mode {
+    /// The colour with which `packet` comes, as far as this mode can see.
+    pub fn incoming<P: Packet>(self, packet: &P) -> Colour {
+        match self {
+            Self::Blind => Colour::Green,
+            Self::Aware => packet.colour(),
+        }
+    }
+}
+
+/// Colours packets.
+pub trait Meter<P: Packet> {
+    /// The colour of `packet`, which passes at `now`.
+    fn meter(&mut self, now: Instant, packet: &P) -> Colour;
+
+    /// The first instant, not before `now`, at which the meter would colour `packet` green if nothing passed until
+    /// then; `None` when it never would, or when the meter cannot tell (it decides by chance).
+    fn green_at(&self, now: Instant, packet: &P) -> Option<Instant>;
+}
+
+/// A meter that leaves the colour as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NoMeter;
+
+impl<P: Packet> Meter<P> for NoMeter {
+    fn meter(&mut self, _now: Instant, packet: &P) -> Colour {
+        packet.colour()
+    }
+    fn green_at(&self, _now: Instant, _packet: &P) -> Option<Instant> {
+        None
+    }
+}
+
+/// Any of the meters, for trees that are built from a configuration.
+#[derive(Clone, Debug)]
+pub enum AnyMeter {
+    /// RFC 2697.
+    SrTcm(SrTcm),
+    /// RFC 2698.
+    TrTcm(TrTcm),
+    /// RFC 4115.
+    Rfc4115(Rfc4115),
+    /// RFC 2859.
+    TswTcm(TswTcm),
+}
+
+impl<P: Packet> Meter<P> for AnyMeter {
+    fn meter(&mut self, now: Instant, packet: &P) -> Colour {
+        match self {
+            Self::SrTcm(meter) => meter.meter(now, packet),
+            Self::TrTcm(meter) => meter.meter(now, packet),
+            Self::Rfc4115(meter) => meter.meter(now, packet),
+            Self::TswTcm(meter) => meter.meter(now, packet),
+        }
+    }
+    fn green_at(&self, now: Instant, packet: &P) -> Option<Instant> {
+        match self {
+            Self::SrTcm(meter) => meter.green_at(now, packet),
+            Self::TrTcm(meter) => meter.green_at(now, packet),
+            Self::Rfc4115(meter) => meter.green_at(now, packet),
+            Self::TswTcm(meter) => meter.green_at(now, packet),
+        }
+    }
+}
+
+impl<P: Packet, M: Meter<P> + ?Sized> Meter<P> for alloc::boxed::Box<M> {
+    fn meter(&mut self, now: Instant, packet: &P) -> Colour {
+        (**self).meter(now, packet)
+    }
+    fn green_at(&self, now: Instant, packet: &P) -> Option<Instant> {
+        (**self).green_at(now, packet)
+    }
+}
