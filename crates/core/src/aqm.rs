@@ -70,12 +70,14 @@ pub struct AqmFifo<P, A> {
     fifo: Fifo<P>,
     limit: Limit,
     aqm: A,
+    /// The latest instant of any call: the decider sees only some of them, and must not be told an earlier one.
+    latest: Instant,
 }
 
 impl<P: Packet, A: Aqm<P>> AqmFifo<P, A> {
     /// An empty queue.
     pub fn new(limit: Limit, aqm: A) -> Self {
-        Self { fifo: Fifo::new(Limit::NONE), limit, aqm }
+        Self { fifo: Fifo::new(Limit::NONE), limit, aqm, latest: Instant::ZERO }
     }
     /// The decider.
     pub fn aqm(&self) -> &A {
@@ -89,6 +91,8 @@ impl<P: Packet, A: Aqm<P>> AqmFifo<P, A> {
 
 impl<P: Packet, A: Aqm<P>> Qdisc<P> for AqmFifo<P, A> {
     fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) {
+        self.latest = self.latest.max(now);
+        let now = self.latest;
         let queue = self.fifo.backlog();
         let verdict = self.aqm.on_arrival(now, &packet, queue);
         if let Verdict::Drop(reason) = verdict {
@@ -106,6 +110,8 @@ impl<P: Packet, A: Aqm<P>> Qdisc<P> for AqmFifo<P, A> {
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
+        self.latest = self.latest.max(now);
+        let now = self.latest;
         let packet = self.fifo.dequeue(now, out)?;
         self.aqm.on_departure(now, &packet, self.fifo.backlog());
         Some(packet)

@@ -160,12 +160,14 @@ pub struct Marker<Q, M> {
     inner: Q,
     conditioner: Conditioner<M>,
     point: Point,
+    /// The latest instant of any call: the meter sees only some of them, and must not be told an earlier one.
+    latest: Instant,
 }
 
 impl<Q, M> Marker<Q, M> {
     /// `inner` with `conditioner` at `point`.
     pub fn new(inner: Q, conditioner: Conditioner<M>, point: Point) -> Self {
-        Self { inner, conditioner, point }
+        Self { inner, conditioner, point, latest: Instant::ZERO }
     }
     /// The discipline.
     pub fn inner(&self) -> &Q {
@@ -187,6 +189,8 @@ impl<Q, M> Marker<Q, M> {
 
 impl<P: Packet, Q: Qdisc<P>, M: Meter<P>> Qdisc<P> for Marker<Q, M> {
     fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) {
+        self.latest = self.latest.max(now);
+        let now = self.latest;
         if self.point == Point::Entry && self.conditioner.condition(now, &mut packet) == Outcome::Refused {
             return out.dropped(packet, DropReason::Policed);
         }
@@ -194,6 +198,8 @@ impl<P: Packet, Q: Qdisc<P>, M: Meter<P>> Qdisc<P> for Marker<Q, M> {
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
+        self.latest = self.latest.max(now);
+        let now = self.latest;
         loop {
             let mut packet = self.inner.dequeue(now, out)?;
             if self.point == Point::Entry || self.conditioner.condition(now, &mut packet) == Outcome::Passed {
@@ -204,7 +210,7 @@ impl<P: Packet, Q: Qdisc<P>, M: Meter<P>> Qdisc<P> for Marker<Q, M> {
     }
 
     fn deadline(&self, now: Instant) -> Deadline {
-        self.inner.deadline(now)
+        self.inner.deadline(now.max(self.latest))
     }
 
     fn backlog(&self) -> Backlog {
