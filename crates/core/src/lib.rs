@@ -25,10 +25,12 @@ pub mod queues;
 pub mod random;
 pub mod red;
 pub mod rfc4115;
+pub mod rio;
 pub mod sfq;
 pub mod srtcm;
 pub mod trtcm;
 pub mod tswtcm;
+pub mod wred;
 
 pub use tidegate_units as units;
 pub use tidegate_units::{Bytes, Credit, Instant, Rate, Span};

@@ -18,7 +18,7 @@
 //! packets with the rest carried over; the paper counts it again when that arrival is dropped and the queue stays
 //! empty. `count` is the number of packets since the last drop, as the text of section 7 has it; the pseudocode
 //! starts at one more after a drop, and its gaps are then not uniform. With ECN, packets are marked between the thresholds and dropped above `max`, as RFC 3168 recommends.
-//! *See also*: RIO: RED with an average for each drop precedence; WRED: one average
+//! *See also*: [`rio`](crate::rio): RED with an average for each drop precedence; [`wred`](crate::wred): one average
 //! and several curves. The parts [`Average`], [`Curve`] and [`Spacer`] serve all of them.
 //!
 //! ```
@@ -146,6 +146,19 @@ pub enum Sizing {
     },
 }
 
+impl Sizing {
+    /// Whether it can work.
+    ///
+    /// # Errors
+    /// Names `mean` when it is zero.
+    pub fn validate(self) -> Result<(), ParamError> {
+        if self == (Self::PerByte { mean: Bytes::ZERO }) {
+            return Err(ParamError::new("mean", "must be more than 0"));
+        }
+        Ok(())
+    }
+}
+
 /// What an early drop does to a packet that understands ECN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Signal {
@@ -207,10 +220,7 @@ impl Params {
         self.thresholds.validate()?;
         validate_fraction("max_p", self.max_p)?;
         validate_fraction("weight", self.weight)?;
-        if self.sizing == (Sizing::PerByte { mean: Bytes::ZERO }) {
-            return Err(ParamError::new("mean", "must not be zero"));
-        }
-        Ok(())
+        self.sizing.validate()
     }
 }
 
