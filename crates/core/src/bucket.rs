@@ -61,6 +61,11 @@ impl TokenBucket {
         self.update(now);
         self.level -= Credit::of(bytes);
     }
+    /// Forgives a debt at `now`: the level is at least zero.
+    pub fn forgive(&mut self, now: Instant) {
+        self.update(now);
+        self.level = self.level.max(Credit::ZERO);
+    }
     /// The first instant, not before `now`, at which the level pays for `bytes`; `None` when it never does,
     /// because they exceed the depth or the rate is zero.
     pub fn time_of(&self, now: Instant, bytes: Bytes) -> Option<Instant> {

@@ -13,6 +13,7 @@ pub mod books;
 pub mod bucket;
 pub mod codel;
 pub mod drr;
+pub mod fbq;
 pub mod fifo;
 pub mod fq_codel;
 pub mod marker;

@@ -1,0 +1,79 @@
+//! ns/packet of FBC over FBQ against the number of flows, with FIFO as the baseline of the same run: every flow
+//! has a packet queued, one packet leaves and the next of its flow comes in.
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use tidegate_core::fbq::{ClassParams, Fbc, FbcParams, Spare};
+use tidegate_core::fifo::{Fifo, Limit};
+use tidegate_core::qdisc::Discard;
+use tidegate_core::{Bytes, FlowKey, Instant, Packet, Qdisc, Rate, Span};
+
+#[derive(Clone, Copy)]
+struct Small {
+    flow: u64,
+}
+
+impl Packet for Small {
+    fn size(&self) -> Bytes {
+        Bytes::new(1_400)
+    }
+    fn flow(&self) -> FlowKey {
+        FlowKey::numbered(self.flow.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+}
+
+fn shaper(flows: u64, spare: Spare) -> Fbc<Small> {
+    let rate = Rate::from_mbit(10_000);
+    let class = ClassParams {
+        spare,
+        limit: Bytes::MAX,
+        flow_limit: Bytes::MAX,
+        burst: Bytes::new(1_000_000),
+        ..ClassParams::new(rate)
+    };
+    let params = FbcParams {
+        max_flows: flows as usize + 1,
+        idle_timeout: Span::from_secs(1_000_000),
+        burst: Bytes::new(1_000_000),
+        ..FbcParams::new(rate)
+    };
+    let mut shaper = Fbc::new(params, vec![class], vec![], Instant::ZERO).expect("valid");
+    for round in 0..2 {
+        for flow in 0..flows {
+            shaper.enqueue(Instant::from_nanos(round), Small { flow }, &mut Discard);
+        }
+    }
+    shaper
+}
+
+fn one(queue: &mut impl Qdisc<Small>, now: &mut Instant) {
+    *now = queue.deadline(*now).instant(*now).unwrap_or(*now);
+    if let Some(packet) = queue.dequeue(*now, &mut Discard) {
+        queue.enqueue(*now, black_box(packet), &mut Discard);
+    }
+}
+
+fn flows(c: &mut Criterion) {
+    let mut group = c.benchmark_group("packet");
+    group.throughput(Throughput::Elements(1));
+    group.bench_function("fifo", |b| {
+        let mut queue = Fifo::new(Limit::NONE);
+        (0..64).for_each(|flow| queue.enqueue(Instant::ZERO, Small { flow }, &mut Discard));
+        let mut now = Instant::ZERO;
+        b.iter(|| one(&mut queue, &mut now));
+    });
+    for spare in [Spare::Shared, Spare::Idle] {
+        for flows in [64, 4_096, 65_536, 1_000_000] {
+            let mut shaper = shaper(flows, spare);
+            let mut now = Instant::from_nanos(1);
+            group.bench_with_input(BenchmarkId::new(format!("fbq {spare:?}"), flows), &flows, |b, _| {
+                b.iter(|| one(&mut shaper, &mut now));
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, flows);
+criterion_main!(benches);

@@ -1,0 +1,375 @@
+//! One FBQ: the flows of a class, which of them sends next, and when the class can pay for it.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use tidegate_units::{Bytes, Credit, Instant, Rate};
+
+use super::flow::Flows;
+use super::heap::Heap;
+use super::shares::{Ratio, Shares};
+use crate::bucket::TokenBucket;
+use crate::packet::Dscp;
+use crate::qdisc::Backlog;
+
+/// Binary places of a virtual time below one bit·ns/s at weight 1/65536.
+const PLACES: u32 = 24;
+
+/// What becomes of rate that a flow does not use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Spare {
+    /// It goes to the other backlogged flows of the class in proportion to their shares: work-conserving.
+    #[default]
+    Shared,
+    /// It is not used: a flow never gets more than d(f), as in the paper's (5.1) to (5.3). For classes whose
+    /// flows must be smooth each by itself.
+    Idle,
+}
+
+/// Whether a class may use rate that other classes do not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Borrow {
+    /// Only its own rate.
+    #[default]
+    Never,
+    /// What the others leave, in proportion to the rates of those who borrow.
+    FromOthers,
+}
+
+/// When the owner of a flow is told about its queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Feedback {
+    /// Told when the queue of the flow rises to this or above.
+    pub above: Bytes,
+    /// And again when it falls to this or below.
+    pub below: Bytes,
+    /// Whether packets of ECN-capable flows that arrive while the queue is above are marked.
+    pub mark: Marking,
+}
+
+/// Whether feedback marks packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Marking {
+    /// Events only.
+    #[default]
+    Never,
+    /// Congestion experienced on what arrives while the queue is above its threshold.
+    EcnCapable,
+}
+
+/// The parameters of one class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClassParams {
+    /// d(q).
+    pub rate: Rate,
+    /// TB(q), the aggregate bucket (5.4). A packet larger than it goes when the bucket is full, and leaves a debt.
+    pub burst: Bytes,
+    /// TB(f): what a flow that came back may send at once, beyond its share.
+    pub flow_burst: Bytes,
+    /// Which class is asked first; 0 before 1.
+    pub priority: u32,
+    /// The code point written on what leaves through this class.
+    pub dscp: Option<Dscp>,
+    /// What becomes of rate that a flow does not use.
+    pub spare: Spare,
+    /// Whether it may use rate of other classes.
+    pub borrow: Borrow,
+    /// The most bytes queued in the class.
+    pub limit: Bytes,
+    /// The most bytes queued for one flow.
+    pub flow_limit: Bytes,
+    /// `incr`: the part of d(q), in 1/2^32, by which one step of preference raises a share.
+    pub increment: u64,
+    /// Feedback to the owners of flows.
+    pub feedback: Option<Feedback>,
+}
+
+impl ClassParams {
+    /// A class of `rate` with everything else at its default: bursts of two full-size packets, one megabyte of
+    /// queue, steps of preference of a tenth.
+    pub fn new(rate: Rate) -> Self {
+        Self {
+            rate,
+            burst: Bytes::new(3_028),
+            flow_burst: Bytes::new(3_028),
+            priority: 0,
+            dscp: None,
+            spare: Spare::default(),
+            borrow: Borrow::default(),
+            limit: Bytes::new(1_000_000),
+            flow_limit: Bytes::new(500_000),
+            increment: (1_u64 << 32) / 10,
+            feedback: None,
+        }
+    }
+}
+
+/// By which of its two accounts a flow was chosen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum By {
+    Guarantee,
+    Share,
+}
+
+/// The flow whose head is to leave next: chosen, and waiting for the aggregate bucket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Candidate {
+    pub flow: u32,
+    pub by: By,
+    /// When it is, or was, chosen. A choice made in the past is not undone.
+    pub since: Instant,
+    /// When the aggregate bucket can pay for it; [`Instant::MAX`] for never.
+    pub due: Instant,
+    /// What the aggregate buckets must hold: its size, or a full bucket where it is larger than that.
+    pub size: Bytes,
+}
+
+/// One FBQ.
+#[derive(Clone, Debug)]
+pub(super) struct Class {
+    pub params: ClassParams,
+    pub bucket: TokenBucket,
+    pub shares: Shares,
+    pub backlog: Backlog,
+    pub candidate: Option<Candidate>,
+    /// Flows with a queue, by the virtual time at which their head is covered by their share.
+    share: Heap<u128>,
+    /// Flows with a queue and a granted minimum, by the time at which their head is covered by it.
+    guarantee: Heap<Instant>,
+    /// V, and the instant it belongs to.
+    virtual_now: u128,
+    virtual_at: Instant,
+    virtual_rest: u128,
+    /// Flows whose minimum waits for release, first come first.
+    pub waiting: BTreeMap<u64, u32>,
+    /// Flows with a displacement threshold in their home class, by threshold over weight.
+    pub thresholds: BTreeSet<(Ratio, u32)>,
+    /// Flows that were displaced from here, by key, in the order in which they went.
+    pub away: VecDeque<u64>,
+    /// Whether something changed since displacement was last tried in vain.
+    pub unsettled: bool,
+}
+
+impl Class {
+    pub fn new(params: ClassParams, now: Instant) -> Self {
+        Self {
+            params,
+            bucket: TokenBucket::full(params.rate, params.burst, now),
+            shares: Shares::new(params.rate),
+            backlog: Backlog::default(),
+            candidate: None,
+            share: Heap::new(),
+            guarantee: Heap::new(),
+            // Not zero, for tokens saved up are a time before now.
+            virtual_now: 1 << 100,
+            virtual_at: now,
+            virtual_rest: 0,
+            waiting: BTreeMap::new(),
+            thresholds: BTreeSet::new(),
+            away: VecDeque::new(),
+            unsettled: false,
+        }
+    }
+
+    /// `bytes` in virtual time for a flow of `weight`, against the sender.
+    fn virtual_length(bytes: Bytes, weight: u64) -> u128 {
+        let credit = (Credit::of(bytes).as_raw() as u128) << PLACES;
+        if weight.is_power_of_two() {
+            let places = weight.trailing_zeros();
+            // Round up, as the division below does.
+            (credit + ((1_u128 << places) - 1)) >> places
+        } else {
+            credit.div_ceil(u128::from(weight))
+        }
+    }
+
+    /// V at `t`. With spare rate shared, V is where the last packet was served, and time does not move it.
+    fn virtual_time(&self, t: Instant) -> u128 {
+        match self.params.spare {
+            Spare::Shared => self.virtual_now,
+            Spare::Idle => self.virtual_now + self.virtual_gain(t).0,
+        }
+    }
+
+    /// What V gains from its instant to `t`, and the rest of the division.
+    fn virtual_gain(&self, t: Instant) -> (u128, u128) {
+        let (rate, weight) = self.shares.common();
+        if weight == 0 {
+            return (0, 0);
+        }
+        let earned = Rate::from_bps(rate).credit_in(t.since(self.virtual_at)).as_raw() as u128;
+        let sum = (earned << PLACES) + self.virtual_rest;
+        (sum / u128::from(weight), sum % u128::from(weight))
+    }
+
+    /// The first instant at which V is `tag` or more.
+    fn virtual_instant(&self, tag: u128) -> Instant {
+        let missing = tag.saturating_sub(self.virtual_now);
+        if missing == 0 {
+            return self.virtual_at;
+        }
+        let (rate, weight) = self.shares.common();
+        let needed = missing.checked_mul(u128::from(weight)).map(|sum| sum.saturating_sub(self.virtual_rest));
+        let wait = match (needed, u128::from(rate) << PLACES) {
+            (_, 0) | (None, _) => return Instant::MAX,
+            (Some(needed), step) => needed.div_ceil(step),
+        };
+        u64::try_from(wait).map_or(Instant::MAX, |wait| self.virtual_at + tidegate_units::Span::from_nanos(wait))
+    }
+
+    /// Settles V at `now`, before the shares change.
+    pub fn settle(&mut self, now: Instant) {
+        if now <= self.virtual_at {
+            return;
+        }
+        if self.params.spare == Spare::Idle {
+            let (gain, rest) = self.virtual_gain(now);
+            self.virtual_now += gain;
+            self.virtual_rest = rest;
+        }
+        self.virtual_at = now;
+    }
+
+    /// After the shares changed: the rest of the old division means nothing any more. Less than one unit is lost.
+    pub fn shares_changed(&mut self) {
+        self.virtual_rest = 0;
+        self.unsettled = true;
+    }
+
+    /// A flow comes in at `now`, with no packets yet. Its bucket is full when nobody waits here and the class can
+    /// pay for it; else it starts empty, so that a stream of new flows cannot push the old ones back.
+    pub fn admit(&mut self, flows: &mut Flows, at: u32, now: Instant) {
+        let virtual_now = self.virtual_time(now);
+        let flow = &mut flows[at];
+        let credit = if self.backlog.is_empty() {
+            self.params.flow_burst.min(self.bucket.level(now).bytes_floor())
+        } else {
+            Bytes::ZERO
+        };
+        flow.start = virtual_now.saturating_sub(Self::virtual_length(credit, flow.weight));
+        flow.guarantee = TokenBucket::full(flow.stake().minimum, self.params.flow_burst, now);
+    }
+
+    /// A flow without a queue gets its first packet at `now`: what it saved up is bounded by TB(f) (5.2).
+    pub fn activate(&mut self, flows: &mut Flows, at: u32, now: Instant) {
+        let virtual_now = self.virtual_time(now);
+        let flow = &mut flows[at];
+        let saved = Self::virtual_length(self.params.flow_burst, flow.weight);
+        flow.start = flow.start.max(virtual_now.saturating_sub(saved));
+        self.key(flows, at);
+    }
+
+    /// Puts a flow with a queue where its head belongs in both orders.
+    pub fn key(&mut self, flows: &mut Flows, at: u32) {
+        let flow = &flows[at];
+        let tag = flow.start + Self::virtual_length(flow.head_size, flow.weight);
+        let (share_at, guarantee_at) = (flow.share_at, flow.guarantee_at);
+        let covered = flow
+            .granted
+            .then(|| flow.guarantee.time_of(Instant::ZERO, flow.head_size.min(flow.guarantee.depth())))
+            .flatten()
+            .map(|time| time.max(flow.head_arrived));
+        self.share.set(share_at, tag, at, &mut flows.place_share());
+        match covered {
+            Some(time) => self.guarantee.set(guarantee_at, time, at, &mut flows.place_guarantee()),
+            None => self.guarantee.remove(guarantee_at, &mut flows.place_guarantee()),
+        }
+    }
+
+    /// Takes a flow out of both orders.
+    pub fn unkey(&mut self, flows: &mut Flows, at: u32) {
+        let (share_at, guarantee_at) = (flows[at].share_at, flows[at].guarantee_at);
+        self.share.remove(share_at, &mut flows.place_share());
+        self.guarantee.remove(guarantee_at, &mut flows.place_guarantee());
+        if self.candidate.is_some_and(|candidate| candidate.flow == at) {
+            self.candidate = None;
+        }
+    }
+
+    /// Chooses the next flow as of `base`, unless one was chosen by then. Tells whether the candidate changed.
+    ///
+    /// A flow whose minimum covers its head goes before those whose share does, so that the minimum holds whatever
+    /// the weights are. While the chosen one waits for the aggregate bucket, nobody else of the class is sent (5.4).
+    pub fn choose(&mut self, flows: &Flows, base: Instant) -> bool {
+        if self.candidate.is_some_and(|candidate| candidate.since <= base) {
+            return false;
+        }
+        let before = self.candidate;
+        self.candidate = self.next(base).map(|(flow, by, since)| {
+            let head = &flows[flow];
+            let size = head.head_size.min(self.bucket.depth());
+            let from = since.max(head.head_arrived);
+            let due = self.bucket.time_of(from, size).unwrap_or(Instant::MAX);
+            Candidate { flow, by, since, due, size: head.head_size }
+        });
+        before != self.candidate
+    }
+
+    fn next(&self, base: Instant) -> Option<(u32, By, Instant)> {
+        let (tag, sharer) = self.share.peek()?;
+        let covered = self.guarantee.peek();
+        if let Some((time, flow)) = covered
+            && time <= base
+        {
+            return Some((flow, By::Guarantee, base));
+        }
+        if self.params.spare == Spare::Shared {
+            return Some((sharer, By::Share, base));
+        }
+        let shared = self.virtual_instant(tag).max(base);
+        match covered {
+            Some((time, flow)) if time <= shared => Some((flow, By::Guarantee, time)),
+            _ => Some((sharer, By::Share, shared)),
+        }
+    }
+
+    /// Charges the flow `at` for its head, which left as of `then`.
+    pub fn charge_flow(&mut self, flows: &mut Flows, at: u32, by: By, then: Instant) {
+        let flow = &mut flows[at];
+        let length = Self::virtual_length(flow.head_size, flow.weight);
+        match by {
+            By::Share => {
+                flow.start += length;
+                if self.params.spare == Spare::Shared {
+                    self.virtual_now = self.virtual_now.max(flow.start);
+                }
+            }
+            // Served out of turn: the share pays too, but never gets further than one packet into debt, so that
+            // the flow gets the larger of minimum and share, not first the one and then neither.
+            By::Guarantee => flow.start = flow.start.min(self.virtual_time(then)) + length,
+        }
+        if flow.granted {
+            flow.guarantee.forgive(then);
+            flow.guarantee.charge(then, flow.head_size);
+        }
+    }
+
+    /// Another weight, minimum or burst of a flow: its place in V keeps its tokens.
+    pub fn reweigh(
+        &mut self,
+        flows: &mut Flows,
+        at: u32,
+        now: Instant,
+        change: impl FnOnce(&mut super::flow::Flow, &mut Shares),
+    ) {
+        self.settle(now);
+        let virtual_now = self.virtual_time(now);
+        let flow = &mut flows[at];
+        let before = flow.weight;
+        change(flow, &mut self.shares);
+        // Tokens = (V - start) * weight, kept across the change of weight; a debt likewise.
+        if flow.weight != before {
+            let scale = |length: u128| length / u128::from(flow.weight) * u128::from(before);
+            flow.start = if flow.start <= virtual_now {
+                virtual_now - scale(virtual_now - flow.start).min(virtual_now)
+            } else {
+                virtual_now + scale(flow.start - virtual_now)
+            };
+        }
+        let minimum = flow.stake().minimum;
+        flow.guarantee.set_rate(now, minimum);
+        self.shares_changed();
+        if flow.backlog.packets > 0 {
+            self.key(flows, at);
+        }
+    }
+}

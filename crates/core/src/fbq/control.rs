@@ -1,0 +1,433 @@
+//! What is not the way of a packet: flows that join, leave and move, promises, preference, and views of it all.
+
+use tidegate_units::{Bytes, Instant, Rate, Span};
+
+use super::class::Class;
+use super::fbc::Fbc;
+use super::flow::{FlowCounts, Profile};
+use super::shares::Ratio;
+use crate::packet::{ClassId, Packet};
+use crate::qdisc::{Backlog, Event, Outlet};
+
+/// Displaced flows stay away at least this long, so that nobody is moved to and fro.
+const AWAY_AT_LEAST: Span = Span::from_secs(1);
+/// And come back when they would get this much more than their threshold, in eighths.
+const RETURN_EIGHTHS: u64 = 9;
+/// Flows looked at for displacement in one call.
+const MOVES_A_CALL: usize = 2;
+
+/// What became of a minimum rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Promise {
+    /// It holds from now on.
+    Granted,
+    /// The class has promised all it has; the flow gets the rate at once when somebody releases it.
+    Waiting {
+        /// What could be promised now.
+        free: Rate,
+    },
+}
+
+/// There is no flow with this key, or no longer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoSuchFlow;
+
+impl core::fmt::Display for NoSuchFlow {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("no such flow")
+    }
+}
+
+impl core::error::Error for NoSuchFlow {}
+
+/// A flow as it stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowView {
+    /// Its key.
+    pub key: u64,
+    /// The class it is in.
+    pub class: ClassId,
+    /// The class it belongs in; another one while it is displaced.
+    pub home: ClassId,
+    /// Its profile's index.
+    pub profile: u32,
+    /// d(f), if everybody wanted what they are promised.
+    pub rate: Rate,
+    /// dmin(f) as wanted.
+    pub minimum: Rate,
+    /// Whether the minimum is promised.
+    pub granted: bool,
+    /// Steps of preference.
+    pub preferred: u32,
+    /// What it has queued.
+    pub backlog: Backlog,
+    /// What happened to it.
+    pub counts: FlowCounts,
+}
+
+/// A class as it stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClassView {
+    /// d(q).
+    pub rate: Rate,
+    /// Flows present.
+    pub flows: u64,
+    /// What could still be promised as minimum rates.
+    pub unpromised: Rate,
+    /// Flows whose minimum waits.
+    pub waiting: usize,
+    /// Flows that belong here and are displaced.
+    pub away: usize,
+    /// What is queued.
+    pub backlog: Backlog,
+}
+
+impl<P: Packet> Fbc<P> {
+    /// Puts the record `at` into class `q`, with its queue if it has one.
+    pub(super) fn join(&mut self, now: Instant, at: u32, q: u32) {
+        let line = self.line;
+        self.line += 1;
+        let class = &mut self.classes[q as usize];
+        class.settle(now);
+        let flow = &mut self.flows[at];
+        flow.class = q;
+        flow.weight = class.shares.newcomer(flow.profile.weight);
+        flow.granted = !flow.profile.minimum.is_zero() && flow.profile.minimum <= class.shares.unpromised();
+        if !flow.granted && !flow.profile.minimum.is_zero() {
+            flow.waiting_since = line;
+            class.waiting.insert(line, at);
+        }
+        class.shares.join(flow.stake());
+        class.admit(&mut self.flows, at, now);
+        class.shares_changed();
+        let flow = &self.flows[at];
+        if let Some(displace) = flow.profile.displace
+            && !flow.is_displaced()
+        {
+            class.thresholds.insert((Ratio::new(displace.below, flow.weight), at));
+        }
+        class.backlog.packets += flow.backlog.packets;
+        class.backlog.bytes += flow.backlog.bytes;
+        if !flow.backlog.is_empty() {
+            class.key(&mut self.flows, at);
+        }
+        self.choose(q, now);
+    }
+
+    /// Takes the record `at` out of its class, with its queue.
+    fn part(&mut self, now: Instant, at: u32) {
+        let q = self.flows[at].class;
+        let class = &mut self.classes[q as usize];
+        class.settle(now);
+        let chosen = class.candidate.is_some_and(|candidate| candidate.flow == at);
+        class.unkey(&mut self.flows, at);
+        let flow = &mut self.flows[at];
+        class.shares.leave(flow.stake());
+        class.shares_changed();
+        class.waiting.remove(&flow.waiting_since);
+        if let Some(displace) = flow.profile.displace {
+            class.thresholds.remove(&(Ratio::new(displace.below, flow.weight), at));
+        }
+        class.backlog.packets -= flow.backlog.packets;
+        class.backlog.bytes -= flow.backlog.bytes;
+        flow.preferred = 0;
+        if chosen {
+            self.rechoose(q, now);
+        } else {
+            self.choose(q, now);
+        }
+    }
+
+    /// Moves a flow with its queue; its packets keep their order, and get the code point of the class they leave by.
+    fn transfer(&mut self, now: Instant, at: u32, to: u32, out: &mut dyn Outlet<P>) {
+        let from = self.flows[at].class;
+        if from == to {
+            return;
+        }
+        self.part(now, at);
+        self.flows[at].moved = now;
+        self.join(now, at, to);
+        out.event(Event::Moved { flow: self.flows[at].key, from: ClassId(from), to: ClassId(to) });
+    }
+
+    /// The classifier puts the flow into another class from now on.
+    pub(super) fn rehome(&mut self, now: Instant, at: u32, home: u32, out: &mut dyn Outlet<P>) {
+        self.flows[at].home = home;
+        self.transfer(now, at, home, out);
+    }
+
+    /// Forgets an idle flow.
+    pub(super) fn forget(&mut self, now: Instant, at: u32, out: &mut dyn Outlet<P>) {
+        self.part(now, at);
+        let flow = &self.flows[at];
+        out.event(Event::FlowEnded { flow: flow.key, class: ClassId(flow.class) });
+        self.flows.remove(at);
+    }
+
+    /// Another profile for the record `at`. The minimum is asked for anew.
+    pub(super) fn set_profile(&mut self, now: Instant, at: u32, profile: Profile) {
+        let q = self.flows[at].class;
+        // Leaving and joining again is exact: nothing of the queue is touched, and the tokens start empty.
+        self.part(now, at);
+        self.flows[at].profile = profile;
+        self.join(now, at, q);
+    }
+
+    /// A bounded amount of what is due besides packets: idle flows, waiting minimums, displacement and return.
+    pub(super) fn housekeep(&mut self, now: Instant, touched: Option<u32>, out: &mut dyn Outlet<P>) {
+        for _ in 0..2 {
+            let Some(oldest) = self.flows.oldest_idle() else { break };
+            if now.since(self.flows[oldest].last) < self.params.idle_timeout {
+                break;
+            }
+            self.forget(now, oldest, out);
+        }
+        if let Some(q) = touched {
+            self.visit(now, q, out);
+        }
+        self.cursor = (self.cursor + 1) % self.classes.len();
+        self.visit(now, self.cursor as u32, out);
+    }
+
+    fn visit(&mut self, now: Instant, q: u32, out: &mut dyn Outlet<P>) {
+        let class = &self.classes[q as usize];
+        if class.unsettled && !class.waiting.is_empty() {
+            self.grant(now, q);
+        }
+        if !self.classes[q as usize].thresholds.is_empty() {
+            self.displace(now, q, out);
+        }
+        if !self.classes[q as usize].away.is_empty() {
+            self.recall(now, q, out);
+        }
+        let class = &mut self.classes[q as usize];
+        if class.waiting.is_empty() {
+            class.unsettled = false;
+        }
+    }
+
+    /// Promises the first waiting minimum when it fits (4.4).
+    fn grant(&mut self, now: Instant, q: u32) {
+        let class = &mut self.classes[q as usize];
+        let Some((&line, &at)) = class.waiting.first_key_value() else { return };
+        if self.flows[at].profile.minimum > class.shares.unpromised() {
+            class.unsettled = false;
+            return;
+        }
+        class.waiting.remove(&line);
+        class.reweigh(&mut self.flows, at, now, |flow, shares| {
+            shares.leave(flow.stake());
+            flow.granted = true;
+            shares.join(flow.stake());
+        });
+        self.choose(q, now);
+    }
+
+    /// Whether class `to` would give the flow `least`, its promised minimum included.
+    fn has_room(&self, to: u32, at: u32, least: Rate) -> bool {
+        let (shares, flow) = (&self.classes[to as usize].shares, &self.flows[at]);
+        let minimum = flow.stake().minimum;
+        minimum <= shares.unpromised() && shares.prospect(shares.newcomer(flow.profile.weight)).max(minimum) >= least
+    }
+
+    /// Moves flows whose share fell below their threshold to where they would get it.
+    fn displace(&mut self, now: Instant, q: u32, out: &mut dyn Outlet<P>) {
+        for _ in 0..MOVES_A_CALL {
+            let class = &self.classes[q as usize];
+            let mover = class.thresholds.iter().rev().take(MOVES_A_CALL).find_map(|&(ratio, at)| {
+                let wanted = self.flows[at].profile.displace?;
+                (class.shares.common_below(ratio)
+                    && self.flows[at].stake().minimum < wanted.below
+                    && wanted.to != q
+                    && self.has_room(wanted.to, at, wanted.below))
+                .then_some((at, wanted.to))
+            });
+            let Some((at, to)) = mover else { break };
+            self.transfer(now, at, to, out);
+            let key = self.flows[at].key;
+            self.classes[q as usize].away.push_back(key);
+        }
+    }
+
+    /// Brings the flow that was displaced from here first back when there is room, with hysteresis.
+    fn recall(&mut self, now: Instant, q: u32, out: &mut dyn Outlet<P>) {
+        let Some(&key) = self.classes[q as usize].away.front() else { return };
+        let back = self.flows.find(key).filter(|&at| {
+            let flow = &self.flows[at];
+            flow.home == q && flow.is_displaced()
+        });
+        let Some(at) = back else {
+            // It ended, or belongs elsewhere now.
+            self.classes[q as usize].away.pop_front();
+            return;
+        };
+        let flow = &self.flows[at];
+        let below = flow.profile.displace.map_or(Rate::ZERO, |displace| displace.below);
+        let least = Rate::from_bps(below.as_bps().saturating_mul(RETURN_EIGHTHS) / 8);
+        if now.since(flow.moved) >= AWAY_AT_LEAST && self.has_room(q, at, least) {
+            self.classes[q as usize].away.pop_front();
+            self.transfer(now, at, q, out);
+        }
+    }
+
+    /// Asks for a minimum rate for the flow `key`, or gives it up with a rate of zero. Changes nothing else of it.
+    ///
+    /// # Errors
+    /// [`NoSuchFlow`].
+    pub fn set_minimum(&mut self, now: Instant, key: u64, minimum: Rate) -> Result<Promise, NoSuchFlow> {
+        let now = now.max(self.now);
+        let at = self.flows.find(key).ok_or(NoSuchFlow)?;
+        let q = self.flows[at].class;
+        let line = self.line;
+        self.line += 1;
+        let class = &mut self.classes[q as usize];
+        class.waiting.remove(&self.flows[at].waiting_since);
+        class.reweigh(&mut self.flows, at, now, |flow, shares| {
+            shares.leave(flow.stake());
+            flow.profile.minimum = minimum;
+            flow.granted = !minimum.is_zero() && minimum <= shares.unpromised();
+            shares.join(flow.stake());
+        });
+        let promise = if self.flows[at].granted || minimum.is_zero() {
+            Promise::Granted
+        } else {
+            self.flows[at].waiting_since = line;
+            class.waiting.insert(line, at);
+            Promise::Waiting { free: class.shares.unpromised() }
+        };
+        self.choose(q, now);
+        Ok(promise)
+    }
+
+    /// Prefers the flow `key` by `steps` steps of `incr`, none for no preference. Each step raises its share by
+    /// `incr`, at most by what is free (4.5).
+    ///
+    /// # Errors
+    /// [`NoSuchFlow`].
+    pub fn prefer(&mut self, now: Instant, key: u64, steps: u32) -> Result<(), NoSuchFlow> {
+        let now = now.max(self.now);
+        let at = self.flows.find(key).ok_or(NoSuchFlow)?;
+        let q = self.flows[at].class;
+        let class = &mut self.classes[q as usize];
+        let threshold = |flow: &super::flow::Flow| {
+            flow.profile.displace.map(|displace| (Ratio::new(displace.below, flow.weight), at))
+        };
+        let old = threshold(&self.flows[at]);
+        let increment = class.params.increment;
+        class.reweigh(&mut self.flows, at, now, |flow, shares| {
+            if steps <= flow.preferred {
+                shares.leave(flow.stake());
+                flow.weight = shares.newcomer(flow.profile.weight);
+                flow.preferred = 0;
+                shares.join(flow.stake());
+            }
+            // A share cannot grow for more steps than fit into d(q), so the loop is short however large `steps` is.
+            let most = (1_u64 << 32).div_ceil(increment.max(1)).min(1_000) as u32;
+            for _ in flow.preferred..steps.min(most.max(flow.preferred)) {
+                flow.weight = shares.prefer(flow.stake(), increment).weight;
+                shares.join(flow.stake());
+            }
+            flow.preferred = steps;
+        });
+        if let Some(old) = old
+            && class.thresholds.remove(&old)
+            && let Some(new) = threshold(&self.flows[at])
+        {
+            class.thresholds.insert(new);
+        }
+        self.choose(q, now);
+        Ok(())
+    }
+
+    /// Another rate for a class; nothing queued is touched. Minimums that do not fit any more go back into the
+    /// line of those that wait, the youngest flows first. Cost: linear in the flows when that happens.
+    ///
+    /// Returns `false`, and changes nothing, when there is no such class or the sum of the classes would exceed
+    /// the total.
+    pub fn set_class_rate(&mut self, now: Instant, class: ClassId, rate: Rate) -> bool {
+        let now = now.max(self.now);
+        let others: Rate =
+            (0..).zip(&self.classes).filter(|(q, _)| *q != class.0).map(|(_, class)| class.params.rate).sum();
+        if class.0 as usize >= self.classes.len() || others + rate > self.params.rate {
+            return false;
+        }
+        let q = &mut self.classes[class.0 as usize];
+        q.settle(now);
+        while rate.saturating_sub(q.shares.rate().saturating_sub(q.shares.unpromised())).is_zero()
+            && q.shares.rate().saturating_sub(q.shares.unpromised()) > rate
+        {
+            let flows = &mut self.flows;
+            let youngest = flows.indices().filter(|&at| flows[at].class == class.0 && flows[at].granted).max();
+            let Some(at) = youngest else { break };
+            let line = self.line;
+            self.line += 1;
+            q.reweigh(flows, at, now, |flow, shares| {
+                shares.leave(flow.stake());
+                flow.granted = false;
+                flow.waiting_since = line;
+                shares.join(flow.stake());
+            });
+            q.waiting.insert(line, at);
+        }
+        q.params.rate = rate;
+        q.bucket.set_rate(now, rate);
+        q.shares.set_rate(rate);
+        q.shares_changed();
+        self.rechoose(class.0, now);
+        true
+    }
+
+    /// Another total, at least the sum of the classes (else `false`, and nothing changes).
+    pub fn set_rate(&mut self, now: Instant, rate: Rate) -> bool {
+        let now = now.max(self.now);
+        if self.classes.iter().map(|class| class.params.rate).sum::<Rate>() > rate {
+            return false;
+        }
+        self.params.rate = rate;
+        self.root.set_rate(now, rate);
+        true
+    }
+
+    /// The classes, in the order of their indices.
+    pub fn classes(&self) -> impl Iterator<Item = ClassView> + '_ {
+        self.classes.iter().map(|class: &Class| ClassView {
+            rate: class.params.rate,
+            flows: class.shares.flows(),
+            unpromised: class.shares.unpromised(),
+            waiting: class.waiting.len(),
+            away: class.away.len(),
+            backlog: class.backlog,
+        })
+    }
+
+    /// The flow `key`, if it is known.
+    pub fn flow(&self, key: u64) -> Option<FlowView> {
+        self.flows.find(key).map(|at| self.view(at))
+    }
+
+    /// All flows. Cost: linear, for the control plane.
+    pub fn flows(&self) -> impl Iterator<Item = FlowView> + '_ {
+        self.flows.indices().map(|at| self.view(at))
+    }
+
+    /// What is left of the total's bucket, for diagnosis.
+    pub fn tokens(&self, now: Instant) -> Bytes {
+        self.root.level(now).bytes_floor()
+    }
+
+    fn view(&self, at: u32) -> FlowView {
+        let flow = &self.flows[at];
+        FlowView {
+            key: flow.key,
+            class: ClassId(flow.class),
+            home: ClassId(flow.home),
+            profile: flow.profile_index,
+            rate: self.classes[flow.class as usize].shares.rate_of(flow.stake()),
+            minimum: flow.profile.minimum,
+            granted: flow.granted,
+            preferred: flow.preferred,
+            backlog: flow.backlog,
+            counts: flow.counts,
+        }
+    }
+}

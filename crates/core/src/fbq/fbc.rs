@@ -1,0 +1,468 @@
+//! [`Fbc`]: the classes together, and the way of a packet through them.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
+
+use super::agenda::Agenda;
+use super::class::{Borrow, Class, ClassParams, Marking, Spare};
+use super::flow::{Flow, Flows, NONE, Profile, record};
+use crate::bucket::TokenBucket;
+use crate::packet::{ClassId, Packet};
+use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
+
+/// A flow may fill this many times what is free in its class (Choudhury and Hahne's dynamic threshold, 1998): alone
+/// it gets 4/5 of the buffer, and many greedy ones get equal parts with a fifth of one part to spare.
+const THRESHOLD_FACTOR: u64 = 4;
+
+/// The parameters of the whole shaper.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FbcParams {
+    /// The shaped total, at least the sum of the classes; what exceeds the sum can only be borrowed.
+    pub rate: Rate,
+    /// The burst of the total.
+    pub burst: Bytes,
+    /// A flow without packets for this long is forgotten, and its share goes back to the others.
+    pub idle_timeout: Span,
+    /// The most flows remembered. When there are more, the one that has been idle for longest is forgotten first.
+    pub max_flows: usize,
+    /// Lateness of `dequeue` that is made up for: a packet that was due this long ago or less is charged to when
+    /// it was due. Zero in a simulation; some milliseconds where a process may be scheduled late.
+    pub catch_up: Span,
+}
+
+impl FbcParams {
+    /// A total of `rate` with everything else at its default: a burst of two full-size packets, flows forgotten
+    /// after 10 s, a million flows, no catching up.
+    pub fn new(rate: Rate) -> Self {
+        Self {
+            rate,
+            burst: Bytes::new(3_028),
+            idle_timeout: Span::from_secs(10),
+            max_flows: 1 << 20,
+            catch_up: Span::ZERO,
+        }
+    }
+}
+
+/// Parameters that cannot be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ParamError {
+    /// There is no class.
+    NoClass,
+    /// The classes add up to more than the total.
+    SumExceedsTotal {
+        /// What they add up to.
+        sum: Rate,
+        /// The total.
+        total: Rate,
+    },
+    /// A class has a burst of zero, so that nothing could leave.
+    ZeroBurst {
+        /// The class.
+        class: u32,
+    },
+    /// A class with [`Spare::Idle`] may not borrow: its flows must not get more than their share.
+    StrictBorrower {
+        /// The class.
+        class: u32,
+    },
+    /// A profile displaces to a class that does not exist.
+    NoSuchTarget {
+        /// The profile.
+        profile: u32,
+    },
+    /// A profile's displacement threshold is not above its minimum.
+    ThresholdBelowMinimum {
+        /// The profile.
+        profile: u32,
+    },
+}
+
+impl fmt::Display for ParamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoClass => write!(f, "there is no class"),
+            Self::SumExceedsTotal { sum, total } => {
+                write!(f, "the classes add up to {sum}, more than the total of {total}")
+            }
+            Self::ZeroBurst { class } => write!(f, "class {class} has a burst of zero"),
+            Self::StrictBorrower { class } => write!(f, "class {class} keeps flows to their share, and cannot borrow"),
+            Self::NoSuchTarget { profile } => write!(f, "profile {profile} displaces to a class that does not exist"),
+            Self::ThresholdBelowMinimum { profile } => {
+                write!(f, "profile {profile} displaces at a threshold that is not above its minimum")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ParamError {}
+
+/// A queued packet, a link of its flow's FIFO.
+#[derive(Clone, Debug)]
+pub(super) struct Node<P> {
+    packet: Option<P>,
+    arrived: Instant,
+    next: u32,
+}
+
+/// The end-system shaper. See the [module](super).
+///
+/// Packets bring the index of their class ([`Packet::class`]) and of their profile ([`Packet::profile`]; beyond the
+/// last one counts as the default profile).
+///
+/// ```
+/// use tidegate_core::{fbq::*, qdisc::{Discard, Qdisc}, *};
+/// # #[derive(Debug)] struct P(u64, u64);
+/// # impl Packet for P {
+/// #     fn size(&self) -> Bytes { Bytes::new(self.1) }
+/// #     fn flow(&self) -> FlowKey { FlowKey::numbered(self.0) }
+/// # }
+/// let rate = Rate::from_mbit(12); // 1500 B each millisecond
+/// let class = ClassParams { burst: Bytes::new(1500), ..ClassParams::new(rate) };
+/// let params = FbcParams { burst: Bytes::new(1500), ..FbcParams::new(rate) };
+/// let mut shaper = Fbc::new(params, vec![class], vec![], Instant::ZERO).unwrap();
+/// for n in 0..4 {
+///     shaper.enqueue(Instant::ZERO, P(n / 2, 1500), &mut Discard); // flow 0 twice, then flow 1 twice
+/// }
+/// let mut now = Instant::ZERO;
+/// let mut order = vec![];
+/// while let Some(t) = shaper.deadline(now).instant(now) {
+///     now = t;
+///     order.push((shaper.dequeue(now, &mut Discard).unwrap().0, now.as_nanos() / 1_000_000));
+/// }
+/// assert_eq!(order, [(0, 0), (1, 1), (0, 2), (1, 3)]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Fbc<P> {
+    pub(super) params: FbcParams,
+    pub(super) now: Instant,
+    pub(super) classes: Vec<Class>,
+    pub(super) profiles: Vec<Profile>,
+    pub(super) flows: Flows,
+    pub(super) root: TokenBucket,
+    agenda: Agenda,
+    /// Virtual time of borrowing, and where each class stands in it.
+    borrow_now: u128,
+    borrowed_until: Vec<u128>,
+    nodes: Vec<Node<P>>,
+    free: Vec<u32>,
+    backlog: Backlog,
+    pub(super) cursor: usize,
+    pub(super) line: u64,
+}
+
+impl<P: Packet> Fbc<P> {
+    /// An empty shaper at `now`.
+    ///
+    /// # Errors
+    /// When the parameters contradict each other; see [`ParamError`].
+    pub fn new(
+        params: FbcParams,
+        classes: Vec<ClassParams>,
+        profiles: Vec<Profile>,
+        now: Instant,
+    ) -> Result<Self, ParamError> {
+        let sum: Rate = classes.iter().map(|class| class.rate).sum();
+        if classes.is_empty() {
+            return Err(ParamError::NoClass);
+        }
+        if sum > params.rate {
+            return Err(ParamError::SumExceedsTotal { sum, total: params.rate });
+        }
+        for (class, params) in (0..).zip(&classes) {
+            if params.burst == Bytes::ZERO {
+                return Err(ParamError::ZeroBurst { class });
+            }
+            if params.spare == Spare::Idle && params.borrow == Borrow::FromOthers {
+                return Err(ParamError::StrictBorrower { class });
+            }
+        }
+        for (profile, wanted) in (0..).zip(&profiles) {
+            if let Some(displace) = wanted.displace {
+                if displace.to as usize >= classes.len() {
+                    return Err(ParamError::NoSuchTarget { profile });
+                }
+                if displace.below <= wanted.minimum {
+                    return Err(ParamError::ThresholdBelowMinimum { profile });
+                }
+            }
+        }
+        Ok(Self {
+            params,
+            now,
+            agenda: Agenda::new(classes.len()),
+            borrow_now: 0,
+            borrowed_until: alloc::vec![0; classes.len()],
+            classes: classes.into_iter().map(|class| Class::new(class, now)).collect(),
+            profiles,
+            flows: Flows::new(),
+            root: TokenBucket::full(params.rate, params.burst, now),
+            nodes: Vec::new(),
+            free: Vec::new(),
+            backlog: Backlog::default(),
+            cursor: 0,
+            line: 1,
+        })
+    }
+
+    /// Chooses the next of class `q` as of `base` where none is chosen, and puts the class in its place.
+    pub(super) fn choose(&mut self, q: u32, base: Instant) {
+        let class = &mut self.classes[q as usize];
+        if !class.choose(&self.flows, base) {
+            return;
+        }
+        let Some(candidate) = class.candidate else {
+            self.agenda.clear(q);
+            return;
+        };
+        let borrow = (class.params.borrow == Borrow::FromOthers)
+            .then(|| self.borrowed_until[q as usize] + borrow_length(candidate.size, class.params.rate));
+        self.agenda.set(q, candidate.due, class.params.priority, borrow);
+    }
+
+    /// The candidate of class `q` is void (its flow moved, its rate changed): chooses anew.
+    pub(super) fn rechoose(&mut self, q: u32, base: Instant) {
+        self.classes[q as usize].candidate = None;
+        self.agenda.clear(q);
+        self.choose(q, base);
+    }
+
+    /// When the total can pay for the candidate of class `q`, not before `from`.
+    fn root_time(&self, q: u32, from: Instant) -> Option<Instant> {
+        let size = self.classes[q as usize].candidate?.size;
+        self.root.time_of(from, size.min(self.root.depth()))
+    }
+
+    /// When the class that is due first may leave, and when the borrower in turn may; each with its class.
+    fn openings(&self) -> (Opening, Opening) {
+        let first = self.agenda.first().filter(|&(due, _)| due < Instant::MAX);
+        let borrower = self.agenda.borrower().and_then(|(_, q)| {
+            let candidate = self.classes[q as usize].candidate?;
+            let from = candidate.since.max(self.flows[candidate.flow].head_arrived);
+            let time = self.root_time(q, from)?;
+            // What is entitled by then comes first.
+            first.is_none_or(|(due, _)| time < due).then_some((time, q))
+        });
+        let own = first.and_then(|(due, q)| Some((self.root_time(q, due)?, q)));
+        (own, borrower)
+    }
+
+    /// Who leaves at `now`, as of when, and whether on borrowed rate.
+    fn pick(&mut self, now: Instant) -> Option<(u32, Instant, bool)> {
+        let earliest = now.saturating_sub(self.params.catch_up);
+        self.agenda.advance(now);
+        let (own, borrower) = self.openings();
+        if let Some((time, first)) = own.filter(|&(time, _)| time <= now) {
+            // Called late, several classes may be due; the best priority goes if the total pays for it as well.
+            let best = self.agenda.best().and_then(|q| {
+                let due = self.classes[q as usize].candidate?.due;
+                self.root_time(q, due).filter(|&time| time <= now).map(|time| (time, q))
+            });
+            let (time, q) = best.unwrap_or((time, first));
+            return Some((q, time.max(earliest), false));
+        }
+        let (time, q) = borrower.filter(|&(time, _)| time <= now)?;
+        Some((q, time.max(earliest), true))
+    }
+
+    /// The record of the flow of `packet`, made if it is new. `None` when there are too many flows.
+    fn flow_of(&mut self, now: Instant, packet: &P, out: &mut dyn Outlet<P>) -> Option<u32> {
+        let (key, home, profile) = (packet.flow().flow, packet.class().0, packet.profile());
+        if let Some(at) = self.flows.find(key) {
+            if self.flows[at].home != home {
+                self.rehome(now, at, home, out);
+            }
+            if self.flows[at].profile_index != profile {
+                let wanted = self.profile(profile);
+                self.flows[at].profile_index = profile;
+                self.set_profile(now, at, wanted);
+            }
+            return Some(at);
+        }
+        if self.flows.len() >= self.params.max_flows {
+            let oldest = self.flows.oldest_idle()?;
+            self.forget(now, oldest, out);
+        }
+        let at = self.flows.insert(record(key, home, self.profile(profile), profile, now));
+        self.join(now, at, home);
+        out.event(Event::FlowStarted { flow: key, class: ClassId(home) });
+        Some(at)
+    }
+
+    fn profile(&self, index: u32) -> Profile {
+        self.profiles.get(index as usize).copied().unwrap_or_default()
+    }
+
+    /// Why the flow may not queue `size` more, if it may not.
+    fn refusal(&self, flow: &Flow, size: Bytes) -> Option<DropReason> {
+        let class = &self.classes[flow.class as usize];
+        let free = class.params.limit.saturating_sub(class.backlog.bytes);
+        if size > free {
+            return Some(DropReason::ClassLimit);
+        }
+        let part = free.saturating_mul(THRESHOLD_FACTOR).min(class.params.flow_limit);
+        // A flow without a queue may always start one.
+        (!flow.backlog.is_empty() && flow.backlog.bytes + size > part).then_some(DropReason::FlowLimit)
+    }
+
+    fn push(&mut self, at: u32, packet: P, now: Instant) {
+        let size = packet.size();
+        let node = Node { packet: Some(packet), arrived: now, next: NONE };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.nodes[index as usize] = node;
+                index
+            }
+            None => {
+                self.nodes.push(node);
+                (self.nodes.len() - 1) as u32
+            }
+        };
+        self.backlog.add(size);
+        let flow = &mut self.flows[at];
+        let q = flow.class as usize;
+        if self.classes[q].backlog.is_empty() {
+            // A class that comes back stands in line with the borrowers of today, without arrears.
+            self.borrowed_until[q] = self.borrowed_until[q].max(self.borrow_now);
+        }
+        self.classes[q].backlog.add(size);
+        flow.backlog.add(size);
+        flow.last = now;
+        let tail = core::mem::replace(&mut flow.tail, index);
+        if tail != NONE {
+            self.nodes[tail as usize].next = index;
+            return;
+        }
+        (flow.head, flow.head_size, flow.head_arrived) = (index, size, now);
+        self.flows.idle_take(at);
+        self.classes[q].activate(&mut self.flows, at, now);
+    }
+
+    /// Takes the head of the flow and puts its next packet in place.
+    fn pop(&mut self, at: u32, now: Instant) -> Option<P> {
+        let flow = &mut self.flows[at];
+        let node = &mut self.nodes[flow.head as usize];
+        let packet = node.packet.take()?;
+        let size = packet.size();
+        self.free.push(flow.head);
+        self.backlog.remove(size);
+        let class = &mut self.classes[flow.class as usize];
+        class.backlog.remove(size);
+        flow.backlog.remove(size);
+        flow.last = now;
+        flow.head = node.next;
+        if flow.head == NONE {
+            flow.tail = NONE;
+            class.unkey(&mut self.flows, at);
+            self.flows.idle_push(at);
+        } else {
+            let next = &self.nodes[flow.head as usize];
+            flow.head_arrived = next.arrived;
+            flow.head_size = next.packet.as_ref().map_or(Bytes::ZERO, Packet::size);
+            class.key(&mut self.flows, at);
+        }
+        Some(packet)
+    }
+
+    /// Tells the owner of the flow when its queue has crossed a threshold.
+    fn feed_back(&mut self, at: u32, out: &mut dyn Outlet<P>) {
+        let flow = &mut self.flows[at];
+        let Some(feedback) = self.classes[flow.class as usize].params.feedback else { return };
+        let (key, bytes) = (flow.key, flow.backlog.bytes);
+        if !flow.above && bytes >= feedback.above {
+            flow.above = true;
+            out.event(Event::QueueAbove { flow: key, bytes });
+        } else if flow.above && bytes <= feedback.below {
+            flow.above = false;
+            out.event(Event::QueueBelow { flow: key, bytes });
+        }
+    }
+}
+
+/// When a class may leave, and which; none when none ever may as things stand.
+type Opening = Option<(Instant, u32)>;
+
+/// `bytes` in the virtual time of borrowing, in which classes stand by their rates.
+fn borrow_length(bytes: Bytes, rate: Rate) -> u128 {
+    // A class with hardly a rate of its own still borrows, as if it had a kilobit per second.
+    ((Credit::of(bytes).as_raw() as u128) << 24).div_ceil(u128::from(rate.as_bps().max(1_000)))
+}
+
+impl<P: Packet> Qdisc<P> for Fbc<P> {
+    fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) {
+        let now = now.max(self.now);
+        self.now = now;
+        if packet.class().0 as usize >= self.classes.len() {
+            out.dropped(packet, DropReason::NoClass);
+            return;
+        }
+        let Some(at) = self.flow_of(now, &packet, out) else {
+            out.dropped(packet, DropReason::FlowLimit);
+            return;
+        };
+        let size = packet.size();
+        if let Some(reason) = self.refusal(&self.flows[at], size) {
+            self.flows[at].counts.dropped.count(size);
+            out.dropped(packet, reason);
+        } else {
+            let flow = &mut self.flows[at];
+            let marking = self.classes[flow.class as usize].params.feedback.map(|feedback| feedback.mark);
+            if flow.above && marking == Some(Marking::EcnCapable) && packet.mark_ce() {
+                flow.counts.marked += 1;
+                out.event(Event::Marked { flow: flow.key });
+            }
+            self.push(at, packet, now);
+            self.feed_back(at, out);
+        }
+        let class = self.flows[at].class;
+        self.choose(class, now);
+        self.housekeep(now, Some(class), out);
+    }
+
+    fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
+        let now = now.max(self.now);
+        self.now = now;
+        let (q, then, borrowed) = self.pick(now)?;
+        let class = &mut self.classes[q as usize];
+        let candidate = class.candidate.take()?;
+        let at = candidate.flow;
+        let size = self.flows[at].head_size;
+        self.root.charge(then, size);
+        if borrowed {
+            let finish = self.borrowed_until[q as usize] + borrow_length(size, class.params.rate);
+            self.borrowed_until[q as usize] = finish;
+            self.borrow_now = self.borrow_now.max(finish);
+            self.flows[at].counts.borrowed.count(size);
+        } else {
+            class.bucket.charge(then, size);
+        }
+        class.charge_flow(&mut self.flows, at, candidate.by, then);
+        let dscp = class.params.dscp;
+        self.flows[at].counts.sent.count(size);
+        let mut packet = self.pop(at, now)?;
+        if let Some(dscp) = dscp {
+            packet.set_dscp(dscp);
+        }
+        self.agenda.clear(q);
+        self.choose(q, then);
+        self.feed_back(at, out);
+        self.housekeep(now, None, out);
+        Some(packet)
+    }
+
+    fn deadline(&self, now: Instant) -> Deadline {
+        let now = now.max(self.now);
+        let (own, borrower) = self.openings();
+        match borrower.or(own) {
+            Some((time, _)) => Deadline::at(time, now),
+            None => Deadline::Idle,
+        }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+}

@@ -1,0 +1,268 @@
+//! The records of flows: an arena, an index by key, and a list of the idle ones, oldest first.
+
+use alloc::vec::Vec;
+
+use hashbrown::HashMap;
+use tidegate_units::{Bytes, Instant, Rate};
+
+use super::heap::NOWHERE;
+use super::shares::{Stake, WEIGHT_ONE};
+use crate::books::Account;
+use crate::bucket::TokenBucket;
+use crate::qdisc::Backlog;
+
+/// No flow, no packet: the end of a list.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// The threshold below which a flow is moved to another class, and where to (paper, section 4.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Displace {
+    /// thres(f): displaced when the flow's nominal rate falls below.
+    pub below: Rate,
+    /// The class it goes to, by its index.
+    pub to: u32,
+}
+
+/// What the configuration or the owner wants for a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Profile {
+    /// Weight against other flows, [`WEIGHT_ONE`] for 1.
+    pub weight: u64,
+    /// dmin(f); zero for none.
+    pub minimum: Rate,
+    /// Displacement, if wanted.
+    pub displace: Option<Displace>,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self { weight: WEIGHT_ONE, minimum: Rate::ZERO, displace: None }
+    }
+}
+
+/// What happened to a flow so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FlowCounts {
+    /// Left.
+    pub sent: Account,
+    /// Dropped.
+    pub dropped: Account,
+    /// Marked congestion experienced.
+    pub marked: u64,
+    /// Of what left, what went on rate that another class did not use.
+    pub borrowed: Account,
+}
+
+/// One flow.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    pub key: u64,
+    /// The class the classifier gave it; `class` differs while it is displaced.
+    pub home: u32,
+    pub class: u32,
+    pub profile: Profile,
+    pub profile_index: u32,
+    /// The weight now: the profile's in the company it is in, and what preference added.
+    pub weight: u64,
+    /// Steps of preference.
+    pub preferred: u32,
+    /// Whether the minimum is promised, or waits until somebody releases rate.
+    pub granted: bool,
+    /// Place in the line of those whose minimum waits.
+    pub waiting_since: u64,
+    /// Tokens of the minimum rate, in real time.
+    pub guarantee: TokenBucket,
+    /// The virtual time at which the flow had no tokens of its share.
+    pub start: u128,
+    pub head: u32,
+    pub tail: u32,
+    pub head_size: Bytes,
+    pub head_arrived: Instant,
+    pub backlog: Backlog,
+    pub share_at: u32,
+    pub guarantee_at: u32,
+    pub idle_previous: u32,
+    pub idle_next: u32,
+    pub last: Instant,
+    pub moved: Instant,
+    /// Whether the fill of the queue is above the upper feedback threshold.
+    pub above: bool,
+    pub counts: FlowCounts,
+}
+
+impl Flow {
+    pub fn stake(&self) -> Stake {
+        Stake {
+            weight: self.weight,
+            spoken: self.profile.weight,
+            minimum: if self.granted { self.profile.minimum } else { Rate::ZERO },
+        }
+    }
+    pub fn is_displaced(&self) -> bool {
+        self.class != self.home
+    }
+}
+
+/// All flows. Idle ones (nothing queued) stand in a list, the longest idle first.
+#[derive(Clone, Debug)]
+pub(super) struct Flows {
+    records: Vec<Flow>,
+    free: Vec<u32>,
+    index: HashMap<u64, u32, Identity>,
+    oldest: u32,
+    newest: u32,
+}
+
+impl Flows {
+    pub fn new() -> Self {
+        Self {
+            records: Vec::new(),
+            free: Vec::new(),
+            index: HashMap::with_hasher(Identity),
+            oldest: NONE,
+            newest: NONE,
+        }
+    }
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+    pub fn find(&self, key: u64) -> Option<u32> {
+        self.index.get(&key).copied()
+    }
+    /// The indices of all flows, in no order that means anything but the same on every machine.
+    pub fn indices(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.records.len() as u32).filter(|&at| self.find(self.records[at as usize].key) == Some(at))
+    }
+    pub fn insert(&mut self, flow: Flow) -> u32 {
+        let key = flow.key;
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.records[at as usize] = flow;
+                at
+            }
+            None => {
+                self.records.push(flow);
+                (self.records.len() - 1) as u32
+            }
+        };
+        self.index.insert(key, at);
+        self.idle_push(at);
+        at
+    }
+    pub fn remove(&mut self, at: u32) {
+        self.idle_take(at);
+        let key = self[at].key;
+        self.index.remove(&key);
+        self.free.push(at);
+    }
+    /// The flow that has been idle for longest.
+    pub fn oldest_idle(&self) -> Option<u32> {
+        (self.oldest != NONE).then_some(self.oldest)
+    }
+    pub fn idle_push(&mut self, at: u32) {
+        let last = self.newest;
+        let flow = &mut self[at];
+        (flow.idle_previous, flow.idle_next) = (last, NONE);
+        if last == NONE {
+            self.oldest = at;
+        } else {
+            self[last].idle_next = at;
+        }
+        self.newest = at;
+    }
+    pub fn idle_take(&mut self, at: u32) {
+        let (previous, next) = (self[at].idle_previous, self[at].idle_next);
+        if previous != NONE {
+            self[previous].idle_next = next;
+        } else if self.oldest == at {
+            self.oldest = next;
+        }
+        if next != NONE {
+            self[next].idle_previous = previous;
+        } else if self.newest == at {
+            self.newest = previous;
+        }
+        let flow = &mut self[at];
+        (flow.idle_previous, flow.idle_next) = (NONE, NONE);
+    }
+    /// A closure for a heap of shares: remembers positions in the records.
+    pub fn place_share(&mut self) -> impl FnMut(u32, u32) + '_ {
+        |id, at| self.records[id as usize].share_at = at
+    }
+    /// The same for a heap of guarantees.
+    pub fn place_guarantee(&mut self) -> impl FnMut(u32, u32) + '_ {
+        |id, at| self.records[id as usize].guarantee_at = at
+    }
+}
+
+impl core::ops::Index<u32> for Flows {
+    type Output = Flow;
+    fn index(&self, at: u32) -> &Flow {
+        &self.records[at as usize]
+    }
+}
+
+impl core::ops::IndexMut<u32> for Flows {
+    fn index_mut(&mut self, at: u32) -> &mut Flow {
+        &mut self.records[at as usize]
+    }
+}
+
+/// A record for a flow that is seen for the first time, not yet in any class.
+pub(super) fn record(key: u64, class: u32, profile: Profile, profile_index: u32, now: Instant) -> Flow {
+    Flow {
+        key,
+        home: class,
+        class,
+        profile,
+        profile_index,
+        weight: profile.weight,
+        preferred: 0,
+        granted: false,
+        waiting_since: 0,
+        guarantee: TokenBucket::empty(Rate::ZERO, Bytes::ZERO, now),
+        start: 0,
+        head: NONE,
+        tail: NONE,
+        head_size: Bytes::ZERO,
+        head_arrived: now,
+        backlog: Backlog::default(),
+        share_at: NOWHERE,
+        guarantee_at: NOWHERE,
+        idle_previous: NONE,
+        idle_next: NONE,
+        last: now,
+        moved: now,
+        above: false,
+        counts: FlowCounts::default(),
+    }
+}
+
+/// Flow keys are keyed hashes already; hashing them again would only cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Identity;
+
+impl core::hash::BuildHasher for Identity {
+    type Hasher = IdentityHasher;
+    fn build_hasher(&self) -> IdentityHasher {
+        IdentityHasher(0)
+    }
+}
+
+/// Spreads what it is given by one multiplication, for keys of tests that are small numbers.
+pub(super) struct IdentityHasher(u64);
+
+impl core::hash::Hasher for IdentityHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(self.0 << 8 | u64::from(byte));
+        }
+    }
+    fn write_u64(&mut self, value: u64) {
+        let product = u128::from(value) * 0x9e37_79b9_7f4a_7c15_u128;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+}

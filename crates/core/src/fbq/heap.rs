@@ -1,0 +1,128 @@
+//! A 4-ary heap that tells its members where they stand, so that any member can be re-keyed or taken out.
+//!
+//! *Cost*: O(log n) a change, O(1) to look at the first; no allocation once it has had its largest size.
+
+use alloc::vec::Vec;
+
+/// The position of what is in no heap.
+pub const NOWHERE: u32 = u32::MAX;
+const ARITY: usize = 4;
+
+/// A minimum heap of `(key, id)`; equal keys are ordered by id. Each change of position is told to a closure
+/// `place(id, position)`, with [`NOWHERE`] for what is taken out.
+#[derive(Clone, Debug)]
+pub struct Heap<K> {
+    items: Vec<(K, u32)>,
+}
+
+impl<K: Ord + Copy> Heap<K> {
+    /// An empty heap.
+    pub const fn new() -> Self {
+        Self { items: Vec::new() }
+    }
+    /// The smallest key and its id.
+    pub fn peek(&self) -> Option<(K, u32)> {
+        self.items.first().copied()
+    }
+    /// The key at `position`.
+    pub fn key(&self, position: u32) -> Option<K> {
+        self.items.get(position as usize).map(|item| item.0)
+    }
+    /// Puts `id` in, which must not be in.
+    pub fn insert(&mut self, key: K, id: u32, place: &mut impl FnMut(u32, u32)) {
+        self.items.push((key, id));
+        self.up(self.items.len() - 1, place);
+    }
+    /// Takes out what stands at `position`; nothing for [`NOWHERE`].
+    pub fn remove(&mut self, position: u32, place: &mut impl FnMut(u32, u32)) {
+        let at = position as usize;
+        if at >= self.items.len() {
+            return;
+        }
+        let (_, id) = self.items.swap_remove(at);
+        place(id, NOWHERE);
+        if at < self.items.len() {
+            self.up(at, place);
+            self.down(at, place);
+        }
+    }
+    /// Gives what stands at `position` another key.
+    pub fn update(&mut self, position: u32, key: K, place: &mut impl FnMut(u32, u32)) {
+        let at = position as usize;
+        self.items[at].0 = key;
+        self.up(at, place);
+        self.down(at, place);
+    }
+    /// Inserts `id`, or gives it another key when `position` says that it is in.
+    pub fn set(&mut self, position: u32, key: K, id: u32, place: &mut impl FnMut(u32, u32)) {
+        if position == NOWHERE {
+            self.insert(key, id, place);
+        } else {
+            self.update(position, key, place);
+        }
+    }
+
+    fn up(&mut self, mut at: usize, place: &mut impl FnMut(u32, u32)) {
+        while at > 0 {
+            let parent = (at - 1) / ARITY;
+            if self.items[parent] <= self.items[at] {
+                break;
+            }
+            self.items.swap(parent, at);
+            place(self.items[at].1, at as u32);
+            at = parent;
+        }
+        place(self.items[at].1, at as u32);
+    }
+
+    fn down(&mut self, mut at: usize, place: &mut impl FnMut(u32, u32)) {
+        loop {
+            let first = at * ARITY + 1;
+            let last = (first + ARITY).min(self.items.len());
+            let Some(least) = (first..last).min_by_key(|&child| self.items[child]) else { break };
+            if self.items[at] <= self.items[least] {
+                break;
+            }
+            self.items.swap(at, least);
+            place(self.items[at].1, at as u32);
+            at = least;
+        }
+        place(self.items[at].1, at as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Stream;
+    use alloc::collections::BTreeSet;
+    use alloc::vec;
+
+    #[test]
+    fn agrees_with_an_ordered_set() {
+        let mut random = Stream::named(3, "heap");
+        let mut heap = Heap::new();
+        let mut places = vec![NOWHERE; 50];
+        let mut oracle = BTreeSet::new();
+        let mut keys = vec![0_u64; 50];
+        for _ in 0..20_000 {
+            let id = random.below(50) as u32;
+            let key = random.below(30);
+            if random.below(3) == 0 {
+                oracle.remove(&(keys[id as usize], id));
+                let at = places[id as usize];
+                heap.remove(at, &mut |id: u32, at: u32| places[id as usize] = at);
+            } else {
+                oracle.remove(&(keys[id as usize], id));
+                oracle.insert((key, id));
+                keys[id as usize] = key;
+                let at = places[id as usize];
+                heap.set(at, key, id, &mut |id: u32, at: u32| places[id as usize] = at);
+            }
+            assert_eq!(heap.peek(), oracle.first().copied());
+            for &(key, id) in &oracle {
+                assert_eq!(heap.key(places[id as usize]), Some(key));
+            }
+        }
+    }
+}
