@@ -378,6 +378,7 @@ pub struct Fields<'a> {
     place: Place,
     entries: &'a [Entry],
     known: Vec<String>,
+    missing: Vec<(String, String)>,
     diagnostics: &'a mut Diagnostics,
 }
 
@@ -385,7 +386,9 @@ impl<'a> Fields<'a> {
     /// The keys of `node`, which is called `title` in errors; an error when it is not a table.
     pub fn of(node: &'a Node, title: &'static str, diagnostics: &'a mut Diagnostics) -> Option<Self> {
         match &node.value {
-            Value::Table(entries) => Some(Self { title, place: node.place, entries, known: Vec::new(), diagnostics }),
+            Value::Table(entries) => {
+                Some(Self { title, place: node.place, entries, known: Vec::new(), missing: Vec::new(), diagnostics })
+            }
             _ => {
                 mismatch(
                     node,
@@ -409,29 +412,33 @@ impl<'a> Fields<'a> {
         }
         let absent = T::absent();
         if absent.is_none() {
-            // When the key is there but mistyped, the unknown key is the better complaint.
-            let mistyped = self.entries.iter().any(|entry| suggest::nearest(&entry.key, [key]).is_some());
-            if !mistyped {
-                self.diagnostics
-                    .error(self.place, format!("{} lacks `{key}`", self.title))
-                    .label(format!("`{key}` is missing"))
-                    .help(format!("add for example {key} = {}", T::example()));
-            }
+            self.missing.push((key.to_owned(), T::example()));
         }
         absent
     }
 
-    /// Reports every key that was not taken.
-    pub fn finish(self) {
+    /// Reports every key that was not taken, and every one that is missing; `None` when there is one.
+    pub fn finish(self) -> Option<()> {
         let known: Vec<&str> = self.known.iter().map(String::as_str).collect();
-        for entry in self.entries {
-            if !known.contains(&entry.key.as_str()) {
+        let is_unknown = |entry: &&Entry| !known.contains(&entry.key.as_str());
+        let unknown: Vec<&Entry> = self.entries.iter().filter(is_unknown).collect();
+        for entry in &unknown {
+            self.diagnostics
+                .error(entry.key_place, format!("unknown key `{}` in {}", entry.key, self.title))
+                .label("unknown key")
+                .help(suggest::help(&entry.key, &known));
+        }
+        for (key, example) in &self.missing {
+            // When the key is there but mistyped, that has been said.
+            let mistyped = unknown.iter().any(|entry| suggest::nearest(&entry.key, known.iter().copied()) == Some(key));
+            if !mistyped {
                 self.diagnostics
-                    .error(entry.key_place, format!("unknown key `{}` in {}", entry.key, self.title))
-                    .label("unknown key")
-                    .help(suggest::help(&entry.key, &known));
+                    .error(self.place, format!("{} lacks `{key}`", self.title))
+                    .label(format!("`{key}` is missing"))
+                    .help(format!("add for example {key} = {example}"));
             }
         }
+        (unknown.is_empty() && self.missing.is_empty()).then_some(())
     }
 }
 
@@ -473,7 +480,7 @@ macro_rules! record {
                             $(.or(::core::option::Option::Some($crate::decode::Literal::from($default))))?,
                     );
                 )*
-                fields.finish();
+                fields.finish()?;
                 ::core::option::Option::Some(Self { $( $field: $field?, )* })
             }
             fn example() -> String {

@@ -50,7 +50,10 @@ impl Node {
         let (table, errors) = DeTable::parse_recoverable(source.text());
         for error in &errors {
             let place = error.span().map(Place::from).unwrap_or_default();
-            diagnostics.error(place, error.message()).help("this is not TOML; see https://toml.io for the syntax");
+            diagnostics
+                .error(place, error.message())
+                .label("here")
+                .help("this is not TOML; see https://toml.io for the syntax");
         }
         errors.is_empty().then(|| Self { place: table.span().into(), value: Value::Table(entries(table.get_ref())) })
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::decode::Decode;
+use crate::decode::Record;
 
 /// The definitions of a schema under construction.
 #[derive(Debug, Default)]
@@ -28,21 +28,26 @@ impl Schemas {
                 self.definitions.insert(name, (type_name, built));
             }
         }
-        json!({ "$ref": format!("#/$defs/{}", name.replace('~', "~0").replace('/', "~1")) })
+        json!({ "$ref": format!("#/$defs/{}", slug(name)) })
     }
 }
 
 /// The whole schema of a file that reads as a `T`.
-pub fn document<T: Decode>(title: &str) -> Value {
+pub fn document<T: Record>(title: &str) -> Value {
     let mut schemas = Schemas::default();
-    let root = T::schema(&mut schemas);
+    let root = T::object(&mut schemas);
     let mut document = json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "title": title });
     if let (Some(document), Value::Object(root)) = (document.as_object_mut(), root) {
         document.extend(root);
-        let definitions = schemas.definitions.into_iter().map(|(name, (_, value))| (name.to_owned(), value));
+        let definitions = schemas.definitions.into_iter().map(|(name, (_, value))| (slug(name), value));
         document.insert("$defs".into(), Value::Object(definitions.collect()));
     }
     document
+}
+
+/// `name` as it can stand in a reference without being escaped.
+fn slug(name: &str) -> String {
+    name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")
 }
 
 /// `schema` with the documentation and the default of a field.

@@ -19,7 +19,9 @@ const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure, 2 wrong usage or a w
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Check(commands::check::Args),
     Reproduce(commands::reproduce::Args),
+    Schema(commands::schema::Args),
 }
 
 /// Why a command did not succeed. The text has gone to standard error by the time the process ends.
@@ -53,7 +55,9 @@ impl From<std::io::Error> for Failure {
 /// Parses the command line and runs it.
 pub fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Check(args) => commands::check::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),
+        Command::Schema(args) => commands::schema::run(&args),
     };
     match outcome {
         Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,

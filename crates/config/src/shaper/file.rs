@@ -19,6 +19,9 @@ crate::record! {
         pub class: Vec<Spanned<ClassSection>>,
         /// Instead of `shaper` and `class`: any discipline on the whole interface.
         pub discipline: Option<Spanned<Discipline>>,
+        /// The class of `discipline` for packets that no rule matches. Default: its first. Classes of a `shaper` say
+        /// `default = true` themselves.
+        pub default_class: Option<Spanned<String>>,
         /// Which packets go where. The first that matches wins.
         pub rule: Vec<Spanned<RuleSection>>,
     }

@@ -4,13 +4,16 @@
 //! in which every default is filled in and every name is a number.
 
 pub mod file;
+pub mod guarantees;
 mod resolve;
+
+use std::fmt;
 
 use tidegate_core::{Bytes, ClassId, Dscp, Rate, Span};
 
 use crate::diagnostic::{Diagnostics, Source};
 use crate::discipline::Discipline;
-use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User};
+use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User, dscp_name};
 
 pub use file::{Bursts, FlowBy, Sharing};
 
@@ -19,6 +22,11 @@ pub use file::{Bursts, FlowBy, Sharing};
 pub fn load(source: &Source, diagnostics: &mut Diagnostics) -> Option<Config> {
     let file: file::File = crate::read(source, diagnostics)?;
     resolve::resolve(&file, diagnostics)
+}
+
+/// The JSON Schema of a shaper file.
+pub fn schema() -> serde_json::Value {
+    crate::schema::document::<file::File>("Tidegate shaper file")
 }
 
 /// A whole shaper file, valid and resolved.
@@ -189,6 +197,33 @@ impl Match {
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
     }
+}
+
+impl fmt::Display for Match {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let listed = [
+            ("dscp", self.dscps.iter().copied().map(dscp_name).collect::<Vec<_>>()),
+            ("protocol", texts(&self.protocols)),
+            ("source", texts(&self.sources)),
+            ("source-port", texts(&self.source_ports)),
+            ("destination", texts(&self.destinations)),
+            ("destination-port", texts(&self.destination_ports)),
+            ("mark", texts(&self.marks)),
+            ("uid", texts(&self.users)),
+            ("cgroup", texts(&self.cgroups)),
+        ];
+        let parts: Vec<String> = listed
+            .into_iter()
+            .filter(|(_, values)| !values.is_empty())
+            .map(|(key, values)| format!("{key} {}", values.join(",")))
+            .collect();
+        f.write_str(if parts.is_empty() { "everything" } else { "" })?;
+        f.write_str(&parts.join(" "))
+    }
+}
+
+fn texts<T: ToString>(list: &[T]) -> Vec<String> {
+    list.iter().map(T::to_string).collect()
 }
 
 /// Where a flow goes when its share has fallen too low.

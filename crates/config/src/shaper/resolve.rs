@@ -41,9 +41,19 @@ pub(super) fn resolve(file: &File, diagnostics: &mut Diagnostics) -> Option<Conf
             }
             discipline.value.check(at, diagnostics);
             let names: Vec<String> = discipline.value.classes().into_iter().map(str::to_owned).collect();
-            (Root::Discipline(discipline.value.clone()), names, ClassId(0))
+            let default = file.default_class.as_ref().map_or(ClassId(0), |default| {
+                let by_name = numbered(&names);
+                lookup(default, &by_name, &names.iter().map(String::as_str).collect::<Vec<_>>(), diagnostics)
+            });
+            (Root::Discipline(discipline.value.clone()), names, default)
         }
         None => {
+            if let Some(default) = &file.default_class {
+                diagnostics
+                    .error(default.place, "`default-class` belongs to a file with a [discipline]")
+                    .label("the classes of a shaper say it themselves")
+                    .help("write default = true in the class");
+            }
             let (shaper, default_class) = shaper(file, &interface, diagnostics);
             let names = shaper.classes.iter().map(|class| class.name.clone()).collect();
             (Root::Shaper(shaper), names, default_class)
@@ -253,9 +263,9 @@ fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diag
 fn at_least_largest(key: &str, size: Spanned<Bytes>, largest: Bytes, diagnostics: &mut Diagnostics) {
     if size.value < largest {
         diagnostics
-            .error(size.place, format!("`{key}` is smaller than the largest packet: {} of {largest}", size.value))
+            .error(size.place, format!("`{key}` is smaller than the largest packet, {} B", largest.as_u64()))
             .label("the largest packet never fits")
-            .help(format!("write at least \"{largest}\", or lower the mtu of the interface"));
+            .help(format!("write at least \"{}B\", or lower the mtu of the interface", largest.as_u64()));
     }
 }
 
@@ -331,13 +341,17 @@ fn total(
 }
 
 fn rules(file: &File, root: &Root, names: &[String], diagnostics: &mut Diagnostics) -> Vec<Rule> {
-    let by_name: HashMap<&str, u32> = names.iter().enumerate().map(|(i, name)| (name.as_str(), i as u32)).collect();
+    let by_name = numbered(names);
     let listed: Vec<&str> = names.iter().map(String::as_str).collect();
     let rules = file.rule.iter().map(|rule| self::rule(rule, root, &by_name, &listed, diagnostics)).collect();
     if let Root::Shaper(shaper) = root {
         minimums(file, shaper, &by_name, diagnostics);
     }
     rules
+}
+
+fn numbered(names: &[String]) -> HashMap<&str, u32> {
+    names.iter().enumerate().map(|(i, name)| (name.as_str(), i as u32)).collect()
 }
 
 fn lookup(

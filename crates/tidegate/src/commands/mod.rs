@@ -1,3 +1,5 @@
 //! The subcommands, a module each: `Args` for the command line, `run` to do it.
 
+pub mod check;
 pub mod reproduce;
+pub mod schema;

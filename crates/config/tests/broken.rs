@@ -1,0 +1,206 @@
+//! What is wrong with a file is told with line, column, the text, and the way out.
+
+use tidegate_config::{Diagnostics, Source, shaper};
+
+/// A good file to break.
+const GOOD: &str = r#"version = 1
+
+[interface]
+name = "eth0"
+
+[shaper]
+rate = "80mbit"
+
+[[class]]
+name = "premium"
+rate = "10mbit"
+burst = "3kB"
+feedback = { above = "75%", below = "25%" }
+
+[[class]]
+name = "rest"
+rate = "40mbit"
+default = true
+
+[[rule]]
+class = "premium"
+protocol = "udp"
+destination-port = "5000-5100"
+minimum = "2mbit"
+flows = 5
+displace = { below = "3mbit", to = "rest" }
+"#;
+
+fn findings(text: &str) -> (Source, Diagnostics, bool) {
+    let source = Source::new("broken.toml", text);
+    let mut diagnostics = Diagnostics::new();
+    let valid = shaper::load(&source, &mut diagnostics).is_some();
+    assert_eq!(valid, diagnostics.errors() == 0, "a file is valid exactly when it has no errors");
+    (source, diagnostics, valid)
+}
+
+/// Replaces `from` by `to` in the good file, and expects one error that marks `marked`, which stands at the line and
+/// column given, and says `message` and `help`.
+#[track_caller]
+fn broken(from: &str, to: &str, (line, column): (usize, usize), marked: &str, message: &str, help: &str) {
+    assert_eq!(GOOD.matches(from).count(), 1, "`{from}` is not once in the good file");
+    let text = GOOD.replace(from, to);
+    let (source, diagnostics, _) = findings(&text);
+    let rendered = diagnostics.render(&source);
+    assert_eq!(diagnostics.errors(), 1, "{rendered}");
+    let error = diagnostics.iter().next().unwrap();
+    assert_eq!(&text[error.place.start..error.place.end], marked, "{rendered}");
+    assert!(rendered.contains(&format!("broken.toml:{line}:{column}\n")), "not at {line}:{column}: {rendered}");
+    assert!(error.message.contains(message), "not `{message}`: {rendered}");
+    assert!(error.help.as_deref().unwrap_or_default().contains(help), "not `{help}`: {rendered}");
+    assert!(error.label.is_some(), "nothing stands at the mark: {rendered}");
+    // The mark is as wide as the text, under it.
+    assert!(rendered.contains(&"^".repeat(marked.lines().next().unwrap_or_default().chars().count())), "{rendered}");
+}
+
+#[test]
+fn the_good_file_is_good() {
+    let (source, diagnostics, valid) = findings(GOOD);
+    assert!(valid && diagnostics.is_empty(), "{}", diagnostics.render(&source));
+}
+
+#[test]
+fn unknown_keys() {
+    broken(
+        "burst = \"3kB\"",
+        "brust = \"3kB\"",
+        (12, 1),
+        "brust",
+        "unknown key `brust` in class",
+        "did you mean `burst`?",
+    );
+    broken(
+        "name = \"eth0\"",
+        "device = \"eth0\"",
+        (4, 1),
+        "device",
+        "unknown key `device`",
+        "choose from `name`, `mtu`",
+    );
+    broken("to = \"rest\"", "to = \"rest\", x = 1", (26, 44), "x", "unknown key `x` in displace", "`below` and `to`");
+}
+
+#[test]
+fn quantities_without_or_with_wrong_units() {
+    broken("\"10mbit\"", "10", (11, 8), "10", "rate `10` has no unit", "20mbit");
+    broken("\"10mbit\"", "\"10\"", (11, 8), "\"10\"", "rate `10` has no unit", "20mbit");
+    broken("\"10mbit\"", "\"10Mbps\"", (11, 8), "\"10Mbps\"", "ambiguous", "20mbit");
+    broken("\"3kB\"", "\"3 kilo\"", (12, 9), "\"3 kilo\"", "unknown unit", "1500B");
+    broken("\"75%\"", "\"75\"", (13, 22), "\"75\"", "no percent sign", "10%");
+    broken("\"75%\"", "true", (13, 22), "true", "expected a percentage, found true or false", "10%");
+}
+
+#[test]
+fn what_is_missing() {
+    broken("name = \"rest\"\n", "", (15, 1), "[[class]]", "class lacks `name`", "name = ");
+    broken("class = \"premium\"\n", "", (20, 1), "[[rule]]", "rule lacks `class`", "class = ");
+    broken("default = true\n", "", (15, 1), "[[class]]", "no class is the default", "`rest`");
+}
+
+#[test]
+fn a_mistyped_key_is_one_error_and_not_two() {
+    broken("name = \"rest\"", "nmae = \"rest\"", (16, 1), "nmae", "unknown key `nmae`", "did you mean `name`?");
+}
+
+#[test]
+fn names_that_lead_nowhere() {
+    broken(
+        "class = \"premium\"",
+        "class = \"premum\"",
+        (21, 9),
+        "\"premum\"",
+        "no class `premum`",
+        "did you mean `premium`?",
+    );
+    broken("to = \"rest\"", "to = \"bulk\"", (26, 36), "\"bulk\"", "no class `bulk`", "`premium` and `rest`");
+    broken("to = \"rest\"", "to = \"premium\"", (26, 36), "\"premium\"", "to `premium` itself", "another class");
+    broken(
+        "default = true",
+        "default = true\n[[class]]\nname = \"rest\"\nrate = \"1mbit\"",
+        (20, 8),
+        "\"rest\"",
+        "a second class is called `rest`",
+        "rename",
+    );
+    broken("\"udp\"", "\"utp\"", (22, 12), "\"utp\"", "unknown protocol", "did you mean `udp`?");
+    broken("\"udp\"", "\"icmp\"", (23, 20), "\"5000-5100\"", "packets of icmp have no ports", "remove the ports");
+    broken("\"udp\"", "[\"udp\", 300]", (22, 20), "300", "no protocol 300", "255");
+}
+
+#[test]
+fn guarantees_that_do_not_add_up() {
+    broken(
+        "rate = \"80mbit\"",
+        "rate = \"45mbit\"",
+        (7, 8),
+        "\"45mbit\"",
+        "promised 50mbit, more than the total of 45mbit",
+        "10mbit + 40mbit",
+    );
+    broken("flows = 5", "flows = 6", (24, 11), "\"2mbit\"", "promised 12mbit, more than its 10mbit", "lower a minimum");
+    broken("\"3mbit\"", "\"2mbit\"", (26, 22), "\"2mbit\"", "not above the minimum 2mbit", "raise `below`");
+    broken("below = \"25%\"", "below = \"75%\"", (13, 37), "\"75%\"", "not under `above`", "lower `below`");
+    broken("\"3kB\"", "\"1kB\"", (12, 9), "\"1kB\"", "smaller than the largest packet", "1500B");
+    broken("rate = \"40mbit\"", "rate = \"0mbit\"", (17, 8), "\"0mbit\"", "promised nothing", "8kbit");
+    broken("minimum = \"2mbit\"\n", "", (24, 9), "5", "`flows` without `minimum`", "add minimum");
+    broken(
+        "default = true",
+        "default = true\n[[class]]\nname = \"more\"\nrate = \"1mbit\"\ndefault = true",
+        (22, 11),
+        "true",
+        "a second class is the default",
+        "remove",
+    );
+}
+
+#[test]
+fn syntax() {
+    broken("version = 1", "version 1", (1, 9), "", "key with no value", "not TOML");
+    broken("version = 1", "version = 2", (1, 11), "2", "version 2", "version = 1");
+    broken(
+        "[shaper]",
+        "[discipline]\nkind = \"fifi\"\n[shaper]",
+        (7, 8),
+        "\"fifi\"",
+        "unknown kind of discipline `fifi`",
+        "did you mean `fifo`?",
+    );
+}
+
+#[test]
+fn all_errors_in_one_go_in_the_order_of_the_file() {
+    let text =
+        GOOD.replace("\"10mbit\"", "10").replace("\"udp\"", "\"utp\"").replace("mbit\"\n\n", "mbit\"\ncolour = 1\n\n");
+    let (source, diagnostics, _) = findings(&text);
+    let rendered = diagnostics.render(&source);
+    assert_eq!(diagnostics.errors(), 3, "{rendered}");
+    let at = |what: &str| rendered.find(what).unwrap_or_else(|| panic!("no {what}: {rendered}"));
+    assert!(at("unknown key `colour`") < at("has no unit") && at("has no unit") < at("unknown protocol"));
+}
+
+/// The whole text of one error, as a reader sees it.
+#[test]
+fn a_rendered_error() {
+    let (source, diagnostics, _) = findings(&GOOD.replace("rate = \"80mbit\"", "rate = \"45mbit\""));
+    let expected = r#"error: the classes are promised 50mbit, more than the total of 45mbit
+  --> broken.toml:7:8
+   |
+ 7 | rate = "45mbit"
+   |        ^^^^^^^^ 5mbit too little
+...
+11 | rate = "10mbit"
+   |        -------- `premium`
+...
+17 | rate = "40mbit"
+   |        -------- `rest`
+   |
+   = help: 10mbit + 40mbit = 50mbit: raise the total or lower a class; a promise must fit even when all are busy
+
+"#;
+    assert_eq!(diagnostics.render(&source), expected);
+}

@@ -1,0 +1,346 @@
+//! `tidegate check`: what a shaper file promises, and the proof that it adds up.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use comfy_table::{CellAlignment, LineStyle, Table, TableStyle, presets};
+use serde_json::{Value, json};
+use tidegate_config::shaper::guarantees::{Guarantees, guarantees};
+use tidegate_config::shaper::{Borrow, Config, Root, Shaper};
+use tidegate_config::values::dscp_name;
+use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
+use tidegate_core::{ClassId, Span};
+
+use crate::Failure;
+
+/// Read a shaper file, show its tree, and add up what it promises
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The shaper file; - for standard input
+    file: PathBuf,
+    /// Print the tree, the sums and the findings as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A line under the header and none between the rows.
+const STYLE: TableStyle = presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let source = open(&args.file)?;
+    let mut diagnostics = Diagnostics::new();
+    let config = shaper::load(&source, &mut diagnostics);
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let tree = config.as_ref().map(config_json);
+        let findings: Vec<Value> = diagnostics.iter().map(|d| finding_json(d, &source)).collect();
+        let whole = json!({
+            "file": source.name(),
+            "valid": config.is_some(),
+            "findings": findings,
+            "configuration": tree,
+        });
+        writeln!(out, "{whole:#}")?;
+    } else {
+        say(&diagnostics, &source);
+        if let Some(config) = &config {
+            print(&mut out, &source, config)?;
+        }
+    }
+    out.flush()?;
+    match config {
+        Some(_) => Ok(()),
+        None => Err(refusal(&diagnostics, &source)),
+    }
+}
+
+/// Reads the shaper file at `path`; warnings and errors go to standard error.
+///
+/// # Errors
+/// [`Failure::Usage`] when it cannot be read or is not valid.
+pub fn load(path: &Path) -> Result<Config, Failure> {
+    let source = open(path)?;
+    let mut diagnostics = Diagnostics::new();
+    let config = shaper::load(&source, &mut diagnostics);
+    say(&diagnostics, &source);
+    config.ok_or_else(|| refusal(&diagnostics, &source))
+}
+
+/// Reads a file that the command line names.
+///
+/// # Errors
+/// [`Failure::Usage`], naming the file.
+pub fn open(path: &Path) -> Result<Source, Failure> {
+    Source::open(path).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// Shows findings on standard error, in colours when a terminal reads them.
+pub fn say(diagnostics: &Diagnostics, source: &Source) {
+    if diagnostics.is_empty() {
+        return;
+    }
+    let styled = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let text = if styled { diagnostics.render_styled(source) } else { diagnostics.render(source) };
+    // When nobody reads the errors the exit code still tells.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// The last line about a file that is not valid.
+pub fn refusal(diagnostics: &Diagnostics, source: &Source) -> Failure {
+    let errors = diagnostics.errors();
+    Failure::Usage(format!("{}: {errors} error{}", source.name(), if errors == 1 { "" } else { "s" }))
+}
+
+fn print(out: &mut dyn Write, source: &Source, config: &Config) -> Result<(), Failure> {
+    let interface = &config.interface;
+    let name = interface.name.as_deref().unwrap_or("from the command line");
+    writeln!(out, "{}: valid\n", source.name())?;
+    writeln!(
+        out,
+        "interface {name}, packets up to {} B and {} B on top of each",
+        interface.mtu.as_u64(),
+        interface.overhead.as_u64()
+    )?;
+    match &config.root {
+        Root::Shaper(shaper) => {
+            let Shaper { rate, burst, flow_by, idle_timeout, flows, .. } = shaper;
+            writeln!(
+                out,
+                "shaper {rate}, bursts up to {burst}; flows by {flow_by}, over after {idle_timeout}, up to {flows}\n"
+            )?;
+            if let Some(sums) = guarantees(config) {
+                writeln!(out, "{}\n", tree(config, shaper, &sums))?;
+                write_sums(out, config, shaper, &sums)?;
+            }
+        }
+        Root::Discipline(discipline) => {
+            let classes = discipline.classes();
+            let classes =
+                if classes.is_empty() { "no classes".into() } else { format!("classes {}", classes.join(", ")) };
+            writeln!(out, "discipline {}, {classes}", discipline.kind())?;
+        }
+    }
+    writeln!(out)?;
+    if config.rules.is_empty() {
+        writeln!(out, "no rules: every packet goes to {}", default_name(config))?;
+    } else {
+        writeln!(out, "{}", rules(config))?;
+    }
+    Ok(())
+}
+
+fn default_name(config: &Config) -> String {
+    class_name(config, config.default_class).unwrap_or_else(|| "the discipline".into())
+}
+
+fn class_name(config: &Config, class: ClassId) -> Option<String> {
+    config.class_names().get(class.0 as usize).map(|name| (*name).to_owned())
+}
+
+fn tree(config: &Config, shaper: &Shaper, sums: &Guarantees) -> Table {
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    table.set_header([
+        "class",
+        "prio",
+        "rate",
+        "of total",
+        "at most",
+        "burst",
+        "wait up to",
+        "minimums",
+        "shared",
+        "writes",
+    ]);
+    table.add_row([
+        "total".into(),
+        String::new(),
+        sums.total.to_string(),
+        "100%".into(),
+        sums.total.to_string(),
+        shaper.burst.to_string(),
+    ]);
+    for (i, (class, sum)) in shaper.classes.iter().zip(&sums.classes).enumerate() {
+        let branch = if i + 1 == shaper.classes.len() && sums.left.is_zero() { "└─" } else { "├─" };
+        let default = if config.default_class == sum.class { " (default)" } else { "" };
+        let writes = class.dscp.map_or_else(String::new, |dscp| format!("dscp {}", dscp_name(dscp)));
+        let burst = sum.burst.map_or_else(|| format!("{} a flow", class.flow_burst), |burst| burst.to_string());
+        table.add_row([
+            format!("{branch} {}{default}", class.name),
+            class.priority.to_string(),
+            class.rate.to_string(),
+            sum.part.to_string(),
+            sum.at_most.to_string(),
+            burst,
+            sum.longest_wait.map_or_else(|| class.queue.as_ref().map_or("", |q| q.kind()).into(), rounded),
+            if sum.minimums.is_zero() { "-".into() } else { sum.minimums.to_string() },
+            sum.shared.to_string(),
+            writes,
+        ]);
+    }
+    if !sums.left.is_zero() {
+        table.add_row(["└─ not promised".into(), String::new(), sums.left.to_string()]);
+    }
+    for column in 1..9 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// To a tenth of a millisecond, for people; `--json` has it exactly.
+fn rounded(span: Span) -> String {
+    format!("{:.1} ms", span.as_nanos() as f64 / 1e6)
+}
+
+fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guarantees) -> Result<(), Failure> {
+    let rates: Vec<String> = shaper.classes.iter().map(|class| class.rate.to_string()).collect();
+    let (rates, promised, total) = (rates.join(" + "), sums.promised, sums.total);
+    let left = if sums.left.is_zero() { "nothing".into() } else { sums.left.to_string() };
+    writeln!(out, "promised to classes: {rates} = {promised} of {total}: it fits, {left} left over")?;
+    for (class, sum) in shaper.classes.iter().zip(&sums.classes) {
+        for promise in &sum.rules {
+            let what = &config.rules[promise.rule].matches;
+            let left = sum.shared;
+            writeln!(
+                out,
+                "promised in `{}`: {} x {} to flows of rule {} ({what}); full at {} such flows; {left} of {} shared by weight",
+                class.name,
+                promise.flows,
+                promise.minimum,
+                promise.rule + 1,
+                promise.full_at,
+                class.rate,
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn rules(config: &Config) -> Table {
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    table.set_header(["rule", "packets with", "class", "weight", "minimum", "displaced"]);
+    for (i, rule) in config.rules.iter().enumerate() {
+        let minimum = if rule.minimum.is_zero() { "-".into() } else { format!("{} x {}", rule.flows, rule.minimum) };
+        let displaced = rule.displace.map(|displace| {
+            format!("below {} to {}", displace.below, class_name(config, displace.to).unwrap_or_default())
+        });
+        table.add_row([
+            (i + 1).to_string(),
+            rule.matches.to_string(),
+            class_name(config, rule.class).unwrap_or_default(),
+            rule.weight.to_string(),
+            minimum,
+            displaced.unwrap_or_else(|| "-".into()),
+        ]);
+    }
+    table.add_row(["-".into(), "no rule matches".into(), default_name(config)]);
+    table
+}
+
+fn finding_json(finding: &Diagnostic, source: &Source) -> Value {
+    let (line, column) = source.line_column(finding.place.start);
+    let (end_line, end_column) = source.line_column(finding.place.end);
+    json!({
+        "severity": match finding.severity { Severity::Error => "error", Severity::Warning => "warning" },
+        "message": finding.message,
+        "line": line,
+        "column": column,
+        "end_line": end_line,
+        "end_column": end_column,
+        "text": source.text().get(finding.place.start..finding.place.end),
+        "label": finding.label,
+        "help": finding.help,
+    })
+}
+
+fn config_json(config: &Config) -> Value {
+    let root = match &config.root {
+        Root::Shaper(shaper) => shaper_json(config, shaper),
+        Root::Discipline(discipline) => json!({ "discipline": discipline.kind(), "classes": discipline.classes() }),
+    };
+    let rules: Vec<Value> = config
+        .rules
+        .iter()
+        .map(|rule| {
+            json!({
+                "class": class_name(config, rule.class),
+                "matches": rule.matches.to_string(),
+                "weight": rule.weight,
+                "minimum_bps": rule.minimum.as_bps(),
+                "flows": rule.flows,
+                "displace_below_bps": rule.displace.map(|displace| displace.below.as_bps()),
+                "displace_to": rule.displace.and_then(|displace| class_name(config, displace.to)),
+            })
+        })
+        .collect();
+    json!({
+        "interface": {
+            "name": config.interface.name,
+            "mtu_bytes": config.interface.mtu.as_u64(),
+            "overhead_bytes": config.interface.overhead.as_u64(),
+        },
+        "root": root,
+        "default_class": class_name(config, config.default_class),
+        "rules": rules,
+    })
+}
+
+fn shaper_json(config: &Config, shaper: &Shaper) -> Value {
+    let sums = guarantees(config);
+    let classes: Vec<Value> = shaper
+        .classes
+        .iter()
+        .enumerate()
+        .map(|(i, class)| {
+            let sum = sums.as_ref().and_then(|sums| sums.classes.get(i));
+            let promises: Vec<Value> = sum.map_or_else(Vec::new, |sum| {
+                sum.rules
+                    .iter()
+                    .map(|rule| {
+                        json!({
+                            "rule": rule.rule,
+                            "minimum_bps": rule.minimum.as_bps(),
+                            "flows": rule.flows,
+                            "full_at_flows": rule.full_at,
+                        })
+                    })
+                    .collect()
+            });
+            json!({
+                "name": class.name,
+                "rate_bps": class.rate.as_bps(),
+                "part_millionths": sum.map(|sum| sum.part.millionths()),
+                "at_most_bps": sum.map(|sum| sum.at_most.as_bps()),
+                "burst_bytes": class.burst.as_u64(),
+                "flow_burst_bytes": class.flow_burst.as_u64(),
+                "bursts": class.bursts.word(),
+                "share": class.share.word(),
+                "borrow": class.borrow == Borrow::Allowed,
+                "priority": class.priority,
+                "dscp": class.dscp.map(|dscp| dscp.value()),
+                "limit_bytes": class.limit.as_u64(),
+                "flow_limit_bytes": class.flow_limit.as_u64(),
+                "longest_wait_ns": sum.and_then(|sum| sum.longest_wait).map(Span::as_nanos),
+                "increment_millionths": class.increment.millionths(),
+                "queue": class.queue.as_ref().map(|queue| queue.kind()),
+                "minimums_bps": sum.map(|sum| sum.minimums.as_bps()),
+                "shared_bps": sum.map(|sum| sum.shared.as_bps()),
+                "promises": promises,
+            })
+        })
+        .collect();
+    json!({
+        "rate_bps": shaper.rate.as_bps(),
+        "burst_bytes": shaper.burst.as_u64(),
+        "promised_bps": sums.as_ref().map(|sums| sums.promised.as_bps()),
+        "left_bps": sums.as_ref().map(|sums| sums.left.as_bps()),
+        "flow_by": shaper.flow_by.word(),
+        "idle_timeout_ns": shaper.idle_timeout.as_nanos(),
+        "flows": shaper.flows,
+        "classes": classes,
+    })
+}

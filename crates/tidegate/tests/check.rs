@@ -1,0 +1,98 @@
+//! `tidegate check` and `tidegate schema` as a shell sees them: output, errors, exit codes.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn tidegate(args: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(args)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that does not read its input closes the pipe, which is its right.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn a_valid_file_shows_its_tree_and_its_sums() {
+    let output = tidegate(&["check", "examples/host.toml"], "");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    let out = text(&output.stdout);
+    for expected in [
+        "10mbit + 30mbit + 40mbit = 80mbit of 80mbit: it fits, nothing left over",
+        "├─ premium",
+        "└─ best-effort (default)",
+        "37.5%",
+        // 5 of 10 Mbit/s are promised to 50 calls of 100 kbit/s, the other 5 hold 50 more.
+        "50 x 100kbit to flows of rule 1 (protocol udp destination-port 16384-32767); full at 100 such flows",
+        "below 3mbit to best-effort",
+    ] {
+        assert!(out.contains(expected), "no `{expected}` in:\n{out}");
+    }
+}
+
+#[test]
+fn a_broken_file_is_exit_code_2_and_errors_on_stderr() {
+    let output = tidegate(&["check", "-"], "version = 1\n[[class]]\nname = \"a\"\nrate = 5\ndefault = true\n");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let err = text(&output.stderr);
+    assert!(err.contains("<stdin>:4:8") && err.contains("no unit") && err.contains("<stdin>: 1 error"), "{err}");
+    assert!(!err.contains('\u{1b}'), "colours without a terminal: {err}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_exit_code_2() {
+    let output = tidegate(&["check", "no/such.toml"], "");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no/such.toml"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn json_has_the_sums_and_the_findings() {
+    let output = tidegate(&["check", "--json", "examples/host.toml"], "");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["valid"], true);
+    assert_eq!(json["configuration"]["root"]["promised_bps"], 80_000_000);
+    assert_eq!(json["configuration"]["root"]["classes"][0]["promises"][0]["full_at_flows"], 100);
+    assert_eq!(json["configuration"]["rules"][0]["minimum_bps"], 100_000);
+
+    let output = tidegate(&["check", "--json", "-"], "version = 1\nrat = 5\n");
+    assert_eq!(output.status.code(), Some(2));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["valid"], false);
+    assert_eq!(json["findings"][0]["line"], 2);
+    assert_eq!(json["findings"][0]["text"], "rat");
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["schema"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+}
+
+#[test]
+fn the_schema_is_one() {
+    let output = tidegate(&["schema"], "");
+    assert_eq!(output.status.code(), Some(0));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    assert!(json["properties"]["class"]["items"]["$ref"].is_string());
+}
