@@ -8,7 +8,7 @@
 //! *Cost*: the meter's, and O(1). At exit, one `dequeue` may drop several packets, each of which was enqueued once.
 //! *Notes*: writing the code point into a header, and its checksum, is the packet's business
 //! ([`Packet::set_dscp`]).
-//! *See also*: [`meter`](crate::meter) for the colours; a rate adaptive shaper, which shapes before a marker and
+//! *See also*: [`meter`](crate::meter) for the colours; [`ras`](crate::ras), which shapes before a marker and
 //! contains a [`Conditioner`] because it may look at the meter.
 //!
 //! ```
