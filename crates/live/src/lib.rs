@@ -1,0 +1,25 @@
+//! The data paths of Tidegate: how packets of a real interface reach a discipline and how its decisions reach them.
+//!
+//! This is the only crate of the project with `unsafe` code and the only one that needs privileges. It talks to the
+//! kernel by itself, over netlink sockets, and starts no other program: neither `nft` nor `iptables` nor `ip` needs to
+//! be installed, and everything works inside an unprivileged user namespace as it does for root.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`netlink`] | messages, attributes, sockets, acknowledgements |
+//! | [`nfqueue`] | packets out of the kernel and verdicts back into it, in batches |
+//! | [`marks`] | which bits of the firewall mark carry tags and actions |
+//! | [`nft`] | nf_tables: tables, chains and rules as values |
+//! | [`rules`] | the rules that lead an interface through a queue, verified and removed |
+//! | [`rtnl`] | links, addresses, routes, and notice of their changes |
+//! | [`netns`] | throwaway network namespaces, as root and without |
+
+#![cfg(target_os = "linux")]
+
+pub mod marks;
+pub mod netlink;
+pub mod netns;
+pub mod nfqueue;
+pub mod nft;
+pub mod rtnl;
+pub mod rules;

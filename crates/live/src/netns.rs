@@ -1,0 +1,291 @@
+//! Throwaway network namespaces, as root and without.
+//!
+//! A [`Namespace`] is a file descriptor and nothing else: it has no name and no mount, so nothing of it is left when
+//! its last process and its last handle are gone, also after `kill -9`. Work is done in one by a thread that enters it.
+//!
+//! As root a namespace can be made at once. Without, the process must first become root of a user namespace of its own,
+//! and the kernel allows that only to a process with a single thread: call [`enter`] first thing in `main`, before any
+//! thread exists. Tests do the same: a test target with `harness = false` has a `main` of its own (see
+//! `tests/live.rs`). [`available`] tells beforehand, at any time, which way will work or exactly why none does.
+//!
+//! ```no_run
+//! use tidegate_live::netns::{Namespace, enter};
+//! enter()?;
+//! let sender = Namespace::create()?;
+//! let links = sender.run(|| tidegate_live::rtnl::Rtnl::open()?.links())??;
+//! assert_eq!(links.len(), 1); // its own loopback
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::thread;
+
+/// Which way namespaces can be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// The process has `CAP_SYS_ADMIN` already.
+    Privileged,
+    /// Through a user namespace of its own.
+    UserNamespace,
+}
+
+/// Why namespaces cannot be made here.
+#[derive(Debug, thiserror::Error)]
+#[error("no network namespace can be made here: {step}: {source}{advice}")]
+pub struct Unavailable {
+    step: &'static str,
+    source: io::Error,
+    advice: String,
+}
+
+const STEP_USER: &str = "a user namespace of our own (unshare)";
+const STEP_MAP: &str = "becoming root in it (uid_map)";
+const STEP_NET: &str = "a network namespace inside it (unshare)";
+
+/// Finds out which way namespaces can be made, in a child process; nothing changes in this one.
+pub fn available() -> Result<Way, Unavailable> {
+    if in_child(|| unshare(libc::CLONE_NEWNET)).is_ok() {
+        return Ok(Way::Privileged);
+    }
+    let maps = Maps::current();
+    in_child(|| unshare(libc::CLONE_NEWUSER)).map_err(|e| unavailable(STEP_USER, e))?;
+    in_child(|| unshare(libc::CLONE_NEWUSER).and_then(|()| maps.write())).map_err(|e| unavailable(STEP_MAP, e))?;
+    in_child(|| {
+        unshare(libc::CLONE_NEWUSER)?;
+        maps.write()?;
+        unshare(libc::CLONE_NEWNET)
+    })
+    .map_err(|e| unavailable(STEP_NET, e))?;
+    Ok(Way::UserNamespace)
+}
+
+/// Makes this process able to create namespaces: nothing to do as root, otherwise it becomes root of a new user
+/// namespace. Call it before the process has a second thread.
+///
+/// Afterwards files made by the process belong to the same user as before; only its own namespaces see it as root.
+///
+/// # Errors
+/// As [`available`]; and `EINVAL` at the first step if the process has more than one thread.
+pub fn enter() -> Result<Way, Unavailable> {
+    if in_child(|| unshare(libc::CLONE_NEWNET)).is_ok() {
+        return Ok(Way::Privileged);
+    }
+    let maps = Maps::current();
+    unshare(libc::CLONE_NEWUSER).map_err(|e| unavailable(STEP_USER, e))?;
+    maps.write().map_err(|e| unavailable(STEP_MAP, e))?;
+    in_child(|| unshare(libc::CLONE_NEWNET)).map_err(|e| unavailable(STEP_NET, e))?;
+    Ok(Way::UserNamespace)
+}
+
+/// The number that the parent of this process's user namespace knows `uid` by; `None` if it has no such user.
+///
+/// NFQUEUE tells the owner of a packet by the numbers of the initial user namespace, while rules and files here use
+/// those of this one. As root both are the same.
+pub fn outside_uid(uid: u32) -> Option<u32> {
+    let map = fs::read_to_string("/proc/self/uid_map").ok()?;
+    map.lines().find_map(|line| {
+        let mut numbers = line.split_ascii_whitespace().map(|n| n.parse::<u32>());
+        let (inside, outside, count) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
+        let offset = uid.checked_sub(inside).filter(|&o| o < count)?;
+        outside.checked_add(offset)
+    })
+}
+
+fn unavailable(step: &'static str, source: io::Error) -> Unavailable {
+    let setting = |path: &str| fs::read_to_string(path).ok().map(|t| t.trim().to_owned());
+    let advice = match source.raw_os_error() {
+        Some(libc::EINVAL) if step == STEP_USER => {
+            "; the process already has several threads: call this first thing in main".into()
+        }
+        _ if setting("/proc/sys/kernel/unprivileged_userns_clone").as_deref() == Some("0") => {
+            "; run as root, or set kernel.unprivileged_userns_clone=1".into()
+        }
+        _ if setting("/proc/sys/user/max_user_namespaces").as_deref() == Some("0") => {
+            "; run as root, or raise user.max_user_namespaces".into()
+        }
+        _ if setting("/proc/sys/user/max_net_namespaces").as_deref() == Some("0") => {
+            "; raise user.max_net_namespaces".into()
+        }
+        _ if setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") => {
+            "; run as root, or set kernel.apparmor_restrict_unprivileged_userns=0".into()
+        }
+        _ => "; run as root, outside a container that forbids it".into(),
+    };
+    Unavailable { step, source, advice }
+}
+
+/// What is written so that the user becomes root of the namespace. Prepared before the child exists, which may not
+/// allocate.
+struct Maps {
+    uid: String,
+    gid: String,
+}
+
+impl Maps {
+    fn current() -> Self {
+        // SAFETY: these two take nothing and cannot fail.
+        let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+        Self { uid: format!("0 {uid} 1"), gid: format!("0 {gid} 1") }
+    }
+
+    fn write(&self) -> io::Result<()> {
+        // Linux before 3.19 has no setgroups file; then the group map needs no such leave either.
+        match write_file(c"/proc/self/setgroups", b"deny") {
+            Err(e) if e.raw_os_error() != Some(libc::ENOENT) => return Err(e),
+            _ => {}
+        }
+        write_file(c"/proc/self/uid_map", self.uid.as_bytes())?;
+        write_file(c"/proc/self/gid_map", self.gid.as_bytes())
+    }
+}
+
+/// Writes a file with system calls alone, so that it may be done between fork and exit.
+fn write_file(path: &std::ffi::CStr, bytes: &[u8]) -> io::Result<()> {
+    // SAFETY: the path ends in a zero byte, the buffer is live and its length is given; the descriptor is closed here.
+    unsafe {
+        let fd = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let written = libc::write(fd, bytes.as_ptr().cast(), bytes.len());
+        let error = io::Error::last_os_error();
+        libc::close(fd);
+        if written == bytes.len() as isize { Ok(()) } else { Err(error) }
+    }
+}
+
+fn unshare(flags: i32) -> io::Result<()> {
+    // SAFETY: unshare(2) takes no pointers.
+    if unsafe { libc::unshare(flags) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Tries something in a child process that makes nothing but system calls.
+fn in_child(attempt: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    // SAFETY: the child runs `attempt`, which makes system calls only and neither allocates nor takes locks, then ends
+    // without running anything of the parent's; so it is sound although other threads may exist. The parent waits.
+    unsafe {
+        let child = libc::fork();
+        if child < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if child == 0 {
+            let code = attempt().map_or_else(|e| e.raw_os_error().unwrap_or(libc::EIO), |()| 0);
+            libc::_exit(code);
+        }
+        let mut status = 0;
+        while libc::waitpid(child, &mut status, 0) < 0 {
+            let error = io::Error::last_os_error();
+            if error.raw_os_error() != Some(libc::EINTR) {
+                return Err(error);
+            }
+        }
+        match (libc::WIFEXITED(status), libc::WEXITSTATUS(status)) {
+            (true, 0) => Ok(()),
+            (true, errno) => Err(io::Error::from_raw_os_error(errno)),
+            (false, _) => Err(io::Error::other("the child that tried it was killed")),
+        }
+    }
+}
+
+/// A network namespace. Cloning makes another handle of the same one.
+#[derive(Debug)]
+pub struct Namespace {
+    fd: OwnedFd,
+}
+
+impl Namespace {
+    /// A new namespace with nothing in it but a loopback, which is down.
+    ///
+    /// # Errors
+    /// `EPERM` without the right; see [`enter`].
+    pub fn create() -> io::Result<Self> {
+        on_thread(|| {
+            unshare(libc::CLONE_NEWNET)?;
+            Self::current()
+        })
+    }
+
+    /// The namespace the calling thread is in.
+    pub fn current() -> io::Result<Self> {
+        Ok(Self { fd: fs::File::open("/proc/thread-self/ns/net")?.into() })
+    }
+
+    /// The namespace of a process.
+    pub fn of_process(pid: u32) -> io::Result<Self> {
+        Ok(Self { fd: fs::File::open(format!("/proc/{pid}/ns/net"))?.into() })
+    }
+
+    /// Another handle of the same namespace.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { fd: self.fd.try_clone()? })
+    }
+
+    /// The number that tells namespaces apart.
+    pub fn id(&self) -> io::Result<u64> {
+        Ok(fs::File::from(self.fd.try_clone()?).metadata()?.ino())
+    }
+
+    /// Runs `work` on a thread of its own inside the namespace and waits for it. Sockets opened there stay there,
+    /// wherever they are used later.
+    ///
+    /// # Errors
+    /// If the thread cannot be made or may not enter. A panic of `work` goes on in the caller.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        on_thread(|| {
+            self.enter_thread()?;
+            Ok(work())
+        })
+    }
+
+    /// Starts a thread inside the namespace.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        name: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<thread::JoinHandle<io::Result<T>>> {
+        let inside = self.try_clone()?;
+        thread::Builder::new().name(name.into()).spawn(move || {
+            inside.enter_thread()?;
+            Ok(work())
+        })
+    }
+
+    /// A command that will run inside the namespace.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> io::Result<Command> {
+        let inside = self.try_clone()?;
+        let mut command = Command::new(program);
+        // SAFETY: the closure makes one system call on a descriptor it owns; that is allowed between fork and exec.
+        unsafe {
+            command.pre_exec(move || inside.enter_thread());
+        }
+        Ok(command)
+    }
+
+    /// Moves the calling thread into the namespace, for the rest of its life.
+    pub fn enter_thread(&self) -> io::Result<()> {
+        // SAFETY: setns(2) takes no pointers; the descriptor is live.
+        if unsafe { libc::setns(self.fd.as_raw_fd(), libc::CLONE_NEWNET) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Namespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn on_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    thread::scope(|scope| {
+        let handle = thread::Builder::new().name("netns".into()).spawn_scoped(scope, work)?;
+        handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}

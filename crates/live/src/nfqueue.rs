@@ -1,0 +1,405 @@
+//! NFQUEUE: packets out of the kernel, verdicts back into it, many to a system call.
+//!
+//! A [`QueueSocket`] binds any number of queues; their packets arrive through one descriptor and say which queue they
+//! came from. [`QueueSocket::receive`] fills a [`Ring`] with up to 64 packets in one system call; [`Verdicts`] collects
+//! decisions, in any order, and [`QueueSocket::send`] hands them over in as few system calls as netlink allows.
+//!
+//! *Source*: the kernel's `include/uapi/linux/netfilter/nfnetlink_queue.h`.
+//! *Units*: lengths in bytes at layer 3 (no link header).
+//! *Cost*: one system call for up to 64 packets, one for up to 94 verdicts (netlink copies a datagram above 3,776
+//! bytes through `vmalloc`, which is slower than a second call). Nothing is allocated after the first batch, payload
+//! rewriting aside.
+//! *Notes*: every flag is set in a message of its own and its acknowledgement read, because one refused flag refuses
+//! all that travel with it. A queue without GSO has the kernel cut superpackets into segments *before* they are queued:
+//! [`Verdicts::requeue`] from a queue with GSO to one without is how user space has a superpacket cut; the segments
+//! arrive at the second queue in order.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use crate::netlink::{self, Attributes, Body, Builder, Error, Messages, Result, send_bytes, set_option};
+
+mod counters;
+mod packet;
+mod verdicts;
+
+pub use counters::{QueueCounters, queue_counters};
+pub use packet::{Hook, Packet, Ring};
+pub use verdicts::Verdicts;
+
+const SUBSYSTEM: u16 = 3 << 8;
+const MSG_PACKET: u16 = SUBSYSTEM;
+const MSG_VERDICT: u16 = SUBSYSTEM | 1;
+const MSG_CONFIG: u16 = SUBSYSTEM | 2;
+
+const CFG_CMD: u16 = 1;
+const CFG_PARAMS: u16 = 2;
+const CFG_QUEUE_MAXLEN: u16 = 3;
+const CFG_MASK: u16 = 4;
+const CFG_FLAGS: u16 = 5;
+
+const CMD_BIND: u8 = 1;
+const CMD_UNBIND: u8 = 2;
+const COPY_PACKET: u8 = 2;
+
+const FLAG_FAIL_OPEN: u32 = 1;
+const FLAG_GSO: u32 = 4;
+const FLAG_UID_GID: u32 = 8;
+
+/// How many packets one [`QueueSocket::receive`] takes at most.
+pub const BATCH: usize = 64;
+
+/// What the kernel does with superpackets (TCP segmentation offload, UDP GSO) on their way into a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Superpackets {
+    /// They arrive whole, up to 64 KiB.
+    #[default]
+    Whole,
+    /// They are cut into segments first; each is a packet with an id of its own.
+    Segmented,
+}
+
+/// What the kernel does with packets when the queue is full (a program that hangs).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WhenFull {
+    /// They pass unshaped, ahead of those that wait.
+    #[default]
+    Pass,
+    /// They are dropped.
+    Drop,
+}
+
+/// Whether packets say who sent them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Owners {
+    /// With the uid and gid of the socket, for local traffic.
+    #[default]
+    Told,
+    /// Without.
+    Untold,
+}
+
+/// How a queue is set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueSettings {
+    /// How many bytes of each packet come to user space. 128 hold IPv6 with extension headers and TCP with options.
+    pub copy_range: u32,
+    /// Whether superpackets come whole.
+    pub superpackets: Superpackets,
+    /// What happens when the kernel's queue is full.
+    pub when_full: WhenFull,
+    /// Whether uid and gid come with a packet.
+    pub owners: Owners,
+    /// How many packets may wait for a verdict. Keep it well above the shaper's own limit: this one drops blindly.
+    pub max_length: u32,
+}
+
+impl Default for QueueSettings {
+    fn default() -> Self {
+        Self {
+            copy_range: 128,
+            superpackets: Superpackets::Whole,
+            when_full: WhenFull::Pass,
+            owners: Owners::Told,
+            max_length: 65_536,
+        }
+    }
+}
+
+/// What became of one wish.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The kernel acknowledged it.
+    InForce,
+    /// It was not asked for.
+    NotAsked,
+    /// The kernel refused it; these are its words.
+    Refused(String),
+}
+
+impl Outcome {
+    /// Whether the kernel acknowledged it.
+    pub fn in_force(&self) -> bool {
+        *self == Self::InForce
+    }
+}
+
+/// What became of each setting of a queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueueReport {
+    /// The queue.
+    pub queue: u16,
+    /// Superpackets come whole.
+    pub gso: Outcome,
+    /// The owner of the socket comes with a packet.
+    pub owners: Outcome,
+    /// A full queue lets packets pass.
+    pub fail_open: Outcome,
+    /// The queue's length.
+    pub max_length: Outcome,
+}
+
+/// What a socket has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SocketCounters {
+    /// Packets received.
+    pub packets: u64,
+    /// Verdicts sent.
+    pub verdicts: u64,
+    /// How often the receive buffer overflowed. The kernel passed or dropped those packets (see [`WhenFull`]).
+    pub overruns: u64,
+    /// Verdicts the kernel refused: the id was no longer held, because the queue or its interface went away.
+    pub refused_verdicts: u64,
+    /// The error number of the last refusal.
+    pub last_refusal: i32,
+    /// Datagrams that did not fit into the buffers of the ring.
+    pub truncated: u64,
+    /// System calls that received.
+    pub receive_calls: u64,
+    /// System calls that sent.
+    pub send_calls: u64,
+}
+
+/// A socket that serves one or more queues of the calling thread's network namespace.
+///
+/// When it is closed, also by `kill -9`, the kernel drops what its queues still hold and later packets pass by the
+/// rule's `bypass`: send every verdict first.
+#[derive(Debug)]
+pub struct QueueSocket {
+    fd: OwnedFd,
+    sequence: u32,
+    receive_buffer: usize,
+    queues: Vec<u16>,
+    pending: VecDeque<Vec<u8>>,
+    counters: SocketCounters,
+}
+
+impl QueueSocket {
+    /// Opens a socket with a receive buffer of about `receive_buffer` bytes; a waiting packet takes about 1 KiB of it.
+    ///
+    /// Beyond `net.core.rmem_max` this needs `CAP_NET_ADMIN` in the initial user namespace; without it the buffer is
+    /// as large as allowed. [`receive_buffer`](Self::receive_buffer) says what it became.
+    pub fn open(receive_buffer: usize) -> Result<Self> {
+        let plain = netlink::Socket::open(netlink::Protocol::Netfilter)?;
+        let fd = plain.into_fd();
+        let wanted = i32::try_from(receive_buffer).unwrap_or(i32::MAX);
+        if set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &wanted).is_err() {
+            set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &wanted).map_err(|source| Error::System {
+                operation: "set the receive buffer of the queue socket".into(),
+                source,
+            })?;
+        }
+        let mut size = 0i32;
+        let mut length = size_of::<i32>() as libc::socklen_t;
+        // SAFETY: `size` and `length` are live for the call and agree.
+        unsafe {
+            let level = libc::SOL_SOCKET;
+            libc::getsockopt(fd.as_raw_fd(), level, libc::SO_RCVBUF, (&raw mut size).cast(), &mut length);
+            let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
+            if flags < 0 || libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) < 0 {
+                return Err(Error::last("make the queue socket nonblocking"));
+            }
+        }
+        Ok(Self {
+            fd,
+            sequence: 0,
+            receive_buffer: size.max(0) as usize,
+            queues: Vec::new(),
+            pending: VecDeque::new(),
+            counters: SocketCounters::default(),
+        })
+    }
+
+    /// The receive buffer as the kernel counts it (it doubles what is asked for, for its own overhead).
+    pub fn receive_buffer(&self) -> usize {
+        self.receive_buffer
+    }
+
+    /// The queues bound now.
+    pub fn queues(&self) -> &[u16] {
+        &self.queues
+    }
+
+    /// What was counted since the socket was opened.
+    pub fn counters(&self) -> SocketCounters {
+        self.counters
+    }
+
+    /// Binds `queue` and sets it up, each setting on its own.
+    ///
+    /// # Errors
+    /// `EBUSY` if another socket serves the queue; `EPERM` without `CAP_NET_ADMIN`. A refused flag is no error: the
+    /// report says so.
+    pub fn bind(&mut self, queue: u16, settings: &QueueSettings) -> Result<QueueReport> {
+        let label = format!("bind queue {queue}");
+        self.configure(&label, queue, |m| {
+            m.attr(CFG_CMD, &[CMD_BIND, 0, 0, 0]);
+        })
+        .map_err(|e| match e.errno() {
+            Some(libc::EBUSY) => Error::Refused {
+                operation: label,
+                errno: libc::EBUSY,
+                text: Some("another program serves this queue; choose another number or stop that program".into()),
+            },
+            _ => e,
+        })?;
+        self.queues.push(queue);
+        self.configure(&format!("set what queue {queue} copies"), queue, |m| {
+            let mut parameters = [0; 5];
+            parameters[..4].copy_from_slice(&settings.copy_range.to_be_bytes());
+            parameters[4] = COPY_PACKET;
+            m.attr(CFG_PARAMS, &parameters);
+        })?;
+        let max_length = self.configure("set the queue's length", queue, |m| {
+            m.be32(CFG_QUEUE_MAXLEN, settings.max_length);
+        });
+        Ok(QueueReport {
+            queue,
+            gso: self.flag(queue, FLAG_GSO, settings.superpackets == Superpackets::Whole),
+            owners: self.flag(queue, FLAG_UID_GID, settings.owners == Owners::Told),
+            fail_open: self.flag(queue, FLAG_FAIL_OPEN, settings.when_full == WhenFull::Pass),
+            max_length: outcome(max_length),
+        })
+    }
+
+    /// Releases `queue`; the kernel drops the packets it still holds.
+    pub fn unbind(&mut self, queue: u16) -> Result<()> {
+        self.queues.retain(|&q| q != queue);
+        self.configure(&format!("release queue {queue}"), queue, |m| {
+            m.attr(CFG_CMD, &[CMD_UNBIND, 0, 0, 0]);
+        })
+    }
+
+    fn flag(&mut self, queue: u16, flag: u32, wanted: bool) -> Outcome {
+        let result = self.configure("set a flag of the queue", queue, |m| {
+            m.be32(CFG_FLAGS, if wanted { flag } else { 0 }).be32(CFG_MASK, flag);
+        });
+        if wanted { outcome(result) } else { Outcome::NotAsked }
+    }
+
+    fn configure(&mut self, operation: &str, queue: u16, fill: impl FnOnce(&mut Body<'_>)) -> Result<()> {
+        self.sequence = self.sequence.wrapping_add(1).max(1);
+        let sequence = self.sequence;
+        let mut builder = Builder::new();
+        builder.message(MSG_CONFIG, netlink::REQUEST | netlink::ACK, sequence, |m| {
+            m.raw(&generic_header(queue));
+            fill(m);
+        });
+        let system = |source| Error::System { operation: operation.into(), source };
+        send_bytes(self.fd.as_fd(), builder.bytes()).map_err(system)?;
+        let mut buffer = vec![0; 65_536];
+        loop {
+            // SAFETY: the buffer is live for the call and its length is given.
+            let length = unsafe {
+                libc::recv(self.fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
+            };
+            if length < 0 {
+                let source = io::Error::last_os_error();
+                match source.raw_os_error() {
+                    Some(libc::EINTR) => continue,
+                    Some(libc::ENOBUFS) => {
+                        self.counters.overruns += 1;
+                        continue;
+                    }
+                    // The kernel answers before send() returns: nothing here means that the answer was lost.
+                    _ => return Err(system(source)),
+                }
+            }
+            let bytes = &buffer[..length as usize];
+            for message in Messages::new(bytes) {
+                match message.verdict() {
+                    Some((0, _)) if message.sequence == sequence => return Ok(()),
+                    Some((errno, text)) if message.sequence == sequence => {
+                        return Err(Error::Refused { operation: operation.into(), errno, text });
+                    }
+                    Some((errno, _)) => self.count_refusal(errno),
+                    None => self.pending.push_back(bytes.to_vec()),
+                }
+            }
+        }
+    }
+
+    /// Fills `ring` with the packets that are waiting, at most [`BATCH`], and returns how many datagrams came.
+    /// Never blocks; zero means that nothing is waiting.
+    ///
+    /// # Errors
+    /// Only what is final. An overflow of the receive buffer is counted in [`counters`](Self::counters), not returned.
+    pub fn receive(&mut self, ring: &mut Ring) -> Result<usize> {
+        if !self.pending.is_empty() {
+            let count = ring.fill(&mut self.pending);
+            self.account(ring);
+            return Ok(count);
+        }
+        loop {
+            self.counters.receive_calls += 1;
+            match ring.receive(self.fd.as_fd()) {
+                Ok(count) => {
+                    self.account(ring);
+                    return Ok(count);
+                }
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN) => return Ok(0),
+                    Some(libc::EINTR) => {}
+                    Some(libc::ENOBUFS) => self.counters.overruns += 1,
+                    _ => return Err(Error::System { operation: "receive from the queue".into(), source: error }),
+                },
+            }
+        }
+    }
+
+    fn account(&mut self, ring: &Ring) {
+        self.counters.truncated += ring.truncated();
+        for message in ring.messages() {
+            match message.verdict() {
+                Some((0, _)) => {}
+                Some((errno, _)) => self.count_refusal(errno),
+                None => self.counters.packets += u64::from(message.kind == MSG_PACKET),
+            }
+        }
+    }
+
+    fn count_refusal(&mut self, errno: i32) {
+        self.counters.refused_verdicts += 1;
+        self.counters.last_refusal = errno;
+    }
+
+    /// Sends every verdict collected and empties `verdicts`. A verdict the kernel refuses is counted when its answer is
+    /// received; the others of the batch are not touched by it.
+    ///
+    /// # Errors
+    /// When the system call fails; what was not sent stays in `verdicts` and may be sent again.
+    pub fn send(&mut self, verdicts: &mut Verdicts) -> Result<()> {
+        while let Some((bytes, count)) = verdicts.next_chunk() {
+            self.counters.send_calls += 1;
+            send_bytes(self.fd.as_fd(), bytes)
+                .map_err(|source| Error::System { operation: "send verdicts".into(), source })?;
+            self.counters.verdicts += count;
+            verdicts.sent_chunk();
+        }
+        verdicts.clear();
+        Ok(())
+    }
+}
+
+impl AsFd for QueueSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn outcome(result: Result<()>) -> Outcome {
+    match result {
+        Ok(()) => Outcome::InForce,
+        Err(error) => Outcome::Refused(error.to_string()),
+    }
+}
+
+/// The header behind every nfnetlink message: family, version, resource in network order.
+fn generic_header(queue: u16) -> [u8; 4] {
+    let [high, low] = queue.to_be_bytes();
+    [libc::AF_UNSPEC as u8, 0, high, low]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! Packets as they come out of a queue, and the buffers they come in.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use super::{Attributes, BATCH, MSG_PACKET, Messages};
+use crate::netlink::Message;
+
+const PACKET_HDR: u16 = 1;
+const MARK: u16 = 3;
+const TIMESTAMP: u16 = 4;
+const IFINDEX_INDEV: u16 = 5;
+const IFINDEX_OUTDEV: u16 = 6;
+const IFINDEX_PHYSINDEV: u16 = 7;
+const IFINDEX_PHYSOUTDEV: u16 = 8;
+const PAYLOAD: u16 = 10;
+const CAP_LEN: u16 = 13;
+const SKB_INFO: u16 = 14;
+const UID: u16 = 16;
+const GID: u16 = 17;
+const PRIORITY: u16 = 21;
+
+const INFO_CSUM_NOT_READY: u32 = 1;
+const INFO_GSO: u32 = 2;
+
+/// Room for the attributes around the payload.
+const OVERHEAD: usize = 384;
+
+/// Where in the kernel's path a packet was queued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hook {
+    /// Just received.
+    Prerouting,
+    /// For this host.
+    Input,
+    /// Passing through this host.
+    Forward,
+    /// From this host.
+    Output,
+    /// About to leave, whether from this host or through it.
+    Postrouting,
+    /// Another number.
+    Other(u8),
+}
+
+/// A packet that waits for its verdict. It borrows the ring it arrived in.
+///
+/// An index or mark of zero means "none" as in the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet<'a> {
+    /// The queue it waits in; the verdict must name it.
+    pub queue: u16,
+    /// Its number in that queue.
+    pub id: u32,
+    /// Where it was queued.
+    pub hook: Hook,
+    /// The EtherType: 0x0800 is IPv4, 0x86dd is IPv6.
+    pub hw_protocol: u16,
+    /// The firewall mark.
+    pub mark: u32,
+    /// `skb->priority`, where the kernel tells (5.18 and later).
+    pub priority: Option<u32>,
+    /// The owner of the socket that sent it, for local traffic, as the initial user namespace numbers it
+    /// (see [`outside_uid`](crate::netns::outside_uid)).
+    pub uid: Option<u32>,
+    /// The group of the socket that sent it.
+    pub gid: Option<u32>,
+    /// Whether it is a superpacket.
+    pub gso: bool,
+    /// Whether its checksums are yet to be filled in: do not rewrite the payload of such a packet.
+    pub checksum_pending: bool,
+    /// Its length at layer 3. `payload` may hold less of it.
+    pub length: u32,
+    /// The index of the interface it came in by.
+    pub indev: u32,
+    /// The index of the interface it leaves by.
+    pub outdev: u32,
+    /// The bridge port it came in by.
+    pub physindev: u32,
+    /// The bridge port it leaves by.
+    pub physoutdev: u32,
+    /// When it was received, in ns since 1970, where the kernel stamped it.
+    pub timestamp: Option<u64>,
+    /// Its first bytes, from the IP header on.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Packet<'a> {
+    /// Reads a packet from the body of a message; `None` if it has no id, without which nothing can be decided.
+    pub fn parse(message: &Message<'a>) -> Option<Self> {
+        if message.kind != MSG_PACKET {
+            return None;
+        }
+        let generic = message.body.first_chunk::<4>()?;
+        let mut packet = Self {
+            queue: u16::from_be_bytes([generic[2], generic[3]]),
+            id: 0,
+            hook: Hook::Other(u8::MAX),
+            hw_protocol: 0,
+            mark: 0,
+            priority: None,
+            uid: None,
+            gid: None,
+            gso: false,
+            checksum_pending: false,
+            length: 0,
+            indev: 0,
+            outdev: 0,
+            physindev: 0,
+            physoutdev: 0,
+            timestamp: None,
+            payload: &[],
+        };
+        let (mut known, mut whole_length) = (false, None);
+        for attribute in Attributes::new(&message.body[4..]) {
+            match attribute.kind {
+                PACKET_HDR => {
+                    let header = attribute.payload.first_chunk::<7>()?;
+                    packet.id = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
+                    packet.hw_protocol = u16::from_be_bytes([header[4], header[5]]);
+                    packet.hook = hook(header[6]);
+                    known = true;
+                }
+                MARK => packet.mark = attribute.be32().unwrap_or(0),
+                PRIORITY => packet.priority = attribute.be32(),
+                TIMESTAMP => packet.timestamp = timestamp(attribute.payload),
+                IFINDEX_INDEV => packet.indev = attribute.be32().unwrap_or(0),
+                IFINDEX_OUTDEV => packet.outdev = attribute.be32().unwrap_or(0),
+                IFINDEX_PHYSINDEV => packet.physindev = attribute.be32().unwrap_or(0),
+                IFINDEX_PHYSOUTDEV => packet.physoutdev = attribute.be32().unwrap_or(0),
+                UID => packet.uid = attribute.be32(),
+                GID => packet.gid = attribute.be32(),
+                CAP_LEN => whole_length = attribute.be32(),
+                SKB_INFO => {
+                    let info = attribute.be32().unwrap_or(0);
+                    packet.gso = info & INFO_GSO != 0;
+                    packet.checksum_pending = info & INFO_CSUM_NOT_READY != 0;
+                }
+                PAYLOAD => packet.payload = attribute.payload,
+                _ => {}
+            }
+        }
+        packet.length = whole_length.unwrap_or(packet.payload.len() as u32);
+        known.then_some(packet)
+    }
+}
+
+fn hook(number: u8) -> Hook {
+    match number {
+        0 => Hook::Prerouting,
+        1 => Hook::Input,
+        2 => Hook::Forward,
+        3 => Hook::Output,
+        4 => Hook::Postrouting,
+        other => Hook::Other(other),
+    }
+}
+
+fn timestamp(bytes: &[u8]) -> Option<u64> {
+    let (seconds, rest) = bytes.split_first_chunk::<8>()?;
+    let micros = u64::from_be_bytes(*rest.first_chunk()?);
+    u64::from_be_bytes(*seconds).checked_mul(1_000_000_000)?.checked_add(micros.checked_mul(1_000)?)
+}
+
+/// Buffers for one batch of packets, allocated once.
+#[derive(Debug)]
+pub struct Ring {
+    bytes: Box<[u8]>,
+    slot: usize,
+    lengths: [usize; BATCH],
+    count: usize,
+    truncated: u64,
+}
+
+impl Ring {
+    /// Buffers for queues that copy up to `copy_range` bytes of a packet.
+    pub fn new(copy_range: u32) -> Self {
+        let slot = (copy_range.min(65_535) as usize + OVERHEAD).next_multiple_of(64);
+        Self { bytes: vec![0; slot * BATCH].into_boxed_slice(), slot, lengths: [0; BATCH], count: 0, truncated: 0 }
+    }
+
+    /// The packets of the last batch, in the order in which they were queued.
+    pub fn packets(&self) -> impl Iterator<Item = Packet<'_>> {
+        self.messages().filter_map(|m| Packet::parse(&m))
+    }
+
+    pub(super) fn messages(&self) -> impl Iterator<Item = Message<'_>> {
+        (0..self.count).flat_map(|i| Messages::new(&self.bytes[i * self.slot..][..self.lengths[i]]))
+    }
+
+    pub(super) fn truncated(&self) -> u64 {
+        self.truncated
+    }
+
+    pub(super) fn fill(&mut self, pending: &mut VecDeque<Vec<u8>>) -> usize {
+        (self.count, self.truncated) = (0, 0);
+        while self.count < BATCH {
+            let Some(datagram) = pending.pop_front() else { break };
+            let length = datagram.len().min(self.slot);
+            self.truncated += u64::from(length < datagram.len());
+            self.bytes[self.count * self.slot..][..length].copy_from_slice(&datagram[..length]);
+            self.lengths[self.count] = length;
+            self.count += 1;
+        }
+        self.count
+    }
+
+    pub(super) fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
+        (self.count, self.truncated) = (0, 0);
+        // SAFETY: an all-zero mmsghdr, iovec and sockaddr_nl is a valid, empty one.
+        let (mut headers, mut vectors, mut senders): (
+            [libc::mmsghdr; BATCH],
+            [libc::iovec; BATCH],
+            [libc::sockaddr_nl; BATCH],
+        ) = unsafe { std::mem::zeroed() };
+        for (i, slot) in self.bytes.chunks_exact_mut(self.slot).enumerate() {
+            vectors[i] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
+            headers[i].msg_hdr.msg_iov = &raw mut vectors[i];
+            headers[i].msg_hdr.msg_iovlen = 1;
+            headers[i].msg_hdr.msg_name = (&raw mut senders[i]).cast();
+            headers[i].msg_hdr.msg_namelen = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+        }
+        // SAFETY: each header points at its own vector and address, each vector at its own slot of `self.bytes`; all
+        // of them outlive the call, and the kernel writes no more than the lengths given.
+        let count = unsafe {
+            let none = std::ptr::null_mut();
+            libc::recvmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), BATCH as u32, libc::MSG_DONTWAIT, none)
+        };
+        if count < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        self.count = count as usize;
+        for i in 0..self.count {
+            // What another process wrote to our port is not from the kernel: it counts as an empty datagram.
+            let from_kernel = senders[i].nl_pid == 0;
+            self.lengths[i] = if from_kernel { (headers[i].msg_len as usize).min(self.slot) } else { 0 };
+            self.truncated += u64::from(headers[i].msg_hdr.msg_flags & libc::MSG_TRUNC != 0);
+        }
+        Ok(self.count)
+    }
+}

@@ -1,0 +1,113 @@
+//! Verdicts, collected to be sent together.
+
+use super::{MSG_VERDICT, generic_header};
+use crate::netlink::{Builder, REQUEST};
+
+const VERDICT_HDR: u16 = 2;
+const MARK: u16 = 3;
+const PAYLOAD: u16 = 10;
+
+const NF_DROP: u32 = 0;
+const NF_ACCEPT: u32 = 1;
+const NF_QUEUE: u32 = 3;
+const QUEUE_BYPASS: u32 = 0x8000;
+
+/// What fits into a datagram that the kernel copies without `vmalloc`.
+const CHUNK: usize = 3_776;
+
+/// Decisions about packets, in any order, to be sent with [`QueueSocket::send`](super::QueueSocket::send).
+///
+/// A mark given with a verdict replaces the packet's whole mark before it goes on.
+#[derive(Debug, Default)]
+pub struct Verdicts {
+    builder: Builder,
+    ends: Vec<usize>,
+    sent_bytes: usize,
+    sent_messages: usize,
+    chunk: (usize, usize),
+}
+
+impl Verdicts {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets packet `id` of `queue` go on as it is.
+    pub fn accept(&mut self, queue: u16, id: u32) {
+        self.push(queue, id, NF_ACCEPT, None, None);
+    }
+
+    /// Lets it go on with a new mark.
+    pub fn accept_marked(&mut self, queue: u16, id: u32, mark: u32) {
+        self.push(queue, id, NF_ACCEPT, Some(mark), None);
+    }
+
+    /// Drops it.
+    pub fn drop(&mut self, queue: u16, id: u32) {
+        self.push(queue, id, NF_DROP, None, None);
+    }
+
+    /// Sends it to queue `to`, where it is cut into segments if it is a superpacket and `to` takes none. If nobody
+    /// serves `to`, it goes on as if accepted.
+    pub fn requeue(&mut self, queue: u16, id: u32, to: u16, mark: Option<u32>) {
+        self.push(queue, id, NF_QUEUE | QUEUE_BYPASS | u32::from(to) << 16, mark, None);
+    }
+
+    /// Lets it go on with another content, from the IP header on. Not for superpackets nor for packets whose checksum
+    /// is pending: those leave broken. Above 65,531 bytes the verdict is a drop.
+    pub fn accept_rewritten(&mut self, queue: u16, id: u32, mark: Option<u32>, payload: &[u8]) {
+        if payload.len() + 4 > usize::from(u16::MAX) {
+            self.drop(queue, id);
+        } else {
+            self.push(queue, id, NF_ACCEPT, mark, Some(payload));
+        }
+    }
+
+    fn push(&mut self, queue: u16, id: u32, verdict: u32, mark: Option<u32>, payload: Option<&[u8]>) {
+        self.builder.message(MSG_VERDICT, REQUEST, 0, |m| {
+            let mut header = [0; 8];
+            header[..4].copy_from_slice(&verdict.to_be_bytes());
+            header[4..].copy_from_slice(&id.to_be_bytes());
+            m.raw(&generic_header(queue)).attr(VERDICT_HDR, &header);
+            if let Some(mark) = mark {
+                m.be32(MARK, mark);
+            }
+            if let Some(payload) = payload {
+                m.attr(PAYLOAD, payload);
+            }
+        });
+        self.ends.push(self.builder.bytes().len());
+    }
+
+    /// How many verdicts wait to be sent.
+    pub fn len(&self) -> usize {
+        self.ends.len() - self.sent_messages
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The next run of whole messages to send in one datagram, and how many they are.
+    pub(super) fn next_chunk(&mut self) -> Option<(&[u8], u64)> {
+        let rest = &self.ends[self.sent_messages..];
+        let limit = self.sent_bytes + CHUNK;
+        let count = rest.partition_point(|&end| end <= limit).max(usize::from(!rest.is_empty()));
+        let end = *rest.get(count.checked_sub(1)?)?;
+        self.chunk = (end, count);
+        Some((&self.builder.bytes()[self.sent_bytes..end], count as u64))
+    }
+
+    pub(super) fn sent_chunk(&mut self) {
+        self.sent_bytes = self.chunk.0;
+        self.sent_messages += self.chunk.1;
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.builder.clear();
+        self.ends.clear();
+        (self.sent_bytes, self.sent_messages) = (0, 0);
+    }
+}

@@ -1,0 +1,280 @@
+//! nf_tables over netlink: tables, chains and rules as values, written in one transaction and read back.
+//!
+//! Only what Tidegate's rules need exists here, but all of it both ways: [`Expression`] is encoded for the kernel and
+//! decoded from its dump, so that what is in force can be compared with what was meant, piece by piece.
+//!
+//! *Source*: the kernel's `include/uapi/linux/netfilter/nf_tables.h` and `nf_tables_compat.h`.
+
+use crate::netlink::{self, ACK, Body, Builder, CREATE, EXCL, Error, Reply, Result, Socket};
+
+mod expression;
+
+pub use expression::{Base, Compare, Expression, Field, MetaKey};
+
+const SUBSYSTEM: u16 = 10 << 8;
+const BATCH_BEGIN: u16 = 0x10;
+const BATCH_END: u16 = 0x11;
+const NEW_TABLE: u16 = SUBSYSTEM;
+const GET_TABLE: u16 = SUBSYSTEM | 1;
+const DEL_TABLE: u16 = SUBSYSTEM | 2;
+const NEW_CHAIN: u16 = SUBSYSTEM | 3;
+const GET_CHAIN: u16 = SUBSYSTEM | 4;
+const NEW_RULE: u16 = SUBSYSTEM | 6;
+const GET_RULE: u16 = SUBSYSTEM | 7;
+
+const TABLE_FLAG_OWNER: u32 = 2;
+
+/// The address family of a table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Family {
+    /// IPv4 and IPv6 in one table.
+    Inet,
+    /// IPv4.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+}
+
+impl Family {
+    fn number(self) -> u8 {
+        match self {
+            Self::Inet => 1,
+            Self::Ipv4 => 2,
+            Self::Ipv6 => 10,
+        }
+    }
+
+    /// The name the `nft` tool gives it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Inet => "inet",
+            Self::Ipv4 => "ip",
+            Self::Ipv6 => "ip6",
+        }
+    }
+}
+
+/// Who removes a table when the program is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ownership {
+    /// The kernel, when the netlink socket that made it is closed (Linux 5.12 and later).
+    Socket,
+    /// Nobody: the next start finds it.
+    Nobody,
+}
+
+/// A chain: with a hook the kernel runs it, without one other chains jump to it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Chain {
+    /// Its name.
+    pub name: String,
+    /// Hook number and priority.
+    pub hook: Option<(u32, i32)>,
+}
+
+/// A rule of a chain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// The chain.
+    pub chain: String,
+    /// What it is for; kept in the kernel and shown by `nft list ruleset`.
+    pub comment: String,
+    /// What it does, in order.
+    pub expressions: Vec<Expression>,
+}
+
+/// A table as it is meant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Table {
+    /// Its family.
+    pub family: Family,
+    /// Its name.
+    pub name: String,
+    /// Its chains; a chain comes before the rules that jump to it.
+    pub chains: Vec<Chain>,
+    /// Its rules; those of one chain in their order.
+    pub rules: Vec<Rule>,
+}
+
+/// A table as it was found, with the packet counters of its rules.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// The table in the form in which it was meant.
+    pub table: Table,
+    /// For each rule of `table.rules`: packets and bytes of its counter, if it has one.
+    pub counters: Vec<Option<(u64, u64)>>,
+}
+
+/// Creates `tables` in one transaction: all of them or nothing.
+pub fn create(socket: &mut Socket, tables: &[Table], ownership: Ownership) -> Result<()> {
+    let mut labels = Vec::new();
+    transaction(socket, "install the rules", &mut labels, |batch| {
+        for table in tables {
+            batch.add(NEW_TABLE, table.family, CREATE | EXCL, format!("table {}", table.name), |m| {
+                m.string(1, &table.name);
+                m.be32(2, if ownership == Ownership::Socket { TABLE_FLAG_OWNER } else { 0 });
+            });
+            for chain in &table.chains {
+                batch.add(NEW_CHAIN, table.family, CREATE | EXCL, format!("chain {}", chain.name), |m| {
+                    m.string(1, &table.name).string(3, &chain.name);
+                    if let Some((hook, priority)) = chain.hook {
+                        m.nest(4, |h| {
+                            h.be32(1, hook).be32(2, priority as u32);
+                        });
+                        m.string(7, "filter").be32(5, 1);
+                    }
+                });
+            }
+            for rule in &table.rules {
+                let label = format!("rule \"{}\" of chain {}", rule.comment, rule.chain);
+                batch.add(NEW_RULE, table.family, CREATE | netlink::APPEND, label, |m| rule.encode(&table.name, m));
+            }
+        }
+    })
+}
+
+/// Deletes a table with everything in it.
+pub fn delete(socket: &mut Socket, family: Family, name: &str) -> Result<()> {
+    let mut labels = Vec::new();
+    transaction(socket, &format!("remove the table {name}"), &mut labels, |batch| {
+        batch.add(DEL_TABLE, family, 0, String::new(), |m| {
+            m.string(1, name);
+        });
+    })
+}
+
+/// The tables of every family Tidegate uses.
+pub fn tables(socket: &mut Socket) -> Result<Vec<(Family, String)>> {
+    let mut found = Vec::new();
+    for family in [Family::Inet, Family::Ipv4, Family::Ipv6] {
+        let replies = dump(socket, "list the nf_tables tables", GET_TABLE, family, None)?;
+        found.extend(replies.iter().filter_map(|r| Some((family, text(r, 1)?))));
+    }
+    Ok(found)
+}
+
+/// Reads a table back; `None` if it does not exist.
+pub fn read(socket: &mut Socket, family: Family, name: &str) -> Result<Option<Found>> {
+    if !tables(socket)?.iter().any(|(f, n)| *f == family && n == name) {
+        return Ok(None);
+    }
+    let mut table = Table { family, name: name.into(), chains: Vec::new(), rules: Vec::new() };
+    let mut counters = Vec::new();
+    for reply in dump(socket, "read the chains back", GET_CHAIN, family, None)? {
+        if text(&reply, 1).as_deref() != Some(name) {
+            continue;
+        }
+        let hook = reply
+            .attributes(4)
+            .find(4)
+            .and_then(|h| Some((h.nested().find(1)?.be32()?, h.nested().find(2)?.be32()? as i32)));
+        table.chains.push(Chain { name: text(&reply, 3).unwrap_or_default(), hook });
+    }
+    for reply in dump(socket, "read the rules back", GET_RULE, family, Some(name))? {
+        if text(&reply, 1).as_deref() != Some(name) {
+            continue;
+        }
+        let (rule, counter) = Rule::decode(&reply);
+        table.rules.push(rule);
+        counters.push(counter);
+    }
+    Ok(Some(Found { table, counters }))
+}
+
+impl Rule {
+    fn encode(&self, table: &str, m: &mut Body<'_>) {
+        m.string(1, table).string(2, &self.chain).nest(4, |list| {
+            for expression in &self.expressions {
+                list.nest(1, |e| expression.encode(e));
+            }
+        });
+        // The user data of a rule is a list of (type, length, value); type 0 is a comment, with its zero byte.
+        let comment = &self.comment.as_bytes()[..self.comment.len().min(126)];
+        let mut data = vec![0, comment.len() as u8 + 1];
+        data.extend_from_slice(comment);
+        data.push(0);
+        m.attr(7, &data);
+    }
+
+    fn decode(reply: &Reply) -> (Self, Option<(u64, u64)>) {
+        let mut rule = Self { chain: String::new(), comment: String::new(), expressions: Vec::new() };
+        let mut counter = None;
+        for attribute in reply.attributes(4) {
+            match attribute.kind {
+                2 => rule.chain = attribute.string().unwrap_or_default(),
+                4 => {
+                    for element in attribute.nested() {
+                        let (expression, counted) = Expression::decode(element.nested());
+                        rule.expressions.push(expression);
+                        counter = counter.or(counted);
+                    }
+                }
+                7 => {
+                    if let Some((&[0, length], text)) = attribute.payload.split_first_chunk::<2>() {
+                        let text = text.get(..usize::from(length).saturating_sub(1)).unwrap_or(&[]);
+                        rule.comment = String::from_utf8_lossy(text).into_owned();
+                    }
+                }
+                _ => {}
+            }
+        }
+        (rule, counter)
+    }
+}
+
+struct Batch<'a> {
+    builder: Builder,
+    socket: &'a mut Socket,
+    labels: &'a mut Vec<(u32, String)>,
+}
+
+impl Batch<'_> {
+    fn add(&mut self, kind: u16, family: Family, flags: u16, label: String, fill: impl FnOnce(&mut Body<'_>)) {
+        let sequence = self.socket.next_sequence();
+        self.labels.push((sequence, label));
+        self.builder.message(kind, flags | netlink::REQUEST | ACK, sequence, |m| {
+            m.raw(&[family.number(), 0, 0, 0]);
+            fill(m);
+        });
+    }
+}
+
+fn transaction(
+    socket: &mut Socket,
+    operation: &str,
+    labels: &mut Vec<(u32, String)>,
+    fill: impl FnOnce(&mut Batch<'_>),
+) -> Result<()> {
+    let mut batch = Batch { builder: Builder::new(), socket, labels };
+    let marker = |batch: &mut Batch<'_>, kind| {
+        let sequence = batch.socket.next_sequence();
+        batch.builder.message(kind, netlink::REQUEST, sequence, |m| {
+            m.raw(&[libc::AF_UNSPEC as u8, 0, 0, (SUBSYSTEM >> 8) as u8]);
+        });
+    };
+    marker(&mut batch, BATCH_BEGIN);
+    fill(&mut batch);
+    marker(&mut batch, BATCH_END);
+    let Batch { builder, socket, labels } = batch;
+    socket.transact(operation, &builder, |sequence| {
+        labels.iter().find(|(s, l)| *s == sequence && !l.is_empty()).map(|(_, l)| l.clone())
+    })
+}
+
+fn dump(socket: &mut Socket, operation: &str, kind: u16, family: Family, table: Option<&str>) -> Result<Vec<Reply>> {
+    let result = socket.dump(operation, kind, |m| {
+        m.raw(&[family.number(), 0, 0, 0]);
+        if let Some(table) = table {
+            m.string(1, table);
+        }
+    });
+    match result {
+        // A kernel without the family has no tables of it.
+        Err(Error::Refused { errno: libc::EAFNOSUPPORT | libc::EOPNOTSUPP | libc::ENOENT, .. }) => Ok(Vec::new()),
+        other => other,
+    }
+}
+
+fn text(reply: &Reply, kind: u16) -> Option<String> {
+    reply.attributes(4).find(kind)?.string()
+}

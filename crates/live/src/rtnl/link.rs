@@ -1,0 +1,124 @@
+//! A link as the kernel describes it.
+
+use super::{
+    GsoLimits, IFINFO, IFLA_ADDRESS, IFLA_GSO_IPV4_MAX_SIZE, IFLA_GSO_MAX_SEGS, IFLA_GSO_MAX_SIZE, IFLA_IFNAME,
+    IFLA_LINK, IFLA_LINKINFO, IFLA_MASTER, IFLA_MTU, IFLA_OPERSTATE, IFLA_STATS64, IFLA_TXQLEN, INFO_KIND,
+};
+use crate::netlink::Attributes;
+
+/// Whether packets can flow (RFC 2863).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OperationalState {
+    /// The driver does not say; loopback and tunnels are so and work.
+    #[default]
+    Unknown,
+    /// They can.
+    Up,
+    /// They cannot: no carrier, or set down.
+    Down,
+    /// Another of the RFC's states.
+    Other(u8),
+}
+
+/// Counters of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LinkStatistics {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Bytes received, with the link header.
+    pub rx_bytes: u64,
+    /// Bytes sent, with the link header.
+    pub tx_bytes: u64,
+    /// Packets not received for lack of room.
+    pub rx_dropped: u64,
+    /// Packets not sent for lack of room.
+    pub tx_dropped: u64,
+}
+
+/// A network interface.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Link {
+    /// Its index, unique in its namespace while it lives.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// What it is (`veth`, `bridge`), if it is virtual.
+    pub kind: Option<String>,
+    /// Its flags (`IFF_UP` and so on).
+    pub flags: u32,
+    /// Whether packets can flow.
+    pub state: OperationalState,
+    /// The largest packet at layer 3.
+    pub mtu: u32,
+    /// How many packets its queue holds.
+    pub queue_length: u32,
+    /// How large superpackets may be.
+    pub gso: GsoLimits,
+    /// Its hardware address.
+    pub address: Vec<u8>,
+    /// The link at its other end or below it.
+    pub peer: Option<u32>,
+    /// The bridge it is a port of.
+    pub master: Option<u32>,
+    /// Its counters.
+    pub statistics: LinkStatistics,
+}
+
+impl Link {
+    /// Whether it is set up (it may lack a carrier all the same).
+    pub fn is_up(&self) -> bool {
+        self.flags & libc::IFF_UP as u32 != 0
+    }
+
+    /// Whether it is the loopback.
+    pub fn is_loopback(&self) -> bool {
+        self.flags & libc::IFF_LOOPBACK as u32 != 0
+    }
+
+    pub(super) fn parse(body: &[u8]) -> Option<Self> {
+        let (header, rest) = body.split_first_chunk::<IFINFO>()?;
+        let word = |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let mut link = Self { index: word(4), flags: word(8), ..Self::default() };
+        for attribute in Attributes::new(rest) {
+            match attribute.kind {
+                IFLA_ADDRESS => link.address = attribute.payload.to_vec(),
+                IFLA_IFNAME => link.name = attribute.string()?,
+                IFLA_MTU => link.mtu = attribute.u32()?,
+                IFLA_LINK => link.peer = attribute.u32(),
+                IFLA_MASTER => link.master = attribute.u32(),
+                IFLA_TXQLEN => link.queue_length = attribute.u32()?,
+                IFLA_OPERSTATE => {
+                    link.state = match attribute.u8()? {
+                        0 => OperationalState::Unknown,
+                        2 => OperationalState::Down,
+                        6 => OperationalState::Up,
+                        other => OperationalState::Other(other),
+                    }
+                }
+                IFLA_LINKINFO => link.kind = attribute.nested().find(INFO_KIND).and_then(|a| a.string()),
+                IFLA_STATS64 => {
+                    let counter = |i: usize| {
+                        let bytes = attribute.payload.get(i * 8..)?.first_chunk()?;
+                        Some(u64::from_ne_bytes(*bytes))
+                    };
+                    // struct rtnl_link_stats64: packets, bytes, errors, dropped, each received and sent.
+                    link.statistics = LinkStatistics {
+                        rx_packets: counter(0)?,
+                        tx_packets: counter(1)?,
+                        rx_bytes: counter(2)?,
+                        tx_bytes: counter(3)?,
+                        rx_dropped: counter(6)?,
+                        tx_dropped: counter(7)?,
+                    };
+                }
+                IFLA_GSO_MAX_SEGS => link.gso.segments = attribute.u32(),
+                IFLA_GSO_MAX_SIZE => link.gso.bytes = attribute.u32(),
+                IFLA_GSO_IPV4_MAX_SIZE => link.gso.ipv4_bytes = attribute.u32(),
+                _ => {}
+            }
+        }
+        Some(link)
+    }
+}

@@ -1,0 +1,73 @@
+//! Notice of links that appear, change and vanish.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::{DELLINK, Link, NEWLINK};
+use crate::netlink::{Messages, Protocol, Result, Socket};
+
+/// What happened to a link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LinkEvent {
+    /// It appeared or changed; this is how it is now.
+    Changed(Link),
+    /// It is gone.
+    Gone {
+        /// Its index.
+        index: u32,
+        /// Its name.
+        name: String,
+    },
+    /// Notices were lost: list the links anew.
+    Missed,
+}
+
+/// A subscription to the links of a network namespace. Poll its descriptor for reading, then call
+/// [`event`](Self::event) until it returns `None`.
+#[derive(Debug)]
+pub struct LinkMonitor {
+    socket: Socket,
+    waiting: std::collections::VecDeque<LinkEvent>,
+}
+
+impl LinkMonitor {
+    /// Subscribes in the calling thread's network namespace.
+    pub fn open() -> Result<Self> {
+        let socket = Socket::with_groups(Protocol::Route, libc::RTMGRP_LINK as u32)?;
+        Ok(Self { socket, waiting: std::collections::VecDeque::new() })
+    }
+
+    /// The next event, if there is one; never waits.
+    pub fn event(&mut self) -> Result<Option<LinkEvent>> {
+        if let Some(event) = self.waiting.pop_front() {
+            return Ok(Some(event));
+        }
+        loop {
+            let bytes = match self.socket.try_receive("watch the links") {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => return Ok(None),
+                Err(error) if error.errno() == Some(libc::ENOBUFS) => return Ok(Some(LinkEvent::Missed)),
+                Err(error) => return Err(error),
+            };
+            for message in Messages::new(bytes) {
+                let Some(link) = Link::parse(message.body) else { continue };
+                match message.kind {
+                    NEWLINK => self.waiting.push_back(LinkEvent::Changed(link)),
+                    // A bridge port that leaves its bridge is announced with the family of bridges; the link lives on.
+                    DELLINK if message.body.first() == Some(&(libc::AF_UNSPEC as u8)) => {
+                        self.waiting.push_back(LinkEvent::Gone { index: link.index, name: link.name });
+                    }
+                    _ => {}
+                }
+            }
+            if let Some(event) = self.waiting.pop_front() {
+                return Ok(Some(event));
+            }
+        }
+    }
+}
+
+impl AsFd for LinkMonitor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,190 @@
+//! What is in force against what was meant.
+
+use std::fmt;
+
+use super::{Family, Rule, Table};
+
+/// One way in which the kernel's rules differ from what was meant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Difference {
+    /// The table is gone: somebody flushed the ruleset.
+    MissingTable {
+        /// Its family.
+        family: Family,
+        /// Its name.
+        table: String,
+    },
+    /// A chain is gone.
+    MissingChain {
+        /// Its name.
+        chain: String,
+    },
+    /// A chain hangs elsewhere.
+    MovedChain {
+        /// Its name.
+        chain: String,
+        /// Hook and priority as meant.
+        meant: Option<(u32, i32)>,
+        /// Hook and priority as found.
+        found: Option<(u32, i32)>,
+    },
+    /// A chain that was not meant.
+    ExtraChain {
+        /// Its name.
+        chain: String,
+    },
+    /// A rule is gone.
+    MissingRule {
+        /// Its chain.
+        chain: String,
+        /// What it was for.
+        rule: String,
+    },
+    /// A rule that was not meant.
+    ExtraRule {
+        /// Its chain.
+        chain: String,
+        /// Its place in the chain, from 0.
+        position: usize,
+        /// What it says it is for.
+        rule: String,
+    },
+    /// A rule does something else.
+    ChangedRule {
+        /// Its chain.
+        chain: String,
+        /// What it was for.
+        rule: String,
+        /// The first expression that differs, as meant.
+        meant: String,
+        /// The same as found.
+        found: String,
+    },
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MissingTable { family, table } => write!(f, "the table {} {table} is gone", family.name()),
+            Self::MissingChain { chain } => write!(f, "the chain {chain} is gone"),
+            Self::MovedChain { chain, meant, found } => {
+                write!(f, "the chain {chain} was meant at hook and priority {meant:?} and is at {found:?}")
+            }
+            Self::ExtraChain { chain } => write!(f, "the chain {chain} is not ours"),
+            Self::MissingRule { chain, rule } => write!(f, "the rule \"{rule}\" of chain {chain} is gone"),
+            Self::ExtraRule { chain, position, rule } => {
+                write!(f, "rule {position} of chain {chain} (\"{rule}\") is not ours")
+            }
+            Self::ChangedRule { chain, rule, meant, found } => {
+                write!(f, "the rule \"{rule}\" of chain {chain} has {found} where {meant} was meant")
+            }
+        }
+    }
+}
+
+pub(super) fn compare(meant: &Table, found: Option<&Table>) -> Vec<Difference> {
+    let Some(found) = found else {
+        return vec![Difference::MissingTable { family: meant.family, table: meant.name.clone() }];
+    };
+    let mut differences = Vec::new();
+    for chain in &meant.chains {
+        match found.chains.iter().find(|c| c.name == chain.name) {
+            None => differences.push(Difference::MissingChain { chain: chain.name.clone() }),
+            Some(other) if other.hook != chain.hook => differences.push(Difference::MovedChain {
+                chain: chain.name.clone(),
+                meant: chain.hook,
+                found: other.hook,
+            }),
+            Some(_) => {
+                let of = |table: &Table| -> Vec<Rule> {
+                    table.rules.iter().filter(|r| r.chain == chain.name).cloned().collect()
+                };
+                compare_rules(&chain.name, &of(meant), &of(found), &mut differences);
+            }
+        }
+    }
+    for chain in found.chains.iter().filter(|c| !meant.chains.iter().any(|m| m.name == c.name)) {
+        differences.push(Difference::ExtraChain { chain: chain.name.clone() });
+    }
+    differences
+}
+
+/// Rules are paired by their comments, in order; what is left over is missing or extra.
+fn compare_rules(chain: &str, meant: &[Rule], found: &[Rule], differences: &mut Vec<Difference>) {
+    let mut at = 0;
+    for rule in meant {
+        let Some(skip) = found[at..].iter().position(|f| f.comment == rule.comment) else {
+            differences.push(Difference::MissingRule { chain: chain.into(), rule: rule.comment.clone() });
+            continue;
+        };
+        extra(chain, &found[at..at + skip], at, differences);
+        at += skip + 1;
+        let other = &found[at - 1];
+        let length = rule.expressions.len().max(other.expressions.len());
+        let pair = (0..length).map(|i| (rule.expressions.get(i), other.expressions.get(i))).find(|(m, f)| m != f);
+        if let Some((m, f)) = pair {
+            let text = |e: Option<&crate::nft::Expression>| e.map_or("nothing".to_owned(), ToString::to_string);
+            differences.push(Difference::ChangedRule {
+                chain: chain.into(),
+                rule: rule.comment.clone(),
+                meant: text(m),
+                found: text(f),
+            });
+        }
+    }
+    extra(chain, &found[at..], at, differences);
+}
+
+fn extra(chain: &str, rules: &[Rule], from: usize, differences: &mut Vec<Difference>) {
+    for (i, rule) in rules.iter().enumerate() {
+        differences.push(Difference::ExtraRule { chain: chain.into(), position: from + i, rule: rule.comment.clone() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Spec, Verb, plan};
+    use super::*;
+    use crate::nft::Expression;
+
+    fn table() -> Table {
+        plan::table(&Spec::new("eth0", 5), Family::Inet, Verb::Native)
+    }
+
+    #[test]
+    fn the_same_has_no_difference() {
+        assert_eq!(compare(&table(), Some(&table())), []);
+    }
+
+    #[test]
+    fn each_kind_of_tampering_is_named() {
+        let meant = table();
+        assert!(matches!(compare(&meant, None)[..], [Difference::MissingTable { .. }]));
+
+        let mut found = table();
+        let at = found.rules.iter().position(|r| r.comment == "queue").unwrap();
+        let rule = found.rules.remove(at);
+        assert_eq!(
+            compare(&meant, Some(&found)),
+            [Difference::MissingRule { chain: "shape".into(), rule: "queue".into() }]
+        );
+
+        let foreign = Rule { comment: "let it pass".into(), expressions: vec![Expression::Accept], ..rule.clone() };
+        found.rules.insert(at, rule.clone());
+        found.rules.insert(at, foreign);
+        let extra = Difference::ExtraRule { chain: "shape".into(), position: 2, rule: "let it pass".into() };
+        assert_eq!(compare(&meant, Some(&found)), [extra]);
+
+        let mut found = table();
+        found.rules[at].expressions[1] = Expression::Queue { first: 6, count: 1 };
+        assert!(
+            matches!(&compare(&meant, Some(&found))[..], [Difference::ChangedRule { found, .. }] if found.contains('6'))
+        );
+
+        let mut found = table();
+        found.chains.retain(|c| c.name != "foreign");
+        found.chains[0].hook = Some((4, 0));
+        let differences = compare(&meant, Some(&found));
+        assert!(matches!(differences[..], [Difference::MovedChain { .. }, Difference::MissingChain { .. }]));
+    }
+}

@@ -1,0 +1,219 @@
+//! A harness for tests that need network namespaces.
+//!
+//! Every test runs in a process of its own, forked from a `main` with one thread, so that it may create namespaces
+//! and fork again, and so that a hang or a crash is that test's alone. As root each test runs twice: as root, and as
+//! an unprivileged user through a user namespace.
+#![allow(dead_code)] // Each test target uses a part of it.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::exit;
+use std::time::{Duration, Instant};
+
+use tidegate_live::netns::{self, Namespace};
+use tidegate_live::rtnl::{Address, Rtnl};
+
+/// How a test ended without failing.
+pub enum Ended {
+    Passed,
+    Skipped(String),
+}
+
+pub type Test = (&'static str, fn() -> Ended);
+
+const NOBODY: u32 = 65_534;
+const LIMIT: Duration = Duration::from_secs(60);
+const SKIPPED: i32 = 77;
+
+/// Runs the tests whose name contains one of the arguments. Understands as much of libtest's command line as
+/// `cargo test` uses.
+pub fn main(tests: &[Test]) -> ! {
+    let mut filters = vec![];
+    let mut list = false;
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--list" => list = true,
+            "--test-threads" | "--format" | "--skip" | "-Z" => drop(arguments.next()),
+            a if a.starts_with('-') => {}
+            _ => filters.push(argument),
+        }
+    }
+    let chosen: Vec<_> =
+        tests.iter().filter(|(n, _)| filters.is_empty() || filters.iter().any(|f| n.contains(f.as_str()))).collect();
+    if list {
+        chosen.iter().for_each(|(name, _)| println!("{name}: test"));
+        exit(0);
+    }
+    // SAFETY: geteuid cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    let mut modes = vec![];
+    if root {
+        modes.push(("root", false));
+    }
+    modes.push(("rootless", true));
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for (mode, rootless) in modes {
+        for (name, test) in &chosen {
+            let began = Instant::now();
+            let status = in_process(|| run_one(*test, root && rootless));
+            let seconds = began.elapsed().as_secs_f32();
+            match status {
+                Ok(0) => {
+                    passed += 1;
+                    println!("test {mode}::{name} ... ok ({seconds:.1} s)");
+                }
+                Ok(SKIPPED) => {
+                    skipped += 1;
+                    println!("test {mode}::{name} ... SKIPPED, reason above");
+                }
+                other => {
+                    failed += 1;
+                    println!("test {mode}::{name} ... FAILED ({other:?})");
+                }
+            }
+        }
+    }
+    println!("\ntest result: {passed} passed; {failed} failed; {skipped} skipped\n");
+    exit(if failed == 0 { 0 } else { 101 });
+}
+
+fn run_one(test: fn() -> Ended, drop_root: bool) -> i32 {
+    if drop_root && let Err(error) = become_nobody() {
+        eprintln!("cannot become an unprivileged user: {error}");
+        return SKIPPED;
+    }
+    let promise = netns::available();
+    if let Err(reason) = netns::enter() {
+        eprintln!("{reason}");
+        assert!(promise.is_err(), "available() said that it would work");
+        return SKIPPED;
+    }
+    match catch_unwind(AssertUnwindSafe(test)) {
+        Ok(Ended::Passed) => 0,
+        Ok(Ended::Skipped(reason)) => {
+            eprintln!("skipped: {reason}");
+            SKIPPED
+        }
+        Err(_) => 101,
+    }
+}
+
+fn become_nobody() -> io::Result<()> {
+    // SAFETY: system calls on plain numbers; a zero count needs no list.
+    unsafe {
+        if libc::setgroups(0, std::ptr::null()) < 0
+            || libc::setresgid(NOBODY, NOBODY, NOBODY) < 0
+            || libc::setresuid(NOBODY, NOBODY, NOBODY) < 0
+            // A change of user makes /proc/self unwritable until this.
+            || libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) < 0
+        {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Runs `work` in a forked process and returns its exit code. Only from a process with one thread.
+fn in_process(work: impl FnOnce() -> i32) -> Result<i32, String> {
+    let child = Child::fork(work);
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        match child.try_wait() {
+            Some(Ok(code)) => return Ok(code),
+            Some(Err(signal)) => return Err(format!("killed by signal {signal}")),
+            None if Instant::now() > deadline => {
+                child.kill();
+                return Err(format!("still running after {LIMIT:?}"));
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// A forked process.
+pub struct Child(libc::pid_t);
+
+impl Child {
+    /// Forks; the child does `work` and ends. Only from a process with one thread.
+    pub fn fork(work: impl FnOnce() -> i32) -> Self {
+        // SAFETY: the process has one thread, so the child may do anything the parent may; it never returns from here.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0, "fork: {}", io::Error::last_os_error());
+        if pid == 0 {
+            let code = catch_unwind(AssertUnwindSafe(work)).unwrap_or(101);
+            // SAFETY: ends this process without running what the parent has still to run.
+            unsafe { libc::_exit(code) };
+        }
+        Self(pid)
+    }
+
+    /// Kills it as `kill -9` does and waits until it is gone.
+    pub fn kill(&self) {
+        // SAFETY: our own child, not yet waited for.
+        unsafe {
+            libc::kill(self.0, libc::SIGKILL);
+            libc::waitpid(self.0, std::ptr::null_mut(), 0);
+        }
+    }
+
+    fn try_wait(&self) -> Option<Result<i32, i32>> {
+        let mut status = 0;
+        // SAFETY: our own child; `status` is live for the call.
+        let result = unsafe { libc::waitpid(self.0, &mut status, libc::WNOHANG) };
+        (result == self.0)
+            .then(|| if libc::WIFEXITED(status) { Ok(libc::WEXITSTATUS(status)) } else { Err(libc::WTERMSIG(status)) })
+    }
+}
+
+/// Two namespaces joined by a veth pair: `tg0` in the left one, `peer0` in the right one.
+pub struct Pair {
+    pub left: Namespace,
+    pub right: Namespace,
+}
+
+pub const DEVICE: &str = "tg0";
+pub const LEFT: [IpAddr; 2] = addresses(1);
+pub const RIGHT: [IpAddr; 2] = addresses(2);
+
+const fn addresses(host: u8) -> [IpAddr; 2] {
+    [IpAddr::V4(Ipv4Addr::new(10, 77, 0, host)), IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, host as u16))]
+}
+
+impl Pair {
+    pub fn new() -> Self {
+        let pair = Self { left: Namespace::create().unwrap(), right: Namespace::create().unwrap() };
+        pair.left.run(|| Rtnl::open().unwrap().create_veth_into(DEVICE, "peer0", pair.right_fd()).unwrap()).unwrap();
+        for (namespace, device, own) in [(&pair.left, DEVICE, LEFT), (&pair.right, "peer0", RIGHT)] {
+            namespace.run(|| bring_up(device, own)).unwrap();
+        }
+        pair.left.run(wait_for_carrier).unwrap();
+        pair
+    }
+
+    fn right_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        std::os::fd::AsFd::as_fd(&self.right)
+    }
+}
+
+pub fn bring_up(device: &str, own: [IpAddr; 2]) {
+    let mut rtnl = Rtnl::open().unwrap();
+    for name in ["lo", device] {
+        let index = rtnl.index(name).unwrap();
+        rtnl.up(index).unwrap();
+    }
+    let index = rtnl.index(device).unwrap();
+    for (address, prefix) in own.into_iter().zip([24, 64]) {
+        rtnl.add_address(Address { index, address, prefix }).unwrap();
+    }
+}
+
+fn wait_for_carrier() {
+    let mut rtnl = Rtnl::open().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while rtnl.link(DEVICE).unwrap().unwrap().state != tidegate_live::rtnl::OperationalState::Up {
+        assert!(Instant::now() < deadline, "no carrier");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
