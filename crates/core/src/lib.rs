@@ -11,6 +11,7 @@ extern crate alloc;
 pub mod aqm;
 pub mod books;
 pub mod bucket;
+pub mod cbq;
 pub mod codel;
 pub mod decay;
 pub mod drr;

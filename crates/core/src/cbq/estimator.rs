@@ -1,0 +1,370 @@
+//! The estimator: whether a class is over its limit, and until when.
+//!
+//! *Law*: a class is over limit at `t` exactly when `t` is before its under-time, and the under-time changes only
+//! when the class is charged for a packet, regulated, or given other parameters. With [`Accounting::Bytes`], of the
+//! bytes `s_i .. s_k` that a class sent without borrowing, `s_i + .. + s_(k-1) <= depth + rate x (t_k - t_i)`.
+//! *Source*: Floyd and Van Jacobson 1995, section 4 and appendix A, for the average idle time; Floyd, "Notes on
+//! CBQ: setting parameters", 1996, for `maxidle` and `offtime`; Risso and Gevros 1999, section 6, for the two
+//! finish times.
+//! *Units*: idle time in ns, scaled by 2^gain: the average `a` is kept as `A = a 2^gain`, and one packet changes it
+//! by `A <- A + idle - floor(A / 2^gain)`, which is `a <- a + (idle - a) / 2^gain` without losing the fraction. The
+//! floor errs by less than 2^-gain ns of the average, towards more idle time.
+//! *Cost*: one division a packet for each class on its path.
+//!
+//! # The idle time
+//! For a class of rate `r` on a link of rate `B`, a packet of `s` bytes that finishes at `f`, after one that
+//! finished at `f'`, was preceded by an idle time of `(f - f') - s/r`: negative when the class ran faster than `r`.
+//! The average is bounded above by `maxidle`, so that silence does not save up more than a burst, and below by
+//! `minidle`, so that borrowing does not pile up a debt. With `c = s/r - s/B`, `g = 1 - 2^-gain`:
+//!
+//! - `maxidle = c (1 - g^n) / g^n`: `n` = `max_burst` packets back to back use up a full average;
+//! - `offtime = c (1 + 2^gain (1 - g^(m-1)) / g^(m-1))`: after such a rest `m` = `min_burst` packets may go back to
+//!   back, in the steady state;
+//! - `minidle = -(s/r) 2^-gain`: one packet's time, in the scaled average, as the implementation that the paper
+//!   measured has it. It is what makes a class of packets larger than configured send too much.
+//!
+//! `s` is the configured packet size in all three, which is why a wrong one gives a wrong rate.
+
+use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
+
+/// How a class's use of the link is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Accounting {
+    /// The exponential average of the idle time, with a weight of 2^-`gain`: the original. Depends on the
+    /// configured packet size.
+    IdleTime {
+        /// The weight is 2^-gain; 5 in the implementation that the paper measured. From 1 to 12.
+        gain: u8,
+    },
+    /// A credit in bytes, exact: what the class earned at its rate less what it sent. Needs no packet size.
+    Bytes,
+}
+
+/// From which finish time the under-time of an overlimit class is computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Finish {
+    /// From when the packet really left the scheduler: the paper's correction, and the 1995 paper.
+    Actual,
+    /// From when it is expected to have left the link: what the paper found. The class waits too long by the time
+    /// of one packet, and by all that the driver holds.
+    Expected,
+}
+
+/// What the estimator has of a class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Estimate {
+    /// The average idle time in ns; negative when it was faster than its rate.
+    IdleTime(i64),
+    /// The credit.
+    Bytes(Credit),
+}
+
+/// One packet, as the estimator sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    /// When it left the scheduler.
+    pub(super) now: Instant,
+    /// When it is expected to have left the link.
+    pub(super) finish: Instant,
+    pub(super) size: Bytes,
+}
+
+/// What the parameters of a class come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Limits {
+    pub(super) rate: Rate,
+    pub(super) finish: Finish,
+    pub(super) accounting: Accounting,
+    /// The class has all of the link: it is at its limit, not over it, while it sends back to back.
+    whole_link: bool,
+    max_idle: i64,
+    min_idle: i64,
+    off_time: Span,
+    depth: Credit,
+    /// The credit at which a regulated class may go on.
+    resume: Credit,
+}
+
+/// What [`Limits::derive`] needs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Given {
+    pub(super) link: Rate,
+    pub(super) rate: Rate,
+    pub(super) mtu: Bytes,
+    pub(super) packet_size: Bytes,
+    pub(super) max_burst: u32,
+    pub(super) min_burst: u32,
+    pub(super) accounting: Accounting,
+    pub(super) finish: Finish,
+}
+
+/// `(1 / g)^n` with 32 fractional bits, for `g = 1 - 2^-gain`. Off by less than `n` 2^-32 of itself.
+fn growth(gain: u8, n: u32) -> u128 {
+    let one = 1_u128 << gain;
+    (0..n).fold(1_u128 << 32, |x, _| x * one / (one - 1))
+}
+
+/// The nanoseconds of `bytes` at `rate`, rounded up; far beyond every real wait where it does not fit.
+fn nanos(rate: Rate, bytes: Bytes) -> i64 {
+    const FOREVER: i64 = i64::MAX >> 16;
+    rate.time_for_ceil(bytes).map_or(FOREVER, |span| i64::try_from(span.as_nanos()).map_or(FOREVER, |n| n.min(FOREVER)))
+}
+
+impl Limits {
+    pub(super) fn derive(given: &Given) -> Self {
+        let gain = match given.accounting {
+            Accounting::IdleTime { gain } => gain,
+            Accounting::Bytes => 0,
+        };
+        let own = nanos(given.rate, given.packet_size);
+        let rest = (own - nanos(given.link, given.packet_size)).max(0);
+        let scaled = |factor: u128| i64::try_from((rest as u128 * factor) >> 32).unwrap_or(i64::MAX >> 8);
+        let (max_idle, off_time) = if gain == 0 {
+            (0, 0)
+        } else {
+            let one = 1_u128 << 32;
+            let max_idle = scaled((growth(gain, given.max_burst) - one) << gain);
+            let off_time = scaled(one + ((growth(gain, given.min_burst - 1) - one) << gain));
+            (max_idle, off_time)
+        };
+        let depth = given.mtu.saturating_mul(u64::from(given.max_burst.max(given.min_burst)));
+        Self {
+            rate: given.rate,
+            finish: given.finish,
+            accounting: given.accounting,
+            whole_link: given.rate >= given.link,
+            max_idle,
+            min_idle: -own,
+            off_time: Span::from_nanos(off_time as u64),
+            depth: Credit::of(depth),
+            resume: Credit::of(given.mtu.saturating_mul(u64::from(given.min_burst - 1))),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Measure {
+    /// The scaled average, and when the last packet was expected to have left the link.
+    Idle { average: i64, last: Option<Instant> },
+    /// The credit at an instant.
+    Bytes { level: Credit, at: Instant },
+}
+
+/// The estimator of one class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Estimator {
+    pub(super) limits: Limits,
+    /// The class is over limit before this instant.
+    pub(super) under_time: Instant,
+    measure: Measure,
+    /// The time of the last packet at the class's rate: what `offtime` replaces.
+    last_packet: Span,
+    regulated: bool,
+}
+
+impl Estimator {
+    pub(super) fn new(limits: Limits, now: Instant) -> Self {
+        let measure = match limits.accounting {
+            Accounting::IdleTime { .. } => Measure::Idle { average: limits.max_idle, last: None },
+            Accounting::Bytes => Measure::Bytes { level: limits.depth, at: now },
+        };
+        Self { limits, under_time: Instant::ZERO, measure, last_packet: Span::ZERO, regulated: false }
+    }
+
+    pub(super) fn estimate(&self, now: Instant) -> Estimate {
+        match (self.measure, self.limits.accounting) {
+            (Measure::Idle { average, .. }, Accounting::IdleTime { gain }) => Estimate::IdleTime(average >> gain),
+            (Measure::Idle { average, .. }, Accounting::Bytes) => Estimate::IdleTime(average),
+            (Measure::Bytes { level, at }, _) => Estimate::Bytes(self.earned(level, at, now)),
+        }
+    }
+
+    fn earned(&self, level: Credit, at: Instant, now: Instant) -> Credit {
+        (level + self.limits.rate.credit_in(now.since(at))).min(self.limits.depth)
+    }
+
+    /// Accounts for a packet. Afterwards the class is over limit until `under_time`.
+    pub(super) fn charge(&mut self, sent: Sent) {
+        self.regulated = false;
+        match &mut self.measure {
+            Measure::Idle { average, last } => {
+                let Accounting::IdleTime { gain } = self.limits.accounting else { return };
+                let own = nanos(self.limits.rate, sent.size);
+                self.last_packet = Span::from_nanos(own as u64);
+                if let Some(last) = *last {
+                    let gap = if sent.finish >= last {
+                        i64::try_from(sent.finish.since(last).as_nanos()).unwrap_or(i64::MAX)
+                    } else {
+                        // The clock of expected finish times was set back.
+                        -i64::try_from(last.since(sent.finish).as_nanos()).unwrap_or(i64::MAX)
+                    };
+                    let idle = gap.saturating_sub(own);
+                    *average = average.saturating_add(idle).saturating_sub(*average >> gain);
+                    *average = (*average).clamp(self.limits.min_idle, self.limits.max_idle);
+                }
+                *last = Some(sent.finish);
+                let over = *average < 0 || (*average == 0 && !self.limits.whole_link);
+                self.under_time = if over {
+                    let base = match self.limits.finish {
+                        Finish::Actual => sent.now,
+                        Finish::Expected => sent.finish,
+                    };
+                    // The next packet, sent so late, brings the average to zero: its idle time is then
+                    // (2^gain - 1) |a|, since a (1 - 2^-gain) + idle 2^-gain = 0.
+                    let debt = average.unsigned_abs();
+                    base + self.last_packet + Span::from_nanos(debt - (debt >> gain))
+                } else {
+                    Instant::ZERO
+                };
+            }
+            Measure::Bytes { level, at } => {
+                let cost = Credit::of(sent.size);
+                let earned = (*level + self.limits.rate.credit_in(sent.now.since(*at))).min(self.limits.depth);
+                // What a class borrows it need not pay back: a debt never grows beyond one packet.
+                *level = (earned - cost).max(earned.min(Credit::ZERO - cost));
+                *at = sent.now;
+                self.under_time = if *level < Credit::ZERO {
+                    wait_until(*level, Credit::ZERO, self.limits.rate, sent.now)
+                } else {
+                    Instant::ZERO
+                };
+            }
+        }
+    }
+
+    /// The class has something to send, is over limit, and may not borrow: it rests for at least its `offtime`.
+    /// Tells whether that changed anything.
+    pub(super) fn regulate(&mut self) -> bool {
+        if self.regulated {
+            return false;
+        }
+        self.regulated = true;
+        match self.measure {
+            Measure::Idle { .. } => self.under_time += self.limits.off_time.saturating_sub(self.last_packet),
+            Measure::Bytes { level, at } => {
+                self.under_time = wait_until(level, self.limits.resume, self.limits.rate, at)
+            }
+        }
+        true
+    }
+
+    /// Other parameters from `now` on. What the class has used is kept, within the new bounds.
+    pub(super) fn set_limits(&mut self, limits: Limits, now: Instant) {
+        self.measure = match (self.measure, limits.accounting) {
+            (Measure::Idle { average, last }, Accounting::IdleTime { .. }) => {
+                Measure::Idle { average: average.clamp(limits.min_idle, limits.max_idle), last }
+            }
+            (Measure::Bytes { level, at }, Accounting::Bytes) => {
+                Measure::Bytes { level: self.earned(level, at, now).min(limits.depth), at: now }
+            }
+            _ => Self::new(limits, now).measure,
+        };
+        self.limits = limits;
+        if let Measure::Bytes { level, .. } = self.measure {
+            self.under_time =
+                if level < Credit::ZERO { wait_until(level, Credit::ZERO, limits.rate, now) } else { Instant::ZERO };
+            self.regulated = false;
+        }
+    }
+}
+
+/// When `level`, as it was at `at`, has grown to `target` at `rate`.
+fn wait_until(level: Credit, target: Credit, rate: Rate, at: Instant) -> Instant {
+    at + (target - level).time_at_ceil(rate).unwrap_or(Span::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(accounting: Accounting) -> Given {
+        // 1000 B packets on 8 Mbit/s take 1 ms; a class of 2 Mbit/s may send one each 4 ms: c = 3 ms.
+        Given {
+            link: Rate::from_mbit(8),
+            rate: Rate::from_mbit(2),
+            mtu: Bytes::new(1000),
+            packet_size: Bytes::new(1000),
+            max_burst: 4,
+            min_burst: 2,
+            accounting,
+            finish: Finish::Actual,
+        }
+    }
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn bursts_become_idle_times() {
+        let limits = Limits::derive(&given(Accounting::IdleTime { gain: 1 }));
+        // g = 1/2: maxidle = 3 ms (2^4 - 1) = 45 ms, scaled by 2; offtime = 3 ms (1 + 2 (2^1 - 1)) = 9 ms;
+        // minidle = -(4 ms) in the scaled average.
+        assert_eq!(limits.max_idle, 90 * MS as i64);
+        assert_eq!(limits.off_time, Span::from_millis(9));
+        assert_eq!(limits.min_idle, -4 * MS as i64);
+    }
+
+    #[test]
+    fn the_average_is_used_up_by_the_burst() {
+        let mut estimator = Estimator::new(Limits::derive(&given(Accounting::IdleTime { gain: 1 })), Instant::ZERO);
+        let at = |n: u64| Sent {
+            now: Instant::from_nanos(n * MS),
+            finish: Instant::from_nanos((n + 1) * MS),
+            size: Bytes::new(1000),
+        };
+        // The first ends the silence. Then A <- A - 3 - A/2: 90, 42, 18, 6, 0 (in ms): four packets back to back.
+        for n in 0..4 {
+            estimator.charge(at(n));
+            assert_eq!(estimator.under_time, Instant::ZERO, "packet {n}");
+        }
+        estimator.charge(at(4));
+        // The average is zero: at the limit, and the next packet is due one packet time of the class later.
+        assert_eq!(estimator.under_time, Instant::from_nanos(8 * MS));
+        // Regulated, it rests for offtime = 9 ms instead of the 4 ms of its packet.
+        assert!(estimator.regulate());
+        assert_eq!(estimator.under_time, Instant::from_nanos(13 * MS));
+        assert!(!estimator.regulate(), "only once for a packet");
+    }
+
+    #[test]
+    fn the_expected_finish_time_waits_one_packet_more() {
+        let mut actual = given(Accounting::IdleTime { gain: 1 });
+        actual.max_burst = 1;
+        let expected = Given { finish: Finish::Expected, ..actual };
+        let under_time = |given: &Given| {
+            let mut estimator = Estimator::new(Limits::derive(given), Instant::ZERO);
+            for n in 0..3_u64 {
+                estimator.charge(Sent {
+                    now: Instant::from_nanos(n * MS),
+                    finish: Instant::from_nanos((n + 1) * MS),
+                    size: Bytes::new(1000),
+                });
+            }
+            estimator.under_time
+        };
+        // maxidle is 3 ms: A = 6, 0, -3 ms; the wait is 4 ms + 3 ms (1 - 1/2) from 2 ms, or from 3 ms.
+        assert_eq!(under_time(&actual), Instant::from_nanos(7_500_000));
+        assert_eq!(under_time(&expected), Instant::from_nanos(8_500_000));
+    }
+
+    #[test]
+    fn bytes_are_exact_and_need_no_packet_size() {
+        let mut estimator = Estimator::new(Limits::derive(&given(Accounting::Bytes)), Instant::ZERO);
+        let sent = |now: u64, size: u64| Sent {
+            now: Instant::from_nanos(now),
+            finish: Instant::from_nanos(now),
+            size: Bytes::new(size),
+        };
+        // The depth is 4000 B. After 4040 B at once, 40 B are owed: 320 bit at 2 Mbit/s, 160 us.
+        estimator.charge(sent(0, 4000));
+        assert_eq!(estimator.under_time, Instant::ZERO);
+        estimator.charge(sent(0, 40));
+        assert_eq!(estimator.under_time, Instant::from_nanos(160_000));
+        // Regulated, it waits for one packet of 1000 B on top: 4 ms.
+        assert!(estimator.regulate());
+        assert_eq!(estimator.under_time, Instant::from_nanos(4_160_000));
+        // Borrowing does not deepen the debt beyond the larger of what was owed and the packet.
+        estimator.charge(sent(0, 100));
+        estimator.charge(sent(0, 100));
+        assert_eq!(estimator.estimate(Instant::ZERO), Estimate::Bytes(Credit::ZERO - Credit::of(Bytes::new(100))));
+    }
+}

@@ -1,0 +1,516 @@
+//! Class-based queueing: a tree of classes that share a link, each sure of its part, and what one leaves lent to
+//! the others by stated rules.
+//!
+//! *Law*: a leaf sends exactly when it is not over its limit, or the link-sharing guideline lets it borrow from an
+//! ancestor that is not over limit; of those that may, the highest priority sends, and within a priority each sends
+//! in proportion to its rate. See [`estimator`] for what "over limit" means, [`sharing`] for the guidelines.
+//! *Source*: S. Floyd and V. Jacobson, "Link-sharing and resource management models for packet networks", 1995, for
+//! the algorithm; F. Risso and P. Gevros, "Operational and performance issues of a CBQ router", 1999, for the rules
+//! of the implementation they measured, its defects and their corrections. Section numbers are of the latter.
+//! *Units*: rates in bit/s, sizes in bytes as the packet tells them, times in ns.
+//! *Cost*: for a tree of depth d with n classes that have something to send, O(d log n) a call, whatever the number
+//! of the others; a class that comes back under its limit costs O(d log n) once, in the call that finds it so. No
+//! allocation once every class has had its longest queue. `deadline` is O(1), but for classes whose own queue makes
+//! packets wait: of those, it looks at each that lets go before the answer.
+//! *Notes*: at most 31 levels, 8 priorities (0 goes first), class numbers below 2^20. A class needs a rate of at
+//! least 1 bit/s, and the rates under a class may not exceed its own. A packet of an unknown class goes to the
+//! default class, or is dropped with [`DropReason::NoClass`].
+//!
+//! The scheduler is to be asked when the link, or the driver before it, can take a packet. It reckons with the
+//! link's rate, and keeps a clock of when the packets it gave are expected to have left. A driver that takes many at
+//! once makes that clock run ahead of time; [`LinkClock`] says what is done about it.
+//!
+//! # Each defect that the paper found, and its cure
+//! [`Params::new`] has the cures, [`Params::altq`] the defects; every one can be chosen by itself.
+//!
+//! | defect | section | parameter |
+//! | --- | --- | --- |
+//! | the under-time is taken from the expected finish time, and classes wait too long | 6, 6.1 | [`Finish`] |
+//! | the clock of expected finish times is set back, and everybody seems over limit | 6.1 | [`LinkClock`] |
+//! | a suspended class sleeps on although its parent has come below its limit | 6.1 | [`Regulation`] |
+//! | `efficient` fills the driver's buffers and hurts TCP | 6.1 | [`Conserving`] |
+//! | the rate depends on a configured packet size | 6.3 | [`Accounting`] |
+//! | larger bursts cost throughput | 6.4 | [`Accounting`] |
+//!
+//! # Departures from the sources, and why
+//! - "At limit" is one nanosecond wide here: a class is over its limit, or it is not.
+//! - For the formal guideline a class is unsatisfied only by a descendant that may borrow from it. A class with
+//!   demand that may not borrow could otherwise keep the whole link idle for everybody above it.
+//! - Only the class whose own packet took it over its limit is suspended. The implementation also suspended every
+//!   class that its scan of the ring came across, which is linear work.
+//! - A class keeps its place in the round while it may not send, and loses the turns it could not use. One that
+//!   comes back with something to send within a round still has what is left of its turn, and no more.
+//! - A turn that needs several rounds' allotments (small class, large packet) is given in one step, the order being
+//!   the same as if the rounds had been gone through one by one.
+//!
+//! *See also*: a hierarchical token bucket bounds the same rates but lends by ceilings, not by guidelines; fair
+//! bandwidth queueing shares per flow within a class.
+//!
+//! ```
+//! use tidegate_core::{cbq::{Cbq, Class, Params}, fifo::{Fifo, Limit}, qdisc::{Discard, Qdisc}, *};
+//! # #[derive(Debug)] struct P(u32, u64);
+//! # impl Packet for P {
+//! #     fn size(&self) -> Bytes { Bytes::new(self.1) }
+//! #     fn flow(&self) -> FlowKey { FlowKey::default() }
+//! #     fn class(&self) -> ClassId { ClassId(self.0) }
+//! # }
+//! let root = ClassId(1);
+//! let mut cbq = Cbq::<P>::new(Params::new(Rate::from_mbit(10), Bytes::new(1500), root))?;
+//! let queue = || Box::new(Fifo::new(Limit::packets(50)));
+//! cbq.add_leaf(Instant::ZERO, ClassId(2), root, Class::new(Rate::from_mbit(7)).borrowing(), queue())?;
+//! cbq.add_leaf(Instant::ZERO, ClassId(3), root, Class::new(Rate::from_mbit(3)), queue())?;
+//! cbq.enqueue(Instant::ZERO, P(3, 1500), &mut Discard);
+//! assert_eq!(cbq.dequeue(Instant::ZERO, &mut Discard).unwrap().0, 3);
+//! # Ok::<(), cbq::TreeError>(())
+//! ```
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::books::Account;
+use crate::packet::{ClassId, Packet};
+use crate::params::ParamError;
+use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use tidegate_units::{Bytes, Instant, Rate, Span};
+
+pub mod estimator;
+mod heap;
+mod scheduler;
+pub mod sharing;
+mod tree;
+
+pub use estimator::{Accounting, Estimate, Finish};
+pub use sharing::{Heuristic, Sharing};
+pub use tree::{Removal, TreeError};
+
+use heap::Heap;
+use scheduler::{Leaf, Ring};
+use tree::Node;
+
+/// The number of priorities.
+pub const PRIORITIES: usize = 8;
+/// The number of levels: leaves are level 1, the root at most this.
+pub const LEVELS: usize = 31;
+
+/// How the general scheduler shares among the classes of a priority.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum General {
+    /// Packet round robin: each class one packet a round.
+    PacketRoundRobin,
+    /// Weighted round robin: in a round each class may send its part, by rate, of the number of classes times the
+    /// largest packet.
+    WeightedRoundRobin,
+}
+
+/// What a regulated class waits for. A class is regulated when it has something to send, its last packet left it
+/// over its limit, and it may not borrow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Regulation {
+    /// Its own under-time, or an ancestor below its limit, whichever comes first: the 1995 paper.
+    Recheck,
+    /// Its own under-time, even when an ancestor comes below its limit: the implementation that the paper measured.
+    Sleep,
+}
+
+/// What happens when classes have packets and none may send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Conserving {
+    /// Nothing: the link rests.
+    Strict,
+    /// The next class in the round that may borrow sends at once: the option `efficient`. As long as a driver takes
+    /// packets it gets them, and its buffers stay full.
+    Efficient,
+    /// The next class in the round that may borrow sends, but only when the packets given so far are expected to
+    /// have left the link: the link never rests, and no buffer fills.
+    WhenLinkIdle,
+}
+
+/// What is done when the clock of expected finish times runs ahead, because the driver takes packets faster than
+/// the link sends them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkClock {
+    /// Beyond this lead it is set back to the time of day, so that every class seems to have sent its last packet
+    /// in no time: the implementation that the paper measured.
+    Reset(Span),
+    /// It never leads by more than this. Beyond it, what leaves faster than the link's rate counts as such.
+    Clamp(Span),
+}
+
+/// Whether a class may borrow from its parent, and through it from those that the parent may borrow from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Borrow {
+    /// It keeps to its own rate.
+    #[default]
+    Never,
+    /// It may use what its parent has left.
+    FromParent,
+}
+
+/// The parameters of the whole tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    /// The root class, whose rate is the link's.
+    pub root: ClassId,
+    /// The rate of the link.
+    pub link: Rate,
+    /// The largest packet of the link: what a round of WRR is made of, and the default packet size of classes.
+    pub mtu: Bytes,
+    /// How a priority's classes take turns.
+    pub general: General,
+    /// Who may borrow.
+    pub sharing: Sharing,
+    /// How use is measured.
+    pub accounting: Accounting,
+    /// From when an under-time is computed. [`Accounting::Bytes`] does not need it.
+    pub finish: Finish,
+    /// What a regulated class waits for.
+    pub regulation: Regulation,
+    /// What happens when none may send.
+    pub conserving: Conserving,
+    /// What is done about a clock that runs ahead.
+    pub link_clock: LinkClock,
+    /// The burst of the root, in packets of `mtu`: how far the driver may be ahead of the link before borrowing
+    /// stops, with [`Accounting::Bytes`].
+    pub root_burst: u32,
+    /// Where packets of an unknown class go; `None` drops them.
+    pub default: Option<ClassId>,
+}
+
+impl Params {
+    /// The cures: exact bytes, formal link sharing, WRR, no sleeping, a link that never rests while a class that may
+    /// borrow has packets, and a clock that is never set back.
+    pub fn new(link: Rate, mtu: Bytes, root: ClassId) -> Self {
+        Self {
+            root,
+            link,
+            mtu,
+            general: General::WeightedRoundRobin,
+            sharing: Sharing::Formal,
+            accounting: Accounting::Bytes,
+            finish: Finish::Actual,
+            regulation: Regulation::Recheck,
+            conserving: Conserving::WhenLinkIdle,
+            link_clock: LinkClock::Clamp(Self::sixteen_packets(link, mtu)),
+            root_burst: 16,
+            default: None,
+        }
+    }
+
+    /// The implementation that the paper measured, with its defects: average idle time with a gain of 5, top-level
+    /// link sharing, under-times from the expected finish time, sleeping classes, and a clock that is set back when
+    /// it leads by sixteen packets.
+    pub fn altq(link: Rate, mtu: Bytes, root: ClassId) -> Self {
+        Self {
+            sharing: Sharing::TopLevel(Heuristic::Altq),
+            accounting: Accounting::IdleTime { gain: 5 },
+            finish: Finish::Expected,
+            regulation: Regulation::Sleep,
+            conserving: Conserving::Strict,
+            link_clock: LinkClock::Reset(Self::sixteen_packets(link, mtu)),
+            ..Self::new(link, mtu, root)
+        }
+    }
+
+    fn sixteen_packets(link: Rate, mtu: Bytes) -> Span {
+        link.time_for_ceil(mtu.saturating_mul(16)).unwrap_or(Span::MAX)
+    }
+
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// The first field that cannot work.
+    pub fn validate(&self) -> Result<(), ParamError> {
+        if self.link.is_zero() {
+            return Err(ParamError::new("link", "a link of rate zero sends nothing; give its rate"));
+        }
+        if self.mtu == Bytes::ZERO || self.mtu > Bytes::new(1 << 24) {
+            return Err(ParamError::new("mtu", "the largest packet must have 1 to 16777216 bytes"));
+        }
+        if let Accounting::IdleTime { gain } = self.accounting
+            && !(1..=12).contains(&gain)
+        {
+            return Err(ParamError::new("accounting.gain", "the weight is 2^-gain, with a gain of 1 to 12"));
+        }
+        if !(1..=MAX_BURST).contains(&self.root_burst) {
+            return Err(ParamError::new("root_burst", "the burst of the root must be 1 to 256 packets"));
+        }
+        Ok(())
+    }
+}
+
+const MAX_BURST: u32 = 256;
+
+/// The parameters of one class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Class {
+    /// What it is sure of. The rates under a class may not exceed its own.
+    pub rate: Rate,
+    /// 0 goes first; below [`PRIORITIES`]. Only that of leaves matters.
+    pub priority: u8,
+    /// Whether it may borrow.
+    pub borrow: Borrow,
+    /// The size of its packets, for [`Accounting::IdleTime`]; the link's largest packet when `None`.
+    pub packet_size: Option<Bytes>,
+    /// Packets it may send back to back after a silence, 1 to 256.
+    pub max_burst: u32,
+    /// Packets it may send back to back after a suspension, 1 to 256.
+    pub min_burst: u32,
+}
+
+impl Class {
+    /// A class of `rate` that does not borrow, of priority 1, with bursts of 16 and 2 packets, the defaults of the
+    /// implementation that the paper measured.
+    pub const fn new(rate: Rate) -> Self {
+        Self { rate, priority: 1, borrow: Borrow::Never, packet_size: None, max_burst: 16, min_burst: 2 }
+    }
+    /// The same, borrowing from its parent.
+    #[must_use]
+    pub const fn borrowing(self) -> Self {
+        Self { borrow: Borrow::FromParent, ..self }
+    }
+    /// The same with another priority.
+    #[must_use]
+    pub const fn with_priority(self, priority: u8) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// The first field that cannot work.
+    pub fn validate(&self) -> Result<(), ParamError> {
+        if self.rate.is_zero() {
+            return Err(ParamError::new(
+                "rate",
+                "a class of rate zero would never be below its limit; give it a small rate and let it borrow",
+            ));
+        }
+        if usize::from(self.priority) >= PRIORITIES {
+            return Err(ParamError::new("priority", "priorities are 0, which goes first, to 7"));
+        }
+        if self.packet_size == Some(Bytes::ZERO) {
+            return Err(ParamError::new("packet_size", "a packet has at least one byte"));
+        }
+        if !(1..=MAX_BURST).contains(&self.max_burst) {
+            return Err(ParamError::new("max_burst", "a burst has 1 to 256 packets"));
+        }
+        if !(1..=MAX_BURST).contains(&self.min_burst) {
+            return Err(ParamError::new("min_burst", "a burst has 1 to 256 packets"));
+        }
+        Ok(())
+    }
+}
+
+/// What a class did so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Handed to its queue; of a class with children, nothing.
+    pub arrived: Account,
+    /// Sent by it, or by the classes under it.
+    pub sent: Account,
+    /// Sent by it while it was over its limit, on what an ancestor had left. Leaves only.
+    pub borrowed: Account,
+    /// Sent by others on what it had left.
+    pub lent: Account,
+    /// Sent when nobody had anything left, because the link would have rested. Leaves only.
+    pub rescued: Account,
+    /// Packets that left it over its limit.
+    pub overlimit: u64,
+    /// Times it was regulated.
+    pub regulated: u64,
+}
+
+/// The state of a class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// The class is over limit before this instant; in the past when it is not.
+    pub under_time: Instant,
+    /// What the estimator has.
+    pub estimate: Estimate,
+    /// Leaves are level 1, others one more than the highest of their children.
+    pub level: u8,
+    /// What its queue holds; nothing for a class with children.
+    pub backlog: Backlog,
+    /// Whether it sleeps through its suspension ([`Regulation::Sleep`]).
+    pub asleep: bool,
+}
+
+/// Who sent last, and on whose account.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Served {
+    /// The leaf.
+    pub class: ClassId,
+    /// The class whose allocation it used: itself, or the lowest ancestor on its way of borrowing that was not over
+    /// limit. `None` when nobody had anything left ([`Conserving`]).
+    pub lender: Option<ClassId>,
+}
+
+/// A tree of classes that share a link. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Cbq<P, Q = Box<dyn Qdisc<P>>> {
+    params: Params,
+    clock: Instant,
+    backlog: Backlog,
+    /// When the packets given so far are expected to have left the link.
+    link_free: Instant,
+    /// The highest level that may lend, for top-level link sharing.
+    top_level: u8,
+    served: Option<Served>,
+
+    /// Class number to node, densely.
+    index: Vec<u32>,
+    nodes: Vec<Node>,
+    free_nodes: Vec<u32>,
+    leaves: Vec<Leaf<P, Q>>,
+    free_leaves: Vec<u32>,
+    rings: [Ring; PRIORITIES],
+    next_turn: u32,
+
+    /// Nodes over limit with somebody who could use them, by under-time.
+    timers: Heap<Instant>,
+    /// Leaves whose own queue makes them wait, by when it lets go.
+    waiting: Heap<Instant>,
+}
+
+impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
+    /// The highest level that may lend now, under top-level link sharing.
+    pub fn top_level(&self) -> u8 {
+        self.top_level
+    }
+    /// The parameters.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+    /// Who sent the last packet.
+    pub fn last_served(&self) -> Option<Served> {
+        self.served
+    }
+    /// When the packets given so far are expected to have left the link.
+    pub fn link_free(&self) -> Instant {
+        self.link_free
+    }
+
+    /// Moves the clock, never back, and lets in what became able to send by the passing of time.
+    fn advance(&mut self, now: Instant) {
+        self.clock = self.clock.max(now);
+        while let Some((due, node)) = self.timers.top() {
+            if due > self.clock {
+                break;
+            }
+            self.came_below(node);
+        }
+        while let Some((due, leaf)) = self.waiting.top() {
+            if due > self.clock {
+                break;
+            }
+            self.refresh(leaf);
+        }
+    }
+
+    /// When the packet that leaves now is expected to have left the link.
+    fn tick_link(&mut self, size: Bytes) -> Instant {
+        let on_link = self.params.link.time_for_ceil(size).unwrap_or(Span::MAX);
+        let finish = self.link_free.max(self.clock) + on_link;
+        self.link_free = match self.params.link_clock {
+            LinkClock::Reset(lead) if finish > self.clock + lead => self.clock,
+            LinkClock::Clamp(lead) => finish.min(self.clock + lead.max(on_link)),
+            LinkClock::Reset(_) => finish,
+        };
+        self.link_free
+    }
+}
+
+impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+        self.advance(now);
+        let Some(leaf) = self.leaf_of(packet.class()) else {
+            out.dropped(packet, DropReason::NoClass);
+            return;
+        };
+        let size = packet.size();
+        let node = self.leaves[leaf as usize].node;
+        self.nodes[node as usize].stats.arrived.count(size);
+        let slot = &mut self.leaves[leaf as usize];
+        let before = slot.queue.backlog();
+        slot.queue.enqueue(self.clock, packet, out);
+        let after = slot.queue.backlog();
+        self.count_change(before, after);
+        self.arrived(leaf);
+        self.refresh(leaf);
+        if before.is_empty() && !after.is_empty() {
+            self.regulate_if_stuck(leaf);
+        }
+    }
+
+    fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
+        self.advance(now);
+        loop {
+            let Some(pick) = self.pick() else {
+                self.nobody();
+                return None;
+            };
+            let slot = &mut self.leaves[pick as usize];
+            let before = slot.queue.backlog();
+            let packet = slot.queue.dequeue(self.clock, out);
+            let after = slot.queue.backlog();
+            self.count_change(before, after);
+            if let Some(packet) = packet {
+                self.serve(pick, packet.size());
+                return Some(packet);
+            }
+            if before == after {
+                debug_assert!(false, "a queue said Now and did nothing");
+                self.mute(pick);
+            } else {
+                self.refresh(pick);
+            }
+        }
+    }
+
+    fn deadline(&self, now: Instant) -> Deadline {
+        let now = now.max(self.clock);
+        let mut earliest = self.first_ready(now);
+        for_each_before(
+            self.waiting.items(),
+            &mut |due, leaf, earliest: &mut Option<Instant>| {
+                let due = due.max(self.permitted_at(leaf, now));
+                if earliest.is_none_or(|e| due < e) {
+                    *earliest = Some(due);
+                }
+            },
+            &mut earliest,
+        );
+        match earliest {
+            Some(t) if t < Instant::MAX => Deadline::at(t, now),
+            _ => Deadline::Idle,
+        }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+}
+
+/// Visits the entries of a heap that lie before the `earliest` so far, in the order of the heap's array.
+fn for_each_before(
+    items: &[(Instant, u32)],
+    visit: &mut impl FnMut(Instant, u32, &mut Option<Instant>),
+    earliest: &mut Option<Instant>,
+) {
+    // Depth first without a stack: a heap's array is its own map.
+    fn go(
+        items: &[(Instant, u32)],
+        at: usize,
+        visit: &mut impl FnMut(Instant, u32, &mut Option<Instant>),
+        earliest: &mut Option<Instant>,
+    ) {
+        if let Some(&(due, leaf)) = items.get(at)
+            && earliest.is_none_or(|e| due < e)
+        {
+            visit(due, leaf, earliest);
+            go(items, 2 * at + 1, visit, earliest);
+            go(items, 2 * at + 2, visit, earliest);
+        }
+    }
+    go(items, 0, visit, earliest);
+}

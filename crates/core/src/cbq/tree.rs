@@ -1,0 +1,541 @@
+//! The tree: classes come, change and go while packets pass.
+//!
+//! *Cost*: adding and changing a class, O(depth) but for its descendants, which are entered anew; removing one,
+//! O(depth x siblings) and its packets.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::estimator::{Estimator, Given, Limits};
+use super::heap::{Heap, NOWHERE};
+use super::scheduler::{Key, Leaf, Ring};
+use super::{Cbq, Class, LEVELS, PRIORITIES, Params, Stats, Status};
+use crate::packet::{ClassId, Packet};
+use crate::params::ParamError;
+use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use tidegate_units::{Instant, Rate};
+
+/// The largest class number.
+const LAST_ID: u32 = (1 << 20) - 1;
+
+/// A class.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) id: ClassId,
+    pub(super) parent: u32,
+    pub(super) children: Vec<u32>,
+    pub(super) class: Class,
+    pub(super) estimator: Estimator,
+    pub(super) level: u8,
+    /// Its leaf, or [`NOWHERE`] for a class that has children.
+    pub(super) leaf: u32,
+    /// The sum of the children's rates.
+    pub(super) given: u64,
+    /// For each priority, the leaves that may borrow from it and can send. Empty for a leaf.
+    pub(super) members: Vec<Heap<Key>>,
+    /// How many those are, over all priorities.
+    pub(super) borrowers: u32,
+    /// Its place among those over limit.
+    pub(super) timer: u32,
+    /// For each priority, its place among those of its level that are not over limit.
+    pub(super) open: [u32; PRIORITIES],
+    pub(super) stats: Stats,
+}
+
+/// What becomes of the packets of a class that is removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Removal {
+    /// They are handed to the outlet with [`DropReason::Flushed`].
+    Flush,
+    /// They go to the queue of another leaf, in their order, as far as it takes them.
+    MoveTo(ClassId),
+}
+
+/// What is wrong with a change of the tree. The tree is then as it was.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum TreeError {
+    /// A parameter of the tree or of a class cannot work.
+    Param(ParamError),
+    /// There is such a class already. Give it another number.
+    Exists(ClassId),
+    /// There is no such class.
+    Unknown(ClassId),
+    /// The number of a class is too large; the largest is 1048575.
+    IdTooLarge(ClassId),
+    /// The class has a queue, and so cannot have children. Make it one without a queue.
+    IsLeaf(ClassId),
+    /// The class has no queue. Name a leaf.
+    NotLeaf(ClassId),
+    /// The class has children. Remove them first.
+    HasChildren(ClassId),
+    /// The root cannot be removed, nor its rate be other than the link's.
+    Root,
+    /// The tree would have more than 31 levels.
+    TooDeep,
+    /// The rates of the children would exceed the parent's rate.
+    Overcommitted {
+        /// The parent.
+        parent: ClassId,
+        /// What it has left.
+        free: Rate,
+        /// What was asked for.
+        asked: Rate,
+    },
+}
+
+impl fmt::Display for TreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Param(error) => error.fmt(f),
+            Self::Exists(id) => write!(f, "class {} exists already", id.0),
+            Self::Unknown(id) => write!(f, "class {} is unknown", id.0),
+            Self::IdTooLarge(id) => write!(f, "class number {} is above {LAST_ID}", id.0),
+            Self::IsLeaf(id) => write!(f, "class {} has a queue and so no children", id.0),
+            Self::NotLeaf(id) => write!(f, "class {} has no queue", id.0),
+            Self::HasChildren(id) => write!(f, "class {} still has children", id.0),
+            Self::Root => write!(f, "the root class belongs to the link"),
+            Self::TooDeep => write!(f, "more than {LEVELS} levels"),
+            Self::Overcommitted { parent, free, asked } => write!(
+                f,
+                "class {} has {} bit/s left and {} bit/s were asked for",
+                parent.0,
+                free.as_bps(),
+                asked.as_bps()
+            ),
+        }
+    }
+}
+
+impl core::error::Error for TreeError {}
+
+impl From<ParamError> for TreeError {
+    fn from(error: ParamError) -> Self {
+        Self::Param(error)
+    }
+}
+
+impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
+    /// A tree with nothing but its root.
+    ///
+    /// # Errors
+    /// A parameter that cannot work, or a root with too large a number.
+    pub fn new(params: Params) -> Result<Self, TreeError> {
+        params.validate()?;
+        let mut tree = Self {
+            params,
+            clock: Instant::ZERO,
+            backlog: Backlog::default(),
+            link_free: Instant::ZERO,
+            top_level: LEVELS as u8,
+            served: None,
+            index: Vec::new(),
+            nodes: Vec::new(),
+            free_nodes: Vec::new(),
+            leaves: Vec::new(),
+            free_leaves: Vec::new(),
+            rings: core::array::from_fn(|_| Ring::new()),
+            next_turn: 0,
+            timers: Heap::new(),
+            waiting: Heap::new(),
+        };
+        let root = Class { max_burst: params.root_burst, min_burst: 1, ..Class::new(params.link) };
+        tree.add_node(params.root, NOWHERE, root)?;
+        Ok(tree)
+    }
+
+    /// Adds a class that will have children.
+    ///
+    /// # Errors
+    /// See [`TreeError`]; nothing has changed then.
+    pub fn add_inner(&mut self, now: Instant, id: ClassId, parent: ClassId, class: Class) -> Result<(), TreeError> {
+        self.advance(now);
+        // It counts with the level of the children it is there for.
+        let parent = self.parent_for(id, parent, &class, 2)?;
+        let node = self.add_node(id, parent, class)?;
+        self.nodes[node as usize].level = 2;
+        self.raise_levels(parent, 3);
+        Ok(())
+    }
+
+    /// Adds a leaf with its queue. What the queue holds already takes part.
+    ///
+    /// # Errors
+    /// See [`TreeError`]; nothing has changed then.
+    pub fn add_leaf(
+        &mut self,
+        now: Instant,
+        id: ClassId,
+        parent: ClassId,
+        class: Class,
+        queue: Q,
+    ) -> Result<(), TreeError> {
+        self.advance(now);
+        let parent = self.parent_for(id, parent, &class, 1)?;
+        let node = self.add_node(id, parent, class)?;
+        let turn = self.next_turn;
+        self.next_turn += 1;
+        let leaf = self.free_leaves.pop().unwrap_or(self.leaves.len() as u32);
+        let slot = Leaf {
+            node,
+            priority: usize::from(class.priority),
+            queue,
+            key: Key { round: 0, turn, leaf },
+            left: 0,
+            ready: false,
+            asleep: false,
+            wait: NOWHERE,
+            rescue: NOWHERE,
+            chain: Vec::new(),
+            packet: core::marker::PhantomData,
+        };
+        match self.leaves.get_mut(leaf as usize) {
+            Some(old) => *old = slot,
+            None => self.leaves.push(slot),
+        }
+        self.nodes[node as usize].leaf = leaf;
+        self.nodes[node as usize].members = Vec::new();
+        self.raise_levels(parent, 2);
+        self.enter(leaf);
+        self.count_change(Backlog::default(), self.leaves[leaf as usize].queue.backlog());
+        Ok(())
+    }
+
+    /// Gives a class other parameters from `now` on. Its packets and what it has used are kept.
+    ///
+    /// # Errors
+    /// See [`TreeError`]; nothing has changed then.
+    pub fn change(&mut self, now: Instant, id: ClassId, class: Class) -> Result<(), TreeError> {
+        self.advance(now);
+        let node = self.node_of(id)?;
+        class.validate()?;
+        let (parent, old) = (self.nodes[node as usize].parent, self.nodes[node as usize].class);
+        if parent == NOWHERE {
+            return Err(TreeError::Root);
+        }
+        self.check_rate(parent, class.rate, old.rate)?;
+        let given = Rate::from_bps(self.nodes[node as usize].given);
+        if class.rate < given {
+            return Err(TreeError::Overcommitted {
+                parent: id,
+                free: Rate::ZERO,
+                asked: given.saturating_sub(class.rate),
+            });
+        }
+        let touched: Vec<u32> = (0..self.leaves.len() as u32).filter(|&leaf| self.descends(leaf, node)).collect();
+        for &leaf in &touched {
+            self.leave(leaf);
+        }
+        let above = &mut self.nodes[parent as usize];
+        above.given = above.given - old.rate.as_bps() + class.rate.as_bps();
+        let limits = self.limits(&class);
+        let slot = &mut self.nodes[node as usize];
+        slot.class = class;
+        slot.estimator.set_limits(limits, self.clock);
+        if slot.leaf != NOWHERE {
+            self.leaves[slot.leaf as usize].priority = usize::from(class.priority);
+        }
+        for &leaf in &touched {
+            self.enter(leaf);
+        }
+        Ok(())
+    }
+
+    /// Removes a class without children.
+    ///
+    /// # Errors
+    /// See [`TreeError`]; nothing has changed then.
+    pub fn remove(
+        &mut self,
+        now: Instant,
+        id: ClassId,
+        packets: Removal,
+        out: &mut dyn Outlet<P>,
+    ) -> Result<(), TreeError> {
+        self.advance(now);
+        let node = self.node_of(id)?;
+        let parent = self.nodes[node as usize].parent;
+        if parent == NOWHERE {
+            return Err(TreeError::Root);
+        }
+        if !self.nodes[node as usize].children.is_empty() {
+            return Err(TreeError::HasChildren(id));
+        }
+        let target = match packets {
+            Removal::Flush => None,
+            Removal::MoveTo(to) if to == id => return Err(TreeError::Unknown(to)),
+            Removal::MoveTo(to) => {
+                let leaf = self.nodes[self.node_of(to)? as usize].leaf;
+                if leaf == NOWHERE {
+                    return Err(TreeError::NotLeaf(to));
+                }
+                Some(leaf)
+            }
+        };
+        let leaf = self.nodes[node as usize].leaf;
+        if leaf != NOWHERE {
+            self.leave(leaf);
+            self.empty(leaf, target, out);
+            self.free_leaves.push(leaf);
+        }
+        let rate = self.nodes[node as usize].class.rate.as_bps();
+        let above = &mut self.nodes[parent as usize];
+        above.given -= rate;
+        above.children.retain(|&child| child != node);
+        self.index[id.0 as usize] = NOWHERE;
+        self.free_nodes.push(node);
+        self.lower_levels(parent);
+        self.top_level = LEVELS as u8;
+        Ok(())
+    }
+
+    /// Where packets of an unknown class go from now on.
+    pub fn set_default(&mut self, class: Option<ClassId>) {
+        self.params.default = class;
+    }
+
+    /// The parameters of a class.
+    pub fn class(&self, id: ClassId) -> Option<&Class> {
+        self.node_of(id).ok().map(|node| &self.nodes[node as usize].class)
+    }
+
+    /// What the rates under a class leave free.
+    pub fn free_rate(&self, id: ClassId) -> Option<Rate> {
+        let node = &self.nodes[self.node_of(id).ok()? as usize];
+        Some(node.class.rate.saturating_sub(Rate::from_bps(node.given)))
+    }
+
+    /// The parent of a class; `None` for the root and for unknown classes.
+    pub fn parent(&self, id: ClassId) -> Option<ClassId> {
+        let parent = self.nodes[self.node_of(id).ok()? as usize].parent;
+        (parent != NOWHERE).then(|| self.nodes[parent as usize].id)
+    }
+
+    /// What a class did so far.
+    pub fn stats(&self, id: ClassId) -> Option<&Stats> {
+        self.node_of(id).ok().map(|node| &self.nodes[node as usize].stats)
+    }
+
+    /// The state of a class at `now`.
+    pub fn status(&self, id: ClassId, now: Instant) -> Option<Status> {
+        let node = &self.nodes[self.node_of(id).ok()? as usize];
+        let leaf = (node.leaf != NOWHERE).then(|| &self.leaves[node.leaf as usize]);
+        Some(Status {
+            under_time: node.estimator.under_time,
+            estimate: node.estimator.estimate(now.max(self.clock)),
+            level: node.level,
+            backlog: leaf.map_or(Backlog::default(), |leaf| leaf.queue.backlog()),
+            asleep: leaf.is_some_and(|leaf| leaf.asleep),
+        })
+    }
+
+    /// The queue of a leaf, to look at.
+    pub fn queue(&self, id: ClassId) -> Option<&Q> {
+        let leaf = self.nodes[self.node_of(id).ok()? as usize].leaf;
+        self.leaves.get(leaf as usize).map(|leaf| &leaf.queue)
+    }
+
+    /// Every class, in no particular order.
+    pub fn classes(&self) -> impl Iterator<Item = ClassId> {
+        self.index.iter().filter(|&&node| node != NOWHERE).map(|&node| self.nodes[node as usize].id)
+    }
+
+    /// The leaf for packets of `class`, or else the default.
+    pub(super) fn leaf_of(&self, class: ClassId) -> Option<u32> {
+        let leaf = |id: ClassId| {
+            let node = self.node_of(id).ok()?;
+            let leaf = self.nodes[node as usize].leaf;
+            (leaf != NOWHERE).then_some(leaf)
+        };
+        leaf(class).or_else(|| self.params.default.and_then(leaf))
+    }
+
+    fn node_of(&self, id: ClassId) -> Result<u32, TreeError> {
+        self.index.get(id.0 as usize).copied().filter(|&node| node != NOWHERE).ok_or(TreeError::Unknown(id))
+    }
+
+    /// Checks a class to be added, and finds its parent.
+    fn parent_for(&self, id: ClassId, parent: ClassId, class: &Class, level: usize) -> Result<u32, TreeError> {
+        class.validate()?;
+        if id.0 > LAST_ID {
+            return Err(TreeError::IdTooLarge(id));
+        }
+        if self.node_of(id).is_ok() {
+            return Err(TreeError::Exists(id));
+        }
+        let node = self.node_of(parent)?;
+        if self.nodes[node as usize].leaf != NOWHERE {
+            return Err(TreeError::IsLeaf(parent));
+        }
+        let mut depth = 1;
+        let mut up = node;
+        while up != NOWHERE {
+            depth += 1;
+            up = self.nodes[up as usize].parent;
+        }
+        // `depth` of the new class, from 1 at the root, and what must fit below it.
+        if depth + level - 1 > LEVELS {
+            return Err(TreeError::TooDeep);
+        }
+        self.check_rate(node, class.rate, Rate::ZERO)?;
+        Ok(node)
+    }
+
+    fn check_rate(&self, parent: u32, asked: Rate, had: Rate) -> Result<(), TreeError> {
+        let above = &self.nodes[parent as usize];
+        let free = above.class.rate.saturating_sub(Rate::from_bps(above.given)) + had;
+        if asked > free {
+            return Err(TreeError::Overcommitted { parent: above.id, free, asked });
+        }
+        Ok(())
+    }
+
+    fn limits(&self, class: &Class) -> Limits {
+        Limits::derive(&Given {
+            link: self.params.link,
+            rate: class.rate,
+            mtu: self.params.mtu,
+            packet_size: class.packet_size.unwrap_or(self.params.mtu),
+            max_burst: class.max_burst,
+            min_burst: class.min_burst,
+            accounting: self.params.accounting,
+            finish: self.params.finish,
+        })
+    }
+
+    fn add_node(&mut self, id: ClassId, parent: u32, class: Class) -> Result<u32, TreeError> {
+        if id.0 > LAST_ID {
+            return Err(TreeError::IdTooLarge(id));
+        }
+        let node = self.free_nodes.pop().unwrap_or(self.nodes.len() as u32);
+        let is_root = parent == NOWHERE;
+        let slot = Node {
+            id,
+            parent,
+            children: Vec::new(),
+            class,
+            estimator: Estimator::new(self.limits(&class), self.clock),
+            level: if is_root { 2 } else { 1 },
+            leaf: NOWHERE,
+            given: 0,
+            members: vec![Heap::new(); PRIORITIES],
+            borrowers: 0,
+            timer: NOWHERE,
+            open: [NOWHERE; PRIORITIES],
+            stats: Stats::default(),
+        };
+        match self.nodes.get_mut(node as usize) {
+            Some(old) => *old = slot,
+            None => self.nodes.push(slot),
+        }
+        if self.index.len() <= id.0 as usize {
+            self.index.resize(id.0 as usize + 1, NOWHERE);
+        }
+        self.index[id.0 as usize] = node;
+        if !is_root {
+            let above = &mut self.nodes[parent as usize];
+            above.given += class.rate.as_bps();
+            above.children.push(node);
+        }
+        Ok(node)
+    }
+
+    /// A child was added under `node`: it and its ancestors are at least so high.
+    fn raise_levels(&mut self, mut node: u32, mut level: u8) {
+        while node != NOWHERE && self.nodes[node as usize].level < level {
+            self.set_level(node, level);
+            node = self.nodes[node as usize].parent;
+            level += 1;
+        }
+    }
+
+    /// A child of `node` is gone: it and its ancestors may be lower now.
+    fn lower_levels(&mut self, mut node: u32) {
+        while node != NOWHERE {
+            let level = self.level_of(node);
+            if level == self.nodes[node as usize].level {
+                break;
+            }
+            self.set_level(node, level);
+            node = self.nodes[node as usize].parent;
+        }
+    }
+
+    fn level_of(&self, node: u32) -> u8 {
+        let children = self.nodes[node as usize].children.iter();
+        children.map(|&child| self.nodes[child as usize].level).max().unwrap_or(1) + 1
+    }
+
+    fn set_level(&mut self, node: u32, level: u8) {
+        let was_open = self.nodes[node as usize].open.iter().any(|&at| at != NOWHERE);
+        self.unplace_open(node);
+        self.nodes[node as usize].level = level;
+        if was_open {
+            self.place_all(node);
+        }
+    }
+
+    fn descends(&self, leaf: u32, from: u32) -> bool {
+        if self.free_leaves.contains(&leaf) {
+            return false;
+        }
+        let mut node = self.leaves[leaf as usize].node;
+        while node != NOWHERE && node != from {
+            node = self.nodes[node as usize].parent;
+        }
+        node == from
+    }
+
+    /// Takes a leaf out of every heap and sum.
+    fn leave(&mut self, leaf: u32) {
+        self.wait_until(leaf, None);
+        self.set_ready(leaf, false);
+        let slot = &mut self.leaves[leaf as usize];
+        slot.asleep = false;
+        let ring = &mut self.rings[slot.priority];
+        ring.leaves -= 1;
+        ring.rates -= self.nodes[slot.node as usize].class.rate.as_bps();
+    }
+
+    /// Enters a leaf anew, by the tree as it is.
+    fn enter(&mut self, leaf: u32) {
+        let chain = self.chain_of(leaf);
+        let slot = &mut self.leaves[leaf as usize];
+        slot.chain = chain;
+        let ring = &mut self.rings[slot.priority];
+        ring.leaves += 1;
+        ring.rates = ring.rates.saturating_add(self.nodes[slot.node as usize].class.rate.as_bps());
+        self.refresh(leaf);
+    }
+
+    /// Takes every packet out of the queue of a leaf that has left.
+    fn empty(&mut self, leaf: u32, target: Option<u32>, out: &mut dyn Outlet<P>) {
+        let before = self.leaves[leaf as usize].queue.backlog();
+        let mut time = self.clock;
+        let mut moved_before = target.map(|to| self.leaves[to as usize].queue.backlog());
+        loop {
+            // A queue that makes packets wait gives them up at its own time, told in advance.
+            match self.leaves[leaf as usize].queue.deadline(time) {
+                Deadline::Idle => break,
+                Deadline::Now => {}
+                Deadline::At(t) => time = t,
+            }
+            let Some(packet) = self.leaves[leaf as usize].queue.dequeue(time, out) else { continue };
+            match target {
+                None => out.dropped(packet, DropReason::Flushed),
+                Some(to) => {
+                    let node = self.leaves[to as usize].node;
+                    self.nodes[node as usize].stats.arrived.count(packet.size());
+                    self.leaves[to as usize].queue.enqueue(self.clock, packet, out);
+                }
+            }
+        }
+        debug_assert!(self.leaves[leaf as usize].queue.backlog().is_empty(), "an idle queue kept packets");
+        self.count_change(before, Backlog::default());
+        if let (Some(to), Some(moved_before)) = (target, moved_before.take()) {
+            self.count_change(moved_before, self.leaves[to as usize].queue.backlog());
+            self.refresh(to);
+        }
+    }
+}
