@@ -82,7 +82,7 @@ fn obeys(fresh: fn(Params) -> Cbq<TestPacket>, classes: u32) -> Report {
     let shape = Shape { flows: 12, classes, longest_wait: Span::from_millis(20), ..Shape::default() };
     let mut reached = Report::default();
     for params in variants() {
-        let report = check_seeds(|| fresh(params), &shape, 12, 1_500);
+        let report = check_seeds(|| fresh(params), &shape, 22, 1_500);
         assert!(report.deadlines > 0 || params.conserving == Conserving::Efficient, "{params:?}");
         reached.dropped += report.dropped;
         reached.deadlines += report.deadlines;
