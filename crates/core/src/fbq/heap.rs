@@ -96,15 +96,14 @@ mod tests {
     use super::*;
     use crate::random::Stream;
     use alloc::collections::BTreeSet;
-    use alloc::vec;
 
     #[test]
     fn agrees_with_an_ordered_set() {
         let mut random = Stream::named(3, "heap");
         let mut heap = Heap::new();
-        let mut places = vec![NOWHERE; 50];
+        let mut places = [NOWHERE; 50];
         let mut oracle = BTreeSet::new();
-        let mut keys = vec![0_u64; 50];
+        let mut keys = [0_u64; 50];
         for _ in 0..20_000 {
             let id = random.below(50) as u32;
             let key = random.below(30);
