@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use tidegate_units::Instant;
 
-use super::heap::{Heap, NOWHERE};
+use crate::heap::{Heap, NOWHERE};
 
 /// The orders of the classes that have a candidate.
 #[derive(Clone, Debug)]

@@ -5,9 +5,9 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use tidegate_units::{Bytes, Credit, Instant, Rate};
 
 use super::flow::Flows;
-use super::heap::Heap;
 use super::shares::{Ratio, Shares};
 use crate::bucket::TokenBucket;
+use crate::heap::Heap;
 use crate::packet::Dscp;
 use crate::qdisc::Backlog;
 

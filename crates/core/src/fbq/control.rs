@@ -410,6 +410,12 @@ impl<P: Packet> Fbc<P> {
         self.flows.indices().map(|at| self.view(at))
     }
 
+    /// What a newcomer of weight 1 would get in `class`, at least. `None` when there is no such class.
+    pub fn prospect(&self, class: ClassId) -> Option<Rate> {
+        let shares = &self.classes.get(class.0 as usize)?.shares;
+        Some(shares.prospect(shares.newcomer(super::shares::WEIGHT_ONE)))
+    }
+
     /// What is left of the total's bucket, for diagnosis.
     pub fn tokens(&self, now: Instant) -> Bytes {
         self.root.level(now).bytes_floor()

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 use tidegate_units::{Bytes, Instant, Rate};
 
-use super::heap::NOWHERE;
 use super::shares::{Stake, WEIGHT_ONE};
 use crate::books::Account;
 use crate::bucket::TokenBucket;
+use crate::heap::NOWHERE;
 use crate::qdisc::Backlog;
 
 /// No flow, no packet: the end of a list.

@@ -33,7 +33,7 @@ mod class;
 mod control;
 mod fbc;
 mod flow;
-mod heap;
+
 mod shares;
 
 pub use class::{Borrow, ClassParams, Feedback, Marking, Spare};

@@ -5,13 +5,13 @@
 use alloc::vec::Vec;
 
 /// The position of what is in no heap.
-pub const NOWHERE: u32 = u32::MAX;
+pub(crate) const NOWHERE: u32 = u32::MAX;
 const ARITY: usize = 4;
 
 /// A minimum heap of `(key, id)`; equal keys are ordered by id. Each change of position is told to a closure
 /// `place(id, position)`, with [`NOWHERE`] for what is taken out.
 #[derive(Clone, Debug)]
-pub struct Heap<K> {
+pub(crate) struct Heap<K> {
     items: Vec<(K, u32)>,
 }
 

@@ -1,0 +1,212 @@
+//! Classes with a discipline of their own in the place of the queues per flow, behind their bucket.
+//!
+//! *Law*: as [`fbq`](crate::fbq) between the classes; within a class as its discipline, which is asked for its next
+//! packet only when the class has none staged, so that at most one packet is out of its hands.
+//! *Source*: the tree of the Linux QoS framework that the FBQ paper builds on (section 4).
+//! *Units*: those of the disciplines.
+//! *Cost*: that of the two disciplines, and O(log m) in the classes with a discipline of their own.
+//! *Notes*: packets of such a class are one flow to the shaper; what belongs to flows (minimum, feedback,
+//! displacement) does not apply to it.
+//! *Departures*: where the discipline of a class delays packets itself (a shaper), law 3 holds in a weaker form: at
+//! its deadline the packet steps into the line of the class, and leaves then only if the class can pay for it.
+//! Nobody can know before by how much it cannot, for a discipline does not tell which packet is next.
+//! *See also*: CBQ, for link sharing of any depth.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::fbq::Fbc;
+use crate::heap::{Heap, NOWHERE};
+use crate::packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
+use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
+use tidegate_units::{Bytes, Instant};
+
+/// A packet on its way through the shaper: of its own flow, or of the one flow of a class with a discipline.
+#[derive(Clone, Debug)]
+pub struct Staged<P> {
+    packet: P,
+    flow: FlowKey,
+}
+
+impl<P: Packet> Packet for Staged<P> {
+    fn size(&self) -> Bytes {
+        self.packet.size()
+    }
+    fn flow(&self) -> FlowKey {
+        self.flow
+    }
+    fn class(&self) -> ClassId {
+        self.packet.class()
+    }
+    fn profile(&self) -> u32 {
+        self.packet.profile()
+    }
+    fn dscp(&self) -> Dscp {
+        self.packet.dscp()
+    }
+    fn set_dscp(&mut self, dscp: Dscp) {
+        self.packet.set_dscp(dscp);
+    }
+    fn ecn(&self) -> Ecn {
+        self.packet.ecn()
+    }
+    fn mark_ce(&mut self) -> bool {
+        self.packet.mark_ce()
+    }
+    fn colour(&self) -> Colour {
+        self.packet.colour()
+    }
+    fn set_colour(&mut self, colour: Colour) {
+        self.packet.set_colour(colour);
+    }
+    fn segments(&self) -> u32 {
+        self.packet.segments()
+    }
+    fn is_pure_ack(&self) -> bool {
+        self.packet.is_pure_ack()
+    }
+    fn remaining(&self) -> Option<Bytes> {
+        self.packet.remaining()
+    }
+}
+
+/// Unwraps what the shaper hands back.
+struct Unwrap<'a, P>(&'a mut dyn Outlet<P>);
+
+impl<P> Outlet<Staged<P>> for Unwrap<'_, P> {
+    fn dropped(&mut self, staged: Staged<P>, reason: DropReason) {
+        self.0.dropped(staged.packet, reason);
+    }
+    fn event(&mut self, event: Event) {
+        self.0.event(event);
+    }
+}
+
+/// One class's own discipline.
+struct Inner<P> {
+    queue: Box<dyn Qdisc<P>>,
+    /// Whether a packet of it stands in the shaper.
+    staged: bool,
+}
+
+/// An FBC of which some classes have a discipline of their own. See the [module](self).
+pub struct Nested<P> {
+    fbc: Fbc<Staged<P>>,
+    inner: Vec<Option<Inner<P>>>,
+    /// Classes with nothing staged, by the time at which their discipline gives something.
+    waiting: Heap<Instant>,
+    waiting_at: Vec<u32>,
+    /// What waits in the disciplines, without what is staged.
+    inside: Backlog,
+    now: Instant,
+}
+
+impl<P: Packet> Nested<P> {
+    /// Puts `queues`, one for each class that has its own, into the classes of `fbc`.
+    pub fn new(fbc: Fbc<Staged<P>>, queues: Vec<Option<Box<dyn Qdisc<P>>>>) -> Self {
+        let inner: Vec<_> = queues.into_iter().map(|queue| queue.map(|queue| Inner { queue, staged: false })).collect();
+        Self {
+            fbc,
+            waiting: Heap::new(),
+            waiting_at: vec![NOWHERE; inner.len()],
+            inner,
+            inside: Backlog::default(),
+            now: Instant::ZERO,
+        }
+    }
+    /// The shaper.
+    pub fn fbc(&self) -> &Fbc<Staged<P>> {
+        &self.fbc
+    }
+    /// The shaper, to steer it. Packets must only pass through [`Nested`].
+    pub fn fbc_mut(&mut self) -> &mut Fbc<Staged<P>> {
+        &mut self.fbc
+    }
+
+    /// Does `work` on the discipline of class `q` and keeps count of what is inside.
+    fn with<T>(&mut self, q: usize, work: impl FnOnce(&mut dyn Qdisc<P>) -> T) -> Option<T> {
+        let inner = self.inner.get_mut(q)?.as_mut()?;
+        let before = inner.queue.backlog();
+        let result = work(inner.queue.as_mut());
+        let after = inner.queue.backlog();
+        self.inside.packets = self.inside.packets + after.packets - before.packets;
+        self.inside.bytes = self.inside.bytes + after.bytes - before.bytes;
+        Some(result)
+    }
+
+    /// Stages the next packet of class `q` if none is, or notes when there will be one.
+    fn refill(&mut self, now: Instant, q: usize, out: &mut dyn Outlet<P>) {
+        let is_staged = |nested: &Self| nested.inner[q].as_ref().is_none_or(|inner| inner.staged);
+        // A packet that the shaper refuses is dropped, and the next one takes its turn: at most as often as the
+        // limit of a class is smaller than a packet, which no checked configuration has.
+        while !is_staged(self) {
+            let Some(Some(packet)) = self.with(q, |queue| queue.dequeue(now, out)) else { break };
+            let before = self.fbc.backlog().packets;
+            let flow = FlowKey::numbered(u64::MAX - q as u64);
+            self.fbc.enqueue(now, Staged { packet, flow }, &mut Unwrap(out));
+            if let Some(inner) = &mut self.inner[q] {
+                inner.staged = self.fbc.backlog().packets > before;
+            }
+        }
+        let next = match &self.inner[q] {
+            Some(inner) if !inner.staged => inner.queue.deadline(now).instant(now),
+            _ => None,
+        };
+        let at = self.waiting_at[q];
+        match next {
+            Some(time) => self.waiting.set(at, time, q as u32, &mut |id, to| self.waiting_at[id as usize] = to),
+            None => self.waiting.remove(at, &mut |id, to| self.waiting_at[id as usize] = to),
+        }
+    }
+
+    fn has_own(&self, q: usize) -> bool {
+        self.inner.get(q).is_some_and(Option::is_some)
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Nested<P> {
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+        self.now = self.now.max(now);
+        let now = self.now;
+        let q = packet.class().0 as usize;
+        if self.has_own(q) {
+            self.with(q, |queue| queue.enqueue(now, packet, out));
+            self.refill(now, q, out);
+        } else {
+            let flow = packet.flow();
+            self.fbc.enqueue(now, Staged { packet, flow }, &mut Unwrap(out));
+        }
+    }
+
+    fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
+        self.now = self.now.max(now);
+        let now = self.now;
+        while let Some((time, q)) = self.waiting.peek()
+            && time <= now
+        {
+            self.refill(now, q as usize, out);
+            if self.waiting.peek() == Some((time, q)) {
+                break;
+            }
+        }
+        let staged = self.fbc.dequeue(now, &mut Unwrap(out))?;
+        let q = staged.packet.class().0 as usize;
+        if let Some(Some(inner)) = self.inner.get_mut(q) {
+            inner.staged = false;
+            self.refill(now, q, out);
+        }
+        Some(staged.packet)
+    }
+
+    fn deadline(&self, now: Instant) -> Deadline {
+        let now = self.now.max(now);
+        let waiting = self.waiting.peek().map_or(Deadline::Idle, |(time, _)| Deadline::at(time, now));
+        self.fbc.deadline(now).min(waiting)
+    }
+
+    fn backlog(&self) -> Backlog {
+        let fbc = self.fbc.backlog();
+        Backlog { packets: fbc.packets + self.inside.packets, bytes: fbc.bytes + self.inside.bytes }
+    }
+}

@@ -1,0 +1,77 @@
+//! [`Held`]: a packet that somebody else holds, and what the engine knows of it.
+
+use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Instant, Packet};
+
+/// A packet in the engine. The data path keeps the bytes; `handle` is its way to find them again.
+#[derive(Clone, Copy, Debug)]
+pub struct Held<H> {
+    /// The data path's own name for the packet.
+    pub handle: H,
+    /// Bytes on the link, the headers of every segment and the overhead of the link included.
+    pub size: Bytes,
+    /// Its flow.
+    pub flow: FlowKey,
+    /// Its class.
+    pub class: ClassId,
+    /// The rule it matched, plus one; 0 for none.
+    pub profile: u32,
+    /// Its code point as it came.
+    pub arrived_as: Dscp,
+    /// Its code point as it will leave.
+    pub dscp: Dscp,
+    /// Its ECN field as it will leave.
+    pub ecn: Ecn,
+    /// Whether it was marked here.
+    pub marked: bool,
+    /// Its colour.
+    pub colour: Colour,
+    /// How many packets of the wire it stands for.
+    pub segments: u32,
+    /// Whether it is an acknowledgement without data.
+    pub pure_ack: bool,
+    /// When it came.
+    pub arrived: Instant,
+}
+
+impl<H> Packet for Held<H> {
+    fn size(&self) -> Bytes {
+        self.size
+    }
+    fn flow(&self) -> FlowKey {
+        self.flow
+    }
+    fn class(&self) -> ClassId {
+        self.class
+    }
+    fn profile(&self) -> u32 {
+        self.profile
+    }
+    fn dscp(&self) -> Dscp {
+        self.dscp
+    }
+    fn set_dscp(&mut self, dscp: Dscp) {
+        self.dscp = dscp;
+    }
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+    fn mark_ce(&mut self) -> bool {
+        if self.ecn.is_capable() {
+            self.marked |= self.ecn != Ecn::Ce;
+            self.ecn = Ecn::Ce;
+        }
+        self.ecn.is_capable()
+    }
+    fn colour(&self) -> Colour {
+        self.colour
+    }
+    fn set_colour(&mut self, colour: Colour) {
+        self.colour = colour;
+    }
+    fn segments(&self) -> u32 {
+        self.segments
+    }
+    fn is_pure_ack(&self) -> bool {
+        self.pure_ack
+    }
+}
