@@ -16,6 +16,7 @@ pub mod codel;
 pub mod decay;
 pub mod drr;
 pub mod fbq;
+pub mod classify;
 pub mod fifo;
 pub mod fq_codel;
 mod heap;

@@ -1,0 +1,307 @@
+//! From rules to axes: each field that rules ask for, cut at the ends of all ranges into elementary intervals.
+
+use core::net::IpAddr;
+use core::ops::Range;
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use hashbrown::HashTable;
+
+use super::fields::{Fields, Hosts, Match, Prefix, Rule, Version};
+use super::intervals::{Intervals, Key};
+
+/// What a packet is looked up by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Selector {
+    Source,
+    Destination,
+    SourcePort,
+    DestinationPort,
+    Uid,
+    Cgroup,
+    /// Version and protocol together: `257 * [v6] + protocol`, with 256 for an unknown protocol.
+    Kind,
+    Dscp,
+    /// The mark under one mask: masks that differ are fields that differ.
+    Mark(u32),
+}
+
+pub(super) const FIXED_SELECTORS: [Selector; 8] = [
+    Selector::Source,
+    Selector::Destination,
+    Selector::SourcePort,
+    Selector::DestinationPort,
+    Selector::Uid,
+    Selector::Cgroup,
+    Selector::Kind,
+    Selector::Dscp,
+];
+
+impl Selector {
+    /// Whether the field has so few values that no table explodes by it.
+    pub(super) fn is_small(self) -> bool {
+        matches!(self, Self::Kind | Self::Dscp)
+    }
+}
+
+/// A range of one axis: version (0 but for IPv6), first, last.
+type Wide = (u8, u128, u128);
+
+/// What `matching` asks of `selector`: `None` for nothing, no range for what cannot be.
+fn ranges(matching: &Match, selector: Selector) -> Option<Vec<Wide>> {
+    let prefix = |prefix: Prefix| {
+        let (version, low, high) = prefix.range();
+        Vec::from([(u8::from(version == Version::V6), low, high)])
+    };
+    let wide = |low: u32, high: u32| (0, u128::from(low), u128::from(high));
+    match selector {
+        Selector::Source => matching.source.map(prefix),
+        Selector::Destination => matching.destination.map(prefix),
+        Selector::SourcePort | Selector::DestinationPort => {
+            let source = selector == Selector::SourcePort;
+            let list = if source { &matching.source_ports } else { &matching.destination_ports };
+            let port = |range: &core::ops::RangeInclusive<u16>| wide((*range.start()).into(), (*range.end()).into());
+            (!list.is_empty()).then(|| list.iter().filter(|range| !range.is_empty()).map(port).collect())
+        }
+        Selector::Uid => matching
+            .uid
+            .as_ref()
+            .map(|uid| if uid.is_empty() { Vec::new() } else { Vec::from([wide(*uid.start(), *uid.end())]) }),
+        Selector::Cgroup => matching.cgroup.map(|id| Vec::from([(0, id.into(), id.into())])),
+        Selector::Kind => kinds(matching),
+        Selector::Dscp => matching
+            .dscp
+            .map(|set| (0..64).filter(|code| set.bits() >> code & 1 == 1).map(|code| wide(code, code)).collect()),
+        Selector::Mark(mask) => {
+            matching.mark.filter(|mark| mark.mask == mask && (mask, mark.value) != (0, 0)).map(|mark| {
+                if mark.value & !mask == 0 { Vec::from([wide(mark.value, mark.value)]) } else { Vec::new() }
+            })
+        }
+    }
+}
+
+fn kinds(matching: &Match) -> Option<Vec<Wide>> {
+    let of = |prefix: Option<Prefix>| {
+        prefix.map(|prefix| if matches!(prefix.address(), IpAddr::V4(_)) { Version::V4 } else { Version::V6 })
+    };
+    let (source, destination) = (of(matching.source), of(matching.destination));
+    let implied = source.or(destination);
+    if source.is_some_and(|s| destination.is_some_and(|d| s != d))
+        || implied.is_some_and(|implied| matching.version.is_some_and(|version| version != implied))
+    {
+        return Some(Vec::new());
+    }
+    let version = matching.version.or(implied);
+    let offsets: &[u128] = match version {
+        Some(Version::V4) => &[0],
+        Some(Version::V6) => &[257],
+        None => &[0, 257],
+    };
+    match matching.protocol {
+        Some(protocol) => {
+            Some(offsets.iter().map(|at| (0, at + u128::from(protocol), at + u128::from(protocol))).collect())
+        }
+        None if matching.version.is_some() && implied.is_none() => Some(Vec::from([(0, offsets[0], offsets[0] + 256)])),
+        None => None,
+    }
+}
+
+/// An axis, cut.
+pub(super) struct Axis {
+    pub(super) selector: Selector,
+    /// Where elementary intervals start: version, key.
+    pub(super) starts: Vec<(u8, u128)>,
+    /// For each rule, which of `spans` are its.
+    of_rule: Vec<Range<u32>>,
+    /// First and last elementary interval.
+    spans: Vec<(u32, u32)>,
+}
+
+impl Axis {
+    /// The axis of `selector`, or `None` when no rule asks for it. Rules that cannot match are in `impossible`.
+    pub(super) fn new(selector: Selector, rules: &[Rule], impossible: &mut [bool]) -> Option<Self> {
+        let mut wide: Vec<Wide> = Vec::new();
+        let mut of_rule = Vec::with_capacity(rules.len());
+        for (rule, impossible) in rules.iter().zip(impossible) {
+            let from = wide.len();
+            if let Some(mut list) = ranges(&rule.matching, selector) {
+                *impossible |= list.is_empty();
+                list.sort_unstable();
+                for (version, low, high) in list {
+                    match wide[from..].last_mut() {
+                        Some(last) if last.0 == version && low <= last.2.saturating_add(1) => last.2 = last.2.max(high),
+                        _ => wide.push((version, low, high)),
+                    }
+                }
+            }
+            of_rule.push(from as u32..wide.len() as u32);
+        }
+        if wide.is_empty() {
+            return None;
+        }
+        let after = |range: &Wide| range.2.checked_add(1).map_or((range.0 + 1, 0), |next| (range.0, next));
+        let mut starts: Vec<_> = wide.iter().flat_map(|range| [(range.0, range.1), after(range)]).collect();
+        starts.extend([(0, 0), (1, 0)]);
+        starts.sort_unstable();
+        starts.dedup();
+        let at = |start: (u8, u128)| starts.partition_point(|other| *other < start) as u32;
+        let spans = wide.iter().map(|range| (at((range.0, range.1)), at(after(range)) - 1)).collect();
+        Some(Self { selector, starts, of_rule, spans })
+    }
+
+    pub(super) fn spans(&self, rule: u32) -> &[(u32, u32)] {
+        let range = &self.of_rule[rule as usize];
+        &self.spans[range.start as usize..range.end as usize]
+    }
+
+    /// Whether `rule` asks for this field at all.
+    pub(super) fn asked_by(&self, rule: u32) -> bool {
+        !self.of_rule[rule as usize].is_empty()
+    }
+
+    /// For each elementary interval the smallest of `rules` that holds in it, or `u32::MAX`.
+    pub(super) fn smallest(&self, rules: &[u32]) -> Vec<u32> {
+        let mut active = BTreeSet::new();
+        let mut events = self.events(rules).into_iter().peekable();
+        (0..self.starts.len() as u32)
+            .map(|at| {
+                while let Some((_, rule)) = events.next_if(|event| event.0 == at) {
+                    // A rule's event is its beginning or, when it is in already, its end.
+                    if !active.insert(rule) {
+                        active.remove(&rule);
+                    }
+                }
+                active.first().copied().unwrap_or(u32::MAX)
+            })
+            .collect()
+    }
+
+    /// Beginnings and ends (one past the last interval) of the spans of `rules`, ascending.
+    fn events(&self, rules: &[u32]) -> Vec<(u32, u32)> {
+        let both = |&rule| self.spans(rule).iter().flat_map(move |span| [(span.0, rule), (span.1 + 1, rule)]);
+        let mut events: Vec<_> = rules.iter().flat_map(both).collect();
+        events.sort_unstable();
+        events
+    }
+
+    /// For each elementary interval the number of its class: intervals in which the same of `rules` hold are one
+    /// class. Class 0 is that of no rule. Also how many classes there are.
+    ///
+    /// Sets are told apart by the exclusive-or of 128 random bits a rule, so that unequal ones pass for equal with a
+    /// chance of 2^-128 a pair.
+    pub(super) fn classes(&self, rules: &[u32]) -> (Vec<u32>, u32) {
+        let mut table: HashTable<(u128, u32)> = HashTable::new();
+        let hash = |set: u128| set as u64;
+        table.insert_unique(0, (0, 0), |entry| hash(entry.0));
+        let mut set = 0;
+        let mut events = self.events(rules).into_iter().peekable();
+        let classes = (0..self.starts.len() as u32)
+            .map(|at| {
+                while let Some((_, rule)) = events.next_if(|event| event.0 == at) {
+                    set ^= fingerprint(rule);
+                }
+                let next = table.len() as u32;
+                table.entry(hash(set), |entry| entry.0 == set, |entry| hash(entry.0)).or_insert((set, next)).get().1
+            })
+            .collect();
+        (classes, table.len() as u32)
+    }
+}
+
+/// 128 bits that are random in `rule` (SplitMix64, twice).
+fn fingerprint(rule: u32) -> u128 {
+    let half = |n: u64| {
+        let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        u128::from(z ^ (z >> 31))
+    };
+    half(2 * u64::from(rule) + 1) << 64 | half(2 * u64::from(rule) + 2)
+}
+
+/// An axis, ready to be looked up in.
+#[derive(Clone, Debug)]
+pub(super) enum Lookup {
+    Source(Intervals<u32>, Intervals<u128>),
+    Destination(Intervals<u32>, Intervals<u128>),
+    SourcePort(Intervals<u16>),
+    DestinationPort(Intervals<u16>),
+    Uid(Intervals<u32>),
+    Cgroup(Intervals<u64>),
+    Kind(Intervals<u16>),
+    Dscp(Intervals<u16>),
+    Mark(u32, Intervals<u32>),
+}
+
+impl Lookup {
+    /// `values` holds one value for each elementary interval.
+    pub(super) fn new(axis: &Axis, values: &[u32]) -> Self {
+        fn map<K: Key>(axis: &Axis, values: &[u32], version: u8) -> Intervals<K> {
+            let mut starts: Vec<(K, u32)> = Vec::new();
+            for (start, &value) in axis.starts.iter().zip(values) {
+                // Ends beyond the key (one past the largest) are ends nobody can reach.
+                let key = K::from_wide(start.1);
+                let fits = starts.last().is_none_or(|last| last.0 < key);
+                if start.0 == version && fits && starts.last().is_none_or(|last| last.1 != value) {
+                    starts.push((key, value));
+                }
+            }
+            Intervals::new(&starts)
+        }
+        match axis.selector {
+            Selector::Source => Self::Source(map(axis, values, 0), map(axis, values, 1)),
+            Selector::Destination => Self::Destination(map(axis, values, 0), map(axis, values, 1)),
+            Selector::SourcePort => Self::SourcePort(map(axis, values, 0)),
+            Selector::DestinationPort => Self::DestinationPort(map(axis, values, 0)),
+            Selector::Uid => Self::Uid(map(axis, values, 0)),
+            Selector::Cgroup => Self::Cgroup(map(axis, values, 0)),
+            Selector::Kind => Self::Kind(map(axis, values, 0)),
+            Selector::Dscp => Self::Dscp(map(axis, values, 0)),
+            Selector::Mark(mask) => Self::Mark(mask, map(axis, values, 0)),
+        }
+    }
+
+    /// The value of the interval that the packet is in; 0, the value of class 0, when it does not have the field.
+    #[inline]
+    pub(super) fn find(&self, fields: &Fields) -> u32 {
+        match self {
+            Self::Source(v4, v6) => match fields.hosts {
+                Hosts::Unknown => 0,
+                Hosts::V4 { source, .. } => v4.find(source.to_bits()),
+                Hosts::V6 { source, .. } => v6.find(source.to_bits()),
+            },
+            Self::Destination(v4, v6) => match fields.hosts {
+                Hosts::Unknown => 0,
+                Hosts::V4 { destination, .. } => v4.find(destination.to_bits()),
+                Hosts::V6 { destination, .. } => v6.find(destination.to_bits()),
+            },
+            Self::SourcePort(map) => fields.source_port.map_or(0, |port| map.find(port)),
+            Self::DestinationPort(map) => fields.destination_port.map_or(0, |port| map.find(port)),
+            Self::Uid(map) => fields.uid.map_or(0, |uid| map.find(uid)),
+            Self::Cgroup(map) => fields.cgroup.map_or(0, |id| map.find(id)),
+            Self::Kind(map) => {
+                let at = match fields.hosts {
+                    Hosts::Unknown => return 0,
+                    Hosts::V4 { .. } => 0,
+                    Hosts::V6 { .. } => 257,
+                };
+                map.find(at + fields.protocol.map_or(256, u16::from))
+            }
+            Self::Dscp(map) => match fields.hosts {
+                Hosts::Unknown => 0,
+                _ => map.find(fields.dscp.value().into()),
+            },
+            Self::Mark(mask, map) => map.find(fields.mark & mask),
+        }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        match self {
+            Self::Source(v4, v6) | Self::Destination(v4, v6) => v4.memory() + v6.memory(),
+            Self::SourcePort(map) | Self::DestinationPort(map) | Self::Kind(map) | Self::Dscp(map) => map.memory(),
+            Self::Uid(map) | Self::Mark(_, map) => map.memory(),
+            Self::Cgroup(map) => map.memory(),
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! What is known of a packet, and what a rule may ask of it.
+
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::ops::RangeInclusive;
+use core::str::FromStr;
+
+use alloc::vec::Vec;
+
+use crate::packet::Dscp;
+
+/// The version of the internet protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Version {
+    /// IPv4 (RFC 791).
+    V4,
+    /// IPv6 (RFC 8200).
+    V6,
+}
+
+/// The two ends of a packet, of one version by construction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Hosts {
+    /// Not an IP packet, or one whose header could not be read.
+    #[default]
+    Unknown,
+    /// An IPv4 packet.
+    V4 {
+        /// The sender.
+        source: Ipv4Addr,
+        /// The receiver.
+        destination: Ipv4Addr,
+    },
+    /// An IPv6 packet.
+    V6 {
+        /// The sender.
+        source: Ipv6Addr,
+        /// The receiver.
+        destination: Ipv6Addr,
+    },
+}
+
+impl Hosts {
+    /// The version, if it is an IP packet.
+    pub const fn version(self) -> Option<Version> {
+        match self {
+            Self::Unknown => None,
+            Self::V4 { .. } => Some(Version::V4),
+            Self::V6 { .. } => Some(Version::V6),
+        }
+    }
+    /// The sender.
+    pub const fn source(self) -> Option<IpAddr> {
+        match self {
+            Self::Unknown => None,
+            Self::V4 { source, .. } => Some(IpAddr::V4(source)),
+            Self::V6 { source, .. } => Some(IpAddr::V6(source)),
+        }
+    }
+    /// The receiver.
+    pub const fn destination(self) -> Option<IpAddr> {
+        match self {
+            Self::Unknown => None,
+            Self::V4 { destination, .. } => Some(IpAddr::V4(destination)),
+            Self::V6 { destination, .. } => Some(IpAddr::V6(destination)),
+        }
+    }
+}
+
+/// That a packet is a fragment of a datagram, and which.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Fragment {
+    /// The identification: 16 bits in IPv4, 32 in IPv6.
+    pub id: u32,
+    /// Where its payload starts in the datagram, in bytes. The first fragment, and only it, has 0.
+    pub offset: u16,
+    /// Whether fragments follow.
+    pub more: bool,
+}
+
+impl Fragment {
+    /// Whether it is the fragment with the transport header.
+    pub const fn is_first(self) -> bool {
+        self.offset == 0
+    }
+}
+
+/// What is known of a packet. What a data path cannot know stays at its default, and no rule that asks for it
+/// matches.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Fields {
+    /// Version and addresses.
+    pub hosts: Hosts,
+    /// The code point; meaningless unless `hosts` are known.
+    pub dscp: Dscp,
+    /// The transport protocol: the number behind the last extension header that could be followed.
+    pub protocol: Option<u8>,
+    /// The source port of TCP, UDP, UDP-Lite, SCTP or DCCP; unknown in all but the first fragment.
+    pub source_port: Option<u16>,
+    /// The destination port.
+    pub destination_port: Option<u16>,
+    /// The packet mark of the kernel; 0 when nobody marked.
+    pub mark: u32,
+    /// The user that owns the sending socket.
+    pub uid: Option<u32>,
+    /// The control group that owns the sending socket.
+    pub cgroup: Option<u64>,
+    /// Set for a fragment.
+    pub fragment: Option<Fragment>,
+}
+
+/// An address prefix. Host bits are zero by construction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Prefix {
+    address: IpAddr,
+    length: u8,
+}
+
+/// Why something is not a prefix.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PrefixError {
+    /// The part before the slash is no address.
+    Address,
+    /// The length is no number, or more than 32 (IPv4) or 128 (IPv6).
+    Length,
+    /// Bits beyond the length are set; the prefix that was probably meant.
+    HostBits(Prefix),
+}
+
+impl fmt::Display for PrefixError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address => f.write_str("not an IPv4 or IPv6 address"),
+            Self::Length => f.write_str("prefix length must be 0 to 32 (IPv4) or 0 to 128 (IPv6)"),
+            Self::HostBits(meant) => write!(f, "bits beyond the prefix length are set; did you mean {meant}?"),
+        }
+    }
+}
+
+impl core::error::Error for PrefixError {}
+
+impl Prefix {
+    /// The prefix of `length` bits.
+    ///
+    /// # Errors
+    /// When `length` is too long for the version or bits beyond it are set.
+    pub fn new(address: IpAddr, length: u8) -> Result<Self, PrefixError> {
+        let covering = Self::covering(address, length).ok_or(PrefixError::Length)?;
+        if covering.address == address { Ok(covering) } else { Err(PrefixError::HostBits(covering)) }
+    }
+    /// The prefix of `length` bits around `address`, or `None` when `length` is too long.
+    pub fn covering(address: IpAddr, length: u8) -> Option<Self> {
+        let address = match address {
+            IpAddr::V4(a) if length <= 32 => {
+                IpAddr::V4(Ipv4Addr::from_bits(a.to_bits() & !low_bits(128 - 32 + length) as u32))
+            }
+            IpAddr::V6(a) if length <= 128 => IpAddr::V6(Ipv6Addr::from_bits(a.to_bits() & !low_bits(length))),
+            _ => return None,
+        };
+        Some(Self { address, length })
+    }
+    /// The prefix that holds `address` alone.
+    pub const fn host(address: IpAddr) -> Self {
+        let length = match address {
+            IpAddr::V4(_) => 32,
+            IpAddr::V6(_) => 128,
+        };
+        Self { address, length }
+    }
+    /// The first address.
+    pub const fn address(self) -> IpAddr {
+        self.address
+    }
+    /// The length in bits.
+    pub const fn length(self) -> u8 {
+        self.length
+    }
+    /// Whether `address` is in it; never for the other version.
+    pub fn contains(self, address: IpAddr) -> bool {
+        match (self.range(), address) {
+            ((Version::V4, low, high), IpAddr::V4(a)) => (low..=high).contains(&u128::from(a.to_bits())),
+            ((Version::V6, low, high), IpAddr::V6(a)) => (low..=high).contains(&a.to_bits()),
+            _ => false,
+        }
+    }
+    /// First and last address as numbers.
+    pub(super) fn range(self) -> (Version, u128, u128) {
+        match self.address {
+            IpAddr::V4(a) => {
+                let low = u128::from(a.to_bits());
+                (Version::V4, low, low | low_bits(128 - 32 + self.length))
+            }
+            IpAddr::V6(a) => (Version::V6, a.to_bits(), a.to_bits() | low_bits(self.length)),
+        }
+    }
+}
+
+/// Ones in all but the first `length` of 128 bits.
+fn low_bits(length: u8) -> u128 {
+    u128::MAX.checked_shr(u32::from(length)).unwrap_or(0)
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+/// `10.0.0.0/8`, `2001:db8::/32`; an address without a length is a host.
+impl FromStr for Prefix {
+    type Err = PrefixError;
+
+    fn from_str(text: &str) -> Result<Self, PrefixError> {
+        match text.split_once('/') {
+            None => text.parse().map(Self::host).map_err(|_| PrefixError::Address),
+            Some((address, length)) => {
+                let address = address.parse().map_err(|_| PrefixError::Address)?;
+                Self::new(address, length.parse().map_err(|_| PrefixError::Length)?)
+            }
+        }
+    }
+}
+
+/// A set of code points.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct DscpSet(u64);
+
+impl DscpSet {
+    /// No code point.
+    pub const EMPTY: Self = Self(0);
+
+    /// This set and `dscp`.
+    #[must_use]
+    pub const fn with(self, dscp: Dscp) -> Self {
+        Self(self.0 | 1 << dscp.value())
+    }
+    /// Whether `dscp` is in it.
+    pub const fn contains(self, dscp: Dscp) -> bool {
+        self.0 >> dscp.value() & 1 == 1
+    }
+    /// The set as 64 bits, code point 0 lowest.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+impl FromIterator<Dscp> for DscpSet {
+    fn from_iter<I: IntoIterator<Item = Dscp>>(all: I) -> Self {
+        all.into_iter().fold(Self::EMPTY, Self::with)
+    }
+}
+
+/// A mark and the bits of it that count.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct MarkMatch {
+    /// What those bits must be.
+    pub value: u32,
+    /// Which bits count.
+    pub mask: u32,
+}
+
+/// A conjunction of conditions; one that is not given holds for every packet.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Match {
+    /// The version of IP.
+    pub version: Option<Version>,
+    /// The code points.
+    pub dscp: Option<DscpSet>,
+    /// The transport protocol.
+    pub protocol: Option<u8>,
+    /// Where the sender is.
+    pub source: Option<Prefix>,
+    /// Where the receiver is.
+    pub destination: Option<Prefix>,
+    /// Source ports, any of these ranges; none given is no condition.
+    pub source_ports: Vec<RangeInclusive<u16>>,
+    /// Destination ports, likewise.
+    pub destination_ports: Vec<RangeInclusive<u16>>,
+    /// The packet mark.
+    pub mark: Option<MarkMatch>,
+    /// The users.
+    pub uid: Option<RangeInclusive<u32>>,
+    /// The control group.
+    pub cgroup: Option<u64>,
+}
+
+impl Match {
+    /// Whether all conditions hold. This is the meaning of a rule; [`Classifier`](super::Classifier) is the fast
+    /// form of asking it of one rule after the other.
+    pub fn matches(&self, fields: &Fields) -> bool {
+        let version = fields.hosts.version();
+        let in_ports = |ranges: &[RangeInclusive<u16>], port: Option<u16>| {
+            ranges.is_empty() || port.is_some_and(|port| ranges.iter().any(|range| range.contains(&port)))
+        };
+        let at = |prefix: Option<Prefix>, host: Option<IpAddr>| {
+            prefix.is_none_or(|prefix| host.is_some_and(|host| prefix.contains(host)))
+        };
+        self.version.is_none_or(|wanted| version == Some(wanted))
+            && self.dscp.is_none_or(|set| version.is_some() && set.contains(fields.dscp))
+            && self.protocol.is_none_or(|wanted| version.is_some() && fields.protocol == Some(wanted))
+            && at(self.source, fields.hosts.source())
+            && at(self.destination, fields.hosts.destination())
+            && in_ports(&self.source_ports, fields.source_port)
+            && in_ports(&self.destination_ports, fields.destination_port)
+            && self.mark.is_none_or(|mark| fields.mark & mark.mask == mark.value)
+            && self.uid.as_ref().is_none_or(|range| fields.uid.is_some_and(|uid| range.contains(&uid)))
+            && self.cgroup.is_none_or(|wanted| fields.cgroup == Some(wanted))
+    }
+}
+
+/// Packets that match, and what becomes of them.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Rule {
+    /// Which packets.
+    pub matching: Match,
+    /// The number of the class, or whatever the owner of the rules means by it.
+    pub target: u32,
+}

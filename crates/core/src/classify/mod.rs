@@ -1,0 +1,261 @@
+//! Classifier: from what is known of a packet to the first rule that matches it.
+//!
+//! *Law*: [`Classifier::classify`] gives the smallest index whose [`Match::matches`] holds, whatever the rules.
+//! *Source*: equivalence classes a field and tables over pairs of them, from recursive flow classification (Gupta
+//! and McKeown, *Packet Classification on Multiple Fields*, 1999); groups of rules by the fields they ask for, from
+//! tuple space search (Srinivasan, Suri and Varghese, 1999).
+//! *Units*: none.
+//! *Cost*: one look-up a field that any rule asks for, and two slots of a table for each field but the first of each
+//! group; both numbers depend on *which* fields rules combine, not on how many rules there are
+//! ([`Classifier::cost`] says them). No allocation.
+//! *Notes*: at most 16 different mark masks, 64 groups and 4,194,304 table entries (75 MB); rules that need more
+//! are refused ([`BuildError`]). Ten thousand rules that name hosts, prefixes, ports or ranges of them take a
+//! fraction of a second to build. Wide ranges that overlap in two or more fields are what is dear: a thousand rules
+//! that each cover a random third of both port ranges may be refused.
+//!
+//! How it works. Each field is cut into elementary intervals at the ends of all ranges; a packet's value finds its
+//! interval in a bounded number of steps. A rule that asks for one field only is settled there: the interval knows
+//! its best. The others go into groups, in each of which the fields asked for form a chain. A group starts with
+//! the set of its rules that hold in the interval of its first field, a number, and takes one more field at each
+//! stage: (state, interval) gives the next state. Most pairs of a stage follow the state's default, so only the
+//! exceptions are in a table. After the last field the state is the best rule. The answer is the best of all.
+//!
+//! *Departures from the source, and why*: the tables of recursive flow classification hold every pair, which is the
+//! square of the number of hosts; exceptions to a default are as many as there are rules, times how often they
+//! overlap. Tuple space search makes a group for each combination of prefix lengths, so that ten thousand rules
+//! have hundreds; here lengths share a group unless the product explodes, and only then are wide and narrow parted.
+//! *See also*: the flow keys of `flow`, which tells flows apart within a class.
+//!
+//! ```
+//! use tidegate_core::classify::{Classifier, Fields, Hosts, Match, Rule};
+//! let calls = Match { destination_ports: vec![3478..=3481], protocol: Some(17), ..Match::default() };
+//! let office = Match { source: Some("192.0.2.0/24".parse().unwrap()), ..Match::default() };
+//! let rules = vec![Rule { matching: calls, target: 7 }, Rule { matching: office, target: 9 }];
+//! let classifier = Classifier::new(rules).unwrap();
+//! let hosts = Hosts::V4 { source: "192.0.2.1".parse().unwrap(), destination: "198.51.100.1".parse().unwrap() };
+//! let mut packet = Fields { hosts, protocol: Some(17), destination_port: Some(3480), ..Fields::default() };
+//! assert_eq!(classifier.classify(&packet), Some(0));
+//! packet.destination_port = Some(443);
+//! assert_eq!(classifier.classify(&packet), Some(1));
+//! assert_eq!(classifier.rules()[1].target, 9);
+//! ```
+
+mod axes;
+mod cover;
+mod fields;
+mod groups;
+mod intervals;
+mod sparse;
+
+use core::fmt;
+
+use alloc::vec::Vec;
+
+use axes::{Axis, FIXED_SELECTORS, Lookup, Selector};
+pub use cover::{Cause, Shadowed};
+pub use fields::{DscpSet, Fields, Fragment, Hosts, MarkMatch, Match, Prefix, PrefixError, Rule, Version};
+use groups::{NONE, Stage};
+
+/// The most axes: the fixed ones, and one for each mark mask.
+const MAX_AXES: usize = FIXED_SELECTORS.len() + MAX_MASKS;
+const MAX_MASKS: usize = 16;
+
+/// Why rules cannot be built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BuildError {
+    /// More than 16 different mark masks: give the marks of these rules a common mask.
+    Masks {
+        /// The first rule with a mask too many.
+        rule: u32,
+    },
+    /// The rules overlap in too many ways for the memory they may have (75 MB): make their ranges narrower, or let
+    /// them overlap in one field only.
+    TooComplex,
+    /// More than 2^24 rules.
+    TooMany,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Masks { rule } => {
+                write!(f, "rule {rule} brings a 17th mark mask; give the marks of some rules a common mask")
+            }
+            Self::TooComplex => f.write_str(
+                "the rules overlap in too many ways; make ranges narrower, or let them overlap in one field only",
+            ),
+            Self::TooMany => f.write_str("more than 16,777,216 rules"),
+        }
+    }
+}
+
+impl core::error::Error for BuildError {}
+
+/// What a look-up and the tables cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cost {
+    /// Fields looked up a packet.
+    pub fields: usize,
+    /// Groups of rules.
+    pub groups: usize,
+    /// Table look-ups a packet, in all groups together.
+    pub stages: usize,
+    /// Bytes of all tables.
+    pub memory: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Field {
+    /// Gives the offset of a row of `rows`.
+    lookup: Lookup,
+    /// A row for each class: the best rule that asks for this field only, then a number for each group that uses
+    /// the field: its first state, or its own class.
+    rows: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Sequence {
+    axis: u32,
+    column: u32,
+    stages: Vec<Stage>,
+}
+
+/// Rules, ready for packets. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Classifier {
+    rules: Vec<Rule>,
+    /// The first rule without any condition.
+    catch_all: u32,
+    fields: Vec<Field>,
+    groups: Vec<Sequence>,
+    /// Which rules some packet can match, as far as the tables know.
+    seen: Vec<bool>,
+}
+
+impl Classifier {
+    /// Builds the tables of `rules`, of which the first that matches wins.
+    ///
+    /// # Errors
+    /// When the rules need more memory than a classifier may have; see [`BuildError`].
+    pub fn new(rules: Vec<Rule>) -> Result<Self, BuildError> {
+        if rules.len() > 1 << 24 {
+            return Err(BuildError::TooMany);
+        }
+        let mut selectors = Vec::from(FIXED_SELECTORS);
+        for (rule, mark) in rules.iter().enumerate().filter_map(|(i, rule)| Some((i, rule.matching.mark?))) {
+            if !selectors.contains(&Selector::Mark(mark.mask)) {
+                if selectors.len() == MAX_AXES {
+                    return Err(BuildError::Masks { rule: rule as u32 });
+                }
+                selectors.push(Selector::Mark(mark.mask));
+            }
+        }
+        let mut impossible = alloc::vec![false; rules.len()];
+        let axes: Vec<Axis> =
+            selectors.into_iter().filter_map(|selector| Axis::new(selector, &rules, &mut impossible)).collect();
+
+        let asked = |rule: u32| axes.iter().filter(|axis| axis.asked_by(rule)).count();
+        let possible = (0..rules.len() as u32).filter(|&rule| !impossible[rule as usize]);
+        let catch_all = possible.clone().find(|&rule| asked(rule) == 0).unwrap_or(NONE);
+        let possible: Vec<u32> = possible.take_while(|&rule| rule < catch_all).collect();
+        let (single, several): (Vec<u32>, Vec<u32>) = possible.iter().partition(|&&rule| asked(rule) == 1);
+
+        let mut seen = alloc::vec![false; rules.len()];
+        let mut see = |rule: u32| {
+            if let Some(seen) = seen.get_mut(rule as usize) {
+                *seen = true;
+            }
+        };
+        see(catch_all);
+        // One column of numbers for each use of an axis, the first being the best rule that asks for it alone.
+        let mut columns: Vec<Vec<Vec<u32>>> = Vec::new();
+        for axis in &axes {
+            let own: Vec<u32> = single.iter().copied().filter(|&rule| axis.asked_by(rule)).collect();
+            let best = axis.smallest(&own);
+            best.iter().copied().for_each(&mut see);
+            columns.push(Vec::from([best]));
+        }
+        let made = groups::make(&axes, &several, &mut seen).map_err(|_| BuildError::TooComplex)?;
+        let mut sequences = Vec::with_capacity(made.len());
+        for mut group in made {
+            let mut add = |axis: u32, numbers: Vec<u32>| {
+                columns[axis as usize].push(numbers);
+                columns[axis as usize].len() as u32 - 1
+            };
+            let column = add(group.axis, group.initial);
+            for (stage, classes) in group.stages.iter_mut().zip(group.classes) {
+                stage.column = add(stage.axis, classes);
+            }
+            sequences.push(Sequence { axis: group.axis, column, stages: group.stages });
+        }
+        let fields = axes.iter().zip(columns).map(|(axis, columns)| Field::new(axis, &possible, &columns)).collect();
+        Ok(Self { rules, catch_all, fields, groups: sequences, seen })
+    }
+
+    /// The rules, as given.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// The index of the first rule that matches, if one does.
+    #[inline]
+    pub fn classify(&self, packet: &Fields) -> Option<u32> {
+        let mut rows = [0_u32; MAX_AXES];
+        let mut best = self.catch_all;
+        for (field, row) in self.fields.iter().zip(&mut rows) {
+            *row = field.lookup.find(packet);
+            best = best.min(field.rows[*row as usize]);
+        }
+        let number = |axis: u32, column: u32| self.fields[axis as usize].rows[(rows[axis as usize] + column) as usize];
+        for group in &self.groups {
+            let mut state = number(group.axis, group.column);
+            for stage in &group.stages {
+                state = stage.next(state, number(stage.axis, stage.column));
+            }
+            best = best.min(state);
+        }
+        (best != NONE).then_some(best)
+    }
+
+    /// What a look-up costs, and the tables.
+    pub fn cost(&self) -> Cost {
+        let stages = || self.groups.iter().flat_map(|group| &group.stages);
+        let rows = self.fields.iter().map(|field| field.lookup.memory() + size_of_val(&*field.rows)).sum::<usize>();
+        Cost {
+            fields: self.fields.len(),
+            groups: self.groups.len(),
+            stages: stages().count(),
+            memory: rows + stages().map(Stage::memory).sum::<usize>(),
+        }
+    }
+
+    /// The rules that no packet can match, each with the cause: for the author of the rules, not for every packet
+    /// (up to the square of the number of rules).
+    ///
+    /// What it reports is true; it does not find a rule that is only covered by several others together unless
+    /// these ask for the same fields.
+    pub fn shadowed(&self) -> Vec<Shadowed> {
+        cover::shadowed(&self.rules, &self.seen)
+    }
+}
+
+impl Field {
+    fn new(axis: &Axis, rules: &[u32], columns: &[Vec<u32>]) -> Self {
+        let (class_of, classes) = axis.classes(rules);
+        let stride = columns.len();
+        let mut rows = alloc::vec![0; classes as usize * stride];
+        // Class 0 is that of packets without the field, even when every value of the field has its rule: no rule
+        // that asks for the field holds, and groups number that state and class 0 too.
+        rows[0] = NONE;
+        for (interval, &class) in class_of.iter().enumerate() {
+            for (column, numbers) in columns.iter().enumerate() {
+                rows[class as usize * stride + column] = numbers[interval];
+            }
+        }
+        let offsets: Vec<u32> = class_of.iter().map(|&class| class * stride as u32).collect();
+        Self { lookup: Lookup::new(axis, &offsets), rows }
+    }
+}
+
+#[cfg(test)]
+mod tests;
