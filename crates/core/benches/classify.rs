@@ -6,6 +6,7 @@
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput};
@@ -22,10 +23,7 @@ const KINDS: [(&str, Make); 11] = [
     ("distinct destination ports", |i, _| Match { destination_ports: vec![i as u16..=i as u16], ..Match::default() }),
     ("protocol and destination port", |i, draw| Match {
         protocol: Some([6, 17][i % 2]),
-        destination_ports: vec![draw.below(65_536) as u16..=u16::MAX]
-            .into_iter()
-            .map(|r| *r.start()..=*r.start())
-            .collect(),
+        destination_ports: port(draw),
         ..Match::default()
     }),
     ("distinct hosts", |_, draw| Match { destination: Some(v4(draw, 32)), ..Match::default() }),
@@ -74,10 +72,6 @@ const KINDS: [(&str, Make); 11] = [
         }
     }),
     ("different fields", |i, draw| {
-        let port = |draw: &mut Stream| {
-            let port = draw.below(65_536) as u16;
-            vec![port..=port]
-        };
         let mut m = Match::default();
         match i % 10 {
             0 => m.dscp = Some([Dscp::new(draw.below(64) as u8).unwrap_or_default()].into_iter().collect()),
@@ -95,6 +89,11 @@ const KINDS: [(&str, Make); 11] = [
     }),
 ];
 
+fn port(draw: &mut Stream) -> Vec<RangeInclusive<u16>> {
+    let port = draw.below(65_536) as u16;
+    vec![port..=port]
+}
+
 fn v4(draw: &mut Stream, length: u8) -> Prefix {
     let address = Ipv4Addr::from_bits((draw.next_u64() >> 32) as u32);
     Prefix::covering(IpAddr::V4(address), length).unwrap_or(Prefix::host(IpAddr::V4(address)))
@@ -107,15 +106,11 @@ fn rules(make: Make, count: usize) -> Vec<Rule> {
 
 /// An address of `prefix`, the bits behind it from `noise`.
 fn inside(prefix: Prefix, noise: u128) -> IpAddr {
+    let behind = |bits: u32| noise & ((1 << (bits - u32::from(prefix.length()))) - 1);
     match prefix.address() {
-        IpAddr::V4(a) => IpAddr::V4(Ipv4Addr::from_bits(
-            a.to_bits()
-                | noise as u32
-                    & !(u32::MAX as u64).checked_shl(32 - u32::from(prefix.length())).unwrap_or(0) as u32 as u32,
-        )),
-        IpAddr::V6(a) => IpAddr::V6(Ipv6Addr::from_bits(
-            a.to_bits() | noise & u128::MAX.checked_shr(prefix.length().into()).unwrap_or(0),
-        )),
+        IpAddr::V4(a) => IpAddr::V4(Ipv4Addr::from_bits(a.to_bits() | behind(32) as u32)),
+        // No rule here is for more than half of all addresses.
+        IpAddr::V6(a) => IpAddr::V6(Ipv6Addr::from_bits(a.to_bits() | behind(128))),
     }
 }
 
@@ -137,7 +132,7 @@ fn packets(rules: &[Rule]) -> Vec<Fields> {
                 (_, IpAddr::V6(destination)) => Hosts::V6 { source: Ipv6Addr::from_bits(noise), destination },
                 _ => Hosts::Unknown,
             };
-            let mut port = |ranges: &[std::ops::RangeInclusive<u16>]| match ranges.first() {
+            let mut port = |ranges: &[RangeInclusive<u16>]| match ranges.first() {
                 Some(range) => Some(range.start() + draw.below(u64::from(range.end() - range.start()) + 1) as u16),
                 None => Some(draw.below(65_536) as u16),
             };

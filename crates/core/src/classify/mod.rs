@@ -24,7 +24,7 @@
 //! square of the number of hosts; exceptions to a default are as many as there are rules, times how often they
 //! overlap. Tuple space search makes a group for each combination of prefix lengths, so that ten thousand rules
 //! have hundreds; here lengths share a group unless the product explodes, and only then are wide and narrow parted.
-//! *See also*: the flow keys of `flow`, which tells flows apart within a class.
+//! *See also*: [`flow`](crate::flow), which tells flows apart within a class.
 //!
 //! ```
 //! use tidegate_core::classify::{Classifier, Fields, Hosts, Match, Rule};

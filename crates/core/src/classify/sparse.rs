@@ -24,7 +24,7 @@ impl Sparse {
     pub(super) fn new(pairs: &[(u32, u32)]) -> Self {
         let mut size = (pairs.len() * 9).div_ceil(4).max(2);
         for attempt in 0_u64.. {
-            let odd = |n: u64| (0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(2 * n + 1) ^ n << 17).rotate_left(23) | 1;
+            let odd = |n: u64| (0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(2 * n + 1) ^ (n << 17)).rotate_left(23) | 1;
             let mut map = Self {
                 slots: alloc::vec![Slot { key: EMPTY, value: 0 }; size],
                 multipliers: [odd(2 * attempt), odd(2 * attempt + 1)],
@@ -42,7 +42,8 @@ impl Sparse {
     #[inline]
     fn places(&self, key: u32) -> [usize; 2] {
         let size = self.slots.len() as u64;
-        self.multipliers.map(|multiplier| ((u64::from(key).wrapping_mul(multiplier) >> 32) * size >> 32) as usize)
+        let hash = |multiplier: u64| u64::from(key).wrapping_mul(multiplier) >> 32;
+        self.multipliers.map(|multiplier| ((hash(multiplier) * size) >> 32) as usize)
     }
 
     fn insert(&mut self, mut slot: Slot) -> bool {
