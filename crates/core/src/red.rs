@@ -48,6 +48,18 @@ impl Level {
     pub const fn whole(n: u64) -> Self {
         Self(if n > u32::MAX as u64 { u32::MAX as u64 } else { n } << 32)
     }
+    /// `numerator / denominator`, rounded down; at most 2³² - 1.
+    ///
+    /// # Panics
+    /// When the denominator is zero.
+    pub const fn from_ratio(numerator: u64, denominator: u64) -> Self {
+        let bits = ((numerator as u128) << 32) / denominator as u128;
+        if bits > u64::MAX as u128 { Self(u64::MAX) } else { Self(bits as u64) }
+    }
+    /// The level without its fraction.
+    pub const fn whole_part(self) -> u64 {
+        self.0 >> 32
+    }
     /// The level in units of 2⁻³².
     pub const fn bits(self) -> u64 {
         self.0

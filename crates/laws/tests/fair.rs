@@ -4,8 +4,9 @@ use tidegate_core::codel::{self, CoDel};
 use tidegate_core::drr::{self, Drr};
 use tidegate_core::fifo::Limit;
 use tidegate_core::fq_codel::{self, FqCodel};
+use tidegate_core::pie::{self, Pie};
 use tidegate_core::random::Stream;
-use tidegate_core::red::Signal;
+use tidegate_core::red::{Signal, Sizing};
 use tidegate_core::sfq::{self, Sfq};
 use tidegate_core::{Books, Bytes, Ecn, Instant, Qdisc, Span};
 use tidegate_laws::{Report, Shape, TestPacket, check_seeds};
@@ -73,6 +74,27 @@ fn fq_codel_obeys_the_laws() {
             };
             let params = fq_codel::Params { codel, queues, quantum: Bytes::new(300) };
             reached(&check_seeds(|| Books::new(FqCodel::new(params).unwrap()), &shape, 25, 2_000));
+        }
+    }
+}
+
+#[test]
+fn pie_obeys_the_laws() {
+    for shape in shapes() {
+        for sizing in [Sizing::PerPacket, Sizing::PerByte { mean: Bytes::new(1_000) }] {
+            // A quick controller, so that chance decides something within a script.
+            let params = pie::Params {
+                target: Span::from_millis(1),
+                update: Span::from_millis(1),
+                burst: Span::from_millis(5),
+                alpha: 1_600,
+                beta: 1_600,
+                mean: Bytes::new(500),
+                sizing,
+                limit: LIMIT,
+                ..pie::Params::default()
+            };
+            reached(&check_seeds(|| Books::new(Pie::new(params, 7, "laws").unwrap()), &shape, 30, 2_000));
         }
     }
 }

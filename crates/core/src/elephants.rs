@@ -1,0 +1,343 @@
+//! [`Judge`]: which flow is a mouse, which an elephant, and how large an elephant.
+//!
+//! *Law*: a flow's length is the bytes it sent since its record was made; its value is a piecewise linear function
+//! of its length; value 0 is a mouse. A flow's value never falls before its record ends, and a record ends only when
+//! it was idle for the table's `idle` (or to make room, see [`flow_table`](crate::flow_table)). All mice from one
+//! host to one other together send at most `threshold + rate * t` bytes as mice in any time t: who is beyond it is
+//! an elephant like one that sent `threshold` bytes before.
+//! *Source*: "Implementation of AQMs on Linux made Easy" (Braithwaite), section "Mice and Elephants Strategies":
+//! flows counted in bytes; the table-driven flow value, flow by 5-tuple or by address pair, number of flow records
+//! and their inactivity timeout of its MEREDT prototype.
+//! *Units*: lengths in bytes; values are whole numbers up to 65,535 that only compare with each other.
+//! *Example*: see [`meredt`](crate::meredt).
+//! *Cost*: O(1) a packet: one look-up in each of two tables, and one in a list of at most 16 points.
+//! *Notes*: memory is bounded by the two tables' capacities, about 100 B a record.
+//! *Departures from the source, and why*: the rule on pairs of hosts is ours: without it a transfer cut into
+//! connections shorter than the threshold is made of mice only. It is a token bucket, not a total, so that a pair
+//! that always has some short flows keeps them mice.
+//! *See also*: [`mered`](crate::mered), [`meredt`](crate::meredt), [`ingress`](crate::ingress), which ask it.
+
+use alloc::vec::Vec;
+
+use crate::bucket::TokenBucket;
+use crate::flow_table::{self, FlowTable};
+use crate::packet::{FlowKey, Packet};
+use crate::params::ParamError;
+use tidegate_units::{Bytes, Instant, Rate, Span};
+
+/// What is counted together as one flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FlowBy {
+    /// What the classifier calls a flow: the 5-tuple, unless configured otherwise.
+    #[default]
+    Flow,
+    /// All traffic from one host to one other.
+    HostPair,
+}
+
+/// The value of a flow as a piecewise linear function of its length: flat before the first point and after the last.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ValueTable(Vec<(Bytes, u16)>);
+
+impl ValueTable {
+    /// A mouse up to `threshold` bytes, an elephant of value 1 from the next byte on.
+    pub fn step(threshold: Bytes) -> Self {
+        Self(alloc::vec![(threshold, 0), (threshold + Bytes::new(1), 1)])
+    }
+    /// From points of length and value.
+    ///
+    /// # Errors
+    /// No point or more than 16, lengths that do not rise, values that fall, a first value that is not 0 (every flow
+    /// begins as a mouse), a last value of 0.
+    pub fn new(points: Vec<(Bytes, u16)>) -> Result<Self, ParamError> {
+        let wrong = |problem| Err(ParamError::new("value", problem));
+        if points.is_empty() || points.len() > 16 {
+            return wrong("must have 1 to 16 points, for example 10kB:0, 100kB:10, 10MB:100");
+        }
+        if points.windows(2).any(|two| two[0].0 >= two[1].0) {
+            return wrong("the lengths must rise from point to point");
+        }
+        if points.windows(2).any(|two| two[0].1 > two[1].1) {
+            return wrong("the values must not fall: a flow would gain by sending more");
+        }
+        if points[0].1 != 0 || points[points.len() - 1].1 == 0 {
+            return wrong("must begin with value 0 (a mouse) and end above it");
+        }
+        Ok(Self(points))
+    }
+    /// The value of a flow of `length`, rounded up, so that what is past a point of value 0 is no mouse.
+    pub fn value(&self, length: Bytes) -> u16 {
+        let after = self.0.partition_point(|point| point.0 <= length);
+        let Some((to, high)) = self.0.get(after) else { return self.0[self.0.len() - 1].1 };
+        let Some((from, low)) = after.checked_sub(1).map(|before| self.0[before]) else { return *high };
+        let (run, rise) = ((*to - from).as_u64(), u64::from(*high - low));
+        let part = u128::from((length - from).as_u64()) * u128::from(rise);
+        low + part.div_ceil(u128::from(run)) as u16
+    }
+}
+
+/// The rule on all mice from one host to one other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PairRule {
+    /// What they may send as mice at once.
+    pub threshold: Bytes,
+    /// What they may send as mice for ever.
+    pub rate: Rate,
+}
+
+/// Parameters.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Params {
+    /// What is one flow.
+    pub flow_by: FlowBy,
+    /// The value of a flow by its length.
+    pub value: ValueTable,
+    /// How many flows are remembered, and for how long.
+    pub table: flow_table::Params,
+    /// Against splitting a transfer into mice; `None` lets everybody split.
+    pub pair: Option<PairRule>,
+}
+
+impl Params {
+    /// Mice up to 100 kB, 65,536 records for a minute; mice of one pair of hosts may send 1 MB at once and a quarter
+    /// of `link`.
+    pub fn for_link(link: Rate) -> Self {
+        Self {
+            flow_by: FlowBy::Flow,
+            value: ValueTable::step(Bytes::new(100_000)),
+            table: flow_table::Params { capacity: 65_536, idle: Span::from_secs(60) },
+            pair: Some(PairRule { threshold: Bytes::new(1_000_000), rate: Rate::from_bps(link.as_bps() / 4) }),
+        }
+    }
+    /// Checks what cannot work.
+    ///
+    /// # Errors
+    /// As [`flow_table::Params::validate`]; a pair threshold that the value table calls a mouse.
+    pub fn validate(self) -> Result<Self, ParamError> {
+        self.table.validate()?;
+        if self.pair.is_some_and(|pair| self.value.value(pair.threshold) == 0) {
+            return Err(ParamError::new("pair.threshold", "must be a length that the value table calls an elephant"));
+        }
+        Ok(self)
+    }
+}
+
+/// What was judged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Packets of mice, and their bytes.
+    pub mice: crate::Account,
+    /// Packets of elephants, and their bytes.
+    pub elephants: crate::Account,
+    /// Flows that became elephants by their own length.
+    pub grown: u64,
+    /// Flows that became elephants by the rule on pairs of hosts.
+    pub by_pair: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    length: Bytes,
+    mice_inside: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Pair(Option<TokenBucket>);
+
+/// A judgement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Judged {
+    /// The flow's record.
+    pub record: u32,
+    /// The flow's value; 0 is a mouse.
+    pub value: u16,
+}
+
+/// Judges flows. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Judge {
+    params: Params,
+    flows: FlowTable<Flow>,
+    pairs: FlowTable<Pair>,
+    stats: Stats,
+}
+
+impl Judge {
+    /// A judge that has seen nothing.
+    ///
+    /// # Errors
+    /// As [`Params::validate`].
+    pub fn new(params: Params) -> Result<Self, ParamError> {
+        let params = params.validate()?;
+        let (flows, pairs) = (FlowTable::new(params.table)?, FlowTable::new(params.table)?);
+        Ok(Self { params, flows, pairs, stats: Stats::default() })
+    }
+    /// What was judged so far.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+    /// What the table of flows did.
+    pub fn table_stats(&self) -> &flow_table::Stats {
+        self.flows.stats()
+    }
+    /// Flows remembered.
+    pub fn flows(&self) -> usize {
+        self.flows.len()
+    }
+    /// The value of the flow of `key` as it stands; `None` when it is not remembered.
+    pub fn value(&self, key: FlowKey) -> Option<u16> {
+        let index = self.flows.find(self.key(key))?;
+        Some(self.params.value.value(self.flows.get(index).length))
+    }
+
+    fn key(&self, key: FlowKey) -> u64 {
+        match self.params.flow_by {
+            FlowBy::Flow => key.flow,
+            FlowBy::HostPair => key.host_pair(),
+        }
+    }
+
+    /// A packet arrived. `None` when every record is pinned.
+    pub fn arrive<P: Packet>(&mut self, now: Instant, packet: &P) -> Option<Judged> {
+        let (key, size) = (packet.flow(), packet.size());
+        let record = self.flows.touch(now, self.key(key))?;
+        let flow = self.flows.get_mut(record);
+        let before = self.params.value.value(flow.length);
+        flow.length += size;
+        let mut value = self.params.value.value(flow.length);
+        if value == 0
+            && let Some(rule) = self.params.pair
+            && let Some(index) = self.pairs.touch(now, key.host_pair())
+        {
+            let pair = self.pairs.get_mut(index).0.get_or_insert(TokenBucket::full(rule.rate, rule.threshold, now));
+            if !pair.take(now, size) {
+                flow.length += rule.threshold;
+                value = self.params.value.value(flow.length);
+                self.stats.by_pair += 1;
+            }
+        } else if value > 0 && before == 0 {
+            self.stats.grown += 1;
+        }
+        if value > 0 {
+            self.flows.protect(record);
+            self.stats.elephants.count(size);
+        } else {
+            self.stats.mice.count(size);
+        }
+        Some(Judged { record, value })
+    }
+
+    /// A packet of the record is inside, as a mouse or as an elephant: the record must not end before it left.
+    pub(crate) fn enter(&mut self, record: u32, as_mouse: bool) {
+        self.flows.pin(record);
+        self.flows.get_mut(record).mice_inside += u32::from(as_mouse);
+    }
+    /// It left.
+    pub(crate) fn leave(&mut self, now: Instant, record: u32, as_mouse: bool) {
+        self.flows.get_mut(record).mice_inside -= u32::from(as_mouse);
+        self.flows.unpin(now, record);
+    }
+    /// Whether packets that its flow sent while it was a mouse are still inside.
+    pub(crate) fn has_mice_inside(&self, record: u32) -> bool {
+        self.flows.get(record).mice_inside > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct P {
+        flow: u64,
+        pair: u64,
+    }
+    impl Packet for P {
+        fn size(&self) -> Bytes {
+            Bytes::new(1_000)
+        }
+        fn flow(&self) -> FlowKey {
+            FlowKey { flow: self.flow, source: self.pair, destination: 0 }
+        }
+    }
+
+    #[test]
+    fn the_value_is_piecewise_linear() {
+        let points = [(10_000, 0), (20_000, 10), (40_000, 20)].map(|(length, value)| (Bytes::new(length), value));
+        let table = ValueTable::new(points.into()).unwrap();
+        let value = |length| table.value(Bytes::new(length));
+        // One byte past the first point is an elephant already: 10 * 1/10,000 rounds up to 1.
+        assert_eq!(
+            [0, 10_000, 10_001, 15_000, 20_000, 30_000, 40_000, 1 << 60].map(value),
+            [0, 0, 1, 5, 10, 15, 20, 20]
+        );
+        let step = ValueTable::step(Bytes::new(100));
+        assert_eq!([0, 100, 101, 5_000].map(|length| step.value(Bytes::new(length))), [0, 0, 1, 1]);
+        for points in [&[][..], &[(1, 1)], &[(1, 0), (1, 1)], &[(1, 0), (2, 3), (3, 2)], &[(1, 0)]] {
+            let points = points.iter().map(|(length, value)| (Bytes::new(*length), *value)).collect();
+            assert_eq!(ValueTable::new(points).unwrap_err().field, "value");
+        }
+    }
+
+    fn judge() -> Judge {
+        let pair = Some(PairRule { threshold: Bytes::new(50_000), rate: Rate::from_bytes_per_sec(1_000) });
+        let value = ValueTable::step(Bytes::new(10_000));
+        Judge::new(Params { value, pair, ..Params::for_link(Rate::from_mbit(1)) }).unwrap()
+    }
+
+    #[test]
+    fn idling_does_not_make_a_mouse_again() {
+        let mut judge = judge();
+        let mut now = Instant::ZERO;
+        let mut as_mouse = 0;
+        // The adversary sends 10 packets, then idles one second less than the timeout, and again.
+        for n in 0..200 {
+            as_mouse += u32::from(judge.arrive(now, &P { flow: 1, pair: 1 }).unwrap().value == 0);
+            now += Span::from_secs(if n % 10 == 9 { 59 } else { 0 });
+        }
+        assert_eq!(as_mouse, 10);
+        // After the full timeout it starts anew.
+        now += Span::from_secs(60);
+        assert_eq!(judge.arrive(now, &P { flow: 1, pair: 1 }).unwrap().value, 0);
+    }
+
+    #[test]
+    fn splitting_into_short_flows_gains_the_second_threshold_and_no_more() {
+        let mut judge = judge();
+        let mut now = Instant::ZERO;
+        let (mut cheat, mut honest) = (0, 0);
+        // 1,000 flows of 10 packets each, 10 ms a packet: 10 MB in 100 s, all from one host to one other; beside it
+        // another pair sends a mouse of 5 kB every 10 s.
+        for flow in 0..1_000 {
+            for n in 0..10 {
+                now += Span::from_millis(10);
+                cheat += u64::from(judge.arrive(now, &P { flow, pair: 1 }).unwrap().value == 0) * 1_000;
+                if flow % 100 == 0 && n < 5 {
+                    honest += u64::from(judge.arrive(now, &P { flow: 10_000 + flow, pair: 2 }).unwrap().value == 0);
+                }
+            }
+        }
+        // threshold + rate * t = 50,000 + 1,000 * 100 of 10,000,000 bytes.
+        assert!((140_000..=150_000).contains(&cheat), "{cheat}");
+        assert_eq!(honest, 50, "another pair of hosts is not touched");
+        assert!(judge.stats().by_pair > 800);
+    }
+
+    #[test]
+    fn a_flood_of_mice_leaves_the_elephants_known() {
+        let value = ValueTable::step(Bytes::new(10_000));
+        let table = flow_table::Params { capacity: 256, idle: Span::from_secs(60) };
+        let mut judge = Judge::new(Params { value, table, ..Params::for_link(Rate::from_mbit(1)) }).unwrap();
+        for flow in 0..10 {
+            for _ in 0..11 {
+                judge.arrive(Instant::ZERO, &P { flow, pair: flow });
+            }
+        }
+        for flow in 1_000..101_000 {
+            judge.arrive(Instant::ZERO, &P { flow, pair: flow });
+        }
+        assert_eq!(judge.flows(), 256);
+        for flow in 0..10 {
+            assert_eq!(judge.value(FlowKey { flow, ..FlowKey::default() }), Some(1), "elephant {flow} was forgotten");
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! [`FlowTable`]: records of flows in bounded memory, that a flood of one-packet flows cannot push out.
+//!
+//! *Law*: never more than `capacity` records. A record that was pinned or touched within `idle` goes only to make
+//! room, and then in this order: flows seen once, flows seen again, protected ones; within each the one not touched
+//! for longest. A protected record therefore goes for another protected one only, as long as protected and pinned
+//! records leave an eighth of the table free.
+//! *Source*: segmented least-recently-used replacement (Karedla, Love and Wherry, 1994), with a first segment for
+//! flows seen once; the options "maximum number of flow records" and "inactivity timeout" of the Mice and Elephants
+//! prototypes (Braithwaite).
+//! *Units*: `idle` in nanoseconds since the last touch.
+//! *Cost*: O(1) a call: one hash look-up, and at most two idle records of each segment given back. No allocation
+//! once the table has had its most records.
+//! *Notes*: records are told apart by their whole 64-bit key, which is a keyed hash made where the packet enters
+//! ([`FlowKey`](crate::FlowKey)): two flows share a record with a chance of 2⁻⁶⁴ a pair, and nobody outside can
+//! look for one. A flood of f new flows a second turns over the part of the table that is neither protected nor
+//! seen again in (that part)/f seconds; a flow that sends two packets within it stays. At most 7/8 of the table are
+//! protected: beyond it the protected record not touched for longest becomes a plain one.
+//!
+//! ```
+//! use tidegate_core::{flow_table::{FlowTable, Params}, *};
+//! let mut table: FlowTable<u64> = FlowTable::new(Params { capacity: 16, idle: Span::from_secs(60) })?;
+//! let elephant = table.touch(Instant::ZERO, 1).unwrap();
+//! *table.get_mut(elephant) += 1_000_000;
+//! table.protect(elephant);
+//! for flood in 1_000..2_000 {
+//!     table.touch(Instant::ZERO, flood);
+//! }
+//! assert_eq!((table.len(), table.find(1).map(|index| *table.get(index))), (16, Some(1_000_000)));
+//! # Ok::<(), ParamError>(())
+//! ```
+
+use alloc::vec::Vec;
+use hashbrown::HashTable;
+
+use crate::drr::mix;
+use crate::params::ParamError;
+use crate::queues::{Links, List};
+use tidegate_units::{Instant, Span};
+
+/// How large a table is, and how long it remembers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    /// The most records, 8 to 16,777,216.
+    pub capacity: u32,
+    /// A record not touched for this long is forgotten.
+    pub idle: Span,
+}
+
+impl Default for Params {
+    /// 65,536 records, a minute.
+    fn default() -> Self {
+        Self { capacity: 65_536, idle: Span::from_secs(60) }
+    }
+}
+
+impl Params {
+    /// Checks what cannot work.
+    ///
+    /// # Errors
+    /// A capacity outside 8 to 2^24, an idle time of zero.
+    pub fn validate(self) -> Result<Self, ParamError> {
+        if !(8..=1 << 24).contains(&self.capacity) {
+            return Err(ParamError::new("capacity", "must be 8 to 16777216, for example 65536"));
+        }
+        if self.idle.is_zero() {
+            return Err(ParamError::new("idle", "must be above 0, for example 60s"));
+        }
+        Ok(self)
+    }
+}
+
+/// What a table did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Records made.
+    pub created: u64,
+    /// Records forgotten after `idle`.
+    pub expired: u64,
+    /// Records that made room, by segment: seen once, seen again, protected.
+    pub evicted: [u64; 3],
+    /// Records that became plain because more than 7/8 of the table were protected.
+    pub demoted: u64,
+}
+
+const SEEN_ONCE: usize = 0;
+const SEEN_AGAIN: usize = 1;
+const PROTECTED: usize = 2;
+
+#[derive(Clone, Debug)]
+struct Entry<R> {
+    key: u64,
+    record: R,
+    touched: Instant,
+    segment: usize,
+    pins: u32,
+}
+
+/// Records of flows. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct FlowTable<R> {
+    params: Params,
+    entries: Vec<Entry<R>>,
+    free: Vec<u32>,
+    index: HashTable<u32>,
+    /// The unpinned records of each segment, the one not touched for longest first.
+    segments: [List; 3],
+    links: Links,
+    protected: u32,
+    stats: Stats,
+    latest: Instant,
+}
+
+impl<R: Default> FlowTable<R> {
+    /// An empty table.
+    ///
+    /// # Errors
+    /// As [`Params::validate`].
+    pub fn new(params: Params) -> Result<Self, ParamError> {
+        Ok(Self {
+            params: params.validate()?,
+            entries: Vec::new(),
+            free: Vec::new(),
+            index: HashTable::new(),
+            segments: Default::default(),
+            links: Links::default(),
+            protected: 0,
+            stats: Stats::default(),
+            latest: Instant::ZERO,
+        })
+    }
+    /// Records in it.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+    /// What it did so far.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+    /// The record of `key`, if there is one. Does not touch it.
+    pub fn find(&self, key: u64) -> Option<u32> {
+        self.index.find(mix(key), |index| self.entries[*index as usize].key == key).copied()
+    }
+    /// A record by the index that [`touch`](Self::touch) gave. Indices of unpinned records are good until the next
+    /// touch.
+    pub fn get(&self, index: u32) -> &R {
+        &self.entries[index as usize].record
+    }
+    /// The same, to change it.
+    pub fn get_mut(&mut self, index: u32) -> &mut R {
+        &mut self.entries[index as usize].record
+    }
+
+    /// The record of `key`, which was seen at `now`: made if there is none or it is forgotten. `None` when every
+    /// record is pinned.
+    pub fn touch(&mut self, now: Instant, key: u64) -> Option<u32> {
+        self.latest = self.latest.max(now);
+        self.expire();
+        if let Some(index) = self.find(key) {
+            let entry = &self.entries[index as usize];
+            let gone = entry.pins == 0 && self.latest.since(entry.touched) >= self.params.idle;
+            if !gone {
+                self.unlink(index);
+                let entry = &mut self.entries[index as usize];
+                entry.touched = self.latest;
+                entry.segment = entry.segment.max(SEEN_AGAIN);
+                self.link(index);
+                return Some(index);
+            }
+            self.stats.expired += 1;
+            self.remove(index);
+        }
+        if self.index.len() >= self.params.capacity as usize {
+            let (segment, index) =
+                self.segments.iter().enumerate().find_map(|(segment, list)| Some((segment, list.front()?)))?;
+            self.stats.evicted[segment] += 1;
+            self.remove(index);
+        }
+        self.stats.created += 1;
+        let entry = Entry { key, record: R::default(), touched: self.latest, segment: SEEN_ONCE, pins: 0 };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.entries[index as usize] = entry;
+                index
+            }
+            None => {
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
+            }
+        };
+        self.index.insert_unique(mix(key), index, |index| mix(self.entries[*index as usize].key));
+        self.link(index);
+        Some(index)
+    }
+
+    /// Keeps the record from being forgotten until as many [`unpin`](Self::unpin)s.
+    pub fn pin(&mut self, index: u32) {
+        self.unlink(index);
+        self.entries[index as usize].pins += 1;
+    }
+    /// Takes back one [`pin`](Self::pin). The record counts as touched at `now`.
+    pub fn unpin(&mut self, now: Instant, index: u32) {
+        self.latest = self.latest.max(now);
+        let entry = &mut self.entries[index as usize];
+        debug_assert!(entry.pins > 0, "unpinned more often than pinned");
+        entry.pins -= 1;
+        if entry.pins == 0 {
+            entry.touched = self.latest;
+        }
+        self.link(index);
+    }
+    /// Makes the record one of those that go last.
+    pub fn protect(&mut self, index: u32) {
+        if self.entries[index as usize].segment == PROTECTED {
+            return;
+        }
+        self.unlink(index);
+        self.entries[index as usize].segment = PROTECTED;
+        self.protected += 1;
+        self.link(index);
+        if self.protected > self.params.capacity / 8 * 7
+            && let Some(oldest) = self.segments[PROTECTED].front()
+        {
+            self.links.remove(&mut self.segments[PROTECTED], oldest);
+            self.entries[oldest as usize].segment = SEEN_AGAIN;
+            self.protected -= 1;
+            self.stats.demoted += 1;
+            // It was not touched for longer than some plain records, whose list is by time; it goes last of them all
+            // the same, which only gives it more time.
+            self.link(oldest);
+        }
+    }
+
+    fn link(&mut self, index: u32) {
+        let entry = &self.entries[index as usize];
+        if entry.pins == 0 {
+            self.links.push_back(&mut self.segments[entry.segment], index);
+        }
+    }
+    fn unlink(&mut self, index: u32) {
+        let entry = &self.entries[index as usize];
+        if entry.pins == 0 {
+            self.links.remove(&mut self.segments[entry.segment], index);
+        }
+    }
+    fn remove(&mut self, index: u32) {
+        self.unlink(index);
+        let entry = &self.entries[index as usize];
+        self.protected -= u32::from(entry.segment == PROTECTED);
+        if let Ok(found) = self.index.find_entry(mix(entry.key), |other| *other == index) {
+            found.remove();
+        }
+        self.free.push(index);
+    }
+    /// Gives back up to two idle records of each segment.
+    fn expire(&mut self) {
+        for segment in [SEEN_ONCE, SEEN_AGAIN, PROTECTED] {
+            for _ in 0..2 {
+                let Some(index) = self.segments[segment].front() else { break };
+                if self.latest.since(self.entries[index as usize].touched) < self.params.idle {
+                    break;
+                }
+                self.stats.expired += 1;
+                self.remove(index);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Stream;
+    use alloc::collections::BTreeMap;
+
+    fn at(s: u64) -> Instant {
+        Instant::ZERO + Span::from_secs(s)
+    }
+
+    #[test]
+    fn records_end_after_idle_and_not_before() {
+        let mut table: FlowTable<u64> = FlowTable::new(Params { capacity: 8, idle: Span::from_secs(10) }).unwrap();
+        let index = table.touch(at(0), 1).unwrap();
+        *table.get_mut(index) = 5;
+        let index = table.touch(at(9), 1).unwrap();
+        assert_eq!(*table.get(index), 5);
+        table.pin(index);
+        let index = table.touch(at(100), 1).unwrap();
+        assert_eq!(*table.get(index), 5, "a pinned record does not end");
+        table.unpin(at(200), index);
+        assert_eq!(*table.get(index), 5);
+        let index = table.touch(at(210), 1).unwrap();
+        assert_eq!((*table.get(index), table.stats().expired), (0, 1));
+    }
+
+    #[test]
+    fn a_flood_pushes_out_only_the_flood() {
+        let mut table: FlowTable<u64> = FlowTable::new(Params { capacity: 1_000, idle: Span::from_secs(60) }).unwrap();
+        let mut now = Instant::ZERO;
+        for key in 0..100 {
+            let index = table.touch(now, key).unwrap();
+            *table.get_mut(index) = key;
+            table.protect(index);
+        }
+        for key in 100..200 {
+            table.touch(now, key);
+            let index = table.touch(now, key).unwrap();
+            *table.get_mut(index) = key;
+        }
+        for flood in 1_000..1_001_000 {
+            now += Span::from_micros(1);
+            table.touch(now, flood);
+        }
+        assert_eq!(table.len(), 1_000);
+        assert!(table.entries.len() <= 1_000 && table.free.len() <= 1_000);
+        for key in 0..200 {
+            assert_eq!(table.find(key).map(|index| *table.get(index)), Some(key), "flow {key} was pushed out");
+        }
+        // A million came, 800 are there, and no other was touched.
+        assert_eq!(table.stats().evicted, [1_000_000 - 800, 0, 0]);
+    }
+
+    #[test]
+    fn it_is_a_bounded_map_with_an_end_of_idleness() {
+        // Against a map that forgets nothing: what the table finds is right, and what must be there is found.
+        let mut random = Stream::named(3, "table");
+        let idle = Span::from_millis(50);
+        let mut table: FlowTable<u64> = FlowTable::new(Params { capacity: 64, idle }).unwrap();
+        let mut model: BTreeMap<u64, (u64, Instant)> = BTreeMap::new();
+        let mut pinned: Vec<(u64, u32)> = Vec::new();
+        let mut now = Instant::ZERO;
+        let mut found = 0;
+        for n in 1..200_000_u64 {
+            now += Span::from_micros(random.below(1_000));
+            let octave = 3 + random.below(10);
+            let key = random.below(1 << octave);
+            match random.below(8) {
+                0 if pinned.len() < 30 => {
+                    let index = table.touch(now, key).unwrap();
+                    table.pin(index);
+                    pinned.push((key, index));
+                    model.insert(key, (*table.get(index), now));
+                }
+                1 if !pinned.is_empty() => {
+                    let (key, index) = pinned.swap_remove(random.below(pinned.len() as u64) as usize);
+                    assert_eq!(table.find(key), Some(index), "a pinned record moved or went");
+                    table.unpin(now, index);
+                    if pinned.iter().all(|other| other.0 != key) {
+                        model.get_mut(&key).unwrap().1 = now;
+                    }
+                }
+                2 => {
+                    if let Some(index) = table.find(key) {
+                        table.protect(index);
+                    }
+                }
+                _ => {
+                    let index = table.touch(now, key).unwrap();
+                    let value = *table.get(index);
+                    let held = pinned.iter().any(|pin| pin.0 == key);
+                    match model.get(&key) {
+                        Some((expected, touched)) if held || now.since(*touched) < idle => {
+                            assert!(value == *expected || (value == 0 && !held), "{value} {expected}");
+                            found += u64::from(value == *expected);
+                        }
+                        _ => assert_eq!(value, 0, "an idle record came back"),
+                    }
+                    *table.get_mut(index) = n;
+                    model.insert(key, (n, now));
+                }
+            }
+            assert!(table.len() <= 64);
+            assert_eq!(table.len() + table.free.len(), table.entries.len());
+        }
+        assert!(
+            found > 10_000 && table.stats().expired > 1_000 && table.stats().evicted[0] > 1_000,
+            "{found} {:?}",
+            table.stats()
+        );
+    }
+}

@@ -1,0 +1,264 @@
+//! The ingress filter: Mice and Elephants without a queue.
+//!
+//! *Law*: a virtual queue takes the bytes of every packet that passes and drains at `rate`. Mice pass. Elephants are
+//! dropped or marked by ARED on the virtual queue, and dropped when it would exceed `limit`; except that of what
+//! passes, elephants get at least `floor`, less `burst` and one packet, over any interval in which they are dropped.
+//! *Source*: "Implementation of AQMs on Linux made Easy" (Braithwaite): the policer, "Classifier Scenario
+//! Experiment".
+//! *Units*: bit/s, bytes; the floor is a fraction. `rate` is the share of the incoming line that is left to the
+//! sender's TCP before it is told to slow down; a little below the line (95 % by default), or the queue before the
+//! line stays the only one.
+//! *Example*: below.
+//! *Cost*: O(1) a packet: two hash look-ups and one draw at the most; nothing is held.
+//! *Notes*: as a decider behind [`AqmFifo`](crate::aqm::AqmFifo) it is a discipline that passes on at once. Bytes of
+//! the virtual queue are rounded up to whole ones, against the sender.
+//! *Departures from the source, and why*: the floor and the rules of [`elephants`](crate::elephants); ECN.
+//! *See also*: [`meredt`](crate::meredt), with a queue, which can also let mice go first and so does more for them.
+//!
+//! ```
+//! use tidegate_core::{aqm::{Aqm, Verdict}, ingress::{Ingress, Params}, *};
+//! # struct P;
+//! # impl Packet for P { fn size(&self) -> Bytes { Bytes::new(1_500) } fn flow(&self) -> FlowKey { FlowKey::default() } }
+//! let mut filter = Ingress::new(Params::for_line(Rate::from_mbit(100)), 1, "downlink")?;
+//! assert_eq!(filter.on_arrival(Instant::ZERO, &P, Backlog::default()), Verdict::Admit);
+//! # Ok::<(), ParamError>(())
+//! ```
+
+use crate::aqm::{Aqm, Verdict};
+use crate::ared::{self, Ared};
+use crate::bucket::TokenBucket;
+use crate::elephants::{self, Judge};
+use crate::meredt::{Floor, MeanValue, check_floor};
+use crate::packet::Packet;
+use crate::params::ParamError;
+use crate::probability::Probability;
+use crate::qdisc::{Backlog, DropReason};
+use crate::red::Spacing;
+use tidegate_units::{Bytes, Instant, Rate};
+
+/// Parameters.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Params {
+    /// What the virtual queue drains at.
+    pub rate: Rate,
+    /// The most the virtual queue may hold.
+    pub limit: Bytes,
+    /// Who is an elephant, and how large.
+    pub elephants: elephants::Params,
+    /// How elephants are dropped; its link should be `rate`.
+    pub ared: ared::Params,
+    /// What elephants get at least of the bytes that pass.
+    pub floor: Probability,
+    /// The most that the floor may owe at once.
+    pub burst: Bytes,
+    /// 0: all elephants are dropped alike; 1: in proportion to their value.
+    pub fairness: Probability,
+}
+
+impl Params {
+    /// For an incoming line of `line`: 95 % of it, elephants and ARED with their defaults for that, a virtual queue
+    /// of at most 100 ms, a floor of 10 % that owes at most 15 kB.
+    pub fn for_line(line: Rate) -> Self {
+        let rate = Rate::from_bps(line.as_bps() / 100 * 95);
+        Self {
+            rate,
+            limit: Bytes::new((rate.as_bps() / 80).max(30_000)),
+            elephants: elephants::Params::for_link(rate),
+            ared: ared::Params { spacing: Spacing::Geometric, ..ared::Params::for_link(rate) },
+            floor: Probability::from_ratio(1, 10).unwrap_or(Probability::ZERO),
+            burst: Bytes::new(15_000),
+            fairness: Probability::ONE,
+        }
+    }
+    /// Checks what cannot work.
+    ///
+    /// # Errors
+    /// A rate of zero; as [`elephants::Params::validate`] and [`ared::Params::red`]; a floor of one.
+    pub fn validate(self) -> Result<Self, ParamError> {
+        if self.rate.is_zero() {
+            return Err(ParamError::new("rate", "must be above 0, for example 95mbit"));
+        }
+        self.ared.red()?;
+        self.elephants.clone().validate()?;
+        check_floor(self.floor)?;
+        Ok(self)
+    }
+}
+
+/// What it did. More is in [`elephants::Stats`] and [`ared::Stats`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Packets that passed unmarked, and their bytes.
+    pub passed: crate::Account,
+    /// Packets marked.
+    pub marked: u64,
+    /// Packets dropped.
+    pub dropped: u64,
+    /// Packets that the floor saved.
+    pub saved: u64,
+}
+
+/// The filter, as a decider. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Ingress {
+    params: Params,
+    judge: Judge,
+    ared: Ared,
+    /// The room left in the virtual queue: full is an empty queue.
+    room: TokenBucket,
+    mean: MeanValue,
+    floor: Floor,
+    stats: Stats,
+    latest: Instant,
+    empty: bool,
+}
+
+impl Ingress {
+    /// A filter that has seen nothing, drawing from the random stream `name` under `seed`.
+    ///
+    /// # Errors
+    /// As [`Params::validate`].
+    pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
+        let params = params.validate()?;
+        Ok(Self {
+            judge: Judge::new(params.elephants.clone())?,
+            ared: Ared::new(params.ared, seed, name)?,
+            room: TokenBucket::full(params.rate, params.limit, Instant::ZERO),
+            mean: MeanValue::default(),
+            floor: Floor::new(params.floor),
+            stats: Stats::default(),
+            latest: Instant::ZERO,
+            empty: true,
+            params,
+        })
+    }
+    /// What it did so far.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+    /// Who is what.
+    pub fn judge(&self) -> &Judge {
+        &self.judge
+    }
+    /// The decider on elephants.
+    pub fn ared(&self) -> &Ared {
+        &self.ared
+    }
+    /// The virtual queue at `now`, in bytes and in mean packets; more than the limit when mice alone exceed the rate.
+    pub fn virtual_queue(&self, now: Instant) -> Backlog {
+        let used =
+            (tidegate_units::Credit::of(self.params.limit) - self.room.level(now.max(self.latest))).bytes_floor();
+        let packet = self.params.ared.packet.as_u64();
+        Backlog { packets: used.as_u64().div_ceil(packet), bytes: used }
+    }
+
+    fn judge_packet<P: Packet>(&mut self, packet: &P) -> Verdict {
+        let now = self.latest;
+        let queue = self.virtual_queue(now);
+        if queue.is_empty() && !self.empty {
+            self.empty = true;
+            // It ran empty before now, at the instant at which the room was full again.
+            let at = self.room.time_of(Instant::ZERO, self.params.limit).unwrap_or(now);
+            self.ared.on_empty(at);
+        }
+        let zone = self.ared.observe(now, queue);
+        let Some(judged) = self.judge.arrive(now, packet) else { return Verdict::Admit };
+        let size = packet.size();
+        if judged.value == 0 {
+            self.floor.mouse(size);
+            self.floor.cap(self.params.burst);
+            return Verdict::Admit;
+        }
+        let zone = self.mean.scale(zone, judged.value, self.params.fairness);
+        let mut verdict = self.ared.decide(packet, zone);
+        if verdict == Verdict::Admit && queue.bytes + size > self.params.limit {
+            verdict = Verdict::Drop(DropReason::Policed);
+        }
+        if matches!(verdict, Verdict::Drop(_)) {
+            if !self.floor.due(size) {
+                return verdict;
+            }
+            self.stats.saved += 1;
+            verdict = Verdict::Admit;
+        }
+        self.floor.elephant(size);
+        verdict
+    }
+}
+
+impl<P: Packet> Aqm<P> for Ingress {
+    fn on_arrival(&mut self, now: Instant, packet: &P, _queue: Backlog) -> Verdict {
+        self.latest = self.latest.max(now);
+        let verdict = self.judge_packet(packet);
+        match verdict {
+            Verdict::Drop(_) => {
+                self.stats.dropped += 1;
+                return verdict;
+            }
+            Verdict::Mark => self.stats.marked += 1,
+            Verdict::Admit => self.stats.passed.count(packet.size()),
+        }
+        self.room.charge(self.latest, packet.size());
+        self.empty = false;
+        self.ared.on_busy();
+        verdict
+    }
+
+    fn on_departure(&mut self, _now: Instant, _packet: &P, _queue: Backlog) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FlowKey;
+    use tidegate_units::Span;
+
+    struct P(u64);
+    impl Packet for P {
+        fn size(&self) -> Bytes {
+            Bytes::new(1_000)
+        }
+        fn flow(&self) -> FlowKey {
+            FlowKey::numbered(self.0)
+        }
+    }
+
+    /// A flow of 1,000 B packets, and mice of one packet each, at rates in bit/s for ten seconds: what passes of
+    /// each, as a rate.
+    fn run(params: Params, elephant: u64, mice: u64) -> (f64, f64) {
+        let mut filter = Ingress::new(params, 1, "test").unwrap();
+        let (mut sent, mut passed) = ([0_u64; 2], [0_u64; 2]);
+        let mut mouse = 1;
+        for us in 0..10_000_000_u64 {
+            for (kind, rate) in [elephant, mice].into_iter().enumerate() {
+                // The n-th packet of 8,000 bit is due at n * 8,000 / rate.
+                if us * rate / 1_000_000 >= (sent[kind] + 1) * 8_000 {
+                    sent[kind] += 1;
+                    mouse += kind as u64;
+                    let packet = P(if kind == 0 { 0 } else { mouse });
+                    let now = Instant::ZERO + Span::from_micros(us);
+                    let verdict = filter.on_arrival(now, &packet, Backlog::default());
+                    passed[kind] += u64::from(verdict == Verdict::Admit);
+                }
+            }
+        }
+        (passed[0] as f64 * 800.0, passed[1] as f64 * 800.0)
+    }
+
+    #[test]
+    fn mice_pass_and_elephants_get_what_is_left() {
+        let params = Params::for_line(Rate::from_bps(10_526_400));
+        assert_eq!(params.rate.as_bps(), 10_000_080);
+        // Below the rate nothing is touched (the last packet of each may be due after the end).
+        let (elephant, mice) = run(params.clone(), 6_000_000, 3_000_000);
+        assert!(elephant > 5_997_000.0 && mice > 2_997_000.0, "{elephant} {mice}");
+        // 20 of elephant and 4 of mice into 10: all mice pass, and the elephant gets 6.
+        let (elephant, mice) = run(params.clone(), 20_000_000, 4_000_000);
+        assert!(mice > 3_997_000.0, "{mice}");
+        assert!((5_500_000.0..6_500_000.0).contains(&elephant), "{elephant}");
+        // 20 and 15 into 10: all mice pass still, and the floor is a tenth of what passes: 15/9 = 1.67.
+        let (elephant, mice) = run(params, 20_000_000, 15_000_000);
+        assert!(mice > 14_997_000.0, "{mice}");
+        assert!((1_600_000.0..1_900_000.0).contains(&elephant), "{elephant}");
+    }
+}

@@ -1,0 +1,479 @@
+//! MEREDT: Mice and Elephants by RED, table-driven.
+//!
+//! *Law*: packets of mice leave before those of elephants, except that while elephants wait they get at least
+//! `floor` of the bytes served, less one packet, over any interval. A mouse is dropped only when the whole queue is
+//! full. An elephant is dropped or marked with ARED's probability times `1 - fairness + fairness * v / V`, where v
+//! is the value of its flow and V the running mean of the values of the elephants that arrive.
+//! *Source*: "Implementation of AQMs on Linux made Easy" (Braithwaite), section "Mice and Elephants Strategies", and
+//! the options of its MEREDT prototype; ARED as in [`ared`](crate::ared).
+//! *Units*: bytes, packets, bit/s; the floor and the fairness are fractions.
+//! *Example*: below.
+//! *Cost*: O(1) a call: two hash look-ups and two draws at the most. No allocation after warm-up.
+//! *Notes*: the running mean is over 64 arrivals of elephants. A flow that becomes an elephant keeps its order: its
+//! first packets as an elephant wait until its last as a mouse have left, and so long the floor rests; what it owes
+//! is paid afterwards. Records of flows with packets inside are kept, so `records` must exceed the packet limit.
+//! *Departures from the source, and why*: the floor, for the prototype starves elephants when mice fill the link;
+//! the rules of [`elephants`](crate::elephants) against false mice; ECN. ARED averages the queue of the elephants
+//! alone: with that of the whole, a crowd of mice would shut the elephants out and the floor would be of no use.
+//! *See also*: [`mered`](crate::mered), one threshold; [`ingress`](crate::ingress), the same without a queue;
+//! [`fq_codel`](crate::fq_codel), where a flow is favoured while it is sparse, not while it is short.
+//!
+//! ```
+//! use tidegate_core::{meredt::{Meredt, Params}, qdisc::{Discard, Qdisc}, *};
+//! # #[derive(Debug)] struct P(u64);
+//! # impl Packet for P { fn size(&self) -> Bytes { Bytes::new(1_500) } fn flow(&self) -> FlowKey { FlowKey::numbered(self.0) } }
+//! let mut queue = Meredt::new(Params::for_link(Rate::from_mbit(10)), 1, "uplink")?;
+//! // 100 packets of 1500 B make flow 1 an elephant (it may have more than 100 kB by 67 packets) ...
+//! for n in 0..100 {
+//!     queue.enqueue(Instant::ZERO, P(1), &mut Discard);
+//!     queue.dequeue(Instant::ZERO, &mut Discard);
+//! }
+//! // ... so flow 2, a mouse, goes first.
+//! queue.enqueue(Instant::ZERO, P(1), &mut Discard);
+//! queue.enqueue(Instant::ZERO, P(2), &mut Discard);
+//! assert_eq!(queue.dequeue(Instant::ZERO, &mut Discard).unwrap().0, 2);
+//! # Ok::<(), ParamError>(())
+//! ```
+
+use crate::aqm::Verdict;
+use crate::ared::{self, Ared};
+use crate::elephants::{self, Judge};
+use crate::fifo::Limit;
+use crate::packet::{FlowKey, Packet};
+use crate::params::ParamError;
+use crate::probability::Probability;
+use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
+use crate::queues::{Queue, Store};
+use crate::red::{Spacing, Zone};
+use tidegate_units::{Bytes, Instant, Rate};
+
+/// Parameters.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Params {
+    /// Who is an elephant, and how large.
+    pub elephants: elephants::Params,
+    /// How elephants are dropped.
+    pub ared: ared::Params,
+    /// The most the whole queue holds.
+    pub limit: Limit,
+    /// The most bytes elephants may hold of it; the rest is kept for mice.
+    pub elephant_limit: Bytes,
+    /// What elephants get at least of the bytes served while they wait.
+    pub floor: Probability,
+    /// 0: all elephants are dropped alike; 1: in proportion to their value.
+    pub fairness: Probability,
+}
+
+impl Params {
+    /// For a link of `link`: 1,000 packets, three quarters of their bytes for elephants; a value that grows from
+    /// 100 kB on, tenfold by 1 MB and a hundredfold by 10 MB; geometric spacing; a floor of 10 %.
+    pub fn for_link(link: Rate) -> Self {
+        let points = [(100_000, 0), (100_001, 1), (1_000_000, 10), (10_000_000, 100)];
+        let value = elephants::ValueTable::new(points.map(|(length, value)| (Bytes::new(length), value)).into());
+        let mut elephants = elephants::Params::for_link(link);
+        if let Ok(value) = value {
+            elephants.value = value;
+        }
+        Self {
+            elephants,
+            ared: ared::Params { spacing: Spacing::Geometric, ..ared::Params::for_link(link) },
+            limit: Limit { packets: 1_000, bytes: Bytes::new(1_500_000) },
+            elephant_limit: Bytes::new(1_125_000),
+            floor: Probability::from_ratio(1, 10).unwrap_or(Probability::ZERO),
+            fairness: Probability::ONE,
+        }
+    }
+    /// Checks what cannot work.
+    ///
+    /// # Errors
+    /// As [`elephants::Params::validate`] and [`ared::Params::red`]; as many packets as records or more; a floor of
+    /// one, which would leave mice nothing.
+    pub fn validate(self) -> Result<Self, ParamError> {
+        self.ared.red()?;
+        let elephants = self.elephants.clone().validate()?;
+        if self.limit.packets >= u64::from(elephants.table.capacity) {
+            let problem = "must be below the number of flow records, so that no flow with packets inside is forgotten";
+            return Err(ParamError::new("limit", problem));
+        }
+        check_floor(self.floor)?;
+        Ok(self)
+    }
+}
+
+pub(crate) fn check_floor(floor: Probability) -> Result<(), ParamError> {
+    if floor == Probability::ONE {
+        return Err(ParamError::new("floor", "must be below 1, for example 0.1"));
+    }
+    Ok(())
+}
+
+/// What it did. More is in [`elephants::Stats`] and [`ared::Stats`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Elephant packets that left before waiting mice, because of the floor.
+    pub floor_turns: u64,
+    /// Elephant packets marked.
+    pub marked: u64,
+    /// Elephant packets that ARED dropped.
+    pub dropped: u64,
+    /// Mouse packets dropped because the queue was full.
+    pub mice_dropped: u64,
+}
+
+/// What is owed to elephants: see the law. In bytes, with 32 bits of fraction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Floor {
+    share: Probability,
+    owed: u128,
+}
+
+impl Floor {
+    pub(crate) fn new(share: Probability) -> Self {
+        Self { share, owed: 0 }
+    }
+    fn cost(&self, size: Bytes) -> u128 {
+        u128::from(size.as_u64()) * u128::from(Probability::ONE.bits() - self.share.bits())
+    }
+    /// Whether an elephant's packet of `size` is due before mice.
+    pub(crate) fn due(&self, size: Bytes) -> bool {
+        self.share > Probability::ZERO && self.owed >= self.cost(size)
+    }
+    /// A mouse was served while elephants waited.
+    pub(crate) fn mouse(&mut self, size: Bytes) {
+        self.owed += u128::from(size.as_u64()) * u128::from(self.share.bits());
+    }
+    /// An elephant was served.
+    pub(crate) fn elephant(&mut self, size: Bytes) {
+        self.owed = self.owed.saturating_sub(self.cost(size));
+    }
+    /// No elephant waits.
+    pub(crate) fn none_waits(&mut self) {
+        self.owed = 0;
+    }
+    /// No more is owed than `bytes`.
+    pub(crate) fn cap(&mut self, bytes: Bytes) {
+        self.owed = self.owed.min(u128::from(bytes.as_u64()) << 32);
+    }
+}
+
+/// The running mean of the values of elephants, with 16 bits of fraction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MeanValue(u64);
+
+impl MeanValue {
+    /// `zone` for an elephant of `value`, which arrives now.
+    pub(crate) fn scale(&mut self, zone: Zone, value: u16, fairness: Probability) -> Zone {
+        let value = u64::from(value) << 16;
+        self.0 = if self.0 == 0 { value } else { self.0 - self.0 / 64 + value / 64 };
+        let (one, fair) = (Probability::ONE.bits(), fairness.bits());
+        let scale = |p: Probability| {
+            // 1 - fairness + fairness * v / V, over a denominator of V * 2^32.
+            let weight = u128::from(one - fair) * u128::from(self.0) + u128::from(fair) * u128::from(value);
+            let weight = weight / u128::from(self.0.max(1));
+            Probability::saturating_from_bits((u128::from(p.bits()) * weight) >> 32)
+        };
+        match zone {
+            Zone::Chance(p) => Zone::Chance(scale(p)),
+            Zone::Gentle(p) => Zone::Gentle(scale(p)),
+            zone => zone,
+        }
+    }
+}
+
+/// A packet with the record of its flow.
+#[derive(Clone, Debug)]
+struct Item<P> {
+    packet: P,
+    record: u32,
+}
+
+impl<P: Packet> Packet for Item<P> {
+    fn size(&self) -> Bytes {
+        self.packet.size()
+    }
+    fn flow(&self) -> FlowKey {
+        self.packet.flow()
+    }
+}
+
+/// Mice and Elephants with a value table. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Meredt<P> {
+    params: Params,
+    judge: Judge,
+    ared: Ared,
+    store: Store<Item<P>>,
+    mice: Queue,
+    elephants: Queue,
+    floor: Floor,
+    mean: MeanValue,
+    stats: Stats,
+    latest: Instant,
+}
+
+impl<P: Packet> Meredt<P> {
+    /// An empty queue, drawing from the random stream `name` under `seed`.
+    ///
+    /// # Errors
+    /// As [`Params::validate`].
+    pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
+        let params = params.validate()?;
+        Ok(Self {
+            judge: Judge::new(params.elephants.clone())?,
+            ared: Ared::new(params.ared, seed, name)?,
+            store: Store::default(),
+            mice: Queue::default(),
+            elephants: Queue::default(),
+            floor: Floor::new(params.floor),
+            mean: MeanValue::default(),
+            stats: Stats::default(),
+            latest: Instant::ZERO,
+            params,
+        })
+    }
+    /// What it did so far.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+    /// Who is what.
+    pub fn judge(&self) -> &Judge {
+        &self.judge
+    }
+    /// The decider on elephants.
+    pub fn ared(&self) -> &Ared {
+        &self.ared
+    }
+    /// What mice hold.
+    pub fn mice(&self) -> Backlog {
+        self.mice.backlog()
+    }
+    /// What elephants hold.
+    pub fn elephants(&self) -> Backlog {
+        self.elephants.backlog()
+    }
+
+    /// The verdict on an elephant's packet, the limits included.
+    fn admit(&mut self, packet: &mut P, value: u16, out: &mut dyn Outlet<P>) -> Result<(), DropReason> {
+        let zone = self.ared.observe(self.latest, self.elephants.backlog());
+        let zone = self.mean.scale(zone, value, self.params.fairness);
+        let verdict = self.ared.decide(packet, zone);
+        if let Verdict::Drop(reason) = verdict {
+            self.stats.dropped += 1;
+            return Err(reason);
+        }
+        if self.elephants.backlog().bytes + packet.size() > self.params.elephant_limit {
+            return Err(DropReason::ClassLimit);
+        }
+        if !self.params.limit.admits(self.backlog(), packet.size()) {
+            return Err(DropReason::QueueLimit);
+        }
+        if verdict == Verdict::Mark && packet.mark_ce() {
+            self.stats.marked += 1;
+            out.event(Event::Marked { flow: packet.flow().flow });
+        }
+        Ok(())
+    }
+
+    /// Whether an elephant leaves next; `None` when nothing waits.
+    fn elephant_next(&self) -> Option<bool> {
+        match (self.store.front(&self.mice), self.store.front(&self.elephants)) {
+            (None, None) => None,
+            (None, Some(_)) => Some(true),
+            (Some(_), None) => Some(false),
+            (Some(_), Some(item)) => Some(self.floor.due(item.size()) && !self.judge.has_mice_inside(item.record)),
+        }
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Meredt<P> {
+    fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) {
+        self.latest = self.latest.max(now);
+        let Some(judged) = self.judge.arrive(self.latest, &packet) else {
+            return out.dropped(packet, DropReason::QueueLimit);
+        };
+        let as_mouse = judged.value == 0;
+        if as_mouse {
+            if !self.params.limit.admits(self.backlog(), packet.size()) {
+                self.stats.mice_dropped += 1;
+                return out.dropped(packet, DropReason::QueueLimit);
+            }
+        } else if let Err(reason) = self.admit(&mut packet, judged.value, out) {
+            return out.dropped(packet, reason);
+        }
+        self.judge.enter(judged.record, as_mouse);
+        if !as_mouse {
+            self.ared.on_busy();
+        }
+        let queue = if as_mouse { &mut self.mice } else { &mut self.elephants };
+        self.store.push(queue, Item { packet, record: judged.record }, self.latest);
+    }
+
+    fn dequeue(&mut self, now: Instant, _out: &mut dyn Outlet<P>) -> Option<P> {
+        self.latest = self.latest.max(now);
+        let as_elephant = self.elephant_next()?;
+        let queue = if as_elephant { &mut self.elephants } else { &mut self.mice };
+        let (item, _) = self.store.pop(queue)?;
+        let size = item.size();
+        if as_elephant {
+            self.stats.floor_turns += u64::from(!self.mice.is_empty());
+            self.floor.elephant(size);
+        } else {
+            self.floor.mouse(size);
+        }
+        self.judge.leave(self.latest, item.record, !as_elephant);
+        if self.elephants.is_empty() {
+            self.floor.none_waits();
+            if as_elephant {
+                self.ared.on_empty(self.latest);
+            }
+        }
+        Some(item.packet)
+    }
+
+    fn deadline(&self, _now: Instant) -> Deadline {
+        if self.backlog().is_empty() { Deadline::Idle } else { Deadline::Now }
+    }
+
+    fn backlog(&self) -> Backlog {
+        let (mice, elephants) = (self.mice.backlog(), self.elephants.backlog());
+        Backlog { packets: mice.packets + elephants.packets, bytes: mice.bytes + elephants.bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Ecn;
+    use crate::random::Stream;
+    use alloc::vec::Vec;
+    use tidegate_units::Span;
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct P {
+        flow: u64,
+        size: u64,
+        ecn: Ecn,
+    }
+    impl Packet for P {
+        fn size(&self) -> Bytes {
+            Bytes::new(self.size)
+        }
+        fn flow(&self) -> FlowKey {
+            FlowKey::numbered(self.flow)
+        }
+        fn ecn(&self) -> Ecn {
+            self.ecn
+        }
+        fn mark_ce(&mut self) -> bool {
+            let capable = self.ecn.is_capable();
+            if capable {
+                self.ecn = Ecn::Ce;
+            }
+            capable
+        }
+    }
+    fn p(flow: u64, size: u64) -> P {
+        P { flow, size, ecn: Ecn::NotEct }
+    }
+
+    #[test]
+    fn the_floor_holds_over_every_interval() {
+        let link = Rate::from_mbit(10);
+        let mut queue = Meredt::<P>::new(Params::for_link(link), 1, "floor").unwrap();
+        let mut now = Instant::ZERO;
+        let mut random = Stream::named(1, "floor test");
+        let mut out = Vec::new();
+        // 200 kB make the elephant.
+        for _ in 0..200 {
+            queue.enqueue(now, p(0, 1_000), &mut out);
+            queue.dequeue(now, &mut out);
+        }
+        // Mice take the whole link and more; the elephant always has something waiting.
+        let mut served = Vec::new();
+        let mut flow = 1;
+        out.clear();
+        for _ in 0..20_000 {
+            now += Span::from_micros(1_000);
+            for _ in 0..100 {
+                if queue.elephants().packets < 3 {
+                    queue.enqueue(now, p(0, 100 + random.below(1_400)), &mut out);
+                }
+            }
+            out.clear();
+            assert!(queue.elephants().packets > 0, "the test must keep an elephant waiting");
+            for _ in 0..2 {
+                queue.enqueue(now, p(flow, 100 + random.below(1_400)), &mut out);
+                flow += 1;
+            }
+            let packet = queue.dequeue(now, &mut out).unwrap();
+            served.push((packet.flow == 0, packet.size));
+        }
+        // E - 0.1 T >= -1500 over every interval: no fall of the running sum by more than a packet.
+        let (mut sum, mut top) = (0_i64, 0_i64);
+        for (elephant, size) in &served {
+            sum += if *elephant { 9 } else { -1 } * *size as i64;
+            top = top.max(sum);
+            assert!(top - sum <= 10 * 1_500, "the floor gave way");
+        }
+        let elephant: u64 = served.iter().filter(|one| one.0).map(|one| one.1).sum();
+        let total: u64 = served.iter().map(|one| one.1).sum();
+        let share = elephant as f64 / total as f64;
+        assert!((0.0995..0.102).contains(&share), "and gives no more than it says: {share}");
+        assert!(queue.stats().floor_turns > 1_000 && queue.stats().mice_dropped > 1_000);
+    }
+
+    #[test]
+    fn drops_go_by_value() {
+        // Two elephants, values 1 and 3, at the same rate: V = 2, so p/2 and 3p/2; drops stand 1 to 3.
+        let points = [(10, 0), (20, 1), (2_000_000, 1), (2_000_001, 3)].map(|(l, v)| (Bytes::new(l), v));
+        let mut params = Params::for_link(Rate::from_mbit(10));
+        params.elephants.value = elephants::ValueTable::new(points.into()).unwrap();
+        params.elephants.pair = None;
+        let run = |fairness| {
+            let mut queue = Meredt::<P>::new(Params { fairness, ..params.clone() }, 1, "value").unwrap();
+            let mut drops = [0_u32; 3];
+            let mut now = Instant::ZERO;
+            let mut out: Vec<(P, DropReason)> = Vec::new();
+            // Flow 2 gets past 2 MB first.
+            for _ in 0..2_001 {
+                queue.enqueue(now, p(2, 1_000), &mut out);
+                queue.dequeue(now, &mut out);
+            }
+            out.clear();
+            for n in 0..200_000 {
+                now += Span::from_micros(400);
+                // Flow 1 changes its name before it passes 2 MB.
+                let flow = if n % 2 == 0 { 2 } else { 10 + n / 2_000 };
+                queue.enqueue(now, p(flow, 1_000), &mut out);
+                // A backlog of 8 is the middle of the thresholds 5 to 15: the average stands there.
+                while queue.backlog().packets > 8 {
+                    queue.dequeue(now, &mut out);
+                }
+                for (packet, reason) in out.drain(..) {
+                    assert_eq!(reason, DropReason::Early);
+                    drops[if packet.flow == 2 { 2 } else { 1 }] += 1;
+                }
+            }
+            f64::from(drops[2]) / f64::from(drops[1])
+        };
+        let fair = run(Probability::ONE);
+        assert!((2.6..3.4).contains(&fair), "{fair}");
+        let even = run(Probability::ZERO);
+        assert!((0.9..1.1).contains(&even), "{even}");
+    }
+
+    #[test]
+    fn marks_stand_in_for_drops() {
+        let mut queue = Meredt::<P>::new(Params::for_link(Rate::from_mbit(10)), 1, "ecn").unwrap();
+        let mut out = Vec::new();
+        let mut marked = 0;
+        for n in 0..50_000 {
+            let now = Instant::ZERO + Span::from_micros(n * 400);
+            queue.enqueue(now, P { ecn: Ecn::Ect0, ..p(1, 1_000) }, &mut out);
+            while queue.backlog().packets > 10 {
+                marked += u64::from(queue.dequeue(now, &mut out).unwrap().ecn == Ecn::Ce);
+            }
+        }
+        assert!(out.is_empty() && marked > 100, "{} {marked}", out.len());
+    }
+}
