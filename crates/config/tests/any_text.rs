@@ -1,15 +1,36 @@
 //! No text panics, whatever it is; what is refused has an error, and every error can be rendered.
 
 use proptest::prelude::*;
+use tidegate_config::shaper::guarantees::guarantees;
 use tidegate_config::{Diagnostics, Source, shaper};
+use tidegate_core::{Bytes, FlowKey, Instant, Packet, Qdisc as _, Span};
+use tidegate_engine::Tree;
 
+struct Nothing;
+
+impl Packet for Nothing {
+    fn size(&self) -> Bytes {
+        Bytes::new(1)
+    }
+    fn flow(&self) -> FlowKey {
+        FlowKey::numbered(0)
+    }
+}
+
+/// Reads `text`; what is valid must also be something that can be built, so that nothing fails after the check.
 fn try_text(text: &str) -> bool {
     let source = Source::new("any.toml", text);
     let mut diagnostics = Diagnostics::new();
-    let valid = shaper::load(&source, &mut diagnostics).is_some();
+    let config = shaper::load(&source, &mut diagnostics);
+    let valid = config.is_some();
     assert_eq!(valid, diagnostics.errors() == 0, "{text}");
     let rendered = diagnostics.render(&source);
     assert_eq!(rendered.is_empty(), diagnostics.is_empty());
+    if let Some(config) = config {
+        let built = Tree::<Nothing>::build(&config, 1, Instant::ZERO, Span::ZERO);
+        assert_eq!(built.map(|tree| tree.backlog().packets), Ok(0), "{text}");
+        let _ = guarantees(&config);
+    }
     valid
 }
 
@@ -37,7 +58,9 @@ fn piece() -> impl Strategy<Value = String> {
         "displace = { below = \"1mbit\", to = \"b\" }\n",
         "feedback = { above = \"1%\" }\n",
         "kind = \"fifo\"\n",
+        "share = \"strict\"\n",
         "queue = { kind = \"fifo\" }\n",
+        "borrow = true\n",
         "dscp = []\n",
         "dscp = [1, \"ef\", 64]\n",
         "source = \"::/0\"\n",

@@ -159,6 +159,26 @@ fn guarantees_that_do_not_add_up() {
 }
 
 #[test]
+fn modes_that_exclude_each_other() {
+    broken(
+        "default = true",
+        "default = true\nshare = \"strict\"\nborrow = true",
+        (20, 10),
+        "true",
+        "a class with strict sharing cannot borrow",
+        "work-conserving",
+    );
+    broken(
+        "[shaper]\n",
+        "[discipline]\nkind = \"fifo\"\n[shaper]\n",
+        (8, 1),
+        "[shaper]",
+        "[shaper] beside [discipline]",
+        "remove one",
+    );
+}
+
+#[test]
 fn syntax() {
     broken("version = 1", "version 1", (1, 9), "", "key with no value", "not TOML");
     broken("version = 1", "version = 2", (1, 11), "2", "version 2", "version = 1");

@@ -121,7 +121,6 @@ fn every_key_with_its_example_fits_the_schema_and_the_reader() {
         flow-burst = "20kB"
         priority = 0
         dscp = 46
-        bursts = "strict"
         share = "strict"
         borrow = false
         limit = "1MB"
@@ -131,6 +130,7 @@ fn every_key_with_its_example_fits_the_schema_and_the_reader() {
         [[class]]
         name = "b"
         rate = "100mbit"
+        bursts = "loose"
         queue = { kind = "fifo", limit = "100kB", packets = 100 }
         default = true
         [[rule]]
@@ -157,6 +157,18 @@ fn every_key_with_its_example_fits_the_schema_and_the_reader() {
 }
 
 #[test]
+fn a_discipline_instead_of_a_shaper() {
+    let text = "version = 1\n[discipline]\nkind = \"fifo\"\nlimit = \"100kB\"\npackets = 100\n";
+    assert_eq!(fits(text), Ok(()));
+    assert!(reads(text));
+    for (from, to) in [("fifo", "fifi"), ("packets", "pakets"), ("kind = \"fifo\"\n", ""), ("100\n", "\"100\"\n")] {
+        let text = text.replace(from, to);
+        assert!(fits(&text).is_err(), "the schema takes {text}");
+        assert!(!reads(&text), "the reader takes {text}");
+    }
+}
+
+#[test]
 fn neither_takes_what_is_structurally_wrong() {
     let good = "version = 1\n[[class]]\nname = \"a\"\nrate = \"1mbit\"\ndefault = true\n";
     assert_eq!(fits(good), Ok(()));
@@ -167,7 +179,7 @@ fn neither_takes_what_is_structurally_wrong() {
         ("rate = \"1mbit\"", "rate = 1"),
         ("rate = \"1mbit\"", ""),
         ("name = \"a\"", "name = \"a\"\nnmae = \"b\""),
-        ("default = true", "default = true\nbursts = \"never\""),
+        ("default = true", "default = true\nshare = \"never\""),
         ("default = true", "default = true\nqueue = { kind = \"fifi\" }"),
         ("default = true", "default = true\nqueue = { kind = \"fifo\", x = 1 }"),
         ("default = true", "default = true\n[[rule]]\nclass = \"a\"\ndscp = []"),

@@ -75,8 +75,8 @@ crate::record! {
         /// A flow without packets for so long is over, and its share goes back. Default 10 s: longer than the
         /// pauses of interactive use, shorter than the time in which ports are used again.
         pub idle_timeout: Spanned<Span> = "10s",
-        /// How many flows are told apart at once, over all classes; later ones share one record. Default 65536,
-        /// about 16 MB.
+        /// How many flows are remembered at once, over all classes; beyond that the one that has been idle for
+        /// longest is forgotten first. Default 65536: more than a host has, and 26 MB when all are there.
         pub flows: Spanned<u32> = 65536,
     }
 }
@@ -86,7 +86,7 @@ crate::words! {
     pub enum Bursts as "kind of bursts" {
         /// The class as a whole never sends more than `burst` at once: what a Premium Service polices.
         Strict = "strict",
-        /// Each flow is bounded by `flow-burst`, the class is not: an Assured Service takes small bursts.
+        /// Each flow is bounded by `flow-burst`, the class only by 64 of them: an Assured Service takes small bursts.
         Loose = "loose",
     }
 }
@@ -110,7 +110,7 @@ crate::record! {
         pub rate: Spanned<Rate>,
         /// What the class may send at once. Default: 1 ms at its rate, at least two of the largest packets.
         pub burst: Option<Spanned<Bytes>>,
-        /// What one flow may send at once. Default: the same as `burst`.
+        /// What a flow that was silent may send at once. Default: the same as `burst`.
         pub flow_burst: Option<Spanned<Bytes>>,
         /// Classes with a smaller number are asked first. Default 1, so that 0 is free for a premium class.
         pub priority: Spanned<u8> = 1,
@@ -119,10 +119,10 @@ crate::record! {
         /// What the bucket of the class bounds. Default strict: a network that polices drops what exceeds it.
         pub bursts: Bursts = "strict",
         /// What becomes of a share that its flow does not use. Default work-conserving: nobody pays for idle.
-        pub share: Sharing = "work-conserving",
-        /// Whether it may use what other classes leave of the total. Default true: nobody pays for idle. Set it to
-        /// false where a network polices the class.
-        pub borrow: bool = true,
+        pub share: Spanned<Sharing> = "work-conserving",
+        /// Whether it may use what other classes leave of the total. Default true, nobody pays for idle; false with
+        /// strict sharing, where no flow gets more than its share. Set it to false where a network polices the class.
+        pub borrow: Option<Spanned<bool>>,
         /// Bytes that may wait in it. Default: 200 ms at its rate, at least 64 of the largest packets.
         pub limit: Option<Spanned<Bytes>>,
         /// Bytes of one flow that may wait in it. Default: half of `limit`, so that one flow cannot fill it.

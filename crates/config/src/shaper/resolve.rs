@@ -7,6 +7,7 @@ use tidegate_core::{Bytes, ClassId, Rate, Span};
 use super::file::{ClassSection, File, InterfaceSection, RuleSection, ShaperSection};
 use super::{
     Borrow, Bursts, Class, Config, Displace, EcnFeedback, Feedback, FlowBy, Interface, Match, Root, Rule, Shaper,
+    Sharing,
 };
 use crate::decode::{Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
@@ -27,17 +28,16 @@ pub(super) fn resolve(file: &File, diagnostics: &mut Diagnostics) -> Option<Conf
     let (root, names, default_class) = match &file.discipline {
         Some(discipline) => {
             let at = discipline.place;
-            for (what, place) in file
-                .shaper
-                .iter()
-                .map(|s| ("[shaper]", s.place))
-                .chain(file.class.iter().map(|c| ("[[class]]", c.place)))
-            {
+            let section = file.shaper.as_ref().map(|section| ("[shaper]", section.place));
+            let class = file.class.first().map(|class| ("[[class]]", class.place));
+            if let Some((what, place)) = section.or(class) {
                 diagnostics
                     .error(place, format!("{what} beside [discipline]"))
                     .label("a file has one or the other")
                     .related(at, "the discipline is here")
                     .help("remove one; a discipline can stand inside a class as `queue`");
+                // What else there is to say depends on which of the two was meant.
+                return None;
             }
             discipline.value.check(at, diagnostics);
             let names: Vec<String> = discipline.value.classes().into_iter().map(str::to_owned).collect();
@@ -231,6 +231,17 @@ fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diag
             ecn: if feedback.ecn { EcnFeedback::Mark } else { EcnFeedback::Off },
         }
     });
+    let strict = section.share.value == Sharing::Strict;
+    if let Some(Spanned { value: true, place }) = section.borrow
+        && strict
+    {
+        diagnostics
+            .error(place, "a class with strict sharing cannot borrow")
+            .label("its flows would get more than their shares")
+            .related(section.share.place, "no flow gets more than its share")
+            .help("remove `borrow`, or write share = \"work-conserving\"");
+    }
+    let borrows = section.borrow.map_or(!strict, |borrow| borrow.value);
     if section.bursts == Bursts::Loose
         && let Some(burst) = section.burst
     {
@@ -250,8 +261,8 @@ fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diag
         priority: section.priority.value,
         dscp: section.dscp,
         bursts: section.bursts,
-        share: section.share,
-        borrow: if section.borrow { Borrow::Allowed } else { Borrow::Never },
+        share: section.share.value,
+        borrow: if borrows { Borrow::Allowed } else { Borrow::Never },
         limit,
         flow_limit,
         increment: section.increment,
