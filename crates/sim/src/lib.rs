@@ -1,0 +1,30 @@
+//! A deterministic discrete-event simulator of networks, for the disciplines of `tidegate-core`.
+//!
+//! Time is in integer nanoseconds, events are ordered by (time, sequence), every component draws from its own named
+//! random stream: the same [`Network`] and seed give the same numbers on every machine. Hosts speak real TCP
+//! ([`tcp`]), links take any [`Qdisc`](tidegate_core::Qdisc) as their queue.
+//!
+//! A run needs memory for what is in flight and for fixed-size statistics ([`metrics`]); none of it grows with the
+//! simulated time.
+#![forbid(unsafe_code)]
+
+pub mod distribution;
+mod driver;
+mod engine;
+mod event;
+mod link;
+pub mod metrics;
+mod network;
+mod packet;
+mod shared;
+pub mod tcp;
+mod workload;
+
+pub use distribution::Distribution;
+pub use driver::{Driver, Service};
+pub use engine::Simulation;
+pub use link::{Conditioner, Line, Loss, Stage, Tap, Verdict};
+pub use network::{FlowId, LinkId, Network, NetworkError, NodeId};
+pub use packet::{Proto, SimPacket, TCP_HEADER, UDP_HEADER};
+pub use shared::Shared;
+pub use workload::{Direction, FlowSpec, Transport, Workload};

@@ -1,0 +1,403 @@
+//! Links: a queue, a transmitter, a line.
+//!
+//! *Law*: a packet of `s` bytes that begins to leave at `t` arrives at `t + ceil(s / rate) + delay`; the next does not
+//! begin before `t + ceil(s / rate)`; packets arrive in the order in which they began.
+//! *Units*: bits per second, nanoseconds. A transmission is rounded up to the next nanosecond.
+//! *Cost*: one event a packet on a drop-tail link, whose departures are known at arrival; two with a discipline, and
+//! one when it is idle. Packets on the line wait in a ring with one pending event for all of them.
+
+use std::collections::VecDeque;
+
+use tidegate_core::fifo::Limit;
+use tidegate_core::random::Stream;
+use tidegate_core::{Bytes, DropReason, Event, Instant, Outlet, Qdisc, Rate, Span};
+
+use crate::driver::DriverState;
+use crate::metrics::{FlowMetrics, LinkMetrics};
+use crate::packet::SimPacket;
+
+/// No event is pending.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// A line and its drop-tail queue.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Line {
+    /// Bits per second.
+    pub rate: Rate,
+    /// The propagation delay.
+    pub delay: Span,
+    /// How much waits, the packet on the transmitter not counted, where no discipline is set. Default 1000 packets.
+    pub limit: Limit,
+    /// What the line loses. Default nothing.
+    pub loss: Loss,
+}
+
+impl Line {
+    /// A line without loss and with room for 1000 packets.
+    pub const fn new(rate: Rate, delay: Span) -> Self {
+        Self { rate, delay, limit: Limit::packets(1000), loss: Loss::None }
+    }
+    /// With this limit of the drop-tail queue.
+    #[must_use]
+    pub const fn limit(self, limit: Limit) -> Self {
+        Self { limit, ..self }
+    }
+    /// With this loss.
+    #[must_use]
+    pub const fn loss(self, loss: Loss) -> Self {
+        Self { loss, ..self }
+    }
+}
+
+/// What a line loses, after the transmission.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Loss {
+    /// Nothing.
+    None,
+    /// Each packet with this probability.
+    Random(f64),
+    /// Each packet with data with this probability; acknowledgements pass.
+    RandomData(f64),
+    /// Bursts (Gilbert and Elliott): everything is lost in the bad state, nothing in the good one.
+    Bursts {
+        /// The probability, at each packet, that a good line becomes bad.
+        begin: f64,
+        /// The probability, at each packet, that a bad line becomes good: the mean burst is its reciprocal.
+        end: f64,
+    },
+    /// The packets of these numbers (counted from 0 over packets with data), at most eight; `u64::MAX` for none.
+    Numbers([u64; 8]),
+}
+
+/// What a conditioner does with a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Lets it through, with what it wrote into it.
+    Pass,
+    /// Drops it.
+    Drop(DropReason),
+}
+
+/// A meter, a marker, a policer: sees each packet once, may write its colour and code point, may drop it.
+pub type Conditioner = Box<dyn FnMut(Instant, &mut SimPacket) -> Verdict>;
+
+/// Where a tap saw a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// It came to the link (with a driver: the receive interrupt).
+    Arrived,
+    /// It left the discipline (with a driver: for the software buffer).
+    Dequeued,
+    /// It left the software buffer for the hardware; only with a driver. This is where packet captures look.
+    Hardware,
+    /// Its transmission begins.
+    Transmitting,
+    /// It was dropped.
+    Dropped(DropReason),
+    /// The line lost it.
+    Lost,
+}
+
+/// Sees what happens to packets on a link.
+pub type Tap = Box<dyn FnMut(Instant, Stage, &SimPacket)>;
+
+/// What stands before the transmitter.
+pub(crate) enum Queue {
+    /// Drop-tail: the beginnings of transmissions to come, with the bytes.
+    Tail { limit: Limit, waiting: VecDeque<(u64, u32)>, bytes: u64 },
+    /// A discipline; the transmitter takes from it.
+    Discipline(Box<dyn Qdisc<SimPacket>>),
+    /// A discipline behind a driver.
+    Driver(Box<dyn Qdisc<SimPacket>>, Box<DriverState>),
+}
+
+/// A packet on the line.
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    at: u64,
+    packet: SimPacket,
+}
+
+pub(crate) struct Link {
+    rate: Rate,
+    delay: u64,
+    pub queue: Queue,
+    /// When the transmitter is free.
+    pub free_at: u64,
+    /// The pending transmit event.
+    pub transmit_at: u64,
+    /// Deadlines are noticed at multiples of this; 0 exactly.
+    pub tick: u64,
+    pipe: VecDeque<InFlight>,
+    // The transmission time of the last two sizes: mostly full segments and acknowledgements.
+    cached: [(u32, u64); 2],
+    loss: Loss,
+    bad: bool,
+    data_packets: u64,
+    random: Stream,
+    pub metrics: LinkMetrics,
+    pub watched: bool,
+    pub entry: Vec<Conditioner>,
+    pub exit: Vec<Conditioner>,
+    pub tap: Option<Tap>,
+}
+
+/// Where things are counted.
+pub(crate) struct Ledger<'a> {
+    pub flows: &'a mut [FlowMetrics],
+    pub measuring: bool,
+}
+
+/// Books what a discipline drops and marks.
+pub(crate) struct DropBook<'a, 'b> {
+    pub now: u64,
+    pub metrics: &'a mut LinkMetrics,
+    pub tap: &'a mut Option<Tap>,
+    pub ledger: &'a mut Ledger<'b>,
+}
+
+impl DropBook<'_, '_> {
+    fn drop_one(&mut self, packet: &SimPacket, reason: DropReason) {
+        if let Some(tap) = self.tap {
+            tap(Instant::from_nanos(self.now), Stage::Dropped(reason), packet);
+        }
+        if !self.ledger.measuring {
+            return;
+        }
+        self.metrics.dropped[packet.colour as usize].count(packet.size);
+        self.metrics.dropped_for[reason as usize] += 1;
+        if let Some(series) = &mut self.metrics.series {
+            series.dropped.add(Instant::from_nanos(self.now), 1);
+        }
+        self.ledger.flows[usize::from(packet.group)].dropped.count(packet.size);
+    }
+}
+
+impl Outlet<SimPacket> for DropBook<'_, '_> {
+    #[cold]
+    fn dropped(&mut self, packet: SimPacket, reason: DropReason) {
+        self.drop_one(&packet, reason);
+    }
+    fn event(&mut self, event: Event) {
+        if let Event::Marked { .. } = event
+            && self.ledger.measuring
+        {
+            self.metrics.marked += 1;
+            if let Some(series) = &mut self.metrics.series {
+                series.marked.add(Instant::from_nanos(self.now), 1);
+            }
+        }
+    }
+}
+
+impl Link {
+    pub fn new(line: &Line, random: Stream) -> Self {
+        Self {
+            rate: line.rate,
+            delay: line.delay.as_nanos(),
+            queue: Queue::Tail { limit: line.limit, waiting: VecDeque::new(), bytes: 0 },
+            free_at: 0,
+            transmit_at: NEVER,
+            tick: 0,
+            pipe: VecDeque::new(),
+            cached: [(0, 0); 2],
+            loss: line.loss,
+            bad: false,
+            data_packets: 0,
+            random,
+            metrics: LinkMetrics::default(),
+            watched: false,
+            entry: Vec::new(),
+            exit: Vec::new(),
+            tap: None,
+        }
+    }
+
+    /// How long `size` bytes take on the transmitter.
+    fn transmission(&mut self, size: u32) -> u64 {
+        for (known, time) in self.cached {
+            if known == size {
+                return time;
+            }
+        }
+        let bytes = Bytes::new(u64::from(size));
+        let time = self.rate.time_for_ceil(bytes).map_or(NEVER / 4, Span::as_nanos);
+        self.cached = [(size, time), self.cached[0]];
+        time
+    }
+
+    /// Lets the conditioners at the entry see `packet`; false when one dropped it.
+    pub fn admit(&mut self, at: u64, packet: &mut SimPacket, ledger: &mut Ledger<'_>) -> bool {
+        if let Some(tap) = &mut self.tap {
+            tap(Instant::from_nanos(at), Stage::Arrived, packet);
+        }
+        let Self { entry, metrics, tap, .. } = self;
+        condition(entry, at, packet, metrics, tap, ledger)
+    }
+
+    /// The same at the exit.
+    pub fn release(&mut self, at: u64, packet: &mut SimPacket, ledger: &mut Ledger<'_>) -> bool {
+        let Self { exit, metrics, tap, .. } = self;
+        condition(exit, at, packet, metrics, tap, ledger)
+    }
+
+    /// Takes `packet` into the drop-tail queue at `at`, and gives the time it arrives at the other end; `None` when it
+    /// does not. Arrivals must come in order of time.
+    #[inline]
+    pub fn pass(&mut self, at: u64, packet: &mut SimPacket, ledger: &mut Ledger<'_>) -> Option<u64> {
+        if (!self.entry.is_empty() || self.tap.is_some()) && !self.admit(at, packet, ledger) {
+            return None;
+        }
+        let start = self.free_at.max(at);
+        let Queue::Tail { limit, waiting, bytes } = &mut self.queue else { unreachable!("only drop-tail passes") };
+        if start > at {
+            while let Some(&(began, size)) = waiting.front()
+                && began <= at
+            {
+                waiting.pop_front();
+                *bytes -= u64::from(size);
+            }
+            if self.watched
+                && ledger.measuring
+                && let Some(series) = &mut self.metrics.series
+            {
+                series.backlog.add(Instant::from_nanos(at), waiting.len() as u64);
+            }
+            if waiting.len() as u64 >= limit.packets || *bytes + u64::from(packet.size) > limit.bytes.as_u64() {
+                DropBook { now: at, metrics: &mut self.metrics, tap: &mut self.tap, ledger }
+                    .drop_one(packet, DropReason::QueueLimit);
+                return None;
+            }
+            waiting.push_back((start, packet.size));
+            *bytes += u64::from(packet.size);
+        } else if !waiting.is_empty() {
+            waiting.clear();
+            *bytes = 0;
+        }
+        packet.queued = at;
+        if !self.exit.is_empty() && !self.release(start, packet, ledger) {
+            return None;
+        }
+        self.transmit(start, packet, ledger)
+    }
+
+    /// Puts `packet` on the transmitter at `start`, and gives the time it arrives; `None` when the line loses it.
+    #[inline]
+    pub fn transmit(&mut self, start: u64, packet: &SimPacket, ledger: &mut Ledger<'_>) -> Option<u64> {
+        self.free_at = start + self.transmission(packet.size);
+        if ledger.measuring {
+            self.metrics.sent[packet.colour as usize].count(packet.size);
+            if self.watched {
+                self.observe(start, packet);
+            }
+        }
+        if let Some(tap) = &mut self.tap {
+            tap(Instant::from_nanos(start), Stage::Transmitting, packet);
+        }
+        if self.loss != Loss::None && self.loses(packet) {
+            if let Some(tap) = &mut self.tap {
+                tap(Instant::from_nanos(start), Stage::Lost, packet);
+            }
+            if ledger.measuring {
+                self.metrics.lost += 1;
+                ledger.flows[usize::from(packet.group)].dropped.count(packet.size);
+            }
+            return None;
+        }
+        Some(self.free_at + self.delay)
+    }
+
+    fn observe(&mut self, start: u64, packet: &SimPacket) {
+        let waited = start - packet.queued;
+        self.metrics.delay_ns.record(waited);
+        let class = usize::from(packet.class);
+        if class >= self.metrics.classes.len() {
+            self.metrics.classes.resize(class + 1, Default::default());
+        }
+        self.metrics.classes[class].count(packet.size);
+        if let Some(series) = &mut self.metrics.series {
+            let at = Instant::from_nanos(start);
+            series.sent[packet.colour as usize].add(at, u64::from(packet.size));
+            series.delay_ns.add(at, waited);
+        }
+    }
+
+    /// Notes the backlog of a discipline as an arriving packet sees it.
+    pub fn observe_backlog(&mut self, at: u64, packets: u64) {
+        if let Some(series) = &mut self.metrics.series {
+            series.backlog.add(Instant::from_nanos(at), packets);
+        }
+    }
+
+    #[cold]
+    fn loses(&mut self, packet: &SimPacket) -> bool {
+        let data = packet.payload() > 0;
+        let number = self.data_packets;
+        self.data_packets += u64::from(data);
+        match self.loss {
+            Loss::None => false,
+            Loss::Random(p) => self.random.unit() < p,
+            Loss::RandomData(p) => data && self.random.unit() < p,
+            Loss::Bursts { begin, end } => {
+                let turn = if self.bad { end } else { begin };
+                if self.random.unit() < turn {
+                    self.bad = !self.bad;
+                }
+                self.bad
+            }
+            Loss::Numbers(numbers) => data && numbers.contains(&number),
+        }
+    }
+
+    /// Puts `packet` on the line until `at`; whether an event is needed for it.
+    #[inline]
+    pub fn launch(&mut self, at: u64, packet: SimPacket) -> bool {
+        debug_assert!(self.pipe.back().is_none_or(|last| last.at <= at), "overtaken on the line");
+        self.pipe.push_back(InFlight { at, packet });
+        self.pipe.len() == 1
+    }
+
+    /// The packet that arrives now, and when the next one does.
+    #[inline]
+    pub fn land(&mut self) -> (SimPacket, Option<u64>) {
+        let first = self.pipe.pop_front().expect("an event for each packet on the line");
+        (first.packet, self.pipe.front().map(|next| next.at))
+    }
+
+    /// The backlog before the transmitter.
+    pub fn backlog(&self) -> tidegate_core::Backlog {
+        match &self.queue {
+            Queue::Tail { waiting, bytes, .. } => {
+                tidegate_core::Backlog { packets: waiting.len() as u64, bytes: Bytes::new(*bytes) }
+            }
+            Queue::Discipline(qdisc) | Queue::Driver(qdisc, _) => qdisc.backlog(),
+        }
+    }
+
+    /// `at`, or the next tick of the timer after it.
+    pub fn noticed(&self, at: u64) -> u64 {
+        if self.tick == 0 { at } else { at.div_ceil(self.tick).saturating_mul(self.tick) }
+    }
+}
+
+fn condition(
+    conditioners: &mut [Conditioner],
+    at: u64,
+    packet: &mut SimPacket,
+    metrics: &mut LinkMetrics,
+    tap: &mut Option<Tap>,
+    ledger: &mut Ledger<'_>,
+) -> bool {
+    for conditioner in conditioners {
+        if let Verdict::Drop(reason) = conditioner(Instant::from_nanos(at), packet) {
+            DropBook { now: at, metrics, tap, ledger }.drop_one(packet, reason);
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether a discipline has something for the transmitter at `now`, and when otherwise.
+pub(crate) fn next_call(qdisc: &dyn Qdisc<SimPacket>, now: u64) -> Option<u64> {
+    qdisc.deadline(Instant::from_nanos(now)).instant(Instant::from_nanos(now)).map(Instant::as_nanos)
+}

@@ -1,0 +1,126 @@
+//! What is measured of a flow of the scenario.
+
+use tidegate_core::{Bytes, Colour, Rate, Span};
+
+use super::{Histogram, Series};
+
+/// Packets and bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes on the link.
+    pub bytes: u64,
+}
+
+impl Tally {
+    /// Counts a packet of `size` bytes.
+    pub fn count(&mut self, size: u32) {
+        self.packets += 1;
+        self.bytes += u64::from(size);
+    }
+    /// The bytes as a rate over `span`; zero over no time.
+    pub fn rate(&self, span: Span) -> Rate {
+        rate(self.bytes, span)
+    }
+}
+
+/// `bytes` in `span` as a rate, rounded down.
+fn rate(bytes: u64, span: Span) -> Rate {
+    let nanos = u128::from(span.as_nanos().max(1));
+    Rate::from_bps((u128::from(bytes) * 8 * 1_000_000_000 / nanos) as u64)
+}
+
+/// Transfers are grouped by size: powers of ten from 1 kB on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum SizeClass {
+    /// Below 10 kB.
+    Tiny,
+    /// 10 kB to below 100 kB.
+    Small,
+    /// 100 kB to below 1 MB.
+    Medium,
+    /// 1 MB and more.
+    Large,
+}
+
+impl SizeClass {
+    /// All, from small to large.
+    pub const ALL: [Self; 4] = [Self::Tiny, Self::Small, Self::Medium, Self::Large];
+
+    /// The class of a transfer of `size`.
+    pub fn of(size: Bytes) -> Self {
+        match size.as_u64() {
+            0..10_000 => Self::Tiny,
+            10_000..100_000 => Self::Small,
+            100_000..1_000_000 => Self::Medium,
+            _ => Self::Large,
+        }
+    }
+    /// For tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tiny => "<10kB",
+            Self::Small => "<100kB",
+            Self::Medium => "<1MB",
+            Self::Large => ">=1MB",
+        }
+    }
+}
+
+/// What is measured of a flow of the scenario (with all its connections), after the warm-up.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct FlowMetrics {
+    /// Bytes that reached the application in order, once each.
+    pub goodput_bytes: u64,
+    /// Packets with data that arrived, by colour.
+    pub arrived: [Tally; 3],
+    /// Packets with data that were sent.
+    pub sent: Tally,
+    /// Packets with data that were sent again.
+    pub retransmitted: Tally,
+    /// Packets of it that a link or a discipline dropped, acknowledgements included.
+    pub dropped: Tally,
+    /// Packets that arrived with a congestion mark.
+    pub marked: u64,
+    /// Times a retransmission timer ran out.
+    pub timeouts: u64,
+    /// Connections opened.
+    pub opened: u64,
+    /// Transfers that were complete.
+    pub completed: u64,
+    /// Connections given up.
+    pub failed: u64,
+    /// Connections that were not opened because too many were open.
+    pub refused: u64,
+    /// One-way delay of packets with data, in nanoseconds.
+    pub delay_ns: Histogram,
+    /// From the SYN to the end of the handshake at the client, in nanoseconds.
+    pub connect_ns: Histogram,
+    /// From the SYN to the last byte at the receiver, in nanoseconds.
+    pub completion_ns: Histogram,
+    /// The same by [`SizeClass`].
+    pub completion_by_size_ns: [Histogram; 4],
+    /// Completion time in thousandths of what the path alone would take (1000: not slowed down), by [`SizeClass`].
+    pub slowdown_milli: [Histogram; 4],
+    /// Goodput bytes over time, where the flow is watched.
+    pub series: Option<Series>,
+}
+
+impl FlowMetrics {
+    /// Goodput over `span`.
+    pub fn goodput(&self, span: Span) -> Rate {
+        rate(self.goodput_bytes, span)
+    }
+    /// What arrived in all colours.
+    pub fn arrived_total(&self) -> Tally {
+        self.arrived.iter().fold(Tally::default(), |sum, one| Tally {
+            packets: sum.packets + one.packets,
+            bytes: sum.bytes + one.bytes,
+        })
+    }
+    /// Throughput (bytes on the link that arrived) of one colour over `span`.
+    pub fn throughput(&self, colour: Colour, span: Span) -> Rate {
+        self.arrived[colour as usize].rate(span)
+    }
+}

@@ -1,0 +1,13 @@
+//! What a run measures, in memory that does not grow with simulated time.
+
+mod fairness;
+mod flow;
+mod histogram;
+mod link;
+mod series;
+
+pub use fairness::jain;
+pub use flow::{FlowMetrics, SizeClass, Tally};
+pub use histogram::Histogram;
+pub use link::{LinkMetrics, LinkSeries};
+pub use series::Series;

@@ -1,0 +1,86 @@
+//! [`Series`]: a value over time in a fixed number of bins.
+//!
+//! When time runs past the last bin, neighbours are merged and the bins become twice as wide: an hour and a second
+//! take the same memory, at a resolution of at least 1/512 of the time that passed.
+
+use tidegate_core::{Instant, Span};
+
+/// Bins of a series.
+const BINS: usize = 1024;
+
+/// Sums over time. See the [module](self).
+#[derive(Clone, PartialEq, Debug)]
+pub struct Series {
+    width: u64,
+    sums: Vec<u64>,
+    // Records per bin, for means.
+    counts: Vec<u64>,
+}
+
+impl Series {
+    /// An empty series that begins with bins of `width`.
+    pub fn new(width: Span) -> Self {
+        Self { width: width.as_nanos().max(1), sums: Vec::new(), counts: Vec::new() }
+    }
+    /// Adds `value` at `at`.
+    pub fn add(&mut self, at: Instant, value: u64) {
+        let mut bin = at.as_nanos() / self.width;
+        while bin >= BINS as u64 {
+            self.halve();
+            bin = at.as_nanos() / self.width;
+        }
+        let bin = bin as usize;
+        if bin >= self.sums.len() {
+            self.sums.resize(bin + 1, 0);
+            self.counts.resize(bin + 1, 0);
+        }
+        self.sums[bin] += value;
+        self.counts[bin] += 1;
+    }
+    /// How wide a bin is.
+    pub fn width(&self) -> Span {
+        Span::from_nanos(self.width)
+    }
+    /// The sums, each with the time at which its bin begins.
+    pub fn sums(&self) -> impl Iterator<Item = (Instant, u64)> + '_ {
+        self.sums.iter().enumerate().map(|(bin, sum)| (self.start(bin), *sum))
+    }
+    /// The means of what was added, for the bins in which something was.
+    pub fn means(&self) -> impl Iterator<Item = (Instant, f64)> + '_ {
+        let bins = self.sums.iter().zip(&self.counts).enumerate();
+        bins.filter(|(_, (_, n))| **n > 0).map(|(bin, (sum, n))| (self.start(bin), *sum as f64 / *n as f64))
+    }
+
+    fn start(&self, bin: usize) -> Instant {
+        Instant::from_nanos(bin as u64 * self.width)
+    }
+    #[cold]
+    fn halve(&mut self) {
+        self.width *= 2;
+        for values in [&mut self.sums, &mut self.counts] {
+            for bin in 0..values.len().div_ceil(2) {
+                values[bin] = values[2 * bin] + values.get(2 * bin + 1).copied().unwrap_or(0);
+            }
+            values.truncate(values.len().div_ceil(2));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_survives_any_length() {
+        let mut series = Series::new(Span::from_millis(1));
+        for step in 0..100_000_u64 {
+            series.add(Instant::from_nanos(step * 1_000_000), 1);
+        }
+        // 100 s in bins of 128 ms: 100,000 / 1024 = 97.7, the next power of two.
+        assert_eq!(series.width(), Span::from_millis(128));
+        assert_eq!(series.sums().count(), 782);
+        assert_eq!(series.sums().map(|(_, sum)| sum).sum::<u64>(), 100_000);
+        assert_eq!(series.sums().nth(1), Some((Instant::from_nanos(128_000_000), 128)));
+        assert!(series.means().all(|(_, mean)| mean == 1.0));
+    }
+}

@@ -1,0 +1,537 @@
+//! [`Network`]: what is simulated, put together and checked.
+
+use core::fmt;
+
+use tidegate_core::random::Stream;
+use tidegate_core::{Instant, Qdisc, Rate, Span};
+
+use crate::driver::{Driver, DriverState};
+use crate::engine::{Plan, Simulation};
+use crate::link::{Conditioner, Line, Link, Queue, Tap};
+use crate::metrics::{FlowMetrics, LinkSeries, Series};
+use crate::packet::SimPacket;
+use crate::workload::FlowSpec;
+
+/// A node of a network.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeId(pub(crate) u32);
+
+/// A link of a network, one direction.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkId(pub(crate) u32);
+
+/// A flow of a network.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FlowId(pub(crate) u16);
+
+impl NodeId {
+    /// Its number, counted from 0 in the order of making: [`SimPacket::source`] and [`SimPacket::destination`].
+    pub fn index(self) -> u32 {
+        self.0
+    }
+}
+
+impl LinkId {
+    /// Its number, counted from 0 in the order of making.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl FlowId {
+    /// Its number, counted from 0 in the order of making: [`SimPacket::group`].
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// A network that cannot work.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NetworkError {
+    /// Nothing leaves over this link.
+    #[error("link {0} has a rate of zero: give it one, or leave it out")]
+    ZeroRate(String),
+    /// A probability outside 0 to 1.
+    #[error("link {0} has a loss outside 0 to 1")]
+    Loss(String),
+    /// No way leads from the first to the second.
+    #[error("flow {flow}: no way leads from {from} to {to}: add a link, in both directions where replies are needed")]
+    Unreachable {
+        /// The flow.
+        flow: String,
+        /// Where it begins.
+        from: String,
+        /// Where it ends.
+        to: String,
+    },
+    /// The routes lead in a circle.
+    #[error("flow {flow}: the routes towards {to} lead in a circle: {circle}")]
+    Loop {
+        /// The flow.
+        flow: String,
+        /// Where it should go.
+        to: String,
+        /// The nodes of the circle, in order.
+        circle: String,
+    },
+    /// A flow that begins or ends at a router, or where it begins.
+    #[error("flow {flow}: {node} {why}")]
+    Endpoint {
+        /// The flow.
+        flow: String,
+        /// The node.
+        node: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// A workload that cannot be.
+    #[error("flow {flow}: {problem}")]
+    Workload {
+        /// The flow.
+        flow: String,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// A route over a link that does not begin there.
+    #[error("the route at {node} towards {to} uses link {link}, which does not begin at {node}")]
+    Route {
+        /// Where the route applies.
+        node: String,
+        /// What it leads to.
+        to: String,
+        /// The link.
+        link: String,
+    },
+    /// Two of the same name.
+    #[error("two {what}s are called {name}")]
+    Duplicate {
+        /// Of what.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// More than the simulator numbers.
+    #[error("more than {most} {what}s")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        most: usize,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Host,
+    Router,
+}
+
+struct Node {
+    name: String,
+    kind: Kind,
+}
+
+struct Edge {
+    from: NodeId,
+    to: NodeId,
+    line: Line,
+    queue: Option<Box<dyn Qdisc<SimPacket>>>,
+    driver: Option<Driver>,
+    tick: Option<Span>,
+    watched: bool,
+    entry: Vec<Conditioner>,
+    exit: Vec<Conditioner>,
+    tap: Option<Tap>,
+}
+
+/// A network under construction: nodes, links, routes, flows. [`Network::build`] checks it and makes it run.
+///
+/// ```
+/// use tidegate_core::{Instant, Rate, Span};
+/// use tidegate_sim::{FlowSpec, Line, Network, Workload, tcp};
+/// let mut net = Network::new(1);
+/// let (a, r, b) = (net.host("a"), net.router("r"), net.host("b"));
+/// net.duplex(a, r, Line::new(Rate::from_mbit(100), Span::from_millis(1)));
+/// net.duplex(r, b, Line::new(Rate::from_mbit(10), Span::from_millis(5)));
+/// let flow = net.flow(FlowSpec::tcp("bulk", a, b, tcp::Config::sack(), Workload::BULK));
+/// net.warm_up(Span::from_secs(1));
+/// let mut sim = net.build().unwrap();
+/// sim.run_until(Instant::ZERO + Span::from_secs(5));
+/// // 1460 of 1500 bytes are data: 9.73 Mbit/s.
+/// let goodput = sim.flow(flow).goodput(sim.measured()).as_bps();
+/// assert!(goodput > 9_600_000 && goodput < 9_740_000, "{goodput}");
+/// ```
+pub struct Network {
+    seed: u64,
+    nodes: Vec<Node>,
+    edges: Vec<Edge>,
+    flows: Vec<FlowSpec>,
+    overrides: Vec<(NodeId, NodeId, LinkId)>,
+    warm_up: Span,
+    bin: Span,
+}
+
+impl Network {
+    /// An empty network; all randomness in it follows from `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            nodes: Vec::new(),
+            edges: Vec::new(),
+            flows: Vec::new(),
+            overrides: Vec::new(),
+            warm_up: Span::ZERO,
+            bin: Span::from_millis(10),
+        }
+    }
+
+    /// A host: where flows begin and end. It forwards nothing.
+    pub fn host(&mut self, name: impl Into<String>) -> NodeId {
+        self.node(name.into(), Kind::Host)
+    }
+    /// A router: forwards, and neither sends nor receives.
+    pub fn router(&mut self, name: impl Into<String>) -> NodeId {
+        self.node(name.into(), Kind::Router)
+    }
+    fn node(&mut self, name: String, kind: Kind) -> NodeId {
+        self.nodes.push(Node { name, kind });
+        NodeId(self.nodes.len() as u32 - 1)
+    }
+
+    /// A link from `from` to `to`, one direction.
+    pub fn simplex(&mut self, from: NodeId, to: NodeId, line: Line) -> LinkId {
+        let (queue, driver, tick, tap) = (None, None, None, None);
+        let (entry, exit) = (Vec::new(), Vec::new());
+        self.edges.push(Edge { from, to, line, queue, driver, tick, watched: false, entry, exit, tap });
+        LinkId(self.edges.len() as u32 - 1)
+    }
+    /// Links both ways between `a` and `b`: the one from `a`, and the one from `b`.
+    pub fn duplex(&mut self, a: NodeId, b: NodeId, line: Line) -> (LinkId, LinkId) {
+        (self.simplex(a, b, line), self.simplex(b, a, line))
+    }
+    /// Puts `qdisc` before the transmitter of `link`.
+    pub fn queue(&mut self, link: LinkId, qdisc: impl Qdisc<SimPacket> + 'static) {
+        self.edges[link.index()].queue = Some(Box::new(qdisc));
+    }
+    /// Puts a driver between the discipline of `link` and its transmitter.
+    pub fn driver(&mut self, link: LinkId, driver: Driver) {
+        self.edges[link.index()].driver = Some(driver);
+    }
+    /// Lets `link` notice the deadlines of its discipline at multiples of `tick` only, as a kernel timer would.
+    pub fn timer(&mut self, link: LinkId, tick: Span) {
+        self.edges[link.index()].tick = Some(tick);
+    }
+    /// Keeps delays, classes and time series of `link`.
+    pub fn watch(&mut self, link: LinkId) {
+        self.edges[link.index()].watched = true;
+    }
+    /// Shows every packet that comes to `link` to `conditioner`, before the queue.
+    pub fn at_entry(
+        &mut self,
+        link: LinkId,
+        conditioner: impl FnMut(Instant, &mut SimPacket) -> crate::Verdict + 'static,
+    ) {
+        self.edges[link.index()].entry.push(Box::new(conditioner));
+    }
+    /// The same behind the queue, where a shaper's output is metered.
+    pub fn at_exit(
+        &mut self,
+        link: LinkId,
+        conditioner: impl FnMut(Instant, &mut SimPacket) -> crate::Verdict + 'static,
+    ) {
+        self.edges[link.index()].exit.push(Box::new(conditioner));
+    }
+    /// Shows `tap` what happens on `link`.
+    pub fn tap(&mut self, link: LinkId, tap: impl FnMut(Instant, crate::Stage, &SimPacket) + 'static) {
+        self.edges[link.index()].tap = Some(Box::new(tap));
+    }
+    /// Sends what is at `node` and goes to `to` over `link`, whatever the shortest way is.
+    pub fn route(&mut self, node: NodeId, to: NodeId, link: LinkId) {
+        self.overrides.push((node, to, link));
+    }
+    /// Adds a flow.
+    pub fn flow(&mut self, flow: FlowSpec) -> FlowId {
+        self.flows.push(flow);
+        FlowId((self.flows.len() - 1) as u16)
+    }
+    /// Measures nothing before this time. Default zero.
+    pub fn warm_up(&mut self, span: Span) {
+        self.warm_up = span;
+    }
+    /// The width of the bins that time series begin with. Default 10 ms; they widen as time passes.
+    pub fn bin(&mut self, width: Span) {
+        self.bin = width;
+    }
+    /// The name of a link: `from->to`.
+    pub fn link_name(&self, link: LinkId) -> String {
+        let edge = &self.edges[link.index()];
+        format!("{}->{}", self.name(edge.from), self.name(edge.to))
+    }
+    /// The name of a node.
+    pub fn name(&self, node: NodeId) -> &str {
+        &self.nodes[node.0 as usize].name
+    }
+
+    /// Checks everything, finds the ways, and makes it ready to run.
+    ///
+    /// # Errors
+    /// What cannot work, by name.
+    pub fn build(mut self) -> Result<Simulation, NetworkError> {
+        self.check()?;
+        let mut planner = Planner::new(&self);
+        let mut plans = Vec::with_capacity(self.flows.len());
+        for flow in &self.flows {
+            let forward = planner.way(&self, flow, flow.from, flow.to)?;
+            let back = match flow.transport {
+                crate::Transport::Tcp(_) => planner.way(&self, flow, flow.to, flow.from)?,
+                crate::Transport::Udp { .. } => forward,
+            };
+            plans.push(Plan { routes: [forward.first, back.first], ideal: [forward.ideal, back.ideal] });
+        }
+        let routes = planner.finish(&self);
+        let (seed, bin) = (self.seed, self.bin);
+        let names: Vec<_> = (0..self.edges.len()).map(|link| self.link_name(LinkId(link as u32))).collect();
+        let links = self.edges.drain(..).zip(&names).map(|(edge, name)| edge.build(seed, name, bin)).collect();
+        let metrics = self
+            .flows
+            .iter()
+            .map(|flow| FlowMetrics { series: flow.watch.then(|| Series::new(bin)), ..FlowMetrics::default() })
+            .collect();
+        Ok(Simulation::new(seed, self.warm_up, links, names, routes, self.flows, plans, metrics))
+    }
+
+    fn check(&self) -> Result<(), NetworkError> {
+        for (what, count, most) in [
+            ("node", self.nodes.len(), 1 << 31),
+            ("link", self.edges.len(), 1 << 20),
+            ("flow", self.flows.len(), 1 << 16),
+        ] {
+            if count > most {
+                return Err(NetworkError::TooMany { what, most });
+            }
+        }
+        let names = |what, mut names: Vec<&str>| {
+            names.sort_unstable();
+            match names.windows(2).find(|pair| pair[0] == pair[1]) {
+                Some(pair) => Err(NetworkError::Duplicate { what, name: pair[0].into() }),
+                None => Ok(()),
+            }
+        };
+        names("node", self.nodes.iter().map(|node| node.name.as_str()).collect())?;
+        names("flow", self.flows.iter().map(|flow| flow.name.as_str()).collect())?;
+        for (index, edge) in self.edges.iter().enumerate() {
+            let name = || self.link_name(LinkId(index as u32));
+            if edge.line.rate.is_zero() {
+                return Err(NetworkError::ZeroRate(name()));
+            }
+            let probable = |p: f64| (0.0..=1.0).contains(&p);
+            let sound = match edge.line.loss {
+                crate::Loss::Random(p) | crate::Loss::RandomData(p) => probable(p),
+                crate::Loss::Bursts { begin, end } => probable(begin) && probable(end),
+                crate::Loss::None | crate::Loss::Numbers(_) => true,
+            };
+            if !sound {
+                return Err(NetworkError::Loss(name()));
+            }
+        }
+        for &(node, to, link) in &self.overrides {
+            if self.edges[link.index()].from != node {
+                return Err(NetworkError::Route {
+                    node: self.name(node).into(),
+                    to: self.name(to).into(),
+                    link: self.link_name(link),
+                });
+            }
+        }
+        for flow in &self.flows {
+            for node in [flow.from, flow.to] {
+                if self.nodes[node.0 as usize].kind == Kind::Router {
+                    let why = "is a router; flows begin and end at hosts";
+                    return Err(NetworkError::Endpoint { flow: flow.name.clone(), node: self.name(node).into(), why });
+                }
+            }
+            if flow.from == flow.to {
+                let (flow, node) = (flow.name.clone(), self.name(flow.from).into());
+                return Err(NetworkError::Endpoint { flow, node, why: "is both ends; a flow needs two hosts" });
+            }
+            flow.validate().map_err(|problem| NetworkError::Workload { flow: flow.name.clone(), problem })?;
+        }
+        Ok(())
+    }
+}
+
+impl Edge {
+    fn build(self, seed: u64, name: &str, bin: Span) -> Link {
+        let mut link = Link::new(&self.line, Stream::named(seed, &format!("link {name}")));
+        link.watched = self.watched;
+        if self.watched {
+            link.metrics.series = Some(Box::new(LinkSeries::new(bin)));
+        }
+        link.entry = self.entry;
+        link.exit = self.exit;
+        link.tap = self.tap;
+        link.tick = self.tick.map_or(0, Span::as_nanos);
+        let limit = self.line.limit;
+        let queue = self.queue;
+        match self.driver {
+            Some(driver) => {
+                if let Some(hz) = driver.timer_hz {
+                    link.tick = 1_000_000_000 / u64::from(hz.max(1));
+                }
+                let queue = queue.unwrap_or_else(|| Box::new(tidegate_core::fifo::Fifo::new(limit)));
+                link.queue = Queue::Driver(queue, Box::new(DriverState::new(driver)));
+            }
+            None => {
+                if let Some(queue) = queue {
+                    link.queue = Queue::Discipline(queue);
+                }
+            }
+        }
+        link
+    }
+}
+
+/// The end of a way in the table of routes.
+pub(crate) const ARRIVED: u32 = u32::MAX;
+/// The link has one feeder only, which may compute its arrivals ahead.
+pub(crate) const EXPRESS: u32 = 1 << 31;
+
+/// A way in the table of routes.
+#[derive(Clone, Copy)]
+struct Way {
+    first: u32,
+    ideal: (u64, Rate),
+}
+
+/// Finds ways, and writes them one behind the other into one table.
+struct Planner {
+    table: Vec<u32>,
+    // Next link of each node, by destination; made when first needed.
+    next: Vec<Option<Vec<Option<LinkId>>>>,
+    known: std::collections::BTreeMap<(NodeId, NodeId), Way>,
+}
+
+impl Planner {
+    fn new(net: &Network) -> Self {
+        Self { table: Vec::new(), next: vec![None; net.nodes.len()], known: Default::default() }
+    }
+
+    /// Dijkstra towards `to`; ties go to the link that was made first.
+    fn towards(net: &Network, to: NodeId) -> Vec<Option<LinkId>> {
+        let n = net.nodes.len();
+        let mut into: Vec<Vec<usize>> = vec![Vec::new(); n];
+        for (index, edge) in net.edges.iter().enumerate() {
+            into[edge.to.0 as usize].push(index);
+        }
+        let mut best: Vec<u64> = vec![u64::MAX; n];
+        let mut next = vec![None; n];
+        let mut heap = std::collections::BinaryHeap::new();
+        best[to.0 as usize] = 0;
+        heap.push(core::cmp::Reverse((0_u64, to.0)));
+        while let Some(core::cmp::Reverse((cost, node))) = heap.pop() {
+            // Hosts do not forward.
+            if cost > best[node as usize] || node != to.0 && net.nodes[node as usize].kind == Kind::Host {
+                continue;
+            }
+            for &index in &into[node as usize] {
+                let edge = &net.edges[index];
+                let hop = edge.line.rate.time_for_ceil(tidegate_core::Bytes::new(1500)).unwrap_or(Span::MAX);
+                let cost = cost.saturating_add(hop.as_nanos()).saturating_add(edge.line.delay.as_nanos()).max(1);
+                let from = edge.from.0 as usize;
+                let earlier = next[from].is_some_and(|LinkId(known)| known as usize > index);
+                if cost < best[from] || cost == best[from] && earlier {
+                    best[from] = cost;
+                    next[from] = Some(LinkId(index as u32));
+                    heap.push(core::cmp::Reverse((cost, edge.from.0)));
+                }
+            }
+        }
+        for &(node, dest, link) in &net.overrides {
+            if dest == to {
+                next[node.0 as usize] = Some(link);
+            }
+        }
+        next
+    }
+
+    fn way(&mut self, net: &Network, flow: &FlowSpec, from: NodeId, to: NodeId) -> Result<Way, NetworkError> {
+        if let Some(way) = self.known.get(&(from, to)) {
+            return Ok(*way);
+        }
+        let next = self.next[to.0 as usize].get_or_insert_with(|| Self::towards(net, to));
+        let first = self.table.len() as u32;
+        let (mut node, mut visited) = (from, vec![from]);
+        let (mut delay, mut slowest) = (0_u64, Rate::from_bps(u64::MAX));
+        while node != to {
+            let Some(link) = next[node.0 as usize] else {
+                return Err(NetworkError::Unreachable {
+                    flow: flow.name.clone(),
+                    from: net.name(from).into(),
+                    to: net.name(to).into(),
+                });
+            };
+            let edge = &net.edges[link.index()];
+            self.table.push(link.0);
+            delay = delay.saturating_add(edge.line.delay.as_nanos());
+            slowest = slowest.min(edge.line.rate);
+            node = edge.to;
+            if let Some(begin) = visited.iter().position(|&seen| seen == node) {
+                let mut circle: Vec<_> = visited[begin..].iter().map(|&node| net.name(node)).collect();
+                circle.push(net.name(node));
+                return Err(NetworkError::Loop {
+                    flow: flow.name.clone(),
+                    to: net.name(to).into(),
+                    circle: circle.join(" -> "),
+                });
+            }
+            visited.push(node);
+        }
+        self.table.push(ARRIVED);
+        let way = Way { first, ideal: (delay, slowest) };
+        self.known.insert((from, to), way);
+        Ok(way)
+    }
+
+    /// The table, with the links marked that have one feeder only.
+    fn finish(mut self, net: &Network) -> Vec<u32> {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Feeder {
+            Nobody,
+            One(u32),
+            Many,
+        }
+        let mut feeders = vec![Feeder::Nobody; net.edges.len()];
+        let mut before = ARRIVED;
+        for &entry in &self.table {
+            if entry != ARRIVED {
+                let feeder = &mut feeders[entry as usize];
+                *feeder = match *feeder {
+                    _ if before == ARRIVED => Feeder::Many,
+                    Feeder::Nobody => Feeder::One(before),
+                    Feeder::One(known) if known == before => Feeder::One(known),
+                    _ => Feeder::Many,
+                };
+            }
+            before = entry;
+        }
+        for entry in &mut self.table {
+            if *entry != ARRIVED {
+                let edge = &net.edges[*entry as usize];
+                let plain = edge.queue.is_none() && edge.driver.is_none() && edge.tap.is_none();
+                let unconditional = edge.entry.is_empty() && edge.exit.is_empty();
+                if plain && unconditional && matches!(feeders[*entry as usize], Feeder::One(_)) {
+                    *entry |= EXPRESS;
+                }
+            }
+        }
+        self.table
+    }
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (nodes, links, flows) = (self.nodes.len(), self.edges.len(), self.flows.len());
+        write!(f, "Network of {nodes} nodes, {links} links, {flows} flows")
+    }
+}

@@ -1,0 +1,238 @@
+//! What hosts send: [`FlowSpec`].
+
+use tidegate_core::{Bytes, Dscp, Instant, Rate};
+
+use crate::distribution::Distribution;
+use crate::network::NodeId;
+use crate::tcp;
+
+/// Over what a flow sends.
+#[derive(Clone, Copy, Debug)]
+pub enum Transport {
+    /// TCP; see [`tcp::Config`].
+    Tcp(tcp::Config),
+    /// Datagrams.
+    Udp {
+        /// Whether they are sent as ECN-capable (ECT(0)), as a transport that reacts to marks would.
+        ecn: bool,
+    },
+}
+
+/// Which way a transfer goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From the client, the flow's `from`, to the server.
+    Upload,
+    /// The client sends a request of this size, the server answers with the transfer.
+    Download {
+        /// The request.
+        request: Bytes,
+    },
+}
+
+/// What a flow sends.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Workload {
+    /// One transfer, endless without a size. TCP only.
+    Bulk {
+        /// How much.
+        bytes: Option<Bytes>,
+    },
+    /// Packets of a size at a constant rate (of bytes on the link for datagrams, of data over TCP).
+    Constant {
+        /// The rate.
+        rate: Rate,
+        /// The size of each packet on the link.
+        packet: Bytes,
+    },
+    /// Packets at random times, independent of each other (exponential gaps).
+    Poisson {
+        /// The mean rate.
+        rate: Rate,
+        /// The size of each packet on the link.
+        packet: Bytes,
+    },
+    /// A constant rate for a random time, silence for a random time, and so on: exponential times give the classical
+    /// voice model, Pareto times self-similar traffic in the sum of many.
+    OnOff {
+        /// The rate while it sends.
+        rate: Rate,
+        /// The size of each packet on the link.
+        packet: Bytes,
+        /// How long it sends, in seconds.
+        on: Distribution,
+        /// How long it is silent, in seconds.
+        off: Distribution,
+    },
+    /// Short transfers, each on a connection of its own. TCP only.
+    Mice {
+        /// The time between two connections, in seconds.
+        interval: Distribution,
+        /// The size of a transfer, in bytes.
+        size: Distribution,
+        /// Which way they go.
+        direction: Direction,
+        /// The most that may be open at once; further ones are counted as refused. Bounds the memory of an overload.
+        most_open: u32,
+    },
+    /// Requests and answers on one connection, with a pause between. TCP only.
+    Requests {
+        /// The size of a request, in bytes.
+        request: Distribution,
+        /// The size of an answer, in bytes.
+        response: Distribution,
+        /// The pause after an answer, in seconds.
+        think: Distribution,
+    },
+    /// Given times (from the start of the flow) and sizes: datagrams over UDP, transfers on a connection each over
+    /// TCP. The times must not fall.
+    Trace(Vec<(tidegate_core::Span, Bytes)>),
+}
+
+impl Workload {
+    /// Endless bulk.
+    pub const BULK: Self = Self::Bulk { bytes: None };
+
+    /// Mice that arrive in a Poisson process of `per_second`, uploads, at most 10,000 open.
+    pub fn mice(per_second: f64, size: Distribution) -> Self {
+        Self::Mice {
+            interval: Distribution::Exponential { mean: 1.0 / per_second },
+            size,
+            direction: Direction::Upload,
+            most_open: 10_000,
+        }
+    }
+}
+
+/// A flow of the scenario: who sends what to whom.
+#[derive(Clone, Debug)]
+pub struct FlowSpec {
+    /// Its name, for results; also names its random stream.
+    pub name: String,
+    /// The host that opens or sends.
+    pub from: NodeId,
+    /// The other host.
+    pub to: NodeId,
+    /// Over what.
+    pub transport: Transport,
+    /// What.
+    pub workload: Workload,
+    /// When it begins. Default: at once.
+    pub start: Instant,
+    /// When it stops sending or opening. Default: never.
+    pub stop: Option<Instant>,
+    /// The class its packets carry, in both directions. Default 0.
+    pub class: u16,
+    /// The profile its packets carry. Default 0.
+    pub profile: u16,
+    /// The code point its packets carry. Default best effort.
+    pub dscp: Dscp,
+    /// Whether to keep its goodput over time. Default no.
+    pub watch: bool,
+}
+
+impl FlowSpec {
+    /// A flow from `from` to `to`.
+    pub fn new(name: impl Into<String>, from: NodeId, to: NodeId, transport: Transport, workload: Workload) -> Self {
+        Self {
+            name: name.into(),
+            from,
+            to,
+            transport,
+            workload,
+            start: Instant::ZERO,
+            stop: None,
+            class: 0,
+            profile: 0,
+            dscp: Dscp::BEST_EFFORT,
+            watch: false,
+        }
+    }
+    /// A TCP flow.
+    pub fn tcp(name: impl Into<String>, from: NodeId, to: NodeId, config: tcp::Config, workload: Workload) -> Self {
+        Self::new(name, from, to, Transport::Tcp(config), workload)
+    }
+    /// A flow of datagrams.
+    pub fn udp(name: impl Into<String>, from: NodeId, to: NodeId, workload: Workload) -> Self {
+        Self::new(name, from, to, Transport::Udp { ecn: false }, workload)
+    }
+    /// Begins at `at`.
+    #[must_use]
+    pub fn starting(self, at: Instant) -> Self {
+        Self { start: at, ..self }
+    }
+    /// Stops at `at`.
+    #[must_use]
+    pub fn stopping(self, at: Instant) -> Self {
+        Self { stop: Some(at), ..self }
+    }
+    /// In class `class`.
+    #[must_use]
+    pub fn in_class(self, class: u16) -> Self {
+        Self { class, ..self }
+    }
+    /// With this profile.
+    #[must_use]
+    pub fn with_profile(self, profile: u16) -> Self {
+        Self { profile, ..self }
+    }
+    /// With this code point.
+    #[must_use]
+    pub fn with_dscp(self, dscp: Dscp) -> Self {
+        Self { dscp, ..self }
+    }
+    /// With its goodput over time.
+    #[must_use]
+    pub fn watched(self) -> Self {
+        Self { watch: true, ..self }
+    }
+
+    /// What is wrong with it, in a few words.
+    pub(crate) fn validate(&self) -> Result<(), &'static str> {
+        let tcp = matches!(self.transport, Transport::Tcp(_));
+        match &self.workload {
+            Workload::Bulk { .. } | Workload::Mice { .. } | Workload::Requests { .. } if !tcp => {
+                Err("this workload needs TCP")
+            }
+            Workload::Bulk { bytes: Some(bytes) } if *bytes == Bytes::ZERO => Err("a transfer of no bytes"),
+            Workload::Constant { rate, packet } | Workload::Poisson { rate, packet } => pace(*rate, *packet),
+            Workload::OnOff { rate, packet, on, off } => {
+                pace(*rate, *packet)?;
+                on.validate()?;
+                off.validate()?;
+                if on.mean() + off.mean() > 0.0 { Ok(()) } else { Err("on and off must not both be zero") }
+            }
+            Workload::Mice { interval, size, most_open, .. } => {
+                interval.validate()?;
+                size.validate()?;
+                if *most_open == 0 {
+                    return Err("most_open must be above zero");
+                }
+                if interval.mean() > 0.0 { Ok(()) } else { Err("interval must be above zero") }
+            }
+            Workload::Requests { request, response, think } => {
+                request.validate()?;
+                response.validate()?;
+                think.validate()
+            }
+            Workload::Trace(entries) => {
+                if entries.windows(2).all(|pair| pair[0].0 <= pair[1].0) {
+                    Ok(())
+                } else {
+                    Err("the times of a trace must not fall")
+                }
+            }
+            Workload::Bulk { .. } => Ok(()),
+        }
+    }
+}
+
+fn pace(rate: Rate, packet: Bytes) -> Result<(), &'static str> {
+    if rate.is_zero() {
+        Err("rate must be above zero")
+    } else if packet == Bytes::ZERO || packet.as_u64() > 65_535 {
+        Err("packet must be between 1 B and 65535 B")
+    } else {
+        Ok(())
+    }
+}
