@@ -17,6 +17,11 @@ crate::record! {
 }
 
 impl Fifo {
+    /// With every default.
+    pub(super) fn plain() -> Self {
+        Self { limit: Spanned { value: Bytes::new(1_000_000), place: Place::default() }, packets: None }
+    }
+
     pub(super) fn check(&self, _place: Place, diagnostics: &mut Diagnostics) {
         if self.limit.value == Bytes::ZERO {
             diagnostics

@@ -8,17 +8,48 @@
 //!
 //! Schema, `tidegate check` and "did you mean" follow.
 
+pub mod conditioning;
+pub mod early;
 pub mod fifo;
 
 use tidegate_core::{Instant, Packet, Qdisc};
 
+use crate::decode::Decode;
 use crate::diagnostic::{Diagnostics, Place};
+use crate::node::Node;
+use crate::schema::Schemas;
 
 crate::choice! {
     /// A queueing discipline.
     pub enum Discipline as "discipline" by "kind" {
         /// First in, first out.
         Fifo(fifo::Fifo) = "fifo",
+        /// A meter, and what is done about its colours, around another discipline.
+        Marker(conditioning::MarkerQueue) = "marker",
+        /// A rate adaptive shaper.
+        Ras(conditioning::RasQueue) = "ras",
+        /// Random early detection.
+        Red(early::RedQueue) = "red",
+        /// Random early detection with an average for each colour.
+        Rio(early::RioQueue) = "rio",
+        /// Random early detection with a curve for each colour.
+        Wred(early::WredQueue) = "wred",
+    }
+}
+
+/// A discipline inside another.
+#[derive(Clone, Debug)]
+pub struct Inside(pub Box<Discipline>);
+
+impl Decode for Inside {
+    fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
+        Discipline::decode(node, diagnostics).map(|discipline| Self(Box::new(discipline)))
+    }
+    fn example() -> String {
+        Discipline::example()
+    }
+    fn schema(schemas: &mut Schemas) -> serde_json::Value {
+        Discipline::schema(schemas)
     }
 }
 
@@ -34,24 +65,40 @@ pub struct Site {
 }
 
 impl Discipline {
+    /// A FIFO of 1 MB: what stands where a file says nothing.
+    pub fn plain() -> Self {
+        Self::Fifo(fifo::Fifo::plain())
+    }
+
     /// Checks what one key alone cannot tell. `place` is where the node stands.
     pub fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
         match self {
             Self::Fifo(fifo) => fifo.check(place, diagnostics),
+            Self::Marker(marker) => marker.check(diagnostics),
+            Self::Ras(ras) => ras.check(place, diagnostics),
+            Self::Red(red) => red.check(place, diagnostics),
+            Self::Rio(rio) => rio.check(place, diagnostics),
+            Self::Wred(wred) => wred.check(place, diagnostics),
         }
     }
 
     /// The names of its classes: a packet of class number `i` goes to the `i`-th. Empty: it has no classes.
     pub fn classes(&self) -> Vec<&str> {
         match self {
-            Self::Fifo(_) => Vec::new(),
+            Self::Marker(marker) => marker.classes(),
+            Self::Fifo(_) | Self::Ras(_) | Self::Red(_) | Self::Rio(_) | Self::Wred(_) => Vec::new(),
         }
     }
 
     /// Builds it. The node has passed [`Discipline::check`].
-    pub fn build<P: Packet + 'static>(&self, _site: &Site) -> Box<dyn Qdisc<P>> {
+    pub fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
         match self {
             Self::Fifo(fifo) => fifo.build(),
+            Self::Marker(marker) => marker.build(site),
+            Self::Ras(ras) => ras.build(site),
+            Self::Red(red) => red.build(site),
+            Self::Rio(rio) => rio.build(site),
+            Self::Wred(wred) => wred.build(site),
         }
     }
 }
