@@ -8,7 +8,7 @@
 //! *Units*: none.
 //! *Cost*: three hashes of 16 bytes for IPv4, of 24 to 40 for IPv6; no table, no allocation.
 //! *Notes*: a fragment without the transport header has no ports; in the 5-tuple it would be a flow of its own. Give
-//! all fragments of a datagram the key of the first (the fragment table of the data path). A packet that lacks what
+//! all fragments of a datagram the key of the first ([`fragments`](crate::fragments)). A packet that lacks what
 //! flows are told apart by (the owner of a forwarded packet) goes with all others that lack it.
 //! *Departures from the source, and why*: input is whole little-endian words, never a partial last one, because all
 //! that is hashed here has a fixed layout; [`SipHash13::bytes`] is the general form.

@@ -23,6 +23,7 @@ pub mod fifo;
 pub mod flow;
 pub mod flow_table;
 pub mod fq_codel;
+pub mod fragments;
 mod heap;
 pub mod ingress;
 pub mod marker;

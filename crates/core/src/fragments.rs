@@ -1,0 +1,677 @@
+//! Fragments: all pieces of a datagram go where its first piece goes, which alone has the ports.
+//!
+//! *Law*: all fragments of a datagram get one verdict. It is the verdict of the first fragment whenever that arrives
+//! within [`Params::hold`] of the earliest and the bounds below were not reached in between; otherwise it is the
+//! verdict that the addresses alone give, for the first fragment too. No packet is lost, none leaves twice, and of
+//! the fragments that were held back the first leaves first, the others in the order they came.
+//! *Source*: RFC 791 section 3.2 (a datagram is known by addresses, protocol and identification) and RFC 8200
+//! section 4.5 (by addresses and identification).
+//! *Units*: time in ns, sizes in bytes.
+//! *Cost*: one keyed hash and O(1) a fragment; whoever releases pays O(1) for each packet released. Packets that are
+//! no fragments cost one comparison. No allocation after [`Fragments::new`] but for the table of held packets, which
+//! grows once to its bound.
+//! *Notes*: memory is bounded by [`Params::datagrams`] records (at most 160 bytes each and the verdict) and
+//! [`Params::held_packets`] packets of [`Params::held_bytes`]. Under a flood of fragments the datagrams that were
+//! silent longest are forgotten first, and fragments that cannot be held pass at once with the verdict of their
+//! addresses. A datagram that is forgotten half way (more than `datagrams` newer ones since, or silent for
+//! [`Params::idle`]) is a new one afterwards. Identifications are used again: a first fragment that follows a first
+//! fragment starts a new datagram.
+//! *Departures from the source, and why*: nothing is put together again. Whoever shapes needs the verdict, not the
+//! datagram; so no buffer of 64 KB a datagram, and nothing to do about overlaps.
+//! *See also*: [`flow`](crate::flow), whose key is part of the verdict.
+//!
+//! ```
+//! use tidegate_core::{classify::*, fragments::{Fragments, Params}, *};
+//! let mut table = Fragments::new(Params::default(), [1, 2]).unwrap();
+//! let hosts = Hosts::V4 { source: "192.0.2.1".parse().unwrap(), destination: "198.51.100.1".parse().unwrap() };
+//! let piece = |offset, port| Fields {
+//!     hosts, protocol: Some(17), destination_port: port,
+//!     fragment: Some(Fragment { id: 7, offset, more: offset == 0 }), ..Fields::default()
+//! };
+//! let mut classify = |fields: &Fields| fields.destination_port;
+//! let mut out = vec![];
+//! // The second half arrives first and waits, then both go where the port sends them.
+//! table.arrive(Instant::ZERO, &piece(1480, None), "late", Bytes::new(100), &mut classify, &mut |p, v| out.push((p, v)));
+//! table.arrive(Instant::ZERO, &piece(0, Some(53)), "first", Bytes::new(1500), &mut classify, &mut |p, v| out.push((p, v)));
+//! assert_eq!(out, [("first", Some(53)), ("late", Some(53))]);
+//! ```
+
+use alloc::vec::Vec;
+
+use hashbrown::HashTable;
+
+use crate::classify::{Fields, Hosts};
+use crate::flow::SipHash13;
+use crate::params::ParamError;
+use crate::qdisc::Backlog;
+use tidegate_units::{Bytes, Instant, Span};
+
+/// How much the table may remember and hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    /// The most datagrams remembered. At 10,000 fragmented datagrams a second the default remembers each for 0.4 s.
+    pub datagrams: usize,
+    /// The most packets held back in all; fewer than `datagrams`.
+    pub held_packets: usize,
+    /// The most packets held back of one datagram. 64 KB in pieces of 1,480 bytes are 45.
+    pub held_per_datagram: usize,
+    /// The most bytes held back in all.
+    pub held_bytes: Bytes,
+    /// How long a fragment waits for its first. Paths that reorder do so by a few milliseconds.
+    pub hold: Span,
+    /// How long a datagram is remembered after its last fragment.
+    pub idle: Span,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            datagrams: 4096,
+            held_packets: 512,
+            held_per_datagram: 64,
+            held_bytes: Bytes::new(1 << 20),
+            hold: Span::from_millis(20),
+            idle: Span::from_secs(2),
+        }
+    }
+}
+
+impl Params {
+    /// Checks that the bounds are possible.
+    ///
+    /// # Errors
+    /// Names the first field that cannot work.
+    pub fn validate(&self) -> Result<(), ParamError> {
+        if self.datagrams == 0 || self.datagrams > 1 << 24 {
+            return Err(ParamError::new("datagrams", "must be between 1 and 16,777,216"));
+        }
+        if self.held_packets >= self.datagrams {
+            return Err(ParamError::new("held_packets", "must be smaller than `datagrams`"));
+        }
+        if self.idle < self.hold {
+            return Err(ParamError::new("idle", "must not be shorter than `hold`"));
+        }
+        Ok(())
+    }
+}
+
+/// What happened so far, in packets but for `forgotten`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Fragments that were held back.
+    pub held: u64,
+    /// Held fragments that the first fragment released.
+    pub resolved: u64,
+    /// Held fragments that left because their time or room was over, with the verdict of the addresses.
+    pub expired: u64,
+    /// Fragments that came before their first and could not be held.
+    pub refused: u64,
+    /// Datagrams forgotten to make room for newer ones.
+    pub forgotten: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Datagram {
+    hosts: Hosts,
+    /// 0 for IPv6, where every fragment may name another.
+    protocol: u8,
+    id: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    /// Fragments wait for the first.
+    Waiting,
+    /// The verdict is that of the addresses.
+    ByAddresses,
+    /// The verdict is that of the first fragment.
+    ByFirst,
+}
+
+const NIL: u32 = u32::MAX;
+
+#[derive(Clone, Debug)]
+struct Record<V> {
+    datagram: Datagram,
+    verdict: V,
+    standing: Standing,
+    /// Of the first packet held, while waiting; of the latest packet afterwards.
+    since: Instant,
+    previous: u32,
+    next: u32,
+    held_first: u32,
+    held_last: u32,
+    held: u32,
+}
+
+#[derive(Clone, Debug)]
+struct HeldPacket<P> {
+    packet: Option<P>,
+    size: Bytes,
+    next: u32,
+}
+
+/// A list through the records, oldest first.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+}
+
+impl List {
+    const EMPTY: Self = Self { head: NIL, tail: NIL };
+
+    fn push<V>(&mut self, records: &mut [Record<V>], at: u32) {
+        (records[at as usize].previous, records[at as usize].next) = (self.tail, NIL);
+        match self.tail {
+            NIL => self.head = at,
+            tail => records[tail as usize].next = at,
+        }
+        self.tail = at;
+    }
+
+    fn remove<V>(&mut self, records: &mut [Record<V>], at: u32) {
+        let (previous, next) = (records[at as usize].previous, records[at as usize].next);
+        match previous {
+            NIL => self.head = next,
+            previous => records[previous as usize].next = next,
+        }
+        match next {
+            NIL => self.tail = previous,
+            next => records[next as usize].previous = previous,
+        }
+    }
+}
+
+/// The table of datagrams, generic over the packets it holds and the verdict it remembers. See the
+/// [module](self).
+#[derive(Clone, Debug)]
+pub struct Fragments<P, V> {
+    params: Params,
+    secret: SipHash13,
+    index: HashTable<u32>,
+    records: Vec<Record<V>>,
+    free_records: Vec<u32>,
+    packets: Vec<HeldPacket<P>>,
+    free_packets: u32,
+    waiting: List,
+    settled: List,
+    backlog: Backlog,
+    counts: Counts,
+    now: Instant,
+}
+
+impl<P, V: Copy> Fragments<P, V> {
+    /// An empty table. The secret keeps outsiders from aiming at one place of it.
+    ///
+    /// # Errors
+    /// When `params` cannot work.
+    pub fn new(params: Params, secret: [u64; 2]) -> Result<Self, ParamError> {
+        params.validate()?;
+        Ok(Self {
+            params,
+            secret: SipHash13::new(secret),
+            index: HashTable::with_capacity(params.datagrams),
+            records: Vec::with_capacity(params.datagrams),
+            free_records: Vec::with_capacity(params.datagrams),
+            packets: Vec::new(),
+            free_packets: NIL,
+            waiting: List::EMPTY,
+            settled: List::EMPTY,
+            backlog: Backlog::default(),
+            counts: Counts::default(),
+            now: Instant::ZERO,
+        })
+    }
+
+    /// Takes a packet: a fragment or not. `out` gets it back with its verdict, now or when the first fragment has
+    /// come, and with it all that is due at `now`. `classify` gives the verdict of a packet from its fields; it is
+    /// asked once for a datagram, or twice if a later fragment came first.
+    pub fn arrive(
+        &mut self,
+        now: Instant,
+        fields: &Fields,
+        packet: P,
+        size: Bytes,
+        classify: &mut impl FnMut(&Fields) -> V,
+        out: &mut impl FnMut(P, V),
+    ) {
+        self.expire(now, out);
+        // A fragment that is all of its datagram (RFC 6946) is none.
+        let Some(fragment) = fields.fragment.filter(|fragment| fragment.more || fragment.offset != 0) else {
+            return out(packet, classify(fields));
+        };
+        let protocol = match fields.hosts {
+            Hosts::V4 { .. } => fields.protocol.unwrap_or(0),
+            _ => 0,
+        };
+        let datagram = Datagram { hosts: fields.hosts, protocol, id: fragment.id };
+        let found = self.find(datagram);
+        if fragment.is_first() {
+            match found {
+                Some(at) if self.records[at as usize].standing == Standing::Waiting => {
+                    let verdict = classify(fields);
+                    out(packet, verdict);
+                    self.counts.resolved += self.release(at, verdict, Standing::ByFirst, out);
+                }
+                Some(at) => {
+                    if self.records[at as usize].standing == Standing::ByFirst {
+                        self.records[at as usize].verdict = classify(fields);
+                    }
+                    self.touch(at);
+                    out(packet, self.records[at as usize].verdict);
+                }
+                None => {
+                    let verdict = classify(fields);
+                    let at = self.insert(datagram, verdict, Standing::ByFirst);
+                    self.settled.push(&mut self.records, at);
+                    out(packet, verdict);
+                }
+            }
+            return;
+        }
+        match found {
+            Some(at) if self.records[at as usize].standing == Standing::Waiting => {
+                if self.has_room(size) && (self.records[at as usize].held as usize) < self.params.held_per_datagram {
+                    self.hold(at, packet, size);
+                } else {
+                    let verdict = self.records[at as usize].verdict;
+                    self.counts.expired += self.release(at, verdict, Standing::ByAddresses, out);
+                    self.counts.refused += 1;
+                    out(packet, verdict);
+                }
+            }
+            Some(at) => {
+                self.touch(at);
+                out(packet, self.records[at as usize].verdict);
+            }
+            None => {
+                let verdict = classify(fields);
+                if self.has_room(size) && self.params.held_per_datagram > 0 {
+                    let at = self.insert(datagram, verdict, Standing::Waiting);
+                    self.waiting.push(&mut self.records, at);
+                    self.hold(at, packet, size);
+                } else {
+                    let at = self.insert(datagram, verdict, Standing::ByAddresses);
+                    self.settled.push(&mut self.records, at);
+                    self.counts.refused += 1;
+                    out(packet, verdict);
+                }
+            }
+        }
+    }
+
+    /// Releases what waited as long as it may at `now`.
+    pub fn expire(&mut self, now: Instant, out: &mut impl FnMut(P, V)) {
+        self.now = self.now.max(now);
+        while self.deadline().is_some_and(|deadline| deadline <= self.now) {
+            self.release_oldest(out);
+        }
+    }
+
+    /// When [`Fragments::expire`] next has something to release: held packets leave then, and not before unless
+    /// their first fragment comes.
+    pub fn deadline(&self) -> Option<Instant> {
+        let head = self.waiting.head;
+        (head != NIL).then(|| self.records[head as usize].since + self.params.hold)
+    }
+
+    /// Releases everything that is held, with the verdicts of the addresses: before the table goes away.
+    pub fn drain(&mut self, out: &mut impl FnMut(P, V)) {
+        while self.waiting.head != NIL {
+            self.release_oldest(out);
+        }
+    }
+
+    /// Forgets all verdicts, after rules changed; what is held stays and waits for its first fragment.
+    pub fn forget(&mut self) {
+        while self.settled.head != NIL {
+            self.remove_oldest();
+        }
+    }
+
+    /// What is held back.
+    pub fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn hash(secret: &SipHash13, datagram: &Datagram) -> u64 {
+        let id = u64::from(datagram.protocol) << 32 | u64::from(datagram.id);
+        match datagram.hosts {
+            Hosts::Unknown => secret.words(&[id]),
+            Hosts::V4 { source, destination } => {
+                secret.words(&[id, u64::from(source.to_bits()) << 32 | u64::from(destination.to_bits())])
+            }
+            Hosts::V6 { source, destination } => {
+                let (s, d) = (source.to_bits(), destination.to_bits());
+                secret.words(&[id, (s >> 64) as u64, s as u64, (d >> 64) as u64, d as u64])
+            }
+        }
+    }
+
+    /// The record of `datagram`, unless it was silent too long. Clears away up to two others that were.
+    fn find(&mut self, datagram: Datagram) -> Option<u32> {
+        for _ in 0..2 {
+            let head = self.settled.head;
+            if head != NIL && self.is_stale(head) {
+                self.remove_oldest();
+            }
+        }
+        let hash = Self::hash(&self.secret, &datagram);
+        let at = *self.index.find(hash, |&at| self.records[at as usize].datagram == datagram)?;
+        if self.records[at as usize].standing != Standing::Waiting && self.is_stale(at) {
+            self.settled.remove(&mut self.records, at);
+            self.unlink(at);
+            return None;
+        }
+        Some(at)
+    }
+
+    fn is_stale(&self, at: u32) -> bool {
+        self.now.since(self.records[at as usize].since) > self.params.idle
+    }
+
+    fn has_room(&self, size: Bytes) -> bool {
+        self.backlog.packets < self.params.held_packets as u64 && self.backlog.bytes + size <= self.params.held_bytes
+    }
+
+    /// A new record, in no list yet; makes room if there is none.
+    fn insert(&mut self, datagram: Datagram, verdict: V, standing: Standing) -> u32 {
+        if self.records.len() - self.free_records.len() == self.params.datagrams {
+            // Fewer packets wait than there are records, so one of them is settled.
+            self.remove_oldest();
+            self.counts.forgotten += 1;
+        }
+        let record = Record {
+            datagram,
+            verdict,
+            standing,
+            since: self.now,
+            previous: NIL,
+            next: NIL,
+            held_first: NIL,
+            held_last: NIL,
+            held: 0,
+        };
+        let at = match self.free_records.pop() {
+            Some(at) => {
+                self.records[at as usize] = record;
+                at
+            }
+            None => {
+                self.records.push(record);
+                self.records.len() as u32 - 1
+            }
+        };
+        let (secret, records) = (&self.secret, &self.records);
+        self.index
+            .insert_unique(Self::hash(secret, &datagram), at, |&at| Self::hash(secret, &records[at as usize].datagram));
+        at
+    }
+
+    /// Forgets the settled datagram that was silent longest.
+    fn remove_oldest(&mut self) {
+        let at = self.settled.head;
+        self.settled.remove(&mut self.records, at);
+        self.unlink(at);
+    }
+
+    /// Takes a record, in no list any more, out of the index.
+    fn unlink(&mut self, at: u32) {
+        let hash = Self::hash(&self.secret, &self.records[at as usize].datagram);
+        if let Ok(entry) = self.index.find_entry(hash, |&other| other == at) {
+            entry.remove();
+        }
+        self.free_records.push(at);
+    }
+
+    fn touch(&mut self, at: u32) {
+        self.settled.remove(&mut self.records, at);
+        self.settled.push(&mut self.records, at);
+        self.records[at as usize].since = self.now;
+    }
+
+    fn hold(&mut self, at: u32, packet: P, size: Bytes) {
+        let held = HeldPacket { packet: Some(packet), size, next: NIL };
+        let place = match self.free_packets {
+            NIL => {
+                self.packets.push(held);
+                self.packets.len() as u32 - 1
+            }
+            place => {
+                self.free_packets = self.packets[place as usize].next;
+                self.packets[place as usize] = held;
+                place
+            }
+        };
+        let record = &mut self.records[at as usize];
+        match record.held_last {
+            NIL => record.held_first = place,
+            last => self.packets[last as usize].next = place,
+        }
+        record.held_last = place;
+        record.held += 1;
+        self.backlog.add(size);
+        self.counts.held += 1;
+    }
+
+    fn release_oldest(&mut self, out: &mut impl FnMut(P, V)) {
+        let at = self.waiting.head;
+        let verdict = self.records[at as usize].verdict;
+        self.counts.expired += self.release(at, verdict, Standing::ByAddresses, out);
+    }
+
+    /// Settles a waiting record and hands out what it held; how many packets that were.
+    fn release(&mut self, at: u32, verdict: V, standing: Standing, out: &mut impl FnMut(P, V)) -> u64 {
+        self.waiting.remove(&mut self.records, at);
+        self.settled.push(&mut self.records, at);
+        let record = &mut self.records[at as usize];
+        (record.verdict, record.standing, record.since) = (verdict, standing, self.now);
+        let mut place = core::mem::replace(&mut record.held_first, NIL);
+        record.held_last = NIL;
+        let count = core::mem::take(&mut record.held);
+        while place != NIL {
+            let held = &mut self.packets[place as usize];
+            let (packet, next) = (held.packet.take(), held.next);
+            self.backlog.remove(held.size);
+            held.next = core::mem::replace(&mut self.free_packets, place);
+            if let Some(packet) = packet {
+                out(packet, verdict);
+            }
+            place = next;
+        }
+        count.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classify::Fragment;
+    use crate::random::Stream;
+    use alloc::collections::BTreeMap;
+    use alloc::vec;
+
+    fn piece(datagram: u32, offset: u16, v6: bool) -> Fields {
+        let hosts = if v6 {
+            Hosts::V6 { source: [datagram as u16 % 5; 8].into(), destination: [2; 8].into() }
+        } else {
+            Hosts::V4 { source: [10, 0, 0, (datagram % 5) as u8].into(), destination: [10, 1, 0, 0].into() }
+        };
+        Fields {
+            hosts,
+            // An IPv6 fragment behind the first may name another header.
+            protocol: Some(if v6 && offset > 0 { 60 } else { 17 }),
+            destination_port: (offset == 0).then_some(datagram as u16),
+            fragment: Some(Fragment { id: datagram, offset, more: offset < 4_000 }),
+            ..Fields::default()
+        }
+    }
+
+    /// The port, or none for what was classified by its addresses.
+    type Table = Fragments<(u32, u16, u64), Option<u16>>;
+
+    fn feed(table: &mut Table, now: u64, fields: &Fields, serial: u64, out: &mut Vec<((u32, u16, u64), Option<u16>)>) {
+        let fragment = fields.fragment.unwrap();
+        table.arrive(
+            Instant::from_nanos(now),
+            fields,
+            (fragment.id, fragment.offset, serial),
+            Bytes::new(1_000),
+            &mut |fields| fields.destination_port,
+            &mut |packet, verdict| out.push((packet, verdict)),
+        );
+    }
+
+    fn small() -> Params {
+        Params {
+            datagrams: 40,
+            held_packets: 30,
+            held_per_datagram: 4,
+            held_bytes: Bytes::new(25_000),
+            hold: Span::from_nanos(1_000),
+            idle: Span::from_nanos(5_000),
+        }
+    }
+
+    /// Five pieces of each of a few datagrams at a time, shuffled within the bounds: every piece gets the port of the
+    /// first, the first leaves before the others, and these in the order of arrival.
+    #[test]
+    fn shuffled_pieces_go_where_the_first_goes() {
+        for seed in 0..200 {
+            let mut draw = Stream::named(seed, "fragments");
+            let mut table = Table::new(small(), [seed, 1]).unwrap();
+            let mut out = vec![];
+            let mut serial = 0;
+            for round in 0..30_u32 {
+                let mut pieces: Vec<(u32, u16)> =
+                    (0..6).flat_map(|n| (0..5).map(move |i| (6 * round + n, i * 1_000))).collect();
+                for i in (1..pieces.len()).rev() {
+                    pieces.swap(i, draw.below(i as u64 + 1) as usize);
+                }
+                for (n, offset) in pieces {
+                    serial += 1;
+                    // At most 30 ns pass in a round; at most 24 packets of 1000 bytes wait.
+                    feed(
+                        &mut table,
+                        u64::from(round) * 100 + serial % 31,
+                        &piece(n, offset, n % 2 == 0),
+                        serial,
+                        &mut out,
+                    );
+                }
+                assert!(table.backlog().is_empty());
+            }
+            assert_eq!(out.len(), 30 * 30);
+            let mut last = BTreeMap::new();
+            for &((n, offset, serial), verdict) in &out {
+                assert_eq!(verdict, Some(n as u16));
+                // The first piece opens its datagram.
+                assert_eq!(last.contains_key(&n), offset != 0);
+                let before = last.insert(n, if offset == 0 { 0 } else { serial });
+                assert!(before.is_none_or(|before| before < serial));
+            }
+            let counts = table.counts();
+            assert!(counts.held > 200);
+            assert_eq!((counts.resolved, counts.expired, counts.refused), (counts.held, 0, 0));
+        }
+    }
+
+    /// Floods, lost first pieces, time that jumps and runs back: nothing is lost or doubled, bounds and deadlines
+    /// hold, and as long as a datagram is remembered its verdict does not change.
+    #[test]
+    fn bounds_hold_in_a_flood() {
+        let mut total = Counts::default();
+        for seed in 0..60 {
+            let mut draw = Stream::named(seed, "flood");
+            let mut table = Table::new(small(), [seed, 2]).unwrap();
+            let (mut out, mut now, mut serial) = (vec![], 0_u64, 0);
+            for _ in 0..3_000 {
+                now = (now + draw.below(120)).saturating_sub(draw.below(2) * 20);
+                if draw.below(400) == 0 {
+                    now += 4_000;
+                }
+                serial += 1;
+                // Datagrams around a moving number, many without their first piece.
+                let n = (serial / 4) as u32 + draw.below(40) as u32;
+                let offset = if n % 3 == 0 { 1 + draw.below(4) } else { draw.below(5) } as u16 * 1_000;
+                feed(&mut table, now, &piece(n, offset, n % 2 == 0), serial, &mut out);
+                let backlog = table.backlog();
+                assert!(backlog.packets <= 30 && backlog.bytes <= Bytes::new(25_000));
+                assert!(table.records.len() <= 40 && table.index.len() <= 40 && table.packets.len() <= 30);
+                assert_eq!(out.len() as u64 + backlog.packets, serial);
+                if let Some(deadline) = table.deadline() {
+                    let before = out.len();
+                    assert!(deadline > table.now);
+                    if draw.below(6) == 0 {
+                        now = now.max(deadline.as_nanos());
+                        let mut emit = |packet, verdict| out.push((packet, verdict));
+                        table.expire(Instant::from_nanos(deadline.as_nanos() - 1), &mut emit);
+                        table.expire(deadline, &mut emit);
+                        assert!(out.len() > before, "something leaves at its deadline");
+                    }
+                }
+            }
+            table.drain(&mut |packet, verdict| out.push((packet, verdict)));
+            assert!(table.backlog().is_empty());
+            let mut serials: Vec<u64> = out.iter().map(|(packet, _)| packet.2).collect();
+            serials.sort_unstable();
+            assert!(serials.into_iter().eq(1..=serial));
+            let counts = table.counts();
+            assert_eq!(counts.held, counts.resolved + counts.expired);
+            assert!(out.iter().all(|((n, _, _), verdict)| verdict.is_none_or(|port| port == *n as u16)));
+            total.held += counts.held;
+            total.expired += counts.expired;
+            total.refused += counts.refused;
+            total.forgotten += counts.forgotten;
+        }
+        assert!(
+            total.held > 1_000 && total.expired > 1_000 && total.refused > 100 && total.forgotten > 100,
+            "{total:?}"
+        );
+    }
+
+    #[test]
+    fn a_verdict_by_addresses_binds_the_first_piece_too() {
+        let mut table = Table::new(small(), [0, 0]).unwrap();
+        let mut out = vec![];
+        feed(&mut table, 0, &piece(7, 1_000, false), 1, &mut out);
+        assert_eq!(table.deadline(), Some(Instant::from_nanos(1_000)));
+        feed(&mut table, 1_000, &piece(7, 0, false), 2, &mut out);
+        feed(&mut table, 1_001, &piece(7, 2_000, false), 3, &mut out);
+        assert_eq!(out, [((7, 1_000, 1), None), ((7, 0, 2), None), ((7, 2_000, 3), None)]);
+        // Silent for longer than 5,000 ns it is forgotten, and the same number is another datagram.
+        feed(&mut table, 6_002, &piece(7, 0, false), 4, &mut out);
+        assert_eq!(out[3].1, Some(7));
+        // A second first piece, of a datagram that took the number over, is classified by itself.
+        let mut other = piece(7, 0, false);
+        other.destination_port = Some(9);
+        feed(&mut table, 6_003, &other, 5, &mut out);
+        feed(&mut table, 6_004, &piece(7, 1_000, false), 6, &mut out);
+        assert_eq!(out[4..], [((7, 0, 5), Some(9)), ((7, 1_000, 6), Some(9))]);
+    }
+
+    #[test]
+    fn what_is_whole_passes() {
+        let mut table = Table::new(small(), [0, 0]).unwrap();
+        let mut out = vec![];
+        let mut whole = piece(1, 0, true);
+        whole.fragment = Some(Fragment { id: 1, offset: 0, more: false });
+        feed(&mut table, 0, &whole, 1, &mut out);
+        assert_eq!((out.len(), table.records.len()), (1, 0));
+        assert!(size_of::<Record<()>>() <= 160);
+    }
+
+    #[test]
+    fn impossible_parameters_are_named() {
+        let field = |params: Params| params.validate().unwrap_err().field;
+        assert_eq!(field(Params { datagrams: 0, ..small() }), "datagrams");
+        assert_eq!(field(Params { held_packets: 40, ..small() }), "held_packets");
+        assert_eq!(field(Params { idle: Span::ZERO, ..small() }), "idle");
+    }
+}
