@@ -21,6 +21,9 @@ use crate::packet::Packet;
 use crate::qdisc::{Backlog, Deadline, Qdisc};
 use tidegate_units::{Bytes, Instant};
 
+/// Turns are counted in this part of a byte, so that the shares of ten thousand classes round by less than 10^-7.
+const PART: i64 = 1 << 16;
+
 /// A turn: first by round, then by place in the round. The leaf comes along, and never decides.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Key {
@@ -36,8 +39,11 @@ pub(super) struct Leaf<P, Q> {
     pub(super) priority: usize,
     pub(super) queue: Q,
     pub(super) key: Key,
-    /// Bytes left of its turn.
+    /// What is left of its turn, in [`PART`]s of a byte.
     pub(super) left: i64,
+    /// What it gets for a turn, and for which version of its ring that was worked out.
+    pub(super) allotment: i64,
+    pub(super) allotted_at: u64,
     /// Its queue can give a packet now.
     pub(super) ready: bool,
     /// Suspended until its own under-time.
@@ -72,6 +78,8 @@ pub(super) struct Ring {
     /// Leaves of this priority, and the sum of their rates.
     pub(super) leaves: u64,
     pub(super) rates: u64,
+    /// Counts the changes of these two, from 1.
+    pub(super) version: u64,
     /// For each level, the classes that are not over limit and have somebody to send, by the key of the first.
     pub(super) open: Vec<Heap<Key>>,
     /// The levels whose heap is not empty, as bits.
@@ -83,7 +91,7 @@ pub(super) struct Ring {
 impl Ring {
     pub(super) fn new() -> Self {
         let open = (0..=LEVELS).map(|_| Heap::new()).collect();
-        Self { round: 0, leaves: 0, rates: 0, open, levels: 0, rescue: Heap::new() }
+        Self { round: 0, leaves: 0, rates: 0, version: 1, open, levels: 0, rescue: Heap::new() }
     }
 }
 
@@ -100,17 +108,20 @@ macro_rules! tell_leaf {
 }
 
 impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
-    /// The bytes a leaf may send in a round; at least 1.
-    fn allotment(&self, leaf: u32) -> i64 {
-        let slot = &self.leaves[leaf as usize];
+    /// What a leaf may send in a round, in [`PART`]s of a byte, rounded up. Worked out anew only after the classes
+    /// of its priority have changed.
+    fn allotment(&mut self, leaf: u32) -> i64 {
+        let slot = &mut self.leaves[leaf as usize];
         let ring = &self.rings[slot.priority];
-        let rate = self.nodes[slot.node as usize].class.rate.as_bps();
-        let round = u128::from(self.params.mtu.as_u64()) * u128::from(ring.leaves) * u128::from(rate);
-        let share = match u64::try_from(round) {
-            Ok(round) => round / ring.rates.max(1),
-            Err(_) => u64::try_from(round / u128::from(ring.rates.max(1))).unwrap_or(u64::MAX),
-        };
-        i64::try_from(share).unwrap_or(i64::MAX >> 1).clamp(1, i64::MAX >> 1)
+        if slot.allotted_at != ring.version {
+            let rate = self.nodes[slot.node as usize].class.rate.as_bps();
+            let round = u128::from(self.params.mtu.as_u64()) * u128::from(ring.leaves) * PART as u128;
+            let share = (round * u128::from(rate)).div_ceil(u128::from(ring.rates.max(1)));
+            // At most 2^24 bytes x 2^20 classes x 2^16.
+            slot.allotment = i64::try_from(share).unwrap_or(i64::MAX >> 2).clamp(1, i64::MAX >> 2);
+            slot.allotted_at = ring.version;
+        }
+        slot.allotment
     }
 
     /// A leaf that was left behind joins the current round with a fresh turn.
@@ -373,7 +384,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         match self.params.general {
             General::PacketRoundRobin => slot.key.round += 1,
             General::WeightedRoundRobin => {
-                slot.left = slot.left.saturating_sub_unsigned(size.as_u64());
+                slot.left = slot.left.saturating_sub_unsigned(size.as_u64().saturating_mul(PART as u64));
                 if slot.left <= 0 {
                     let rounds = slot.left.unsigned_abs() / allotment as u64 + 1;
                     slot.left += rounds as i64 * allotment;

@@ -183,6 +183,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             queue,
             key: Key { round: 0, turn, leaf },
             left: 0,
+            allotment: 0,
+            allotted_at: 0,
             ready: false,
             asleep: false,
             wait: NOWHERE,
@@ -334,6 +336,11 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     pub fn queue(&self, id: ClassId) -> Option<&Q> {
         let leaf = self.nodes[self.node_of(id).ok()? as usize].leaf;
         self.leaves.get(leaf as usize).map(|leaf| &leaf.queue)
+    }
+
+    /// The leaves of a priority, and the sum of their rates.
+    pub fn load(&self, priority: u8) -> (u64, Rate) {
+        self.rings.get(usize::from(priority)).map_or((0, Rate::ZERO), |ring| (ring.leaves, Rate::from_bps(ring.rates)))
     }
 
     /// Every class, in no particular order.
@@ -494,6 +501,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         let slot = &mut self.leaves[leaf as usize];
         slot.asleep = false;
         let ring = &mut self.rings[slot.priority];
+        ring.version += 1;
         ring.leaves -= 1;
         ring.rates -= self.nodes[slot.node as usize].class.rate.as_bps();
     }
@@ -504,6 +512,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         let slot = &mut self.leaves[leaf as usize];
         slot.chain = chain;
         let ring = &mut self.rings[slot.priority];
+        ring.version += 1;
         ring.leaves += 1;
         ring.rates = ring.rates.saturating_add(self.nodes[slot.node as usize].class.rate.as_bps());
         self.refresh(leaf);
