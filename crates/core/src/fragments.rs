@@ -514,9 +514,11 @@ mod tests {
     }
 
     /// The port, or none for what was classified by its addresses.
-    type Table = Fragments<(u32, u16, u64), Option<u16>>;
+    type Table = Fragments<Piece, Option<u16>>;
+    /// Datagram, offset, serial number of the arrival.
+    type Piece = (u32, u16, u64);
 
-    fn feed(table: &mut Table, now: u64, fields: &Fields, serial: u64, out: &mut Vec<((u32, u16, u64), Option<u16>)>) {
+    fn feed(table: &mut Table, now: u64, fields: &Fields, serial: u64, out: &mut Vec<(Piece, Option<u16>)>) {
         let fragment = fields.fragment.unwrap();
         table.arrive(
             Instant::from_nanos(now),
@@ -560,7 +562,7 @@ mod tests {
                     feed(
                         &mut table,
                         u64::from(round) * 100 + serial % 31,
-                        &piece(n, offset, n % 2 == 0),
+                        &piece(n, offset, n & 1 == 0),
                         serial,
                         &mut out,
                     );
@@ -592,15 +594,15 @@ mod tests {
             let mut table = Table::new(small(), [seed, 2]).unwrap();
             let (mut out, mut now, mut serial) = (vec![], 0_u64, 0);
             for _ in 0..3_000 {
-                now = (now + draw.below(120)).saturating_sub(draw.below(2) * 20);
+                now = (now + draw.below(45)).saturating_sub(draw.below(2) * 20);
                 if draw.below(400) == 0 {
                     now += 4_000;
                 }
                 serial += 1;
                 // Datagrams around a moving number, many without their first piece.
                 let n = (serial / 4) as u32 + draw.below(40) as u32;
-                let offset = if n % 3 == 0 { 1 + draw.below(4) } else { draw.below(5) } as u16 * 1_000;
-                feed(&mut table, now, &piece(n, offset, n % 2 == 0), serial, &mut out);
+                let offset = if n.is_multiple_of(3) { 1 + draw.below(4) } else { draw.below(5) } as u16 * 1_000;
+                feed(&mut table, now, &piece(n, offset, n & 1 == 0), serial, &mut out);
                 let backlog = table.backlog();
                 assert!(backlog.packets <= 30 && backlog.bytes <= Bytes::new(25_000));
                 assert!(table.records.len() <= 40 && table.index.len() <= 40 && table.packets.len() <= 30);
@@ -608,7 +610,7 @@ mod tests {
                 if let Some(deadline) = table.deadline() {
                     let before = out.len();
                     assert!(deadline > table.now);
-                    if draw.below(6) == 0 {
+                    if draw.below(60) == 0 {
                         now = now.max(deadline.as_nanos());
                         let mut emit = |packet, verdict| out.push((packet, verdict));
                         table.expire(Instant::from_nanos(deadline.as_nanos() - 1), &mut emit);
