@@ -12,6 +12,7 @@ pub mod aqm;
 pub mod ared;
 pub mod books;
 pub mod bucket;
+pub mod cake;
 pub mod cbq;
 pub mod classify;
 pub mod codel;

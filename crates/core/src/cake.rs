@@ -1,0 +1,561 @@
+//! A CAKE-like discipline: an exact shaper for a line, tins by code point, fairness of hosts and of flows, COBALT.
+//!
+//! *Law*: of the packets that leave, all but the last of any interval t take at most `rate * t` plus what the rate
+//! carries in `lateness` on the line, overhead and framing included. Within that: a tin that has not used its share
+//! goes before the lower ones; otherwise tins, within a tin hosts, and within a host flows take turns by deficit
+//! round robin; a flow that just became busy has its first quantum before the others of its tin; each flow's queue
+//! is under COBALT. When the limit is passed, the head of a queue within 1/9 of the longest goes.
+//! *Source*: Høiland-Jørgensen, Täht and Morton, "Piece of CAKE" (2018), sections III.A (shaper, overhead), III.B
+//! (flow isolation, 8-way set-associative hashing), III.C (tins), III.D (ACK filter); [`cobalt`].
+//! *Units*: bit/s and bytes on the line; nanoseconds.
+//! *Example*: below.
+//! *Cost*: O(1) an enqueue: eight keys are compared, and with the ACK filter at most 16 packets. A dequeue visits
+//! each of at most four tins, and a host and a flow twice at most each (the quantum is never less than the largest
+//! packet seen), and once more for each flow that ran empty since. No allocation after warm-up.
+//! *Notes*: a flow shares a queue only when the eight of its set are all busy: with 1,024 queues and 100 busy flows
+//! the chance is below 10⁻⁶. `lateness` is what a late caller may catch up; with none every nanosecond of
+//! lateness is lost to the line. The tins' shares add up to less than the rate, so the lower ones keep a quarter.
+//! *Departures from the source, and why*: hosts take turns, and flows within them, instead of one round of flows with
+//! quanta divided by the flows of the host: exactly fair, and the cost does not grow with flows a host; so a host is
+//! source, destination or the pair, but not the larger of both loads. A flow with packets inside keeps its tin when
+//! its code point changes, and keeps its queue when its set has room again, for law 6. Acknowledgements are not
+//! compared, as packets here have no numbers: the filter leaves the newest three of a flow, enough for three
+//! duplicates to be seen. Only the usual three divisions into tins.
+//! *See also*: [`fq_codel`](crate::fq_codel), without shaper, tins and hosts.
+//!
+//! ```
+//! use tidegate_core::{cake::{Cake, Framing, Params, Wire}, qdisc::{Discard, Qdisc}, *};
+//! # #[derive(Debug)] struct P;
+//! # impl Packet for P { fn size(&self) -> Bytes { Bytes::new(1_500) } fn flow(&self) -> FlowKey { FlowKey::default() } }
+//! let wire = Wire { overhead: 40, framing: Framing::Atm, ..Wire::RAW };
+//! let mut line = Cake::new(Params { wire, lateness: Span::ZERO, ..Params::for_link(Rate::from_mbit(1)) }, 1, "dsl")?;
+//! (0..2).for_each(|_| line.enqueue(Instant::ZERO, P, &mut Discard));
+//! assert!(line.dequeue(Instant::ZERO, &mut Discard).is_some());
+//! // 33 cells of 53 B are 13,992 bit: 13.992 ms at 1 Mbit/s.
+//! assert_eq!(line.deadline(Instant::ZERO), Deadline::At(Instant::ZERO + Span::from_micros(13_992)));
+//! # Ok::<(), ParamError>(())
+//! ```
+
+pub mod cobalt;
+mod tins;
+mod wire;
+
+pub use tins::{Tin, Tins};
+pub use wire::{Framing, Wire};
+
+use alloc::vec::Vec;
+use hashbrown::HashTable;
+
+use crate::bucket::TokenBucket;
+use crate::codel::{self, MOST_DROPS_A_CALL};
+use crate::drr::mix;
+use crate::fifo::Limit;
+use crate::fq_codel::{check_quantum, spread};
+use crate::packet::{FlowKey, Packet};
+use crate::params::ParamError;
+use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
+use crate::queues::{Links, List, Longest, Queue, Store};
+use crate::random::Stream;
+use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
+
+/// Ways of a set.
+const WAYS: u32 = 8;
+/// Acknowledgements the filter leaves in a queue.
+const ACKS_LEFT: u32 = 3;
+
+/// What shares a tin evenly, before flows share that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Hosts {
+    /// Nothing: flows only.
+    Flows,
+    /// Sending hosts: on a line upwards, with the hosts inside.
+    #[default]
+    Source,
+    /// Receiving hosts: on a line downwards.
+    Destination,
+    /// Pairs of hosts.
+    Pair,
+}
+
+/// Whether acknowledgements make room for later ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AckFilter {
+    /// Every acknowledgement stays.
+    #[default]
+    Off,
+    /// The newest three of a flow stay.
+    On,
+}
+
+/// Parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    /// What the line carries; `None` when something else shapes.
+    pub rate: Option<Rate>,
+    /// How much lateness of the caller is made up for.
+    pub lateness: Span,
+    /// What packets take on the line.
+    pub wire: Wire,
+    /// Classes of service.
+    pub tins: Tins,
+    /// What shares a tin.
+    pub hosts: Hosts,
+    /// COBALT's target and interval, mark or drop; `limit` is that of all queues together.
+    pub codel: codel::Params,
+    /// Queues, a multiple of 8 up to 65,536.
+    pub queues: u32,
+    /// Bytes a turn; the largest packet seen where that is more.
+    pub quantum: Bytes,
+    /// Whether acknowledgements make room for later ones.
+    pub ack_filter: AckFilter,
+}
+
+impl Params {
+    /// For a line of `rate`: a millisecond of lateness, no overhead, three tins, sending hosts, 1,024 queues. The
+    /// target is 5 ms or one and a half packets' time, the limit 100 ms or 64 packets, whichever is more.
+    pub fn for_link(rate: Rate) -> Self {
+        let packet = rate.time_for_ceil(Bytes::new(1_514)).unwrap_or(Span::ZERO);
+        let target = Span::from_millis(5).max(Span::from_nanos(packet.as_nanos().saturating_mul(3) / 2));
+        let target = target.min(Span::from_secs(2));
+        let interval = Span::from_millis(100).max(target.saturating_mul(2)).min(Span::from_secs(4));
+        let bytes = rate.bytes_in_floor(Span::from_millis(100)).max(Bytes::new(64 * 1_514));
+        let limit = Limit { packets: 10_240, bytes };
+        Self {
+            rate: Some(rate),
+            lateness: Span::from_millis(1),
+            wire: Wire::RAW,
+            tins: Tins::Diffserv3,
+            hosts: Hosts::Source,
+            codel: codel::Params { target, interval, limit, ..codel::Params::default() },
+            queues: 1_024,
+            quantum: Bytes::new(1_514),
+            ack_filter: AckFilter::Off,
+        }
+    }
+    /// Checks what cannot work.
+    ///
+    /// # Errors
+    /// A rate of zero, queues that are not a multiple of 8 up to 65,536; as [`codel::Params::validate`] and
+    /// [`Wire::validate`]; a quantum outside 64 B to 1 MiB.
+    pub fn validate(self) -> Result<Self, ParamError> {
+        if self.rate.is_some_and(Rate::is_zero) {
+            return Err(ParamError::new("rate", "must be above 0, for example 20mbit; leave it out for no shaper"));
+        }
+        if self.queues == 0 || !self.queues.is_multiple_of(WAYS) || self.queues > 65_536 {
+            return Err(ParamError::new("queues", "must be a multiple of 8 up to 65536, for example 1024"));
+        }
+        self.wire.validate()?;
+        self.codel.validate()?;
+        check_quantum(self.quantum)?;
+        Ok(self)
+    }
+}
+
+/// What it did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Packets COBALT dropped.
+    pub dropped: u64,
+    /// Packets COBALT marked.
+    pub marked: u64,
+    /// Packets dropped because the limit was passed.
+    pub overflowed: u64,
+    /// Acknowledgements that made room for later ones.
+    pub acks_filtered: u64,
+    /// Packets that had to share a queue with another flow, because their set was full.
+    pub shared: u64,
+    /// Packets that left, by tin, and their bytes on the line.
+    pub tins: [crate::Account; 4],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Place {
+    #[default]
+    Off,
+    /// In its tin's list of flows that just became busy.
+    Sparse,
+    /// In its host's list.
+    Bulk,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Flow {
+    tag: u64,
+    queue: Queue,
+    cobalt: cobalt::State,
+    deficit: i64,
+    place: Place,
+    tin: usize,
+    host_key: u64,
+    host: u32,
+    acks: u32,
+    /// Packets inside that are not of the flow that the tag names.
+    foreign: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Host {
+    key: (u64, usize),
+    deficit: i64,
+    flows: List,
+}
+
+#[derive(Clone, Debug)]
+struct TinState {
+    sparse: List,
+    hosts: List,
+    deficit: i64,
+    /// What is left of the share by which it goes first.
+    first: Option<TokenBucket>,
+    backlog: Backlog,
+}
+
+/// A CAKE-like discipline. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Cake<P> {
+    params: Params,
+    flows: Vec<Flow>,
+    flow_links: Links,
+    hosts: Vec<Host>,
+    free_hosts: Vec<u32>,
+    host_index: HashTable<u32>,
+    host_links: Links,
+    tins: Vec<TinState>,
+    turn: usize,
+    line: Option<TokenBucket>,
+    store: Store<P>,
+    longest: Longest,
+    backlog: Backlog,
+    largest: Bytes,
+    random: Stream,
+    stats: Stats,
+    latest: Instant,
+}
+
+impl<P: Packet> Cake<P> {
+    /// An empty discipline, drawing from the random stream `name` under `seed`.
+    ///
+    /// # Errors
+    /// As [`Params::validate`].
+    pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
+        let params = params.validate()?;
+        let share = |tin: &Tin| {
+            let rate = params.rate.filter(|_| tin.first_share > 0)?;
+            let rate = Rate::from_bps((rate.as_bps() / 16).saturating_mul(u64::from(tin.first_share)));
+            let depth = rate.bytes_in_floor(Span::from_millis(20)).max(Bytes::new(3_000));
+            Some(TokenBucket::full(rate, depth, Instant::ZERO))
+        };
+        let tin = |tin: &Tin| TinState {
+            sparse: List::default(),
+            hosts: List::default(),
+            deficit: 0,
+            first: share(tin),
+            backlog: Backlog::default(),
+        };
+        let line = |rate: Rate| TokenBucket::full(rate, rate.bytes_in_floor(params.lateness), Instant::ZERO);
+        Ok(Self {
+            flows: alloc::vec![Flow::default(); params.queues as usize],
+            flow_links: Links::default(),
+            hosts: Vec::new(),
+            free_hosts: Vec::new(),
+            host_index: HashTable::new(),
+            host_links: Links::default(),
+            tins: params.tins.list().iter().map(tin).collect(),
+            turn: 0,
+            line: params.rate.map(line),
+            store: Store::default(),
+            longest: Longest::default(),
+            backlog: Backlog::default(),
+            largest: Bytes::ZERO,
+            random: Stream::named(seed, name),
+            stats: Stats::default(),
+            latest: Instant::ZERO,
+            params,
+        })
+    }
+    /// What it did so far.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The queue of `key`: its own, a free one of its set, or a shared one. As long as a packet of it waits in a
+    /// shared queue, that one, so that its order is kept.
+    fn flow_of(&mut self, key: u64) -> u32 {
+        let place = spread(key, self.params.queues);
+        let (first, home) = (place / WAYS * WAYS, place);
+        let set = first..first + WAYS;
+        let flow = |index: &u32| &self.flows[*index as usize];
+        if let Some(own) = set.clone().find(|index| flow(index).tag == key && flow(index).place != Place::Off) {
+            return own;
+        }
+        if flow(&home).foreign == 0
+            && let Some(free) = set.clone().find(|index| flow(index).place == Place::Off)
+        {
+            self.flows[free as usize].tag = key;
+            return free;
+        }
+        home
+    }
+
+    fn host_of(&self, key: FlowKey) -> u64 {
+        match self.params.hosts {
+            Hosts::Flows => 0,
+            Hosts::Source => key.source,
+            Hosts::Destination => key.destination,
+            Hosts::Pair => key.host_pair(),
+        }
+    }
+
+    fn quantum(&self) -> i64 {
+        self.params.wire.bytes(self.params.quantum.max(self.largest), 1).as_u64() as i64
+    }
+
+    /// Puts the flow, which is in no list, into the list of its host, which is made if need be.
+    fn join_host(&mut self, index: u32) {
+        let flow = &self.flows[index as usize];
+        let key = (flow.host_key, flow.tin);
+        let hash = |key: (u64, usize)| mix(key.0 ^ (key.1 as u64) << 61);
+        let found = self.host_index.find(hash(key), |host| self.hosts[*host as usize].key == key).copied();
+        let host = found.unwrap_or_else(|| {
+            let fresh = Host { key, deficit: 0, flows: List::default() };
+            let host = match self.free_hosts.pop() {
+                Some(host) => {
+                    self.hosts[host as usize] = fresh;
+                    host
+                }
+                None => {
+                    self.hosts.push(fresh);
+                    (self.hosts.len() - 1) as u32
+                }
+            };
+            self.host_index.insert_unique(hash(key), host, |host| hash(self.hosts[*host as usize].key));
+            self.host_links.push_back(&mut self.tins[key.1].hosts, host);
+            host
+        });
+        self.flow_links.push_back(&mut self.hosts[host as usize].flows, index);
+        let flow = &mut self.flows[index as usize];
+        flow.host = host;
+        flow.place = Place::Bulk;
+    }
+
+    /// Takes the flow out of the list of its host, which ends with its last flow.
+    fn leave_host(&mut self, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        flow.place = Place::Off;
+        let host = flow.host;
+        self.flow_links.remove(&mut self.hosts[host as usize].flows, index);
+        if self.hosts[host as usize].flows.is_empty() {
+            let key = self.hosts[host as usize].key;
+            self.host_links.remove(&mut self.tins[key.1].hosts, host);
+            if let Ok(found) = self.host_index.find_entry(mix(key.0 ^ (key.1 as u64) << 61), |other| *other == host) {
+                found.remove();
+            }
+            self.free_hosts.push(host);
+        }
+    }
+
+    /// The books of a packet that left its queue, by whatever way.
+    fn gone(&mut self, index: u32, packet: &P) {
+        let flow = &mut self.flows[index as usize];
+        flow.acks -= u32::from(packet.is_pure_ack());
+        flow.foreign -= u32::from(packet.flow().flow != flow.tag);
+        self.tins[flow.tin].backlog.remove(packet.size());
+        self.backlog.remove(packet.size());
+        self.longest.update(index, &flow.queue);
+    }
+
+    /// The next packet of the flow that COBALT lets leave.
+    fn take(&mut self, index: u32, drops: &mut u32, out: &mut dyn Outlet<P>) -> Option<P> {
+        loop {
+            let flow = &mut self.flows[index as usize];
+            let Some((mut packet, at)) = self.store.pop(&mut flow.queue) else {
+                flow.cobalt.on_empty(&self.params.codel, self.latest);
+                return None;
+            };
+            let more = flow.queue.backlog().bytes + packet.size() > self.params.codel.mtu;
+            let (params, random) = (&self.params.codel, &mut self.random);
+            let decision = flow.cobalt.judge(params, random, &mut packet, at, more, self.latest, out);
+            self.gone(index, &packet);
+            match decision {
+                cobalt::Decision::Drop if *drops < MOST_DROPS_A_CALL => {
+                    *drops += 1;
+                    self.stats.dropped += 1;
+                    out.dropped(packet, DropReason::Early);
+                }
+                decision => {
+                    self.stats.marked += u64::from(decision == cobalt::Decision::Marked);
+                    return Some(packet);
+                }
+            }
+        }
+    }
+
+    /// The next packet of a tin: flows that just became busy, then hosts and their flows in turn.
+    fn serve_tin(&mut self, tin: usize, drops: &mut u32, out: &mut dyn Outlet<P>) -> Option<P> {
+        let quantum = self.quantum();
+        loop {
+            if let Some(index) = self.tins[tin].sparse.front() {
+                if self.flows[index as usize].deficit > 0
+                    && let Some(packet) = self.take(index, drops, out)
+                {
+                    self.flows[index as usize].deficit -= self.wire(&packet);
+                    return Some(packet);
+                }
+                let flow = &mut self.flows[index as usize];
+                self.flow_links.remove(&mut self.tins[tin].sparse, index);
+                flow.place = Place::Off;
+                if flow.deficit <= 0 {
+                    flow.deficit += quantum;
+                    self.join_host(index);
+                } else if !self.tins[tin].hosts.is_empty() {
+                    // It ran empty: a turn among the others, or it would be new for ever.
+                    self.join_host(index);
+                }
+                continue;
+            }
+            let number = self.tins[tin].hosts.front()?;
+            let host = &mut self.hosts[number as usize];
+            if host.deficit <= 0 {
+                host.deficit += quantum;
+                self.host_links.rotate(&mut self.tins[tin].hosts);
+                continue;
+            }
+            let index = host.flows.front()?;
+            let flow = &mut self.flows[index as usize];
+            if flow.deficit <= 0 {
+                flow.deficit += quantum;
+                self.flow_links.rotate(&mut host.flows);
+                continue;
+            }
+            if let Some(packet) = self.take(index, drops, out) {
+                let wire = self.wire(&packet);
+                self.flows[index as usize].deficit -= wire;
+                self.hosts[number as usize].deficit -= wire;
+                return Some(packet);
+            }
+            self.leave_host(index);
+        }
+    }
+
+    fn wire(&self, packet: &P) -> i64 {
+        self.params.wire.bytes(packet.size(), packet.segments()).as_u64() as i64
+    }
+
+    /// Whether the tin may go before lower ones now.
+    fn goes_first(&self, tin: usize) -> bool {
+        let tin = &self.tins[tin];
+        !tin.backlog.is_empty() && tin.first.is_some_and(|share| share.level(self.latest) >= Credit::ZERO)
+    }
+
+    /// The tin whose turn it is; `None` when nothing waits.
+    fn next_tin(&mut self) -> Option<usize> {
+        if let Some(first) = (0..self.tins.len()).rev().find(|tin| self.goes_first(*tin)) {
+            return Some(first);
+        }
+        let list = self.params.tins.list();
+        for _ in 0..=2 * list.len() {
+            let tin = &mut self.tins[self.turn];
+            if tin.backlog.is_empty() {
+                tin.deficit = 0;
+            } else if tin.deficit > 0 {
+                return Some(self.turn);
+            }
+            self.turn = (self.turn + 1) % list.len();
+            let quantum = self.quantum();
+            let tin = &mut self.tins[self.turn];
+            if !tin.backlog.is_empty() && tin.deficit <= 0 {
+                tin.deficit += quantum * i64::from(list[self.turn].weight);
+            }
+        }
+        None
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Cake<P> {
+    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+        self.latest = self.latest.max(now);
+        let (size, key, is_ack) = (packet.size(), packet.flow(), packet.is_pure_ack());
+        let limit = self.params.codel.limit;
+        if size > limit.bytes || limit.packets == 0 {
+            return out.dropped(packet, DropReason::QueueLimit);
+        }
+        self.largest = self.largest.max(size);
+        let index = self.flow_of(key.flow);
+        let (tin, host) = (self.params.tins.of(packet.dscp()), self.host_of(key));
+        let quantum = self.quantum();
+        let flow = &mut self.flows[index as usize];
+        if flow.place == Place::Off {
+            flow.place = Place::Sparse;
+            flow.tin = tin;
+            flow.host_key = host;
+            flow.deficit = quantum;
+            self.flow_links.push_back(&mut self.tins[tin].sparse, index);
+        }
+        let foreign = flow.tag != key.flow;
+        flow.foreign += u32::from(foreign);
+        flow.acks += u32::from(is_ack);
+        self.stats.shared += u64::from(foreign);
+        self.tins[flow.tin].backlog.add(size);
+        self.backlog.add(size);
+        self.store.push(&mut flow.queue, packet, self.latest);
+        self.longest.update(index, &flow.queue);
+        if is_ack && !foreign && self.params.ack_filter == AckFilter::On && flow.acks > ACKS_LEFT {
+            let old = |packet: &P| packet.is_pure_ack() && packet.flow().flow == key.flow;
+            if let Some(packet) = self.store.take_where(&mut flow.queue, 16, old) {
+                self.gone(index, &packet);
+                self.stats.acks_filtered += 1;
+                out.dropped(packet, DropReason::AckFiltered);
+            }
+        }
+        while self.backlog.packets > limit.packets || self.backlog.bytes > limit.bytes {
+            let Some(index) = self.longest.get() else { return };
+            let flow = &mut self.flows[index as usize];
+            flow.cobalt.on_overflow(&self.params.codel, self.latest);
+            let Some((packet, _)) = self.store.pop(&mut flow.queue) else { return };
+            self.gone(index, &packet);
+            self.stats.overflowed += 1;
+            out.dropped(packet, DropReason::FlowLimit);
+        }
+    }
+
+    fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
+        self.latest = self.latest.max(now);
+        if self.line.is_some_and(|line| line.level(self.latest) < Credit::ZERO) {
+            return None;
+        }
+        let mut drops = 0;
+        while let Some(tin) = self.next_tin() {
+            let Some(packet) = self.serve_tin(tin, &mut drops, out) else { continue };
+            let wire = Bytes::new(self.wire(&packet) as u64);
+            self.stats.tins[tin].count(wire);
+            match &mut self.tins[tin].first {
+                // The share goes into debt by what was sent first; what was sent in turn is not counted against it.
+                Some(share) if share.level(self.latest) >= Credit::ZERO => share.charge(self.latest, wire),
+                _ => self.tins[tin].deficit -= wire.as_u64() as i64,
+            }
+            if let Some(line) = &mut self.line {
+                line.charge(self.latest, wire);
+            }
+            return Some(packet);
+        }
+        None
+    }
+
+    fn deadline(&self, now: Instant) -> Deadline {
+        if self.backlog.is_empty() {
+            return Deadline::Idle;
+        }
+        let now = self.latest.max(now);
+        match self.line.and_then(|line| line.time_of(now, Bytes::ZERO)) {
+            Some(at) => Deadline::at(at, now),
+            None => Deadline::Now,
+        }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! COBALT: CoDel and BLUE on one queue.
+//!
+//! *Law*: while packets wait for more than `target`, drops (or marks) follow CoDel's control law; when that ends, the
+//! count of drops goes down by the same law instead of being forgotten. Beside it BLUE drops by a probability that
+//! rises by 1/256 when the queue overflows and falls by 1/4096 when it runs empty, each once a `target` at most: for
+//! senders that do not react.
+//! *Source*: Palmei et al., "Design and evaluation of COBALT queue discipline" (2019), sections III.A and III.B; RFC
+//! 8289 for the control law; Feng et al., "BLUE" (1999).
+//! *Cost*: O(1) a packet; at most 32 steps of the count.
+
+use crate::codel::{MOST_DROPS_A_CALL, Params, mark};
+use crate::packet::Packet;
+use crate::qdisc::Outlet;
+use crate::random::Stream;
+use tidegate_units::Instant;
+
+/// What COBALT remembers of one queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct State {
+    count: u32,
+    dropping: bool,
+    drop_next: Instant,
+    /// BLUE's probability in units of 2⁻³².
+    probability: u32,
+    blue_at: Instant,
+}
+
+/// What to do with a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Decision {
+    /// Let it leave.
+    Leave,
+    /// Let it leave; it was marked.
+    Marked,
+    /// Drop it.
+    Drop,
+}
+
+impl State {
+    /// The queue overflowed.
+    pub fn on_overflow(&mut self, params: &Params, now: Instant) {
+        if now.since(self.blue_at) >= params.target {
+            self.blue_at = now;
+            self.probability = self.probability.saturating_add(1 << 24);
+        }
+    }
+    /// The queue was found empty.
+    pub fn on_empty(&mut self, params: &Params, now: Instant) {
+        if now.since(self.blue_at) >= params.target {
+            self.blue_at = now;
+            self.probability = self.probability.saturating_sub(1 << 20);
+        }
+        self.dropping = false;
+    }
+    /// BLUE's probability in units of 2⁻³².
+    pub fn probability(&self) -> u32 {
+        self.probability
+    }
+
+    /// Judges the packet that came at `at`, and that others wait behind if `more`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn judge<P: Packet>(
+        &mut self,
+        params: &Params,
+        random: &mut Stream,
+        packet: &mut P,
+        at: Instant,
+        more: bool,
+        now: Instant,
+        out: &mut dyn Outlet<P>,
+    ) -> Decision {
+        let above = now.since(at) >= params.target && more;
+        let mut decision = Decision::Leave;
+        if above {
+            if !self.dropping {
+                self.dropping = true;
+                self.count = self.count.max(1);
+                // An interval from now, or a part of it when the last episode has not been counted down.
+                self.drop_next = now + params.spacing(self.count);
+            }
+            if now >= self.drop_next {
+                self.count = self.count.saturating_add(1);
+                self.drop_next += params.spacing(self.count);
+                decision = if mark(params.signal, packet, out) { Decision::Marked } else { Decision::Drop };
+            }
+        } else {
+            self.dropping = false;
+            for _ in 0..MOST_DROPS_A_CALL {
+                if self.count == 0 || now < self.drop_next {
+                    break;
+                }
+                self.count -= 1;
+                self.drop_next += params.spacing(self.count);
+            }
+        }
+        if self.probability > 0 && random.chance(u64::from(self.probability)) {
+            decision = Decision::Drop;
+        }
+        decision
+    }
+}

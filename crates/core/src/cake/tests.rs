@@ -1,0 +1,157 @@
+use super::*;
+use crate::packet::Dscp;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct P {
+    flow: u64,
+    host: u64,
+    size: u64,
+    dscp: u8,
+    ack: bool,
+    /// When it was sent, in ticks.
+    at: u64,
+}
+impl Packet for P {
+    fn size(&self) -> Bytes {
+        Bytes::new(self.size)
+    }
+    fn flow(&self) -> FlowKey {
+        FlowKey { flow: self.flow, source: self.host, destination: 0 }
+    }
+    fn dscp(&self) -> Dscp {
+        Dscp::new(self.dscp).unwrap()
+    }
+    fn is_pure_ack(&self) -> bool {
+        self.ack
+    }
+}
+fn p(flow: u64, host: u64) -> P {
+    P { flow, host, size: 1_000, dscp: 0, ack: false, at: 0 }
+}
+
+/// Keeps every flow of `flows` backlogged for `seconds` at 8 Mbit/s, and gives the bytes sent by each.
+fn share(params: Params, flows: &[P], seconds: u64) -> Vec<u64> {
+    let mut cake = Cake::new(params, 1, "test").unwrap();
+    let mut sent = alloc::vec![0_u64; flows.len()];
+    let mut waiting = alloc::vec![0_u32; flows.len()];
+    let mut now = Instant::ZERO;
+    let end = Instant::ZERO + Span::from_secs(seconds);
+    let mut out: Vec<(P, DropReason)> = Vec::new();
+    while now < end {
+        for (n, flow) in flows.iter().enumerate() {
+            while waiting[n] < 3 {
+                cake.enqueue(now, *flow, &mut out);
+                waiting[n] += 1;
+            }
+        }
+        if let Some(packet) = cake.dequeue(now, &mut out) {
+            let n = flows.iter().position(|flow| *flow == packet).unwrap();
+            sent[n] += packet.size;
+            waiting[n] -= 1;
+        }
+        for (packet, _) in out.drain(..) {
+            waiting[flows.iter().position(|flow| *flow == packet).unwrap()] -= 1;
+        }
+        now = cake.deadline(now).instant(now).unwrap_or(now);
+    }
+    sent
+}
+
+#[test]
+fn hosts_share_evenly_and_flows_share_the_host() {
+    // Host 1 has four flows, host 2 one: a half each, and an eighth for each of the four.
+    let flows = [p(1, 1), p(2, 1), p(3, 1), p(4, 1), p(5, 2)];
+    let base = Params::for_link(Rate::from_mbit(8));
+    let sent = share(Params { hosts: Hosts::Source, ..base }, &flows, 10);
+    // 10 s at 1 MB/s, and 1 ms of lateness at the start. COBALT may move a packet or two.
+    let total: u64 = sent.iter().sum();
+    assert!((9_990_000..=10_003_000).contains(&total), "{total}");
+    for (sent, expected) in sent.iter().zip([1.25e6, 1.25e6, 1.25e6, 1.25e6, 5e6]) {
+        assert!((*sent as f64 / expected - 1.0).abs() < 0.01, "{sent} of {expected}");
+    }
+    let sent = share(Params { hosts: Hosts::Flows, ..base }, &flows, 10);
+    for sent in sent {
+        assert!((sent as f64 / 2e6 - 1.0).abs() < 0.01, "{sent}");
+    }
+}
+
+#[test]
+fn tins_go_first_within_their_share_and_the_rest_keep_theirs() {
+    // Voice, video, best effort and bulk, all with more than they get.
+    let tin = |n: u64, dscp| P { dscp, ..p(n, n) };
+    let flows = [tin(1, 46), tin(2, 34), tin(3, 0), tin(4, 8)];
+    let params = Params { tins: Tins::Diffserv4, ..Params::for_link(Rate::from_mbit(8)) };
+    let sent = share(params, &flows, 20);
+    // First 4/16 and 8/16 of 20 MB: 5 and 10. The last quarter, 5 MB, in turns of 4 : 8 : 16 : 1 of 29.
+    for (sent, expected) in sent.iter().zip([5.0 + 20.0 / 29.0, 10.0 + 40.0 / 29.0, 80.0 / 29.0, 5.0 / 29.0]) {
+        assert!((*sent as f64 / 1e6 / expected - 1.0).abs() < 0.05, "{sent} of {expected} MB");
+    }
+}
+
+#[test]
+fn sets_of_eight_keep_flows_apart() {
+    let mut cake = Cake::<P>::new(Params { rate: None, ..Params::for_link(Rate::from_mbit(8)) }, 1, "test").unwrap();
+    let mut random = Stream::named(1, "flows");
+    // 100 busy flows on 1,024 queues: plain hashing would put about 9 of them together.
+    for _ in 0..100 {
+        let flow = random.next_u64();
+        (0..2).for_each(|_| cake.enqueue(Instant::ZERO, P { size: 100, ..p(flow, 1) }, &mut crate::qdisc::Discard));
+    }
+    assert_eq!(cake.stats().shared, 0);
+    // 1,100 cannot all have one.
+    for _ in 0..1_000 {
+        let flow = random.next_u64();
+        cake.enqueue(Instant::ZERO, P { size: 20, ..p(flow, 1) }, &mut crate::qdisc::Discard);
+    }
+    let shared = cake.stats().shared;
+    assert!((76..250).contains(&shared), "{shared}");
+}
+
+#[test]
+fn the_ack_filter_leaves_three() {
+    let base = Params::for_link(Rate::from_mbit(8));
+    let mut cake = Cake::<P>::new(Params { ack_filter: AckFilter::On, ..base }, 1, "test").unwrap();
+    let mut out = Vec::new();
+    let ack = |flow, n: u64| P { ack: true, size: 40 + n, ..p(flow, 1) };
+    cake.enqueue(Instant::ZERO, p(1, 1), &mut out);
+    for n in 0..10 {
+        cake.enqueue(Instant::ZERO, ack(1, n), &mut out);
+        cake.enqueue(Instant::ZERO, ack(2, n), &mut out);
+    }
+    assert_eq!(cake.stats().acks_filtered, 14);
+    assert!(out.iter().all(|(packet, reason)| packet.ack && *reason == DropReason::AckFiltered));
+    let mut left = [Vec::new(), Vec::new()];
+    let mut now = Instant::ZERO;
+    while let Some(at) = cake.deadline(now).instant(now) {
+        now = at;
+        let packet = cake.dequeue(now, &mut out).unwrap();
+        left[packet.flow as usize - 1].push(packet.size);
+    }
+    assert_eq!(left, [alloc::vec![1_000, 47, 48, 49], alloc::vec![47, 48, 49]]);
+}
+
+#[test]
+fn blue_holds_down_what_does_not_react() {
+    // 16 Mbit/s into 8 without reaction; beside it a flow of 0.8 Mbit/s.
+    let mut cake = Cake::<P>::new(Params::for_link(Rate::from_mbit(8)), 1, "test").unwrap();
+    let mut out = Vec::new();
+    let (mut thin, mut thin_late) = (0, 0);
+    for tick in 0..200_000_u64 {
+        let now = Instant::ZERO + Span::from_micros(tick * 100);
+        if tick % 5 == 0 {
+            cake.enqueue(now, p(1, 1), &mut out);
+        }
+        if tick % 100 == 0 {
+            cake.enqueue(now, P { at: tick, ..p(2, 2) }, &mut out);
+        }
+        while let Some(packet) = cake.dequeue(now, &mut out) {
+            if packet.flow == 2 {
+                thin += 1;
+                thin_late += u64::from(tick - packet.at > 40);
+            }
+        }
+    }
+    assert_eq!(thin + out.iter().filter(|(packet, _)| packet.flow == 2).count() as u64, 2_000);
+    assert!(thin >= 1_990 && thin_late < 20, "{thin} {thin_late}");
+    assert!(cake.stats().dropped > 1_000, "{:?}", cake.stats());
+}

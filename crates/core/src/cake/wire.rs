@@ -1,0 +1,91 @@
+//! [`Wire`]: what a packet takes on the line, by the line's framing.
+
+use crate::params::ParamError;
+use tidegate_units::Bytes;
+
+/// How the line cuts packets up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Framing {
+    /// Bytes as they are: Ethernet, DOCSIS, fibre.
+    #[default]
+    None,
+    /// ATM cells: 48 bytes of payload in 53, the last cell padded (ADSL).
+    Atm,
+    /// 64/65 coding of PTM: a byte more for each 64 or part of them (VDSL2).
+    Ptm,
+}
+
+/// What a packet takes on the line.
+///
+/// *Units*: bytes. `overhead` is added to [`Packet::size`](crate::Packet::size), so it is what the line adds beyond
+/// what the size counts already; it may be negative where the size counts more than the line carries.
+/// *Source*: ITU-T I.432 and RFC 2684 (ATM), IEEE 802.3 clause 61.3.3 (64/65 coding); the worked numbers of the tests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wire {
+    /// Added to each packet.
+    pub overhead: i16,
+    /// The least a packet takes, overhead included; padding makes up the rest.
+    pub least: Bytes,
+    /// The framing, after overhead and padding.
+    pub framing: Framing,
+}
+
+impl Wire {
+    /// Packets take what they say.
+    pub const RAW: Self = Self { overhead: 0, least: Bytes::ZERO, framing: Framing::None };
+
+    /// Checks what cannot work.
+    ///
+    /// # Errors
+    /// An overhead outside -64 to 256 bytes.
+    pub fn validate(self) -> Result<Self, ParamError> {
+        if !(-64..=256).contains(&self.overhead) {
+            return Err(ParamError::new("overhead", "must be -64 to 256 bytes; 44 is right or safe on most DSL lines"));
+        }
+        Ok(self)
+    }
+
+    fn one(&self, size: u64) -> u64 {
+        let size = size.saturating_add_signed(i64::from(self.overhead)).max(self.least.as_u64());
+        match self.framing {
+            Framing::None => size,
+            Framing::Atm => size.div_ceil(48) * 53,
+            Framing::Ptm => size + size.div_ceil(64),
+        }
+    }
+
+    /// What `size` bytes in `segments` packets of about equal size take.
+    pub fn bytes(&self, size: Bytes, segments: u32) -> Bytes {
+        let (size, segments) = (size.as_u64(), u64::from(segments.max(1)));
+        let full = size.div_ceil(segments);
+        let last = size.saturating_sub(full * (segments - 1));
+        Bytes::new(self.one(full) * (segments - 1) + self.one(last))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn worked_numbers() {
+        let wire = |overhead, framing, size| {
+            Wire { overhead, framing, least: Bytes::ZERO }.bytes(Bytes::new(size), 1).as_u64()
+        };
+        // 1500 + 40 = 1540 B are 32.08 cells, so 33: 33 * 53.
+        assert_eq!(wire(40, Framing::Atm, 1_500), 1_749);
+        // A 40 B acknowledgement: 80 B are 1.67 cells, so 2.
+        assert_eq!(wire(40, Framing::Atm, 40), 106);
+        // With 8 B (bridged VC-MUX) exactly one cell; one byte more takes a second.
+        assert_eq!((wire(8, Framing::Atm, 40), wire(8, Framing::Atm, 41)), (53, 106));
+        // 1500 + 30 = 1530 = 23.9 * 64: 24 bytes more.
+        assert_eq!(wire(30, Framing::Ptm, 1_500), 1_554);
+        assert_eq!(wire(-14, Framing::None, 1_514), 1_500);
+        // Ethernet: 38 B with preamble and gap, at least 84.
+        let ethernet = Wire { overhead: 38, least: Bytes::new(84), framing: Framing::None };
+        assert_eq!(ethernet.bytes(Bytes::new(40), 1), Bytes::new(84));
+        // A superpacket of 3 * 1500 pays three times.
+        assert_eq!(ethernet.bytes(Bytes::new(4_500), 3), Bytes::new(3 * 1_538));
+        assert!(Wire { overhead: 300, ..Wire::RAW }.validate().is_err());
+    }
+}
