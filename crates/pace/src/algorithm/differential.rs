@@ -1,0 +1,288 @@
+//! DT0, DT1, DT2: durations are measured, cycle by cycle.
+//!
+//! *Law*: in what is sent by `t`, `bytes <= R * (t - start) + one packet`; each packet's transmit time S/R has
+//! passed, asleep or sending, before the next is sent. DT1 and DT2 also reach `min(S/T, R)` on a sleep of any
+//! granularity; DT0 does not.
+//! *Source*: sections 2 and 4 of the paper, figures 3, 9 and 10.
+//! *Units*: times are kept as what the rate earns in them ([`Credit`]), so that S/R is never rounded.
+//! *Cost*: O(1); one multiplication and at most one division a packet.
+//! *Notes*: after a gap in the data DT0 and DT1 go on as if nothing had been (the gap is one long send time). DT2
+//! makes up for the gap if it comes while it sleeps no more than for any oversleep.
+//! *Departures from the source, and why*: three slips of the figures are read as the text has them. In figure 3 a
+//! negative `sleepTime` would enter the next `sendTime` and so carry the oversleep on without end, while the
+//! formula of section 2 has `max(S/R - T, 0)` and the measurements of figure 7 (152 ms for 100 packets of 500 byte)
+//! come out only with that. In figure 9 `ostTime` is `lostTime`. In figure 10 `size` is never set to zero: it is
+//! charged once here.
+//! *See also*: [`At0`](super::At0), which needs none of the measuring.
+
+use tidegate_units::{Bytes, Credit, Instant, Rate};
+
+use super::{Algorithm, ParamError, positive};
+
+/// Measures elapsed time as credit, from a mark on, across changes of rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Stopwatch {
+    rate: Rate,
+    mark: Instant,
+    carried: Credit,
+}
+
+impl Stopwatch {
+    fn new(rate: Rate, now: Instant) -> Self {
+        Self { rate, mark: now, carried: Credit::ZERO }
+    }
+    fn elapsed(&self, now: Instant) -> Credit {
+        self.carried + self.rate.credit_in(now.since(self.mark))
+    }
+    fn restart(&mut self, now: Instant) {
+        (self.mark, self.carried) = (now, Credit::ZERO);
+    }
+    fn set_rate(&mut self, now: Instant, rate: Rate) {
+        self.carried = self.elapsed(now);
+        (self.mark, self.rate) = (now, rate);
+    }
+    /// The time at which `need` more than now is earned.
+    fn after(&self, now: Instant, need: Credit) -> Instant {
+        need.time_at_ceil(self.rate).map_or(Instant::MAX, |wait| now + wait)
+    }
+}
+
+/// The naive algorithm of figure 3. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Dt0 {
+    watch: Stopwatch,
+    send_time: Credit,
+    /// What the sleep that is under way was asked for, and what the watch showed when it began.
+    asleep: Option<(Credit, Credit)>,
+}
+
+impl Dt0 {
+    /// The first packet may go at `start`.
+    ///
+    /// # Errors
+    /// When `rate` is zero.
+    pub fn new(rate: Rate, start: Instant) -> Result<Self, ParamError> {
+        let watch = Stopwatch::new(positive("rate", rate)?, start);
+        Ok(Self { watch, send_time: Credit::ZERO, asleep: None })
+    }
+}
+
+impl Algorithm for Dt0 {
+    fn next(&mut self, now: Instant, size: Bytes) -> Instant {
+        let sleep = Credit::of(size) - self.send_time;
+        if sleep > Credit::ZERO {
+            self.asleep = Some((sleep, self.watch.elapsed(now)));
+            return self.watch.after(now, sleep);
+        }
+        self.send_time = self.watch.elapsed(now);
+        self.watch.restart(now);
+        now
+    }
+    fn woke(&mut self, now: Instant) -> Instant {
+        if let Some((sleep, _)) = self.asleep.take() {
+            self.send_time = (self.watch.elapsed(now) - sleep).max(Credit::ZERO);
+            self.watch.restart(now);
+        }
+        now
+    }
+    fn set_rate(&mut self, now: Instant, rate: Rate) -> Result<Instant, ParamError> {
+        self.watch.set_rate(now, positive("rate", rate)?);
+        Ok(self.asleep.map_or(now, |(sleep, began)| self.watch.after(now, sleep - (self.watch.elapsed(now) - began))))
+    }
+    fn rate(&self) -> Rate {
+        self.watch.rate
+    }
+    fn resume(&mut self, now: Instant) -> Instant {
+        if let Some((asked, began)) = self.asleep {
+            let owed = asked - (self.watch.elapsed(now) - began);
+            if owed > Credit::ZERO {
+                return self.watch.after(now, owed);
+            }
+        }
+        self.send_time = Credit::ZERO;
+        self.asleep = None;
+        self.watch.restart(now);
+        now
+    }
+}
+
+/// DT1: oversleep is measured as lost time and paid back in later cycles, which sends about
+/// `n = R G / (S - R T)` packets a wake-up. Figure 9; see the [module](self).
+#[derive(Clone, Debug)]
+pub struct Dt1 {
+    watch: Stopwatch,
+    lost: Credit,
+    asleep: Option<Credit>,
+}
+
+impl Dt1 {
+    /// The first packet may go at `start`.
+    ///
+    /// # Errors
+    /// When `rate` is zero.
+    pub fn new(rate: Rate, start: Instant) -> Result<Self, ParamError> {
+        Ok(Self { watch: Stopwatch::new(positive("rate", rate)?, start), lost: Credit::ZERO, asleep: None })
+    }
+}
+
+/// Pays `need` out of `lost` as far as that goes; what remains to be slept.
+fn pay_back(lost: &mut Credit, need: Credit) -> Credit {
+    let paid = need.min(*lost).max(Credit::ZERO);
+    *lost -= paid;
+    need - paid
+}
+
+impl Algorithm for Dt1 {
+    fn next(&mut self, now: Instant, size: Bytes) -> Instant {
+        let need = pay_back(&mut self.lost, Credit::of(size) - self.watch.elapsed(now));
+        self.watch.restart(now);
+        if need <= Credit::ZERO {
+            return now;
+        }
+        self.asleep = Some(need);
+        self.watch.after(now, need)
+    }
+    fn woke(&mut self, now: Instant) -> Instant {
+        if let Some(asked) = self.asleep.take() {
+            self.lost = (self.watch.elapsed(now) - asked).max(Credit::ZERO);
+            self.watch.restart(now);
+        }
+        now
+    }
+    fn set_rate(&mut self, now: Instant, rate: Rate) -> Result<Instant, ParamError> {
+        self.watch.set_rate(now, positive("rate", rate)?);
+        Ok(self.asleep.map_or(now, |asked| self.watch.after(now, asked - self.watch.elapsed(now))))
+    }
+    fn rate(&self) -> Rate {
+        self.watch.rate
+    }
+    fn resume(&mut self, now: Instant) -> Instant {
+        if let Some(asked) = self.asleep {
+            let owed = asked - self.watch.elapsed(now);
+            if owed > Credit::ZERO {
+                return self.watch.after(now, owed);
+            }
+        }
+        self.lost = Credit::ZERO;
+        self.asleep = None;
+        self.watch.restart(now);
+        now
+    }
+}
+
+/// DT2: one measurement a cycle, from wake-up to wake-up; it always sleeps once there is nothing to pay back.
+/// Figure 10; see the [module](self).
+#[derive(Clone, Debug)]
+pub struct Dt2 {
+    watch: Stopwatch,
+    lost: Credit,
+    asleep: Option<(Credit, Credit)>,
+}
+
+impl Dt2 {
+    /// The first packet may go at `start`.
+    ///
+    /// # Errors
+    /// When `rate` is zero.
+    pub fn new(rate: Rate, start: Instant) -> Result<Self, ParamError> {
+        Ok(Self { watch: Stopwatch::new(positive("rate", rate)?, start), lost: Credit::ZERO, asleep: None })
+    }
+}
+
+impl Algorithm for Dt2 {
+    fn next(&mut self, now: Instant, size: Bytes) -> Instant {
+        let need = pay_back(&mut self.lost, Credit::of(size));
+        if need <= Credit::ZERO {
+            return now;
+        }
+        self.asleep = Some((need, self.watch.elapsed(now)));
+        self.watch.after(now, need)
+    }
+    fn woke(&mut self, now: Instant) -> Instant {
+        if let Some((asked, _)) = self.asleep.take() {
+            self.lost = (self.watch.elapsed(now) - asked).max(Credit::ZERO);
+            self.watch.restart(now);
+        }
+        now
+    }
+    fn set_rate(&mut self, now: Instant, rate: Rate) -> Result<Instant, ParamError> {
+        self.watch.set_rate(now, positive("rate", rate)?);
+        Ok(self.asleep.map_or(now, |(asked, began)| self.watch.after(now, asked - (self.watch.elapsed(now) - began))))
+    }
+    fn rate(&self) -> Rate {
+        self.watch.rate
+    }
+    fn resume(&mut self, now: Instant) -> Instant {
+        if let Some((asked, began)) = self.asleep {
+            let owed = asked - (self.watch.elapsed(now) - began);
+            if owed > Credit::ZERO {
+                return self.watch.after(now, owed);
+            }
+        }
+        self.lost = Credit::ZERO;
+        self.asleep = None;
+        self.watch.restart(now);
+        now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_units::Span;
+
+    fn ms(n: u64) -> Instant {
+        Instant::ZERO + Span::from_millis(n)
+    }
+
+    #[test]
+    fn dt0_absorbs_once_and_loses_the_rest() {
+        // 500 B at 100,000 B/s: 5 ms. Sent by 2 ms, asked to sleep 5 ms, awake at 20 ms: 13 ms too late.
+        let mut dt0 = Dt0::new(Rate::from_bytes_per_sec(100_000), ms(0)).unwrap();
+        assert_eq!(dt0.next(ms(2), Bytes::new(500)), ms(7));
+        dt0.woke(ms(20));
+        // The 15 ms that were not sleep swallow the whole next sleep ..
+        assert_eq!(dt0.next(ms(22), Bytes::new(500)), ms(22));
+        // .. and then only the 2 ms of the send count: 10 ms are lost for good.
+        assert_eq!(dt0.next(ms(24), Bytes::new(500)), ms(27));
+    }
+
+    #[test]
+    fn dt1_pays_back_to_the_last_nanosecond() {
+        let mut dt1 = Dt1::new(Rate::from_bytes_per_sec(100_000), ms(0)).unwrap();
+        // 5 ms - 2 ms: 3 ms of sleep, 15 ms too long.
+        assert_eq!(dt1.next(ms(2), Bytes::new(500)), ms(5));
+        dt1.woke(ms(20));
+        // 15 ms pay for five cycles of 3 ms.
+        for k in 1..=5 {
+            assert_eq!(dt1.next(ms(20 + 2 * k), Bytes::new(500)), ms(20 + 2 * k));
+        }
+        assert_eq!(dt1.next(ms(32), Bytes::new(500)), ms(35), "seven packets by 35 ms: on schedule");
+    }
+
+    #[test]
+    fn dt2_measures_from_wake_up_to_wake_up() {
+        let mut dt2 = Dt2::new(Rate::from_bytes_per_sec(100_000), ms(0)).unwrap();
+        // It sleeps the whole 5 ms although 2 ms have passed; from 0 to 20 ms that is 15 ms lost.
+        assert_eq!(dt2.next(ms(2), Bytes::new(500)), ms(7));
+        dt2.woke(ms(20));
+        for k in 1..=3 {
+            assert_eq!(dt2.next(ms(20 + 2 * k), Bytes::new(500)), ms(20 + 2 * k));
+        }
+        assert_eq!(dt2.next(ms(28), Bytes::new(500)), ms(33));
+    }
+
+    #[test]
+    fn a_rate_change_while_asleep_keeps_what_was_earned() {
+        for mut algorithm in [
+            Box::new(Dt0::new(Rate::from_kbit(8), ms(0)).unwrap()) as Box<dyn Algorithm>,
+            Box::new(Dt1::new(Rate::from_kbit(8), ms(0)).unwrap()),
+            Box::new(Dt2::new(Rate::from_kbit(8), ms(0)).unwrap()),
+        ] {
+            // 1000 B at 1 kB/s; after 0.4 s ten times the rate: 600 B more are 60 ms.
+            assert_eq!(algorithm.next(ms(0), Bytes::new(1000)), ms(1000));
+            assert_eq!(algorithm.set_rate(ms(400), Rate::from_kbit(80)), Ok(ms(460)));
+            assert!(algorithm.set_rate(ms(400), Rate::ZERO).is_err());
+        }
+    }
+}

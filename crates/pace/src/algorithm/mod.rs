@@ -1,0 +1,189 @@
+//! Pacing algorithms: pure, told the time, asked when the next packet may go.
+//!
+//! | name | what it does |
+//! | --- | --- |
+//! | [`Dt0`] | sleeps S/R minus the send time of the cycle before; oversleep is lost unless the next cycle absorbs it |
+//! | [`Dt1`] | measures oversleep as lost time and pays it back in later cycles |
+//! | [`Dt2`] | one measurement a cycle; only ever pays back; more bursty than DT1 |
+//! | [`At0`] | absolute: packet k is due at start + bytes sent / R; never drifts |
+//! | [`At1`] | AT0 for live data: restarts after a gap |
+//! | [`BurstCap`] | on any of them: no run of packets is faster than a maximum rate |
+//! | [`Pacer`](crate::Pacer) | the default: absolute schedule, gap policy, cap, learned oversleep, hybrid waiting |
+
+mod absolute;
+mod burst;
+mod differential;
+
+use core::fmt;
+use core::str::FromStr;
+
+use tidegate_units::{Bytes, Instant, Rate};
+
+pub use absolute::{At0, At1};
+pub use burst::{BurstCap, Capped};
+pub use differential::{Dt0, Dt1, Dt2};
+
+use crate::pacer::{Pacer, Params};
+
+/// A parameter that cannot be: which one, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ParamError {
+    /// The name of the field.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub problem: &'static str,
+}
+
+impl fmt::Display for ParamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.field, self.problem)
+    }
+}
+
+impl core::error::Error for ParamError {}
+
+/// `rate`, when anything flows at it.
+pub(crate) fn positive(field: &'static str, rate: Rate) -> Result<Rate, ParamError> {
+    if rate.is_zero() { Err(ParamError { field, problem: "is zero: nothing would ever be sent" }) } else { Ok(rate) }
+}
+
+/// How to let a stretch of time pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Sleep until then; look again after that.
+    Sleep(Instant),
+    /// Spin: read the clock until the packet is due.
+    Spin,
+}
+
+/// A pacing algorithm: it is told what happened and when, and answers when the next packet may go.
+///
+/// The cycle of its driver (see [`pace`](crate::pace)): take a packet off the queue, telling
+/// [`refilled`](Self::refilled) when the queue was empty; send it; ask [`next`](Self::next); when the answer is
+/// later than now, wait at least until then and tell [`woke`](Self::woke).
+///
+/// Harmless: a `now` that repeats. Harmful: sending before the answer of `next`; no algorithm can mend that.
+pub trait Algorithm: fmt::Debug {
+    /// A packet of `size` has been sent, and it is `now`: the first instant at which another may be. Not after
+    /// `now` means at once.
+    fn next(&mut self, now: Instant, size: Bytes) -> Instant;
+    /// The wait that the last answer asked for is over. When the sender had something else to do until after that
+    /// instant and did not sleep, `now` is the instant that was asked for. The answer is after `now` only when the
+    /// clock was set back meanwhile: then there is more to wait.
+    fn woke(&mut self, now: Instant) -> Instant;
+    /// The queue was empty from `since`, and something came `now`. Told before that is sent.
+    fn refilled(&mut self, since: Instant, now: Instant) {
+        let _ = (since, now);
+    }
+    /// Another rate from `now` on; the answer replaces that of the last [`next`](Self::next).
+    ///
+    /// # Errors
+    /// When `rate` is zero; nothing has changed then.
+    fn set_rate(&mut self, now: Instant, rate: Rate) -> Result<Instant, ParamError>;
+    /// The rate.
+    fn rate(&self) -> Rate;
+    /// Sending was paused until `now`, or the machine slept: nothing that could have been sent meanwhile is made up
+    /// for; what is owed stays owed. The answer replaces that of the last [`next`](Self::next).
+    fn resume(&mut self, now: Instant) -> Instant;
+    /// How to get from `now` to `due`. By default one sleep.
+    fn plan(&mut self, now: Instant, due: Instant) -> Wait {
+        let _ = now;
+        Wait::Sleep(due)
+    }
+    /// What came of a plan: `wait` began at `from` and ended `now`.
+    fn waited(&mut self, wait: Wait, from: Instant, now: Instant) {
+        let _ = (wait, from, now);
+    }
+}
+
+impl<A: Algorithm + ?Sized> Algorithm for Box<A> {
+    fn next(&mut self, now: Instant, size: Bytes) -> Instant {
+        (**self).next(now, size)
+    }
+    fn woke(&mut self, now: Instant) -> Instant {
+        (**self).woke(now)
+    }
+    fn refilled(&mut self, since: Instant, now: Instant) {
+        (**self).refilled(since, now);
+    }
+    fn set_rate(&mut self, now: Instant, rate: Rate) -> Result<Instant, ParamError> {
+        (**self).set_rate(now, rate)
+    }
+    fn rate(&self) -> Rate {
+        (**self).rate()
+    }
+    fn resume(&mut self, now: Instant) -> Instant {
+        (**self).resume(now)
+    }
+    fn plan(&mut self, now: Instant, due: Instant) -> Wait {
+        (**self).plan(now, due)
+    }
+    fn waited(&mut self, wait: Wait, from: Instant, now: Instant) {
+        (**self).waited(wait, from, now);
+    }
+}
+
+/// The algorithms by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+pub enum Kind {
+    /// [`Pacer`].
+    #[default]
+    Pacer,
+    /// [`Dt0`].
+    Dt0,
+    /// [`Dt1`].
+    Dt1,
+    /// [`Dt2`].
+    Dt2,
+    /// [`At0`].
+    At0,
+    /// [`At1`].
+    At1,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Pacer, Self::Dt0, Self::Dt1, Self::Dt2, Self::At0, Self::At1];
+
+    /// The name, as [`FromStr`] reads it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pacer => "pacer",
+            Self::Dt0 => "dt0",
+            Self::Dt1 => "dt1",
+            Self::Dt2 => "dt2",
+            Self::At0 => "at0",
+            Self::At1 => "at1",
+        }
+    }
+    /// One of this kind with its defaults, without a burst cap, starting at `start`.
+    ///
+    /// # Errors
+    /// When `rate` is zero.
+    pub fn build(self, rate: Rate, start: Instant) -> Result<Box<dyn Algorithm + Send>, ParamError> {
+        Ok(match self {
+            Self::Pacer => Box::new(Pacer::new(Params { cap: crate::Cap::Off, ..Params::new(rate) }, start)?),
+            Self::Dt0 => Box::new(Dt0::new(rate, start)?),
+            Self::Dt1 => Box::new(Dt1::new(rate, start)?),
+            Self::Dt2 => Box::new(Dt2::new(rate, start)?),
+            Self::At0 => Box::new(At0::new(rate, start)?),
+            Self::At1 => Box::new(At1::new(rate, At1::THRESHOLD, start)?),
+        })
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = ParamError;
+    fn from_str(text: &str) -> Result<Self, ParamError> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.name() == text)
+            .ok_or(ParamError { field: "algorithm", problem: "is none of pacer, dt0, dt1, dt2, at0, at1" })
+    }
+}
