@@ -178,6 +178,51 @@ fn modes_that_exclude_each_other() {
     );
 }
 
+/// Warnings do not make a file invalid.
+#[track_caller]
+fn warned(rules: &str, marked: usize, related: usize, message: &str) {
+    let text = format!("{GOOD}{rules}");
+    let (source, diagnostics, valid) = findings(&text);
+    let rendered = diagnostics.render(&source);
+    assert!(valid && diagnostics.warnings() == 1, "{rendered}");
+    let warning = diagnostics.iter().next().unwrap();
+    assert!(warning.message.contains(message), "{rendered}");
+    let line = |place: tidegate_config::Place| source.line_column(place.start).0;
+    assert_eq!(line(warning.place), marked, "{rendered}");
+    assert_eq!(line(warning.related[0].0), related, "{rendered}");
+}
+
+#[test]
+fn rules_that_never_match_are_warned_of() {
+    warned("[[rule]]\nclass = \"rest\"\nprotocol = \"udp\"\ndestination-port = 5050\n", 27, 20, "rule 2 never matches");
+    // Both of its ports are taken, each by a rule.
+    warned(
+        "[[rule]]\nclass = \"rest\"\nuid = 7\n[[rule]]\nclass = \"rest\"\nuid = 7\nsource = [\"::/1\", \"10.0.0.0/8\"]\n",
+        30,
+        27,
+        "rule 3 never matches",
+    );
+    // One of its two protocols gets through.
+    let (source, diagnostics, _) = findings(&format!(
+        "{GOOD}[[rule]]\nclass = \"rest\"\nprotocol = [\"udp\", \"tcp\"]\ndestination-port = 5050\n"
+    ));
+    assert!(diagnostics.is_empty(), "{}", diagnostics.render(&source));
+}
+
+#[test]
+fn rules_that_cannot_be_classified() {
+    let masks: String =
+        (0..17).map(|i| format!("[[rule]]\nclass = \"rest\"\nmark = \"1/{}\"\n", 1 + (2 << i))).collect();
+    let (source, diagnostics, _) = findings(&format!("{GOOD}{masks}"));
+    let rendered = diagnostics.render(&source);
+    // The 17th rule begins 16 times 3 lines after line 27.
+    assert!(rendered.contains("a 17th mask") && rendered.contains("broken.toml:75:1"), "{rendered}");
+    let ports: Vec<String> = (0..300).map(|i| format!("\"10.0.{}.{}\"", i / 256, i % 256)).collect();
+    let lists = format!("source = [{0}]\ndestination = [{0}]\n", ports.join(", "));
+    let (source, diagnostics, _) = findings(&format!("{GOOD}[[rule]]\nclass = \"rest\"\n{lists}"));
+    assert!(diagnostics.render(&source).contains("90000 combinations"), "{}", diagnostics.render(&source));
+}
+
 #[test]
 fn syntax() {
     broken("version = 1", "version 1", (1, 9), "", "key with no value", "not TOML");

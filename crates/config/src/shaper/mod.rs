@@ -3,6 +3,7 @@
 //! [`load`] reads it, proves that its guarantees add up, and gives plain Rust types without places: a [`Config`]
 //! in which every default is filled in and every name is a number.
 
+pub mod conditions;
 pub mod file;
 pub mod guarantees;
 mod resolve;
@@ -15,6 +16,7 @@ use crate::diagnostic::{Diagnostics, Source};
 use crate::discipline::Discipline;
 use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User, dscp_name};
 
+pub use conditions::{Owners, UnknownOwner};
 pub use file::{Bursts, FlowBy, Sharing};
 
 /// Reads a shaper file and checks it. `None` exactly when errors went to `diagnostics`; warnings may go there in

@@ -7,7 +7,7 @@ use tidegate_core::{Bytes, ClassId, Rate, Span};
 use super::file::{ClassSection, File, InterfaceSection, RuleSection, ShaperSection};
 use super::{
     Borrow, Bursts, Class, Config, Displace, EcnFeedback, Feedback, FlowBy, Interface, Match, Root, Rule, Shaper,
-    Sharing,
+    Sharing, conditions,
 };
 use crate::decode::{Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
@@ -354,7 +354,13 @@ fn total(
 fn rules(file: &File, root: &Root, names: &[String], diagnostics: &mut Diagnostics) -> Vec<Rule> {
     let by_name = numbered(names);
     let listed: Vec<&str> = names.iter().map(String::as_str).collect();
-    let rules = file.rule.iter().map(|rule| self::rule(rule, root, &by_name, &listed, diagnostics)).collect();
+    let errors = diagnostics.errors();
+    let rules: Vec<Rule> =
+        file.rule.iter().map(|rule| self::rule(rule, root, &by_name, &listed, diagnostics)).collect();
+    if diagnostics.errors() == errors {
+        let places: Vec<Place> = file.rule.iter().map(|rule| rule.place).collect();
+        conditions::check(&rules, &places, diagnostics);
+    }
     if let Root::Shaper(shaper) = root {
         minimums(file, shaper, &by_name, diagnostics);
     }

@@ -1,0 +1,196 @@
+//! From the alternatives of a rule to the conjunctions that a [`Classifier`] takes, and what is wrong with rules that
+//! only shows beside each other: one that never matches, too many for the classifier.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+
+use tidegate_core::classify::{self, BuildError, Cause, Classifier, DscpSet, MarkMatch};
+
+use super::{Match, Rule};
+use crate::diagnostic::{Diagnostics, Place};
+use crate::values::{Ports, Prefix, User};
+
+/// The most conjunctions one rule may stand for.
+const MOST_CONJUNCTIONS: usize = 1 << 16;
+/// With more conjunctions than this, rules are not compared with each other: that takes their square.
+const MOST_COMPARED: usize = 1 << 12;
+
+/// What names in rules mean on a machine.
+pub trait Owners {
+    /// The number of a user, if there is one.
+    fn user(&mut self, name: &str) -> Option<u32>;
+    /// The number that a data path gives for a control group, if there is one.
+    fn cgroup(&mut self, path: &str) -> Option<u64>;
+}
+
+/// A name that means nothing on this machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum UnknownOwner {
+    /// A user.
+    User(String),
+    /// A control group.
+    ControlGroup(String),
+}
+
+impl Match {
+    /// The same as conjunctions of single values, which is what a [`Classifier`] takes. Combinations of an IPv4 with
+    /// an IPv6 address, which no packet has, are left out.
+    ///
+    /// # Errors
+    /// When `owners` does not know a name.
+    pub fn conjunctions(&self, owners: &mut dyn Owners) -> Result<Vec<classify::Match>, UnknownOwner> {
+        let ranges = |ports: &[Ports]| ports.iter().map(|ports| ports.first..=ports.last).collect();
+        let prefix = |prefix: &Prefix| classify::Prefix::covering(prefix.address, prefix.length);
+        let mut users = Vec::new();
+        for user in &self.users {
+            users.push(match user {
+                User::Id(id) => *id,
+                User::Name(name) => owners.user(name).ok_or_else(|| UnknownOwner::User(name.clone()))?,
+            });
+        }
+        let mut cgroups = Vec::new();
+        for path in &self.cgroups {
+            cgroups.push(owners.cgroup(path).ok_or_else(|| UnknownOwner::ControlGroup(path.clone()))?);
+        }
+        let mut all = vec![classify::Match {
+            dscp: (!self.dscps.is_empty()).then(|| self.dscps.iter().copied().collect::<DscpSet>()),
+            source_ports: ranges(&self.source_ports),
+            destination_ports: ranges(&self.destination_ports),
+            ..classify::Match::default()
+        }];
+        spread(&mut all, &self.protocols, |one, protocol| one.protocol = Some(protocol.0));
+        spread(&mut all, &self.sources, |one, source| one.source = prefix(source));
+        spread(&mut all, &self.destinations, |one, destination| one.destination = prefix(destination));
+        all.retain(|one| !one.is_contradiction());
+        spread(&mut all, &self.marks, |one, mark| one.mark = Some(MarkMatch { value: mark.value, mask: mark.mask }));
+        spread(&mut all, &users, |one, user| one.uid = Some(*user..=*user));
+        spread(&mut all, &cgroups, |one, cgroup| one.cgroup = Some(*cgroup));
+        Ok(all)
+    }
+
+    /// How many conjunctions there would be at most.
+    fn combinations(&self) -> usize {
+        [
+            self.protocols.len(),
+            self.sources.len(),
+            self.destinations.len(),
+            self.marks.len(),
+            self.users.len(),
+            self.cgroups.len(),
+        ]
+        .iter()
+        .fold(1, |product: usize, n| product.saturating_mul((*n).max(1)))
+    }
+}
+
+/// Each of `all` once with each of `alternatives`; nothing changes when there is none.
+fn spread<T>(all: &mut Vec<classify::Match>, alternatives: &[T], apply: impl Fn(&mut classify::Match, &T)) {
+    if alternatives.is_empty() {
+        return;
+    }
+    let spread = |one: &classify::Match| {
+        alternatives
+            .iter()
+            .map(|alternative| {
+                let mut one = one.clone();
+                apply(&mut one, alternative);
+                one
+            })
+            .collect::<Vec<_>>()
+    };
+    *all = all.iter().flat_map(spread).collect();
+}
+
+/// Numbers for names, where only equality matters. They begin beyond those that a file can write.
+#[derive(Default)]
+struct Numbered {
+    users: HashMap<String, u32>,
+    cgroups: HashMap<String, u64>,
+}
+
+impl Owners for Numbered {
+    fn user(&mut self, name: &str) -> Option<u32> {
+        let next = u32::try_from(self.users.len()).ok()?;
+        Some(match self.users.entry(name.to_owned()) {
+            Entry::Occupied(entry) => *entry.get(),
+            // A name and a number may be the same user; that only hides a warning.
+            Entry::Vacant(entry) => *entry.insert(u32::MAX - 1 - next),
+        })
+    }
+    fn cgroup(&mut self, path: &str) -> Option<u64> {
+        let next = self.cgroups.len() as u64;
+        Some(*self.cgroups.entry(path.to_owned()).or_insert(next))
+    }
+}
+
+/// Checks `rules` beside each other; `places` are theirs.
+pub(super) fn check(rules: &[Rule], places: &[Place], diagnostics: &mut Diagnostics) {
+    let mut conjunctions = Vec::new();
+    let mut owners = Numbered::default();
+    for ((target, rule), place) in (0..).zip(rules).zip(places) {
+        if rule.matches.combinations() > MOST_CONJUNCTIONS {
+            diagnostics
+                .error(*place, format!("the lists of this rule make {} combinations", rule.matches.combinations()))
+                .label("too many")
+                .help(format!("split it, or write prefixes and ranges: a rule may stand for {MOST_CONJUNCTIONS}"));
+            return;
+        }
+        // Numbers never run out before memory does.
+        let Ok(of_rule) = rule.matches.conjunctions(&mut owners) else { return };
+        conjunctions.extend(of_rule.into_iter().map(|matching| classify::Rule { matching, target }));
+    }
+    let place = |target: u32| places.get(target as usize).copied().unwrap_or_default();
+    let last = place(conjunctions.last().map_or(0, |rule| rule.target));
+    let number = conjunctions.len();
+    let targets: Vec<u32> = conjunctions.iter().map(|rule| rule.target).collect();
+    match Classifier::new(conjunctions) {
+        Ok(classifier) if number <= MOST_COMPARED => shadowed(&classifier, &targets, &place, diagnostics),
+        Ok(_) => {
+            diagnostics
+                .warning(last, format!("the rules make {number} combinations: too many to compare with each other"))
+                .label("a rule that never matches would go unseen")
+                .help(format!("up to {MOST_COMPARED} are compared"));
+        }
+        Err(BuildError::Masks { rule }) => {
+            diagnostics
+                .error(place(targets.get(rule as usize).copied().unwrap_or(0)), "a 17th mask of marks")
+                .label("one too many")
+                .help("give the marks of some rules a common mask");
+        }
+        Err(error @ (BuildError::TooComplex | BuildError::TooMany)) => {
+            let help = "make ranges narrower, or let them overlap in one key only";
+            diagnostics.error(last, error.to_string()).label("up to here").help(help);
+        }
+    }
+}
+
+/// Warns of rules all of whose conjunctions are taken by earlier rules.
+fn shadowed(classifier: &Classifier, targets: &[u32], place: &dyn Fn(u32) -> Place, diagnostics: &mut Diagnostics) {
+    let mut causes: BTreeMap<u32, Vec<Cause>> = BTreeMap::new();
+    for shadowed in classifier.shadowed() {
+        causes.entry(targets[shadowed.rule as usize]).or_default().push(shadowed.cause);
+    }
+    let mut parts: HashMap<u32, usize> = HashMap::new();
+    for target in targets {
+        *parts.entry(*target).or_default() += 1;
+    }
+    for (target, causes) in causes {
+        if parts.get(&target) != Some(&causes.len()) {
+            continue;
+        }
+        let warning = diagnostics.warning(place(target), format!("rule {} never matches", target + 1));
+        warning.label("earlier rules take all of its packets").help("move it up, make it narrower, or remove it");
+        let mut by: Vec<u32> = causes
+            .iter()
+            .filter_map(|cause| match cause {
+                Cause::Rule(by) => targets.get(*by as usize).copied(),
+                Cause::Contradiction | Cause::Several => None,
+            })
+            .collect();
+        by.sort_unstable();
+        by.dedup();
+        for by in by {
+            warning.related(place(by), format!("rule {} takes them", by + 1));
+        }
+    }
+}
