@@ -12,10 +12,12 @@ use crate::netlink::{Body, CREATE, EXCL, Error, Protocol, REPLACE, Reply, Result
 
 mod link;
 mod monitor;
+mod qdisc;
 pub mod sysctl;
 
 pub use link::{Link, LinkStatistics, OperationalState};
 pub use monitor::{LinkEvent, LinkMonitor};
+pub use qdisc::HtbClass;
 
 const NEWLINK: u16 = libc::RTM_NEWLINK;
 const DELLINK: u16 = libc::RTM_DELLINK;
@@ -355,6 +357,10 @@ fn header(index: u32, flags: u32, change: u32) -> [u8; IFINFO] {
     bytes[8..12].copy_from_slice(&flags.to_ne_bytes());
     bytes[12..].copy_from_slice(&change.to_ne_bytes());
     bytes
+}
+
+fn family_unspecified() -> u8 {
+    libc::AF_UNSPEC as u8
 }
 
 fn family_of(address: IpAddr) -> u8 {

@@ -1,0 +1,155 @@
+//! The kernel's own shapers, over rtnetlink: TBF as a wire of limited rate, HTB as the peer we are measured against.
+
+use tidegate_units::{Bytes, Rate, Span};
+
+use super::{Rtnl, family_unspecified};
+use crate::netlink::{Body, CREATE, EXCL, Error, REPLACE, Result};
+
+const NEWQDISC: u16 = libc::RTM_NEWQDISC;
+const DELQDISC: u16 = libc::RTM_DELQDISC;
+const NEWTCLASS: u16 = libc::RTM_NEWTCLASS;
+
+const ROOT: u32 = 0xffff_ffff;
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TCA_TBF_PARMS: u16 = 1;
+const TCA_TBF_RATE64: u16 = 4;
+const TCA_TBF_BURST: u16 = 6;
+const TCA_HTB_PARMS: u16 = 1;
+const TCA_HTB_INIT: u16 = 2;
+const TCA_HTB_RATE64: u16 = 6;
+const TCA_HTB_CEIL64: u16 = 7;
+
+/// With this link layer the kernel computes transmission times itself instead of reading a table of ours.
+const LINKLAYER_ETHERNET: u8 = 1;
+/// Nanoseconds in a tick of the kernel's packet scheduler (`PSCHED_SHIFT` 6).
+const TICK: u64 = 64;
+
+/// A class of HTB.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HtbClass {
+    /// Its minor number; a socket with `SO_PRIORITY` 0x1_0000 + minor sends through it.
+    pub minor: u16,
+    /// What it is promised.
+    pub rate: Rate,
+    /// What it may borrow up to.
+    pub ceiling: Rate,
+    /// What it may send at once.
+    pub burst: Bytes,
+    /// Which class is asked first.
+    pub priority: u32,
+}
+
+impl Rtnl {
+    /// Makes TBF the root of a link: a wire of `rate` that queues up to `limit`.
+    ///
+    /// # Errors
+    /// `ENOENT` if the kernel has no TBF.
+    pub fn set_tbf(&mut self, index: u32, rate: Rate, burst: Bytes, limit: Bytes) -> Result<()> {
+        let operation = format!("limit link {index} to {rate}");
+        self.change(&operation, NEWQDISC, CREATE | REPLACE, |m| {
+            m.raw(&header(index, 0x1_0000, ROOT)).string(TCA_KIND, "tbf").nest(TCA_OPTIONS, |o| {
+                let mut parameters = [0_u8; 36];
+                parameters[..12].copy_from_slice(&rate_spec(rate));
+                parameters[24..28].copy_from_slice(&clamp(limit).to_ne_bytes());
+                parameters[28..32].copy_from_slice(&ticks(rate, burst).to_ne_bytes());
+                o.attr(TCA_TBF_PARMS, &parameters).u32(TCA_TBF_BURST, clamp(burst));
+                rate64(o, TCA_TBF_RATE64, rate);
+            });
+        })
+    }
+
+    /// Makes HTB the root of a link, with `classes` below one class of rate `total`. What belongs to none of them
+    /// goes through the last.
+    ///
+    /// # Errors
+    /// `ENOENT` if the kernel has no HTB.
+    pub fn set_htb(&mut self, index: u32, total: Rate, classes: &[HtbClass]) -> Result<()> {
+        let Some(last) = classes.last() else {
+            return Err(Error::Refused {
+                operation: "make a tree of HTB".into(),
+                errno: libc::EINVAL,
+                text: Some("it has no classes".into()),
+            });
+        };
+        let operation = format!("make HTB the root of link {index}");
+        self.change(&operation, NEWQDISC, CREATE | REPLACE, |m| {
+            m.raw(&header(index, 0x1_0000, ROOT)).string(TCA_KIND, "htb").nest(TCA_OPTIONS, |o| {
+                // struct tc_htb_glob: version, rate2quantum, default class, debug, direct packets.
+                let words = [3_u32, 10, u32::from(last.minor), 0, 0];
+                o.attr(TCA_HTB_INIT, &words.map(u32::to_ne_bytes).concat());
+            });
+        })?;
+        let root = HtbClass { minor: 1, rate: total, ceiling: total, burst: Bytes::new(16_000), priority: 0 };
+        self.add_htb_class(index, 0x1_0000, root)?;
+        for &class in classes {
+            self.add_htb_class(index, 0x1_0001, class)?;
+        }
+        Ok(())
+    }
+
+    fn add_htb_class(&mut self, index: u32, parent: u32, class: HtbClass) -> Result<()> {
+        let operation = format!("add HTB class 1:{:x} to link {index}", class.minor);
+        let handle = 0x1_0000 | u32::from(class.minor);
+        self.change(&operation, NEWTCLASS, CREATE | EXCL, |m| {
+            m.raw(&header(index, handle, parent)).string(TCA_KIND, "htb").nest(TCA_OPTIONS, |o| {
+                // struct tc_htb_opt: rate, ceiling, buffer, cbuffer, quantum, level, priority.
+                let mut parameters = [0_u8; 44];
+                parameters[..12].copy_from_slice(&rate_spec(class.rate));
+                parameters[12..24].copy_from_slice(&rate_spec(class.ceiling));
+                parameters[24..28].copy_from_slice(&ticks(class.rate, class.burst).to_ne_bytes());
+                parameters[28..32].copy_from_slice(&ticks(class.ceiling, class.burst).to_ne_bytes());
+                parameters[32..36].copy_from_slice(&1_514_u32.to_ne_bytes());
+                parameters[40..44].copy_from_slice(&class.priority.to_ne_bytes());
+                o.attr(TCA_HTB_PARMS, &parameters);
+                rate64(o, TCA_HTB_RATE64, class.rate);
+                rate64(o, TCA_HTB_CEIL64, class.ceiling);
+            });
+        })
+    }
+
+    /// Gives a link its default queue back. No error if it has it.
+    pub fn clear_qdisc(&mut self, index: u32) -> Result<()> {
+        match self.change(&format!("clear the queue of link {index}"), DELQDISC, 0, |m| {
+            m.raw(&header(index, 0, ROOT));
+        }) {
+            Err(Error::Refused { errno: libc::ENOENT | libc::EINVAL, .. }) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// struct tcmsg: family, padding, index, handle, parent, info.
+fn header(index: u32, handle: u32, parent: u32) -> [u8; 20] {
+    let mut bytes = [0; 20];
+    bytes[0] = family_unspecified();
+    bytes[4..8].copy_from_slice(&index.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&handle.to_ne_bytes());
+    bytes[12..16].copy_from_slice(&parent.to_ne_bytes());
+    bytes
+}
+
+/// struct tc_ratespec, in bytes a second.
+fn rate_spec(rate: Rate) -> [u8; 12] {
+    let mut bytes = [0; 12];
+    bytes[1] = LINKLAYER_ETHERNET;
+    let per_second = u32::try_from(rate.as_bps() / 8).unwrap_or(u32::MAX);
+    bytes[8..].copy_from_slice(&per_second.to_ne_bytes());
+    bytes
+}
+
+fn rate64(o: &mut Body<'_>, kind: u16, rate: Rate) {
+    if rate.as_bps() / 8 > u64::from(u32::MAX) {
+        o.attr(kind, &(rate.as_bps() / 8).to_ne_bytes());
+    }
+}
+
+/// The time `burst` takes at `rate`, in ticks.
+fn ticks(rate: Rate, burst: Bytes) -> u32 {
+    let time = rate.time_for_ceil(burst).unwrap_or(Span::ZERO);
+    u32::try_from(time.as_nanos() / TICK).unwrap_or(u32::MAX)
+}
+
+fn clamp(bytes: Bytes) -> u32 {
+    u32::try_from(bytes.as_u64()).unwrap_or(u32::MAX)
+}
