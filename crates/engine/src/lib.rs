@@ -5,9 +5,11 @@
 #![forbid(unsafe_code)]
 
 pub mod held;
+pub mod pipeline;
 pub mod stats;
 pub mod tree;
 
 pub use held::Held;
+pub use pipeline::{BuildFailure, Change, Exit, Names, Pipeline, Setup, Shape, Sighting, Taken};
 pub use stats::{ClassCounts, ClassStatus};
 pub use tree::Tree;

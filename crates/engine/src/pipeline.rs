@@ -1,0 +1,382 @@
+//! [`Pipeline`]: the way of a packet from a data path through the disciplines and back.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use tidegate_config::shaper::{Config, FlowBy, Match, Root};
+use tidegate_config::values::User;
+use tidegate_core::classify::{self, BuildError, Classifier, DscpSet, Fields, MarkMatch};
+use tidegate_core::flow::{self, FlowHash};
+use tidegate_core::{
+    Bytes, ClassId, Colour, Deadline, DropReason, Dscp, Ecn, Event, Instant, Outlet, Packet, Qdisc, Rate, Span,
+};
+
+use crate::held::Held;
+use crate::stats::{ClassCounts, ClassStatus};
+use crate::tree::Tree;
+
+/// A superpacket that would occupy its flow's rate for longer than this is cut into segments first.
+pub const LONGEST_WHOLE: Span = Span::from_millis(1);
+
+/// What the data path and the dissector know of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sighting {
+    /// What rules and flow keys are made of.
+    pub fields: Fields,
+    /// Its ECN field.
+    pub ecn: Ecn,
+    /// Bytes from the network header on, all segments of a superpacket together.
+    pub length: u32,
+    /// Bytes of the network and transport headers.
+    pub headers: u32,
+    /// Whether it is an acknowledgement without data.
+    pub pure_ack: bool,
+    /// Whether it is a superpacket, which the data path could have cut.
+    pub shape: Shape,
+}
+
+/// Whether a packet is one packet of the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Shape {
+    /// It leaves as it is.
+    #[default]
+    Single,
+    /// It will be cut into segments on its way out.
+    Super,
+}
+
+/// What is to be changed in a packet that passes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Change {
+    /// The code point to write, if another than it has.
+    pub dscp: Option<Dscp>,
+    /// Whether to mark congestion experienced.
+    pub congestion: bool,
+}
+
+/// Where the engine sends packets: the data path's half of [`Pipeline`].
+pub trait Exit<H> {
+    /// The packet may go, with `change` made to it.
+    fn pass(&mut self, handle: H, change: Change);
+    /// The packet will not go.
+    fn refuse(&mut self, handle: H, reason: DropReason);
+    /// Something its owner may want to know.
+    fn event(&mut self, _event: Event) {}
+}
+
+/// What became of an arrival.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken<H> {
+    /// It waits, or was refused already.
+    In,
+    /// The superpacket is too long for the rate of its flow: cut it, and hand the segments in instead.
+    TooLong(H),
+}
+
+/// Why a configuration cannot run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BuildFailure {
+    /// The rules cannot be built.
+    Rules(BuildError),
+    /// The discipline cannot be built.
+    Tree(String),
+    /// A rule names a user that this machine does not have.
+    UnknownUser(String),
+    /// A rule names a control group that this machine does not have, and why.
+    UnknownControlGroup(String, String),
+}
+
+impl fmt::Display for BuildFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rules(error) => write!(f, "the rules cannot be built: {error}"),
+            Self::Tree(text) => write!(f, "the discipline cannot be built: {text}"),
+            Self::UnknownUser(name) => {
+                write!(f, "no user is called `{name}` here; write a number, or create the user first")
+            }
+            Self::UnknownControlGroup(path, why) => write!(f, "control group `{path}`: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for BuildFailure {}
+
+/// What names in rules mean on this machine. A data path that does not know owners gives none.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// User names to numbers.
+    pub users: HashMap<String, u32>,
+    /// Control group paths to numbers that the data path will give in [`Fields::cgroup`].
+    pub cgroups: HashMap<String, u64>,
+}
+
+/// How a pipeline is set up, beside its configuration.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Random streams of disciplines derive from it.
+    pub seed: u64,
+    /// The secret of flow keys: random bytes live, a constant where runs must be equal.
+    pub secret: [u64; 2],
+    /// The lateness the shaper makes up for.
+    pub catch_up: Span,
+    /// What names mean.
+    pub names: Names,
+}
+
+/// The engine. See the [module](self).
+pub struct Pipeline<H> {
+    classifier: Classifier,
+    hash: FlowHash,
+    rule_class: Vec<ClassId>,
+    default_class: ClassId,
+    mtu: u32,
+    overhead: u32,
+    tree: Tree<Held<H>>,
+    names: Vec<String>,
+    counts: Vec<ClassCounts>,
+    unclassified: u64,
+}
+
+impl<H: Copy> Pipeline<H> {
+    /// Builds the engine of `config`, with empty queues at `now`.
+    ///
+    /// # Errors
+    /// See [`BuildFailure`].
+    pub fn new(config: &Config, setup: &Setup, now: Instant) -> Result<Self, BuildFailure>
+    where
+        H: 'static,
+    {
+        let mut rules = Vec::new();
+        for (target, rule) in (0..).zip(&config.rules) {
+            for matching in conjunctions(&rule.matches, &setup.names)? {
+                rules.push(classify::Rule { matching, target });
+            }
+        }
+        let by = match &config.root {
+            Root::Shaper(shaper) => shaper.flow_by,
+            Root::Discipline(_) => FlowBy::FiveTuple,
+        };
+        let names: Vec<_> = match config.class_names() {
+            names if names.is_empty() => vec!["all".into()],
+            names => names.into_iter().map(String::from).collect(),
+        };
+        let bytes = |n: Bytes| u32::try_from(n.as_u64()).unwrap_or(u32::MAX);
+        Ok(Self {
+            classifier: Classifier::new(rules).map_err(BuildFailure::Rules)?,
+            hash: FlowHash::new(setup.secret, flow_by(by)),
+            rule_class: config.rules.iter().map(|rule| rule.class).collect(),
+            default_class: config.default_class,
+            mtu: bytes(config.interface.mtu).max(68),
+            overhead: bytes(config.interface.overhead),
+            tree: Tree::build(config, setup.seed, now, setup.catch_up).map_err(BuildFailure::Tree)?,
+            counts: vec![ClassCounts::default(); names.len()],
+            names,
+            unclassified: 0,
+        })
+    }
+
+    /// Takes a packet that the data path holds.
+    pub fn arrive(&mut self, now: Instant, handle: H, seen: &Sighting, out: &mut impl Exit<H>) -> Taken<H> {
+        let rule = self.classifier.classify(&seen.fields).map(|index| self.classifier.rules()[index as usize].target);
+        let class = rule.map_or(self.default_class, |rule| self.rule_class[rule as usize]);
+        self.unclassified += u64::from(rule.is_none());
+        let flow = self.hash.key(&seen.fields);
+        let (size, segments) = self.wire(seen);
+        if segments > 1
+            && let Some(rate) = self.tree.rate_of(flow.flow, class)
+            && rate.time_for_ceil(size).is_none_or(|time| time > LONGEST_WHOLE)
+        {
+            return Taken::TooLong(handle);
+        }
+        let held = Held {
+            handle,
+            size,
+            flow,
+            class,
+            profile: rule.map_or(0, |rule| rule + 1),
+            arrived_as: seen.fields.dscp,
+            dscp: seen.fields.dscp,
+            ecn: seen.ecn,
+            marked: false,
+            colour: Colour::Green,
+            segments,
+            pure_ack: seen.pure_ack,
+            arrived: now,
+        };
+        self.counts[slot(class, self.counts.len())].arrived(size);
+        self.tree.enqueue(now, held, &mut Door { counts: &mut self.counts, out });
+        Taken::In
+    }
+
+    /// Lets one packet go if one may at `now`; tells whether one did.
+    pub fn depart(&mut self, now: Instant, out: &mut impl Exit<H>) -> bool {
+        let Some(held) = self.tree.dequeue(now, &mut Door { counts: &mut self.counts, out }) else { return false };
+        let at = slot(held.class, self.counts.len());
+        let counts = &mut self.counts[at];
+        counts.left(held.size, now.since(held.arrived));
+        let change = Change { dscp: (held.dscp != held.arrived_as).then_some(held.dscp), congestion: held.marked };
+        counts.marked += u64::from(change.congestion);
+        counts.remarked += u64::from(change.dscp.is_some());
+        out.pass(held.handle, change);
+        true
+    }
+
+    /// When [`Pipeline::depart`] next does something.
+    pub fn deadline(&self, now: Instant) -> Deadline {
+        self.tree.deadline(now)
+    }
+
+    /// Lets everything go at once, unshaped, in the order in which it would have left: for an orderly end.
+    pub fn release_all(&mut self, out: &mut impl Exit<H>) {
+        // Far enough into the future everything may leave; a discipline that drops by age may drop.
+        let mut now = Instant::ZERO;
+        while !self.tree.backlog().is_empty() {
+            let Some(time) = self.tree.deadline(now).instant(now) else { break };
+            now = time;
+            self.depart(now, out);
+        }
+    }
+
+    /// The discipline.
+    pub fn tree(&self) -> &Tree<Held<H>> {
+        &self.tree
+    }
+    /// The discipline, to steer it.
+    pub fn tree_mut(&mut self) -> &mut Tree<Held<H>> {
+        &mut self.tree
+    }
+    /// The names of the classes.
+    pub fn class_names(&self) -> &[String] {
+        &self.names
+    }
+    /// Packets that no rule matched.
+    pub fn unclassified(&self) -> u64 {
+        self.unclassified
+    }
+    /// The classes with their counts so far.
+    pub fn status(&self) -> Vec<ClassStatus> {
+        let views = self.tree.classes();
+        let status = |(n, (name, counts)): (usize, (&String, &ClassCounts))| ClassStatus {
+            name: name.clone(),
+            rate: views.get(n).map(|view| view.rate),
+            flows: views.get(n).map(|view| view.flows),
+            counts: counts.clone(),
+        };
+        self.names.iter().zip(&self.counts).enumerate().map(status).collect()
+    }
+    /// The key of a packet's flow, as [`Pipeline::arrive`] makes it.
+    pub fn flow_key(&self, fields: &Fields) -> u64 {
+        self.hash.key(fields).flow
+    }
+    /// What `class` is promised, where the discipline says so.
+    pub fn class_rate(&self, class: ClassId) -> Option<Rate> {
+        self.tree.classes().get(class.0 as usize).map(|view| view.rate)
+    }
+
+    /// Bytes on the wire and the number of packets: each segment of a superpacket has headers of its own.
+    fn wire(&self, seen: &Sighting) -> (Bytes, u32) {
+        let payload = seen.length.saturating_sub(seen.headers);
+        let segments = match seen.shape {
+            Shape::Single => 1,
+            Shape::Super => payload.div_ceil(self.mtu.saturating_sub(seen.headers).max(1)).max(1),
+        };
+        let extra = u64::from(segments - 1) * u64::from(seen.headers) + u64::from(segments) * u64::from(self.overhead);
+        (Bytes::new(u64::from(seen.length) + extra), segments)
+    }
+}
+
+/// A class number that the discipline does not know counts as the last.
+fn slot(class: ClassId, classes: usize) -> usize {
+    (class.0 as usize).min(classes - 1)
+}
+
+/// Counts what is dropped on its way back to the data path.
+struct Door<'a, E> {
+    counts: &'a mut Vec<ClassCounts>,
+    out: &'a mut E,
+}
+
+impl<H, E: Exit<H>> Outlet<Held<H>> for Door<'_, E> {
+    fn dropped(&mut self, held: Held<H>, reason: DropReason) {
+        let at = slot(held.class, self.counts.len());
+        self.counts[at].dropped(held.size(), reason);
+        self.out.refuse(held.handle, reason);
+    }
+    fn event(&mut self, event: Event) {
+        self.out.event(event);
+    }
+}
+
+fn flow_by(by: FlowBy) -> flow::FlowBy {
+    match by {
+        FlowBy::FiveTuple => flow::FlowBy::FiveTuple,
+        FlowBy::HostPair => flow::FlowBy::HostPair,
+        FlowBy::Source => flow::FlowBy::Source,
+        FlowBy::Destination => flow::FlowBy::Destination,
+        FlowBy::User => flow::FlowBy::Uid,
+        FlowBy::ControlGroup => flow::FlowBy::Cgroup,
+        FlowBy::Dscp => flow::FlowBy::Dscp,
+        FlowBy::Mark => flow::FlowBy::Mark,
+    }
+}
+
+/// A rule of the file is a conjunction of alternatives; the classifier's rules are conjunctions of single values
+/// where it can hold only one. All of them have the place of the rule, so that the first match stays the first.
+fn conjunctions(wanted: &Match, names: &Names) -> Result<Vec<classify::Match>, BuildFailure> {
+    let ports = |ranges: &[tidegate_config::values::Ports]| ranges.iter().map(|p| p.first..=p.last).collect::<Vec<_>>();
+    let base = classify::Match {
+        dscp: (!wanted.dscps.is_empty()).then(|| wanted.dscps.iter().copied().collect::<DscpSet>()),
+        source_ports: ports(&wanted.source_ports),
+        destination_ports: ports(&wanted.destination_ports),
+        ..classify::Match::default()
+    };
+    let mut all = vec![base];
+    let mut spread = |alternatives: Vec<Box<dyn Fn(&mut classify::Match)>>| {
+        if !alternatives.is_empty() {
+            all = all
+                .iter()
+                .flat_map(|one| {
+                    alternatives.iter().map(|apply| {
+                        let mut copy = one.clone();
+                        apply(&mut copy);
+                        copy
+                    })
+                })
+                .collect();
+        }
+    };
+    type Apply = Box<dyn Fn(&mut classify::Match)>;
+    let prefix = |p: &tidegate_config::values::Prefix| classify::Prefix::covering(p.address, p.length);
+    spread(
+        wanted
+            .protocols
+            .iter()
+            .map(|p| -> Apply {
+                let p = p.0;
+                Box::new(move |m| m.protocol = Some(p))
+            })
+            .collect(),
+    );
+    spread(wanted.sources.iter().map(prefix).map(|p| -> Apply { Box::new(move |m| m.source = p) }).collect());
+    spread(wanted.destinations.iter().map(prefix).map(|p| -> Apply { Box::new(move |m| m.destination = p) }).collect());
+    let marks = wanted.marks.iter().map(|mark| MarkMatch { value: mark.value, mask: mark.mask });
+    spread(marks.map(|mark| -> Apply { Box::new(move |m| m.mark = Some(mark)) }).collect());
+    let mut users: Vec<Apply> = Vec::new();
+    for user in &wanted.users {
+        let uid = match user {
+            User::Id(uid) => *uid,
+            User::Name(name) => *names.users.get(name).ok_or_else(|| BuildFailure::UnknownUser(name.clone()))?,
+        };
+        users.push(Box::new(move |m| m.uid = Some(uid..=uid)));
+    }
+    spread(users);
+    let mut groups: Vec<Apply> = Vec::new();
+    for path in &wanted.cgroups {
+        let id = *names.cgroups.get(path).ok_or_else(|| {
+            BuildFailure::UnknownControlGroup(path.clone(), "this data path does not know control groups".into())
+        })?;
+        groups.push(Box::new(move |m| m.cgroup = Some(id)));
+    }
+    spread(groups);
+    Ok(all)
+}
