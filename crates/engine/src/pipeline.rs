@@ -137,15 +137,12 @@ pub struct Pipeline<H> {
     unclassified: u64,
 }
 
-impl<H: Copy> Pipeline<H> {
+impl<H: Copy + 'static> Pipeline<H> {
     /// Builds the engine of `config`, with empty queues at `now`.
     ///
     /// # Errors
     /// See [`BuildFailure`].
-    pub fn new(config: &Config, setup: &Setup, now: Instant) -> Result<Self, BuildFailure>
-    where
-        H: 'static,
-    {
+    pub fn new(config: &Config, setup: &Setup, now: Instant) -> Result<Self, BuildFailure> {
         let mut rules = Vec::new();
         for (target, rule) in (0..).zip(&config.rules) {
             for matching in conjunctions(&rule.matches, &setup.names)? {
@@ -203,7 +200,8 @@ impl<H: Copy> Pipeline<H> {
             pure_ack: seen.pure_ack,
             arrived: now,
         };
-        self.counts[slot(class, self.counts.len())].arrived(size);
+        let at = slot(class, self.counts.len());
+        self.counts[at].arrived(size);
         self.tree.enqueue(now, held, &mut Door { counts: &mut self.counts, out });
         Taken::In
     }
