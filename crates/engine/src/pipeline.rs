@@ -7,8 +7,10 @@ use tidegate_config::shaper::{Config, FlowBy, Match, Root};
 use tidegate_config::values::User;
 use tidegate_core::classify::{self, BuildError, Classifier, DscpSet, Fields, MarkMatch};
 use tidegate_core::flow::{self, FlowHash};
+use tidegate_core::fragments::{self, Fragments};
 use tidegate_core::{
-    Bytes, ClassId, Colour, Deadline, DropReason, Dscp, Ecn, Event, Instant, Outlet, Packet, Qdisc, Rate, Span,
+    Backlog, Bytes, ClassId, Colour, Deadline, DropReason, Dscp, Ecn, Event, FlowKey, Instant, Outlet, Packet, Qdisc,
+    Rate, Span,
 };
 
 use crate::held::Held;
@@ -123,12 +125,42 @@ pub struct Setup {
     pub names: Names,
 }
 
-/// The engine. See the [module](self).
-pub struct Pipeline<H> {
+/// Where a packet goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Judgement {
+    /// The rule that matched, by its number in the configuration.
+    pub rule: Option<u32>,
+    /// Its class.
+    pub class: ClassId,
+    /// Its flow.
+    pub flow: FlowKey,
+}
+
+/// The rules and what they lead to.
+struct Rules {
     classifier: Classifier,
     hash: FlowHash,
-    rule_class: Vec<ClassId>,
-    default_class: ClassId,
+    classes: Vec<ClassId>,
+    default: ClassId,
+}
+
+impl Rules {
+    fn judge(&self, fields: &Fields) -> Judgement {
+        let rule = self.classifier.classify(fields).map(|index| self.classifier.rules()[index as usize].target);
+        let class = rule.map_or(self.default, |rule| self.classes[rule as usize]);
+        Judgement { rule, class, flow: self.hash.key(fields) }
+    }
+}
+
+/// A fragment on hold: the data path's handle and what was seen of it.
+type Fragment<H> = (H, Sighting);
+
+/// The engine. See the [module](self).
+pub struct Pipeline<H> {
+    rules: Rules,
+    fragments: Fragments<Fragment<H>, Judgement>,
+    /// Fragments that the table released in this call; empty between calls.
+    released: Vec<(Fragment<H>, Judgement)>,
     mtu: u32,
     overhead: u32,
     tree: Tree<Held<H>>,
@@ -159,10 +191,15 @@ impl<H: Copy + 'static> Pipeline<H> {
         };
         let bytes = |n: Bytes| u32::try_from(n.as_u64()).unwrap_or(u32::MAX);
         Ok(Self {
-            classifier: Classifier::new(rules).map_err(BuildFailure::Rules)?,
-            hash: FlowHash::new(setup.secret, flow_by(by)),
-            rule_class: config.rules.iter().map(|rule| rule.class).collect(),
-            default_class: config.default_class,
+            rules: Rules {
+                classifier: Classifier::new(rules).map_err(BuildFailure::Rules)?,
+                hash: FlowHash::new(setup.secret, flow_by(by)),
+                classes: config.rules.iter().map(|rule| rule.class).collect(),
+                default: config.default_class,
+            },
+            fragments: Fragments::new(fragments::Params::default(), setup.secret)
+                .map_err(|error| BuildFailure::Tree(error.to_string()))?,
+            released: Vec::new(),
             mtu: bytes(config.interface.mtu).max(68),
             overhead: bytes(config.interface.overhead),
             tree: Tree::build(config, setup.seed, now, setup.catch_up).map_err(BuildFailure::Tree)?,
@@ -174,10 +211,43 @@ impl<H: Copy + 'static> Pipeline<H> {
 
     /// Takes a packet that the data path holds.
     pub fn arrive(&mut self, now: Instant, handle: H, seen: &Sighting, out: &mut impl Exit<H>) -> Taken<H> {
-        let rule = self.classifier.classify(&seen.fields).map(|index| self.classifier.rules()[index as usize].target);
-        let class = rule.map_or(self.default_class, |rule| self.rule_class[rule as usize]);
-        self.unclassified += u64::from(rule.is_none());
-        let flow = self.hash.key(&seen.fields);
+        if seen.fields.fragment.is_none() {
+            let judgement = self.rules.judge(&seen.fields);
+            return self.take(now, handle, seen, judgement, out);
+        }
+        let (rules, released) = (&self.rules, &mut self.released);
+        let size = Bytes::new(seen.length.into());
+        self.fragments.arrive(
+            now,
+            &seen.fields,
+            (handle, *seen),
+            size,
+            &mut |fields| rules.judge(fields),
+            &mut |p, v| {
+                released.push((p, v));
+            },
+        );
+        self.take_released(now, out);
+        Taken::In
+    }
+
+    fn take_released(&mut self, now: Instant, out: &mut impl Exit<H>) {
+        let mut released = std::mem::take(&mut self.released);
+        for ((handle, seen), judgement) in released.drain(..) {
+            self.take(now, handle, &Sighting { shape: Shape::Single, ..seen }, judgement, out);
+        }
+        self.released = released;
+    }
+
+    fn take(
+        &mut self,
+        now: Instant,
+        handle: H,
+        seen: &Sighting,
+        judgement: Judgement,
+        out: &mut impl Exit<H>,
+    ) -> Taken<H> {
+        let Judgement { rule, class, flow } = judgement;
         let (size, segments) = self.wire(seen);
         if segments > 1
             && let Some(rate) = self.tree.rate_of(flow.flow, class)
@@ -185,6 +255,7 @@ impl<H: Copy + 'static> Pipeline<H> {
         {
             return Taken::TooLong(handle);
         }
+        self.unclassified += u64::from(rule.is_none());
         let held = Held {
             handle,
             size,
@@ -206,8 +277,18 @@ impl<H: Copy + 'static> Pipeline<H> {
         Taken::In
     }
 
+    /// Where a packet with these fields would go, apart from what is remembered of fragments.
+    pub fn judge(&self, fields: &Fields) -> Judgement {
+        self.rules.judge(fields)
+    }
+
     /// Lets one packet go if one may at `now`; tells whether one did.
     pub fn depart(&mut self, now: Instant, out: &mut impl Exit<H>) -> bool {
+        if self.fragments.deadline().is_some_and(|deadline| deadline <= now) {
+            let released = &mut self.released;
+            self.fragments.expire(now, &mut |p, v| released.push((p, v)));
+            self.take_released(now, out);
+        }
         let Some(held) = self.tree.dequeue(now, &mut Door { counts: &mut self.counts, out }) else { return false };
         let at = slot(held.class, self.counts.len());
         let counts = &mut self.counts[at];
@@ -219,15 +300,19 @@ impl<H: Copy + 'static> Pipeline<H> {
         true
     }
 
-    /// When [`Pipeline::depart`] next does something.
+    /// When to call [`Pipeline::depart`] next. It may then do nothing but let a fragment on hold step into its line.
     pub fn deadline(&self, now: Instant) -> Deadline {
-        self.tree.deadline(now)
+        let fragments = self.fragments.deadline().map_or(Deadline::Idle, |time| Deadline::at(time, now));
+        self.tree.deadline(now).min(fragments)
     }
 
     /// Lets everything go at once, unshaped, in the order in which it would have left: for an orderly end.
     pub fn release_all(&mut self, out: &mut impl Exit<H>) {
         // Far enough into the future everything may leave; a discipline that drops by age may drop.
         let mut now = Instant::ZERO;
+        let released = &mut self.released;
+        self.fragments.drain(&mut |p, v| released.push((p, v)));
+        self.take_released(now, out);
         while !self.tree.backlog().is_empty() {
             let Some(time) = self.tree.deadline(now).instant(now) else { break };
             now = time;
@@ -262,9 +347,9 @@ impl<H: Copy + 'static> Pipeline<H> {
         };
         self.names.iter().zip(&self.counts).enumerate().map(status).collect()
     }
-    /// The key of a packet's flow, as [`Pipeline::arrive`] makes it.
-    pub fn flow_key(&self, fields: &Fields) -> u64 {
-        self.hash.key(fields).flow
+    /// Fragments that wait for the first of their datagram, and what happened to fragments so far.
+    pub fn fragments(&self) -> (Backlog, fragments::Counts) {
+        (self.fragments.backlog(), self.fragments.counts())
     }
     /// What `class` is promised, where the discipline says so.
     pub fn class_rate(&self, class: ClassId) -> Option<Rate> {
