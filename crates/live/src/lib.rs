@@ -13,6 +13,8 @@
 //! | [`rules`] | the rules that lead an interface through a queue, verified and removed |
 //! | [`rtnl`] | links, addresses, routes, and notice of their changes |
 //! | [`netns`] | throwaway network namespaces, as root and without |
+//! | [`timing`] | the clock, and waiting for a packet or an instant |
+//! | [`probe`] | proof that shaping is in force |
 
 #![cfg(target_os = "linux")]
 
@@ -21,5 +23,7 @@ pub mod netlink;
 pub mod netns;
 pub mod nfqueue;
 pub mod nft;
+pub mod probe;
 pub mod rtnl;
 pub mod rules;
+pub mod timing;

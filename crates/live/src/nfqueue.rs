@@ -168,6 +168,7 @@ pub struct SocketCounters {
 #[derive(Debug)]
 pub struct QueueSocket {
     fd: OwnedFd,
+    port: u32,
     sequence: u32,
     receive_buffer: usize,
     queues: Vec<u16>,
@@ -182,6 +183,7 @@ impl QueueSocket {
     /// as large as allowed. [`receive_buffer`](Self::receive_buffer) says what it became.
     pub fn open(receive_buffer: usize) -> Result<Self> {
         let plain = netlink::Socket::open(netlink::Protocol::Netfilter)?;
+        let port = plain.port();
         let fd = plain.into_fd();
         let wanted = i32::try_from(receive_buffer).unwrap_or(i32::MAX);
         if set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &wanted).is_err() {
@@ -203,12 +205,19 @@ impl QueueSocket {
         }
         Ok(Self {
             fd,
+            port,
             sequence: 0,
             receive_buffer: size.max(0) as usize,
             queues: Vec::new(),
             pending: VecDeque::new(),
             counters: SocketCounters::default(),
         })
+    }
+
+    /// The netlink port, by which the kernel's list of queues names this socket
+    /// (see [`QueueCounters::port`]).
+    pub fn port(&self) -> u32 {
+        self.port
     }
 
     /// The receive buffer as the kernel counts it (it doubles what is asked for, for its own overhead).
@@ -237,7 +246,8 @@ impl QueueSocket {
             m.attr(CFG_CMD, &[CMD_BIND, 0, 0, 0]);
         })
         .map_err(|e| match e.errno() {
-            Some(libc::EBUSY) => Error::Refused {
+            // The kernel says EPERM also when another socket serves the queue; its list tells which it is.
+            Some(libc::EPERM | libc::EBUSY) if is_served(queue) => Error::Refused {
                 operation: label,
                 errno: libc::EBUSY,
                 text: Some("another program serves this queue; choose another number or stop that program".into()),
@@ -386,6 +396,10 @@ impl AsFd for QueueSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+fn is_served(queue: u16) -> bool {
+    queue_counters().is_ok_and(|list| list.iter().any(|c| c.queue == queue))
 }
 
 fn outcome(result: Result<()>) -> Outcome {

@@ -21,6 +21,7 @@ const NEW_CHAIN: u16 = SUBSYSTEM | 3;
 const GET_CHAIN: u16 = SUBSYSTEM | 4;
 const NEW_RULE: u16 = SUBSYSTEM | 6;
 const GET_RULE: u16 = SUBSYSTEM | 7;
+const DEL_RULE: u16 = SUBSYSTEM | 8;
 
 const TABLE_FLAG_OWNER: u32 = 2;
 
@@ -139,6 +140,16 @@ pub fn delete(socket: &mut Socket, family: Family, name: &str) -> Result<()> {
     transaction(socket, &format!("remove the table {name}"), &mut labels, |batch| {
         batch.add(DEL_TABLE, family, 0, String::new(), |m| {
             m.string(1, name);
+        });
+    })
+}
+
+/// Empties a chain.
+pub fn flush(socket: &mut Socket, family: Family, table: &str, chain: &str) -> Result<()> {
+    let mut labels = Vec::new();
+    transaction(socket, &format!("empty the chain {chain} of {table}"), &mut labels, |batch| {
+        batch.add(DEL_RULE, family, 0, String::new(), |m| {
+            m.string(1, table).string(2, chain);
         });
     })
 }

@@ -130,20 +130,37 @@ pub enum Verb {
     Compatible,
 }
 
+/// One way to install the rules.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attempt {
+    /// One table for both protocols, or one for each.
+    pub families: &'static [Family],
+    /// The way to the queue.
+    pub verb: Verb,
+    /// Who removes the rules if the process is killed.
+    pub ownership: Ownership,
+}
+
+/// All ways to install the rules, the best first.
+pub fn attempts() -> impl Iterator<Item = Attempt> {
+    const FAMILIES: [&[Family]; 2] = [&[Family::Inet], &[Family::Ipv4, Family::Ipv6]];
+    [Ownership::Socket, Ownership::Nobody].into_iter().flat_map(|ownership| {
+        FAMILIES.into_iter().flat_map(move |families| {
+            [Verb::Native, Verb::Compatible].map(|verb| Attempt { families, verb, ownership })
+        })
+    })
+}
+
 /// How the rules were installed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Installed {
-    /// One table for both protocols, or two.
-    pub families: Vec<Family>,
-    /// The way to the queue.
-    pub verb: Verb,
-    /// Who removes the table if this process is killed.
-    pub ownership: Ownership,
+    /// The way the kernel took.
+    pub attempt: Attempt,
     /// What was tried first and why the kernel refused it.
     pub refused: Vec<String>,
 }
 
-impl fmt::Display for Installed {
+impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let families: Vec<_> = self.families.iter().map(|f| f.name()).collect();
         let verb = match self.verb {
@@ -155,6 +172,12 @@ impl fmt::Display for Installed {
             Ownership::Nobody => "removed at exit or at the next start",
         };
         write!(f, "{verb} in {}, {owner}", families.join(" + "))
+    }
+}
+
+impl fmt::Display for Installed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.attempt.fmt(f)
     }
 }
 
@@ -221,24 +244,25 @@ impl Rules {
     /// [`RulesError::Busy`] if a living instance holds the interface; [`RulesError::Unsupported`] with every attempt
     /// if the kernel takes none.
     pub fn install(spec: &Spec) -> Result<Self, RulesError> {
+        Self::install_by(spec, attempts())
+    }
+
+    /// As [`install`](Self::install), by the first of `attempts` that the kernel takes.
+    pub fn install_by(spec: &Spec, attempts: impl IntoIterator<Item = Attempt>) -> Result<Self, RulesError> {
         plan::check(spec)?;
         let lock = Lock::take(&spec.interface)?;
         let mut socket = Socket::open(Protocol::Netfilter)?;
         delete_all(&mut socket, &table_name(&spec.interface))?;
         let mut refused = Vec::new();
-        for ownership in [Ownership::Socket, Ownership::Nobody] {
-            for families in [&[Family::Inet][..], &[Family::Ipv4, Family::Ipv6]] {
-                for verb in [Verb::Native, Verb::Compatible] {
-                    let tables: Vec<_> = families.iter().map(|&f| plan::table(spec, f, verb)).collect();
-                    match nft::create(&mut socket, &tables, ownership) {
-                        Ok(()) => {
-                            let installed = Installed { families: families.to_vec(), verb, ownership, refused };
-                            return Ok(Self { socket, tables, installed, removed: false, _lock: lock });
-                        }
-                        Err(error) if is_missing_feature(&error) => refused.push(format!("{verb:?}: {error}")),
-                        Err(error) => return Err(error.into()),
-                    }
+        for attempt in attempts {
+            let tables: Vec<_> = attempt.families.iter().map(|&f| plan::table(spec, f, attempt.verb)).collect();
+            match nft::create(&mut socket, &tables, attempt.ownership) {
+                Ok(()) => {
+                    let installed = Installed { attempt, refused };
+                    return Ok(Self { socket, tables, installed, removed: false, _lock: lock });
                 }
+                Err(error) if is_missing_feature(&error) => refused.push(format!("{attempt}: {error}")),
+                Err(error) => return Err(error.into()),
             }
         }
         Err(RulesError::Unsupported(refused))

@@ -163,16 +163,16 @@ impl Socket {
 
     /// Sends a batch whose messages the kernel works off before this call returns, and reports its first refusal.
     ///
-    /// `label` names a message by its sequence number, for the error.
+    /// At least one message must ask for an acknowledgement. `label` names a message by its sequence number, for the
+    /// error.
     pub fn transact(&mut self, operation: &str, batch: &Builder, label: impl Fn(u32) -> Option<String>) -> Result<()> {
         self.send(operation, batch)?;
-        let mut refusal = None;
+        let (mut refusal, mut answered) = (None, false);
         while let Some(bytes) = self.try_receive(operation)? {
             for message in Messages::new(bytes) {
-                if let Some((errno, text)) = message.verdict()
-                    && errno != 0
-                    && refusal.is_none()
-                {
+                let Some((errno, text)) = message.verdict() else { continue };
+                answered = true;
+                if errno != 0 && refusal.is_none() {
                     let operation = match label(message.sequence) {
                         Some(what) => format!("{operation}: {what}"),
                         None => operation.to_owned(),
@@ -181,7 +181,11 @@ impl Socket {
                 }
             }
         }
-        refusal.map_or(Ok(()), Err)
+        match refusal {
+            Some(error) => Err(error),
+            None if answered => Ok(()),
+            None => Err(Error::Malformed { operation: operation.into(), what: "there is none" }),
+        }
     }
 
     /// Sends what was built, in one datagram.

@@ -3,11 +3,42 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod crash;
+mod links;
+mod mark;
+mod proof;
 mod queue;
+mod wire;
+
+macro_rules! tests {
+    ($($module:ident :: $test:ident),* $(,)?) => {
+        support::main(&[$((stringify!($test), $module::$test)),*])
+    };
+}
 
 fn main() {
-    support::main(&[(
-        "packets_of_both_families_arrive_and_verdicts_work",
+    tests!(
         queue::packets_of_both_families_arrive_and_verdicts_work,
-    )]);
+        queue::verdicts_may_come_in_any_order,
+        queue::superpackets_arrive_whole,
+        queue::a_requeued_superpacket_comes_out_of_the_second_queue_in_segments_in_order,
+        queue::a_full_queue_lets_packets_pass,
+        queue::an_overrun_is_counted_and_the_queue_goes_on,
+        queue::a_payload_is_rewritten,
+        queue::a_foreign_queue_is_refused_with_a_reason,
+        mark::dscp_and_ce_are_written_with_right_checksums,
+        mark::superpackets_are_rewritten_in_every_segment,
+        mark::the_callers_bits_come_back,
+        mark::senders_are_told_by_uid,
+        mark::senders_are_told_by_control_group,
+        crash::kill_leaves_traffic_passing_and_nothing_behind,
+        crash::what_a_killed_instance_left_is_removed,
+        crash::a_living_instance_is_not_disturbed,
+        proof::tampering_is_found,
+        proof::probes_of_each_class_come_through,
+        proof::probes_that_take_another_way_are_missed,
+        links::links_are_made_changed_and_watched,
+        links::rules_survive_an_interface_that_comes_back,
+        links::a_gateway_is_shaped_where_it_forwards,
+    );
 }

@@ -1,14 +1,22 @@
 //! Packets out of the queue and verdicts into it.
 
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tidegate_live::nfqueue::{Hook, Packet, QueueSettings, QueueSocket, Ring, Verdicts};
+use tidegate_live::netns::outside_uid;
+use tidegate_live::nfqueue::{
+    Hook, Outcome, Packet, QueueSettings, QueueSocket, Ring, Superpackets, Verdicts, WhenFull, queue_counters,
+};
+use tidegate_live::rtnl::sysctl;
 use tidegate_live::rules::{Rules, Spec};
 
 use crate::support::{DEVICE, Ended, LEFT, Pair, RIGHT};
 
 pub const QUEUE: u16 = 40;
+pub const SEGMENTS: u16 = 41;
+pub const PORT: u16 = 7000;
 
 /// Receives until `enough` packets counted or two seconds went by; `decide` gives each its verdict and says whether it
 /// counts.
@@ -17,20 +25,136 @@ pub fn serve(
     enough: usize,
     mut decide: impl FnMut(&Packet<'_>, &mut Verdicts) -> bool,
 ) -> usize {
-    let (mut ring, mut verdicts) = (Ring::new(128), Verdicts::new());
-    let deadline = Instant::now() + Duration::from_secs(2);
     let mut seen = 0;
-    while seen < enough && Instant::now() < deadline {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    serve_until(
+        socket,
+        || Instant::now() > deadline,
+        |packet, verdicts| {
+            seen += usize::from(decide(packet, verdicts));
+            seen >= enough
+        },
+    );
+    seen
+}
+
+/// Serves until `decide` or `stop` says so.
+pub fn serve_until(
+    socket: &mut QueueSocket,
+    stop: impl Fn() -> bool,
+    mut decide: impl FnMut(&Packet<'_>, &mut Verdicts) -> bool,
+) {
+    let (mut ring, mut verdicts) = (Ring::new(128), Verdicts::new());
+    let mut done = false;
+    while !done && !stop() {
         if socket.receive(&mut ring).unwrap() == 0 {
             std::thread::sleep(Duration::from_micros(100));
             continue;
         }
         for packet in ring.packets() {
-            seen += usize::from(decide(&packet, &mut verdicts));
+            done |= decide(&packet, &mut verdicts);
         }
         socket.send(&mut verdicts).unwrap();
     }
-    seen
+}
+
+/// A condition that becomes true after some milliseconds.
+pub fn past(millis: u64) -> impl Fn() -> bool {
+    let end = Instant::now() + Duration::from_millis(millis);
+    move || Instant::now() > end
+}
+
+/// Accepts and goes on.
+fn accept(packet: &Packet<'_>, verdicts: &mut Verdicts) -> bool {
+    verdicts.accept(packet.queue, packet.id);
+    false
+}
+
+/// A served queue and its rules in the left namespace.
+pub fn shaped(pair: &Pair, spec: &Spec, settings: &[(u16, QueueSettings)]) -> (QueueSocket, Rules) {
+    let inside = || {
+        let mut socket = QueueSocket::open(4 << 20).unwrap();
+        for (queue, settings) in settings {
+            socket.bind(*queue, settings).unwrap();
+        }
+        (socket, Rules::install(spec).unwrap())
+    };
+    pair.left.run(inside).unwrap()
+}
+
+pub fn default_queue() -> [(u16, QueueSettings); 1] {
+    [(QUEUE, QueueSettings::default())]
+}
+
+/// The transport protocol and where its header begins.
+pub fn transport(packet: &Packet<'_>) -> (u8, usize) {
+    match packet.hw_protocol {
+        0x0800 => (packet.payload[9], usize::from(packet.payload[0] & 15) * 4),
+        _ => (packet.payload[6], 40),
+    }
+}
+
+/// Sockets on both sides, the receiving one with a short patience.
+pub fn udp(pair: &Pair, family: usize) -> (UdpSocket, UdpSocket) {
+    let receiver = pair.right.run(|| UdpSocket::bind((RIGHT[family], PORT)).unwrap()).unwrap();
+    receiver.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let sender = pair.left.run(|| UdpSocket::bind((LEFT[family], 0)).unwrap()).unwrap();
+    sender.connect((RIGHT[family], PORT)).unwrap();
+    (sender, receiver)
+}
+
+/// Everything that arrives within the patience of the socket, as text.
+pub fn texts(receiver: &UdpSocket) -> Vec<String> {
+    let mut buffer = [0; 2048];
+    let mut texts = vec![];
+    while let Ok(length) = receiver.recv(&mut buffer) {
+        texts.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
+    }
+    texts
+}
+
+/// Sends `bytes` over TCP from left to right while `decide` judges every packet; returns whether all came unharmed.
+pub fn stream(
+    pair: &Pair,
+    socket: &mut QueueSocket,
+    family: usize,
+    bytes: usize,
+    mut decide: impl FnMut(&Packet<'_>, &mut Verdicts),
+) -> bool {
+    let to: IpAddr = RIGHT[family];
+    let listener = pair.right.run(|| TcpListener::bind((to, PORT)).unwrap()).unwrap();
+    let pattern = |i: usize| (i % 251) as u8;
+    let done = AtomicBool::new(false);
+    let done = &done;
+    std::thread::scope(|scope| {
+        let receiver = scope.spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            let (mut buffer, mut at, mut good) = (vec![0; 1 << 16], 0, true);
+            while let Ok(length) = stream.read(&mut buffer)
+                && length > 0
+            {
+                good &= buffer[..length].iter().enumerate().all(|(i, b)| *b == pattern(at + i));
+                at += length;
+            }
+            done.store(true, Ordering::Relaxed);
+            good && at == bytes
+        });
+        pair.left
+            .spawn("sender", move || {
+                let mut stream = TcpStream::connect(SocketAddr::new(to, PORT)).unwrap();
+                let data: Vec<u8> = (0..bytes).map(pattern).collect();
+                stream.write_all(&data).unwrap();
+            })
+            .unwrap();
+        let deadline = Instant::now() + Duration::from_secs(15);
+        let stop = || done.load(Ordering::Relaxed) || Instant::now() > deadline;
+        serve_until(socket, stop, |packet, verdicts| {
+            decide(packet, verdicts);
+            false
+        });
+        receiver.join().unwrap()
+    })
 }
 
 pub fn packets_of_both_families_arrive_and_verdicts_work() -> Ended {
@@ -47,24 +171,21 @@ pub fn packets_of_both_families_arrive_and_verdicts_work() -> Ended {
         .unwrap();
     eprintln!("{}; refused before: {:?}", rules.installed(), rules.installed().refused);
     for family in [0, 1] {
-        let receiver = pair.right.run(|| UdpSocket::bind((RIGHT[family], 7000)).unwrap()).unwrap();
-        receiver.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-        let sender = pair.left.run(|| UdpSocket::bind((LEFT[family], 0)).unwrap()).unwrap();
+        let (sender, receiver) = udp(&pair, family);
         for text in ["one", "two", "three"] {
-            sender.send_to(text.as_bytes(), (RIGHT[family], 7000)).unwrap();
+            sender.send(text.as_bytes()).unwrap();
         }
-        let mut udp = 0;
-        let uid = tidegate_live::netns::outside_uid(0).unwrap();
-        serve(&mut socket, 3, |packet, verdicts| {
-            let header = if family == 0 { 20 } else { 40 };
-            if packet.payload[if family == 0 { 9 } else { 6 }] != 17 {
-                verdicts.accept(packet.queue, packet.id); // IPv6 router solicitations and the like
+        let uid = outside_uid(0).unwrap();
+        let udp = serve(&mut socket, 3, |packet, verdicts| {
+            let (protocol, header) = transport(packet);
+            if protocol != 17 {
+                verdicts.accept(packet.queue, packet.id); // IPv6 multicast reports
                 return false;
             }
-            udp += 1;
             assert_eq!((packet.queue, packet.hook), (QUEUE, Hook::Postrouting));
             assert_eq!(packet.hw_protocol, [0x0800, 0x86dd][family]);
-            assert_eq!(packet.uid, Some(uid));
+            assert_eq!((packet.uid, packet.indev), (Some(uid), 0));
+            assert!(packet.outdev > 1 && !packet.gso);
             assert_eq!(packet.length as usize, packet.payload.len());
             match &packet.payload[header + 8..] {
                 b"two" => verdicts.drop(packet.queue, packet.id),
@@ -72,13 +193,200 @@ pub fn packets_of_both_families_arrive_and_verdicts_work() -> Ended {
             }
             true
         });
-        let mut buffer = [0; 64];
-        let mut texts = vec![];
-        while let Ok((length, _)) = receiver.recv_from(&mut buffer) {
-            texts.push(String::from_utf8(buffer[..length].to_vec()).unwrap());
-        }
-        assert_eq!((udp, texts.join(" ").as_str()), (3, "one three"), "family {family}");
+        assert_eq!((udp, texts(&receiver).join(" ").as_str()), (3, "one three"), "family {family}");
     }
     assert_eq!(socket.counters().refused_verdicts, 0);
+    Ended::Passed
+}
+
+pub fn verdicts_may_come_in_any_order() -> Ended {
+    let pair = Pair::new();
+    let (mut socket, _rules) = shaped(&pair, &Spec::new(DEVICE, QUEUE), &default_queue());
+    let (sender, receiver) = udp(&pair, 0);
+    for i in 0..200 {
+        sender.send(format!("{i}").as_bytes()).unwrap();
+    }
+    let mut held = vec![];
+    let count = serve(&mut socket, 200, |packet, verdicts| {
+        let ours = transport(packet).0 == 17;
+        match ours {
+            true => held.push(packet.id),
+            false => verdicts.accept(packet.queue, packet.id),
+        }
+        ours
+    });
+    assert_eq!(count, 200);
+    if let Ok(list) = pair.left.run(queue_counters).unwrap() {
+        let ours = list.iter().find(|q| q.queue == QUEUE).unwrap();
+        assert_eq!((ours.waiting, ours.port), (200, socket.port()));
+    }
+    let mut verdicts = Verdicts::new();
+    held.iter().rev().for_each(|id| verdicts.accept(QUEUE, *id));
+    // One that is not there is refused without harm to the others.
+    verdicts.accept(QUEUE, 1_000_000);
+    assert_eq!(verdicts.len(), 201);
+    socket.send(&mut verdicts).unwrap();
+    assert!(verdicts.is_empty());
+    let expected: Vec<_> = (0..200).rev().map(|i| format!("{i}")).collect();
+    assert_eq!(texts(&receiver), expected);
+    serve(&mut socket, 0, |_, _| false);
+    assert_eq!(socket.receive(&mut Ring::new(128)).unwrap(), 0);
+    assert_eq!((socket.counters().refused_verdicts, socket.counters().last_refusal), (1, libc::ENOENT));
+    Ended::Passed
+}
+
+pub fn superpackets_arrive_whole() -> Ended {
+    let pair = Pair::new();
+    let (mut socket, _rules) = shaped(&pair, &Spec::new(DEVICE, QUEUE), &default_queue());
+    for family in [0, 1] {
+        let mut largest = 0;
+        let good = stream(&pair, &mut socket, family, 20_000_000, |packet, verdicts| {
+            if packet.gso {
+                largest = largest.max(packet.length);
+                assert!(packet.payload.len() <= 128);
+            }
+            verdicts.accept(packet.queue, packet.id);
+        });
+        assert!(good, "family {family}");
+        assert!(largest > 20_000, "the largest superpacket had {largest} bytes");
+    }
+    Ended::Passed
+}
+
+pub fn a_requeued_superpacket_comes_out_of_the_second_queue_in_segments_in_order() -> Ended {
+    let pair = Pair::new();
+    let segments = QueueSettings { superpackets: Superpackets::Segmented, ..QueueSettings::default() };
+    let queues = [(QUEUE, QueueSettings::default()), (SEGMENTS, segments)];
+    let (mut socket, _rules) = shaped(&pair, &Spec::new(DEVICE, QUEUE), &queues);
+    for family in [0, 1] {
+        let (mut whole, mut cut, mut marked) = (0, 0, 0);
+        let mut next: Option<u32> = None;
+        let good = stream(&pair, &mut socket, family, 5_000_000, |packet, verdicts| {
+            if packet.queue == QUEUE {
+                whole += u32::from(packet.gso);
+                // All of a flow takes the same way, or what is not cut would overtake.
+                return verdicts.requeue(QUEUE, packet.id, SEGMENTS, Some(0x77));
+            }
+            assert!(!packet.gso && packet.length <= 1500, "{packet:?}");
+            marked += u32::from(packet.mark == 0x77);
+            let (protocol, at) = transport(packet);
+            if protocol == 6 {
+                let number = u32::from_be_bytes(*packet.payload[at + 4..].first_chunk().unwrap());
+                let data = packet.length - at as u32 - u32::from(packet.payload[at + 12] >> 4) * 4;
+                if data > 0 {
+                    // A segment may repeat an old one (a retransmission), it never leaves a gap.
+                    let expected = next.unwrap_or(number);
+                    assert!(number.wrapping_sub(expected) as i32 <= 0, "gap before {number}, expected {expected}");
+                    if number == expected {
+                        next = Some(number.wrapping_add(data));
+                    }
+                    cut += 1;
+                }
+            }
+            verdicts.accept(packet.queue, packet.id);
+        });
+        assert!(good, "family {family}");
+        assert!(whole > 0 && cut > 5_000_000 / 1460 && marked >= cut, "{whole} whole, {cut} cut, {marked} marked");
+    }
+    Ended::Passed
+}
+
+pub fn a_full_queue_lets_packets_pass() -> Ended {
+    for (when_full, arrive) in [(WhenFull::Pass, 6), (WhenFull::Drop, 0)] {
+        let pair = Pair::new();
+        let settings = QueueSettings { max_length: 4, when_full, ..QueueSettings::default() };
+        let (mut socket, _rules) = shaped(&pair, &Spec::new(DEVICE, QUEUE), &[(QUEUE, settings)]);
+        // What IPv6 says about itself when an interface comes up would take places.
+        pair.left.run(|| sysctl::write("ipv6/conf/tg0/disable_ipv6", "1").unwrap()).unwrap();
+        serve_until(&mut socket, past(300), accept);
+        let (sender, receiver) = udp(&pair, 0);
+        for i in 0..10 {
+            sender.send(&[b'0' + i]).unwrap();
+        }
+        let arrived = texts(&receiver).len();
+        let mut held = 0;
+        serve_until(&mut socket, past(300), |packet, verdicts| {
+            held += u32::from(transport(packet).0 == 17);
+            accept(packet, verdicts)
+        });
+        assert_eq!((arrived, held), (arrive, 4), "{when_full:?}");
+    }
+    Ended::Passed
+}
+
+pub fn an_overrun_is_counted_and_the_queue_goes_on() -> Ended {
+    let pair = Pair::new();
+    let inside = || {
+        let mut socket = QueueSocket::open(1).unwrap(); // the kernel's least
+        socket.bind(QUEUE, &QueueSettings::default()).unwrap();
+        (socket, Rules::install(&Spec::new(DEVICE, QUEUE)).unwrap())
+    };
+    let (mut socket, _rules) = pair.left.run(inside).unwrap();
+    let (sender, receiver) = udp(&pair, 0);
+    for _ in 0..100 {
+        sender.send(b"flood").unwrap();
+    }
+    let mut served = 0;
+    serve_until(&mut socket, past(300), |packet, verdicts| {
+        served += 1;
+        accept(packet, verdicts)
+    });
+    let counters = socket.counters();
+    assert!(served < 100 && counters.overruns >= 1, "{served} served, {counters:?}");
+    // Fail-open: what did not fit into the buffer passed.
+    assert_eq!(texts(&receiver).len(), 100);
+    sender.send(b"after").unwrap();
+    serve(&mut socket, 1, |packet, verdicts| {
+        verdicts.accept(packet.queue, packet.id);
+        transport(packet).0 == 17
+    });
+    assert_eq!(texts(&receiver), ["after"]);
+    Ended::Passed
+}
+
+pub fn a_payload_is_rewritten() -> Ended {
+    let pair = Pair::new();
+    // Without GSO the kernel fills in the checksum before it queues a packet, so that a rewritten one can be right.
+    let settings = QueueSettings { superpackets: Superpackets::Segmented, ..QueueSettings::default() };
+    let (mut socket, _rules) = shaped(&pair, &Spec::new(DEVICE, QUEUE), &[(QUEUE, settings)]);
+    for family in [0, 1] {
+        let (sender, receiver) = udp(&pair, family);
+        sender.send(b"abcdwxyz").unwrap();
+        let count = serve(&mut socket, 1, |packet, verdicts| {
+            let (protocol, at) = transport(packet);
+            if protocol != 17 {
+                verdicts.accept(packet.queue, packet.id);
+                return false;
+            }
+            assert!(!packet.checksum_pending);
+            let mut bytes = packet.payload.to_vec();
+            // A sum does not see the order of its words: the checksum stays right.
+            bytes[at + 8..].copy_from_slice(b"wxyzabcd");
+            verdicts.accept_rewritten(packet.queue, packet.id, None, &bytes);
+            true
+        });
+        assert_eq!(count, 1);
+        assert_eq!(texts(&receiver), ["wxyzabcd"], "family {family}");
+    }
+    Ended::Passed
+}
+
+pub fn a_foreign_queue_is_refused_with_a_reason() -> Ended {
+    let pair = Pair::new();
+    pair.left
+        .run(|| {
+            let mut first = QueueSocket::open(1 << 16).unwrap();
+            let report = first
+                .bind(QUEUE, &QueueSettings { superpackets: Superpackets::Segmented, ..QueueSettings::default() })
+                .unwrap();
+            assert_eq!(report.gso, Outcome::NotAsked);
+            let mut second = QueueSocket::open(1 << 16).unwrap();
+            let error = second.bind(QUEUE, &QueueSettings::default()).unwrap_err();
+            assert!(error.to_string().contains("another program serves this queue"), "{error}");
+            first.unbind(QUEUE).unwrap();
+            second.bind(QUEUE, &QueueSettings::default()).unwrap();
+            assert_eq!((first.queues(), second.queues()), (&[][..], &[QUEUE][..]));
+        })
+        .unwrap();
     Ended::Passed
 }

@@ -12,7 +12,7 @@ use std::process::exit;
 use std::time::{Duration, Instant};
 
 use tidegate_live::netns::{self, Namespace};
-use tidegate_live::rtnl::{Address, Rtnl};
+use tidegate_live::rtnl::{Address, Rtnl, sysctl};
 
 /// How a test ended without failing.
 pub enum Ended {
@@ -199,6 +199,8 @@ impl Pair {
 
 pub fn bring_up(device: &str, own: [IpAddr; 2]) {
     let mut rtnl = Rtnl::open().unwrap();
+    // Without duplicate detection link-local addresses, which neighbour discovery needs, are usable at once.
+    let _ = sysctl::write(&format!("ipv6/conf/{device}/accept_dad"), "0");
     for name in ["lo", device] {
         let index = rtnl.index(name).unwrap();
         rtnl.up(index).unwrap();

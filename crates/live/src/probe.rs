@@ -1,0 +1,344 @@
+//! Proof that shaping is in force, packet by packet.
+//!
+//! Rules that are in the kernel are a promise; a packet that comes out of the queue is a proof. A [`Prober`] sends UDP
+//! datagrams out of the very interface, each looking like a packet of one class (family, DSCP, mark, ports); the data
+//! path calls [`recognise`] on what it receives, tells the [`Ledger`], and drops the datagram: nothing leaves the host.
+//! What does not come within the time is shaping that is not in force: a wrong interface, IPv6 going another way, a
+//! rule before ours that accepts.
+//!
+//! *Notes*: a probe has a TTL of 1 and goes to the discard port of an address reserved for documentation (RFC 5737,
+//! RFC 3849), or to loopback on `lo`, so that one that escapes harms nobody. A probe is dropped before it could ask for
+//! a neighbour. The cookie is drawn by the caller; probes of another run are not recognised.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::os::fd::AsRawFd;
+
+use crate::netlink::{Error, set_option};
+use crate::nfqueue::{QueueCounters, queue_counters};
+use crate::rules::{Difference, Rules};
+
+const MAGIC: [u8; 8] = *b"tidegate";
+const LENGTH: usize = 20;
+const DISCARD: u16 = 9;
+
+/// The two protocols a probe can have.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Version {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// A datagram that stands for a class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Probe {
+    /// Its number, by which it is recognised.
+    pub number: u32,
+    /// Its protocol.
+    pub version: Version,
+    /// Its DSCP, 0 to 63.
+    pub dscp: u8,
+    /// Its firewall mark, if the class goes by one (needs `CAP_NET_ADMIN`).
+    pub mark: Option<u32>,
+    /// Its destination, if the class goes by one; otherwise an address nobody has.
+    pub to: Option<IpAddr>,
+    /// Its destination port; 9 (discard) if the class does not care.
+    pub port: Option<u16>,
+    /// Its source port, if the class goes by one.
+    pub source_port: Option<u16>,
+}
+
+impl Probe {
+    /// A probe that goes by protocol and DSCP alone.
+    pub fn new(number: u32, version: Version, dscp: u8) -> Self {
+        Self { number, version, dscp, mark: None, to: None, port: None, source_port: None }
+    }
+}
+
+/// Sends probes out of one interface.
+#[derive(Clone, Debug)]
+pub struct Prober {
+    interface: String,
+    index: u32,
+    loopback: bool,
+    cookie: u64,
+}
+
+impl Prober {
+    /// A prober for the interface of that name and index. `cookie` tells the probes of this run from others: draw it
+    /// at random.
+    pub fn new(interface: &str, index: u32, cookie: u64) -> Self {
+        Self { interface: interface.into(), index, loopback: interface == "lo", cookie }
+    }
+
+    /// The cookie of this run.
+    pub fn cookie(&self) -> u64 {
+        self.cookie
+    }
+
+    /// Sends one probe, from the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// With the step that failed: binding to the interface, setting the mark, or sending, which fails at once when the
+    /// interface has no route or no address of the family (`ENETUNREACH`, `EADDRNOTAVAIL`): then no packet of that
+    /// family can leave by it either.
+    pub fn send(&self, probe: &Probe) -> Result<(), Error> {
+        let step = |what: &str| {
+            let operation = format!("probe {} by {} ({what})", version_name(probe.version), self.interface);
+            move |source| Error::System { operation, source }
+        };
+        let any: IpAddr = match probe.version {
+            Version::V4 => Ipv4Addr::UNSPECIFIED.into(),
+            Version::V6 => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, probe.source_port.unwrap_or(0))).map_err(step("open a socket"))?;
+        bind_to_device(&socket, &self.interface).map_err(step("bind to the interface"))?;
+        let class = i32::from(probe.dscp & 0x3f) << 2;
+        let (level, traffic_class, hops) = match probe.version {
+            Version::V4 => (libc::IPPROTO_IP, libc::IP_TOS, libc::IP_TTL),
+            Version::V6 => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, libc::IPV6_UNICAST_HOPS),
+        };
+        set_option(&socket, level, traffic_class, &class).map_err(step("set the DSCP"))?;
+        set_option(&socket, level, hops, &1_i32).map_err(step("limit its reach"))?;
+        if let Some(mark) = probe.mark {
+            set_option(&socket, libc::SOL_SOCKET, libc::SO_MARK, &mark).map_err(step("set the mark"))?;
+        }
+        let mut payload = [0; LENGTH];
+        payload[..8].copy_from_slice(&MAGIC);
+        payload[8..16].copy_from_slice(&self.cookie.to_be_bytes());
+        payload[16..].copy_from_slice(&probe.number.to_be_bytes());
+        let port = probe.port.unwrap_or(DISCARD);
+        let to = match self.destination(probe) {
+            IpAddr::V6(a) => SocketAddrV6::new(a, port, 0, if is_local(a) { self.index } else { 0 }).into(),
+            a => SocketAddr::new(a, port),
+        };
+        socket.send_to(&payload, to).map_err(step("send"))?;
+        Ok(())
+    }
+
+    fn destination(&self, probe: &Probe) -> IpAddr {
+        match (probe.to, probe.version) {
+            (Some(to), _) => to,
+            (None, Version::V4) if self.loopback => Ipv4Addr::LOCALHOST.into(),
+            (None, Version::V6) if self.loopback => Ipv6Addr::LOCALHOST.into(),
+            // An IPv4 socket bound to a device needs no route: the destination counts as on the link.
+            (None, Version::V4) => Ipv4Addr::new(192, 0, 2, 9).into(),
+            // IPv6 always needs one; every link with IPv6 has one to link-local multicast. This group is unassigned.
+            (None, Version::V6) => Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0x7469, 0x6465).into(),
+        }
+    }
+}
+
+fn is_local(address: Ipv6Addr) -> bool {
+    address.is_unicast_link_local() || address.segments()[0] & 0xff0f == 0xff02
+}
+
+fn version_name(version: Version) -> &'static str {
+    match version {
+        Version::V4 => "IPv4",
+        Version::V6 => "IPv6",
+    }
+}
+
+fn bind_to_device(socket: &UdpSocket, name: &str) -> io::Result<()> {
+    // SAFETY: the name is live for the call and its length is given; the kernel needs no zero byte.
+    let result = unsafe {
+        let length = name.len() as libc::socklen_t;
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE, name.as_ptr().cast(), length)
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The number of the probe in a packet (from its IP header on), if it is one of the run with this cookie.
+///
+/// Cost: for any other packet one comparison of its protocol, one of its length. Probes have no extension headers and
+/// no fragments.
+pub fn recognise(packet: &[u8], cookie: u64) -> Option<u32> {
+    let (header, protocol, total) = match packet.first()? >> 4 {
+        4 => (usize::from(packet[0] & 15) * 4, *packet.get(9)?, be16(packet, 2)?),
+        6 => (40, *packet.get(6)?, 40 + be16(packet, 4)?),
+        _ => return None,
+    };
+    if i32::from(protocol) != libc::IPPROTO_UDP || total != header + 8 + LENGTH {
+        return None;
+    }
+    let payload = packet.get(header + 8..header + 8 + LENGTH)?;
+    if payload[..8] != MAGIC || payload[8..16] != cookie.to_be_bytes() {
+        return None;
+    }
+    Some(u32::from_be_bytes(*payload.last_chunk()?))
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<usize> {
+    Some(usize::from(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?)))
+}
+
+/// Which probes were sent and which came back, each with what the data path thought it was.
+#[derive(Clone, Debug)]
+pub struct Ledger<C> {
+    entries: Vec<(Probe, C, Option<C>)>,
+}
+
+impl<C> Default for Ledger<C> {
+    fn default() -> Self {
+        Self { entries: Vec::new() }
+    }
+}
+
+/// A probe that did not prove what it should.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Failure<C> {
+    /// It never came through the queue: packets like it are not shaped.
+    Lost {
+        /// The probe.
+        probe: Probe,
+        /// Its class.
+        class: C,
+    },
+    /// It came, and was taken for a packet of another class.
+    Misjudged {
+        /// The probe.
+        probe: Probe,
+        /// Its class.
+        class: C,
+        /// What it was taken for.
+        taken_for: C,
+    },
+}
+
+impl<C: Clone + PartialEq> Ledger<C> {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Enters a probe that is about to be sent, and numbers it.
+    pub fn expect(&mut self, mut probe: Probe, class: C) -> Probe {
+        probe.number = self.entries.len() as u32;
+        self.entries.push((probe, class, None));
+        probe
+    }
+
+    /// Notes that the probe of that number came through and was taken for `class`.
+    pub fn arrived(&mut self, number: u32, class: C) {
+        if let Some(entry) = self.entries.get_mut(number as usize) {
+            entry.2 = Some(class);
+        }
+    }
+
+    /// Whether every probe has come.
+    pub fn complete(&self) -> bool {
+        self.entries.iter().all(|(.., taken_for)| taken_for.is_some())
+    }
+
+    /// The probes that are still awaited.
+    pub fn awaited(&self) -> impl Iterator<Item = &Probe> {
+        self.entries.iter().filter(|(.., taken_for)| taken_for.is_none()).map(|(probe, ..)| probe)
+    }
+
+    /// What was not proved; nothing is the good answer.
+    pub fn failures(&self) -> Vec<Failure<C>> {
+        let mut failures = Vec::new();
+        for (probe, class, taken_for) in &self.entries {
+            match taken_for {
+                None => failures.push(Failure::Lost { probe: *probe, class: class.clone() }),
+                Some(other) if other != class => {
+                    failures.push(Failure::Misjudged { probe: *probe, class: class.clone(), taken_for: other.clone() })
+                }
+                Some(_) => {}
+            }
+        }
+        failures
+    }
+}
+
+/// What a look at the kernel says about one queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum QueueState {
+    /// It is served; these are its counters.
+    Served(QueueCounters),
+    /// Nobody serves it: packets pass unshaped.
+    Unserved,
+    /// The kernel does not let this user look (an unprivileged user namespace): rely on the probes.
+    Hidden(String),
+}
+
+/// Looks up `queue` in the kernel's list.
+pub fn queue_state(queue: u16) -> QueueState {
+    match queue_counters() {
+        Err(error) => QueueState::Hidden(error.to_string()),
+        Ok(list) => list.into_iter().find(|c| c.queue == queue).map_or(QueueState::Unserved, QueueState::Served),
+    }
+}
+
+/// What [`inspect`] found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Inspection {
+    /// How the rules differ from what was meant.
+    pub differences: Vec<Difference>,
+    /// The state of each queue asked for.
+    pub queues: Vec<(u16, QueueState)>,
+}
+
+impl Inspection {
+    /// Whether nothing speaks against shaping being in force.
+    pub fn is_sound(&self) -> bool {
+        self.differences.is_empty() && self.queues.iter().all(|(_, state)| *state != QueueState::Unserved)
+    }
+}
+
+/// Reads back the rules and the queues. The probes are the other half of the proof.
+pub fn inspect(rules: &mut Rules, queues: &[u16]) -> Result<Inspection, Error> {
+    Ok(Inspection {
+        differences: rules.verify()?,
+        queues: queues.iter().map(|&queue| (queue, queue_state(queue))).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_ledger_tells_lost_from_misjudged() {
+        let mut ledger = Ledger::new();
+        let probes: Vec<_> =
+            ["gold", "silver", "bronze"].map(|c| ledger.expect(Probe::new(0, Version::V4, 0), c)).into();
+        assert_eq!(probes.iter().map(|p| p.number).collect::<Vec<_>>(), [0, 1, 2]);
+        ledger.arrived(0, "gold");
+        ledger.arrived(1, "bronze");
+        ledger.arrived(99, "gold");
+        assert!(!ledger.complete());
+        assert_eq!(ledger.awaited().map(|p| p.number).collect::<Vec<_>>(), [2]);
+        assert!(matches!(
+            ledger.failures()[..],
+            [Failure::Misjudged { taken_for: "bronze", .. }, Failure::Lost { class: "bronze", .. }]
+        ));
+    }
+
+    #[test]
+    fn only_probes_of_this_run_are_recognised() {
+        let mut packet = vec![0x45, 0, 0, 48, 0, 0, 0, 0, 1, 17, 0, 0, 10, 0, 0, 1, 192, 0, 2, 9];
+        packet.extend([0; 8]);
+        packet.extend(MAGIC);
+        packet.extend(7_u64.to_be_bytes());
+        packet.extend(3_u32.to_be_bytes());
+        assert_eq!(recognise(&packet, 7), Some(3));
+        assert_eq!(recognise(&packet, 8), None);
+        for end in 0..packet.len() {
+            assert_eq!(recognise(&packet[..end], 7), None);
+        }
+        packet[9] = 6;
+        assert_eq!(recognise(&packet, 7), None);
+    }
+
+    proptest! {
+        #[test]
+        fn random_packets_are_no_probes(bytes in prop::collection::vec(any::<u8>(), 0..128), cookie: u64) {
+            prop_assert_eq!(recognise(&bytes, cookie), None);
+        }
+    }
+}

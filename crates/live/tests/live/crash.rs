@@ -1,0 +1,105 @@
+//! What becomes of the traffic when the program is killed, and of what it left.
+
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use tidegate_live::netlink::{Protocol, Socket};
+use tidegate_live::nfqueue::{QueueSettings, QueueSocket};
+use tidegate_live::nft::{self, Ownership};
+use tidegate_live::rules::{Attempt, Rules, RulesError, Spec, attempts, remove_all_stale, remove_stale};
+
+use crate::queue::{QUEUE, texts, udp};
+use crate::support::{Child, DEVICE, Ended, Pair};
+
+/// A process that shapes and never decides. Returns when its rules are in force.
+fn hung_instance(pair: &Pair, ownership: Ownership) -> Child {
+    let (mut ready, mut tell) = UnixStream::pair().unwrap();
+    let child = Child::fork(|| {
+        pair.left.enter_thread().unwrap();
+        let mut socket = QueueSocket::open(1 << 16).unwrap();
+        socket.bind(QUEUE, &QueueSettings::default()).unwrap();
+        let rules = Rules::install_by(&Spec::new(DEVICE, QUEUE), owned_by(ownership)).unwrap();
+        std::io::Write::write_all(&mut tell, b"r").unwrap();
+        std::thread::sleep(Duration::from_secs(50));
+        drop((socket, rules));
+        0
+    });
+    ready.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    ready.read_exact(&mut [0]).unwrap();
+    child
+}
+
+/// The ways to install rules that leave them to `ownership`.
+pub fn owned_by(ownership: Ownership) -> impl Iterator<Item = Attempt> {
+    attempts().filter(move |a| a.ownership == ownership)
+}
+
+fn tables(pair: &Pair) -> usize {
+    pair.left.run(|| nft::tables(&mut Socket::open(Protocol::Netfilter).unwrap()).unwrap().len()).unwrap()
+}
+
+pub fn kill_leaves_traffic_passing_and_nothing_behind() -> Ended {
+    let pair = Pair::new();
+    for ownership in [Ownership::Socket, Ownership::Nobody] {
+        let child = hung_instance(&pair, ownership);
+        for family in [0, 1] {
+            let (sender, receiver) = udp(&pair, family);
+            sender.send(b"held").unwrap();
+            assert!(texts(&receiver).is_empty());
+        }
+        child.kill();
+        for family in [0, 1] {
+            let (sender, receiver) = udp(&pair, family);
+            sender.send(b"passes").unwrap();
+            assert_eq!(texts(&receiver), ["passes"], "{ownership:?}, family {family}");
+        }
+        let left = tables(&pair);
+        assert_eq!(left, usize::from(ownership == Ownership::Nobody), "{ownership:?}");
+        let removed = pair.left.run(|| remove_stale(DEVICE).unwrap()).unwrap();
+        assert_eq!(removed, ownership == Ownership::Nobody);
+    }
+    Ended::Passed
+}
+
+pub fn what_a_killed_instance_left_is_removed() -> Ended {
+    let pair = Pair::new();
+    hung_instance(&pair, Ownership::Nobody).kill();
+    // By the next start on the same interface ...
+    let rules = pair.left.run(|| Rules::install(&Spec::new(DEVICE, QUEUE)).unwrap()).unwrap();
+    assert_eq!(tables(&pair), rules.installed().attempt.families.len());
+    rules.remove().unwrap();
+    assert_eq!(tables(&pair), 0);
+    // ... or by a sweep over all.
+    hung_instance(&pair, Ownership::Nobody).kill();
+    let strange = pair.left.run(|| Rules::install(&Spec::new("br-x.7", 50)).unwrap()).unwrap();
+    let removed = pair.left.run(|| remove_all_stale().unwrap()).unwrap();
+    assert_eq!(removed, [DEVICE]);
+    assert!(tables(&pair) > 0, "the living instance keeps its table");
+    drop(strange);
+    assert_eq!(tables(&pair), 0);
+    Ended::Passed
+}
+
+pub fn a_living_instance_is_not_disturbed() -> Ended {
+    let pair = Pair::new();
+    let child = hung_instance(&pair, Ownership::Nobody);
+    pair.left
+        .run(|| {
+            let error = Rules::install(&Spec::new(DEVICE, QUEUE)).unwrap_err();
+            assert!(matches!(&error, RulesError::Busy { interface } if interface == DEVICE), "{error}");
+            assert!(matches!(remove_stale(DEVICE), Err(RulesError::Busy { .. })));
+            assert!(remove_all_stale().unwrap().is_empty());
+            // Another interface, and the same name in another namespace, are free.
+            Rules::install(&Spec::new("other", QUEUE + 1)).unwrap();
+        })
+        .unwrap();
+    pair.right.run(|| Rules::install(&Spec::new(DEVICE, QUEUE)).unwrap()).unwrap();
+    assert_eq!(tables(&pair), 1);
+    child.kill();
+    for (name, queue, count) in [("", 1, 1), ("a/b", 1, 1), ("sixteen_letters_", 1, 1), ("x", 65_535, 2), ("x", 1, 0)] {
+        let spec = Spec { queue_count: count, ..Spec::new(name, queue) };
+        assert!(matches!(Rules::install(&spec), Err(RulesError::Invalid(_))));
+    }
+    Ended::Passed
+}
