@@ -41,6 +41,7 @@ pub mod queues;
 pub mod random;
 pub mod ras;
 pub mod red;
+pub mod reservation;
 pub mod rfc4115;
 pub mod rio;
 pub mod sfq;

@@ -1,0 +1,644 @@
+//! Reservations: a flow says what it will send, and gets a class of its own under a class set aside for that, or a
+//! refusal that says what is free.
+//!
+//! *Law*: a flow that keeps to its traffic specification never waits longer than the delay it was promised, whatever
+//! everybody else sends; a reservation that is not refreshed in time is gone.
+//! *Source*: Risso and Gevros 1999, section 7.2; RFC 2210 to 2212 and RFC 2215 for the specification, the services
+//! and the delay bound.
+//! *Units*: rates in bit/s, sizes in bytes with all headers, delays in ns from the arrival at the discipline to the
+//! last bit on the link.
+//! *Cost*: O(log n) to reserve, refresh and expire, and what the tree needs to add or remove a leaf.
+//! *Notes*: bounds need [`Accounting::Bytes`] and priority 0; without them controlled load is granted, without a
+//! bound. A promise holds as long as nobody adds to priority 0 outside the class of the reservations, and the rates
+//! of the tree are not exceeded by the link being slower than it says.
+//!
+//! # The bound
+//! RFC 2212: a flow of token rate r, bucket b, peak p and largest packet M, served at a rate R with the error terms
+//! C and D, waits no longer than
+//!
+//! `(b - M)/R x (p - R)/(p - r) + (M + C)/R + D` if `p > R >= r`, and `(M + C)/R + D` if `R >= p >= r`.
+//!
+//! For a leaf of priority 0 in this CBQ: while it has something to send and is not over its limit it takes its turns.
+//! In k rounds of `F = n x mtu` bytes it may send `k q`, with `q = F R / (all rates of priority 0)`, and every other
+//! leaf its own part and a packet, before the round is over. So within `t` of link time `B t` it is served at least
+//! `(q / F)(B t - X) - M`, where `X = mtu` (a packet that has begun) `+ (n - 1) mtu` (the others' last packets)
+//! `+ 2 (F - q)` (a round begun and a round to come), and `B q / F >= R`. When it is over its limit it has been
+//! served at `R` by definition, less one packet's debt at the start. Together: `C = 2 M`, `D = X / B`. What a driver
+//! holds behind the discipline, a parameter, adds its bytes to `X`.
+//!
+//! `n` is taken as large as it may become, and the rates as large as the class of the reservations allows, so that a
+//! promise made today is not broken by one made tomorrow.
+//!
+//! *Departures from the source*: the paper's system gave every reservation the link's largest packet as packet size
+//! and could not do guaranteed service. Here the packet size of the class is the minimum policed unit m: with an
+//! estimator that needs one, a flow then gets no less than it reserved ([`Accounting::IdleTime`] gives too little
+//! when packets are smaller than configured).
+//! *See also*: [`cbq`](crate::cbq), where the classes are.
+//!
+//! ```
+//! use tidegate_core::{cbq::{Cbq, Class, Params}, fifo::Fifo, reservation::*, *};
+//! # struct P;
+//! # impl Packet for P {
+//! #     fn size(&self) -> Bytes { Bytes::new(1) }
+//! #     fn flow(&self) -> FlowKey { FlowKey::default() }
+//! # }
+//! let (root, reserved) = (ClassId(1), ClassId(2));
+//! let mut cbq = Cbq::<P, Fifo<P>>::new(cbq::Params::new(Rate::from_mbit(10), Bytes::new(1500), root))?;
+//! cbq.add_inner(Instant::ZERO, reserved, root, Class::new(Rate::from_mbit(4)))?;
+//! let mut desk = Reservations::new(Policy::new(reserved)).unwrap();
+//! let tspec = TSpec {
+//!     rate: Rate::from_kbit(64), bucket: Bytes::new(640), peak: Rate::from_kbit(256),
+//!     min_unit: Bytes::new(160), max_packet: Bytes::new(320),
+//! };
+//! let request = Request { tspec, service: Service::ControlledLoad };
+//! let grant = desk.reserve(Instant::ZERO, &mut cbq, &request, Fifo::new).unwrap();
+//! assert_eq!(grant.rate, Rate::from_kbit(64));
+//! assert!(grant.bound.is_some());
+//! # Ok::<(), cbq::TreeError>(())
+//! ```
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::cbq::{Accounting, Borrow, Cbq, Class, Removal, TreeError};
+use crate::fifo::Limit;
+use crate::packet::{ClassId, Packet};
+use crate::params::ParamError;
+use crate::qdisc::{Outlet, Qdisc};
+use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
+
+/// What a flow says it will send (RFC 2215): in any time t no more than min(M + p t, b + r t) bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TSpec {
+    /// r, the token rate.
+    pub rate: Rate,
+    /// b, the token bucket.
+    pub bucket: Bytes,
+    /// p, the peak rate.
+    pub peak: Rate,
+    /// m, the minimum policed unit: smaller packets count as this.
+    pub min_unit: Bytes,
+    /// M, the largest packet.
+    pub max_packet: Bytes,
+}
+
+impl TSpec {
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// The first field that cannot be.
+    pub fn validate(&self) -> Result<(), ParamError> {
+        if self.rate.is_zero() {
+            return Err(ParamError::new("rate", "a flow of token rate zero needs no reservation"));
+        }
+        if self.peak < self.rate {
+            return Err(ParamError::new("peak", "the peak rate may not be below the token rate"));
+        }
+        if self.max_packet == Bytes::ZERO {
+            return Err(ParamError::new("max_packet", "the largest packet has at least one byte"));
+        }
+        if self.min_unit == Bytes::ZERO || self.min_unit > self.max_packet {
+            return Err(ParamError::new("min_unit", "the minimum policed unit is from 1 to the largest packet"));
+        }
+        if self.bucket < self.max_packet {
+            return Err(ParamError::new("bucket", "the bucket must hold the largest packet"));
+        }
+        Ok(())
+    }
+}
+
+/// Which service is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Service {
+    /// As on an unloaded link (RFC 2211): the token rate, and the bound that follows from it.
+    ControlledLoad,
+    /// A bound on the delay (RFC 2212).
+    Guaranteed {
+        /// R, the rate to reserve; the least that keeps `delay` when `None`.
+        rate: Option<Rate>,
+        /// The longest delay that will do; `None` takes what `rate` gives.
+        delay: Option<Span>,
+    },
+}
+
+/// What a flow asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// What it will send.
+    pub tspec: TSpec,
+    /// How it is to be served.
+    pub service: Service,
+}
+
+/// What was granted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Grant {
+    /// The class to put the flow's packets in.
+    pub id: ClassId,
+    /// The reserved rate.
+    pub rate: Rate,
+    /// The longest a packet of the flow waits, sent whole; `None` where the tree cannot promise.
+    pub bound: Option<Span>,
+    /// The rate-dependent error term C of RFC 2212.
+    pub error_bytes: Bytes,
+    /// The rate-independent error term D.
+    pub error_time: Span,
+    /// The limit of its queue.
+    pub buffer: Bytes,
+    /// When it ends unless it is refreshed.
+    pub expires: Instant,
+}
+
+/// Where reservations go and what they may take together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Policy {
+    /// The class under which they get their leaves; its rate is what they share.
+    pub parent: ClassId,
+    /// Their priority. Only 0 has bounds. Default 0.
+    pub priority: u8,
+    /// Whether they may borrow, as the paper's could. Default yes.
+    pub borrow: Borrow,
+    /// The first class number for them; they take this one and the `flows - 1` after it. Default 32768.
+    pub first_id: ClassId,
+    /// The most reservations at a time. Bounds grow with it. Default 64.
+    pub flows: u32,
+    /// What their queues may hold together. Default 4 MiB.
+    pub buffer: Bytes,
+    /// How long one lives without a refresh. Default 90 s: three times RSVP's refresh period.
+    pub lifetime: Span,
+    /// What the driver may hold behind the discipline. Default nothing.
+    pub device: Bytes,
+}
+
+impl Policy {
+    /// The defaults, under `parent`.
+    pub const fn new(parent: ClassId) -> Self {
+        Self {
+            parent,
+            priority: 0,
+            borrow: Borrow::FromParent,
+            first_id: ClassId(32_768),
+            flows: 64,
+            buffer: Bytes::new(4 << 20),
+            lifetime: Span::from_secs(90),
+            device: Bytes::ZERO,
+        }
+    }
+    /// Checks every field that can be checked without the tree.
+    ///
+    /// # Errors
+    /// The first field that cannot work.
+    pub fn validate(&self) -> Result<(), ParamError> {
+        if usize::from(self.priority) >= crate::cbq::PRIORITIES {
+            return Err(ParamError::new("priority", "priorities are 0, which goes first, to 7"));
+        }
+        if self.flows == 0 || self.flows > 1 << 16 {
+            return Err(ParamError::new("flows", "the most reservations must be 1 to 65536"));
+        }
+        if self.lifetime.is_zero() {
+            return Err(ParamError::new("lifetime", "a reservation must live longer than no time"));
+        }
+        Ok(())
+    }
+}
+
+/// Why a reservation was refused, and what is free.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The traffic specification cannot be.
+    TSpec(ParamError),
+    /// Not enough rate is free.
+    Rate {
+        /// What is free.
+        free: Rate,
+        /// What it needs.
+        asked: Rate,
+    },
+    /// Not enough buffer is free.
+    Buffer {
+        /// What is free.
+        free: Bytes,
+        /// What it needs.
+        asked: Bytes,
+    },
+    /// There are as many reservations as there may be.
+    Flows {
+        /// How many.
+        most: u32,
+    },
+    /// The delay cannot be kept.
+    Delay {
+        /// The delay asked for.
+        asked: Span,
+        /// The least that the free rate could keep.
+        least: Span,
+    },
+    /// The flow's packets are larger than the link's.
+    PacketSize {
+        /// The link's largest packet.
+        mtu: Bytes,
+    },
+    /// The tree cannot promise delays: it needs `Accounting::Bytes` and priority 0.
+    NoBounds,
+    /// There is no such reservation.
+    Unknown(ClassId),
+    /// The tree refused the class.
+    Tree(TreeError),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TSpec(error) => write!(f, "traffic specification, {error}"),
+            Self::Rate { free, asked } => {
+                write!(f, "needs {} bit/s, {} bit/s are free", asked.as_bps(), free.as_bps())
+            }
+            Self::Buffer { free, asked } => {
+                write!(f, "needs {} B of buffer, {} B are free", asked.as_u64(), free.as_u64())
+            }
+            Self::Flows { most } => write!(f, "all {most} reservations are taken"),
+            Self::Delay { asked, least } => {
+                write!(f, "{} ns cannot be kept; the least is {} ns", asked.as_nanos(), least.as_nanos())
+            }
+            Self::PacketSize { mtu } => write!(f, "packets above {} B do not fit the link", mtu.as_u64()),
+            Self::NoBounds => write!(f, "delays need priority 0 and byte accounting"),
+            Self::Unknown(id) => write!(f, "no reservation has class {}", id.0),
+            Self::Tree(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+/// The error terms of RFC 2212 for one leaf: C in bytes and D.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ErrorTerms {
+    /// C.
+    pub bytes: Bytes,
+    /// D.
+    pub time: Span,
+}
+
+impl ErrorTerms {
+    /// Of a leaf of `rate` among `leaves` leaves of priority 0 with `rates` together, on a link of `link` with packets
+    /// up to `mtu` and `device` bytes behind the discipline; `packet` is the leaf's largest. See the [module](self).
+    pub fn of(link: Rate, mtu: Bytes, device: Bytes, leaves: u64, rates: Rate, rate: Rate, packet: Bytes) -> Self {
+        let round = mtu.saturating_mul(leaves);
+        let own = u128::from(round.as_u64()) * u128::from(rate.as_bps()) / u128::from(rates.as_bps().max(1));
+        let own = Bytes::new(u64::try_from(own).unwrap_or(u64::MAX)).min(round);
+        let ahead = round + (round - own).saturating_mul(2) + device;
+        Self { bytes: packet.saturating_mul(2), time: link.time_for_ceil(ahead).unwrap_or(Span::MAX) }
+    }
+}
+
+/// The delay bound of RFC 2212 at the reserved rate `rate`, which must not be below the token rate. Every division
+/// rounds up; `rate` counts for a millionth less, for the rounding of the scheduler's turns.
+pub fn delay_bound(tspec: &TSpec, rate: Rate, errors: ErrorTerms) -> Span {
+    let served = rate.saturating_sub(Rate::from_bps(rate.as_bps() / 1_000_000 + 1)).max(Rate::from_bps(1));
+    let burst = if tspec.peak > rate {
+        let bits = u128::from((tspec.bucket - tspec.max_packet).bits());
+        let (over, all) = ((tspec.peak - rate).as_bps(), (tspec.peak - tspec.rate).as_bps());
+        // (b - M) (p - R) / (p - r), up to the next bit.
+        let bits = (bits * u128::from(over)).div_ceil(u128::from(all.max(1)));
+        time_of_bits(u64::try_from(bits).unwrap_or(u64::MAX), served)
+    } else {
+        Span::ZERO
+    };
+    burst + served.time_for_ceil(tspec.max_packet + errors.bytes).unwrap_or(Span::MAX) + errors.time
+}
+
+fn time_of_bits(bits: u64, rate: Rate) -> Span {
+    Credit::from_raw(i128::from(bits) * 1_000_000_000).time_at_ceil(rate).unwrap_or(Span::MAX)
+}
+
+/// One reservation.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    request: Request,
+    grant: Grant,
+}
+
+/// The desk that takes reservations. It keeps no tree of its own: the tree is handed to it, and must be the same one.
+#[derive(Clone, Debug)]
+pub struct Reservations {
+    policy: Policy,
+    entries: BTreeMap<ClassId, Entry>,
+    expiries: BTreeSet<(Instant, ClassId)>,
+    buffer: Bytes,
+}
+
+impl Reservations {
+    /// A desk without reservations.
+    ///
+    /// # Errors
+    /// A policy that cannot work.
+    pub fn new(policy: Policy) -> Result<Self, ParamError> {
+        policy.validate()?;
+        Ok(Self { policy, entries: BTreeMap::new(), expiries: BTreeSet::new(), buffer: Bytes::ZERO })
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// What was granted, by class.
+    pub fn grants(&self) -> impl Iterator<Item = (&Request, &Grant)> {
+        self.entries.values().map(|entry| (&entry.request, &entry.grant))
+    }
+
+    /// The next expiry.
+    pub fn next_expiry(&self) -> Option<Instant> {
+        self.expiries.first().map(|&(at, _)| at)
+    }
+
+    /// The error terms of a leaf of `rate` under this policy, at their worst.
+    fn errors<P: Packet, Q: Qdisc<P>>(&self, cbq: &Cbq<P, Q>, rate: Rate, packet: Bytes) -> ErrorTerms {
+        let params = cbq.params();
+        let (leaves, rates) = cbq.load(self.policy.priority);
+        let own: Rate = self.entries.values().map(|entry| entry.grant.rate).sum();
+        let outside = leaves - self.entries.len() as u64;
+        let all = cbq.class(self.policy.parent).map_or(Rate::ZERO, |class| class.rate) + rates.saturating_sub(own);
+        let leaves = outside + u64::from(self.policy.flows);
+        ErrorTerms::of(params.link, params.mtu, self.policy.device, leaves, all, rate, packet)
+    }
+
+    /// Makes a leaf for a flow, or says why not. Nothing has changed when it is refused. `queue` makes the class's
+    /// queue with the limit it is given, which holds all that a conforming flow can have waiting.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn reserve<P: Packet, Q: Qdisc<P>>(
+        &mut self,
+        now: Instant,
+        cbq: &mut Cbq<P, Q>,
+        request: &Request,
+        queue: impl FnOnce(Limit) -> Q,
+    ) -> Result<Grant, Refusal> {
+        let tspec = request.tspec;
+        tspec.validate().map_err(Refusal::TSpec)?;
+        let mtu = cbq.params().mtu;
+        if tspec.max_packet > mtu {
+            return Err(Refusal::PacketSize { mtu });
+        }
+        if self.entries.len() as u64 >= u64::from(self.policy.flows) {
+            return Err(Refusal::Flows { most: self.policy.flows });
+        }
+        let free = cbq.free_rate(self.policy.parent).ok_or(Refusal::Tree(TreeError::Unknown(self.policy.parent)))?;
+        let rate = self.rate_for(cbq, request, free)?;
+        if rate > free {
+            return Err(Refusal::Rate { free, asked: rate });
+        }
+        let errors = self.errors(cbq, rate, tspec.max_packet);
+        let bound = self.promises(cbq).then(|| delay_bound(&tspec, rate, errors));
+        if let Service::Guaranteed { delay: Some(asked), .. } = request.service
+            && let Some(least) = bound.filter(|&bound| bound > asked)
+        {
+            return Err(Refusal::Delay { asked, least });
+        }
+
+        // What a conforming flow can have waiting: the bucket, and what comes while it waits for its service.
+        let latency = rate.time_for_ceil(errors.bytes).unwrap_or(Span::MAX) + errors.time;
+        let buffer = tspec.bucket + tspec.rate.bytes_in_floor(latency) + tspec.max_packet;
+        let left = self.policy.buffer.saturating_sub(self.buffer);
+        if buffer > left {
+            return Err(Refusal::Buffer { free: left, asked: buffer });
+        }
+
+        // The class may be ahead by its bucket, and by what it is owed while others have their turns.
+        let owed = rate.bytes_in_floor(errors.time) + errors.bytes + Bytes::new(1);
+        let burst = tspec.bucket.max(owed).as_u64().div_ceil(mtu.as_u64());
+        let burst = u32::try_from(burst).unwrap_or(u32::MAX);
+        let class = Class {
+            rate,
+            priority: self.policy.priority,
+            borrow: self.policy.borrow,
+            packet_size: Some(tspec.min_unit),
+            max_burst: burst,
+            min_burst: 1,
+        };
+        if let Err(error) = class.validate() {
+            return Err(Refusal::TSpec(ParamError::new(
+                "bucket",
+                format!(
+                    "{} B and what waits beside it are a burst of more than 256 packets: {error}",
+                    tspec.bucket.as_u64()
+                ),
+            )));
+        }
+        let first = self.policy.first_id.0;
+        let id = (first..first + self.policy.flows).map(ClassId).find(|id| !self.entries.contains_key(id));
+        let id = id.ok_or(Refusal::Flows { most: self.policy.flows })?;
+        cbq.add_leaf(now, id, self.policy.parent, class, queue(Limit::bytes(buffer))).map_err(Refusal::Tree)?;
+        let expires = now + self.policy.lifetime;
+        let grant = Grant { id, rate, bound, error_bytes: errors.bytes, error_time: errors.time, buffer, expires };
+        self.buffer += buffer;
+        self.entries.insert(id, Entry { request: *request, grant });
+        self.expiries.insert((expires, id));
+        Ok(grant)
+    }
+
+    fn promises<P: Packet, Q: Qdisc<P>>(&self, cbq: &Cbq<P, Q>) -> bool {
+        self.policy.priority == 0 && cbq.params().accounting == Accounting::Bytes
+    }
+
+    /// The rate to reserve.
+    fn rate_for<P: Packet, Q: Qdisc<P>>(
+        &self,
+        cbq: &Cbq<P, Q>,
+        request: &Request,
+        free: Rate,
+    ) -> Result<Rate, Refusal> {
+        let tspec = &request.tspec;
+        let Service::Guaranteed { rate, delay } = request.service else { return Ok(tspec.rate) };
+        if !self.promises(cbq) {
+            return Err(Refusal::NoBounds);
+        }
+        if let Some(rate) = rate {
+            return Ok(rate.max(tspec.rate));
+        }
+        let Some(delay) = delay else { return Ok(tspec.rate) };
+        if tspec.rate > free {
+            return Err(Refusal::Rate { free, asked: tspec.rate });
+        }
+        let bound = |rate: Rate| delay_bound(tspec, rate, self.errors(cbq, rate, tspec.max_packet));
+        // More rate never waits longer: the least that will do, by halving.
+        let (mut low, mut high) = (tspec.rate.as_bps(), free.as_bps());
+        if bound(free) > delay {
+            return Err(Refusal::Delay { asked: delay, least: bound(free) });
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if bound(Rate::from_bps(middle)) <= delay {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Ok(Rate::from_bps(low))
+    }
+
+    /// Lets a reservation live on from `now`, and tells until when.
+    ///
+    /// # Errors
+    /// [`Refusal::Unknown`]: it has ended; reserve again.
+    pub fn refresh(&mut self, now: Instant, id: ClassId) -> Result<Instant, Refusal> {
+        let entry = self.entries.get_mut(&id).ok_or(Refusal::Unknown(id))?;
+        self.expiries.remove(&(entry.grant.expires, id));
+        entry.grant.expires = entry.grant.expires.max(now + self.policy.lifetime);
+        self.expiries.insert((entry.grant.expires, id));
+        Ok(entry.grant.expires)
+    }
+
+    /// Ends a reservation; `packets` says what becomes of those that wait.
+    ///
+    /// # Errors
+    /// [`Refusal::Unknown`], or what the tree has against it.
+    pub fn release<P: Packet, Q: Qdisc<P>>(
+        &mut self,
+        now: Instant,
+        cbq: &mut Cbq<P, Q>,
+        id: ClassId,
+        packets: Removal,
+        out: &mut dyn Outlet<P>,
+    ) -> Result<(), Refusal> {
+        let entry = *self.entries.get(&id).ok_or(Refusal::Unknown(id))?;
+        cbq.remove(now, id, packets, out).map_err(Refusal::Tree)?;
+        self.entries.remove(&id);
+        self.expiries.remove(&(entry.grant.expires, id));
+        self.buffer -= entry.grant.buffer;
+        Ok(())
+    }
+
+    /// Ends every reservation that was not refreshed by `now`, and tells which. Their packets go where `packets`
+    /// says.
+    ///
+    /// # Errors
+    /// What the tree has against it; the others have ended.
+    pub fn expire<P: Packet, Q: Qdisc<P>>(
+        &mut self,
+        now: Instant,
+        cbq: &mut Cbq<P, Q>,
+        packets: Removal,
+        out: &mut dyn Outlet<P>,
+    ) -> Result<Vec<ClassId>, Refusal> {
+        let mut ended = Vec::new();
+        while let Some(&(at, id)) = self.expiries.first() {
+            if at > now {
+                break;
+            }
+            self.release(now, cbq, id, packets, out)?;
+            ended.push(id);
+        }
+        Ok(ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cbq::Params;
+    use crate::fifo::Fifo;
+    use crate::packet::FlowKey;
+    use crate::qdisc::Discard;
+    use alloc::string::ToString;
+
+    struct P;
+    impl Packet for P {
+        fn size(&self) -> Bytes {
+            Bytes::new(100)
+        }
+        fn flow(&self) -> FlowKey {
+            FlowKey::default()
+        }
+        fn class(&self) -> ClassId {
+            ClassId(32_768)
+        }
+    }
+
+    const ROOT: ClassId = ClassId(1);
+    const RESERVED: ClassId = ClassId(2);
+
+    fn tree() -> Cbq<P, Fifo<P>> {
+        let mut cbq = Cbq::new(Params::new(Rate::from_mbit(8), Bytes::new(1000), ROOT)).unwrap();
+        cbq.add_inner(Instant::ZERO, RESERVED, ROOT, Class::new(Rate::from_mbit(4))).unwrap();
+        cbq
+    }
+
+    fn voice() -> TSpec {
+        TSpec {
+            rate: Rate::from_mbit(1),
+            bucket: Bytes::new(3000),
+            peak: Rate::from_mbit(4),
+            min_unit: Bytes::new(500),
+            max_packet: Bytes::new(1000),
+        }
+    }
+
+    #[test]
+    fn the_bound_by_hand() {
+        // b - M = 2000 B = 16,000 bit; p - R = 2, p - r = 3 Mbit/s: 10,666.67 bit, up to 10,667, at R = 2 Mbit/s less
+        // 3 bit/s (a millionth and one): 5,333,508.0003 ns up to 5,333,509. M + C = 3000 B = 24,000 bit:
+        // 12,000,018.00003 ns up to 12,000,019. D = 7 ns.
+        let errors = ErrorTerms { bytes: Bytes::new(2000), time: Span::from_nanos(7) };
+        let bound = delay_bound(&voice(), Rate::from_mbit(2), errors);
+        assert_eq!(bound, Span::from_nanos(5_333_509 + 12_000_019 + 7));
+    }
+
+    #[test]
+    fn the_error_terms_by_hand() {
+        // 4 leaves, mtu 1000: a round of 4000 B, of which 1 of 4 Mbit/s has 1000. X = 4000 + 2 x 3000 + 500 B
+        // = 84,000 bit at 8 Mbit/s: 10.5 ms. C = 2 x 300 B.
+        let mbit = Rate::from_mbit;
+        let errors = ErrorTerms::of(mbit(8), Bytes::new(1000), Bytes::new(500), 4, mbit(4), mbit(1), Bytes::new(300));
+        assert_eq!(errors, ErrorTerms { bytes: Bytes::new(600), time: Span::from_micros(10_500) });
+    }
+
+    #[test]
+    fn refusals_say_what_is_free() {
+        let mut cbq = tree();
+        let policy = Policy { flows: 3, buffer: Bytes::new(40_000), ..Policy::new(RESERVED) };
+        let mut desk = Reservations::new(policy).unwrap();
+        let mut ask = |cbq: &mut Cbq<P, Fifo<P>>, service| {
+            desk.reserve(Instant::ZERO, cbq, &Request { tspec: voice(), service }, Fifo::new)
+        };
+        let fast = Service::Guaranteed { rate: Some(Rate::from_mbit(3)), delay: None };
+        let grant = ask(&mut cbq, fast).unwrap();
+        assert_eq!((grant.id, grant.rate), (ClassId(32_768), Rate::from_mbit(3)));
+        let refused = ask(&mut cbq, fast).unwrap_err();
+        assert_eq!(refused, Refusal::Rate { free: Rate::from_mbit(1), asked: Rate::from_mbit(3) });
+        assert_eq!(refused.to_string(), "needs 3000000 bit/s, 1000000 bit/s are free");
+        let soon = Service::Guaranteed { rate: None, delay: Some(Span::from_millis(1)) };
+        let Err(Refusal::Delay { least, .. }) = ask(&mut cbq, soon) else { panic!("1 ms cannot be kept") };
+        // Asking for exactly the least gets all that is free.
+        let kept = Service::Guaranteed { rate: None, delay: Some(least) };
+        assert_eq!(ask(&mut cbq, kept).unwrap().bound, Some(least));
+        assert_eq!(cbq.class(ClassId(32_769)).unwrap().packet_size, Some(Bytes::new(500)));
+        assert_eq!(cbq.free_rate(RESERVED), Some(Rate::ZERO));
+    }
+
+    #[test]
+    fn what_is_not_refreshed_ends() {
+        let mut cbq = tree();
+        let mut desk = Reservations::new(Policy { lifetime: Span::from_secs(10), ..Policy::new(RESERVED) }).unwrap();
+        let request = Request { tspec: voice(), service: Service::ControlledLoad };
+        let at = |s| Instant::ZERO + Span::from_secs(s);
+        let first = desk.reserve(at(0), &mut cbq, &request, Fifo::new).unwrap();
+        let second = desk.reserve(at(0), &mut cbq, &request, Fifo::new).unwrap();
+        cbq.enqueue(at(1), P, &mut Discard);
+        assert_eq!(desk.refresh(at(8), second.id), Ok(at(18)));
+        assert_eq!(desk.next_expiry(), Some(at(10)));
+        let mut dropped = Vec::new();
+        assert_eq!(desk.expire(at(9), &mut cbq, Removal::Flush, &mut dropped), Ok(Vec::new()));
+        assert_eq!(desk.expire(at(10), &mut cbq, Removal::Flush, &mut dropped), Ok(alloc::vec![first.id]));
+        assert_eq!(dropped.len(), 1, "the packet that waited is handed out");
+        assert_eq!(desk.refresh(at(10), first.id), Err(Refusal::Unknown(first.id)));
+        assert_eq!(cbq.free_rate(RESERVED), Some(Rate::from_mbit(3)));
+        desk.release(at(11), &mut cbq, second.id, Removal::Flush, &mut dropped).unwrap();
+        assert_eq!(desk.grants().count(), 0);
+        assert_eq!(desk.buffer, Bytes::ZERO);
+    }
+}
