@@ -72,7 +72,7 @@ pub enum Root {
     /// Classes of flows: an FBC over FBQs.
     Shaper(Shaper),
     /// Any discipline.
-    Discipline(Discipline),
+    Discipline(Box<Discipline>),
 }
 
 /// An FBC: classes under one total.

@@ -45,7 +45,7 @@ pub(super) fn resolve(file: &File, diagnostics: &mut Diagnostics) -> Option<Conf
                 let by_name = numbered(&names);
                 lookup(default, &by_name, &names.iter().map(String::as_str).collect::<Vec<_>>(), diagnostics)
             });
-            (Root::Discipline(discipline.value.clone()), names, default)
+            (Root::Discipline(Box::new(discipline.value.clone())), names, default)
         }
         None => {
             if let Some(default) = &file.default_class {
