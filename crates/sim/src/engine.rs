@@ -6,7 +6,7 @@ use tidegate_core::{Backlog, Colour, Ecn, Instant, Rate, Span};
 use crate::distribution::Distribution;
 use crate::driver::Service;
 use crate::event::EventQueue;
-use crate::link::{DropBook, Ledger, Link, NEVER, Queue, Stage, next_call};
+use crate::link::{DropBook, Ledger, Link, NEVER, Queue, Slab, Stage, next_call, see};
 use crate::metrics::{FlowMetrics, LinkMetrics, SizeClass};
 use crate::network::{ARRIVED, EXPRESS, FlowId, LinkId};
 use crate::packet::{Proto, SimPacket, TCP_HEADER, UDP_HEADER};
@@ -101,6 +101,7 @@ pub struct Simulation {
     now: u64,
     events: EventQueue,
     links: Vec<Link>,
+    packets: Slab,
     link_names: Vec<String>,
     routes: Vec<u32>,
     flows: Vec<FlowSpec>,
@@ -148,6 +149,7 @@ impl Simulation {
             now: 0,
             events,
             links,
+            packets: Slab::default(),
             link_names,
             routes,
             flows,
@@ -207,7 +209,7 @@ impl Simulation {
     }
     /// All links by name with their metrics, in the order of making.
     pub fn links(&self) -> impl Iterator<Item = (&str, &LinkMetrics)> {
-        self.link_names.iter().map(String::as_str).zip(self.links.iter().map(|link| &link.metrics))
+        self.link_names.iter().map(String::as_str).zip(self.links.iter().map(|link| &*link.metrics))
     }
     /// What waits before the transmitter of a link. (Of a link that only one other feeds, the arrivals that are
     /// already known are part of it.)
@@ -247,36 +249,37 @@ impl Simulation {
 
     // ------------------------------------------------------------------ links
 
-    /// Puts `packet` on its way over the next link of its route.
-    fn forward(&mut self, mut packet: SimPacket) {
+    /// Puts a packet on its way over the next link of its route.
+    fn forward(&mut self, index: u32) {
+        self.hops += 1;
+        let (now, measuring) = (self.now, self.measuring());
+        let packet = self.packets.at(index);
         let entry = self.routes[packet.hop as usize];
         debug_assert_ne!(entry, ARRIVED, "a route has at least one link");
         packet.hop += 1;
-        self.offer(entry & !EXPRESS, packet);
-    }
-
-    /// `packet` comes to `link`.
-    fn offer(&mut self, link: u32, mut packet: SimPacket) {
-        self.hops += 1;
-        let (now, measuring) = (self.now, self.measuring());
+        let link = entry & !EXPRESS;
         let l = &mut self.links[link as usize];
         let mut ledger = Ledger { flows: &mut self.metrics, measuring };
         if let Queue::Tail { .. } = l.queue {
-            if let Some(arrival) = l.pass(now, &mut packet, &mut ledger) {
-                self.launch(link, arrival, packet);
+            match l.pass(now, packet, &mut ledger) {
+                Some(arrival) => self.launch(link, arrival, index),
+                None => self.packets.free(index),
             }
             return;
         }
-        if !l.admit(now, &mut packet, &mut ledger) {
+        let admitted = l.hooks.is_none() || l.admit(now, packet, &mut ledger);
+        packet.queued = now;
+        let packet = *packet;
+        self.packets.free(index);
+        if !admitted {
             return;
         }
         if let Queue::Driver(..) = l.queue {
             self.offer_driver(link, packet);
             return;
         }
-        packet.queued = now;
-        let Link { queue: Queue::Discipline(qdisc), metrics, tap, .. } = l else { unreachable!() };
-        qdisc.enqueue(Instant::from_nanos(now), packet, &mut DropBook { now, metrics, tap, ledger: &mut ledger });
+        let Link { queue: Queue::Discipline(qdisc), metrics, hooks, .. } = l else { return };
+        qdisc.enqueue(Instant::from_nanos(now), packet, &mut DropBook { now, metrics, hooks, ledger: &mut ledger });
         if l.watched && measuring {
             let packets = l.backlog().packets;
             l.observe_backlog(now, packets);
@@ -296,21 +299,22 @@ impl Simulation {
         let mut ledger = Ledger { flows: &mut self.metrics, measuring };
         let mut departure = None;
         loop {
-            let Link { queue: Queue::Discipline(qdisc), metrics, tap, .. } = l else { return };
-            let book = &mut DropBook { now, metrics, tap, ledger: &mut ledger };
+            let Link { queue: Queue::Discipline(qdisc), metrics, hooks, .. } = l else { return };
+            let book = &mut DropBook { now, metrics, hooks, ledger: &mut ledger };
             let Some(mut packet) = qdisc.dequeue(Instant::from_nanos(now), book) else { break };
-            if let Some(tap) = &mut l.tap {
-                tap(Instant::from_nanos(now), Stage::Dequeued, &packet);
-            }
-            // What a policer behind the queue drops leaves the transmitter free for the next.
-            if !l.exit.is_empty() && !l.release(now, &mut packet, &mut ledger) {
-                continue;
+            if l.hooks.is_some() {
+                l.see(now, Stage::Dequeued, &packet);
+                // What a policer behind the queue drops leaves the transmitter free for the next.
+                if !l.release(now, &mut packet, &mut ledger) {
+                    continue;
+                }
             }
             departure = l.transmit(now, &packet, &mut ledger).map(|arrival| (arrival, packet));
             break;
         }
         if let Some((arrival, packet)) = departure {
-            self.launch(link, arrival, packet);
+            let index = self.packets.insert(&packet);
+            self.launch(link, arrival, index);
         }
         self.schedule_transmit(link);
     }
@@ -353,9 +357,11 @@ impl Simulation {
         }
     }
 
-    /// Puts `packet` on the line of `link`, and through the links behind it that nothing else feeds.
+    /// Puts a packet on the line of `link`, and through the links behind it that nothing else feeds.
     #[inline]
-    fn launch(&mut self, mut link: u32, mut arrival: u64, mut packet: SimPacket) {
+    fn launch(&mut self, mut link: u32, mut arrival: u64, index: u32) {
+        let measuring = self.measuring();
+        let packet = self.packets.at(index);
         loop {
             let next = self.routes[packet.hop as usize];
             if next == ARRIVED || next & EXPRESS == 0 {
@@ -365,27 +371,31 @@ impl Simulation {
             packet.hop += 1;
             self.hops += 1;
             link = next & !EXPRESS;
-            let measuring = self.measuring();
             let mut ledger = Ledger { flows: &mut self.metrics, measuring };
-            match self.links[link as usize].pass(arrival, &mut packet, &mut ledger) {
+            match self.links[link as usize].pass(arrival, packet, &mut ledger) {
                 Some(at) => arrival = at,
-                None => return,
+                None => {
+                    self.packets.free(index);
+                    return;
+                }
             }
         }
-        if self.links[link as usize].launch(arrival, packet) {
+        if self.links[link as usize].launch(arrival, index) {
             self.events.push(arrival, target(Kind::Land, link));
         }
     }
 
     fn on_land(&mut self, link: u32) {
-        let (packet, next) = self.links[link as usize].land();
+        let (index, next) = self.links[link as usize].land();
         if let Some(next) = next {
             self.events.push(next, target(Kind::Land, link));
         }
-        if self.routes[packet.hop as usize] == ARRIVED {
-            self.deliver(packet);
+        if self.routes[self.packets.at(index).hop as usize] == ARRIVED {
+            let packet = *self.packets.at(index);
+            self.packets.free(index);
+            self.deliver(&packet);
         } else {
-            self.forward(packet);
+            self.forward(index);
         }
     }
 
@@ -407,14 +417,14 @@ impl Simulation {
     fn on_forward(&mut self, link: u32) {
         let (now, measuring) = (self.now, self.measuring());
         let l = &mut self.links[link as usize];
-        let Link { queue: Queue::Driver(qdisc, driver), metrics, tap, .. } = l else { return };
+        let Link { queue: Queue::Driver(qdisc, driver), metrics, hooks, .. } = l else { return };
         let Some((_, mut packet)) = driver.forwarding.pop_front() else { return };
         if let Some(&(next, _)) = driver.forwarding.front() {
             self.events.push(next, target(Kind::Forward, link));
         }
         packet.queued = now;
         let mut ledger = Ledger { flows: &mut self.metrics, measuring };
-        qdisc.enqueue(Instant::from_nanos(now), packet, &mut DropBook { now, metrics, tap, ledger: &mut ledger });
+        qdisc.enqueue(Instant::from_nanos(now), packet, &mut DropBook { now, metrics, hooks, ledger: &mut ledger });
         if l.watched && measuring {
             let packets = l.backlog().packets;
             l.observe_backlog(now, packets);
@@ -429,16 +439,14 @@ impl Simulation {
         let l = &mut self.links[link as usize];
         let mut ledger = Ledger { flows: &mut self.metrics, measuring };
         loop {
-            let Link { queue: Queue::Driver(qdisc, driver), metrics, tap, exit, .. } = l else { return };
+            let Link { queue: Queue::Driver(qdisc, driver), metrics, hooks, .. } = l else { return };
             if !driver.has_room() {
                 break;
             }
-            let book = &mut DropBook { now, metrics, tap, ledger: &mut ledger };
+            let book = &mut DropBook { now, metrics, hooks, ledger: &mut ledger };
             let Some(mut packet) = qdisc.dequeue(Instant::from_nanos(now), book) else { break };
-            if let Some(tap) = tap {
-                tap(Instant::from_nanos(now), Stage::Dequeued, &packet);
-            }
-            if !exit.is_empty() && !l.release(now, &mut packet, &mut ledger) {
+            l.see(now, Stage::Dequeued, &packet);
+            if !l.release(now, &mut packet, &mut ledger) {
                 continue;
             }
             let Queue::Driver(_, driver) = &mut l.queue else { return };
@@ -455,12 +463,8 @@ impl Simulation {
     fn pump_hardware(&mut self, link: u32) {
         let (now, measuring) = (self.now, self.measuring());
         let l = &mut self.links[link as usize];
-        let Link { queue: Queue::Driver(_, driver), tap, .. } = l else { return };
-        driver.fill_hardware(|packet| {
-            if let Some(tap) = tap {
-                tap(Instant::from_nanos(now), Stage::Hardware, packet);
-            }
-        });
+        let Link { queue: Queue::Driver(_, driver), hooks, .. } = l else { return };
+        driver.fill_hardware(|packet| see(hooks, now, Stage::Hardware, packet));
         if driver.sending {
             return;
         }
@@ -470,7 +474,8 @@ impl Simulation {
         let arrival = l.transmit(now, &packet, &mut ledger);
         self.events.push(l.free_at, target(Kind::Transmit, link));
         if let Some(arrival) = arrival {
-            self.launch(link, arrival, packet);
+            let index = self.packets.insert(&packet);
+            self.launch(link, arrival, index);
         }
     }
 
@@ -517,7 +522,7 @@ impl Simulation {
 
     // ------------------------------------------------------------------ hosts
 
-    fn deliver(&mut self, packet: SimPacket) {
+    fn deliver(&mut self, packet: &SimPacket) {
         let measuring = self.measuring();
         let payload = u64::from(packet.payload());
         if measuring {
@@ -619,7 +624,8 @@ impl Simulation {
             colour: Colour::Green,
             transport,
         };
-        self.forward(packet);
+        let index = self.packets.insert(&packet);
+        self.forward(index);
     }
 
     fn on_timer(&mut self, index: u32) {

@@ -111,13 +111,58 @@ pub(crate) enum Queue {
     Driver(Box<dyn Qdisc<SimPacket>>, Box<DriverState>),
 }
 
-/// A packet on the line.
-#[derive(Clone, Copy, Debug)]
-struct InFlight {
-    at: u64,
-    packet: SimPacket,
+/// The packets that are on lines or in drop-tail queues. What is freed last is used first, so that the memory in use
+/// is what is in flight, and stays in the cache.
+#[derive(Debug, Default)]
+pub(crate) struct Slab {
+    packets: Vec<SimPacket>,
+    free: Vec<u32>,
 }
 
+impl Slab {
+    /// Keeps `packet`, and tells where.
+    #[inline]
+    pub fn insert(&mut self, packet: &SimPacket) -> u32 {
+        match self.free.pop() {
+            Some(index) => {
+                self.packets[index as usize] = *packet;
+                index
+            }
+            None => {
+                self.packets.push(*packet);
+                self.packets.len() as u32 - 1
+            }
+        }
+    }
+    /// The packet at `index`.
+    #[inline]
+    pub fn at(&mut self, index: u32) -> &mut SimPacket {
+        &mut self.packets[index as usize]
+    }
+    /// Forgets the packet at `index`.
+    #[inline]
+    pub fn free(&mut self, index: u32) {
+        self.free.push(index);
+    }
+}
+
+/// What a line loses, and how far it is.
+struct LossState {
+    loss: Loss,
+    bad: bool,
+    data_packets: u64,
+    random: Stream,
+}
+
+/// What others hung on a link.
+#[derive(Default)]
+pub(crate) struct Hooks {
+    pub entry: Vec<Conditioner>,
+    pub exit: Vec<Conditioner>,
+    pub tap: Option<Tap>,
+}
+
+/// A link; what a hop does not touch is behind a pointer.
 pub(crate) struct Link {
     rate: Rate,
     delay: u64,
@@ -128,18 +173,14 @@ pub(crate) struct Link {
     pub transmit_at: u64,
     /// Deadlines are noticed at multiples of this; 0 exactly.
     pub tick: u64,
-    pipe: VecDeque<InFlight>,
+    /// When what is on the line arrives, and where it is kept meanwhile.
+    pipe: VecDeque<(u64, u32)>,
     // The transmission time of the last two sizes: mostly full segments and acknowledgements.
     cached: [(u32, u64); 2],
-    loss: Loss,
-    bad: bool,
-    data_packets: u64,
-    random: Stream,
-    pub metrics: LinkMetrics,
+    loss: Option<Box<LossState>>,
+    pub metrics: Box<LinkMetrics>,
+    pub hooks: Option<Box<Hooks>>,
     pub watched: bool,
-    pub entry: Vec<Conditioner>,
-    pub exit: Vec<Conditioner>,
-    pub tap: Option<Tap>,
 }
 
 /// Where things are counted.
@@ -152,15 +193,13 @@ pub(crate) struct Ledger<'a> {
 pub(crate) struct DropBook<'a, 'b> {
     pub now: u64,
     pub metrics: &'a mut LinkMetrics,
-    pub tap: &'a mut Option<Tap>,
+    pub hooks: &'a mut Option<Box<Hooks>>,
     pub ledger: &'a mut Ledger<'b>,
 }
 
 impl DropBook<'_, '_> {
     fn drop_one(&mut self, packet: &SimPacket, reason: DropReason) {
-        if let Some(tap) = self.tap {
-            tap(Instant::from_nanos(self.now), Stage::Dropped(reason), packet);
-        }
+        see(self.hooks, self.now, Stage::Dropped(reason), packet);
         if !self.ledger.measuring {
             return;
         }
@@ -201,15 +240,11 @@ impl Link {
             tick: 0,
             pipe: VecDeque::new(),
             cached: [(0, 0); 2],
-            loss: line.loss,
-            bad: false,
-            data_packets: 0,
-            random,
-            metrics: LinkMetrics::default(),
+            loss: (line.loss != Loss::None)
+                .then(|| Box::new(LossState { loss: line.loss, bad: false, data_packets: 0, random })),
+            metrics: Box::default(),
+            hooks: None,
             watched: false,
-            entry: Vec::new(),
-            exit: Vec::new(),
-            tap: None,
         }
     }
 
@@ -226,26 +261,49 @@ impl Link {
         time
     }
 
+    /// Shows `packet` to the tap.
+    pub fn see(&mut self, at: u64, stage: Stage, packet: &SimPacket) {
+        see(&mut self.hooks, at, stage, packet);
+    }
+
     /// Lets the conditioners at the entry see `packet`; false when one dropped it.
     pub fn admit(&mut self, at: u64, packet: &mut SimPacket, ledger: &mut Ledger<'_>) -> bool {
-        if let Some(tap) = &mut self.tap {
-            tap(Instant::from_nanos(at), Stage::Arrived, packet);
-        }
-        let Self { entry, metrics, tap, .. } = self;
-        condition(entry, at, packet, metrics, tap, ledger)
+        self.see(at, Stage::Arrived, packet);
+        self.condition(at, packet, ledger, |hooks| &mut hooks.entry)
     }
 
     /// The same at the exit.
     pub fn release(&mut self, at: u64, packet: &mut SimPacket, ledger: &mut Ledger<'_>) -> bool {
-        let Self { exit, metrics, tap, .. } = self;
-        condition(exit, at, packet, metrics, tap, ledger)
+        self.condition(at, packet, ledger, |hooks| &mut hooks.exit)
+    }
+
+    fn condition(
+        &mut self,
+        at: u64,
+        packet: &mut SimPacket,
+        ledger: &mut Ledger<'_>,
+        which: fn(&mut Hooks) -> &mut Vec<Conditioner>,
+    ) -> bool {
+        let Some(hooks) = &mut self.hooks else { return true };
+        let dropped = which(hooks).iter_mut().find_map(|see| match see(Instant::from_nanos(at), packet) {
+            Verdict::Pass => None,
+            Verdict::Drop(reason) => Some(reason),
+        });
+        if let Some(reason) = dropped {
+            self.book(at, ledger).drop_one(packet, reason);
+        }
+        dropped.is_none()
+    }
+
+    fn book<'a, 'b>(&'a mut self, now: u64, ledger: &'a mut Ledger<'b>) -> DropBook<'a, 'b> {
+        DropBook { now, metrics: &mut self.metrics, hooks: &mut self.hooks, ledger }
     }
 
     /// Takes `packet` into the drop-tail queue at `at`, and gives the time it arrives at the other end; `None` when it
     /// does not. Arrivals must come in order of time.
     #[inline]
     pub fn pass(&mut self, at: u64, packet: &mut SimPacket, ledger: &mut Ledger<'_>) -> Option<u64> {
-        if (!self.entry.is_empty() || self.tap.is_some()) && !self.admit(at, packet, ledger) {
+        if self.hooks.is_some() && !self.admit(at, packet, ledger) {
             return None;
         }
         let start = self.free_at.max(at);
@@ -264,8 +322,7 @@ impl Link {
                 series.backlog.add(Instant::from_nanos(at), waiting.len() as u64);
             }
             if waiting.len() as u64 >= limit.packets || *bytes + u64::from(packet.size) > limit.bytes.as_u64() {
-                DropBook { now: at, metrics: &mut self.metrics, tap: &mut self.tap, ledger }
-                    .drop_one(packet, DropReason::QueueLimit);
+                self.book(at, ledger).drop_one(packet, DropReason::QueueLimit);
                 return None;
             }
             waiting.push_back((start, packet.size));
@@ -275,7 +332,7 @@ impl Link {
             *bytes = 0;
         }
         packet.queued = at;
-        if !self.exit.is_empty() && !self.release(start, packet, ledger) {
+        if self.hooks.is_some() && !self.release(start, packet, ledger) {
             return None;
         }
         self.transmit(start, packet, ledger)
@@ -291,13 +348,13 @@ impl Link {
                 self.observe(start, packet);
             }
         }
-        if let Some(tap) = &mut self.tap {
-            tap(Instant::from_nanos(start), Stage::Transmitting, packet);
+        if self.hooks.is_some() {
+            self.see(start, Stage::Transmitting, packet);
         }
-        if self.loss != Loss::None && self.loses(packet) {
-            if let Some(tap) = &mut self.tap {
-                tap(Instant::from_nanos(start), Stage::Lost, packet);
-            }
+        if let Some(loss) = &mut self.loss
+            && loss.loses(packet)
+        {
+            self.see(start, Stage::Lost, packet);
             if ledger.measuring {
                 self.metrics.lost += 1;
                 ledger.flows[usize::from(packet.group)].dropped.count(packet.size);
@@ -329,39 +386,19 @@ impl Link {
         }
     }
 
-    #[cold]
-    fn loses(&mut self, packet: &SimPacket) -> bool {
-        let data = packet.payload() > 0;
-        let number = self.data_packets;
-        self.data_packets += u64::from(data);
-        match self.loss {
-            Loss::None => false,
-            Loss::Random(p) => self.random.unit() < p,
-            Loss::RandomData(p) => data && self.random.unit() < p,
-            Loss::Bursts { begin, end } => {
-                let turn = if self.bad { end } else { begin };
-                if self.random.unit() < turn {
-                    self.bad = !self.bad;
-                }
-                self.bad
-            }
-            Loss::Numbers(numbers) => data && numbers.contains(&number),
-        }
-    }
-
     /// Puts `packet` on the line until `at`; whether an event is needed for it.
     #[inline]
-    pub fn launch(&mut self, at: u64, packet: SimPacket) -> bool {
-        debug_assert!(self.pipe.back().is_none_or(|last| last.at <= at), "overtaken on the line");
-        self.pipe.push_back(InFlight { at, packet });
+    pub fn launch(&mut self, at: u64, packet: u32) -> bool {
+        debug_assert!(self.pipe.back().is_none_or(|last| last.0 <= at), "overtaken on the line");
+        self.pipe.push_back((at, packet));
         self.pipe.len() == 1
     }
 
     /// The packet that arrives now, and when the next one does.
     #[inline]
-    pub fn land(&mut self) -> (SimPacket, Option<u64>) {
-        let first = self.pipe.pop_front().expect("an event for each packet on the line");
-        (first.packet, self.pipe.front().map(|next| next.at))
+    pub fn land(&mut self) -> (u32, Option<u64>) {
+        let (_, packet) = self.pipe.pop_front().expect("an event for each packet on the line");
+        (packet, self.pipe.front().map(|next| next.0))
     }
 
     /// The backlog before the transmitter.
@@ -380,21 +417,33 @@ impl Link {
     }
 }
 
-fn condition(
-    conditioners: &mut [Conditioner],
-    at: u64,
-    packet: &mut SimPacket,
-    metrics: &mut LinkMetrics,
-    tap: &mut Option<Tap>,
-    ledger: &mut Ledger<'_>,
-) -> bool {
-    for conditioner in conditioners {
-        if let Verdict::Drop(reason) = conditioner(Instant::from_nanos(at), packet) {
-            DropBook { now: at, metrics, tap, ledger }.drop_one(packet, reason);
-            return false;
+pub(crate) fn see(hooks: &mut Option<Box<Hooks>>, at: u64, stage: Stage, packet: &SimPacket) {
+    if let Some(hooks) = hooks
+        && let Some(tap) = &mut hooks.tap
+    {
+        tap(Instant::from_nanos(at), stage, packet);
+    }
+}
+
+impl LossState {
+    fn loses(&mut self, packet: &SimPacket) -> bool {
+        let data = packet.payload() > 0;
+        let number = self.data_packets;
+        self.data_packets += u64::from(data);
+        match self.loss {
+            Loss::None => false,
+            Loss::Random(p) => self.random.unit() < p,
+            Loss::RandomData(p) => data && self.random.unit() < p,
+            Loss::Bursts { begin, end } => {
+                let turn = if self.bad { end } else { begin };
+                if self.random.unit() < turn {
+                    self.bad = !self.bad;
+                }
+                self.bad
+            }
+            Loss::Numbers(numbers) => data && numbers.contains(&number),
         }
     }
-    true
 }
 
 /// Whether a discipline has something for the transmitter at `now`, and when otherwise.

@@ -7,7 +7,7 @@ use tidegate_core::{Instant, Qdisc, Rate, Span};
 
 use crate::driver::{Driver, DriverState};
 use crate::engine::{Plan, Simulation};
-use crate::link::{Conditioner, Line, Link, Queue, Tap};
+use crate::link::{Conditioner, Hooks, Line, Link, Queue, Tap};
 use crate::metrics::{FlowMetrics, LinkSeries, Series};
 use crate::packet::SimPacket;
 use crate::workload::FlowSpec;
@@ -368,9 +368,9 @@ impl Edge {
         if self.watched {
             link.metrics.series = Some(Box::new(LinkSeries::new(bin)));
         }
-        link.entry = self.entry;
-        link.exit = self.exit;
-        link.tap = self.tap;
+        if !self.entry.is_empty() || !self.exit.is_empty() || self.tap.is_some() {
+            link.hooks = Some(Box::new(Hooks { entry: self.entry, exit: self.exit, tap: self.tap }));
+        }
         link.tick = self.tick.map_or(0, Span::as_nanos);
         let limit = self.line.limit;
         let queue = self.queue;

@@ -396,12 +396,14 @@ impl Endpoint {
 
     /// When [`Endpoint::on_timer`] is due. Goes stale with every call that is not `&self`.
     pub fn deadline(&self) -> Option<Instant> {
-        let ack = match self.owed {
-            Owed::Until(at) => Some(at),
-            _ => None,
-        };
-        let pace = (self.pace_at > self.last_sent).then_some(self.pace_at);
-        [self.rto_at, self.persist_at, ack, pace].into_iter().flatten().min()
+        let mut at = self.rto_at.unwrap_or(Instant::MAX).min(self.persist_at.unwrap_or(Instant::MAX));
+        if let Owed::Until(ack) = self.owed {
+            at = at.min(ack);
+        }
+        if self.pace_at > self.last_sent {
+            at = at.min(self.pace_at);
+        }
+        (at < Instant::MAX).then_some(at)
     }
 
     // ------------------------------------------------------------------ time
@@ -794,42 +796,37 @@ impl Endpoint {
             }
         }
         let end = start + len;
-        if segment.flags.has(Flags::FIN) {
-            self.fin_at = Some(end);
-        }
-        // What is beyond the advertised edge has no room.
-        let accepted = end.min(self.advertised.max(self.expected));
-        let before = self.expected;
+        let before = self.received();
+        // What is beyond the advertised edge has no room; the FIN, which takes a sequence number, needs none.
+        let room = self.advertised.max(self.expected);
+        let mut accepted = end.min(room);
         let mut at_once = accepted < end;
-        if len > 0 && accepted > self.expected {
-            if start <= self.expected {
-                self.expected = accepted;
-                if !self.early.is_empty() {
-                    // It fills a hole: say so at once (RFC 5681, 4.2).
-                    at_once = true;
-                    self.early.trim(self.expected);
-                    while let Some(high) = self.early.take_from(self.expected) {
-                        self.expected = self.expected.max(high);
-                    }
-                }
-            } else if start < accepted {
-                let (_, (low, _)) = self.early.insert(start, accepted);
-                self.note_recent(low);
-                at_once = true;
-            }
-        } else if len > 0 {
+        if segment.flags.has(Flags::FIN) && end <= room {
+            self.fin_at = Some(end);
+            accepted = end + 1;
+            at_once = true;
+        }
+        if accepted <= self.expected {
             // Known already, or without room.
             at_once = true;
+        } else if start <= self.expected {
+            self.expected = accepted;
+            if !self.early.is_empty() {
+                // It fills a hole: say so at once (RFC 5681, 4.2).
+                at_once = true;
+                self.early.trim(self.expected);
+                while let Some(high) = self.early.take_from(self.expected) {
+                    self.expected = self.expected.max(high);
+                }
+            }
+        } else if start < accepted {
+            let (_, (low, _)) = self.early.insert(start, accepted);
+            self.note_recent(low);
+            at_once = true;
         }
-        let news = self.expected - before;
+        let news = self.received() - before;
         if !self.config.reads_at_once {
             self.unread += news;
-        }
-        if let Some(fin) = self.fin_at {
-            if self.expected == fin {
-                self.expected = fin + 1;
-            }
-            at_once = true;
         }
         if news > 0 {
             self.unacknowledged += 1;
@@ -1013,7 +1010,8 @@ impl Endpoint {
         // RFC 3042: each of the first two duplicate acknowledgements lets a segment out.
         let lift = if self.phase == Phase::Open { u64::from(self.duplicates.min(2)) * self.mss } else { 0 };
         let (start, end) = self.next_new(limit)?;
-        if end - self.una > window + lift && self.nxt > self.una {
+        // The FIN takes no room in the window.
+        if end.min(self.written).saturating_sub(self.una) > window + lift && self.nxt > self.una {
             self.limited = true;
             return None;
         }
@@ -1026,7 +1024,7 @@ impl Endpoint {
         let window = self.window();
         if self.phase == Phase::Open {
             let (start, end) = self.next_new(limit)?;
-            if pipe + (end - start) > window && pipe > 0 {
+            if pipe + end.min(self.written).saturating_sub(start) > window && pipe > 0 {
                 self.limited = true;
                 return None;
             }
