@@ -27,7 +27,6 @@ pub struct Sent {
     /// 0: from the client, 1: from the server.
     pub from: usize,
     pub segment: Segment,
-    pub fate: Fate,
 }
 
 impl Sent {
@@ -78,7 +77,7 @@ impl<F: FnMut(usize, usize, &Segment) -> Fate> Wire<F> {
                 self.data[from] += 1;
             }
             let fate = (self.fate)(from, number, &segment);
-            self.log.push(Sent { at: self.now, from, segment, fate });
+            self.log.push(Sent { at: self.now, from, segment });
             let mut arriving = segment;
             let mut at = self.now + self.delay;
             match fate {
