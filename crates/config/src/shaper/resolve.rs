@@ -529,12 +529,13 @@ fn impossible(section: &RuleSection, diagnostics: &mut Diagnostics) {
 
 /// The promises to flows must fit into their class.
 fn minimums(file: &File, shaper: &Shaper, by_name: &HashMap<&str, u32>, diagnostics: &mut Diagnostics) {
-    for (i, class) in shaper.classes.iter().enumerate() {
-        let rules: Vec<&Spanned<RuleSection>> = file
-            .rule
-            .iter()
-            .filter(|rule| rule.minimum.is_some() && by_name.get(rule.class.as_str()) == Some(&(i as u32)))
-            .collect();
+    let mut by_class: Vec<Vec<&Spanned<RuleSection>>> = vec![Vec::new(); shaper.classes.len()];
+    for rule in file.rule.iter().filter(|rule| rule.minimum.is_some()) {
+        if let Some(class) = by_name.get(rule.class.as_str()) {
+            by_class[*class as usize].push(rule);
+        }
+    }
+    for (i, (class, rules)) in shaper.classes.iter().zip(by_class).enumerate() {
         let promised = |rule: &RuleSection| {
             let flows = rule.flows.map_or(1, |flows| flows.value);
             rule.minimum.map_or(0, |minimum| u128::from(minimum.value.as_bps()) * u128::from(flows))
