@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use tidegate_config::shaper::{Config, FlowBy, Match, Root};
-use tidegate_config::values::User;
-use tidegate_core::classify::{self, BuildError, Classifier, DscpSet, Fields, MarkMatch};
+use tidegate_config::shaper::{Config, FlowBy, Owners, Root, UnknownOwner};
+use tidegate_core::classify::{self, BuildError, Classifier, Fields};
 use tidegate_core::flow::{self, FlowHash};
 use tidegate_core::fragments::{self, Fragments};
 use tidegate_core::{
@@ -177,7 +176,8 @@ impl<H: Copy + 'static> Pipeline<H> {
     pub fn new(config: &Config, setup: &Setup, now: Instant) -> Result<Self, BuildFailure> {
         let mut rules = Vec::new();
         for (target, rule) in (0..).zip(&config.rules) {
-            for matching in conjunctions(&rule.matches, &setup.names)? {
+            // All of them have the place of the rule, so that the first match stays the first.
+            for matching in rule.matches.conjunctions(&mut &setup.names)? {
                 rules.push(classify::Rule { matching, target });
             }
         }
@@ -403,63 +403,22 @@ fn flow_by(by: FlowBy) -> flow::FlowBy {
     }
 }
 
-/// A rule of the file is a conjunction of alternatives; the classifier's rules are conjunctions of single values
-/// where it can hold only one. All of them have the place of the rule, so that the first match stays the first.
-fn conjunctions(wanted: &Match, names: &Names) -> Result<Vec<classify::Match>, BuildFailure> {
-    let ports = |ranges: &[tidegate_config::values::Ports]| ranges.iter().map(|p| p.first..=p.last).collect::<Vec<_>>();
-    let base = classify::Match {
-        dscp: (!wanted.dscps.is_empty()).then(|| wanted.dscps.iter().copied().collect::<DscpSet>()),
-        source_ports: ports(&wanted.source_ports),
-        destination_ports: ports(&wanted.destination_ports),
-        ..classify::Match::default()
-    };
-    let mut all = vec![base];
-    let mut spread = |alternatives: Vec<Box<dyn Fn(&mut classify::Match)>>| {
-        if !alternatives.is_empty() {
-            all = all
-                .iter()
-                .flat_map(|one| {
-                    alternatives.iter().map(|apply| {
-                        let mut copy = one.clone();
-                        apply(&mut copy);
-                        copy
-                    })
-                })
-                .collect();
+impl Owners for &Names {
+    fn user(&mut self, name: &str) -> Option<u32> {
+        self.users.get(name).copied()
+    }
+    fn cgroup(&mut self, path: &str) -> Option<u64> {
+        self.cgroups.get(path).copied()
+    }
+}
+
+impl From<UnknownOwner> for BuildFailure {
+    fn from(unknown: UnknownOwner) -> Self {
+        match unknown {
+            UnknownOwner::User(name) => Self::UnknownUser(name),
+            UnknownOwner::ControlGroup(path) => {
+                Self::UnknownControlGroup(path, "this data path does not know control groups".into())
+            }
         }
-    };
-    type Apply = Box<dyn Fn(&mut classify::Match)>;
-    let prefix = |p: &tidegate_config::values::Prefix| classify::Prefix::covering(p.address, p.length);
-    spread(
-        wanted
-            .protocols
-            .iter()
-            .map(|p| -> Apply {
-                let p = p.0;
-                Box::new(move |m| m.protocol = Some(p))
-            })
-            .collect(),
-    );
-    spread(wanted.sources.iter().map(prefix).map(|p| -> Apply { Box::new(move |m| m.source = p) }).collect());
-    spread(wanted.destinations.iter().map(prefix).map(|p| -> Apply { Box::new(move |m| m.destination = p) }).collect());
-    let marks = wanted.marks.iter().map(|mark| MarkMatch { value: mark.value, mask: mark.mask });
-    spread(marks.map(|mark| -> Apply { Box::new(move |m| m.mark = Some(mark)) }).collect());
-    let mut users: Vec<Apply> = Vec::new();
-    for user in &wanted.users {
-        let uid = match user {
-            User::Id(uid) => *uid,
-            User::Name(name) => *names.users.get(name).ok_or_else(|| BuildFailure::UnknownUser(name.clone()))?,
-        };
-        users.push(Box::new(move |m| m.uid = Some(uid..=uid)));
     }
-    spread(users);
-    let mut groups: Vec<Apply> = Vec::new();
-    for path in &wanted.cgroups {
-        let id = *names.cgroups.get(path).ok_or_else(|| {
-            BuildFailure::UnknownControlGroup(path.clone(), "this data path does not know control groups".into())
-        })?;
-        groups.push(Box::new(move |m| m.cgroup = Some(id)));
-    }
-    spread(groups);
-    Ok(all)
 }
