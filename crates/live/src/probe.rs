@@ -265,7 +265,7 @@ pub enum QueueState {
     Hidden(String),
 }
 
-/// Looks up `queue` in the kernel's list.
+/// Looks up `queue` in the kernel's list, in the calling thread's network namespace.
 pub fn queue_state(queue: u16) -> QueueState {
     match queue_counters() {
         Err(error) => QueueState::Hidden(error.to_string()),
@@ -289,7 +289,7 @@ impl Inspection {
     }
 }
 
-/// Reads back the rules and the queues. The probes are the other half of the proof.
+/// Reads back the rules, and the queues of the calling thread's network namespace. The probes are the other half of the proof.
 pub fn inspect(rules: &mut Rules, queues: &[u16]) -> Result<Inspection, Error> {
     Ok(Inspection {
         differences: rules.verify()?,

@@ -252,7 +252,11 @@ impl Rules {
         plan::check(spec)?;
         let lock = Lock::take(&spec.interface)?;
         let mut socket = Socket::open(Protocol::Netfilter)?;
-        delete_all(&mut socket, &table_name(&spec.interface))?;
+        delete_all(&mut socket, &table_name(&spec.interface)).map_err(|error| match error.errno() {
+            // Netfilter's netlink knows no such subsystem.
+            Some(libc::EINVAL) => RulesError::Unsupported(vec!["it has no nf_tables (CONFIG_NF_TABLES)".into()]),
+            _ => error.into(),
+        })?;
         let mut refused = Vec::new();
         for attempt in attempts {
             let tables: Vec<_> = attempt.families.iter().map(|&f| plan::table(spec, f, attempt.verb)).collect();

@@ -105,6 +105,11 @@ impl Verdicts {
         self.sent_messages += self.chunk.1;
     }
 
+    /// Forgets the verdicts not sent yet; their packets stay in the kernel.
+    pub fn discard(&mut self) {
+        self.clear();
+    }
+
     pub(super) fn clear(&mut self) {
         self.builder.clear();
         self.ends.clear();

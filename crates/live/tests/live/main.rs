@@ -25,6 +25,7 @@ fn main() {
         queue::a_full_queue_lets_packets_pass,
         queue::an_overrun_is_counted_and_the_queue_goes_on,
         queue::a_payload_is_rewritten,
+        queue::several_queues_share_the_flows,
         queue::a_foreign_queue_is_refused_with_a_reason,
         mark::dscp_and_ce_are_written_with_right_checksums,
         mark::superpackets_are_rewritten_in_every_segment,

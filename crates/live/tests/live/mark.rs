@@ -8,6 +8,7 @@ use tidegate_live::marks::{Action, MarkLayout};
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nfqueue::QueueSocket;
 use tidegate_live::nft::{self, Chain, Compare, Expression, Family, MetaKey, Ownership, Rule, Table};
+use tidegate_live::rtnl::sysctl;
 use tidegate_live::rules::{Rules, Sender, Spec, TagRule, attempts, cgroup};
 
 use crate::queue::{QUEUE, default_queue, serve, shaped, stream, texts, transport, udp};
@@ -90,16 +91,19 @@ fn rewrite_all(pair: &Pair, socket: &mut QueueSocket, mut rules: Rules) {
 pub fn superpackets_are_rewritten_in_every_segment() -> Ended {
     let pair = Pair::new();
     let marks = MarkLayout::default();
+    for namespace in [&pair.left, &pair.right] {
+        namespace.run(|| sysctl::write("ipv4/tcp_ecn", "1").unwrap()).unwrap();
+    }
     let (mut socket, _rules) = shaped(&pair, &Spec::new(DEVICE, QUEUE), &default_queue());
-    for offload in [true, false] {
+    for (offload, congestion) in [(true, false), (true, true), (false, false), (false, true)] {
         if !offload {
             pair.left.run(|| disable_offloads(DEVICE)).unwrap();
         }
         for family in [0, 1] {
             let tap = pair.right.run(Tap::open).unwrap();
             let mut whole = 0;
-            let action = Action { dscp: Some(34), congestion: false };
-            let good = stream(&pair, &mut socket, family, 2_000_000, |packet, verdicts| {
+            let action = Action { dscp: Some(34), congestion };
+            let good = stream(&pair, &mut socket, family, 1_000_000, |packet, verdicts| {
                 whole += u32::from(packet.gso);
                 verdicts.accept_marked(QUEUE, packet.id, marks.with_action(packet.mark, action));
             });
@@ -108,9 +112,19 @@ pub fn superpackets_are_rewritten_in_every_segment() -> Ended {
             let packets = tap.packets();
             let packets: Vec<_> = packets.iter().filter(wanted).collect();
             assert!(packets.len() > 10);
+            let mut marked = 0;
             for packet in &packets {
-                assert_eq!(traffic_class(packet), (34, 0));
+                let (dscp, ecn) = traffic_class(packet);
+                assert_eq!(dscp, 34);
+                // What TCP sends outside its data (the handshake, acknowledgements) is not ECN-capable.
+                match (congestion, packet.len() > 100) {
+                    (true, true) => assert_eq!(ecn, 3),
+                    (false, true) => assert_eq!(ecn, 2),
+                    _ => assert_ne!(ecn, 1),
+                }
+                marked += u32::from(ecn == 3);
             }
+            assert_eq!(congestion, marked > 5, "{marked} marked");
             if offload {
                 assert!(packets.iter().any(|p| p.len() > 1500), "nothing was whole on the wire");
             } else {

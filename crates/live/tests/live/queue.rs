@@ -1,7 +1,7 @@
 //! Packets out of the queue and verdicts into it.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -388,5 +388,32 @@ pub fn a_foreign_queue_is_refused_with_a_reason() -> Ended {
             assert_eq!((first.queues(), second.queues()), (&[][..], &[QUEUE][..]));
         })
         .unwrap();
+    Ended::Passed
+}
+
+pub fn several_queues_share_the_flows() -> Ended {
+    let pair = Pair::new();
+    let spec = Spec { queue_count: 2, ..Spec::new(DEVICE, QUEUE) };
+    let settings = QueueSettings::default();
+    let (mut socket, _rules) = shaped(&pair, &spec, &[(QUEUE, settings), (QUEUE + 1, settings)]);
+    let sender = pair.left.run(|| UdpSocket::bind((LEFT[0], 0)).unwrap()).unwrap();
+    let mut queues = std::collections::HashMap::<u8, u16>::new(); // by the last byte of the destination
+    for round in 0..2 {
+        for host in 100..132 {
+            sender.send_to(b"x", (Ipv4Addr::new(10, 77, 0, host), PORT)).unwrap();
+        }
+        let count = serve(&mut socket, 32, |packet, verdicts| {
+            verdicts.drop(packet.queue, packet.id);
+            let ours = transport(packet).0 == 17;
+            if ours {
+                // The kernel's hash goes by the addresses: a flow never changes its queue.
+                assert_eq!(*queues.entry(packet.payload[19]).or_insert(packet.queue), packet.queue);
+            }
+            ours
+        });
+        assert_eq!(count, 32, "round {round}");
+    }
+    let first = queues.values().filter(|q| **q == QUEUE).count();
+    assert!((4..=28).contains(&first), "{first} of 32 destinations in the first queue");
     Ended::Passed
 }
