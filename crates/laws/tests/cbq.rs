@@ -1,7 +1,7 @@
 //! CBQ obeys the laws in many tree shapes and options, sends who the 1995 paper says, and shares as it promises.
 
 use tidegate_core::cbq::{
-    Accounting, Cbq, Class, Conserving, Finish, General, Heuristic, LinkClock, Params, Regulation, Sharing,
+    Accounting, Cbq, Class, Conserving, Finish, General, Heuristic, Lead, LinkClock, Params, Regulation, Sharing,
 };
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::{Bytes, ClassId, Instant, Qdisc, Rate, Span};
@@ -24,9 +24,9 @@ fn variants() -> Vec<Params> {
         Params { sharing: Sharing::AncestorOnly, conserving: Conserving::Strict, ..new },
         Params { sharing: Sharing::TopLevel(Heuristic::Floyd1995), regulation: Regulation::Sleep, ..new },
         Params { general: General::PacketRoundRobin, conserving: Conserving::Efficient, ..new },
-        Params { conserving: Conserving::Strict, regulation: Regulation::Sleep, ..new },
+        Params { conserving: Conserving::Strict, regulation: Regulation::Sleep, lead: Lead::Unbounded, ..new },
         altq,
-        Params { finish: Finish::Actual, ..altq },
+        Params { finish: Finish::Actual, lead: Lead::Within(Span::ZERO), ..altq },
         Params { conserving: Conserving::Efficient, ..altq },
         Params { conserving: Conserving::WhenLinkIdle, sharing: Sharing::Formal, ..altq },
         Params { regulation: Regulation::Recheck, sharing: Sharing::AncestorOnly, ..altq },

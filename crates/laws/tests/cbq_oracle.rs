@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_core::cbq::{
-    Borrow, Cbq, Class, Conserving, General, Heuristic, LEVELS, LinkClock, Params, Regulation, Removal, Sharing,
+    Borrow, Cbq, Class, Conserving, General, Heuristic, LEVELS, Lead, LinkClock, Params, Regulation, Removal, Sharing,
     TreeError,
 };
 use tidegate_core::fifo::{Fifo, Limit};
@@ -215,6 +215,7 @@ fn who_may_send_is_as_the_guidelines_say() {
                 sharing,
                 conserving: Conserving::Strict,
                 root_burst: 1,
+                lead: Lead::Unbounded,
                 ..Params::new(Rate::from_mbit(8), Bytes::new(MTU), ROOT)
             };
             let (mut tree, mut oracle) = random_tree(&mut random, params);
@@ -271,7 +272,7 @@ fn who_may_send_is_as_the_guidelines_say() {
 }
 
 fn params(link: Rate) -> Params {
-    Params { conserving: Conserving::Strict, ..Params::new(link, Bytes::new(MTU), ROOT) }
+    Params { conserving: Conserving::Strict, lead: Lead::Unbounded, ..Params::new(link, Bytes::new(MTU), ROOT) }
 }
 
 /// Fills every class, serves `n` packets of 1000 B one after the other on the link, and gives their classes.
@@ -415,6 +416,20 @@ fn work_is_conserved_with_and_without_filling_buffers() {
     // when those have left the link: the root is below its limit again at 1 ms, while the second is still leaving.
     assert_eq!(at_once(Conserving::Efficient), (10, Deadline::Idle));
     assert_eq!(at_once(Conserving::WhenLinkIdle), (2, Deadline::At(Instant::from_nanos(1_000_000))));
+}
+
+#[test]
+fn the_lead_bounds_what_waits_in_the_driver() {
+    // 1000 B take 1 ms. Within 2.5 ms of the link, packets go at 0, 0, 0 (until then 0, 1 and 2 ms are on the way),
+    // and the fourth when the three have but 2.5 ms to go: at 0.5 ms.
+    let lead = Lead::Within(Span::from_micros(2_500));
+    let mut tree = Cbq::new(Params { lead, ..params(Rate::from_mbit(8)) }).unwrap();
+    tree.add_leaf(Instant::ZERO, ClassId(1), ROOT, Class::new(Rate::from_mbit(8)), fifo()).unwrap();
+    for id in 0..5 {
+        tree.enqueue(Instant::ZERO, TestPacket::new(id, 1, MTU).in_class(1), &mut Discard);
+    }
+    let at_once = std::iter::from_fn(|| tree.dequeue(Instant::ZERO, &mut Discard)).count();
+    assert_eq!((at_once, tree.deadline(Instant::ZERO)), (3, Deadline::At(Instant::from_nanos(500_000))));
 }
 
 #[test]

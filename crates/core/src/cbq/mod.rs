@@ -29,6 +29,7 @@
 //! | the clock of expected finish times is set back, and everybody seems over limit | 6.1 | [`LinkClock`] |
 //! | a suspended class sleeps on although its parent has come below its limit | 6.1 | [`Regulation`] |
 //! | `efficient` fills the driver's buffers and hurts TCP | 6.1 | [`Conserving`] |
+//! | packets wait in the driver, where no class counts | 4, 5 | [`Lead`] |
 //! | the rate depends on a configured packet size | 6.3 | [`Accounting`] |
 //! | larger bursts cost throughput | 6.4 | [`Accounting`] |
 //!
@@ -136,6 +137,16 @@ pub enum LinkClock {
     Clamp(Span),
 }
 
+/// How far ahead of the link packets are given to whoever asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lead {
+    /// As fast as the driver asks: its buffers fill, and what is in them is beyond the reach of the scheduler.
+    Unbounded,
+    /// No packet is given while those before it are expected to be on the link, or waiting for it, for longer than
+    /// this. The rate of the root is then a limit also for a faster driver.
+    Within(Span),
+}
+
 /// Whether a class may borrow from its parent, and through it from those that the parent may borrow from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Borrow {
@@ -169,6 +180,8 @@ pub struct Params {
     pub conserving: Conserving,
     /// What is done about a clock that runs ahead.
     pub link_clock: LinkClock,
+    /// How far ahead of the link packets are given.
+    pub lead: Lead,
     /// The burst of the root, in packets of `mtu`: how far the driver may be ahead of the link before borrowing
     /// stops, with [`Accounting::Bytes`].
     pub root_burst: u32,
@@ -178,7 +191,8 @@ pub struct Params {
 
 impl Params {
     /// The cures: exact bytes, formal link sharing, WRR, no sleeping, a link that never rests while a class that may
-    /// borrow has packets, and a clock that is never set back.
+    /// borrow has packets, a clock that is never set back, and a lead of two packets or half a millisecond, whichever
+    /// is more: so much lateness of a timer costs nothing.
     pub fn new(link: Rate, mtu: Bytes, root: ClassId) -> Self {
         Self {
             root,
@@ -190,7 +204,8 @@ impl Params {
             finish: Finish::Actual,
             regulation: Regulation::Recheck,
             conserving: Conserving::WhenLinkIdle,
-            link_clock: LinkClock::Clamp(Self::sixteen_packets(link, mtu)),
+            link_clock: LinkClock::Clamp(Self::packets(link, mtu, 16).max(Span::from_millis(10))),
+            lead: Lead::Within(Self::packets(link, mtu, 2).max(Span::from_micros(500))),
             root_burst: 16,
             default: None,
         }
@@ -198,7 +213,7 @@ impl Params {
 
     /// The implementation that the paper measured, with its defects: average idle time with a gain of 5, top-level
     /// link sharing, under-times from the expected finish time, sleeping classes, and a clock that is set back when
-    /// it leads by sixteen packets.
+    /// it leads by sixteen packets, and packets for the driver as fast as it asks.
     pub fn altq(link: Rate, mtu: Bytes, root: ClassId) -> Self {
         Self {
             sharing: Sharing::TopLevel(Heuristic::Altq),
@@ -206,13 +221,14 @@ impl Params {
             finish: Finish::Expected,
             regulation: Regulation::Sleep,
             conserving: Conserving::Strict,
-            link_clock: LinkClock::Reset(Self::sixteen_packets(link, mtu)),
+            link_clock: LinkClock::Reset(Self::packets(link, mtu, 16)),
+            lead: Lead::Unbounded,
             ..Self::new(link, mtu, root)
         }
     }
 
-    fn sixteen_packets(link: Rate, mtu: Bytes) -> Span {
-        link.time_for_ceil(mtu.saturating_mul(16)).unwrap_or(Span::MAX)
+    fn packets(link: Rate, mtu: Bytes, n: u64) -> Span {
+        link.time_for_ceil(mtu.saturating_mul(n)).unwrap_or(Span::MAX)
     }
 
     /// Checks every field.
@@ -407,6 +423,14 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
     }
 
+    /// Before this, no packet is given.
+    fn gate(&self) -> Instant {
+        match self.params.lead {
+            Lead::Unbounded => Instant::ZERO,
+            Lead::Within(lead) => self.link_free.saturating_sub(lead),
+        }
+    }
+
     /// When the packet that leaves now is expected to have left the link.
     fn tick_link(&mut self, size: Bytes) -> Instant {
         let on_link = self.params.link.time_for_ceil(size).unwrap_or(Span::MAX);
@@ -444,6 +468,9 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
         self.advance(now);
+        if self.gate() > self.clock {
+            return None;
+        }
         loop {
             let Some(pick) = self.pick() else {
                 self.nobody();
@@ -481,7 +508,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
             &mut earliest,
         );
         match earliest {
-            Some(t) if t < Instant::MAX => Deadline::at(t, now),
+            Some(t) if t < Instant::MAX => Deadline::at(t.max(self.gate()), now),
             _ => Deadline::Idle,
         }
     }
