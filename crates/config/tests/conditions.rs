@@ -1,0 +1,156 @@
+//! A rule with lists means the same as its conjunctions: for any packet, one value of each list matches exactly when
+//! one conjunction does.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use proptest::prelude::*;
+use proptest::sample::{Index, select, subsequence};
+use proptest::strategy::ValueTree as _;
+use tidegate_config::shaper::{Match, Owners, UnknownOwner};
+use tidegate_config::values::{Mark, Ports, Prefix, Protocol, User};
+use tidegate_core::Dscp;
+use tidegate_core::classify::{Fields, Hosts};
+
+struct House;
+
+impl Owners for House {
+    fn user(&mut self, name: &str) -> Option<u32> {
+        (name == "alice").then_some(1000)
+    }
+    fn cgroup(&mut self, path: &str) -> Option<u64> {
+        path.strip_prefix("slice").and_then(|number| number.parse().ok())
+    }
+}
+
+/// What the documentation of a rule says: all keys that are there must match; of a list, one of it.
+fn means(wanted: &Match, packet: &Fields) -> bool {
+    fn one<T>(list: &[T], is: impl Fn(&T) -> bool) -> bool {
+        list.is_empty() || list.iter().any(is)
+    }
+    let within = |ports: &Ports, port: Option<u16>| port.is_some_and(|port| ports.first <= port && port <= ports.last);
+    one(&wanted.dscps, |dscp| *dscp == packet.dscp)
+        && one(&wanted.protocols, |protocol| packet.protocol == Some(protocol.0))
+        && one(&wanted.sources, |prefix| packet.hosts.source().is_some_and(|host| prefix.contains(host)))
+        && one(&wanted.destinations, |prefix| packet.hosts.destination().is_some_and(|host| prefix.contains(host)))
+        && one(&wanted.source_ports, |ports| within(ports, packet.source_port))
+        && one(&wanted.destination_ports, |ports| within(ports, packet.destination_port))
+        && one(&wanted.marks, |mark| packet.mark & mark.mask == mark.value)
+        && one(&wanted.users, |user| packet.uid == Some(if let User::Id(id) = user { *id } else { 1000 }))
+        && one(&wanted.cgroups, |path| packet.cgroup == House.cgroup(path))
+}
+
+fn some<T: Clone + std::fmt::Debug + 'static>(all: &[T]) -> impl Strategy<Value = Vec<T>> + use<T> {
+    subsequence(all.to_vec(), 0..=all.len().min(3))
+}
+
+fn address() -> impl Strategy<Value = IpAddr> {
+    prop_oneof![
+        (0_u32..4).prop_map(|n| IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 | n << 22 | n))),
+        (0_u128..4).prop_map(|n| IpAddr::V6(Ipv6Addr::from_bits(0x2001_0db8 << 96 | n << 94 | n))),
+    ]
+}
+
+fn prefixes() -> impl Strategy<Value = Vec<Prefix>> {
+    let prefix = (address(), any::<Index>()).prop_map(|(address, index)| {
+        let lengths: &[u8] = if address.is_ipv4() { &[0, 9, 10, 32] } else { &[0, 33, 34, 128] };
+        let length = lengths[index.index(lengths.len())];
+        let covering = tidegate_core::classify::Prefix::covering(address, length).unwrap();
+        Prefix { address: covering.address(), length }
+    });
+    proptest::collection::vec(prefix, 0..3)
+}
+
+fn wanted() -> impl Strategy<Value = Match> {
+    let ports = [Ports { first: 1, last: 2 }, Ports { first: 2, last: 3 }, Ports { first: 4, last: 4 }];
+    let dscps = [Dscp::BEST_EFFORT, Dscp::EF];
+    let marks = [Mark { value: 1, mask: 3 }, Mark { value: 0, mask: 1 }, Mark { value: 7, mask: u32::MAX }];
+    let users = [User::Name("alice".into()), User::Id(0), User::Id(1000)];
+    (
+        some(&dscps),
+        some(&[Protocol(6), Protocol(17)]),
+        (prefixes(), prefixes()),
+        (some(&ports), some(&ports)),
+        some(&marks),
+        some(&users),
+        some(&["slice1".to_owned(), "slice2".to_owned()]),
+    )
+        .prop_map(
+            |(dscps, protocols, (sources, destinations), (source_ports, destination_ports), marks, users, cgroups)| {
+                Match {
+                    dscps,
+                    protocols,
+                    sources,
+                    destinations,
+                    source_ports,
+                    destination_ports,
+                    marks,
+                    users,
+                    cgroups,
+                }
+            },
+        )
+}
+
+fn packet() -> impl Strategy<Value = Fields> {
+    let hosts = (address(), address()).prop_map(|(source, destination)| match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => Hosts::V4 { source, destination },
+        (IpAddr::V6(source), IpAddr::V6(destination)) => Hosts::V6 { source, destination },
+        _ => Hosts::V4 { source: Ipv4Addr::from_bits(0x0a00_0000), destination: Ipv4Addr::from_bits(0x0a40_0001) },
+    });
+    (
+        hosts,
+        select(vec![Dscp::BEST_EFFORT, Dscp::EF]),
+        select(vec![None, Some(6), Some(17)]),
+        (proptest::option::of(0_u16..6), proptest::option::of(0_u16..6)),
+        0_u32..8,
+        select(vec![None, Some(0), Some(1000)]),
+        select(vec![None, Some(1), Some(2)]),
+    )
+        .prop_map(|(hosts, dscp, protocol, (source_port, destination_port), mark, uid, cgroup)| Fields {
+            hosts,
+            dscp,
+            protocol,
+            source_port,
+            destination_port,
+            mark,
+            uid,
+            cgroup,
+            ..Fields::default()
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn conjunctions_mean_what_the_lists_mean(wanted in wanted(), packets in proptest::collection::vec(packet(), 1..20)) {
+        let conjunctions = wanted.conjunctions(&mut House).unwrap();
+        for packet in packets {
+            let matches = conjunctions.iter().any(|one| one.matches(&packet));
+            prop_assert_eq!(matches, means(&wanted, &packet), "{:?}", packet);
+        }
+    }
+}
+
+#[test]
+fn the_strategies_reach_matches_and_misses() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut seen = [0_u32; 2];
+    for _ in 0..2_000 {
+        let mut draw =
+            || (wanted().new_tree(&mut runner).unwrap().current(), packet().new_tree(&mut runner).unwrap().current());
+        let (wanted, packet) = draw();
+        if !wanted.is_everything() {
+            seen[usize::from(means(&wanted, &packet))] += 1;
+        }
+    }
+    assert!(seen.iter().all(|n| *n > 10), "{seen:?}");
+}
+
+#[test]
+fn names_that_nobody_has_are_told() {
+    let wanted = Match { users: vec![User::Name("bob".into())], ..Match::default() };
+    assert_eq!(wanted.conjunctions(&mut House), Err(UnknownOwner::User("bob".into())));
+    let wanted = Match { cgroups: vec!["web".into()], ..Match::default() };
+    assert_eq!(wanted.conjunctions(&mut House), Err(UnknownOwner::ControlGroup("web".into())));
+}
