@@ -57,7 +57,17 @@ enum Role {
     /// A request, and the transfer as answer.
     Download { request: u64, size: u64, answered: bool },
     /// Requests and answers for ever.
-    Requests { request: u64, asked: u64, response: u64, answered: u64, asked_at: u64, served: bool },
+    Requests {
+        /// Bytes of the first request, of all requests so far, and of those that the server has answered.
+        request: u64,
+        asked: u64,
+        served: u64,
+        /// Bytes of the current answer, of all answers so far, and of those that the client has.
+        response: u64,
+        answered: u64,
+        taken: u64,
+        asked_at: u64,
+    },
     /// Data as the source makes it.
     Stream,
 }
@@ -241,6 +251,18 @@ impl Simulation {
     /// Connections that are open.
     pub fn open_connections(&self) -> usize {
         self.connections.len() - self.free.len()
+    }
+
+    /// About how many bytes the run holds, its code and the disciplines' own memory aside: what is in flight, what is
+    /// open, and the statistics.
+    pub fn footprint(&self) -> usize {
+        let histograms = self.metrics.iter().map(FlowMetrics::footprint).sum::<usize>()
+            + self.links.iter().map(|link| link.metrics.footprint()).sum::<usize>();
+        self.packets.capacity() * size_of::<SimPacket>()
+            + self.events.len() * 32
+            + self.connections.len() * (8 + size_of::<Connection>())
+            + self.links.len() * size_of::<Link>()
+            + histograms
     }
 
     fn measuring(&self) -> bool {
@@ -739,12 +761,12 @@ impl Simulation {
                     connection.ends[0].close();
                 }
             }
-            Role::Requests { asked, response, answered, asked_at, served, .. } => {
-                if side == 1 && received >= *asked && !*served {
-                    *served = true;
+            Role::Requests { asked, served, response, answered, taken, asked_at, .. } => {
+                if side == 1 && received >= *asked && *served < *asked {
+                    *served = *asked;
                     connection.ends[1].write(*response);
-                } else if side == 0 && *served && received >= *answered {
-                    *served = false;
+                } else if side == 0 && received >= *answered && *taken < *answered {
+                    *taken = *answered;
                     think = true;
                     if measuring {
                         let time = self.now - *asked_at;
@@ -881,10 +903,11 @@ impl Simulation {
                         let role = Role::Requests {
                             request,
                             asked: request,
+                            served: 0,
                             response,
                             answered: response,
+                            taken: 0,
                             asked_at: self.now,
-                            served: false,
                         };
                         let slot = self.open(flow, role);
                         self.sources[index].slot = Some(slot);

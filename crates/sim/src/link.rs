@@ -139,6 +139,10 @@ impl Slab {
     pub fn at(&mut self, index: u32) -> &mut SimPacket {
         &mut self.packets[index as usize]
     }
+    /// How many packets were there at once at most.
+    pub fn capacity(&self) -> usize {
+        self.packets.len()
+    }
     /// Forgets the packet at `index`.
     #[inline]
     pub fn free(&mut self, index: u32) {

@@ -108,6 +108,12 @@ pub struct FlowMetrics {
 }
 
 impl FlowMetrics {
+    /// Bytes of memory.
+    pub(crate) fn footprint(&self) -> usize {
+        let single = [&self.delay_ns, &self.connect_ns, &self.completion_ns];
+        let all = single.into_iter().chain(&self.completion_by_size_ns).chain(&self.slowdown_milli);
+        all.map(Histogram::footprint).sum::<usize>() + self.series.as_ref().map_or(0, Series::footprint)
+    }
     /// Goodput over `span`.
     pub fn goodput(&self, span: Span) -> Rate {
         rate(self.goodput_bytes, span)

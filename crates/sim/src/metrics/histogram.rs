@@ -57,6 +57,10 @@ impl Histogram {
         self.least = self.least.min(value);
         self.most = self.most.max(value);
     }
+    /// Bytes of memory.
+    pub(crate) fn footprint(&self) -> usize {
+        size_of::<Self>() + self.counts.len() * size_of::<u64>()
+    }
     /// How many values there were.
     pub fn count(&self) -> u64 {
         self.total

@@ -55,6 +55,14 @@ impl LinkSeries {
 }
 
 impl LinkMetrics {
+    /// Bytes of memory.
+    pub(crate) fn footprint(&self) -> usize {
+        let series = self.series.as_ref().map_or(0, |series| {
+            let LinkSeries { sent, backlog, delay_ns, dropped, marked } = &**series;
+            sent.iter().chain([backlog, delay_ns, dropped, marked]).map(Series::footprint).sum()
+        });
+        self.delay_ns.footprint() + series + self.classes.len() * size_of::<Tally>()
+    }
     /// What was sent in all colours.
     pub fn sent_total(&self) -> Tally {
         total(&self.sent)

@@ -37,6 +37,10 @@ impl Series {
         self.sums[bin] += value;
         self.counts[bin] += 1;
     }
+    /// Bytes of memory.
+    pub(crate) fn footprint(&self) -> usize {
+        size_of::<Self>() + (self.sums.capacity() + self.counts.capacity()) * size_of::<u64>()
+    }
     /// How wide a bin is.
     pub fn width(&self) -> Span {
         Span::from_nanos(self.width)

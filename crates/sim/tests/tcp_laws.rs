@@ -1,0 +1,166 @@
+//! TCP in the simulator against what is known of TCP: each test names its law and argues for its bounds.
+
+use tidegate_core::fifo::{Fifo, Limit};
+use tidegate_core::{Backlog, Deadline, Instant, Outlet, Packet, Qdisc, Rate, Span};
+use tidegate_sim::metrics::jain;
+use tidegate_sim::tcp::Config;
+use tidegate_sim::{FlowSpec, Line, LinkId, Loss, Network, SimPacket, Simulation, Workload};
+
+fn secs(s: u64) -> Instant {
+    Instant::ZERO + Span::from_secs(s)
+}
+
+/// `flows` bulk transfers, each from its own host with its own delay, over one bottleneck.
+fn dumbbell(seed: u64, bottleneck: Line, flows: &[(Config, Span)]) -> (Network, LinkId) {
+    let mut net = Network::new(seed);
+    let (left, right) = (net.router("left"), net.router("right"));
+    let (there, _) = net.duplex(left, right, bottleneck);
+    for (index, (config, delay)) in flows.iter().enumerate() {
+        let (from, to) = (net.host(format!("s{index}")), net.host(format!("d{index}")));
+        net.duplex(from, left, Line::new(Rate::from_mbit(10_000), *delay));
+        net.duplex(right, to, Line::new(Rate::from_mbit(10_000), Span::from_micros(10)));
+        // Spread over a second, by an irrational step, so that nothing is in step.
+        let start = Instant::from_nanos(index as u64 * 618_033_989 % 1_000_000_000);
+        net.flow(FlowSpec::tcp(format!("{index}"), from, to, *config, Workload::BULK).starting(start));
+    }
+    (net, there)
+}
+
+fn run(mut net: Network, warm_up: u64, end: u64) -> Simulation {
+    net.warm_up(Span::from_secs(warm_up));
+    let mut sim = net.build().expect("a network that works");
+    sim.run_until(secs(end));
+    sim
+}
+
+fn goodputs(sim: &Simulation) -> Vec<f64> {
+    sim.flows().map(|(_, flow)| flow.goodput(sim.measured()).as_bps() as f64).collect()
+}
+
+/// Mathis, Semke, Mahdavi and Ott (1997): rate = MSS / RTT * C / sqrt(p), C = sqrt(3/2) = 1.22 for periodic losses and
+/// an acknowledgement for every segment. Independent losses make the window vary: C between 1.22 and sqrt(2 * 0.866)
+/// = 1.31 (their section 3 and figure 2 find the same spread); timeouts at large p take some away.
+#[test]
+fn the_rate_follows_one_over_the_root_of_the_loss() {
+    let mut constants = Vec::new();
+    for (p, end) in [(0.0004, 3000), (0.0016, 1500), (0.0064, 1000), (0.0256, 1000)] {
+        let line = Line::new(Rate::from_mbit(1000), Span::from_micros(49_980)).loss(Loss::RandomData(p));
+        let config = Config { delayed_ack: None, receive_buffer: 1 << 30, ..Config::sack() };
+        let (net, _) = dumbbell(4, line, &[(config, Span::from_micros(10))]);
+        let sim = run(net, 20, end);
+        let rate = goodputs(&sim)[0];
+        constants.push(rate * 0.1 * f64::sqrt(p) / (1460.0 * 8.0));
+    }
+    // A fourfold loss, half the rate: the constant stays, until timeouts at 2.6 % of loss.
+    assert!(constants[..3].iter().all(|c| (1.15..1.40).contains(c)), "{constants:?}");
+    assert!((0.8..1.3).contains(&constants[3]), "{constants:?}");
+}
+
+/// Appenzeller, Keslassy and McKeown (2004), section 2: one Reno flow keeps a link busy exactly when the buffer is at
+/// least one bandwidth-delay product; without a buffer it uses 3/4.
+#[test]
+fn one_bandwidth_delay_product_of_buffer_keeps_the_link_busy() {
+    // 20 Mbit/s and 100 ms: 250 kB, 167 packets.
+    let utilisation = |packets: u64| {
+        let line = Line::new(Rate::from_mbit(20), Span::from_millis(49)).limit(Limit::packets(packets));
+        // SACK: NewReno repairs one loss a round trip, and the overshoot of slow start alone takes it a minute.
+        let config = Config { receive_buffer: 1 << 30, delayed_ack: None, ..Config::sack() };
+        let (net, link) = dumbbell(1, line, &[(config, Span::from_millis(1))]);
+        let sim = run(net, 60, 260);
+        sim.link(link).sent_total().rate(sim.measured()).as_bps() as f64 / 20e6
+    };
+    let (full, tenth) = (utilisation(170), utilisation(8));
+    assert!(full > 0.99, "{full}");
+    assert!((0.70..0.88).contains(&tenth), "{tenth}");
+}
+
+/// Equal flows share equally in the long run, of every kind.
+#[test]
+fn equal_flows_share_equally() {
+    for config in [Config::new_reno(), Config::sack(), Config::cubic()] {
+        let line = Line::new(Rate::from_mbit(50), Span::from_millis(10)).limit(Limit::packets(100));
+        let (net, _) = dumbbell(2, line, &[(config, Span::from_millis(10)); 10]);
+        let sim = run(net, 20, 220);
+        let shares = goodputs(&sim);
+        let index = jain(shares.iter().copied());
+        assert!(index > 0.9, "{index} {config:?}");
+        // All of the link: 1460 of 1500 bytes are data, of 50 Mbit/s.
+        assert!(shares.iter().sum::<f64>() > 0.95 * 50e6 * 1460.0 / 1500.0, "{shares:?}");
+    }
+}
+
+/// Lakshman and Madhow (1997): on a drop-tail queue the share goes with RTT^-a, a between 1 and 2.
+#[test]
+fn a_short_path_takes_more() {
+    let line = Line::new(Rate::from_mbit(20), Span::from_millis(1)).limit(Limit::packets(20));
+    let config = Config { delayed_ack: None, ..Config::sack() };
+    let (short, long) = (Span::from_millis(19), Span::from_millis(79));
+    let (net, _) = dumbbell(3, line, &[(config, short), (config, long), (config, short), (config, long)]);
+    let sim = run(net, 50, 850);
+    let shares = goodputs(&sim);
+    let ratio = (shares[0] + shares[2]) / (shares[1] + shares[3]);
+    // 160 / 40 ms without a queue, which adds at most 12 ms to both: 4 to 3.3, to a power of 1 to 2.
+    assert!((3.0..16.5).contains(&ratio), "{ratio}");
+}
+
+/// RFC 9438, section 5.2 (table 2): with an RTT of 100 ms, CUBIC's average window at a loss of 1e-4 and 1e-5 is 187
+/// and 1054 segments, Reno's 120 and 379: nearly 3 times as much. In the friendly region both are equal.
+#[test]
+fn cubic_takes_what_reno_leaves_on_long_fat_paths_and_is_friendly_elsewhere() {
+    let window = |config: Config, p: f64, end: u64| {
+        let line = Line::new(Rate::from_mbit(10_000), Span::from_micros(49_980)).loss(Loss::RandomData(p));
+        let config = Config { receive_buffer: 1 << 30, delayed_ack: None, ..config };
+        let (net, _) = dumbbell(7, line, &[(config, Span::from_micros(10))]);
+        let sim = run(net, 50, end);
+        goodputs(&sim)[0] * 0.1 / (1460.0 * 8.0)
+    };
+    let (cubic, reno) = (window(Config::cubic(), 1e-4, 1250), window(Config::sack(), 1e-4, 1250));
+    // The table's figures are for periodic losses; independent ones vary by a fifth.
+    assert!((150.0..250.0).contains(&cubic), "{cubic}");
+    assert!((100.0..150.0).contains(&reno), "{reno}");
+    let (cubic, reno) = (window(Config::cubic(), 1e-2, 600), window(Config::sack(), 1e-2, 600));
+    assert!((0.8..1.35).contains(&(cubic / reno)), "friendly at small windows: {cubic} {reno}");
+}
+
+/// Marks what arrives at more than a backlog: the simplest of active queue managements.
+struct MarkAbove {
+    queue: Fifo<SimPacket>,
+    packets: u64,
+}
+
+impl Qdisc<SimPacket> for MarkAbove {
+    fn enqueue(&mut self, now: Instant, mut packet: SimPacket, out: &mut dyn Outlet<SimPacket>) {
+        if self.queue.backlog().packets >= self.packets && packet.mark_ce() {
+            out.event(tidegate_core::Event::Marked { flow: packet.flow });
+        }
+        self.queue.enqueue(now, packet, out);
+    }
+    fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) -> Option<SimPacket> {
+        self.queue.dequeue(now, out)
+    }
+    fn deadline(&self, now: Instant) -> Deadline {
+        self.queue.deadline(now)
+    }
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+}
+
+/// RFC 3168: marks in place of losses keep the link as busy without losing anything.
+#[test]
+fn marks_do_the_work_of_losses() {
+    let line = Line::new(Rate::from_mbit(20), Span::from_millis(10));
+    let config = Config { ecn: true, ..Config::sack() };
+    let (mut net, link) = dumbbell(5, line, &[(config, Span::from_millis(5)); 4]);
+    net.queue(link, MarkAbove { queue: Fifo::new(Limit::packets(1000)), packets: 60 });
+    net.watch(link);
+    let sim = run(net, 10, 70);
+    let metrics = sim.link(link);
+    assert_eq!(metrics.dropped_total().packets, 0);
+    assert!(metrics.marked > 100);
+    assert!(sim.flows().all(|(_, flow)| flow.retransmitted.packets == 0 && flow.timeouts == 0));
+    assert!(metrics.sent_total().rate(sim.measured()).as_bps() > 19_500_000);
+    // 60 packets are 36 ms; the windows oscillate around what holds the queue there.
+    let worst = metrics.delay_ns.quantile(0.99).unwrap();
+    assert!(worst < 90_000_000, "{worst}");
+}
