@@ -9,7 +9,7 @@
 //!   and is what a program should use;
 //! * [`clock`]: who tells the time and who sleeps: [`MonotonicClock`] of the machine, and [`VirtualClock`] with
 //!   granularity, phase, oversleep, steps and suspend, on which every figure of the paper is deterministic;
-//! * senders: sockets and pipes that never block, and the help of the kernel, found out at run time.
+//! * [`sender`]: sockets and pipes that never block, and the help of the kernel, found out at run time.
 //!
 //! [`Recorder`] measures what came out: gaps between packets, and the error of the rate over windows.
 //!
@@ -40,6 +40,7 @@ mod histogram;
 mod oversleep;
 mod pacer;
 mod recorder;
+pub mod sender;
 
 pub use algorithm::{Algorithm, At0, At1, BurstCap, Capped, Dt0, Dt1, Dt2, Kind, ParamError, Wait};
 pub use clock::{Clock, Latency, MonotonicClock, Sleeping, SuspendClock, VirtualClock};

@@ -85,7 +85,7 @@ pub struct Params {
     /// What happens when the sender is late. Default: catch up within 1 s, because the average is what most people
     /// measure, and a second is longer than what a scheduler does to a process.
     pub gap: GapPolicy,
-    /// How fast it may catch up. Default: at 125 % of the rate, 1 ms of which may go at once, so that a sleep that
+    /// How fast it may catch up. Default: at twice the rate, 1 ms of which may go at once, so that a sleep that
     /// is 1 ms late can be made up for without sleeping less than a sleep can.
     pub cap: Cap,
     /// How much of a core spinning may take. Default: a quarter.
@@ -98,7 +98,7 @@ impl Params {
         Self {
             rate,
             gap: GapPolicy::CatchUp { within: Span::from_secs(1) },
-            cap: Cap::Ratio { percent: 125, span: Span::from_millis(1) },
+            cap: Cap::Ratio { percent: 200, span: Span::from_millis(1) },
             spin: SpinBudget::DEFAULT,
         }
     }

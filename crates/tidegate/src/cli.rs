@@ -20,6 +20,7 @@ const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure, 2 wrong usage or a w
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(commands::check::Args),
+    Pace(Box<commands::pace::Args>),
     Reproduce(commands::reproduce::Args),
     Schema(commands::schema::Args),
 }
@@ -56,6 +57,7 @@ impl From<std::io::Error> for Failure {
 pub fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Check(args) => commands::check::run(&args),
+        Command::Pace(args) => commands::pace::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Schema(args) => commands::schema::run(&args),
     };

@@ -1,5 +1,6 @@
 //! The subcommands, a module each: `Args` for the command line, `run` to do it.
 
 pub mod check;
+pub mod pace;
 pub mod reproduce;
 pub mod schema;

@@ -1,5 +1,7 @@
 //! `tidegate reproduce`: the experiments of the papers, the paper's value beside ours.
 
+mod pacing;
+
 use std::io::Write;
 
 use serde::Serialize;
@@ -123,7 +125,11 @@ struct Experiment {
 }
 
 /// Every experiment there is, one line each.
-const EXPERIMENTS: &[Experiment] = &[];
+const EXPERIMENTS: &[Experiment] = &[Experiment {
+    name: "pacing",
+    sentence: "Pacing a sender on a sleep of 10 ms: DT0 loses to it, DT1, DT2 and AT0 do not (SMLI TR-99-77)",
+    run: pacing::run,
+}];
 
 #[derive(Serialize)]
 struct Report<'a> {

@@ -1,0 +1,202 @@
+//! `tidegate pace`: send at a rate, and measure what comes out.
+
+mod control;
+mod measure;
+mod progress;
+mod receive;
+mod send;
+mod source;
+
+use std::path::PathBuf;
+
+use tidegate_pace::sender::{Protocol, Target};
+use tidegate_pace::{Cap, GapPolicy, Kind, Params, SpinBudget};
+use tidegate_units::{Bytes, Rate, Span};
+
+use crate::Failure;
+
+/// Send at a rate, accurately: a pipe, a file or datagrams; or measure what arrives
+#[derive(Debug, clap::Args)]
+#[command(after_help = MORE)]
+pub struct Args {
+    /// The file to send; standard input if there is none
+    file: Option<PathBuf>,
+    /// The rate, of payload: 2MB/s, 20mbit, 512kbit, 1.5MiB/s
+    #[arg(long, value_name = "RATE", required_unless_present = "receive", allow_hyphen_values = true)]
+    rate: Option<Rate>,
+    /// Where to: tcp://host:port or udp://host:port; several times for several, each gets everything. Standard
+    /// output if there is none
+    #[arg(long, value_name = "TARGET", conflicts_with = "receive")]
+    to: Vec<Target>,
+    /// How datagrams go to several destinations: to each of them, or to each in turn
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Share::Copy)]
+    share: Share,
+    /// Bytes sent at once: the size of a datagram (1400B if not given); of a pipe or stream, what takes about 2 ms
+    #[arg(long, value_name = "SIZE")]
+    packet_size: Option<Bytes>,
+    /// Send line by line: a datagram is a line without its end, a stream gets whole lines
+    #[arg(long, conflicts_with = "packet_size")]
+    lines: bool,
+    /// The algorithm: pacer, or one of the paper: dt0, dt1, dt2, at0, at1
+    #[arg(long, value_name = "NAME", default_value = "pacer")]
+    algorithm: Kind,
+    /// No run of packets is faster than this; twice the rate if not given (pacer)
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+    burst_rate: Option<Rate>,
+    /// What may go at once all the same; 1 ms of the burst rate if not given
+    #[arg(long, value_name = "SIZE", requires = "burst_rate")]
+    burst: Option<Bytes>,
+    /// The data is made as it is sent: after a gap the schedule begins anew and nothing is made up for
+    #[arg(long)]
+    live: bool,
+    /// What happens when data or destination were late: restart, catch-up or drop-late
+    #[arg(long, value_name = "POLICY", value_enum, conflicts_with = "live")]
+    gap: Option<Gap>,
+    /// The lateness at which that happens; 1s for catch-up, else 100ms
+    #[arg(long, value_name = "TIME")]
+    gap_time: Option<Span>,
+    /// How much of a core may be spun away for punctuality, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 25, value_parser = clap::value_parser!(u16).range(0..=100))]
+    spin: u16,
+    /// Whether to use what the kernel offers: SO_MAX_PACING_RATE, SO_TXTIME, UDP GSO
+    #[arg(long, value_name = "WHETHER", value_enum, default_value_t = KernelUse::Auto)]
+    kernel: KernelUse,
+    /// By how much SIGUSR1 raises and SIGUSR2 lowers the rate, in percent of the rate given with --rate
+    #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    step: u32,
+    /// A Unix socket to make: `rate 3MB/s`, `pause`, `resume`, `status`, a line each
+    #[arg(long, value_name = "PATH", conflicts_with = "receive")]
+    control: Option<PathBuf>,
+    /// How long a destination may take nothing, or take to connect, before that is a failure
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    patience: Span,
+    /// Show progress on standard error also when it is no terminal
+    #[arg(long, conflicts_with = "quiet")]
+    progress: bool,
+    /// No progress
+    #[arg(short, long)]
+    quiet: bool,
+    /// Say what was found out and chosen
+    #[arg(short, long)]
+    verbose: bool,
+    /// Tell at the end how the gaps and the windowed rates of what was sent were distributed: on standard output, or
+    /// on standard error where the data goes to standard output
+    #[arg(long, conflicts_with = "receive")]
+    measure: bool,
+    /// Receive at udp://address:port instead, and tell how the gaps and windowed rates of what arrives are
+    /// distributed; against --rate if that is given
+    #[arg(long, value_name = "TARGET", conflicts_with_all = ["file", "lines", "live", "gap", "burst_rate", "packet_size"])]
+    receive: Option<Target>,
+    /// Stop after so many datagrams
+    #[arg(long, value_name = "N", requires = "receive")]
+    count: Option<u64>,
+    /// Stop after this time from the first datagram
+    #[arg(long = "for", value_name = "TIME", requires = "receive")]
+    duration: Option<Span>,
+    /// Stop when nothing more came for this time
+    #[arg(long, value_name = "TIME", requires = "receive")]
+    idle: Option<Span>,
+    /// The distributions as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const MORE: &str = "\
+Examples:
+  tidegate pace --rate 2MB/s <in >out             a pipe, as with pv -L
+  tidegate pace --rate 20mbit FILE --to tcp://host:9000
+  tidegate pace --rate 10mbit --to udp://host:5000 --measure <stream
+  tidegate pace --receive udp://0.0.0.0:5000 --rate 10mbit --idle 2s
+
+Rates count payload, not headers. SIGUSR1 raises the rate by a tenth of what was given with --rate, SIGUSR2 lowers it,
+down to one such step (--step). Standard error says what was delivered whenever not everything was.
+
+Exit codes: 0 success, also when the reader of a pipe goes away; 1 failure; 2 wrong usage.";
+
+/// How datagrams go to several destinations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Share {
+    /// Each destination gets everything, at the rate
+    Copy,
+    /// Each packet goes to the next destination: the rate is that of all of them together
+    Turn,
+}
+
+/// What happens after a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Gap {
+    /// The schedule begins anew
+    Restart,
+    /// What was missed is made up for, up to --gap-time of it
+    CatchUp,
+    /// What is late is dropped
+    DropLate,
+}
+
+/// Whether the kernel may help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum KernelUse {
+    /// Where it can
+    Auto,
+    /// Not at all
+    Off,
+}
+
+/// Runs the subcommand.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(rate) = args.rate.filter(|rate| rate.is_zero()) {
+        return Err(Failure::Usage(format!("--rate {rate}: nothing would ever be sent; write for example 20mbit")));
+    }
+    if let Some(target) = &args.receive {
+        if target.protocol != Protocol::Udp {
+            return Err(Failure::Usage(format!("--receive {target}: only udp:// can be received and measured")));
+        }
+        return receive::run(args, target);
+    }
+    let rate = args.rate.unwrap_or_default();
+    let datagrams = args.to.iter().filter(|target| target.protocol == Protocol::Udp).count();
+    if datagrams > 0 && datagrams < args.to.len() && args.share == Share::Turn {
+        return Err(Failure::Usage("--share turn needs destinations of one kind, udp:// or tcp://".into()));
+    }
+    let params = args.params(rate)?;
+    if args.packet_size == Some(Bytes::ZERO) {
+        return Err(Failure::Usage("--packet-size 0B: nothing would ever be sent; write for example 1400B".into()));
+    }
+    if datagrams > 0 && args.packet_size.is_some_and(|size| size > source::LARGEST_DATAGRAM) {
+        return Err(Failure::Usage(format!(
+            "--packet-size {}: a datagram holds at most {}",
+            args.packet_size.unwrap_or_default(),
+            source::LARGEST_DATAGRAM
+        )));
+    }
+    send::run(args, &params)
+}
+
+impl Args {
+    fn params(&self, rate: Rate) -> Result<Params, Failure> {
+        let gap = if self.live { Gap::Restart } else { self.gap.unwrap_or(Gap::CatchUp) };
+        let gap = match (gap, self.gap_time) {
+            (Gap::CatchUp, time) => GapPolicy::CatchUp { within: time.unwrap_or(Span::from_secs(1)) },
+            (Gap::Restart, time) => GapPolicy::Restart { after: time.unwrap_or(tidegate_pace::At1::THRESHOLD) },
+            (Gap::DropLate, time) => GapPolicy::DropLate { after: time.unwrap_or(tidegate_pace::At1::THRESHOLD) },
+        };
+        if self.algorithm != Kind::Pacer && self.gap.is_some() {
+            return Err(Failure::Usage(format!("--gap is for the pacer; {} has its own way", self.algorithm)));
+        }
+        if self.live && !matches!(self.algorithm, Kind::Pacer | Kind::At1 | Kind::Dt0 | Kind::Dt1) {
+            return Err(Failure::Usage(format!(
+                "--live: {} makes up for every gap; take pacer, at1, dt0 or dt1",
+                self.algorithm
+            )));
+        }
+        let mut params = Params { gap, ..Params::new(rate) };
+        if let Some(burst) = self.burst_rate {
+            let allowance = self.burst.unwrap_or_else(|| burst.bytes_in_floor(Span::from_millis(1)));
+            params.cap = Cap::Fixed { rate: burst, allowance };
+        } else if self.algorithm != Kind::Pacer {
+            params.cap = Cap::Off;
+        }
+        let spin = SpinBudget::permille(self.spin * 10).map_err(|error| Failure::Usage(error.to_string()))?;
+        Params { spin, ..params }.validate().map_err(|error| Failure::Usage(format!("{error}")))
+    }
+}

@@ -1,0 +1,183 @@
+//! What may change while it runs: signals and the control socket.
+//!
+//! The protocol of the socket: a line in, a line out. `rate 3MB/s`, `pause`, `resume` answer `ok` and what holds
+//! now, or `error` and why; `status` answers one JSON object.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+use tidegate_units::Rate;
+
+use crate::Failure;
+
+/// What is wanted of the sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    pub rate: Rate,
+    pub paused: bool,
+    /// The signal that asked it to stop.
+    pub stop: Option<i32>,
+}
+
+/// Where the sender stands.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Standing {
+    pub rate_bps: u64,
+    pub paused: bool,
+    pub bytes: u64,
+    pub packets: u64,
+    pub dropped_packets: u64,
+    pub elapsed_ns: u64,
+    pub late_ns: u64,
+    pub gap_p50_ns: u64,
+    pub gap_p99_ns: u64,
+}
+
+/// Shared between the sender and whoever steers it.
+#[derive(Debug)]
+pub struct Control {
+    wanted: Mutex<Wanted>,
+    standing: Mutex<Standing>,
+    changes: AtomicU64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nobody panics while holding one of these; and if, the values are whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Control {
+    pub fn new(rate: Rate) -> Arc<Self> {
+        let wanted = Wanted { rate, paused: false, stop: None };
+        Arc::new(Self { wanted: Mutex::new(wanted), standing: Mutex::default(), changes: AtomicU64::new(0) })
+    }
+    /// A number that is another after each change: cheap to look at.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+    pub fn wanted(&self) -> Wanted {
+        *lock(&self.wanted)
+    }
+    pub fn publish(&self, standing: Standing) {
+        *lock(&self.standing) = standing;
+    }
+    fn change<T>(&self, change: impl FnOnce(&mut Wanted) -> T) -> T {
+        let outcome = change(&mut lock(&self.wanted));
+        self.changes.fetch_add(1, Ordering::Release);
+        outcome
+    }
+
+    /// Listens for signals. SIGUSR1 raises the rate by `step`, SIGUSR2 lowers it, down to `step`.
+    pub fn obey_signals(self: &Arc<Self>, step: Rate) -> io::Result<()> {
+        let mut signals = Signals::new([SIGUSR1, SIGUSR2, SIGINT, SIGTERM])?;
+        let control = Arc::clone(self);
+        thread::spawn(move || {
+            for signal in &mut signals {
+                control.change(|wanted| match signal {
+                    SIGUSR1 => wanted.rate += step,
+                    SIGUSR2 => wanted.rate = wanted.rate.saturating_sub(step).max(step),
+                    _ if wanted.stop.is_some() => std::process::exit(128 + signal),
+                    _ => wanted.stop = Some(signal),
+                });
+            }
+        });
+        Ok(())
+    }
+
+    /// Makes the control socket and obeys it. It is removed when what is returned is dropped.
+    pub fn obey_socket(self: &Arc<Self>, path: &Path) -> Result<Socket, Failure> {
+        let failed =
+            |what: &str, error: io::Error| Failure::Failed(format!("--control {}: {what}: {error}", path.display()));
+        if path.metadata().is_ok_and(|metadata| metadata.file_type().is_socket()) && UnixStream::connect(path).is_err()
+        {
+            // Left behind by one that was killed.
+            std::fs::remove_file(path).map_err(|error| failed("an old socket cannot be removed", error))?;
+        }
+        let listener = UnixListener::bind(path).map_err(|error| failed("cannot be made", error))?;
+        let control = Arc::clone(self);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let control = Arc::clone(&control);
+                thread::spawn(move || control.converse(stream));
+            }
+        });
+        Ok(Socket(path.to_path_buf()))
+    }
+    fn converse(&self, stream: UnixStream) -> io::Result<()> {
+        // A client that says nothing must not keep its thread for ever.
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        let mut answers = stream.try_clone()?;
+        for line in BufReader::new(stream).lines() {
+            let answer = self.answer(line?.trim());
+            writeln!(answers, "{answer}")?;
+        }
+        Ok(())
+    }
+    fn answer(&self, line: &str) -> String {
+        let (command, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        match (command, argument.trim()) {
+            ("rate", text) => match text.parse::<Rate>() {
+                Ok(rate) if rate.is_zero() => "error a rate of zero sends nothing; say `pause`".into(),
+                Ok(rate) => {
+                    self.change(|wanted| wanted.rate = rate);
+                    format!("ok rate {rate}")
+                }
+                Err(error) => format!("error {error}"),
+            },
+            ("pause", "") => {
+                self.change(|wanted| wanted.paused = true);
+                "ok paused".into()
+            }
+            ("resume", "") => {
+                self.change(|wanted| wanted.paused = false);
+                "ok running".into()
+            }
+            ("status", "") => match serde_json::to_string(&*lock(&self.standing)) {
+                Ok(json) => json,
+                Err(error) => format!("error {error}"),
+            },
+            _ => format!("error `{line}` is no command; there are: rate RATE, pause, resume, status"),
+        }
+    }
+}
+
+/// The control socket, as long as this lives.
+#[derive(Debug)]
+pub struct Socket(PathBuf);
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // If somebody else removed it already, that was what we wanted.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands() {
+        let control = Control::new(Rate::from_mbit(1));
+        assert_eq!(control.answer("rate 3MB/s"), "ok rate 24mbit");
+        assert_eq!(control.wanted().rate, Rate::from_mbit(24));
+        assert_eq!(control.answer("pause"), "ok paused");
+        assert!(control.wanted().paused);
+        assert_eq!(control.answer("resume"), "ok running");
+        assert_eq!(control.changes(), 3);
+        for wrong in ["rate", "rate 5", "rate 0bit", "rate -1mbit", "halt", ""] {
+            assert!(control.answer(wrong).starts_with("error "), "{wrong}");
+        }
+        assert_eq!(control.changes(), 3, "what is refused changes nothing");
+        assert!(control.answer("status").starts_with("{\"rate_bps\":"));
+    }
+}

@@ -1,0 +1,610 @@
+//! The sender: one schedule, a source, destinations.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_pace::sender::{Destination, Protocol};
+use tidegate_pace::{
+    Admission, Algorithm, At1, BurstCap, Capped, Clock, Kind, MonotonicClock, Pacer, Params, Recorder, wait_until,
+};
+use tidegate_units::{Bytes, Instant, Rate, Span};
+
+use super::control::{Control, Standing};
+use super::progress::{Progress, View};
+use super::source::{Cut, Piece, Source};
+use super::{Args, KernelUse, Share, measure};
+use crate::Failure;
+
+/// How often a wait looks whether something else is wanted of it.
+const LOOK: Span = Span::from_millis(50);
+/// How long before it is due a datagram is handed to a queueing discipline that holds it.
+const LEAD: Span = Span::from_millis(2);
+/// The stretch of a rate that a stream is written at once.
+const WRITE: Span = Span::from_millis(2);
+/// Above this rate of datagrams, one system call for each is what limits.
+const SINGLE: Span = Span::from_micros(5);
+/// What is then sent at once.
+const BATCH: Span = Span::from_micros(20);
+
+/// Sends what the arguments say.
+pub fn run(args: &Args, params: &Params) -> Result<(), Failure> {
+    let input = match &args.file {
+        Some(path) => File::open(path).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?,
+        None => File::from(io::stdin().as_fd().try_clone_to_owned()?),
+    };
+    if input.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        return Err(Failure::Usage("a directory cannot be sent; name a file".into()));
+    }
+    let control = Control::new(params.rate);
+    let step = Rate::from_bps((u128::from(params.rate.as_bps()) * u128::from(args.step) / 100).max(1) as u64);
+    control.obey_signals(step)?;
+    let mut destinations = Vec::new();
+    for target in &args.to {
+        let destination = Destination::connect(target, Duration::from_nanos(args.patience.as_nanos().max(1)))
+            .map_err(|error| Failure::Failed(format!("{target}: {}; nothing was sent", plain(&error))))?;
+        destinations.push(Outlet::new(destination));
+    }
+    if destinations.is_empty() {
+        let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        destinations.push(Outlet::new(Destination::stream("standard output", output)));
+    }
+    let _socket = args.control.as_deref().map(|path| control.obey_socket(path)).transpose()?;
+    let mut sender = Sender::new(args, params, input, destinations, control)?;
+    let outcome = sender.go();
+    sender.end(outcome)
+}
+
+/// The text of an error without its number.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}
+
+/// A destination, and how it fared.
+#[derive(Debug)]
+struct Outlet {
+    destination: Destination,
+    failed: Option<String>,
+    reader_left: bool,
+    datagrams: u64,
+}
+
+impl Outlet {
+    fn new(destination: Destination) -> Self {
+        Self { destination, failed: None, reader_left: false, datagrams: 0 }
+    }
+    fn is_alive(&self) -> bool {
+        self.failed.is_none() && !self.reader_left
+    }
+    /// What it got, exactly.
+    fn account(&self) -> String {
+        let (delivered, accepted) = (self.destination.delivered().as_u64(), self.destination.accepted().as_u64());
+        if self.destination.is_datagram() {
+            return format!("{accepted} B in {} datagrams handed to the network", self.datagrams);
+        }
+        let mut text = format!("{delivered} B delivered");
+        if accepted > delivered {
+            text += &format!(", {} B more were taken by the kernel and did not arrive", accepted - delivered);
+        }
+        text
+    }
+}
+
+/// The algorithm, and what only the pacer can.
+#[derive(Debug)]
+enum Engine {
+    Pacer(Box<Pacer>),
+    Paper(Box<dyn Algorithm + Send>),
+}
+
+impl Engine {
+    fn new(args: &Args, params: &Params, now: Instant) -> Result<Self, tidegate_pace::ParamError> {
+        if args.algorithm == Kind::Pacer {
+            return Pacer::new(*params, now).map(|pacer| Self::Pacer(Box::new(pacer)));
+        }
+        let inner: Box<dyn Algorithm + Send> = match (args.algorithm, args.gap_time) {
+            (Kind::At1, Some(threshold)) => Box::new(At1::new(params.rate, threshold, now)?),
+            (kind, _) => kind.build(params.rate, now)?,
+        };
+        Ok(Self::Paper(match params.cap() {
+            Some((rate, allowance)) => Box::new(Capped::new(inner, BurstCap::new(rate, allowance, now)?)),
+            None => inner,
+        }))
+    }
+    fn algorithm(&mut self) -> &mut dyn Algorithm {
+        match self {
+            Self::Pacer(pacer) => &mut **pacer,
+            Self::Paper(algorithm) => algorithm,
+        }
+    }
+}
+
+/// Why it ended.
+enum Outcome {
+    /// All is sent.
+    Ended,
+    /// No destination is left.
+    Deserted,
+    /// A signal.
+    Stopped(i32),
+    /// The source cannot be read.
+    Unreadable(io::Error),
+}
+
+/// Why a wait was given up.
+struct Stop(i32);
+
+struct Sender<'a> {
+    args: &'a Args,
+    clock: MonotonicClock,
+    engine: Engine,
+    source: Source,
+    outlets: Vec<Outlet>,
+    turn: usize,
+    control: Arc<Control>,
+    seen: u64,
+    paused: bool,
+    due: Instant,
+    /// Whether the algorithm asked for a wait that it was not told the end of.
+    asked: bool,
+    /// The size of a datagram; streams have none.
+    datagram: Option<usize>,
+    segment: Option<u16>,
+    recorder: Recorder,
+    progress: Progress,
+    published: Instant,
+    started: Instant,
+    handed: u64,
+    pieces: u64,
+}
+
+impl<'a> Sender<'a> {
+    fn new(
+        args: &'a Args,
+        params: &Params,
+        input: File,
+        mut outlets: Vec<Outlet>,
+        control: Arc<Control>,
+    ) -> Result<Self, Failure> {
+        let mut clock = MonotonicClock::new();
+        let now = clock.now();
+        let engine = Engine::new(args, params, now).map_err(|error| Failure::Usage(error.to_string()))?;
+        if args.kernel == KernelUse::Auto {
+            for outlet in &mut outlets {
+                for line in outlet.destination.seek_help(params.rate) {
+                    if args.verbose {
+                        eprintln!("tidegate: {}: {line}", outlet.destination.name());
+                    }
+                }
+            }
+        }
+        let datagrams = args.to.iter().any(|target| target.protocol == Protocol::Udp);
+        let size = args.packet_size.map(|size| usize::try_from(size.as_u64()).unwrap_or(usize::MAX));
+        let datagram = (datagrams && !args.lines).then(|| size.unwrap_or(1400));
+        let mut sender = Self {
+            args,
+            clock,
+            engine,
+            source: Source::new(input, Cut::UpTo(1)),
+            outlets,
+            turn: 0,
+            control,
+            seen: 0,
+            paused: false,
+            due: now,
+            asked: false,
+            datagram,
+            segment: None,
+            recorder: Recorder::new(Some(params.rate)),
+            progress: Progress::new(args.progress, args.quiet, now),
+            published: now,
+            started: now,
+            handed: 0,
+            pieces: 0,
+        };
+        sender.cut(params.rate);
+        if args.verbose {
+            sender.say_what_was_chosen(params);
+        }
+        Ok(sender)
+    }
+
+    /// How the source is cut at `rate`.
+    fn cut(&mut self, rate: Rate) {
+        let cut = match (self.args.lines, self.datagram, self.args.packet_size) {
+            (true, _, _) => {
+                Cut::Lines { with_end: !self.outlets.iter().any(|outlet| outlet.destination.is_datagram()) }
+            }
+            (_, Some(size), _) => {
+                let segments = self.segments(rate, size);
+                self.segment = (segments > 1).then_some(size as u16);
+                Cut::Exactly(size * segments)
+            }
+            (_, None, Some(size)) => Cut::Exactly(usize::try_from(size.as_u64()).unwrap_or(usize::MAX).min(1 << 26)),
+            (_, None, None) => Cut::UpTo((rate.bytes_in_floor(WRITE).as_u64() as usize).clamp(256, 1 << 16)),
+        };
+        self.source.set_cut(cut);
+    }
+    /// How many datagrams to hand over at once: several only at rates where a system call for each is too much, or
+    /// where a burst was allowed in so many words; never more than the cap lets go at once.
+    fn segments(&self, rate: Rate, size: usize) -> usize {
+        let all_can = self.outlets.iter().all(|outlet| outlet.destination.help().segmentation());
+        let holds = self.outlets.iter().any(|outlet| outlet.destination.help().transmit_clock().is_some());
+        let each = rate.time_for_ceil(Bytes::new(size as u64)).unwrap_or(Span::MAX);
+        if !all_can || holds || size == 0 || (each >= SINGLE && self.args.burst.is_none()) {
+            return 1;
+        }
+        let most = self.args.burst.unwrap_or_else(|| rate.bytes_in_floor(BATCH));
+        let most = usize::try_from(most.as_u64()).unwrap_or(usize::MAX).min(65_000);
+        (most / size).clamp(1, 64)
+    }
+    fn say_what_was_chosen(&self, params: &Params) {
+        let cap = params.cap().map_or("no burst cap".into(), |(rate, allowance)| {
+            format!("no run of packets above {} but for {allowance} at once", measure::rate(rate.as_bps() as f64))
+        });
+        eprintln!(
+            "tidegate: {} at {}, {cap}, spinning at most {} % of a core",
+            self.args.algorithm, params.rate, self.args.spin
+        );
+        match (self.datagram, self.segment) {
+            (Some(size), None) => eprintln!("tidegate: datagrams of {size} B, one system call each"),
+            (Some(size), Some(_)) => {
+                let segments = self.segments(params.rate, size);
+                eprintln!("tidegate: datagrams of {size} B, {segments} of them in one system call (UDP GSO)");
+            }
+            (None, _) => {}
+        }
+    }
+
+    fn go(&mut self) -> Outcome {
+        loop {
+            let reading = self.clock.now();
+            let mut waited = false;
+            let piece = loop {
+                match self.source.next(if waited { LOOK } else { Span::ZERO }) {
+                    Ok(Piece::NotYet) => {
+                        waited = true;
+                        if let Err(Stop(signal)) = self.look() {
+                            return Outcome::Stopped(signal);
+                        }
+                    }
+                    Ok(Piece::End) => return Outcome::Ended,
+                    Ok(Piece::Bytes(range)) => break range,
+                    Err(error) => return Outcome::Unreadable(error),
+                }
+            };
+            if waited {
+                let now = self.clock.now();
+                let since = reading.max(self.due);
+                if now > since {
+                    self.told_awake(now);
+                    self.engine.algorithm().refilled(since, now);
+                }
+            }
+            if let Err(Stop(signal)) = self.wait() {
+                return Outcome::Stopped(signal);
+            }
+            let size = Bytes::new(piece.len() as u64);
+            if let Engine::Pacer(pacer) = &mut self.engine
+                && pacer.admit(self.clock.now(), size) == Admission::Drop
+            {
+                self.due = pacer.due();
+                continue;
+            }
+            if let Err(Stop(signal)) = self.hand_over(&piece) {
+                return Outcome::Stopped(signal);
+            }
+            if !self.outlets.iter().any(Outlet::is_alive) {
+                return Outcome::Deserted;
+            }
+            // A packet that a queueing discipline holds leaves when it is due.
+            let now = self.clock.now();
+            let left = if self.lead().is_zero() { now } else { now.max(self.due) };
+            self.recorder.record(left, size);
+            self.handed += size.as_u64();
+            self.pieces += 1;
+            self.due = self.engine.algorithm().next(left, size);
+            self.asked = self.due > left;
+            if self.progress.is_due(now) || now.since(self.published) > LOOK {
+                self.publish(now);
+            }
+        }
+    }
+
+    /// How much before it is due a packet is handed over.
+    fn lead(&self) -> Span {
+        let held = self.outlets.iter().all(|outlet| outlet.destination.help().transmit_clock().is_some());
+        if held { LEAD } else { Span::ZERO }
+    }
+    /// Tells the algorithm of a wait that passed while there was nothing to send.
+    fn told_awake(&mut self, now: Instant) {
+        if self.asked && self.due <= now {
+            let due = self.due;
+            self.due = self.engine.algorithm().woke(due);
+            self.asked = false;
+        }
+    }
+    /// Waits until the next packet is due, obeying whatever comes meanwhile.
+    fn wait(&mut self) -> Result<(), Stop> {
+        loop {
+            self.look_quickly()?;
+            let now = self.clock.now();
+            if self.paused {
+                self.clock.sleep_until(now + LOOK);
+                self.look()?;
+                continue;
+            }
+            let due = self.due.saturating_sub(self.lead());
+            if due <= now {
+                self.told_awake(now);
+                if self.due.saturating_sub(self.lead()) <= now {
+                    return Ok(());
+                }
+            } else if due.since(now) > LOOK {
+                self.clock.sleep_until(now + LOOK);
+                self.look()?;
+            } else if due < self.due {
+                self.clock.sleep_until(due);
+            } else {
+                wait_until(&mut self.clock, self.engine.algorithm(), due);
+                self.asked = false;
+                return Ok(());
+            }
+        }
+    }
+    /// Looks whether something else is wanted.
+    fn look_quickly(&mut self) -> Result<(), Stop> {
+        if self.control.changes() == self.seen { Ok(()) } else { self.look() }
+    }
+    fn look(&mut self) -> Result<(), Stop> {
+        let now = self.clock.now();
+        self.publish(now);
+        let changes = self.control.changes();
+        if changes == self.seen {
+            return Ok(());
+        }
+        self.seen = changes;
+        let wanted = self.control.wanted();
+        if let Some(signal) = wanted.stop {
+            return Err(Stop(signal));
+        }
+        if wanted.rate != self.engine.algorithm().rate() {
+            self.change_rate(now, wanted.rate);
+        }
+        if wanted.paused != self.paused {
+            self.paused = wanted.paused;
+            if !wanted.paused {
+                self.due = self.engine.algorithm().resume(now);
+            } else if let Engine::Pacer(pacer) = &mut self.engine {
+                pacer.pause(now);
+            }
+        }
+        Ok(())
+    }
+    fn change_rate(&mut self, now: Instant, rate: Rate) {
+        let changed = match &mut self.engine {
+            Engine::Pacer(pacer) => {
+                // A burst rate that was given is raised with the rate: below it, the rate would never be reached.
+                let mut params = Params { rate, ..*pacer.params() };
+                if let tidegate_pace::Cap::Fixed { rate: burst, .. } = &mut params.cap {
+                    *burst = rate.max(self.args.burst_rate.unwrap_or(rate));
+                }
+                pacer.set_params(now, params).map(|()| pacer.due())
+            }
+            Engine::Paper(algorithm) => algorithm.set_rate(now, rate),
+        };
+        // Control lets no rate of zero through, and nothing else is refused.
+        let Ok(due) = changed else { return };
+        self.due = due;
+        self.asked = due > now;
+        self.recorder.set_rate(rate);
+        for outlet in &mut self.outlets {
+            outlet.destination.set_rate(rate);
+        }
+        self.cut(rate);
+        if self.args.verbose {
+            self.progress.end();
+            eprintln!("tidegate: {rate} from now on");
+        }
+    }
+    fn publish(&mut self, now: Instant) {
+        self.published = now;
+        let rate = self.engine.algorithm().rate();
+        let (late, dropped) = match &self.engine {
+            Engine::Pacer(pacer) => {
+                let status = pacer.status(now);
+                (status.late, status.dropped)
+            }
+            Engine::Paper(_) => (Span::ZERO, 0),
+        };
+        let (gap_p50, gap_p99) = (self.recorder.gap(500), self.recorder.gap(990));
+        self.control.publish(Standing {
+            rate_bps: rate.as_bps(),
+            paused: self.paused,
+            bytes: self.handed,
+            packets: self.pieces,
+            dropped_packets: dropped,
+            elapsed_ns: now.since(self.started).as_nanos(),
+            late_ns: late.as_nanos(),
+            gap_p50_ns: gap_p50.as_nanos(),
+            gap_p99_ns: gap_p99.as_nanos(),
+        });
+        if self.progress.is_due(now) {
+            let view = View {
+                bytes: self.handed,
+                total: self.source.size(),
+                rate_bps: rate.as_bps(),
+                paused: self.paused,
+                gap_p50,
+                gap_p99,
+                dropped,
+            };
+            self.progress.show(now, &view);
+        }
+    }
+
+    /// Hands a piece to those it is for.
+    fn hand_over(&mut self, piece: &Range<usize>) -> Result<(), Stop> {
+        let alive: Vec<usize> = match self.args.share {
+            _ if self.outlets.len() == 1 => return self.give(0, piece),
+            Share::Copy => (0..self.outlets.len()).filter(|index| self.outlets[*index].is_alive()).collect(),
+            Share::Turn => {
+                let next = (0..self.outlets.len()).map(|n| (self.turn + n) % self.outlets.len());
+                next.filter(|index| self.outlets[*index].is_alive()).take(1).collect()
+            }
+        };
+        for index in alive {
+            self.turn = index + 1;
+            self.give(index, piece)?;
+        }
+        Ok(())
+    }
+    /// Gives a piece to one, however long that takes it.
+    fn give(&mut self, index: usize, piece: &Range<usize>) -> Result<(), Stop> {
+        let at = (!self.lead().is_zero()).then_some(self.due);
+        let (mut sent, mut idle_since) = (0, None);
+        let is_datagram = self.outlets[index].destination.is_datagram();
+        loop {
+            let outlet = &mut self.outlets[index];
+            let data = &self.source.bytes(piece)[sent..];
+            let segment = self.segment.filter(|segment| data.len() > usize::from(*segment));
+            let whole = segment.is_some() && outlet.destination.help().segmentation();
+            let data = match self.datagram {
+                Some(size) if is_datagram && !whole => &data[..data.len().min(size)],
+                _ => data,
+            };
+            match outlet.destination.send(data, segment.filter(|_| whole), at) {
+                Ok(taken) => {
+                    idle_since = None;
+                    sent += taken;
+                    if is_datagram {
+                        outlet.datagrams +=
+                            segment.filter(|_| whole).map_or(1, |one| taken.div_ceil(one.into()) as u64);
+                    }
+                    if sent >= piece.len() {
+                        return Ok(());
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock || is_out_of_buffers(&error) => {
+                    let now = self.clock.now();
+                    let since = *idle_since.get_or_insert(now);
+                    if now.since(since) >= self.args.patience {
+                        let patience = measure::time(self.args.patience);
+                        outlet.failed = Some(format!("took nothing for {patience}"));
+                        return Ok(());
+                    }
+                    if is_out_of_buffers(&error) {
+                        self.clock.sleep_until(now + Span::from_micros(100));
+                    } else if let Err(error) = outlet.destination.wait_for_room(LOOK) {
+                        outlet.failed = Some(plain(&error));
+                        return Ok(());
+                    }
+                    self.look()?;
+                }
+                // A device that cannot checksum takes no segments: one by one then.
+                Err(error) if whole && error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
+                    outlet.destination.forgo_segmentation();
+                    if self.args.verbose {
+                        eprintln!(
+                            "tidegate: {}: UDP GSO was refused; datagrams go one by one",
+                            outlet.destination.name()
+                        );
+                    }
+                }
+                Err(error) => {
+                    if error.kind() == ErrorKind::BrokenPipe && self.args.to.is_empty() {
+                        outlet.reader_left = true;
+                    } else if error.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error()) {
+                        outlet.failed = Some(format!("a datagram of {} B is too long for it", data.len()));
+                    } else {
+                        outlet.failed = Some(plain(&error));
+                    }
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Finishes the destinations and tells how it went.
+    fn end(mut self, outcome: Outcome) -> Result<(), Failure> {
+        let stopped = matches!(outcome, Outcome::Stopped(_));
+        let control = Arc::clone(&self.control);
+        for outlet in self.outlets.iter_mut().filter(|outlet| outlet.is_alive()) {
+            // An answer to the last datagram: at once from this machine, soon from a near one.
+            if outlet.destination.is_datagram() && outlet.datagrams > 0 {
+                std::thread::sleep(Duration::from_millis(5));
+                outlet.failed = outlet.destination.late_error().as_ref().map(plain);
+                continue;
+            }
+            let patience = if stopped { Span::from_millis(200) } else { self.args.patience };
+            match outlet.destination.finish(patience, || stopped || control.wanted().stop.is_none()) {
+                Ok(true) => {}
+                Ok(false) => outlet.failed = Some("did not acknowledge everything".into()),
+                Err(error) => outlet.failed = Some(plain(&error)),
+            }
+        }
+        let now = self.clock.now();
+        if self.progress.is_due(now + Span::from_secs(1)) {
+            self.publish(now + Span::from_secs(1));
+        }
+        self.progress.end();
+        self.tell_distribution()?;
+        let dropped = match &self.engine {
+            Engine::Pacer(pacer) => pacer.status(now).dropped,
+            Engine::Paper(_) => 0,
+        };
+        let mut troubles = Vec::new();
+        for outlet in &self.outlets {
+            let (name, account) = (outlet.destination.name(), outlet.account());
+            match &outlet.failed {
+                Some(why) => troubles.push(format!("{name}: {why}; {account}")),
+                None if outlet.reader_left => eprintln!("tidegate: the reader went away; {account}"),
+                None if self.args.verbose || stopped || self.outlets.len() > 1 && !troubles.is_empty() => {
+                    eprintln!("tidegate: {name}: {account}");
+                }
+                None => {}
+            }
+        }
+        if dropped > 0 {
+            eprintln!("tidegate: {dropped} packets were late and dropped");
+        }
+        match outcome {
+            Outcome::Stopped(signal) => {
+                let name = if signal == signal_hook::consts::SIGINT { "an interrupt" } else { "a signal to terminate" };
+                troubles.push(format!("stopped by {name} after {} B", self.handed));
+            }
+            Outcome::Unreadable(error) => {
+                troubles.push(format!("cannot read on: {}; {} B were sent", plain(&error), self.handed));
+            }
+            Outcome::Ended | Outcome::Deserted => {}
+        }
+        if troubles.is_empty() { Ok(()) } else { Err(Failure::Failed(troubles.join("\ntidegate: "))) }
+    }
+    fn tell_distribution(&self) -> Result<(), Failure> {
+        if !self.args.measure {
+            return Ok(());
+        }
+        let mut out: Box<dyn Write> =
+            if self.args.to.is_empty() { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
+        let report = self.recorder.report();
+        if self.args.json {
+            measure::json(&mut out, &report, None)?;
+        } else {
+            if self.segment.is_some() && io::stdout().is_terminal() {
+                writeln!(out, "(a packet is here what one system call sends: several datagrams)")?;
+            }
+            measure::text(&mut out, &report, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// The queue of the device is full: there is nothing to poll for.
+fn is_out_of_buffers(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error())
+}
