@@ -67,6 +67,8 @@ pub struct Interface {
 }
 
 /// What shapes the traffic.
+// There is one for each file.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum Root {
     /// Classes of flows: an FBC over FBQs.

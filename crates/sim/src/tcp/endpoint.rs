@@ -33,6 +33,16 @@ pub enum Recovery {
     Sack,
 }
 
+/// Which refinements of loss recovery a connection has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Vintage {
+    /// Limited transmit (RFC 3042, 2001) and the rescue retransmission (RFC 6675, 2012). The default.
+    #[default]
+    Current,
+    /// TCP of the year 2000: neither, so that a connection with a window of three segments waits for its timer.
+    Rfc2581,
+}
+
 /// What a connection is set up with.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -40,6 +50,8 @@ pub struct Config {
     pub mss: u16,
     /// How losses are repaired.
     pub recovery: Recovery,
+    /// Which refinements of loss recovery it has. Default: all.
+    pub vintage: Vintage,
     /// The congestion control.
     pub algorithm: Algorithm,
     /// Segments in the first window. Default 10 (RFC 6928).
@@ -66,6 +78,7 @@ impl Default for Config {
         Self {
             mss: 1460,
             recovery: Recovery::Sack,
+            vintage: Vintage::Current,
             algorithm: Algorithm::Reno,
             initial_window: 10,
             receive_buffer: 1 << 20,
@@ -708,7 +721,8 @@ impl Endpoint {
         self.phase = Phase::Fast { recover: self.max };
         self.careful = self.max;
         // RFC 5681, 3.2: what limited transmit sent does not count as flight.
-        let limited = if self.config.recovery == Recovery::Sack { 0 } else { 2 * self.mss };
+        let sent_beyond = self.config.recovery != Recovery::Sack && self.config.vintage == Vintage::Current;
+        let limited = if sent_beyond { 2 * self.mss } else { 0 };
         self.controller.on_congestion(now, flight.saturating_sub(limited.min(flight / 2)), Signal::Loss);
         // A mark in the same window asks for nothing more.
         self.ecn_point = self.max;
@@ -761,7 +775,9 @@ impl Endpoint {
     fn pipe(&self) -> u64 {
         let outstanding = self.nxt - self.una;
         if self.phase == Phase::Open {
-            return outstanding - self.scoreboard.bytes().min(outstanding);
+            // Limited transmit: what was SACKed makes room for new segments before a loss is sure.
+            let room = if self.config.vintage == Vintage::Current { self.scoreboard.bytes() } else { 0 };
+            return outstanding - room.min(outstanding);
         }
         let missing = |edge: u64| edge.max(self.una) - self.una - self.scoreboard.bytes_below(edge);
         let lost = missing(self.loss_edge().min(self.nxt));
@@ -1008,7 +1024,8 @@ impl Endpoint {
         }
         let window = self.window();
         // RFC 3042: each of the first two duplicate acknowledgements lets a segment out.
-        let lift = if self.phase == Phase::Open { u64::from(self.duplicates.min(2)) * self.mss } else { 0 };
+        let limited_transmit = self.phase == Phase::Open && self.config.vintage == Vintage::Current;
+        let lift = if limited_transmit { u64::from(self.duplicates.min(2)) * self.mss } else { 0 };
         let (start, end) = self.next_new(limit)?;
         // The FIN takes no room in the window.
         if end.min(self.written).saturating_sub(self.una) > window + lift && self.nxt > self.una {
@@ -1048,7 +1065,8 @@ impl Endpoint {
             self.rexmitted = end;
             return Some(self.emit(now, start, end));
         }
-        if !self.rescued && matches!(self.phase, Phase::Fast { .. }) && self.scoreboard.end() != Some(self.max) {
+        let may_rescue = !self.rescued && self.config.vintage == Vintage::Current;
+        if may_rescue && matches!(self.phase, Phase::Fast { .. }) && self.scoreboard.end() != Some(self.max) {
             // Rule 4: the last segment once, lest a timeout be needed for it.
             self.rescued = true;
             let low = self.scoreboard.end().unwrap_or(self.una).max(self.una);

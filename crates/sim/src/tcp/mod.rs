@@ -13,6 +13,6 @@ mod segment;
 
 pub use congestion::{Ack, Algorithm, CongestionControl, Reno, Signal};
 pub use cubic::Cubic;
-pub use endpoint::{Config, Counters, Endpoint, Recovery, State};
+pub use endpoint::{Config, Counters, Endpoint, Recovery, State, Vintage};
 pub use rtt::{RtoBounds, RttEstimator};
 pub use segment::{Flags, SackBlocks, Segment};
