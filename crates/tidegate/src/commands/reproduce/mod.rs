@@ -1,6 +1,7 @@
 //! `tidegate reproduce`: the experiments of the papers, the paper's value beside ours.
 
 mod pacing;
+mod rfc2963;
 
 use std::io::Write;
 
@@ -125,11 +126,18 @@ struct Experiment {
 }
 
 /// Every experiment there is, one line each.
-const EXPERIMENTS: &[Experiment] = &[Experiment {
-    name: "pacing",
-    sentence: "Pacing a sender on a sleep of 10 ms: DT0 loses to it, DT1, DT2 and AT0 do not (SMLI TR-99-77)",
-    run: pacing::run,
-}];
+const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "pacing",
+        sentence: "Pacing a sender on a sleep of 10 ms: DT0 loses to it, DT1, DT2 and AT0 do not (SMLI TR-99-77)",
+        run: pacing::run,
+    },
+    Experiment {
+        name: "rfc2963",
+        sentence: "A rate adaptive shaper before a three colour marker, at ten customers of a 70 Mbit/s backbone",
+        run: rfc2963::run,
+    },
+];
 
 #[derive(Serialize)]
 struct Report<'a> {

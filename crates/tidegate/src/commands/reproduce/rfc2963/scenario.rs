@@ -1,0 +1,207 @@
+//! The network of RFC 2963, appendix A.1, and one run of it.
+
+use tidegate_core::aqm::AqmFifo;
+use tidegate_core::fifo::{Fifo, Limit};
+use tidegate_core::marker::{Actions, Conditioner, Marker, Point};
+use tidegate_core::meter::Mode;
+use tidegate_core::random::Stream;
+use tidegate_core::ras::{self, Coupling, Curve, Ras};
+use tidegate_core::red::AboveMax;
+use tidegate_core::rio::{self, Rio};
+use tidegate_core::trtcm::{self, TrTcm};
+use tidegate_core::{Bytes, Colour, Instant, Rate, Span};
+use tidegate_sim::tcp::{self, RtoBounds, Vintage};
+use tidegate_sim::{FlowSpec, Line, LinkId, Network, Workload};
+
+use crate::Failure;
+
+/// The maximum window of a connection: 64 KByte, as far as TCP's 16 bits go.
+pub const WINDOW: u64 = 65_535;
+/// CIR of C1 to C5, and again of C6 to C10.
+pub const CIRS: [u64; 5] = [2, 4, 6, 8, 10];
+const LINE_RATE: Rate = Rate::from_mbit(34);
+
+/// What the RFC leaves open, and CBS and the shaper, which its tables vary.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// The seed of start times and of RIO.
+    pub seed: u64,
+    /// Committed burst size in KByte; PBS is twice that.
+    pub cbs_kb: u64,
+    /// Bytes of a KByte.
+    pub kb: u64,
+    /// trRAS or G-trRAS at C6 to C10.
+    pub shaper: Coupling,
+    /// CIR_th, PIR_th, MIR_th and the buffer in maximum windows (thousandths).
+    pub thresholds: [u64; 4],
+    /// K of the EAR.
+    pub averaging: Span,
+    /// The delay between ER1 and ER2.
+    pub delay: Span,
+    /// Whether receivers hold acknowledgements back, and how long.
+    pub delayed_ack: Option<Span>,
+    /// The least retransmission timeout.
+    pub least_rto: Span,
+    /// Segments in the first window.
+    pub initial_window: u32,
+    /// Which refinements of loss recovery the connections have.
+    pub vintage: Vintage,
+    /// Connections start at random within this time.
+    pub starts: Span,
+    /// What RIO does above a maximum threshold.
+    pub above_max: AboveMax,
+    /// Which packets RIO's averages count.
+    pub coupling: rio::Coupling,
+    /// The physical limit of the bottleneck's queue in packets.
+    pub limit: u64,
+    /// Where the unshaped routers meter: before their queue or behind it.
+    pub metered_at: Point,
+    /// The end of the simulation, and the warm-up before it.
+    pub end: Span,
+    /// The time that is not counted.
+    pub warm_up: Span,
+}
+
+impl Setup {
+    /// The RFC's scenario with our choices; the experiment's page has the reason of each.
+    pub const fn new(shaper: Coupling, cbs_kb: u64, seed: u64) -> Self {
+        Self {
+            seed,
+            cbs_kb,
+            kb: 1_000,
+            shaper,
+            thresholds: [1_000, 2_000, 4_000, 10_000],
+            averaging: Span::from_millis(100),
+            delay: Span::from_millis(10),
+            delayed_ack: Some(Span::from_millis(200)),
+            least_rto: Span::from_secs(1),
+            initial_window: 2,
+            vintage: Vintage::Rfc2581,
+            starts: Span::from_secs(1),
+            above_max: AboveMax::Cliff,
+            coupling: rio::Coupling::Coupled,
+            limit: 1_000,
+            metered_at: Point::Entry,
+            end: Span::from_secs(102),
+            warm_up: Span::from_secs(2),
+        }
+    }
+}
+
+/// What is measured of one customer router, in Mbit/s.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Customer {
+    /// What it sent towards ER1, by colour: as the tables' totals exceed the bottleneck, the RFC measures there.
+    pub sent: [f64; 3],
+    /// What reached the applications behind its twin.
+    pub goodput: f64,
+}
+
+impl Customer {
+    /// What it sent in all colours.
+    pub fn total(&self) -> f64 {
+        self.sent.iter().sum()
+    }
+    /// What it sent in `colour`.
+    pub fn colour(&self, colour: Colour) -> f64 {
+        self.sent[colour as usize]
+    }
+}
+
+/// What one run gave.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// C1 to C10.
+    pub customers: [Customer; 10],
+    /// The part of the time the bottleneck was busy.
+    pub utilisation: f64,
+    /// Drops at the bottleneck among its arrivals.
+    pub loss: f64,
+    /// Packets lost anywhere else: the RFC says there are none.
+    pub lost_elsewhere: u64,
+}
+
+fn mbit(bytes: u64, span: Span) -> f64 {
+    bytes as f64 * 8e-6 / span.as_secs_f64()
+}
+
+/// Runs `setup`.
+pub fn run(setup: &Setup) -> Result<Outcome, Failure> {
+    let wrong = |error: &dyn std::fmt::Display| Failure::Failed(format!("the scenario of RFC 2963: {error}"));
+    let mut starts = Stream::named(setup.seed, "rfc2963.starts");
+    let mut net = Network::new(setup.seed);
+    let (er1, er2) = (net.router("ER1"), net.router("ER2"));
+    let (bottleneck, _) = net.duplex(er1, er2, Line::new(Rate::from_mbit(70), setup.delay));
+    let rio = rio::Params { above_max: setup.above_max, coupling: setup.coupling, ..rio::Params::rfc2963() };
+    let rio = Rio::new(rio, setup.seed, "rfc2963.rio").map_err(|error| wrong(&error))?;
+    net.queue(bottleneck, AqmFifo::new(Limit::packets(setup.limit), rio));
+    let config = tcp::Config {
+        receive_buffer: WINDOW,
+        initial_window: setup.initial_window,
+        delayed_ack: setup.delayed_ack,
+        vintage: setup.vintage,
+        rto: RtoBounds { least: setup.least_rto, ..RtoBounds::default() },
+        ..tcp::Config::sack()
+    };
+    let lan = Line::new(Rate::from_mbit(10), Span::from_millis(1));
+    let access = Line::new(LINE_RATE, Span::from_micros(2_500));
+    let mut uplinks = Vec::new();
+    let mut flows = Vec::new();
+    for customer in 1..=10_u64 {
+        let (near, far) = (net.router(format!("C{customer}")), net.router(format!("C{customer}'")));
+        let (uplink, _) = net.duplex(near, er1, access);
+        net.duplex(er2, far, access);
+        condition(&mut net, uplink, setup, customer).map_err(|error| wrong(&error))?;
+        uplinks.push(uplink);
+        for station in 1..=10 {
+            let from = net.host(format!("W{customer}.{station}"));
+            let to = net.host(format!("W{customer}.{station}'"));
+            net.duplex(from, near, lan);
+            net.duplex(far, to, lan);
+            let start = Instant::from_nanos(starts.below(setup.starts.as_nanos().max(1)));
+            let flow = FlowSpec::tcp(format!("{customer}.{station}"), from, to, config, Workload::BULK);
+            flows.push(net.flow(flow.starting(start)));
+        }
+    }
+    net.warm_up(setup.warm_up);
+    let mut sim = net.build().map_err(|error| wrong(&error))?;
+    sim.run_until(Instant::ZERO + setup.end);
+
+    let span = sim.measured();
+    let mut outcome = Outcome::default();
+    for (n, customer) in outcome.customers.iter_mut().enumerate() {
+        customer.sent = sim.link(uplinks[n]).sent.map(|tally| mbit(tally.bytes, span));
+        let goodput: u64 = flows[n * 10..][..10].iter().map(|&flow| sim.flow(flow).goodput_bytes).sum();
+        customer.goodput = mbit(goodput, span);
+    }
+    let link = sim.link(bottleneck);
+    let (sent, dropped) = (link.sent_total(), link.dropped_total());
+    outcome.utilisation = mbit(sent.bytes, span) / 70.0;
+    outcome.loss = dropped.packets as f64 / (sent.packets + dropped.packets).max(1) as f64;
+    outcome.lost_elsewhere = sim.links().map(|(_, link)| link.dropped_total().packets).sum::<u64>() - dropped.packets;
+    Ok(outcome)
+}
+
+/// Puts the marker, and for C6 to C10 the shaper before it, on the uplink of `customer`.
+fn condition(net: &mut Network, uplink: LinkId, setup: &Setup, customer: u64) -> Result<(), tidegate_core::ParamError> {
+    let cir_mbit = CIRS[(customer as usize - 1) % 5];
+    let (cir, pir) = (Rate::from_mbit(cir_mbit), Rate::from_mbit(2 * cir_mbit));
+    let cbs = Bytes::new(setup.cbs_kb * setup.kb);
+    let meter = trtcm::Params { cir, cbs, pir, pbs: Bytes::new(2 * setup.cbs_kb * setup.kb), mode: Mode::Blind };
+    let conditioner = Conditioner::new(TrTcm::new(meter, Instant::ZERO)?, Actions::default());
+    let [cir_th, pir_th, mir_th, buffer] = setup.thresholds.map(|milli| Bytes::new(WINDOW * milli / 1_000));
+    if customer <= 5 {
+        net.queue(uplink, Marker::new(Fifo::new(Limit::bytes(buffer)), conditioner, setup.metered_at));
+        return Ok(());
+    }
+    let params = ras::Params {
+        curve: Curve::Two { cir, pir, mir: LINE_RATE, cir_th, pir_th, mir_th },
+        buffer,
+        line_rate: LINE_RATE,
+        averaging: setup.averaging,
+        coupling: setup.shaper,
+        slack: Span::ZERO,
+    };
+    net.queue(uplink, Ras::new(params, conditioner)?);
+    Ok(())
+}
