@@ -24,7 +24,7 @@ pub enum Verdict {
 
 /// Decides which arrivals a queue takes. Implementations split their parameters (validated once), state and
 /// statistics, and hold still when `now` runs back.
-pub trait Aqm<P: Packet> {
+pub trait Aqm<P: Packet>: Send {
     /// `packet` arrives at a queue that holds `queue`, itself not included.
     fn on_arrival(&mut self, now: Instant, packet: &P, queue: Backlog) -> Verdict;
 

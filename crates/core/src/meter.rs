@@ -37,7 +37,7 @@ impl Mode {
 }
 
 /// Colours packets.
-pub trait Meter<P: Packet> {
+pub trait Meter<P: Packet>: Send {
     /// The colour of `packet`, which passes at `now`.
     fn meter(&mut self, now: Instant, packet: &P) -> Colour;
 

@@ -117,7 +117,7 @@ pub struct ClassId(pub u32);
 /// A packet, as a discipline sees it.
 ///
 /// Everything but [`Packet::size`] and [`Packet::flow`] has a default, for packets that do not know it.
-pub trait Packet {
+pub trait Packet: Send {
     /// The bytes it takes on the link, the headers of every segment included.
     fn size(&self) -> Bytes;
     /// The flow it belongs to.

@@ -20,10 +20,12 @@ use tidegate_units::{Bytes, Instant};
 /// 6. **Order within a flow** is kept: of two packets with the same [`FlowKey::flow`](crate::FlowKey) the one that
 ///    was enqueued first leaves first, also when the flow is moved to another class.
 ///
+/// A discipline can be handed to another thread (`Send`): the live data path has one of its own.
+///
 /// There is no `peek`: a shaper stages at most one packet inside, and a staged packet counts in the backlog.
 /// Calling `dequeue` too early is harmless (it gives nothing); calling it late costs the delay, and a shaper says
 /// in its manual what lateness it makes up for.
-pub trait Qdisc<P: Packet> {
+pub trait Qdisc<P: Packet>: Send {
     /// Takes `packet` at `now`. What is refused, or pushed out by it, goes to `out`.
     fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>);
 

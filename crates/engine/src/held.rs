@@ -33,7 +33,7 @@ pub struct Held<H> {
     pub arrived: Instant,
 }
 
-impl<H> Packet for Held<H> {
+impl<H: Send> Packet for Held<H> {
     fn size(&self) -> Bytes {
         self.size
     }

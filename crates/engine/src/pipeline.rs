@@ -155,7 +155,7 @@ impl Rules {
 type Fragment<H> = (H, Sighting);
 
 /// The engine. See the [module](self).
-pub struct Pipeline<H> {
+pub struct Pipeline<H: Send> {
     rules: Rules,
     fragments: Fragments<Fragment<H>, Judgement>,
     /// Fragments that the table released in this call; empty between calls.
@@ -168,7 +168,7 @@ pub struct Pipeline<H> {
     unclassified: u64,
 }
 
-impl<H: Copy + 'static> Pipeline<H> {
+impl<H: Copy + Send + 'static> Pipeline<H> {
     /// Builds the engine of `config`, with empty queues at `now`.
     ///
     /// # Errors
@@ -379,7 +379,7 @@ struct Door<'a, E> {
     out: &'a mut E,
 }
 
-impl<H, E: Exit<H>> Outlet<Held<H>> for Door<'_, E> {
+impl<H: Send, E: Exit<H>> Outlet<Held<H>> for Door<'_, E> {
     fn dropped(&mut self, held: Held<H>, reason: DropReason) {
         let at = slot(held.class, self.counts.len());
         self.counts[at].dropped(held.size(), reason);
