@@ -1,7 +1,6 @@
 //! [`Shared`]: a discipline that the network uses and the experimenter keeps.
 
-use std::cell::{Ref, RefCell, RefMut};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::{Backlog, Deadline, Instant, Outlet, Qdisc};
 
@@ -11,46 +10,44 @@ use crate::packet::SimPacket;
 /// parameters between two calls of [`Simulation::run_until`](crate::Simulation::run_until); after a change call
 /// [`Simulation::kick`](crate::Simulation::kick).
 #[derive(Debug, Default)]
-pub struct Shared<Q>(Rc<RefCell<Q>>);
+pub struct Shared<Q>(Arc<Mutex<Q>>);
 
 impl<Q> Shared<Q> {
     /// Shares `qdisc`.
     pub fn new(qdisc: Q) -> Self {
-        Self(Rc::new(RefCell::new(qdisc)))
+        Self(Arc::new(Mutex::new(qdisc)))
     }
-    /// Reads it.
-    ///
-    /// # Panics
-    /// When it is being written: keep no guard while the simulation runs.
-    pub fn borrow(&self) -> Ref<'_, Q> {
-        self.0.borrow()
+    /// Reads it. Keep no guard while the simulation runs: it would wait for ever.
+    pub fn borrow(&self) -> MutexGuard<'_, Q> {
+        self.guard()
     }
-    /// Changes it.
-    ///
-    /// # Panics
-    /// When it is being read or written: keep no guard while the simulation runs.
-    pub fn borrow_mut(&self) -> RefMut<'_, Q> {
-        self.0.borrow_mut()
+    /// Changes it. Keep no guard while the simulation runs: it would wait for ever.
+    pub fn borrow_mut(&self) -> MutexGuard<'_, Q> {
+        self.guard()
+    }
+    /// A panic elsewhere does not make numbers unreadable.
+    fn guard(&self) -> MutexGuard<'_, Q> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<Q> Clone for Shared<Q> {
     fn clone(&self) -> Self {
-        Self(Rc::clone(&self.0))
+        Self(Arc::clone(&self.0))
     }
 }
 
 impl<Q: Qdisc<SimPacket>> Qdisc<SimPacket> for Shared<Q> {
     fn enqueue(&mut self, now: Instant, packet: SimPacket, out: &mut dyn Outlet<SimPacket>) {
-        self.0.borrow_mut().enqueue(now, packet, out);
+        self.guard().enqueue(now, packet, out);
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) -> Option<SimPacket> {
-        self.0.borrow_mut().dequeue(now, out)
+        self.guard().dequeue(now, out)
     }
     fn deadline(&self, now: Instant) -> Deadline {
-        self.0.borrow().deadline(now)
+        self.guard().deadline(now)
     }
     fn backlog(&self) -> Backlog {
-        self.0.borrow().backlog()
+        self.guard().backlog()
     }
 }
