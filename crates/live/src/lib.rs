@@ -26,4 +26,5 @@ pub mod nft;
 pub mod probe;
 pub mod rtnl;
 pub mod rules;
+pub mod shaping;
 pub mod timing;

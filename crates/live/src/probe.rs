@@ -118,7 +118,8 @@ impl Prober {
         Ok(())
     }
 
-    fn destination(&self, probe: &Probe) -> IpAddr {
+    /// Where `probe` goes.
+    pub fn destination(&self, probe: &Probe) -> IpAddr {
         match (probe.to, probe.version) {
             (Some(to), _) => to,
             (None, Version::V4) if self.loopback => Ipv4Addr::LOCALHOST.into(),
@@ -231,6 +232,11 @@ impl<C: Clone + PartialEq> Ledger<C> {
     /// Whether every probe has come.
     pub fn complete(&self) -> bool {
         self.entries.iter().all(|(.., taken_for)| taken_for.is_some())
+    }
+
+    /// All probes, with the class each stands for.
+    pub fn probes(&self) -> impl Iterator<Item = (&Probe, &C)> {
+        self.entries.iter().map(|(probe, class, _)| (probe, class))
     }
 
     /// The probes that are still awaited.

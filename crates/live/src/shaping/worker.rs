@@ -33,10 +33,13 @@ pub struct Handle {
 /// The engine as it runs live.
 pub type LivePipeline = Pipeline<Handle>;
 
+/// Something to be done to the engine between two packets.
+type Work = Box<dyn FnOnce(&mut LivePipeline, Instant) + Send>;
+
 /// A word from the control plane to the data path, said at a packet boundary.
 pub(super) enum Word {
     /// Do this to the engine.
-    Do(Box<dyn FnOnce(&mut LivePipeline, Instant) + Send>),
+    Do(Work),
     /// Look out for probes with this cookie and tell where they came out; none ends it.
     Watch(Option<(u64, Sender<(u32, Judgement)>)>),
     /// Tell what you have counted.
@@ -121,8 +124,7 @@ impl Worker {
         let _ = ready.send(timing::prepare_thread(self.priority));
         let waiter = Waiter::new(self.spin);
         let mut ring = Ring::new(self.copy_range);
-        let mut gate =
-            Gate { verdicts: Verdicts::new(), marks: self.marks, passed: 0, refused: 0, events: Vec::new() };
+        let mut gate = Gate { verdicts: Verdicts::new(), marks: self.marks, passed: 0, refused: 0, events: Vec::new() };
         let mut counts = WorkerCounts::default();
         let mut watch: Option<(u64, Sender<(u32, Judgement)>)> = None;
         // Flows of which a superpacket was sent back to be cut: whatever follows it must follow it there as well, until
@@ -132,9 +134,9 @@ impl Worker {
         loop {
             let deadline = self.pipeline.deadline(timing::now()).instant(Instant::ZERO);
             let wake = deadline.map(|time| time.max(last_release + self.quantum));
-            waiter.wait(&[&self.socket.as_fd(), &self.bell.as_fd()], wake).map_err(|source| {
-                crate::netlink::Error::System { operation: "wait for packets".into(), source }
-            })?;
+            waiter
+                .wait(&[&self.socket.as_fd(), &self.bell.as_fd()], wake)
+                .map_err(|source| crate::netlink::Error::System { operation: "wait for packets".into(), source })?;
             counts.turns += 1;
             self.heartbeat.fetch_add(1, Ordering::Relaxed);
             let mut now = timing::now();

@@ -1,0 +1,42 @@
+//! Who gets what.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use tidegate_lab::{FlowSpec, Pair, Senders, Sink};
+use tidegate_units::{Bytes, Rate};
+
+use crate::rates::{HEADERS, shape};
+use crate::support::Ended;
+
+pub fn eight_flows_share_evenly() -> Ended {
+    let pair = Pair::create().expect("a pair of hosts");
+    let shaping = shape(&pair, "version = 1\n[[class]]\nname = \"all\"\nrate = \"40mbit\"\ndefault = true\n");
+    // Packets of very different sizes, all flows asking for more than their 5 Mbit/s.
+    let flows: Vec<_> = (0..8_u16)
+        .map(|n| {
+            let size = 200 + 170 * u64::from(n);
+            FlowSpec::udp(format!("u{n}"), 5_000 + n, 0, Rate::from_mbit(6 + u64::from(n)), Bytes::new(size))
+        })
+        .collect();
+    let sink = Sink::start(&pair.receiver, &flows).expect("a sink");
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).expect("senders");
+    sleep(Duration::from_secs(1));
+    sink.restart();
+    sleep(Duration::from_secs(4));
+    let elapsed = sink.elapsed() as f64;
+    let rates: Vec<_> = (0..8)
+        .map(|n| {
+            let report = sink.report(n);
+            assert_eq!(report.reordered, 0);
+            (report.bytes + report.packets * HEADERS) as f64 * 8e9 / elapsed
+        })
+        .collect();
+    senders.stop();
+    shaping.stop().expect("an orderly end");
+    println!("  {:?}", rates.iter().map(|rate| (rate / 1e4).round() / 100.0).collect::<Vec<_>>());
+    for rate in rates {
+        assert!((rate / 5e6 - 1.0).abs() < 0.03, "{rate}");
+    }
+    Ended::Passed
+}
