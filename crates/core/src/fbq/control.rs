@@ -388,6 +388,11 @@ impl<P: Packet> Fbc<P> {
         true
     }
 
+    /// Another bound on the lateness that is made up for; see [`FbcParams`](super::FbcParams::catch_up).
+    pub fn set_catch_up(&mut self, catch_up: Span) {
+        self.params.catch_up = catch_up;
+    }
+
     /// The classes, in the order of their indices.
     pub fn classes(&self) -> impl Iterator<Item = ClassView> + '_ {
         self.classes.iter().map(|class: &Class| ClassView {

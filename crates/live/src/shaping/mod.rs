@@ -51,8 +51,10 @@ const QUEUES: std::ops::Range<u16> = 7_400..7_600;
 pub struct Options {
     /// The interface; instead of the configuration's.
     pub interface: Option<String>,
-    /// Lateness of the process that is made up for. 5 ms, what a loaded machine needs.
+    /// Lateness of the process that is made up for. 5 ms, what a loaded machine needs with real-time scheduling.
     pub catch_up: Span,
+    /// The same where the system does not grant real-time scheduling. 20 ms.
+    pub catch_up_normal: Span,
     /// Packets leave in groups this far apart at the most. 50 µs, so that a fast link does not cost a wake-up for each
     /// packet; zero for the finest spacing.
     pub quantum: Span,
@@ -71,6 +73,7 @@ impl Default for Options {
         Self {
             interface: None,
             catch_up: Span::from_millis(5),
+            catch_up_normal: Span::from_millis(20),
             quantum: Span::from_micros(50),
             spin: Span::ZERO,
             priority: Priority::RealTime,
@@ -187,6 +190,7 @@ impl Shaping {
             quantum: options.quantum,
             spin: options.spin,
             priority: options.priority,
+            patient: options.catch_up_normal,
             heartbeat: Arc::clone(&heartbeat),
         };
         let (ready, is_ready) = mpsc::channel();
@@ -285,7 +289,7 @@ impl Shaping {
         Ok(events)
     }
 
-    /// Ends shaping: first new packets pass by, then what is held is let go, in order.
+    /// Ends shaping: what is held is let go in order, what comes passes at once, then the rules go away.
     ///
     /// # Errors
     /// When the rules could not be taken away, or the data path had failed before.
@@ -294,6 +298,11 @@ impl Shaping {
     }
 
     fn end(&mut self) -> Result<WorkerCounts, StartError> {
+        // The kernel drops what is queued when a rule to a queue goes away: first let everything go.
+        let (done, is_done) = mpsc::channel();
+        if self.say(Word::Pass(done)).is_ok() {
+            let _ = is_done.recv_timeout(ANSWER);
+        }
         let removed = self.rules.take().map(Rules::remove);
         let _ = self.say(Word::Stop);
         let ended = match self.worker.take().map(JoinHandle::join) {

@@ -46,7 +46,9 @@ pub(super) enum Word {
     Count(Sender<WorkerCounts>),
     /// Send every event here too.
     Events(Sender<Event>),
-    /// Let everything go and end.
+    /// Let everything go, and let pass at once what comes from now on; tell when that is so.
+    Pass(Sender<()>),
+    /// End.
     Stop,
 }
 
@@ -86,6 +88,8 @@ pub(super) struct Worker {
     pub quantum: Span,
     pub spin: Span,
     pub priority: Priority,
+    /// The lateness that is made up for without real-time scheduling.
+    pub patient: Span,
     /// Beats once a turn; the watchdog listens.
     pub heartbeat: Arc<AtomicU64>,
 }
@@ -121,7 +125,14 @@ impl Exit<Handle> for Gate {
 impl Worker {
     /// Runs until [`Word::Stop`], or until the socket fails for good.
     pub fn run(mut self, ready: &Sender<Readiness>) -> Result<WorkerCounts, crate::netlink::Error> {
-        let _ = ready.send(timing::prepare_thread(self.priority));
+        let readiness = timing::prepare_thread(self.priority);
+        if !readiness.real_time.in_force()
+            && let Some(shaper) = self.pipeline.tree_mut().shaper_mut()
+        {
+            // A thread that others may keep from running is late for longer.
+            shaper.set_catch_up(self.patient);
+        }
+        let _ = ready.send(readiness);
         let waiter = Waiter::new(self.spin);
         let mut ring = Ring::new(self.copy_range);
         let mut gate = Gate { verdicts: Verdicts::new(), marks: self.marks, passed: 0, refused: 0, events: Vec::new() };
@@ -131,7 +142,13 @@ impl Worker {
         // the socket has been seen empty with nothing on its way back.
         let mut detour: HashSet<u64> = HashSet::new();
         let mut last_release = Instant::ZERO;
+        let (mut last_turn, mut busy) = (Instant::ZERO, 0_u32);
+        let mut shaping = true;
         loop {
+            if busy >= BUSY {
+                // Packets come faster than one by one is worth waking up for: let some gather.
+                waiter.wait(&[&self.bell.as_fd()], Some(last_turn + self.quantum)).map_err(wait_failed)?;
+            }
             let deadline = self.pipeline.deadline(timing::now()).instant(Instant::ZERO);
             let wake = deadline.map(|time| time.max(last_release + self.quantum));
             waiter
@@ -140,6 +157,8 @@ impl Worker {
             counts.turns += 1;
             self.heartbeat.fetch_add(1, Ordering::Relaxed);
             let mut now = timing::now();
+            busy = if now.since(last_turn) < self.quantum { busy.saturating_add(1) } else { 0 };
+            last_turn = now;
             // At most a few batches, so that a flood of arrivals cannot keep departures waiting.
             for _ in 0..4 {
                 if self.socket.receive(&mut ring)? == 0 {
@@ -156,6 +175,9 @@ impl Worker {
                     self.socket.send(&mut gate.verdicts)?;
                 }
                 now = timing::now();
+            }
+            if !shaping {
+                self.pipeline.release_all(&mut gate);
             }
             let mut released = false;
             while self.pipeline.deadline(now).instant(now).is_some_and(|time| time <= now) {
@@ -175,6 +197,12 @@ impl Worker {
                     Ok(Word::Events(to)) => gate.events.push(to),
                     Ok(Word::Count(to)) => {
                         let _ = to.send(self.count(&counts, &gate));
+                    }
+                    Ok(Word::Pass(done)) => {
+                        shaping = false;
+                        self.pipeline.release_all(&mut gate);
+                        self.socket.send(&mut gate.verdicts)?;
+                        let _ = done.send(());
                     }
                     Ok(Word::Stop) | Err(TryRecvError::Disconnected) => {
                         self.pipeline.release_all(&mut gate);
@@ -249,6 +277,13 @@ impl Worker {
             shape: if whole { Shape::Super } else { Shape::Single },
         }
     }
+}
+
+/// This many turns in a row, each within a quantum of the one before, and arrivals are taken in groups.
+const BUSY: u32 = 8;
+
+fn wait_failed(source: std::io::Error) -> crate::netlink::Error {
+    crate::netlink::Error::System { operation: "wait for packets".into(), source }
 }
 
 /// Empties the bell; how often it rang does not matter.
