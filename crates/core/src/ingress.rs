@@ -34,7 +34,7 @@ use crate::params::ParamError;
 use crate::probability::Probability;
 use crate::qdisc::{Backlog, DropReason};
 use crate::red::Spacing;
-use tidegate_units::{Bytes, Instant, Rate};
+use tidegate_units::{Bytes, Instant, Rate, Span};
 
 /// Parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,14 +57,18 @@ pub struct Params {
 
 impl Params {
     /// For an incoming line of `line`: 95 % of it, elephants and ARED with their defaults for that, a virtual queue
-    /// of at most 100 ms, a floor of 10 % that owes at most 15 kB.
+    /// of at most 100 ms that ARED holds at 50, a floor of 10 % that owes at most 15 kB.
     pub fn for_line(line: Rate) -> Self {
         let rate = Rate::from_bps(line.as_bps() / 100 * 95);
         Self {
             rate,
             limit: Bytes::new((rate.as_bps() / 80).max(30_000)),
             elephants: elephants::Params::for_link(rate),
-            ared: ared::Params { spacing: Spacing::Geometric, ..ared::Params::for_link(rate) },
+            ared: ared::Params {
+                spacing: Spacing::Geometric,
+                delay: Span::from_millis(50),
+                ..ared::Params::for_link(rate)
+            },
             floor: Probability::from_ratio(1, 10).unwrap_or(Probability::ZERO),
             burst: Bytes::new(15_000),
             fairness: Probability::ONE,
@@ -211,7 +215,6 @@ impl<P: Packet> Aqm<P> for Ingress {
 mod tests {
     use super::*;
     use crate::FlowKey;
-    use tidegate_units::Span;
 
     struct P(u64);
     impl Packet for P {

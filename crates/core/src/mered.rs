@@ -73,7 +73,7 @@ impl Params {
             threshold,
             table: table.elephants.table,
             pair: Some(PairRule { threshold: threshold.saturating_mul(10), rate }),
-            ared: ared::Params::for_link(link),
+            ared: ared::Params { delay: meredt::DELAY, ..ared::Params::for_link(link) },
             limit: table.limit,
             elephant_limit: table.elephant_limit,
             floor: table.floor,

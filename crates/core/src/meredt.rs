@@ -45,7 +45,10 @@ use crate::probability::Probability;
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
 use crate::queues::{Queue, Store};
 use crate::red::{Spacing, Zone};
-use tidegate_units::{Bytes, Instant, Rate};
+use tidegate_units::{Bytes, Instant, Rate, Span};
+
+/// The delay that elephants are held to by default.
+pub(crate) const DELAY: Span = Span::from_millis(80);
 
 /// Parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,8 +68,9 @@ pub struct Params {
 }
 
 impl Params {
-    /// For a link of `link`: 1,000 packets, three quarters of their bytes for elephants; a value that grows from
-    /// 100 kB on, tenfold by 1 MB and a hundredfold by 10 MB; geometric spacing; a floor of 10 %.
+    /// For a link of `link`: 1,000 packets, half of their bytes for elephants; a value that grows from 100 kB on,
+    /// tenfold by 1 MB and a hundredfold by 10 MB; geometric spacing; a floor of 10 %. ARED aims for 80 ms, not 5:
+    /// only elephants wait in their queue, and a short one costs them throughput.
     pub fn for_link(link: Rate) -> Self {
         let points = [(100_000, 0), (100_001, 1), (1_000_000, 10), (10_000_000, 100)];
         let value = elephants::ValueTable::new(points.map(|(length, value)| (Bytes::new(length), value)).into());
@@ -76,9 +80,9 @@ impl Params {
         }
         Self {
             elephants,
-            ared: ared::Params { spacing: Spacing::Geometric, ..ared::Params::for_link(link) },
+            ared: ared::Params { spacing: Spacing::Geometric, delay: DELAY, ..ared::Params::for_link(link) },
             limit: Limit { packets: 1_000, bytes: Bytes::new(1_500_000) },
-            elephant_limit: Bytes::new(1_125_000),
+            elephant_limit: Bytes::new(750_000),
             floor: Probability::from_ratio(1, 10).unwrap_or(Probability::ZERO),
             fairness: Probability::ONE,
         }
@@ -346,7 +350,6 @@ mod tests {
     use crate::packet::Ecn;
     use crate::random::Stream;
     use alloc::vec::Vec;
-    use tidegate_units::Span;
 
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct P {
@@ -429,6 +432,7 @@ mod tests {
         let mut params = Params::for_link(Rate::from_mbit(10));
         params.elephants.value = elephants::ValueTable::new(points.into()).unwrap();
         params.elephants.pair = None;
+        params.ared.delay = Span::from_millis(5);
         let run = |fairness| {
             let mut queue = Meredt::<P>::new(Params { fairness, ..params.clone() }, 1, "value").unwrap();
             let mut drops = [0_u32; 3];
@@ -464,7 +468,9 @@ mod tests {
 
     #[test]
     fn marks_stand_in_for_drops() {
-        let mut queue = Meredt::<P>::new(Params::for_link(Rate::from_mbit(10)), 1, "ecn").unwrap();
+        let mut params = Params::for_link(Rate::from_mbit(10));
+        params.ared.delay = Span::from_millis(5);
+        let mut queue = Meredt::<P>::new(params, 1, "ecn").unwrap();
         let mut out = Vec::new();
         let mut marked = 0;
         for n in 0..50_000 {

@@ -17,6 +17,7 @@ pub mod metrics;
 mod network;
 mod packet;
 mod shared;
+mod srpt;
 pub mod tcp;
 mod workload;
 
@@ -27,4 +28,5 @@ pub use link::{Conditioner, Line, Loss, Stage, Tap, Verdict};
 pub use network::{FlowId, LinkId, Network, NetworkError, NodeId};
 pub use packet::{Proto, SimPacket, TCP_HEADER, UDP_HEADER};
 pub use shared::Shared;
+pub use srpt::Srpt;
 pub use workload::{Direction, FlowSpec, Transport, Workload};

@@ -1,5 +1,6 @@
 //! `tidegate reproduce`: the experiments of the papers, the paper's value beside ours.
 
+mod mice;
 mod pacing;
 mod rfc2963;
 
@@ -127,6 +128,11 @@ struct Experiment {
 
 /// Every experiment there is, one line each.
 const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "mice",
+        sentence: "Short transfers among long ones: Mice and Elephants beside its peers",
+        run: mice::run,
+    },
     Experiment {
         name: "pacing",
         sentence: "Pacing a sender on a sleep of 10 ms: DT0 loses to it, DT1, DT2 and AT0 do not (SMLI TR-99-77)",

@@ -1,0 +1,119 @@
+//! [`Srpt`]: shortest remaining processing time, the bound that no discipline on a real network reaches.
+//!
+//! *Law*: the flow that leaves next is one of those with the least still to pass: what waits of it here, plus what
+//! its sender has not sent yet ([`Packet::remaining`]). A flow whose sender does not know goes last. When the limit
+//! is passed, the newest packet of the flow with the most still to pass goes.
+//! *Source*: Schrage, "A proof of the optimality of the shortest remaining processing time discipline" (1968): no
+//! order of service gives a smaller mean completion time on one server.
+//! *Cost*: O(log n) in the flows that wait; it allocates for each flow. For experiments.
+//! *Notes*: only the simulator can know what a sender has still to send. With TCP it is a bound in spirit, not in
+//! the letter: senders wait for acknowledgements, so the server is not always offered everything there is.
+//! *See also*: [`mered`](tidegate_core::mered), which guesses from what was sent so far.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use tidegate_core::fifo::Limit;
+use tidegate_core::{Backlog, Deadline, DropReason, Instant, Outlet, Packet, Qdisc};
+
+#[derive(Debug)]
+struct Flow<P> {
+    queue: VecDeque<P>,
+    bytes: u64,
+    unsent: u64,
+    /// Orders flows of equal rank by their coming.
+    order: u64,
+}
+
+impl<P> Flow<P> {
+    fn rank(&self, key: u64) -> (u64, u64, u64) {
+        (self.unsent.saturating_add(self.bytes), self.order, key)
+    }
+}
+
+/// Shortest remaining processing time. See the [module](self).
+#[derive(Debug)]
+pub struct Srpt<P> {
+    flows: HashMap<u64, Flow<P>>,
+    ranks: BTreeSet<(u64, u64, u64)>,
+    backlog: Backlog,
+    limit: Limit,
+    orders: u64,
+}
+
+impl<P: Packet> Srpt<P> {
+    /// An empty queue.
+    pub fn new(limit: Limit) -> Self {
+        Self { flows: HashMap::new(), ranks: BTreeSet::new(), backlog: Backlog::default(), limit, orders: 0 }
+    }
+
+    fn take(&mut self, key: u64, from: impl FnOnce(&mut VecDeque<P>) -> Option<P>) -> Option<P> {
+        let flow = self.flows.get_mut(&key)?;
+        self.ranks.remove(&flow.rank(key));
+        let packet = from(&mut flow.queue)?;
+        flow.bytes -= packet.size().as_u64();
+        if flow.queue.is_empty() {
+            self.flows.remove(&key);
+        } else {
+            self.ranks.insert(flow.rank(key));
+        }
+        self.backlog.remove(packet.size());
+        Some(packet)
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Srpt<P> {
+    fn enqueue(&mut self, _now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+        let (key, size) = (packet.flow().flow, packet.size());
+        let orders = &mut self.orders;
+        let flow = self.flows.entry(key).or_insert_with(|| {
+            *orders += 1;
+            Flow { queue: VecDeque::new(), bytes: 0, unsent: 0, order: *orders }
+        });
+        self.ranks.remove(&flow.rank(key));
+        flow.unsent = packet.remaining().map_or(u64::MAX, |bytes| bytes.as_u64());
+        flow.bytes += size.as_u64();
+        flow.queue.push_back(packet);
+        self.ranks.insert(flow.rank(key));
+        self.backlog.add(size);
+        while self.backlog.packets > self.limit.packets || self.backlog.bytes > self.limit.bytes {
+            let Some((_, _, key)) = self.ranks.last().copied() else { return };
+            let Some(packet) = self.take(key, VecDeque::pop_back) else { return };
+            out.dropped(packet, DropReason::QueueLimit);
+        }
+    }
+
+    fn dequeue(&mut self, _now: Instant, _out: &mut dyn Outlet<P>) -> Option<P> {
+        let (_, _, key) = self.ranks.first().copied()?;
+        self.take(key, VecDeque::pop_front)
+    }
+
+    fn deadline(&self, _now: Instant) -> Deadline {
+        if self.backlog.is_empty() { Deadline::Idle } else { Deadline::Now }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SimPacket;
+    use tidegate_core::Books;
+    use tidegate_core::qdisc::Discard;
+
+    #[test]
+    fn the_shortest_remainder_goes_first_and_the_longest_is_dropped() {
+        let mut queue = Books::new(Srpt::new(Limit::packets(4)));
+        let packet = |flow, remaining| SimPacket { remaining, ..SimPacket::datagram(flow, 1_000) };
+        let mut dropped = Vec::new();
+        for (flow, remaining) in [(1, u32::MAX), (2, 50_000), (3, 0), (2, 49_000), (3, 0)] {
+            queue.enqueue(Instant::ZERO, packet(flow, remaining), &mut dropped);
+        }
+        assert_eq!(dropped.iter().map(|(packet, _)| packet.flow).collect::<Vec<_>>(), [1]);
+        let order: Vec<_> =
+            std::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut Discard)).map(|packet| packet.flow).collect();
+        assert_eq!(order, [3, 3, 2, 2]);
+    }
+}

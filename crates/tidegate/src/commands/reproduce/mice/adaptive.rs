@@ -1,0 +1,112 @@
+//! RED and ARED against the figures of their papers.
+
+use tidegate_core::aqm::{AqmFifo, Verdict};
+use tidegate_core::ared::{self, Ared};
+use tidegate_core::fifo::Limit;
+use tidegate_core::red::{self, Red, Spacing, Thresholds, Zone};
+use tidegate_core::{Backlog, Bytes, Instant, Probability, Rate, Span};
+use tidegate_sim::tcp::Config;
+use tidegate_sim::{FlowSpec, Line, Network, Shared, SimPacket, Workload};
+
+use super::{Item, Options};
+use crate::Failure;
+
+const LINE: Rate = Rate::from_mbit(15);
+
+/// Flows in each phase of a minute.
+const PHASES: [usize; 3] = [5, 40, 5];
+
+fn wrong(error: impl std::fmt::Display) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+/// The mean of the average queue over the second half of each phase, in packets, and the utilisation in the last.
+fn average_queue(adapt: bool, seed: u64) -> Result<([f64; 3], f64), Failure> {
+    let mut net = Network::new(seed);
+    let (near, far) = (net.router("near"), net.router("far"));
+    let (bottleneck, _) = net.duplex(near, far, Line::new(LINE, Span::from_millis(10)));
+    let params = ared::Params::for_link(LINE);
+    // Without adaptation the interval never ends within the run.
+    let interval = if adapt { params.interval } else { Span::from_secs(100_000) };
+    let red = Red::new(params.red().map_err(wrong)?, seed, "red").map_err(wrong)?;
+    let ared = Ared::around(red, interval).map_err(wrong)?;
+    let queue = Shared::new(AqmFifo::<SimPacket, Ared>::new(Limit::packets(100), ared));
+    net.queue(bottleneck, queue.clone());
+    let phase = Span::from_secs(60);
+    let mut flows = Vec::new();
+    for n in 0..PHASES[1] {
+        let (from, to) = (net.host(format!("from{n}")), net.host(format!("to{n}")));
+        // Round trips of 40 to 118 ms.
+        let delay = Span::from_micros(10_000 + 1_000 * n as u64);
+        net.duplex(from, near, Line::new(Rate::from_mbit(100), delay));
+        net.duplex(far, to, Line::new(Rate::from_mbit(100), Span::from_micros(100)));
+        let spec = FlowSpec::tcp(format!("flow{n}"), from, to, Config::sack(), Workload::BULK);
+        let at = Instant::ZERO + Span::from_millis(50 * n as u64);
+        flows.push(net.flow(match n < PHASES[0] {
+            true => spec.starting(at),
+            false => spec.starting(at + phase).stopping(at + phase + phase),
+        }));
+    }
+    net.warm_up(phase + phase);
+    let mut sim = net.build().map_err(wrong)?;
+    let mut means = [0.0; 3];
+    for (n, mean) in means.iter_mut().enumerate() {
+        let mut samples = 0;
+        for tenth in 0..600 {
+            sim.run_until(Instant::ZERO + phase.saturating_mul(n as u64) + Span::from_millis(100 * (tenth + 1)));
+            if tenth >= 300 {
+                *mean += queue.borrow().aqm().red().average().as_f64();
+                samples += 1;
+            }
+        }
+        *mean /= f64::from(samples);
+    }
+    let goodput: u64 = flows.iter().map(|flow| sim.flow(*flow).goodput(sim.measured()).as_bps()).sum();
+    Ok((means, goodput as f64 / LINE.as_bps() as f64 * 1_500.0 / 1_460.0))
+}
+
+/// The mean number of packets from one drop to the next at a constant base probability.
+fn gap(spacing: Spacing, percent: u64, seed: u64) -> Result<f64, Failure> {
+    let thresholds = Thresholds::Packets { min: 5, max: 15 };
+    let mut red = Red::new(red::Params { spacing, ..red::Params::new(thresholds) }, seed, "gap").map_err(wrong)?;
+    let p = Probability::from_ratio(percent, 100).unwrap_or(Probability::ONE);
+    let packet = SimPacket::datagram(1, 1_500);
+    red.observe(Instant::ZERO, Backlog { packets: 10, bytes: Bytes::new(15_000) });
+    let packets = 2_000_000;
+    let drops = (0..packets).filter(|_| matches!(red.decide(&packet, Zone::Chance(p)), Verdict::Drop(_))).count();
+    Ok(f64::from(packets) / drops as f64)
+}
+
+pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
+    let item = |id: &str, what: &str, unit: &str, value: f64| Item::measured(format!("ared.{id}"), what, unit, value);
+    let mut items = vec![
+        // 1/p; and the mean of 1 .. 1/p, (1/p + 1)/2.
+        item(
+            "gap.geometric",
+            "RED, method 1 at p = 0.02: mean gap",
+            "packets",
+            gap(Spacing::Geometric, 2, options.seed)?,
+        )
+        .paper(50.0)
+        .within(49.0, 51.0),
+        item("gap.uniform", "RED, method 2 at p = 0.01: mean gap", "packets", gap(Spacing::Uniform, 1, options.seed)?)
+            .paper(50.5)
+            .within(49.5, 51.5),
+    ];
+    for (id, name, adapt) in [("red", "RED with max_p 0.1", false), ("ared", "ARED", true)] {
+        let mut means = [0.0; 3];
+        let mut used = 0.0;
+        for run in 0..options.runs {
+            let (one, utilisation) = average_queue(adapt, options.seed + u64::from(run))?;
+            means.iter_mut().zip(one).for_each(|(sum, one)| *sum += one / f64::from(options.runs));
+            used += utilisation / f64::from(options.runs);
+        }
+        for (n, mean) in means.iter().enumerate() {
+            let what = format!("{name}, phase {} with {} flows: mean of the average queue", n + 1, PHASES[n]);
+            let item = item(&format!("{id}.phase{}", n + 1), &what, "packets", *mean);
+            items.push(if adapt { item.paper(10.0).within(8.0, 12.0) } else { item });
+        }
+        items.push(item(&format!("{id}.used"), &format!("{name}, 5 flows: utilisation"), "share", used));
+    }
+    Ok(items)
+}

@@ -1,0 +1,130 @@
+//! The first scenario of the paper: a line of 56 kbit/s, uploads of 5 kB on average, one a second.
+
+use tidegate_core::fifo::Limit;
+use tidegate_core::{Bytes, Instant, Rate, Span};
+use tidegate_sim::metrics::Histogram;
+use tidegate_sim::tcp::{Config, RtoBounds};
+use tidegate_sim::{Direction, Distribution, FlowSpec, Line, Network, Workload};
+
+use super::peers::Peer;
+use super::{Item, Options};
+use crate::Failure;
+
+const LINE: Rate = Rate::from_kbit(56);
+/// Packets that the queue before the line holds: 6.4 s of the line. The paper does not say.
+const ROOM: u64 = 30;
+/// Uploads that the client has open at most; the paper says that some could not be started, not when.
+const MOST_OPEN: u32 = 25;
+/// Runs with different seeds for one of the command line: a run is half an hour and takes some 20 ms.
+const SEEDS: u64 = 10;
+
+/// Means over the runs.
+#[derive(Clone, Copy, Default, Debug)]
+struct Outcome {
+    /// From the SYN to the last byte, in seconds.
+    response: f64,
+    /// From the SYN to the end of the handshake, in seconds.
+    connect: f64,
+    /// Of the elephant, in bit/s.
+    goodput: f64,
+    /// Share of the mice that could not be started.
+    refused: f64,
+}
+
+/// Half an hour on the line, the first two minutes not counted.
+fn simulate(peer: Peer, with_elephant: bool, seed: u64) -> Result<Outcome, Failure> {
+    let mut net = Network::new(seed);
+    let limit = Limit { packets: ROOM, bytes: Bytes::new(ROOM * 1_500) };
+    let (client, elephant_host) = (net.host("client"), net.host("elephant host"));
+    let (router, server) = (net.router("router"), net.host("server"));
+    let (up, down) = net.duplex(router, server, Line::new(LINE, Span::from_millis(50)));
+    net.queue(up, peer.make(LINE, limit, seed)?);
+    net.queue(down, peer.make(LINE, limit, seed)?);
+    for host in [client, elephant_host] {
+        net.duplex(host, router, Line::new(Rate::from_mbit(100), Span::from_micros(100)));
+    }
+    // TCP of the paper's time: RFC 3390 and RFC 2988.
+    let rto = RtoBounds { initial: Span::from_secs(3), ..RtoBounds::default() };
+    let config = Config { initial_window: 3, rto, ..Config::sack() };
+    let workload = Workload::Mice {
+        interval: Distribution::Uniform { low: 0.0, high: 2.0 },
+        size: Distribution::Uniform { low: 2_500.0, high: 7_500.0 },
+        direction: Direction::Upload,
+        most_open: MOST_OPEN,
+    };
+    let mice = net.flow(FlowSpec::tcp("mice", client, server, config, workload));
+    let elephant =
+        with_elephant.then(|| net.flow(FlowSpec::tcp("elephant", elephant_host, server, config, Workload::BULK)));
+    net.warm_up(Span::from_secs(120));
+    let mut sim = net.build().map_err(|error| Failure::Failed(error.to_string()))?;
+    sim.run_until(Instant::ZERO + Span::from_secs(1_920));
+    let metrics = sim.flow(mice);
+    let seconds = |histogram: &Histogram| histogram.mean().unwrap_or(f64::NAN) / 1e9;
+    Ok(Outcome {
+        response: seconds(&metrics.completion_ns),
+        connect: seconds(&metrics.connect_ns),
+        goodput: elephant.map_or(0.0, |flow| sim.flow(flow).goodput(sim.measured()).as_bps() as f64),
+        refused: metrics.refused as f64 / (metrics.opened + metrics.refused) as f64,
+    })
+}
+
+fn mean(options: &Options, peer: Peer, with_elephant: bool) -> Result<Outcome, Failure> {
+    let runs = SEEDS * u64::from(options.runs);
+    let mut sum = Outcome::default();
+    for seed in options.seed..options.seed + runs {
+        let one = simulate(peer, with_elephant, seed)?;
+        sum.response += one.response / runs as f64;
+        sum.connect += one.connect / runs as f64;
+        sum.goodput += one.goodput / runs as f64;
+        sum.refused += one.refused / runs as f64;
+    }
+    Ok(sum)
+}
+
+pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
+    let only = mean(options, Peer::Fifo, false)?;
+    let congested = mean(options, Peer::Fifo, true)?;
+    let ours = mean(options, Peer::MeredAsPublished, true)?;
+    let item = |id: &str, what: &str, unit: &str, value: f64| Item::measured(format!("dialup.{id}"), what, unit, value);
+    let mut items = vec![
+        item("only.response", "mice only: mean response", "s", only.response).paper(1.85).within(1.2, 2.8),
+        item("only.connect", "mice only: mean time to connect", "s", only.connect).paper(0.68).within(0.4, 1.0),
+        item("congested.response", "with an elephant, drop tail: mean response", "s", congested.response)
+            .paper(18.37)
+            .within(12.0, 28.0),
+        item("congested.connect", "with an elephant, drop tail: mean time to connect", "s", congested.connect)
+            .paper(6.23)
+            .within(3.0, 9.4),
+        Item::claim(
+            "dialup.congested.refused",
+            "with an elephant, drop tail: some mice cannot be started",
+            congested.refused > 0.0,
+        )
+        .note(format!("{:.1} % of them", congested.refused * 100.0)),
+        item("me.response", "with an elephant, M&E as published: mean response", "s", ours.response),
+        item("me.connect", "with an elephant, M&E as published: mean time to connect", "s", ours.connect),
+        item("me.response_ratio", "that response by the one of mice only", "ratio", ours.response / only.response)
+            .within(0.0, 1.3),
+        item("me.connect_ratio", "that time to connect by the one of mice only", "ratio", ours.connect / only.connect)
+            .within(0.0, 1.5),
+        Item::claim("dialup.me.refused", "with an elephant, M&E: every mouse can be started", ours.refused == 0.0),
+        item("me.elephant", "goodput of the elephant, M&E by drop tail", "ratio", ours.goodput / congested.goodput)
+            .within(0.95, f64::INFINITY)
+            .note(format!("{:.0} by {:.0} bit/s", ours.goodput, congested.goodput)),
+    ];
+    for peer in Peer::ALL {
+        let (id, group) = (peer.name(), format!("dialup.all.{}", peer.name()));
+        if !options.wants(&group) {
+            continue;
+        }
+        let outcome = mean(options, peer, true)?;
+        let of = |what: &str| format!("with an elephant, {id}: {what}");
+        items.extend([
+            item(&format!("all.{id}.response"), &of("mean response"), "s", outcome.response),
+            item(&format!("all.{id}.connect"), &of("mean time to connect"), "s", outcome.connect),
+            item(&format!("all.{id}.refused"), &of("mice that cannot be started"), "share", outcome.refused),
+            item(&format!("all.{id}.elephant"), &of("goodput of the elephant"), "bit/s", outcome.goodput),
+        ]);
+    }
+    Ok(items)
+}
