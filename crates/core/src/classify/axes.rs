@@ -262,38 +262,38 @@ impl Lookup {
         }
     }
 
-    /// The value of the interval that the packet is in; 0, the value of class 0, when it does not have the field.
+    /// The value of the interval that the packet is in; none when it does not have the field.
     #[inline]
-    pub(super) fn find(&self, fields: &Fields) -> u32 {
-        match self {
+    pub(super) fn find(&self, fields: &Fields) -> Option<u32> {
+        Some(match self {
             Self::Source(v4, v6) => match fields.hosts {
-                Hosts::Unknown => 0,
+                Hosts::Unknown => return None,
                 Hosts::V4 { source, .. } => v4.find(source.to_bits()),
                 Hosts::V6 { source, .. } => v6.find(source.to_bits()),
             },
             Self::Destination(v4, v6) => match fields.hosts {
-                Hosts::Unknown => 0,
+                Hosts::Unknown => return None,
                 Hosts::V4 { destination, .. } => v4.find(destination.to_bits()),
                 Hosts::V6 { destination, .. } => v6.find(destination.to_bits()),
             },
-            Self::SourcePort(map) => fields.source_port.map_or(0, |port| map.find(port)),
-            Self::DestinationPort(map) => fields.destination_port.map_or(0, |port| map.find(port)),
-            Self::Uid(map) => fields.uid.map_or(0, |uid| map.find(uid)),
-            Self::Cgroup(map) => fields.cgroup.map_or(0, |id| map.find(id)),
+            Self::SourcePort(map) => map.find(fields.source_port?),
+            Self::DestinationPort(map) => map.find(fields.destination_port?),
+            Self::Uid(map) => map.find(fields.uid?),
+            Self::Cgroup(map) => map.find(fields.cgroup?),
             Self::Kind(map) => {
                 let at = match fields.hosts {
-                    Hosts::Unknown => return 0,
+                    Hosts::Unknown => return None,
                     Hosts::V4 { .. } => 0,
                     Hosts::V6 { .. } => 257,
                 };
                 map.find(at + fields.protocol.map_or(256, u16::from))
             }
             Self::Dscp(map) => match fields.hosts {
-                Hosts::Unknown => 0,
+                Hosts::Unknown => return None,
                 _ => map.find(fields.dscp.value().into()),
             },
             Self::Mark(mask, map) => map.find(fields.mark & mask),
-        }
+        })
     }
 
     pub(super) fn memory(&self) -> usize {

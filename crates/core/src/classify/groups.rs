@@ -30,21 +30,7 @@ pub(super) struct Stage {
     pub(super) axis: u32,
     /// Which number of the axis's row is this group's class.
     pub(super) column: u32,
-    classes: u32,
-    /// What follows each state unless `next` says otherwise.
-    default: Vec<u32>,
-    next: Sparse,
-}
-
-impl Stage {
-    #[inline]
-    pub(super) fn next(&self, state: u32, class: u32) -> u32 {
-        self.next.find(state * self.classes + class, self.default[state as usize])
-    }
-
-    pub(super) fn memory(&self) -> usize {
-        self.next.memory() + size_of_val(&*self.default)
-    }
+    pub(super) table: Sparse,
 }
 
 /// A group as it was made.
@@ -242,14 +228,12 @@ impl Maker<'_> {
                 next: Sets::default(),
                 stamp: alloc::vec![NONE; local.classes as usize],
                 pairs: Vec::new(),
-                default: Vec::new(),
+                table: Sparse::new(),
+                finals: Vec::new(),
                 work: self.work,
                 limit,
                 room: GROUP_ENTRIES - group.entries,
             };
-            if states.len() as u64 * u64::from(local.classes) >= u64::from(NONE) {
-                return None;
-            }
             for state in 0..states.len() as u32 {
                 if !step.follow(state, states.get(state)) {
                     self.work = step.work;
@@ -257,21 +241,18 @@ impl Maker<'_> {
                 }
             }
             self.work = step.work;
-            let (pairs, default) = (step.pairs, step.default);
-            if rest.is_empty() {
-                seen_here.extend(pairs.iter().map(|pair| pair.1).chain(default.iter().copied()));
-            }
+            seen_here.append(&mut step.finals);
             states = step.next;
             if at == 0 {
-                let mut by_class = alloc::vec![default[0]; local.classes as usize];
-                for (class, state) in pairs {
+                // The only state so far, whose default is state 0.
+                let mut by_class = alloc::vec![0; local.classes as usize];
+                for (class, state) in step.pairs {
                     by_class[class as usize] = state;
                 }
                 group.initial = local.all.iter().map(|&class| by_class[class as usize]).collect();
             } else {
-                group.entries += pairs.len();
-                let (next, classes) = (Sparse::new(&pairs), local.classes);
-                group.stages.push(Stage { axis: axis as u32, column: 0, classes, default, next });
+                group.entries += step.table.slots();
+                group.stages.push(Stage { axis: axis as u32, column: 0, table: step.table });
                 group.classes.push(local.all);
             }
         }
@@ -292,10 +273,13 @@ struct Step<'a> {
     next: Sets,
     /// The state for which a class has its pair already.
     stamp: Vec<u32>,
+    /// The exceptions of the state at hand: class and next state.
     pairs: Vec<(u32, u32)>,
-    default: Vec<u32>,
+    table: Sparse,
+    /// After the last field: the rules that came out.
+    finals: Vec<u32>,
     work: u64,
-    /// How much work and how many pairs there may be.
+    /// How much work and how many slots there may be.
     limit: u64,
     room: usize,
 }
@@ -305,7 +289,7 @@ impl Step<'_> {
     fn follow(&mut self, state: u32, set: &[u32]) -> bool {
         let (asking, wild): (Vec<u32>, Vec<u32>) = set.iter().partition(|&&rule| self.axis.asked_by(rule));
         let default = self.outcome(&wild, &[]);
-        self.default.push(default);
+        self.pairs.clear();
         let span = |rule: u32| self.axis.spans(rule).iter().map(move |span| (span, rule));
         let ends = |(span, rule): (&(u32, u32), u32)| {
             [(self.local.index[span.0 as usize], rule), (self.local.index[span.1 as usize] + 1, rule)]
@@ -328,7 +312,7 @@ impl Step<'_> {
             if active.is_empty() {
                 continue;
             }
-            if self.work > self.limit || self.pairs.len() > self.room {
+            if self.work > self.limit {
                 return false;
             }
             // A rule that is in has its end still to come.
@@ -337,18 +321,21 @@ impl Step<'_> {
             let outcome = self.outcome(&wild, &active);
             for &class in &self.local.class[from as usize..until as usize] {
                 if outcome != default && core::mem::replace(&mut self.stamp[class as usize], state) != state {
-                    self.pairs.push((state * self.local.classes + class, outcome));
+                    self.pairs.push((class, outcome));
                 }
             }
         }
-        self.work <= self.limit && self.pairs.len() <= self.room
+        self.table.push(default, &self.pairs);
+        self.work <= self.limit && self.table.slots() <= self.room
     }
 
     /// The next state when these rules, each list ascending, have matched: they in order, up to the first that asks
     /// for nothing more and so wins against all behind it. After the last field the rule itself.
     fn outcome(&mut self, wild: &[u32], active: &[u32]) -> u32 {
         if self.last {
-            return *wild.first().unwrap_or(&NONE).min(active.first().unwrap_or(&NONE));
+            let first = *wild.first().unwrap_or(&NONE).min(active.first().unwrap_or(&NONE));
+            self.finals.push(first);
+            return first;
         }
         let (mut wild, mut active) = (wild.iter().peekable(), active.iter().peekable());
         let mut set = Vec::new();

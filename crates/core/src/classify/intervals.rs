@@ -1,30 +1,38 @@
 //! A map from integers to small numbers that is constant on intervals, looked up in a number of steps that depends
 //! on the width of the integer and on where the interval ends differ, not on how many intervals there are.
 //!
-//! The top 16 bits choose an entry of the root; below it nodes of 256 entries, with the bytes skipped in which all
-//! ends agree, until four or fewer ends are left, which one bucket compares with the key. The entries of root and
-//! nodes are run-length coded: a bit says where a new run begins, and the run is found by counting bits.
+//! The top 16 bits index the root; below it are nodes of 256 entries, with the bytes skipped in which all ends agree,
+//! until so few ends are left that one cache line holds them. Nodes are run-length coded: a bit says where a new run
+//! begins, and the run is found by counting bits.
 
 use alloc::vec::Vec;
 
 /// An unsigned integer, read byte by byte from the top.
 pub(super) trait Key: Copy + Ord {
     const ZERO: Self;
-    const MAX: Self;
+    /// The ends of a bucket, as many as fit a cache line with their values; the unused are the largest key.
+    type Ends: Copy + core::fmt::Debug + AsRef<[Self]> + AsMut<[Self]>;
+    /// One value more than ends.
+    type Values: Copy + core::fmt::Debug + AsRef<[u32]> + AsMut<[u32]>;
+    const NO_ENDS: Self::Ends;
+    const NO_VALUES: Self::Values;
     fn top(self) -> usize;
     fn byte(self, at: u32) -> usize;
     /// How many leading bytes are the same.
     fn common_bytes(self, other: Self) -> u32;
-    /// The smallest and the largest key with the same first `depth` bytes.
-    fn block(self, depth: u32) -> (Self, Self);
+    /// The smallest key with the same first `depth` bytes.
+    fn block(self, depth: u32) -> Self;
     fn from_wide(wide: u128) -> Self;
 }
 
 macro_rules! key {
-    ($($type:ty),*) => {$(
+    ($($type:ty, $ends:literal;)*) => {$(
         impl Key for $type {
             const ZERO: Self = 0;
-            const MAX: Self = Self::MAX;
+            type Ends = [Self; $ends];
+            type Values = [u32; $ends + 1];
+            const NO_ENDS: Self::Ends = [Self::MAX; $ends];
+            const NO_VALUES: Self::Values = [0; $ends + 1];
             #[inline]
             fn top(self) -> usize {
                 (self >> (Self::BITS - 16)) as usize
@@ -36,9 +44,9 @@ macro_rules! key {
             fn common_bytes(self, other: Self) -> u32 {
                 (self ^ other).leading_zeros() / 8
             }
-            fn block(self, depth: u32) -> (Self, Self) {
-                let low = Self::MAX.checked_shr(8 * depth).unwrap_or(0);
-                (self & !low, self | low)
+            #[inline]
+            fn block(self, depth: u32) -> Self {
+                self & !Self::MAX.checked_shr(8 * depth).unwrap_or(0)
             }
             fn from_wide(wide: u128) -> Self {
                 wide as Self
@@ -46,52 +54,26 @@ macro_rules! key {
         }
     )*};
 }
-key!(u16, u32, u64, u128);
+key! { u16, 7; u32, 7; u64, 4; u128, 3; }
 
-/// 64 entries: where runs begin, and how many runs began before.
-#[derive(Clone, Copy, Debug, Default)]
-struct Runs {
-    starts: u64,
-    before: u32,
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Bucket<K: Key> {
+    ends: K::Ends,
+    values: K::Values,
 }
 
-impl Runs {
-    #[inline]
-    fn find(all: &[Self], entry: usize) -> usize {
-        let word = all[entry / 64];
-        // Entry 0 of every table begins a run, so the count is at least one.
-        word.before as usize + (word.starts & (2_u64 << (entry % 64)).wrapping_sub(1)).count_ones() as usize - 1
-    }
-
-    /// Codes `links`, appending one link a run to `runs`.
-    fn code(links: &[u32], runs: &mut Vec<u32>, words: &mut [Self]) {
-        for (chunk, word) in words.iter_mut().enumerate() {
-            word.before = runs.len() as u32;
-            for entry in 64 * chunk..64 * (chunk + 1) {
-                if entry == 0 || links[entry] != links[entry - 1] {
-                    word.starts |= 1 << (entry % 64);
-                    runs.push(links[entry]);
-                }
-            }
-        }
-    }
-}
-
-/// Up to four interval ends. Unused ends are the largest key, and unused values repeat the last.
-#[derive(Clone, Debug)]
-struct Bucket<K> {
-    ends: [K; 4],
-    values: [u32; 5],
-}
-
-#[derive(Clone, Debug)]
+/// 256 entries of the block of keys that begins with `low`. The links of the runs start at `base`; the two before
+/// are for keys below and above the block.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Node<K> {
-    runs: [Runs; 4],
-    low: K,
-    high: K,
+    starts: [u64; 4],
+    /// How many runs begin before each word of `starts`.
+    before: [u8; 4],
+    base: u32,
     depth: u32,
-    below: u32,
-    above: u32,
+    low: K,
 }
 
 /// Values are below 2^30: the two bits above say what a link leads to.
@@ -101,8 +83,9 @@ const NODE: u32 = 2 << 30;
 
 /// The map. See the [module](self).
 #[derive(Clone, Debug)]
-pub(super) struct Intervals<K> {
-    root: Vec<Runs>,
+pub(super) struct Intervals<K: Key> {
+    /// As far as entries differ; the last stands for all behind it.
+    root: Vec<u32>,
     runs: Vec<u32>,
     nodes: Vec<Node<K>>,
     buckets: Vec<Bucket<K>>,
@@ -113,11 +96,14 @@ impl<K: Key> Intervals<K> {
     pub(super) fn new(starts: &[(K, u32)]) -> Self {
         debug_assert!(starts[0].0 == K::ZERO && starts.is_sorted_by(|a, b| a.0 < b.0));
         debug_assert!(starts.iter().all(|start| start.1 < VALUE_LIMIT));
-        let mut map =
-            Self { root: alloc::vec![Runs::default(); 1024], runs: Vec::new(), nodes: Vec::new(), buckets: Vec::new() };
+        let mut map = Self { root: Vec::new(), runs: Vec::new(), nodes: Vec::new(), buckets: Vec::new() };
         let mut links = alloc::vec![0; 1 << 16];
         map.split(starts, starts[0].1, &mut links, |key| key.top(), 2);
-        Runs::code(&links, &mut map.runs, &mut map.root);
+        let last = links[links.len() - 1];
+        let differ = links.iter().rposition(|&link| link != last).map_or(0, |at| at + 1);
+        links.truncate(differ + 1);
+        links.shrink_to_fit();
+        map.root = links;
         map
     }
 
@@ -137,7 +123,7 @@ impl<K: Key> Intervals<K> {
             let count = starts.partition_point(|start| entry(start.0) <= at);
             let (mut inner, rest) = starts.split_at(count);
             // A start at the very beginning of the block changes what holds throughout it.
-            if key == key.block(depth).0 {
+            if key == key.block(depth) {
                 value = inner[0].1;
                 inner = &inner[1..];
             }
@@ -150,46 +136,64 @@ impl<K: Key> Intervals<K> {
 
     fn link(&mut self, starts: &[(K, u32)], value: u32) -> u32 {
         let (Some(first), Some(last)) = (starts.first(), starts.last()) else { return value };
-        if starts.len() <= 4 {
-            let mut bucket = Bucket { ends: [K::MAX; 4], values: [last.1; 5] };
-            bucket.values[0] = value;
+        let mut bucket: Bucket<K> = Bucket { ends: K::NO_ENDS, values: K::NO_VALUES };
+        let (ends, values) = (bucket.ends.as_mut(), bucket.values.as_mut());
+        if starts.len() <= ends.len() {
+            // The largest key is at or above every unused end; it belongs to the last interval all the same.
+            values.fill(last.1);
+            values[0] = value;
             for (i, &(end, value)) in starts.iter().enumerate() {
-                bucket.ends[i] = end;
-                bucket.values[i + 1] = value;
+                ends[i] = end;
+                values[i + 1] = value;
             }
             self.buckets.push(bucket);
             return BUCKET | (self.buckets.len() - 1) as u32;
         }
         let depth = first.0.common_bytes(last.0);
-        let (low, high) = first.0.block(depth);
         let mut links = [0; 256];
         self.split(starts, value, &mut links, |key| key.byte(depth), depth + 1);
-        let mut runs = [Runs::default(); 4];
-        Runs::code(&links, &mut self.runs, &mut runs);
-        self.nodes.push(Node { runs, low, high, depth, below: value, above: last.1 });
+        self.runs.extend([value, last.1]);
+        let base = self.runs.len() as u32;
+        let mut node = Node { starts: [0; 4], before: [0; 4], base, depth, low: first.0.block(depth) };
+        for (entry, &link) in links.iter().enumerate() {
+            if entry % 64 == 0 {
+                // At most 192 entries precede a word.
+                node.before[entry / 64] = (self.runs.len() as u32 - base) as u8;
+            }
+            if entry == 0 || link != links[entry - 1] {
+                node.starts[entry / 64] |= 1 << (entry % 64);
+                self.runs.push(link);
+            }
+        }
+        self.nodes.push(node);
         NODE | (self.nodes.len() - 1) as u32
     }
 
     /// The value of the interval that `key` is in.
     #[inline]
     pub(super) fn find(&self, key: K) -> u32 {
-        let mut link = self.runs[Runs::find(&self.root, key.top())];
+        let mut link = self.root[key.top().min(self.root.len() - 1)];
         loop {
             if link < BUCKET {
                 return link;
             }
             if link < NODE {
                 let bucket = &self.buckets[(link - BUCKET) as usize];
-                return bucket.values[bucket.ends.iter().map(|&end| usize::from(key >= end)).sum::<usize>()];
+                let passed = bucket.ends.as_ref().iter().map(|&end| usize::from(key >= end)).sum::<usize>();
+                return bucket.values.as_ref()[passed];
             }
             let node = &self.nodes[(link - NODE) as usize];
-            if key < node.low {
-                return node.below;
-            }
-            if key > node.high {
-                return node.above;
-            }
-            link = self.runs[Runs::find(&node.runs, key.byte(node.depth))];
+            let run = if key.block(node.depth) == node.low {
+                let entry = key.byte(node.depth);
+                let starts = node.starts[entry / 64] & (2_u64 << (entry % 64)).wrapping_sub(1);
+                // Entry 0 begins a run, so at least one does.
+                node.base + u32::from(node.before[entry / 64]) + starts.count_ones() - 1
+            } else if key < node.low {
+                node.base - 2
+            } else {
+                node.base - 1
+            };
+            link = self.runs[run as usize];
         }
     }
 
@@ -202,6 +206,13 @@ impl<K: Key> Intervals<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_fill_a_cache_line() {
+        assert_eq!(size_of::<Bucket<u32>>() + size_of::<Bucket<u64>>() + size_of::<Bucket<u128>>(), 3 * 64);
+        assert_eq!(size_of::<Node<u32>>() + size_of::<Node<u128>>(), 2 * 64);
+    }
+
     use crate::random::Stream;
 
     fn check<K: Key + core::fmt::Debug>(starts: &[(K, u32)], probes: impl Iterator<Item = K>) {

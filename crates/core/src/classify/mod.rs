@@ -5,8 +5,8 @@
 //! and McKeown, *Packet Classification on Multiple Fields*, 1999); groups of rules by the fields they ask for, from
 //! tuple space search (Srinivasan, Suri and Varghese, 1999).
 //! *Units*: none.
-//! *Cost*: one look-up a field that any rule asks for, and two slots of a table for each field but the first of each
-//! group; both numbers depend on *which* fields rules combine, not on how many rules there are
+//! *Cost*: one look-up a field that any rule asks for, and one row and two slots of a table for each field but the first
+//! of each group; both numbers depend on *which* fields rules combine, not on how many rules there are
 //! ([`Classifier::cost`] says them). No allocation.
 //! *Notes*: at most 16 different mark masks, 64 groups and 4,194,304 table entries (75 MB); rules that need more
 //! are refused ([`BuildError`]). Ten thousand rules that name hosts, prefixes, ports or ranges of them take a
@@ -106,12 +106,29 @@ pub struct Cost {
 
 #[derive(Clone, Debug)]
 struct Field {
-    /// Gives the offset of a row of `rows`.
+    /// Gives the number of the only column, or where the row begins if there are more.
     lookup: Lookup,
-    /// A row for each class: the best rule that asks for this field only, then a number for each group that uses
-    /// the field: its first state, or its own class.
+    /// A row for each class: the best rule that asks for this field only, if the field is that of such rules, then a
+    /// number for each group that uses the field: its first state, or its own class.
     rows: Vec<u32>,
+    columns: Columns,
+    /// What `lookup` gives for a packet without the field.
+    absent: u32,
 }
+
+/// What a field is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Columns {
+    /// Only by rules that ask for it alone.
+    Best,
+    /// Only by one group.
+    Number,
+    /// By several; whether the best rule that asks for it alone is the first column.
+    Several { best: bool },
+}
+
+/// The best rule where there is none, in a column; larger than every rule.
+const NO_RULE: u32 = intervals::VALUE_LIMIT - 1;
 
 #[derive(Clone, Debug)]
 struct Sequence {
@@ -167,13 +184,14 @@ impl Classifier {
             }
         };
         see(catch_all);
-        // One column of numbers for each use of an axis, the first being the best rule that asks for it alone.
-        let mut columns: Vec<Vec<Vec<u32>>> = Vec::new();
+        // One column of numbers for each use of an axis.
+        let (mut columns, mut has_best): (Vec<Vec<Vec<u32>>>, Vec<bool>) = Default::default();
         for axis in &axes {
             let own: Vec<u32> = single.iter().copied().filter(|&rule| axis.asked_by(rule)).collect();
             let best = axis.smallest(&own);
             best.iter().copied().for_each(&mut see);
-            columns.push(Vec::from([best]));
+            has_best.push(!own.is_empty());
+            columns.push(if own.is_empty() { Vec::new() } else { Vec::from([best]) });
         }
         let made = groups::make(&axes, &several, &mut seen).map_err(|_| BuildError::TooComplex)?;
         let mut sequences = Vec::with_capacity(made.len());
@@ -188,7 +206,9 @@ impl Classifier {
             }
             sequences.push(Sequence { axis: group.axis, column, stages: group.stages });
         }
-        let fields = axes.iter().zip(columns).map(|(axis, columns)| Field::new(axis, &possible, &columns)).collect();
+        let uses = columns.iter().zip(has_best);
+        let fields = axes.iter().zip(uses).map(|(axis, (columns, best))| Field::new(axis, &possible, columns, best));
+        let fields = fields.collect();
         Ok(Self { rules, catch_all, fields, groups: sequences, seen })
     }
 
@@ -200,21 +220,31 @@ impl Classifier {
     /// The index of the first rule that matches, if one does.
     #[inline]
     pub fn classify(&self, packet: &Fields) -> Option<u32> {
-        let mut rows = [0_u32; MAX_AXES];
+        let mut found = [0_u32; MAX_AXES];
         let mut best = self.catch_all;
-        for (field, row) in self.fields.iter().zip(&mut rows) {
-            *row = field.lookup.find(packet);
-            best = best.min(field.rows[*row as usize]);
+        for (field, found) in self.fields.iter().zip(&mut found) {
+            *found = field.lookup.find(packet).unwrap_or(field.absent);
+            match field.columns {
+                Columns::Best => best = best.min(*found),
+                Columns::Several { best: true } => best = best.min(field.rows[*found as usize]),
+                _ => {}
+            }
         }
-        let number = |axis: u32, column: u32| self.fields[axis as usize].rows[(rows[axis as usize] + column) as usize];
+        let number = |axis: u32, column: u32| {
+            let (field, found) = (&self.fields[axis as usize], found[axis as usize]);
+            match field.columns {
+                Columns::Several { .. } => field.rows[(found + column) as usize],
+                _ => found,
+            }
+        };
         for group in &self.groups {
             let mut state = number(group.axis, group.column);
             for stage in &group.stages {
-                state = stage.next(state, number(stage.axis, stage.column));
+                state = stage.table.next(state, number(stage.axis, stage.column));
             }
             best = best.min(state);
         }
-        (best != NONE).then_some(best)
+        (best < NO_RULE).then_some(best)
     }
 
     /// What a look-up costs, and the tables.
@@ -225,7 +255,7 @@ impl Classifier {
             fields: self.fields.len(),
             groups: self.groups.len(),
             stages: stages().count(),
-            memory: rows + stages().map(Stage::memory).sum::<usize>(),
+            memory: rows + stages().map(|stage| stage.table.memory()).sum::<usize>(),
         }
     }
 
@@ -240,20 +270,29 @@ impl Classifier {
 }
 
 impl Field {
-    fn new(axis: &Axis, rules: &[u32], columns: &[Vec<u32>]) -> Self {
-        let (class_of, classes) = axis.classes(rules);
-        let stride = columns.len();
-        let mut rows = alloc::vec![0; classes as usize * stride];
-        // Class 0 is that of packets without the field, even when every value of the field has its rule: no rule
-        // that asks for the field holds, and groups number that state and class 0 too.
-        rows[0] = NONE;
-        for (interval, &class) in class_of.iter().enumerate() {
-            for (column, numbers) in columns.iter().enumerate() {
-                rows[class as usize * stride + column] = numbers[interval];
+    fn new(axis: &Axis, rules: &[u32], columns: &[Vec<u32>], best: bool) -> Self {
+        let column = |column: &Vec<u32>| column.iter().map(|&number| number.min(NO_RULE)).collect::<Vec<u32>>();
+        // A packet without the field is in class 0: no rule that asks for the field holds, and for a group the first
+        // state and class are 0.
+        let first = if best { NO_RULE } else { 0 };
+        let (values, rows, columns) = match columns {
+            [] => (alloc::vec![0; axis.starts.len()], Vec::new(), Columns::Number),
+            [only] => (column(only), Vec::new(), if best { Columns::Best } else { Columns::Number }),
+            _ => {
+                let (class_of, classes) = axis.classes(rules);
+                let stride = columns.len();
+                let mut rows = alloc::vec![0; classes as usize * stride];
+                rows[0] = first;
+                for (interval, &class) in class_of.iter().enumerate() {
+                    for (at, numbers) in columns.iter().enumerate() {
+                        rows[class as usize * stride + at] = numbers[interval].min(NO_RULE);
+                    }
+                }
+                (class_of.iter().map(|class| class * stride as u32).collect(), rows, Columns::Several { best })
             }
-        }
-        let offsets: Vec<u32> = class_of.iter().map(|&class| class * stride as u32).collect();
-        Self { lookup: Lookup::new(axis, &offsets), rows }
+        };
+        let absent = if rows.is_empty() { first } else { 0 };
+        Self { lookup: Lookup::new(axis, &values), rows, columns, absent }
     }
 }
 

@@ -1,77 +1,116 @@
-//! A fixed map from numbers to numbers, in which every look-up reads exactly two slots.
+//! For each state what follows it: a default, and exceptions for some classes.
+//!
+//! A row of 16 bytes holds the default and one run of classes with one exception, which is all that most states
+//! have. States with more have a small table of their own, in which every look-up reads exactly two slots.
 //!
 //! *Source*: cuckoo hashing (Pagh and Rodler, 2004), built once at a load below 0.45.
 
 use alloc::vec::Vec;
 
 const EMPTY: u32 = u32::MAX;
+const MULTIPLIERS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    key: u32,
-    value: u32,
+    class: u32,
+    next: u32,
 }
 
-/// The map. See the [module](self). The key `u32::MAX` cannot be stored.
+const NO_SLOT: Slot = Slot { class: EMPTY, next: 0 };
+
+/// Classes `low..=low + span` are followed by `next`, others by `default`. Or, when `low` is [`EMPTY`], the
+/// exceptions are in the `span` slots from `next` on.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(16))]
+struct Row {
+    default: u32,
+    low: u32,
+    span: u32,
+    next: u32,
+}
+
+/// The map. See the [module](self).
 #[derive(Clone, Debug)]
 pub(super) struct Sparse {
+    rows: Vec<Row>,
     slots: Vec<Slot>,
-    multipliers: [u64; 2],
 }
 
 impl Sparse {
-    /// A map of `pairs`, whose keys are distinct.
-    pub(super) fn new(pairs: &[(u32, u32)]) -> Self {
-        let mut size = (pairs.len() * 9).div_ceil(4).max(2);
-        for attempt in 0_u64.. {
-            let odd = |n: u64| (0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(2 * n + 1) ^ (n << 17)).rotate_left(23) | 1;
-            let mut map = Self {
-                slots: alloc::vec![Slot { key: EMPTY, value: 0 }; size],
-                multipliers: [odd(2 * attempt), odd(2 * attempt + 1)],
-            };
-            if pairs.iter().all(|&(key, value)| map.insert(Slot { key, value })) {
-                return map;
-            }
-            if attempt % 4 == 3 {
-                size += size / 4;
-            }
+    /// No state yet.
+    pub(super) fn new() -> Self {
+        // Rows without slots read this one.
+        Self { rows: Vec::new(), slots: Vec::from([NO_SLOT]) }
+    }
+
+    /// Adds a state with its exceptions, whose classes are distinct.
+    pub(super) fn push(&mut self, default: u32, exceptions: &[(u32, u32)]) {
+        let Some(&(_, next)) = exceptions.first() else {
+            return self.rows.push(Row { default, low: 0, span: 0, next: default });
+        };
+        let classes = || exceptions.iter().map(|exception| exception.0);
+        let (low, high) = classes().fold((u32::MAX, 0), |(low, high), class| (low.min(class), high.max(class)));
+        if (high - low) as usize + 1 == exceptions.len() && exceptions.iter().all(|exception| exception.1 == next) {
+            return self.rows.push(Row { default, low, span: high - low, next });
         }
-        unreachable!("the table grows until everything fits")
-    }
-
-    #[inline]
-    fn places(&self, key: u32) -> [usize; 2] {
-        let size = self.slots.len() as u64;
-        let hash = |multiplier: u64| u64::from(key).wrapping_mul(multiplier) >> 32;
-        self.multipliers.map(|multiplier| ((hash(multiplier) * size) >> 32) as usize)
-    }
-
-    fn insert(&mut self, mut slot: Slot) -> bool {
-        debug_assert!(slot.key != EMPTY);
-        let mut at = self.places(slot.key)[0];
-        for _ in 0..500 {
-            core::mem::swap(&mut slot, &mut self.slots[at]);
-            if slot.key == EMPTY {
-                return true;
+        let base = self.slots.len();
+        let mut size = (exceptions.len() * 9).div_ceil(4);
+        loop {
+            self.slots.truncate(base);
+            self.slots.resize(base + size, NO_SLOT);
+            let slots = &mut self.slots[base..];
+            if exceptions.iter().all(|&(class, next)| insert(slots, Slot { class, next })) {
+                break;
             }
-            let [first, second] = self.places(slot.key);
-            at = if at == first { second } else { first };
+            // Another size is another hash.
+            size += 1 + size / 16;
         }
-        false
+        self.rows.push(Row { default, low: EMPTY, span: size as u32, next: base as u32 });
     }
 
-    /// The value of `key`, or `default`.
+    /// What follows `state` for `class`.
     #[inline]
-    pub(super) fn find(&self, key: u32, default: u32) -> u32 {
-        let [a, b] = self.places(key).map(|place| self.slots[place]);
-        let found = if b.key == key { b.value } else { default };
-        if a.key == key { a.value } else { found }
+    pub(super) fn next(&self, state: u32, class: u32) -> u32 {
+        let row = self.rows[state as usize];
+        let is_table = row.low == EMPTY;
+        let (base, size) = if is_table { (row.next, row.span) } else { (0, 1) };
+        let [a, b] = places(class, size as usize).map(|place| self.slots[base as usize + place]);
+        let run = if class.wrapping_sub(row.low) <= row.span && !is_table { row.next } else { row.default };
+        let found = if b.class == class { b.next } else { run };
+        if a.class == class { a.next } else { found }
+    }
+
+    /// How many slots there are.
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
     }
 
     /// Bytes of memory.
     pub(super) fn memory(&self) -> usize {
-        size_of_val(&*self.slots)
+        size_of_val(&*self.slots) + size_of_val(&*self.rows)
     }
+}
+
+#[inline]
+fn places(class: u32, size: usize) -> [usize; 2] {
+    MULTIPLIERS.map(|multiplier| {
+        let hash = u64::from(class).wrapping_mul(multiplier) >> 32;
+        ((hash * size as u64) >> 32) as usize
+    })
+}
+
+fn insert(slots: &mut [Slot], mut slot: Slot) -> bool {
+    debug_assert!(slot.class != EMPTY);
+    let mut at = places(slot.class, slots.len())[0];
+    for _ in 0..200 {
+        core::mem::swap(&mut slot, &mut slots[at]);
+        if slot.class == EMPTY {
+            return true;
+        }
+        let [first, second] = places(slot.class, slots.len());
+        at = if at == first { second } else { first };
+    }
+    false
 }
 
 #[cfg(test)]
@@ -80,11 +119,26 @@ mod tests {
 
     #[test]
     fn finds_what_was_stored_and_nothing_else() {
-        for (count, step) in [(0, 1), (1, 1), (2, 7), (5_000, 1), (5_000, 65_536), (40_000, 10_007)] {
-            let pairs: Vec<_> = (0..count).map(|n| (n * step, n)).collect();
-            let map = Sparse::new(&pairs);
-            assert!(pairs.iter().all(|&(key, value)| map.find(key, 1 << 31) == value));
-            assert!(pairs.iter().all(|&(key, _)| step == 1 || map.find(key + 1, 1 << 31) == 1 << 31));
+        let mut map = Sparse::new();
+        let counts = [(0, 1), (1, 1), (2, 1), (2, 7), (3, 2), (5_000, 1), (5_000, 65_536), (40_000, 10_007)];
+        let exceptions = |count, step, one: bool| -> Vec<(u32, u32)> {
+            (0..count).map(|n| (5 + n * step, if one { 0 } else { n })).collect()
+        };
+        for one in [false, true] {
+            for (count, step) in counts {
+                map.push(1 << 31, &exceptions(count, step, one));
+            }
+        }
+        for (state, (one, (count, step))) in
+            [false, true].map(|one| counts.map(|c| (one, c))).concat().into_iter().enumerate()
+        {
+            for (class, next) in exceptions(count, step, one) {
+                assert_eq!(map.next(state as u32, class), next);
+                assert!(step == 1 || map.next(state as u32, class + 1) == 1 << 31);
+            }
+            for class in [0, 4, 5 + count * step, 1 << 31, u32::MAX - 1] {
+                assert_eq!(map.next(state as u32, class), 1 << 31);
+            }
         }
     }
 }
