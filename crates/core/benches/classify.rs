@@ -1,6 +1,6 @@
 //! Nanoseconds to classify a packet, for 10, 100, 1,000 and 10,000 rules of one kind; and the time to build them.
 //!
-//! Each packet is of another flow: 4,096 of them in turn, three of four drawn at the rules, spread over all of
+//! Each packet is of another flow: 1,024 (and 4,096) of them in turn, three of four drawn at the rules, spread over all of
 //! them, one of four foreign. `cargo bench -p tidegate-core --bench classify -- ratio` runs the sizes of each kind
 //! in turn, so that what else the machine does falls on all alike, and prints the ratio of 10,000 to 10.
 
@@ -114,10 +114,10 @@ fn inside(prefix: Prefix, noise: u128) -> IpAddr {
     }
 }
 
-fn packets(rules: &[Rule]) -> Vec<Fields> {
+fn packets(rules: &[Rule], flows: usize) -> Vec<Fields> {
     let mut draw = Stream::named(12, "packets");
     let foreign = Match::default();
-    (0..4_096)
+    (0..flows)
         .map(|i| {
             let rule = &rules[draw.below(rules.len() as u64) as usize].matching;
             let m = if i % 4 == 3 { &foreign } else { rule };
@@ -153,11 +153,15 @@ fn packets(rules: &[Rule]) -> Vec<Fields> {
 fn lookups(criterion: &mut Criterion) {
     for (name, make) in KINDS {
         let mut group = criterion.benchmark_group(format!("classify/{name}"));
-        for count in SIZES {
+        for (count, flows) in SIZES.map(|count| (count, 1_024)) {
             let classifier = Classifier::new(rules(make, count)).expect("the rules fit");
-            let packets = packets(classifier.rules());
+            let packets = packets(classifier.rules(), flows);
             group.throughput(Throughput::Elements(packets.len() as u64));
-            group.bench_with_input(BenchmarkId::from_parameter(count), &packets, |bencher, packets| {
+            let mut answers = vec![None; packets.len()];
+            group.bench_with_input(BenchmarkId::new("together", count), &packets, |bencher, packets| {
+                bencher.iter(|| classifier.classify_all(black_box(packets), &mut answers));
+            });
+            group.bench_with_input(BenchmarkId::new("one by one", count), &packets, |bencher, packets| {
                 bencher
                     .iter(|| packets.iter().filter(|packet| classifier.classify(black_box(packet)).is_some()).count());
             });
@@ -174,11 +178,11 @@ fn builds(criterion: &mut Criterion) {
     }
 }
 
-/// The sizes of a kind in turn, the best of many rounds of each.
-fn ratios() {
+/// The sizes of a kind in turn, the best of many rounds of each: packets one by one, then together.
+fn ratios(flows: usize) {
     println!(
-        "{:36} {:>8} {:>8} {:>8} {:>8} {:>7} {:>9} {:>9}",
-        "ns a packet", 10, 100, 1_000, 10_000, "ratio", "build ms", "MB"
+        "\n{flows} flows; ns a packet{:11} one by one, 10 to 10,000 rules, ratio     together, ratio       build      MB",
+        ""
     );
     for (name, make) in KINDS {
         let mut build = Duration::ZERO;
@@ -187,35 +191,39 @@ fn ratios() {
             let start = Instant::now();
             let classifier = Classifier::new(rules).expect("the rules fit");
             build = start.elapsed();
-            let packets = packets(classifier.rules());
+            let packets = packets(classifier.rules(), flows);
             (classifier, packets)
         });
-        let mut best = [f64::INFINITY; 4];
+        let mut best = [[f64::INFINITY; 4]; 2];
+        let mut answers = vec![None; flows];
         for _ in 0..150 {
-            for (best, (classifier, packets)) in best.iter_mut().zip(&sets) {
-                let start = Instant::now();
-                for _ in 0..4 {
-                    black_box(packets.iter().filter(|packet| classifier.classify(black_box(packet)).is_some()).count());
+            for (size, (classifier, packets)) in sets.iter().enumerate() {
+                for (way, best) in best.iter_mut().enumerate() {
+                    let start = Instant::now();
+                    for _ in 0..4 {
+                        match way {
+                            0 => {
+                                answers.iter_mut().zip(packets).for_each(|(answer, p)| *answer = classifier.classify(p))
+                            }
+                            _ => classifier.classify_all(packets, &mut answers),
+                        }
+                        black_box(&answers);
+                    }
+                    best[size] = best[size].min(start.elapsed().as_nanos() as f64 / (4 * packets.len()) as f64);
                 }
-                *best = best.min(start.elapsed().as_nanos() as f64 / (4 * packets.len()) as f64);
             }
         }
         let cost = sets[3].0.cost();
-        let [a, b, c, d] = best;
-        let ms = build.as_secs_f64() * 1e3;
-        let mb = cost.memory as f64 / 1e6;
-        println!(
-            "{name:36} {a:8.1} {b:8.1} {c:8.1} {d:8.1} {:7.2} {ms:9.1} {mb:9.2}  {} groups, {} stages",
-            d / a,
-            cost.groups,
-            cost.stages
-        );
+        let text = best.map(|[a, b, c, d]| format!("{a:6.1} {b:6.1} {c:6.1} {d:6.1} {:5.2}", d / a)).join("  ");
+        let (ms, mb) = (build.as_secs_f64() * 1e3, cost.memory as f64 / 1e6);
+        println!("{name:32} {text} {ms:6.1} ms {mb:6.2}  {} groups, {} stages", cost.groups, cost.stages);
     }
 }
 
 fn main() {
     if std::env::args().any(|arg| arg == "ratio") {
-        return ratios();
+        ratios(1_024);
+        return ratios(4_096);
     }
     let mut criterion = Criterion::default().configure_from_args();
     lookups(&mut criterion);

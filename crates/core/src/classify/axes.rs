@@ -262,38 +262,55 @@ impl Lookup {
         }
     }
 
-    /// The value of the interval that the packet is in; none when it does not have the field.
+    /// Where to look the packet up; none when it does not have the field.
     #[inline]
-    pub(super) fn find(&self, fields: &Fields) -> Option<u32> {
+    pub(super) fn begin(&self, fields: &Fields) -> Option<u32> {
         Some(match self {
             Self::Source(v4, v6) => match fields.hosts {
                 Hosts::Unknown => return None,
-                Hosts::V4 { source, .. } => v4.find(source.to_bits()),
-                Hosts::V6 { source, .. } => v6.find(source.to_bits()),
+                Hosts::V4 { source, .. } => v4.begin(source.to_bits()),
+                Hosts::V6 { source, .. } => v6.begin(source.to_bits()),
             },
             Self::Destination(v4, v6) => match fields.hosts {
                 Hosts::Unknown => return None,
-                Hosts::V4 { destination, .. } => v4.find(destination.to_bits()),
-                Hosts::V6 { destination, .. } => v6.find(destination.to_bits()),
+                Hosts::V4 { destination, .. } => v4.begin(destination.to_bits()),
+                Hosts::V6 { destination, .. } => v6.begin(destination.to_bits()),
             },
-            Self::SourcePort(map) => map.find(fields.source_port?),
-            Self::DestinationPort(map) => map.find(fields.destination_port?),
-            Self::Uid(map) => map.find(fields.uid?),
-            Self::Cgroup(map) => map.find(fields.cgroup?),
+            Self::SourcePort(map) => map.begin(fields.source_port?),
+            Self::DestinationPort(map) => map.begin(fields.destination_port?),
+            Self::Uid(map) => map.begin(fields.uid?),
+            Self::Cgroup(map) => map.begin(fields.cgroup?),
             Self::Kind(map) => {
                 let at = match fields.hosts {
                     Hosts::Unknown => return None,
                     Hosts::V4 { .. } => 0,
                     Hosts::V6 { .. } => 257,
                 };
-                map.find(at + fields.protocol.map_or(256, u16::from))
+                map.begin(at + fields.protocol.map_or(256, u16::from))
             }
             Self::Dscp(map) => match fields.hosts {
                 Hosts::Unknown => return None,
-                _ => map.find(fields.dscp.value().into()),
+                _ => map.begin(fields.dscp.value().into()),
             },
-            Self::Mark(mask, map) => map.find(fields.mark & mask),
+            Self::Mark(mask, map) => map.begin(fields.mark & mask),
         })
+    }
+
+    /// The value of the interval that the packet is in, from where [`Lookup::begin`] pointed.
+    #[inline]
+    pub(super) fn finish(&self, fields: &Fields, link: u32) -> u32 {
+        match (self, fields.hosts) {
+            // Sixteen bits are found at once.
+            (Self::SourcePort(_) | Self::DestinationPort(_) | Self::Kind(_) | Self::Dscp(_), _) => link,
+            (Self::Source(v4, _), Hosts::V4 { source, .. }) => v4.finish(source.to_bits(), link),
+            (Self::Source(_, v6), Hosts::V6 { source, .. }) => v6.finish(source.to_bits(), link),
+            (Self::Destination(v4, _), Hosts::V4 { destination, .. }) => v4.finish(destination.to_bits(), link),
+            (Self::Destination(_, v6), Hosts::V6 { destination, .. }) => v6.finish(destination.to_bits(), link),
+            (Self::Uid(map), _) => fields.uid.map_or(link, |uid| map.finish(uid, link)),
+            (Self::Cgroup(map), _) => fields.cgroup.map_or(link, |id| map.finish(id, link)),
+            (Self::Mark(mask, map), _) => map.finish(fields.mark & mask, link),
+            (Self::Source(..) | Self::Destination(..), Hosts::Unknown) => link,
+        }
     }
 
     pub(super) fn memory(&self) -> usize {

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use hashbrown::HashTable;
 
 use super::axes::Axis;
-use super::sparse::Sparse;
+use super::sparse::{Sparse, Tables};
 
 /// The most entries the tables of one group may have; a group that needs more is split.
 const GROUP_ENTRIES: usize = 1 << 20;
@@ -25,12 +25,11 @@ pub(super) const MAX_GROUPS: usize = 64;
 pub(super) const NONE: u32 = u32::MAX;
 
 /// One step from the state so far and the class of one more field to the next state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Stage {
     pub(super) axis: u32,
     /// Which number of the axis's row is this group's class.
     pub(super) column: u32,
-    pub(super) table: Sparse,
 }
 
 /// A group as it was made.
@@ -40,6 +39,7 @@ pub(super) struct Group {
     /// The first state, for each elementary interval of that axis.
     pub(super) initial: Vec<u32>,
     pub(super) stages: Vec<Stage>,
+    pub(super) tables: Tables,
     /// For each stage the class of this group for each elementary interval of the stage's axis.
     pub(super) classes: Vec<Vec<u32>>,
     entries: usize,
@@ -215,8 +215,8 @@ impl Maker<'_> {
         let mut seen_here = Vec::new();
         let mut states = Sets::default();
         states.intern(rules);
-        let mut group =
-            Group { axis: order[0] as u32, initial: Vec::new(), stages: Vec::new(), classes: Vec::new(), entries: 0 };
+        let (mut initial, mut stages, mut tables, mut classes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut entries = 0;
         for (at, &axis) in order.iter().enumerate() {
             let rest = &order[at + 1..];
             let local = Local::new(&self.axes[axis], rules);
@@ -232,7 +232,7 @@ impl Maker<'_> {
                 finals: Vec::new(),
                 work: self.work,
                 limit,
-                room: GROUP_ENTRIES - group.entries,
+                room: GROUP_ENTRIES - entries,
             };
             for state in 0..states.len() as u32 {
                 if !step.follow(state, states.get(state)) {
@@ -249,17 +249,19 @@ impl Maker<'_> {
                 for (class, state) in step.pairs {
                     by_class[class as usize] = state;
                 }
-                group.initial = local.all.iter().map(|&class| by_class[class as usize]).collect();
+                initial = local.all.iter().map(|&class| by_class[class as usize]).collect();
             } else {
-                group.entries += step.table.slots();
-                group.stages.push(Stage { axis: axis as u32, column: 0, table: step.table });
-                group.classes.push(local.all);
+                entries += step.table.slots();
+                tables.push(step.table);
+                stages.push(Stage { axis: axis as u32, column: 0 });
+                classes.push(local.all);
             }
         }
         for rule in seen_here.into_iter().filter(|&rule| rule != NONE) {
             self.seen[rule as usize] = true;
         }
-        Some(group)
+        let tables = Tables::new(&tables, &mut initial);
+        Some(Group { axis: order[0] as u32, initial, stages, tables, classes, entries })
     }
 }
 

@@ -3,13 +3,15 @@
 //!
 //! The top 16 bits index the root; below it are nodes of 256 entries, with the bytes skipped in which all ends agree,
 //! until so few ends are left that one cache line holds them. Nodes are run-length coded: a bit says where a new run
-//! begins, and the run is found by counting bits.
+//! begins, and the run is found by counting bits. Where thousands of ends crowd in one block, its next 16 bits are
+//! an index like the root.
 
 use alloc::vec::Vec;
 
 /// An unsigned integer, read byte by byte from the top.
 pub(super) trait Key: Copy + Ord {
     const ZERO: Self;
+    const BYTES: u32;
     /// The ends of a bucket, as many as fit a cache line with their values; the unused are the largest key.
     type Ends: Copy + core::fmt::Debug + AsRef<[Self]> + AsMut<[Self]>;
     /// One value more than ends.
@@ -18,6 +20,8 @@ pub(super) trait Key: Copy + Ord {
     const NO_VALUES: Self::Values;
     fn top(self) -> usize;
     fn byte(self, at: u32) -> usize;
+    /// Two bytes, from `at` on.
+    fn pair(self, at: u32) -> usize;
     /// How many leading bytes are the same.
     fn common_bytes(self, other: Self) -> u32;
     /// The smallest key with the same first `depth` bytes.
@@ -29,6 +33,7 @@ macro_rules! key {
     ($($type:ty, $ends:literal;)*) => {$(
         impl Key for $type {
             const ZERO: Self = 0;
+            const BYTES: u32 = Self::BITS / 8;
             type Ends = [Self; $ends];
             type Values = [u32; $ends + 1];
             const NO_ENDS: Self::Ends = [Self::MAX; $ends];
@@ -40,6 +45,10 @@ macro_rules! key {
             #[inline]
             fn byte(self, at: u32) -> usize {
                 (self >> (Self::BITS - 8 - 8 * at)) as usize & 0xff
+            }
+            #[inline]
+            fn pair(self, at: u32) -> usize {
+                (self >> (Self::BITS - 16 - 8 * at)) as usize & 0xffff
             }
             fn common_bytes(self, other: Self) -> u32 {
                 (self ^ other).leading_zeros() / 8
@@ -76,10 +85,22 @@ struct Node<K> {
     low: K,
 }
 
+/// 65,536 entries of the block of keys that begins with `low`; links as in [`Node`].
+#[derive(Clone, Copy, Debug)]
+struct Wide<K> {
+    base: u32,
+    depth: u32,
+    low: K,
+}
+
+/// A block with at least so many ends is a [`Wide`]: 256 bytes an end at most.
+const CROWD: usize = 1_024;
+
 /// Values are below 2^30: the two bits above say what a link leads to.
 pub(super) const VALUE_LIMIT: u32 = 1 << 30;
 const BUCKET: u32 = 1 << 30;
 const NODE: u32 = 2 << 30;
+const WIDE: u32 = 3 << 30;
 
 /// The map. See the [module](self).
 #[derive(Clone, Debug)]
@@ -88,6 +109,7 @@ pub(super) struct Intervals<K: Key> {
     root: Vec<u32>,
     runs: Vec<u32>,
     nodes: Vec<Node<K>>,
+    wides: Vec<Wide<K>>,
     buckets: Vec<Bucket<K>>,
 }
 
@@ -96,7 +118,8 @@ impl<K: Key> Intervals<K> {
     pub(super) fn new(starts: &[(K, u32)]) -> Self {
         debug_assert!(starts[0].0 == K::ZERO && starts.is_sorted_by(|a, b| a.0 < b.0));
         debug_assert!(starts.iter().all(|start| start.1 < VALUE_LIMIT));
-        let mut map = Self { root: Vec::new(), runs: Vec::new(), nodes: Vec::new(), buckets: Vec::new() };
+        let mut map =
+            Self { root: Vec::new(), runs: Vec::new(), nodes: Vec::new(), wides: Vec::new(), buckets: Vec::new() };
         let mut links = alloc::vec![0; 1 << 16];
         map.split(starts, starts[0].1, &mut links, |key| key.top(), 2);
         let last = links[links.len() - 1];
@@ -150,11 +173,20 @@ impl<K: Key> Intervals<K> {
             return BUCKET | (self.buckets.len() - 1) as u32;
         }
         let depth = first.0.common_bytes(last.0);
+        let low = first.0.block(depth);
+        if starts.len() >= CROWD && depth + 2 <= K::BYTES {
+            let mut links = alloc::vec![0; 1 << 16];
+            self.split(starts, value, &mut links, |key| key.pair(depth), depth + 2);
+            self.runs.extend([value, last.1]);
+            self.wides.push(Wide { base: self.runs.len() as u32, depth, low });
+            self.runs.append(&mut links);
+            return WIDE | (self.wides.len() - 1) as u32;
+        }
         let mut links = [0; 256];
         self.split(starts, value, &mut links, |key| key.byte(depth), depth + 1);
         self.runs.extend([value, last.1]);
         let base = self.runs.len() as u32;
-        let mut node = Node { starts: [0; 4], before: [0; 4], base, depth, low: first.0.block(depth) };
+        let mut node = Node { starts: [0; 4], before: [0; 4], base, depth, low };
         for (entry, &link) in links.iter().enumerate() {
             if entry % 64 == 0 {
                 // At most 192 entries precede a word.
@@ -169,10 +201,15 @@ impl<K: Key> Intervals<K> {
         NODE | (self.nodes.len() - 1) as u32
     }
 
-    /// The value of the interval that `key` is in.
+    /// The first step towards `key`: a link, which is the value already when it is below [`VALUE_LIMIT`].
     #[inline]
-    pub(super) fn find(&self, key: K) -> u32 {
-        let mut link = self.root[key.top().min(self.root.len() - 1)];
+    pub(super) fn begin(&self, key: K) -> u32 {
+        self.root[key.top().min(self.root.len() - 1)]
+    }
+
+    /// The value of the interval that `key` is in, from its link.
+    #[inline]
+    pub(super) fn finish(&self, key: K, mut link: u32) -> u32 {
         loop {
             if link < BUCKET {
                 return link;
@@ -182,16 +219,22 @@ impl<K: Key> Intervals<K> {
                 let passed = bucket.ends.as_ref().iter().map(|&end| usize::from(key >= end)).sum::<usize>();
                 return bucket.values.as_ref()[passed];
             }
-            let node = &self.nodes[(link - NODE) as usize];
-            let run = if key.block(node.depth) == node.low {
-                let entry = key.byte(node.depth);
+            let (base, depth, low) = if link < WIDE {
+                let node = &self.nodes[(link - NODE) as usize];
+                (node.base, node.depth, node.low)
+            } else {
+                let wide = &self.wides[(link - WIDE) as usize];
+                (wide.base, wide.depth, wide.low)
+            };
+            let run = if key.block(depth) != low {
+                base - if key < low { 2 } else { 1 }
+            } else if link < WIDE {
+                let (node, entry) = (&self.nodes[(link - NODE) as usize], key.byte(depth));
                 let starts = node.starts[entry / 64] & (2_u64 << (entry % 64)).wrapping_sub(1);
                 // Entry 0 begins a run, so at least one does.
-                node.base + u32::from(node.before[entry / 64]) + starts.count_ones() - 1
-            } else if key < node.low {
-                node.base - 2
+                base + u32::from(node.before[entry / 64]) + starts.count_ones() - 1
             } else {
-                node.base - 1
+                base + key.pair(depth) as u32
             };
             link = self.runs[run as usize];
         }
@@ -199,7 +242,11 @@ impl<K: Key> Intervals<K> {
 
     /// Bytes of memory.
     pub(super) fn memory(&self) -> usize {
-        size_of_val(&*self.root) + size_of_val(&*self.runs) + size_of_val(&*self.nodes) + size_of_val(&*self.buckets)
+        size_of_val(&*self.root)
+            + size_of_val(&*self.runs)
+            + size_of_val(&*self.wides)
+            + size_of_val(&*self.nodes)
+            + size_of_val(&*self.buckets)
     }
 }
 
@@ -219,7 +266,7 @@ mod tests {
         let map = Intervals::new(starts);
         for key in probes {
             let expected = starts[starts.partition_point(|start| start.0 <= key) - 1].1;
-            assert_eq!(map.find(key), expected, "{key:?}");
+            assert_eq!(map.finish(key, map.begin(key)), expected, "{key:?}");
         }
     }
 
@@ -238,7 +285,8 @@ mod tests {
             let base = u128::from(stream.next_u64()) << 64;
             // Ends that share few or many leading bytes, down to the last.
             let keep = [128, 96, 64, 24, 9, 3][round % 6];
-            for value in 1..1 + stream.below(400) as u32 {
+            let count = if round % 7 == 6 { 6_000 } else { stream.below(400) as u32 };
+            for value in 1..=count {
                 let noise = (u128::from(stream.next_u64()) << 64 | u128::from(stream.next_u64())) >> (128 - keep);
                 starts.insert(base ^ noise, value);
             }

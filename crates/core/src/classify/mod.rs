@@ -8,10 +8,12 @@
 //! *Cost*: one look-up a field that any rule asks for, and one row and two slots of a table for each field but the first
 //! of each group; both numbers depend on *which* fields rules combine, not on how many rules there are
 //! ([`Classifier::cost`] says them). No allocation.
-//! *Notes*: at most 16 different mark masks, 64 groups and 4,194,304 table entries (75 MB); rules that need more
-//! are refused ([`BuildError`]). Ten thousand rules that name hosts, prefixes, ports or ranges of them take a
-//! fraction of a second to build. Wide ranges that overlap in two or more fields are what is dear: a thousand rules
-//! that each cover a random third of both port ranges may be refused.
+//! What does grow with the rules is the memory that packets of many flows touch: a packet alone waits for its five
+//! to ten cache lines, which [`Classifier::classify_all`] hides behind the work on others.
+//! *Notes*: at most 16 different mark masks, 64 groups and 4,194,304 slots (34 MB, and 16 bytes a state); rules
+//! that need more are refused ([`BuildError`]). Ten thousand rules that name hosts, prefixes, ports or ranges of them take a
+//! fraction of a second to build. Wide ranges that overlap in two or more fields are what is dear: it splits
+//! groups, which costs stages, and thousands of rules that each cover a random third of three fields are refused.
 //!
 //! How it works. Each field is cut into elementary intervals at the ends of all ranges; a packet's value finds its
 //! interval in a bounded number of steps. A rule that asks for one field only is settled there: the interval knows
@@ -55,6 +57,7 @@ use axes::{Axis, FIXED_SELECTORS, Lookup, Selector};
 pub use cover::{Cause, Shadowed};
 pub use fields::{DscpSet, Fields, Fragment, Hosts, MarkMatch, Match, Prefix, PrefixError, Rule, Version};
 use groups::{NONE, Stage};
+use sparse::Tables;
 
 /// The most axes: the fixed ones, and one for each mark mask.
 const MAX_AXES: usize = FIXED_SELECTORS.len() + MAX_MASKS;
@@ -68,7 +71,7 @@ pub enum BuildError {
         /// The first rule with a mask too many.
         rule: u32,
     },
-    /// The rules overlap in too many ways for the memory they may have (75 MB): make their ranges narrower, or let
+    /// The rules overlap in too many ways for the memory and time they may have: make their ranges narrower, or let
     /// them overlap in one field only.
     TooComplex,
     /// More than 2^24 rules.
@@ -127,6 +130,9 @@ enum Columns {
     Several { best: bool },
 }
 
+/// How many packets go through the steps together.
+const BATCH: usize = 32;
+
 /// The best rule where there is none, in a column; larger than every rule.
 const NO_RULE: u32 = intervals::VALUE_LIMIT - 1;
 
@@ -135,6 +141,7 @@ struct Sequence {
     axis: u32,
     column: u32,
     stages: Vec<Stage>,
+    tables: Tables,
 }
 
 /// Rules, ready for packets. See the [module](self).
@@ -204,7 +211,7 @@ impl Classifier {
             for (stage, classes) in group.stages.iter_mut().zip(group.classes) {
                 stage.column = add(stage.axis, classes);
             }
-            sequences.push(Sequence { axis: group.axis, column, stages: group.stages });
+            sequences.push(Sequence { axis: group.axis, column, stages: group.stages, tables: group.tables });
         }
         let uses = columns.iter().zip(has_best);
         let fields = axes.iter().zip(uses).map(|(axis, (columns, best))| Field::new(axis, &possible, columns, best));
@@ -220,31 +227,71 @@ impl Classifier {
     /// The index of the first rule that matches, if one does.
     #[inline]
     pub fn classify(&self, packet: &Fields) -> Option<u32> {
-        let mut found = [0_u32; MAX_AXES];
-        let mut best = self.catch_all;
+        let mut found = [0; MAX_AXES];
         for (field, found) in self.fields.iter().zip(&mut found) {
-            *found = field.lookup.find(packet).unwrap_or(field.absent);
-            match field.columns {
-                Columns::Best => best = best.min(*found),
-                Columns::Several { best: true } => best = best.min(field.rows[*found as usize]),
-                _ => {}
-            }
+            *found = field.lookup.begin(packet).map_or(field.absent, |link| field.lookup.finish(packet, link));
         }
-        let number = |axis: u32, column: u32| {
-            let (field, found) = (&self.fields[axis as usize], found[axis as usize]);
-            match field.columns {
-                Columns::Several { .. } => field.rows[(found + column) as usize],
-                _ => found,
-            }
-        };
+        let mut best = self.catch_all;
+        for (field, &found) in self.fields.iter().zip(&found) {
+            best = best.min(field.best(found));
+        }
         for group in &self.groups {
+            let number = |axis: u32, column: u32| self.fields[axis as usize].number(found[axis as usize], column);
             let mut state = number(group.axis, group.column);
             for stage in &group.stages {
-                state = stage.table.next(state, number(stage.axis, stage.column));
+                state = group.tables.next(state, number(stage.axis, stage.column));
             }
             best = best.min(state);
         }
         (best < NO_RULE).then_some(best)
+    }
+
+    /// The same for many packets, each step for all before the next step: what one waits for from memory comes while
+    /// the others are at work, so that it costs less a packet the more rules there are.
+    ///
+    /// # Panics
+    /// When `first` is not as long as `packets`.
+    pub fn classify_all(&self, packets: &[Fields], first: &mut [Option<u32>]) {
+        assert_eq!(packets.len(), first.len(), "one answer for each packet");
+        for (packets, first) in packets.chunks(BATCH).zip(first.chunks_mut(BATCH)) {
+            self.classify_batch(packets, first);
+        }
+    }
+
+    fn classify_batch(&self, packets: &[Fields], first: &mut [Option<u32>]) {
+        let mut found = [[0; BATCH]; MAX_AXES];
+        for (field, found) in self.fields.iter().zip(&mut found) {
+            for (found, packet) in found.iter_mut().zip(packets) {
+                *found = field.lookup.begin(packet).unwrap_or(field.absent);
+            }
+        }
+        let mut best = [self.catch_all; BATCH];
+        for (field, found) in self.fields.iter().zip(&mut found) {
+            for (found, packet) in found.iter_mut().zip(packets) {
+                *found = field.lookup.finish(packet, *found);
+            }
+            if matches!(field.columns, Columns::Best | Columns::Several { best: true }) {
+                for (best, found) in best.iter_mut().zip(&*found) {
+                    *best = field.best(*found).min(*best);
+                }
+            }
+        }
+        for group in &self.groups {
+            let field = &self.fields[group.axis as usize];
+            let mut states = found[group.axis as usize].map(|found| field.number(found, group.column));
+            for stage in &group.stages {
+                let field = &self.fields[stage.axis as usize];
+                for (state, found) in states[..packets.len()].iter_mut().zip(&found[stage.axis as usize]) {
+                    *state = group.tables.next(*state, field.number(*found, stage.column));
+                }
+            }
+            for (best, state) in best.iter_mut().zip(states) {
+                *best = state.min(*best);
+            }
+        }
+        for (first, best) in first.iter_mut().zip(best) {
+            *first = (best < NO_RULE).then_some(best);
+        }
     }
 
     /// What a look-up costs, and the tables.
@@ -255,7 +302,7 @@ impl Classifier {
             fields: self.fields.len(),
             groups: self.groups.len(),
             stages: stages().count(),
-            memory: rows + stages().map(|stage| stage.table.memory()).sum::<usize>(),
+            memory: rows + self.groups.iter().map(|group| group.tables.memory()).sum::<usize>(),
         }
     }
 
@@ -270,6 +317,25 @@ impl Classifier {
 }
 
 impl Field {
+    /// The best rule that asks for this field only.
+    #[inline]
+    fn best(&self, found: u32) -> u32 {
+        match self.columns {
+            Columns::Best => found,
+            Columns::Several { best: true } => self.rows[found as usize],
+            _ => NONE,
+        }
+    }
+
+    /// What the group with `column` goes by.
+    #[inline]
+    fn number(&self, found: u32, column: u32) -> u32 {
+        match self.columns {
+            Columns::Several { .. } => self.rows[(found + column) as usize],
+            _ => found,
+        }
+    }
+
     fn new(axis: &Axis, rules: &[u32], columns: &[Vec<u32>], best: bool) -> Self {
         let column = |column: &Vec<u32>| column.iter().map(|&number| number.min(NO_RULE)).collect::<Vec<u32>>();
         // A packet without the field is in class 0: no rule that asks for the field holds, and for a group the first
