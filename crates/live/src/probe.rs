@@ -81,9 +81,9 @@ impl Prober {
     /// Sends one probe, from the calling thread's network namespace.
     ///
     /// # Errors
-    /// With the step that failed: binding to the interface, setting the mark, or sending, which fails at once when the
-    /// interface has no route or no address of the family (`ENETUNREACH`, `EADDRNOTAVAIL`): then no packet of that
-    /// family can leave by it either.
+    /// With the step that failed: binding to the interface, setting the mark, or sending. IPv6 fails to send on an
+    /// interface where it is switched off: then no packet of it can leave there either, and nothing is left unproved.
+    /// IPv4 is sent even by an interface without an address.
     pub fn send(&self, probe: &Probe) -> Result<(), Error> {
         let step = |what: &str| {
             let operation = format!("probe {} by {} ({what})", version_name(probe.version), self.interface);

@@ -9,7 +9,7 @@ use tidegate_live::rtnl::{GsoLimits, LinkEvent, LinkMonitor, Route, Rtnl, sysctl
 use tidegate_live::rules::{Rules, Spec};
 
 use crate::queue::{PORT, QUEUE, default_queue, serve, shaped, texts, transport, udp};
-use crate::support::{DEVICE, Ended, LEFT, Pair, RIGHT, bring_up};
+use crate::support::{DEVICE, Ended, LEFT, Pair, RIGHT, bring_up, wait_for_carrier};
 
 fn wait_for(monitor: &mut LinkMonitor, what: &str, matches: impl Fn(&LinkEvent) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(2);
@@ -106,12 +106,11 @@ pub fn rules_survive_an_interface_that_comes_back() -> Ended {
     };
     pair.left.run(again).unwrap();
     pair.right.run(|| bring_up("peer0", RIGHT)).unwrap();
+    pair.left.run(|| wait_for_carrier(DEVICE)).unwrap();
     assert_eq!(rules.verify().unwrap(), []);
     // The verdict for a packet that the kernel dropped with its interface is refused and counted, no more.
-    let mut ids = vec![];
     serve(&mut socket, 1, |packet, verdicts| {
         verdicts.accept(QUEUE, packet.id);
-        ids.push(packet.id);
         transport(packet).0 == 17
     });
     assert_eq!(once(&mut socket), (1, 1));
@@ -136,6 +135,7 @@ pub fn a_gateway_is_shaped_where_it_forwards() -> Ended {
         return Ended::Skipped(format!("forwarding cannot be switched on: {error}"));
     }
     far.run(|| bring_up("in0", far_addresses)).unwrap();
+    pair.left.run(|| wait_for_carrier("out0")).unwrap();
     let routes = |namespace: &Namespace, via: [IpAddr; 2]| {
         let add = || {
             let mut rtnl = Rtnl::open().unwrap();

@@ -3,12 +3,12 @@
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nft::{self, Ownership};
 use tidegate_live::probe::{Failure, Ledger, Probe, Prober, QueueState, Version, inspect, recognise};
-use tidegate_live::rtnl::Rtnl;
+use tidegate_live::rtnl::{Rtnl, sysctl};
 use tidegate_live::rules::{Difference, Rules, Spec};
 
 use crate::crash::owned_by;
 use crate::queue::{QUEUE, default_queue, past, serve, serve_until, shaped};
-use crate::support::{DEVICE, Ended, Pair, RIGHT};
+use crate::support::{DEVICE, Ended, LEFT, Pair, RIGHT};
 
 pub fn tampering_is_found() -> Ended {
     let pair = Pair::new();
@@ -101,6 +101,16 @@ pub fn probes_that_take_another_way_are_missed() -> Ended {
     pair.left.run(|| prober.send(&probe)).unwrap().unwrap();
     serve_until(&mut socket, past(300), |_, _| true);
     assert_eq!(ledger.failures(), [Failure::Lost { probe, class: "voice" }]);
+    // Without IPv6 there is nothing to prove, and without an IPv4 address there still is.
+    let change = || {
+        sysctl::write("ipv6/conf/tg0/disable_ipv6", "1").unwrap();
+        let mut rtnl = Rtnl::open().unwrap();
+        let address = rtnl.addresses().unwrap().into_iter().find(|a| a.address == LEFT[0]).unwrap();
+        rtnl.delete_address(address).unwrap();
+        (prober.send(&probe).unwrap_err(), prober.send(&Probe::new(0, Version::V4, 0)))
+    };
+    let (v6, v4) = pair.left.run(change).unwrap();
+    assert!(v6.to_string().starts_with("probe IPv6 by tg0 (send)") && v4.is_ok(), "{v6}, {v4:?}");
     // An interface that does not exist is an error at once.
     let error = pair.left.run(|| Prober::new("absent0", 99, 1).send(&probe)).unwrap().unwrap_err();
     assert!(error.to_string().contains("bind to the interface"), "{error}");

@@ -12,7 +12,9 @@ use std::process::exit;
 use std::time::{Duration, Instant};
 
 use tidegate_live::netns::{self, Namespace};
+use tidegate_live::nfqueue::{QueueSettings, QueueSocket};
 use tidegate_live::rtnl::{Address, Rtnl, sysctl};
+use tidegate_live::rules::{Rules, Spec};
 
 /// How a test ended without failing.
 pub enum Ended {
@@ -29,19 +31,23 @@ const SKIPPED: i32 = 77;
 /// Runs the tests whose name contains one of the arguments. Understands as much of libtest's command line as
 /// `cargo test` uses.
 pub fn main(tests: &[Test]) -> ! {
-    let mut filters = vec![];
+    let (mut filters, mut skips) = (vec![], vec![]);
     let mut list = false;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--list" => list = true,
-            "--test-threads" | "--format" | "--skip" | "-Z" => drop(arguments.next()),
+            "--skip" => skips.extend(arguments.next()),
+            "--test-threads" | "--format" | "-Z" => drop(arguments.next()),
             a if a.starts_with('-') => {}
             _ => filters.push(argument),
         }
     }
-    let chosen: Vec<_> =
-        tests.iter().filter(|(n, _)| filters.is_empty() || filters.iter().any(|f| n.contains(f.as_str()))).collect();
+    let contains = |name: &str, parts: &[String]| parts.iter().any(|part| name.contains(part.as_str()));
+    let chosen: Vec<_> = tests
+        .iter()
+        .filter(|(name, _)| (filters.is_empty() || contains(name, &filters)) && !contains(name, &skips))
+        .collect();
     if list {
         chosen.iter().for_each(|(name, _)| println!("{name}: test"));
         exit(0);
@@ -90,6 +96,10 @@ fn run_one(test: fn() -> Ended, drop_root: bool) -> i32 {
         assert!(promise.is_err(), "available() said that it would work");
         return SKIPPED;
     }
+    if let Err(reason) = Namespace::create().unwrap().run(has_a_data_path).unwrap() {
+        eprintln!("this kernel has no data path: {reason}");
+        return SKIPPED;
+    }
     match catch_unwind(AssertUnwindSafe(test)) {
         Ok(Ended::Passed) => 0,
         Ok(Ended::Skipped(reason)) => {
@@ -98,6 +108,14 @@ fn run_one(test: fn() -> Ended, drop_root: bool) -> i32 {
         }
         Err(_) => 101,
     }
+}
+
+/// What every test needs of the kernel: veth links, NFQUEUE, and a rule that leads there.
+fn has_a_data_path() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    Rtnl::open()?.create_veth(DEVICE, "peer0")?;
+    QueueSocket::open(1)?.bind(1, &QueueSettings::default())?;
+    Rules::install(&Spec::new(DEVICE, 1))?;
+    Ok(())
 }
 
 fn become_nobody() -> io::Result<()> {
@@ -188,7 +206,8 @@ impl Pair {
         for (namespace, device, own) in [(&pair.left, DEVICE, LEFT), (&pair.right, "peer0", RIGHT)] {
             namespace.run(|| bring_up(device, own)).unwrap();
         }
-        pair.left.run(wait_for_carrier).unwrap();
+        pair.left.run(|| wait_for_carrier(DEVICE)).unwrap();
+        pair.right.run(|| wait_for_carrier("peer0")).unwrap();
         pair
     }
 
@@ -211,10 +230,11 @@ pub fn bring_up(device: &str, own: [IpAddr; 2]) {
     }
 }
 
-fn wait_for_carrier() {
+/// Waits until packets can flow; before that the kernel drops them silently.
+pub fn wait_for_carrier(device: &str) {
     let mut rtnl = Rtnl::open().unwrap();
     let deadline = Instant::now() + Duration::from_secs(5);
-    while rtnl.link(DEVICE).unwrap().unwrap().state != tidegate_live::rtnl::OperationalState::Up {
+    while rtnl.link(device).unwrap().unwrap().state != tidegate_live::rtnl::OperationalState::Up {
         assert!(Instant::now() < deadline, "no carrier");
         std::thread::sleep(Duration::from_millis(5));
     }
