@@ -6,6 +6,9 @@ use std::path::Path;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
+/// Nobody reads more findings than this, and each costs a pass over the text.
+const MOST_SHOWN: usize = 64;
+
 /// A text to read a configuration from, and the name that errors call it by.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -161,10 +164,13 @@ impl Diagnostics {
         let mut sorted: Vec<_> = self.list.iter().collect();
         sorted.sort_by_key(|d| (d.severity == Severity::Warning, d.place));
         let mut out = String::new();
-        for diagnostic in sorted {
+        for diagnostic in sorted.iter().take(MOST_SHOWN) {
             let report = report(diagnostic, source);
             // Writing into a string does not fail.
             let _ = writeln!(out, "{}\n", renderer.render(&[report]));
+        }
+        if sorted.len() > MOST_SHOWN {
+            let _ = writeln!(out, "... and {} more", sorted.len() - MOST_SHOWN);
         }
         out
     }

@@ -248,6 +248,15 @@ fn all_errors_in_one_go_in_the_order_of_the_file() {
     assert!(at("unknown key `colour`") < at("has no unit") && at("has no unit") < at("unknown protocol"));
 }
 
+#[test]
+fn a_thousand_errors_are_not_a_thousand_pages() {
+    let (source, diagnostics, _) = findings(&format!("{GOOD}{}", "[[rule]]\n".repeat(1_000)));
+    assert_eq!(diagnostics.errors(), 1_000);
+    let rendered = diagnostics.render(&source);
+    assert!(rendered.ends_with("... and 936 more\n"));
+    assert_eq!(rendered.matches("rule lacks `class`").count(), 64);
+}
+
 /// The whole text of one error, as a reader sees it.
 #[test]
 fn a_rendered_error() {
