@@ -193,7 +193,7 @@ fn in_child(attempt: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// A network namespace. Cloning makes another handle of the same one.
+/// A handle of a network namespace, which lives as long as a handle, a process or a socket inside it.
 #[derive(Debug)]
 pub struct Namespace {
     fd: OwnedFd,
