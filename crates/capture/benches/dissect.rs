@@ -1,13 +1,14 @@
-//! Nanoseconds to dissect a packet, beside etherparse for the same packets; to make its flow key; to rewrite it.
+//! Nanoseconds to dissect a packet, beside etherparse for the same packets; to make its flow key; to rewrite it; to
+//! read it from a capture file in memory.
 
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use etherparse::{LaxSlicedPacket, PacketBuilder};
 use tidegate_capture::dissect::{Dissection, network};
-use tidegate_capture::rewrite;
-use tidegate_core::Dscp;
+use tidegate_capture::{CaptureReader, CaptureWriter, LinkType, rewrite};
 use tidegate_core::flow::{FlowBy, FlowHash};
+use tidegate_core::{Dscp, Instant};
 
 fn packets(v6: bool) -> Vec<Vec<u8>> {
     (0..1024_u16)
@@ -54,5 +55,29 @@ fn dissect(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, dissect);
+fn read(criterion: &mut Criterion) {
+    let packets = packets(false);
+    let mut file = CaptureWriter::new(Vec::new()).expect("a vector takes everything");
+    let interface = file.add_interface("bench", LinkType::Raw).expect("a vector takes everything");
+    let count = 100_000;
+    for (n, bytes) in (0..count).zip(packets.iter().cycle()) {
+        let time = Instant::from_nanos(n * 1_000);
+        file.write(interface, time, bytes, 104, None).expect("a vector takes everything");
+    }
+    let bytes = file.finish().expect("a vector takes everything");
+    let mut group = criterion.benchmark_group("capture file");
+    group.sample_size(20).throughput(Throughput::Elements(count));
+    group.bench_function("pcapng, read and dissected", |bencher| {
+        bencher.iter(|| {
+            let mut reader = CaptureReader::new(black_box(&bytes[..])).expect("it was just written");
+            let mut total = 0;
+            while let Some(Ok(packet)) = reader.next_packet(&mut |_| ()) {
+                total += packet.dissect().payload();
+            }
+            total
+        });
+    });
+}
+
+criterion_group!(benches, dissect, read);
 criterion_main!(benches);

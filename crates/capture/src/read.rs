@@ -1,0 +1,361 @@
+//! Capture files, read packet by packet: pcap with microseconds or nanoseconds, either byte order, and pcapng.
+//!
+//! *Law*: no file panics or makes the reader allocate more than [`MAX_RECORD`] a record; packets come in the order of
+//! the file with times that never run back; whatever had to be mended is reported with the number of the packet, and
+//! what cannot be mended ends the reading with an error that names it.
+//! *Source*: the pcap and pcapng formats (IETF opsawg drafts), by way of the `pcap-file` crate.
+//! *Units*: times in ns since 1970, lengths in bytes.
+//! *Notes*: compressed files are refused with advice. A pcapng simple packet has no time and takes that of the packet
+//! before it. Packets of link types that [`LinkType`] does not know are delivered, with unknown fields.
+//! *See also*: [`write`](crate::write).
+//!
+//! ```
+//! use tidegate_capture::{read::CaptureReader, write::CaptureWriter, LinkType};
+//! use tidegate_core::Instant;
+//! let mut file = CaptureWriter::new(Vec::new()).unwrap();
+//! let uplink = file.add_interface("uplink", LinkType::Raw).unwrap();
+//! file.write(uplink, Instant::from_nanos(1_234_567_891), &[0x45; 60], 1500, Some("delayed")).unwrap();
+//! let bytes = file.finish().unwrap();
+//!
+//! let mut reader = CaptureReader::new(&bytes[..]).unwrap();
+//! let packet = reader.next_packet(&mut |warning| panic!("{warning}")).unwrap().unwrap();
+//! assert_eq!((packet.number, packet.time.as_nanos(), packet.length), (1, 1_234_567_891, 1500));
+//! ```
+
+use std::fmt;
+use std::io::{Chain, Cursor, ErrorKind, Read};
+use std::time::Duration;
+
+use pcap_file::pcap::{PcapReadError, PcapReader, PcapTsResolution};
+use pcap_file::pcapng::{Block, PcapNgReadError, PcapNgReader, PcapNgState};
+use tidegate_core::{Instant, Span};
+
+use crate::dissect::Dissection;
+use crate::link::{LinkType, frame};
+
+/// The largest record that is read, headers of the format included.
+pub const MAX_RECORD: usize = 1 << 20;
+
+/// A packet of a capture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Captured<'a> {
+    /// Which packet of the file it is, from 1.
+    pub number: u64,
+    /// When it was captured, in ns since 1970; never before the packet in front of it.
+    pub time: Instant,
+    /// The header it begins with; none for a type that is not known here.
+    pub link: Option<LinkType>,
+    /// How long it was, at least as long as `bytes`.
+    pub length: u32,
+    /// What was captured of it.
+    pub bytes: &'a [u8],
+}
+
+impl Captured<'_> {
+    /// What its headers say.
+    pub fn dissect(&self) -> Dissection {
+        match self.link {
+            Some(link) => frame(link, self.bytes, self.length as usize),
+            None => Dissection { total: self.length, ..Dissection::default() },
+        }
+    }
+}
+
+/// Something that was mended, and in which packet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Warning {
+    /// The packet, from 1.
+    pub packet: u64,
+    /// What was wrong with it.
+    pub flaw: Flaw,
+}
+
+/// What may be wrong with a packet that is delivered all the same, or skipped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Flaw {
+    /// It is older than the packet in front of it, by so much; it is delivered with the time of that packet.
+    TimeBackwards(Span),
+    /// Its time has a fraction of more than a second, or is beyond the year 2554; it is delivered with the time of
+    /// the packet in front of it.
+    TimeInvalid,
+    /// It has no bytes and no length.
+    Empty,
+    /// More bytes were captured than it was long; the length is taken to be that of the bytes.
+    LengthTooShort {
+        /// How long the file says that it was.
+        stated: u32,
+        /// How many bytes the file has of it.
+        captured: u32,
+    },
+    /// Its link type is not known here; its fields are unknown. Reported once for each type.
+    LinkType(u32),
+    /// The block is corrupt and was skipped: why. It is no packet and has the number of the one that would have
+    /// been there.
+    Skipped(String),
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "packet {}: ", self.packet)?;
+        match &self.flaw {
+            Flaw::TimeBackwards(by) => {
+                write!(f, "{} ns before the packet in front of it; time holds still", by.as_nanos())
+            }
+            Flaw::TimeInvalid => f.write_str("its time is no time; that of the packet in front of it is used"),
+            Flaw::Empty => f.write_str("zero length"),
+            Flaw::LengthTooShort { stated, captured } => {
+                write!(
+                    f,
+                    "{captured} bytes were captured of a packet of {stated}; its length is taken to be {captured}"
+                )
+            }
+            Flaw::LinkType(number) => write!(f, "link type {number} is not supported; its headers are not read"),
+            Flaw::Skipped(why) => write!(f, "skipped a corrupt block: {why}"),
+        }
+    }
+}
+
+/// Why a capture cannot be read, or not any further.
+#[derive(Debug)]
+pub enum CaptureError {
+    /// It is not a capture; the first bytes.
+    Foreign(Vec<u8>),
+    /// It is compressed, by this program.
+    Compressed(&'static str),
+    /// The file ends within this packet (or, for packet 1, within the header), or a length that was damaged points
+    /// beyond the end.
+    Truncated {
+        /// The packet, from 1.
+        packet: u64,
+    },
+    /// The structure of the file is broken at this packet, so that the next cannot be found.
+    Corrupt {
+        /// The packet, from 1.
+        packet: u64,
+        /// What is broken.
+        why: String,
+    },
+    /// Reading failed.
+    Io {
+        /// The packet that was being read, from 1.
+        packet: u64,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+impl fmt::Display for CaptureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign(first) if first.is_empty() => {
+                f.write_str("the file is empty; a pcap or pcapng file was expected")
+            }
+            Self::Foreign(first) => write!(f, "not a pcap or pcapng file: it begins with {first:02x?}"),
+            Self::Compressed(program) => write!(f, "the capture is compressed; unpack it first, with `{program} -d`"),
+            Self::Truncated { packet } => {
+                write!(
+                    f,
+                    "packet {packet}: the file ends within it, or its length is damaged; nothing can be read behind it"
+                )
+            }
+            Self::Corrupt { packet, why } => {
+                write!(f, "packet {packet}: corrupt ({why}); nothing can be read behind it")
+            }
+            Self::Io { packet, error } => write!(f, "packet {packet}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for CaptureError {}
+
+type Source<R> = Chain<Cursor<Vec<u8>>, R>;
+
+#[derive(Debug)]
+enum Format<R: Read> {
+    Pcap(PcapReader<Source<R>>),
+    PcapNg(PcapNgReader<Source<R>>),
+}
+
+/// What a file says of a packet, before it is checked. The bytes are in the reader's buffer.
+struct Found {
+    time: Option<Option<Duration>>,
+    link: u32,
+    length: u32,
+}
+
+/// Reads a capture. See the [module](self).
+#[derive(Debug)]
+pub struct CaptureReader<R: Read> {
+    format: Format<R>,
+    bytes: Vec<u8>,
+    number: u64,
+    time: Instant,
+    done: bool,
+    /// Link types that were warned of.
+    unknown: Vec<u32>,
+}
+
+impl<R: Read> CaptureReader<R> {
+    /// Finds out which format `source` has and reads its header.
+    ///
+    /// # Errors
+    /// When it is no capture or its header cannot be read.
+    pub fn new(mut source: R) -> Result<Self, CaptureError> {
+        let mut first = Vec::new();
+        source.by_ref().take(4).read_to_end(&mut first).map_err(|error| CaptureError::Io { packet: 1, error })?;
+        let magic = first.clone();
+        let source = Cursor::new(first).chain(source);
+        let format = match magic[..] {
+            [0x0a, 0x0d, 0x0d, 0x0a] => PcapNgReader::with_capacity(source, MAX_RECORD)
+                .map(Format::PcapNg)
+                .map_err(|error| pcapng_error(error, 1))?,
+            [0xa1, 0xb2, 0xc3, 0xd4]
+            | [0xd4, 0xc3, 0xb2, 0xa1]
+            | [0xa1, 0xb2, 0x3c, 0x4d]
+            | [0x4d, 0x3c, 0xb2, 0xa1] => {
+                PcapReader::with_capacity(source, MAX_RECORD).map(Format::Pcap).map_err(|error| pcap_error(error, 1))?
+            }
+            [0x1f, 0x8b, ..] => return Err(CaptureError::Compressed("gzip")),
+            [0x28, 0xb5, 0x2f, 0xfd] => return Err(CaptureError::Compressed("zstd")),
+            [0xfd, b'7', b'z', b'X'] => return Err(CaptureError::Compressed("xz")),
+            _ => return Err(CaptureError::Foreign(magic)),
+        };
+        let unknown = Vec::new();
+        Ok(Self { format, bytes: Vec::new(), number: 0, time: Instant::ZERO, done: false, unknown })
+    }
+
+    /// The next packet; none at the end of the file and after an error. `warn` hears what was mended.
+    pub fn next_packet(&mut self, warn: &mut dyn FnMut(Warning)) -> Option<Result<Captured<'_>, CaptureError>> {
+        if self.done {
+            return None;
+        }
+        let packet = self.number + 1;
+        let found = match &mut self.format {
+            Format::Pcap(reader) => next_of_pcap(reader, &mut self.bytes, packet),
+            Format::PcapNg(reader) => next_of_pcapng(reader, &mut self.bytes, packet, warn),
+        };
+        let found = match found {
+            Some(Ok(found)) => found,
+            Some(Err(error)) => {
+                self.done = true;
+                return Some(Err(error));
+            }
+            None => {
+                self.done = true;
+                return None;
+            }
+        };
+        self.number = packet;
+        let mut warn = |flaw| warn(Warning { packet, flaw });
+        match found.time {
+            None => {}
+            Some(time) => {
+                let nanos = time.and_then(|time| u64::try_from(time.as_nanos()).ok()).map(Instant::from_nanos);
+                match nanos {
+                    None => warn(Flaw::TimeInvalid),
+                    Some(time) if time < self.time => warn(Flaw::TimeBackwards(self.time.since(time))),
+                    Some(time) => self.time = time,
+                }
+            }
+        }
+        let captured = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
+        if found.length < captured {
+            warn(Flaw::LengthTooShort { stated: found.length, captured });
+        } else if found.length == 0 {
+            warn(Flaw::Empty);
+        }
+        let link = LinkType::from_number(found.link);
+        if link.is_none() && !self.unknown.contains(&found.link) {
+            self.unknown.push(found.link);
+            warn(Flaw::LinkType(found.link));
+        }
+        let length = found.length.max(captured);
+        Some(Ok(Captured { number: packet, time: self.time, link, length, bytes: &self.bytes }))
+    }
+}
+
+fn next_of_pcap<R: Read>(
+    reader: &mut PcapReader<R>,
+    bytes: &mut Vec<u8>,
+    packet: u64,
+) -> Option<Result<Found, CaptureError>> {
+    let header = reader.header();
+    let raw = match reader.next_raw_packet()? {
+        Ok(raw) => raw,
+        Err(error) => return Some(Err(pcap_error(error, packet))),
+    };
+    bytes.clear();
+    bytes.extend_from_slice(&raw.data);
+    let nanos = match header.ts_resolution {
+        PcapTsResolution::MicroSecond => u64::from(raw.ts_frac) * 1_000,
+        PcapTsResolution::NanoSecond => raw.ts_frac.into(),
+    };
+    let time = (nanos < 1_000_000_000).then(|| Duration::new(raw.ts_sec.into(), nanos as u32));
+    // The upper bits tell of a frame check sequence at the end, which is behind the IP packet.
+    let link = u32::from(header.datalink) & 0x03ff_ffff;
+    Some(Ok(Found { time: Some(time), link, length: raw.orig_len }))
+}
+
+fn next_of_pcapng<R: Read>(
+    reader: &mut PcapNgReader<R>,
+    bytes: &mut Vec<u8>,
+    packet: u64,
+    warn: &mut dyn FnMut(Warning),
+) -> Option<Result<Found, CaptureError>> {
+    loop {
+        let (raw, state) = match reader.next_raw_block()? {
+            Ok(next) => next,
+            Err(error) => return Some(Err(pcapng_error(error, packet))),
+        };
+        let block = match raw.try_into_block(state) {
+            Ok(block) => block,
+            Err(error) => {
+                warn(Warning { packet, flaw: Flaw::Skipped(chain(&error)) });
+                continue;
+            }
+        };
+        let link = |state: &PcapNgState, id: u32| {
+            state.interfaces().get(id as usize).map_or(u32::MAX, |interface| interface.linktype.into())
+        };
+        let (time, link, length, data) = match block {
+            Block::EnhancedPacket(block) => {
+                (Some(Some(block.timestamp)), link(state, block.interface_id), block.original_len, block.data)
+            }
+            Block::Packet(block) => {
+                (Some(Some(block.timestamp)), link(state, block.interface_id.into()), block.original_len, block.data)
+            }
+            Block::SimplePacket(block) => (None, link(state, 0), block.original_len, block.data),
+            _ => continue,
+        };
+        bytes.clear();
+        bytes.extend_from_slice(&data);
+        return Some(Ok(Found { time, link, length }));
+    }
+}
+
+fn io_error(error: std::io::Error, packet: u64) -> CaptureError {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => CaptureError::Truncated { packet },
+        _ => CaptureError::Io { packet, error },
+    }
+}
+
+fn pcap_error(error: PcapReadError, packet: u64) -> CaptureError {
+    match error {
+        PcapReadError::Io(error) => io_error(error, packet),
+        other => CaptureError::Corrupt { packet, why: chain(&other) },
+    }
+}
+
+fn pcapng_error(error: PcapNgReadError, packet: u64) -> CaptureError {
+    match error {
+        PcapNgReadError::Io(error) => io_error(error, packet),
+        other => CaptureError::Corrupt { packet, why: chain(&other) },
+    }
+}
+
+/// An error and what caused it, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(|cause| cause.to_string()).collect::<Vec<_>>().join(": ")
+}
