@@ -5,7 +5,8 @@
 //! an unprivileged user through a user namespace.
 #![allow(dead_code)] // Each test target uses a part of it.
 
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::exit;
@@ -59,11 +60,24 @@ pub fn main(tests: &[Test]) -> ! {
         modes.push(("root", false));
     }
     modes.push(("rootless", true));
+    // Opened before anybody gives up privileges; the processes of the tests inherit it.
+    let log = std::env::var_os("TIDEGATE_SKIP_LOG")
+        .and_then(|path| OpenOptions::new().create(true).append(true).open(path).ok());
+    let began_all = Instant::now();
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for (mode, rootless) in modes {
         for (name, test) in &chosen {
             let began = Instant::now();
-            let status = in_process(|| run_one(*test, root && rootless));
+            let skip = |reason: &str| {
+                let line = format!("SKIP: {mode}::{name}: {reason}\n");
+                eprint!("{line}");
+                if let Some(mut log) = log.as_ref() {
+                    // The reason has been printed; a log that cannot be written is the reader's trouble.
+                    let _ = log.write_all(line.as_bytes());
+                }
+                SKIPPED
+            };
+            let status = in_process(|| run_one(*test, root && rootless, &skip));
             let seconds = began.elapsed().as_secs_f32();
             match status {
                 Ok(0) => {
@@ -81,31 +95,31 @@ pub fn main(tests: &[Test]) -> ! {
             }
         }
     }
-    println!("\ntest result: {passed} passed; {failed} failed; {skipped} skipped\n");
+    let verdict = if failed == 0 { "ok" } else { "FAILED" };
+    let seconds = began_all.elapsed().as_secs_f32();
+    // The form of libtest, for whoever counts.
+    println!(
+        "\ntest result: {verdict}. {passed} passed; {failed} failed; {skipped} ignored; 0 measured; 0 filtered out; \
+         finished in {seconds:.2}s\n"
+    );
     exit(if failed == 0 { 0 } else { 101 });
 }
 
-fn run_one(test: fn() -> Ended, drop_root: bool) -> i32 {
+fn run_one(test: fn() -> Ended, drop_root: bool, skip: &dyn Fn(&str) -> i32) -> i32 {
     if drop_root && let Err(error) = become_nobody() {
-        eprintln!("cannot become an unprivileged user: {error}");
-        return SKIPPED;
+        return skip(&format!("cannot become an unprivileged user: {error}"));
     }
     let promise = netns::available();
     if let Err(reason) = netns::enter() {
-        eprintln!("{reason}");
         assert!(promise.is_err(), "available() said that it would work");
-        return SKIPPED;
+        return skip(&reason.to_string());
     }
     if let Err(reason) = Namespace::create().unwrap().run(has_a_data_path).unwrap() {
-        eprintln!("this kernel has no data path: {reason}");
-        return SKIPPED;
+        return skip(&format!("this kernel has no data path: {reason}"));
     }
     match catch_unwind(AssertUnwindSafe(test)) {
         Ok(Ended::Passed) => 0,
-        Ok(Ended::Skipped(reason)) => {
-            eprintln!("skipped: {reason}");
-            SKIPPED
-        }
+        Ok(Ended::Skipped(reason)) => skip(&reason),
         Err(_) => 101,
     }
 }
