@@ -275,8 +275,9 @@ mod tests {
         let outcomes = simulate(&setups).unwrap();
         for outcome in &outcomes {
             let sum: f64 = outcome.customers.iter().map(|customer| customer.goodput).sum();
-            // 70 Mbit/s less 40 of 1500 bytes of headers.
-            assert!(sum > 60.0 && sum < 68.2, "{sum}");
+            // 70 Mbit/s less 40 of 1500 bytes of headers is 68.13. What waited at the receivers for a gap to close when
+            // the warm-up ended counts too: at most 64 KB of 100 flows over 6 s, 8.7 Mbit/s, and in fact far less.
+            assert!(sum > 60.0 && sum < 70.0, "{sum}");
             assert_eq!(outcome.lost_elsewhere, 0);
             let green = |n: usize| outcome.customers[n - 1].colour(Colour::Green);
             assert!((1..=5).all(|n| green(n + 5) > green(n)), "{outcome:?}");
