@@ -167,23 +167,25 @@ fn pv(rate: u64, span: Span) -> Result<f64, String> {
     error
 }
 
-/// The error of `trickle -u`, which shapes the socket calls of a program that it preloads itself into: `nc` here.
+/// The error of `trickle -u`, which shapes the socket calls of a program that it preloads itself into: Python here.
 fn trickle(rate: u64, span: Span) -> Result<f64, String> {
     // It counts in KB/s.
     if rate < 100_000 {
         return Err("its unit, 1 KB/s, is too coarse for this rate".into());
     }
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
-    let port = listener.local_addr().map_err(|error| error.to_string())?.port().to_string();
-    for tool in ["trickle", "nc"] {
+    let port = listener.local_addr().map_err(|error| error.to_string())?.port();
+    for tool in ["trickle", "python3"] {
         if Command::new(tool).arg("-h").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
             return Err(format!("{tool} cannot be run; install it and run this again"));
         }
     }
-    let zero = File::open("/dev/zero").map_err(|error| error.to_string())?;
+    let sender = format!(
+        "import socket\ns = socket.create_connection(('127.0.0.1', {port}))\nd = bytes(8192)\nwhile True: s.sendall(d)"
+    );
     let mut child = Command::new("trickle")
-        .args(["-s", "-u", &(rate / 1024).to_string(), "nc", "127.0.0.1", &port])
-        .stdin(zero)
+        .args(["-s", "-u", &(rate / 1024).to_string(), "python3", "-c", &sender])
+        .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -225,7 +227,12 @@ fn arriving(mut read: impl FnMut(&mut [u8]) -> std::io::Result<usize>, rate: u64
         }
     }
     let elapsed = last.since(first.unwrap_or(last)).as_secs_f64();
-    Ok((bytes - latest) as f64 / elapsed / rate as f64 - 1.0)
+    let error = (bytes - latest) as f64 / elapsed / rate as f64 - 1.0;
+    if error > 1.0 {
+        Err(format!("it did not hold its program back: {:.0} times the rate", error + 1.0))
+    } else {
+        Ok(error)
+    }
 }
 
 fn datagrams(span: Span) {

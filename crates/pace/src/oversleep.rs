@@ -47,8 +47,7 @@ impl Default for SpinBudget {
 /// *Source*: the estimator is that of RFC 6298 for round trips: mean by 1/8, mean deviation by 1/4, mean plus four
 /// deviations as the margin.
 /// *Cost*: O(1), no division.
-/// *Notes*: a single oversleep counts for at most [`LARGEST`](Self::LARGEST): what a busy machine does to one sleep
-/// says little about the next.
+/// *Notes*: a single oversleep counts for at most [`LARGEST`](Self::LARGEST).
 #[derive(Clone, Debug)]
 pub struct Oversleep {
     mean: Span,
@@ -60,8 +59,9 @@ pub struct Oversleep {
 }
 
 impl Oversleep {
-    /// The most that one oversleep counts for: 1 ms.
-    pub const LARGEST: Span = Span::from_millis(1);
+    /// The most that one oversleep counts for: 100 us. On a machine where sleeps are later than that, spinning longer
+    /// does not help either: the scheduler takes the core away from whoever spins.
+    pub const LARGEST: Span = Span::from_micros(100);
     /// The most spin time that is saved up: 10 ms.
     pub const DEPTH: Span = Span::from_millis(10);
     /// Before anything is learned: 60 us, a timer of Linux with its usual slack of 50 us.

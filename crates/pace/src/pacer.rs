@@ -85,8 +85,9 @@ pub struct Params {
     /// What happens when the sender is late. Default: catch up within 1 s, because the average is what most people
     /// measure, and a second is longer than what a scheduler does to a process.
     pub gap: GapPolicy,
-    /// How fast it may catch up. Default: at twice the rate, 1 ms of which may go at once, so that a sleep that
-    /// is 1 ms late can be made up for without sleeping less than a sleep can.
+    /// How fast it may catch up. Default: at four times the rate, 1 ms of which may go at once: a sleep that is 1 ms
+    /// late is made up for without sleeping less than a sleep can, and a sender that a busy machine lets run only a
+    /// quarter of the time keeps its rate.
     pub cap: Cap,
     /// How much of a core spinning may take. Default: a quarter.
     pub spin: SpinBudget,
@@ -98,7 +99,7 @@ impl Params {
         Self {
             rate,
             gap: GapPolicy::CatchUp { within: Span::from_secs(1) },
-            cap: Cap::Ratio { percent: 200, span: Span::from_millis(1) },
+            cap: Cap::Ratio { percent: 400, span: Span::from_millis(1) },
             spin: SpinBudget::DEFAULT,
         }
     }

@@ -130,6 +130,10 @@ impl Destination {
     pub fn is_datagram(&self) -> bool {
         matches!(self.kind, Kind::Udp(_))
     }
+    /// Whether what was accepted reaches its reader also when this process ends: of a pipe or a file.
+    pub fn outlives_us(&self) -> bool {
+        matches!(self.kind, Kind::Stream { .. })
+    }
     /// The help of the kernel that is in use.
     pub fn help(&self) -> &KernelHelp {
         &self.help

@@ -40,7 +40,7 @@ pub struct Args {
     /// The algorithm: pacer, or one of the paper: dt0, dt1, dt2, at0, at1
     #[arg(long, value_name = "NAME", default_value = "pacer")]
     algorithm: Kind,
-    /// No run of packets is faster than this; twice the rate if not given (pacer)
+    /// No run of packets is faster than this; four times the rate if not given (pacer)
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     burst_rate: Option<Rate>,
     /// What may go at once all the same; 1 ms of the burst rate if not given

@@ -62,6 +62,14 @@ impl Progress {
             Mode::Lines => writeln!(io::stderr(), "{text}"),
         };
     }
+    /// Shows how it went from the beginning to the end, and leaves that line.
+    pub fn conclude(&mut self, start: Instant, now: Instant, view: &View) {
+        if self.mode != Mode::Off {
+            self.before = (start, 0);
+            self.show(now, view);
+            self.end();
+        }
+    }
     /// Leaves the line as it is and goes to the next.
     pub fn end(&mut self) {
         if self.mode == Mode::Line && self.shown {

@@ -82,7 +82,10 @@ impl Outlet {
     }
     /// What it got, exactly.
     fn account(&self) -> String {
-        let (delivered, accepted) = (self.destination.delivered().as_u64(), self.destination.accepted().as_u64());
+        let accepted = self.destination.accepted().as_u64();
+        // What is left in a pipe is lost only when nobody is there to read it any more.
+        let certain = self.destination.outlives_us() && !self.reader_left;
+        let delivered = if certain { accepted } else { self.destination.delivered().as_u64() };
         if self.destination.is_datagram() {
             return format!("{accepted} B in {} datagrams handed to the network", self.datagrams);
         }
@@ -434,16 +437,26 @@ impl<'a> Sender<'a> {
             gap_p99_ns: gap_p99.as_nanos(),
         });
         if self.progress.is_due(now) {
-            let view = View {
-                bytes: self.handed,
-                total: self.source.size(),
-                rate_bps: rate.as_bps(),
-                paused: self.paused,
-                gap_p50,
-                gap_p99,
-                dropped,
-            };
+            let view = self.view();
             self.progress.show(now, &view);
+        }
+    }
+
+    fn view(&mut self) -> View {
+        View {
+            bytes: self.handed,
+            total: self.source.size(),
+            rate_bps: self.engine.algorithm().rate().as_bps(),
+            paused: self.paused,
+            gap_p50: self.recorder.gap(500),
+            gap_p99: self.recorder.gap(990),
+            dropped: self.dropped(),
+        }
+    }
+    fn dropped(&self) -> u64 {
+        match &self.engine {
+            Engine::Pacer(pacer) => pacer.status(self.published).dropped,
+            Engine::Paper(_) => 0,
         }
     }
 
@@ -548,16 +561,10 @@ impl<'a> Sender<'a> {
                 Err(error) => outlet.failed = Some(plain(&error)),
             }
         }
-        let now = self.clock.now();
-        if self.progress.is_due(now + Span::from_secs(1)) {
-            self.publish(now + Span::from_secs(1));
-        }
-        self.progress.end();
+        let (now, view) = (self.clock.now(), self.view());
+        self.progress.conclude(self.started, now, &view);
         self.tell_distribution()?;
-        let dropped = match &self.engine {
-            Engine::Pacer(pacer) => pacer.status(now).dropped,
-            Engine::Paper(_) => 0,
-        };
+        let dropped = view.dropped;
         let mut troubles = Vec::new();
         for outlet in &self.outlets {
             let (name, account) = (outlet.destination.name(), outlet.account());
