@@ -7,12 +7,12 @@
 //! target is the middle fifth of the thresholds' range), section 6 (automatic thresholds and weight).
 //! *Units*: the link in bit/s, the mean packet in bytes, the delay target in nanoseconds.
 //! *Example*: below.
-//! *Cost*: that of [`red`](crate::red), and two divisions an interval; one exponential at configuration time only.
+//! *Cost*: that of [`red`], and two divisions an interval; one exponential at configuration time only.
 //! *Notes*: thresholds: `min = max(5 packets, delay * C / 2)`, `max = 3 min`; weight `1 - exp(-1/C)`, with C the
 //! link in mean packets a second: at 15 Mbit/s and 1500 B, C = 1250, and 5 ms give 3.1, so min is 5, max 15 packets.
 //! *Departures from the source, and why*: no timer: the first arrival after an interval adapts once, for between
 //! arrivals there is nothing to learn.
-//! *See also*: [`red`](crate::red) with fixed parameters; [`mered`](crate::mered), which asks it for long flows only.
+//! *See also*: [`red`] with fixed parameters; [`mered`](crate::mered), which asks it for long flows only.
 //!
 //! ```
 //! use tidegate_core::{ared::{Ared, Params}, *};

@@ -2,7 +2,7 @@
 //!
 //! *Law*: a flow's length is the bytes it sent since its record was made; its value is a piecewise linear function
 //! of its length; value 0 is a mouse. A flow's value never falls before its record ends, and a record ends only when
-//! it was idle for the table's `idle` (or to make room, see [`flow_table`](crate::flow_table)). All mice from one
+//! it was idle for the table's `idle` (or to make room, see [`flow_table`]). All mice from one
 //! host to one other together send at most `threshold + rate * t` bytes as mice in any time t: who is beyond it is
 //! an elephant like one that sent `threshold` bytes before.
 //! *Source*: "Implementation of AQMs on Linux made Easy" (Braithwaite), section "Mice and Elephants Strategies":

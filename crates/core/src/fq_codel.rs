@@ -4,7 +4,7 @@
 //! that just became busy (and have not used up their first quantum) before the others; each queue is under CoDel.
 //! When the limit is passed, the head of a queue within 1/9 of the longest goes.
 //! *Source*: RFC 8290, sections 4.1 (enqueue, overload) and 4.2 (dequeue); section 5.2 for the parameters.
-//! *Units*: bytes, packets, nanoseconds as in [`codel`](crate::codel).
+//! *Units*: bytes, packets, nanoseconds as in [`codel`].
 //! *Example*: below.
 //! *Cost*: O(1) an enqueue. A dequeue visits a queue twice at most when `quantum` is at least the largest packet;
 //! with a smaller one n calls together visit at most bytes/quantum queues more. A queue that ran empty is visited

@@ -12,7 +12,7 @@
 //! *Cost*: O(1) a packet: two hash look-ups and one draw at the most; nothing is held.
 //! *Notes*: as a decider behind [`AqmFifo`](crate::aqm::AqmFifo) it is a discipline that passes on at once. Bytes of
 //! the virtual queue are rounded up to whole ones, against the sender.
-//! *Departures from the source, and why*: the floor and the rules of [`elephants`](crate::elephants); ECN.
+//! *Departures from the source, and why*: the floor and the rules of [`elephants`]; ECN.
 //! *See also*: [`meredt`](crate::meredt), with a queue, which can also let mice go first and so does more for them.
 //!
 //! ```

@@ -7,13 +7,13 @@
 //! Guo and Matta, "The war between mice and elephants" (2001), for the idea.
 //! *Units*: bytes, packets, bit/s; the floor is a fraction.
 //! *Example*: below.
-//! *Cost*: O(1) a call, as [`meredt`](crate::meredt), which does the work.
+//! *Cost*: O(1) a call, as [`meredt`], which does the work.
 //! *Notes*: the threshold should be a little above what a short exchange takes: 100 kB covers most web objects; on a
 //! dialup line of 56 kbit/s that is 14 s, and 15 kB is better ([`Params::for_link`] takes 2 s of the link between
 //! 15 and 100 kB).
-//! *Departures from the source, and why*: those of [`meredt`](crate::meredt): the floor and the rules against false
+//! *Departures from the source, and why*: those of [`meredt`]: the floor and the rules against false
 //! mice. ARED spreads drops uniformly, as its own paper does.
-//! *See also*: [`meredt`](crate::meredt), where an elephant grows gradually.
+//! *See also*: [`meredt`], where an elephant grows gradually.
 //!
 //! ```
 //! use tidegate_core::{mered::{Mered, Params}, qdisc::{Discard, Qdisc}, *};

@@ -5,7 +5,7 @@
 //! full. An elephant is dropped or marked with ARED's probability times `1 - fairness + fairness * v / V`, where v
 //! is the value of its flow and V the running mean of the values of the elephants that arrive.
 //! *Source*: "Implementation of AQMs on Linux made Easy" (Braithwaite), section "Mice and Elephants Strategies", and
-//! the options of its MEREDT prototype; ARED as in [`ared`](crate::ared).
+//! the options of its MEREDT prototype; ARED as in [`ared`].
 //! *Units*: bytes, packets, bit/s; the floor and the fairness are fractions.
 //! *Example*: below.
 //! *Cost*: O(1) a call: two hash look-ups and two draws at the most. No allocation after warm-up.
@@ -13,7 +13,7 @@
 //! first packets as an elephant wait until its last as a mouse have left, and so long the floor rests; what it owes
 //! is paid afterwards. Records of flows with packets inside are kept, so `records` must exceed the packet limit.
 //! *Departures from the source, and why*: the floor, for the prototype starves elephants when mice fill the link;
-//! the rules of [`elephants`](crate::elephants) against false mice; ECN. ARED averages the queue of the elephants
+//! the rules of [`elephants`] against false mice; ECN. ARED averages the queue of the elephants
 //! alone: with that of the whole, a crowd of mice would shut the elephants out and the floor would be of no use.
 //! *See also*: [`mered`](crate::mered), one threshold; [`ingress`](crate::ingress), the same without a queue;
 //! [`fq_codel`](crate::fq_codel), where a flow is favoured while it is sparse, not while it is short.

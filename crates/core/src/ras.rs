@@ -8,7 +8,7 @@
 //! (1998): `EAR' = (1 - e^(-T/K)) L/T + e^(-T/K) EAR`.
 //! *Units*: rates as [`Rate`], thresholds and occupancy in bytes, the head included. The debt of the last packet is
 //! in bit·ns/s, so that it never rounds; F rounds down to a bit/s. The EAR is in bit/s with 16 bits of fraction, its
-//! exponential in fixed point ([`decay`](crate::decay)): no float decides.
+//! exponential in fixed point ([`decay`]): no float decides.
 //! *Cost*: O(1) a call: at an arrival two divisions of 128 bits and twenty multiplications for the EAR, and one
 //! division for F.
 //! *Notes*: an arrival changes occupancy and EAR, hence the rate, hence the release of the head: the deadline moves

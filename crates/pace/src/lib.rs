@@ -38,8 +38,8 @@ pub mod clock;
 mod driver;
 mod histogram;
 mod oversleep;
-mod pacer;
-mod recorder;
+pub mod pacer;
+pub mod recorder;
 pub mod sender;
 
 pub use algorithm::{Algorithm, At0, At1, BurstCap, Capped, Dt0, Dt1, Dt2, Kind, ParamError, Wait};

@@ -17,7 +17,7 @@ pub mod metrics;
 mod network;
 mod packet;
 mod shared;
-mod srpt;
+pub mod srpt;
 pub mod tcp;
 mod workload;
 

@@ -8,11 +8,11 @@
 //! | [`At0`] | absolute: packet k is due at start + bytes sent / R; never drifts |
 //! | [`At1`] | AT0 for live data: restarts after a gap |
 //! | [`BurstCap`] | on any of them: no run of packets is faster than a maximum rate |
-//! | [`Pacer`](crate::Pacer) | the default: absolute schedule, gap policy, cap, learned oversleep, hybrid waiting |
+//! | [`Pacer`] | the default: absolute schedule, gap policy, cap, learned oversleep, hybrid waiting |
 
-mod absolute;
-mod burst;
-mod differential;
+pub mod absolute;
+pub mod burst;
+pub mod differential;
 
 use core::fmt;
 use core::str::FromStr;

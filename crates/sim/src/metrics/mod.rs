@@ -2,9 +2,9 @@
 
 mod fairness;
 mod flow;
-mod histogram;
+pub mod histogram;
 mod link;
-mod series;
+pub mod series;
 
 pub use fairness::jain;
 pub use flow::{FlowMetrics, SizeClass, Tally};
