@@ -44,13 +44,12 @@ pub use tins::{Tin, Tins};
 pub use wire::{Framing, Wire};
 
 use alloc::vec::Vec;
-use hashbrown::HashTable;
 
 use crate::bucket::TokenBucket;
 use crate::codel::{self, MOST_DROPS_A_CALL};
-use crate::drr::mix;
 use crate::fifo::Limit;
 use crate::fq_codel::{check_quantum, spread};
+use crate::key_index::KeyIndex;
 use crate::packet::{FlowKey, Packet};
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
@@ -218,7 +217,7 @@ pub struct Cake<P> {
     flow_links: Links,
     hosts: Vec<Host>,
     free_hosts: Vec<u32>,
-    host_index: HashTable<u32>,
+    host_index: KeyIndex,
     host_links: Links,
     tins: Vec<TinState>,
     turn: usize,
@@ -230,6 +229,11 @@ pub struct Cake<P> {
     random: Stream,
     stats: Stats,
     latest: Instant,
+}
+
+/// A host in a tin as one key.
+fn host_hash((host, tin): (u64, usize)) -> u64 {
+    host ^ (tin as u64) << 61
 }
 
 impl<P: Packet> Cake<P> {
@@ -258,7 +262,7 @@ impl<P: Packet> Cake<P> {
             flow_links: Links::default(),
             hosts: Vec::new(),
             free_hosts: Vec::new(),
-            host_index: HashTable::new(),
+            host_index: KeyIndex::with_capacity(64),
             host_links: Links::default(),
             tins: params.tins.list().iter().map(tin).collect(),
             turn: 0,
@@ -314,8 +318,7 @@ impl<P: Packet> Cake<P> {
     fn join_host(&mut self, index: u32) {
         let flow = &self.flows[index as usize];
         let key = (flow.host_key, flow.tin);
-        let hash = |key: (u64, usize)| mix(key.0 ^ (key.1 as u64) << 61);
-        let found = self.host_index.find(hash(key), |host| self.hosts[*host as usize].key == key).copied();
+        let found = self.host_index.find(host_hash(key), |host| self.hosts[host as usize].key == key);
         let host = found.unwrap_or_else(|| {
             let fresh = Host { key, deficit: 0, flows: List::default() };
             let host = match self.free_hosts.pop() {
@@ -328,7 +331,7 @@ impl<P: Packet> Cake<P> {
                     (self.hosts.len() - 1) as u32
                 }
             };
-            self.host_index.insert_unique(hash(key), host, |host| hash(self.hosts[*host as usize].key));
+            self.host_index.insert(host_hash(key), host);
             self.host_links.push_back(&mut self.tins[key.1].hosts, host);
             host
         });
@@ -347,9 +350,7 @@ impl<P: Packet> Cake<P> {
         if self.hosts[host as usize].flows.is_empty() {
             let key = self.hosts[host as usize].key;
             self.host_links.remove(&mut self.tins[key.1].hosts, host);
-            if let Ok(found) = self.host_index.find_entry(mix(key.0 ^ (key.1 as u64) << 61), |other| *other == host) {
-                found.remove();
-            }
+            self.host_index.remove(host_hash(key), host);
             self.free_hosts.push(host);
         }
     }

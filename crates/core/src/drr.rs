@@ -29,9 +29,9 @@
 //! ```
 
 use alloc::vec::Vec;
-use hashbrown::HashTable;
 
 use crate::fifo::Limit;
+use crate::key_index::KeyIndex;
 use crate::packet::Packet;
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
@@ -95,7 +95,7 @@ pub struct Drr<P> {
     params: Params,
     flows: Vec<Flow>,
     free: Vec<u32>,
-    index: HashTable<u32>,
+    index: KeyIndex,
     active: List,
     links: Links,
     /// Whether the flow in front already got its quantum for this turn.
@@ -105,12 +105,6 @@ pub struct Drr<P> {
     longest: Longest,
     backlog: Backlog,
     stats: Stats,
-}
-
-/// Spreads a key for the hash table; keys are hashes already, except in tests.
-pub(crate) fn mix(key: u64) -> u64 {
-    let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ (mixed >> 32)
 }
 
 impl<P: Packet> Drr<P> {
@@ -123,7 +117,7 @@ impl<P: Packet> Drr<P> {
             params: params.validate()?,
             flows: Vec::new(),
             free: Vec::new(),
-            index: HashTable::new(),
+            index: KeyIndex::with_capacity(64),
             active: List::default(),
             links: Links::default(),
             in_turn: false,
@@ -145,8 +139,8 @@ impl<P: Packet> Drr<P> {
 
     fn flow_of(&mut self, packet: &P) -> u32 {
         let key = packet.flow().flow;
-        if let Some(index) = self.index.find(mix(key), |index| self.flows[*index as usize].key == key) {
-            return *index;
+        if let Some(index) = self.index.find(key, |index| self.flows[index as usize].key == key) {
+            return index;
         }
         let weight = self.params.weights.get(packet.profile() as usize).copied().unwrap_or(1);
         let flow = Flow { key, weight, deficit: 0, queue: Queue::default() };
@@ -160,7 +154,7 @@ impl<P: Packet> Drr<P> {
                 (self.flows.len() - 1) as u32
             }
         };
-        self.index.insert_unique(mix(key), index, |index| mix(self.flows[*index as usize].key));
+        self.index.insert(key, index);
         self.links.push_back(&mut self.active, index);
         self.stats.started += 1;
         self.stats.most_flows = self.stats.most_flows.max(self.index.len() as u64);
@@ -179,9 +173,7 @@ impl<P: Packet> Drr<P> {
             }
             self.links.remove(&mut self.active, index);
             self.free.push(index);
-            if let Ok(entry) = self.index.find_entry(mix(key), |other| *other == index) {
-                entry.remove();
-            }
+            self.index.remove(key, index);
         }
         Some(packet)
     }

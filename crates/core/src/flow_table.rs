@@ -8,8 +8,8 @@
 //! flows seen once; the options "maximum number of flow records" and "inactivity timeout" of the Mice and Elephants
 //! prototypes (Braithwaite).
 //! *Units*: `idle` in nanoseconds since the last touch.
-//! *Cost*: O(1) a call: one hash look-up, and at most two idle records of each segment given back. No allocation
-//! once the table has had its most records.
+//! *Cost*: O(1) a call: one hash look-up, and at most two idle records of each segment given back. The index is
+//! allocated at once, 16 to 32 B for each of `capacity`; there is no allocation after the table's most records.
 //! *Notes*: records are told apart by their whole 64-bit key, which is a keyed hash made where the packet enters
 //! ([`FlowKey`](crate::FlowKey)): two flows share a record with a chance of 2⁻⁶⁴ a pair, and nobody outside can
 //! look for one. A flood of f new flows a second turns over the part of the table that is neither protected nor
@@ -30,9 +30,8 @@
 //! ```
 
 use alloc::vec::Vec;
-use hashbrown::HashTable;
 
-use crate::drr::mix;
+use crate::key_index::KeyIndex;
 use crate::params::ParamError;
 use crate::queues::{Links, List};
 use tidegate_units::{Instant, Span};
@@ -101,7 +100,7 @@ pub struct FlowTable<R> {
     params: Params,
     entries: Vec<Entry<R>>,
     free: Vec<u32>,
-    index: HashTable<u32>,
+    index: KeyIndex,
     /// The unpinned records of each segment, the one not touched for longest first.
     segments: [List; 3],
     links: Links,
@@ -116,11 +115,12 @@ impl<R: Default> FlowTable<R> {
     /// # Errors
     /// As [`Params::validate`].
     pub fn new(params: Params) -> Result<Self, ParamError> {
+        let params = params.validate()?;
         Ok(Self {
-            params: params.validate()?,
+            params,
             entries: Vec::new(),
             free: Vec::new(),
-            index: HashTable::new(),
+            index: KeyIndex::with_capacity(params.capacity as usize),
             segments: Default::default(),
             links: Links::default(),
             protected: 0,
@@ -142,7 +142,7 @@ impl<R: Default> FlowTable<R> {
     }
     /// The record of `key`, if there is one. Does not touch it.
     pub fn find(&self, key: u64) -> Option<u32> {
-        self.index.find(mix(key), |index| self.entries[*index as usize].key == key).copied()
+        self.index.find(key, |index| self.entries[index as usize].key == key)
     }
     /// A record by the index that [`touch`](Self::touch) gave. Indices of unpinned records are good until the next
     /// touch.
@@ -191,7 +191,7 @@ impl<R: Default> FlowTable<R> {
                 (self.entries.len() - 1) as u32
             }
         };
-        self.index.insert_unique(mix(key), index, |index| mix(self.entries[*index as usize].key));
+        self.index.insert(key, index);
         self.link(index);
         Some(index)
     }
@@ -250,9 +250,7 @@ impl<R: Default> FlowTable<R> {
         self.unlink(index);
         let entry = &self.entries[index as usize];
         self.protected -= u32::from(entry.segment == PROTECTED);
-        if let Ok(found) = self.index.find_entry(mix(entry.key), |other| *other == index) {
-            found.remove();
-        }
+        self.index.remove(entry.key, index);
         self.free.push(index);
     }
     /// Gives back up to two idle records of each segment.

@@ -27,6 +27,7 @@ pub mod fq_codel;
 pub mod fragments;
 mod heap;
 pub mod ingress;
+pub mod key_index;
 pub mod marker;
 pub mod mered;
 pub mod meredt;

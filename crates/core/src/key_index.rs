@@ -1,0 +1,156 @@
+//! [`KeyIndex`]: finds numbers by 64-bit keys, without tombstones, pauses or allocation once it is large enough.
+//!
+//! *Law*: a map from keys to numbers; the owner compares the keys, which live with what the numbers stand for.
+//! *Source*: open addressing with linear probing and backward-shift deletion (Knuth, volume 3, section 6.4,
+//! algorithm R).
+//! *Cost*: O(1) expected, at most half of the slots being taken; eight bytes a slot. Growth moves everything and
+//! happens only while the most entries so far are exceeded. A map with tombstones would have to be cleaned up every
+//! so often, in one long pause, when entries come and go as flows do.
+//! *Notes*: keys are keyed hashes already, so nobody outside can make long runs; they are mixed once more because
+//! tests and simulations number their flows.
+
+use alloc::vec::Vec;
+
+use crate::queues::NIL;
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    tag: u32,
+    number: u32,
+}
+
+const EMPTY: Slot = Slot { tag: 0, number: NIL };
+
+/// An index of numbers by keys. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct KeyIndex {
+    slots: Vec<Slot>,
+    len: usize,
+}
+
+impl KeyIndex {
+    /// An index that takes `capacity` entries without growing.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { slots: alloc::vec![EMPTY; (capacity * 2).next_power_of_two().max(16)], len: 0 }
+    }
+    /// Entries in it.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn tag(key: u64) -> u32 {
+        // The finaliser of SplitMix64.
+        let mixed = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed >> 32) as u32
+    }
+    fn mask(&self) -> usize {
+        self.slots.len() - 1
+    }
+
+    /// The number of `key`; `is_its` says whether a number with about the right key has exactly it.
+    pub fn find(&self, key: u64, mut is_its: impl FnMut(u32) -> bool) -> Option<u32> {
+        let tag = Self::tag(key);
+        let mut at = tag as usize & self.mask();
+        loop {
+            let slot = self.slots[at];
+            if slot.number == NIL {
+                return None;
+            }
+            if slot.tag == tag && is_its(slot.number) {
+                return Some(slot.number);
+            }
+            at = (at + 1) & self.mask();
+        }
+    }
+    /// Adds `number` under `key`, which must not be there.
+    pub fn insert(&mut self, key: u64, number: u32) {
+        if (self.len + 1) * 2 > self.slots.len() {
+            let larger = alloc::vec![EMPTY; self.slots.len() * 2];
+            for slot in core::mem::replace(&mut self.slots, larger) {
+                if slot.number != NIL {
+                    self.place(slot);
+                }
+            }
+        }
+        self.place(Slot { tag: Self::tag(key), number });
+        self.len += 1;
+    }
+    fn place(&mut self, slot: Slot) {
+        let mut at = slot.tag as usize & self.mask();
+        while self.slots[at].number != NIL {
+            at = (at + 1) & self.mask();
+        }
+        self.slots[at] = slot;
+    }
+    /// Removes `number`, which must be there under `key`.
+    pub fn remove(&mut self, key: u64, number: u32) {
+        let mask = self.mask();
+        let mut hole = Self::tag(key) as usize & mask;
+        while self.slots[hole].number != number {
+            if self.slots[hole].number == NIL {
+                debug_assert!(false, "removed what was not there");
+                return;
+            }
+            hole = (hole + 1) & mask;
+        }
+        self.len -= 1;
+        let mut at = hole;
+        loop {
+            at = (at + 1) & mask;
+            let slot = self.slots[at];
+            if slot.number == NIL {
+                break;
+            }
+            // It may fill the hole when that does not lie before its home.
+            let from_home = at.wrapping_sub(slot.tag as usize) & mask;
+            if from_home >= at.wrapping_sub(hole) & mask {
+                self.slots[hole] = slot;
+                hole = at;
+            }
+        }
+        self.slots[hole] = EMPTY;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Stream;
+    use alloc::collections::BTreeMap;
+
+    #[test]
+    fn it_is_a_map() {
+        let mut random = Stream::named(1, "index");
+        let mut index = KeyIndex::with_capacity(4);
+        let mut model: BTreeMap<u64, u32> = BTreeMap::new();
+        let mut keys = alloc::vec![0_u64; 2_000];
+        let mut free: Vec<u32> = (0..2_000).collect();
+        for n in 0..200_000 {
+            // Phases of growth and of shrinking, so that runs form and dissolve.
+            let growing = n / 10_000 % 2 == 0;
+            let key = random.below(1_500) * 0x1000;
+            let found = index.find(key, |number| keys[number as usize] == key);
+            assert_eq!(found, model.get(&key).copied());
+            if found.is_none() && (growing || random.below(4) == 0) {
+                let number = free.pop().unwrap();
+                keys[number as usize] = key;
+                index.insert(key, number);
+                model.insert(key, number);
+            } else if let Some(number) = found.filter(|_| !growing || random.below(4) == 0) {
+                index.remove(key, number);
+                model.remove(&key);
+                free.push(number);
+            }
+            assert_eq!(index.len(), model.len());
+        }
+        assert!(index.slots.len() <= 4_096);
+        for (key, number) in model {
+            assert_eq!(index.find(key, |number| keys[number as usize] == key), Some(number));
+        }
+    }
+}
