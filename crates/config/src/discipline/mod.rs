@@ -10,7 +10,9 @@
 
 pub mod conditioning;
 pub mod early;
+pub mod fair;
 pub mod fifo;
+pub mod mice;
 
 use tidegate_core::{Instant, Packet, Qdisc};
 
@@ -22,16 +24,36 @@ use crate::schema::Schemas;
 crate::choice! {
     /// A queueing discipline.
     pub enum Discipline as "discipline" by "kind" {
+        /// RED that sets itself from the link.
+        Ared(fair::AredQueue) = "ared",
+        /// A shaper for a line, with tins, fair to hosts and flows.
+        Cake(fair::CakeQueue) = "cake",
+        /// Controlled delay.
+        CoDel(fair::CoDelQueue) = "codel",
+        /// Deficit round robin over flows.
+        Drr(fair::DrrQueue) = "drr",
         /// First in, first out.
         Fifo(fifo::Fifo) = "fifo",
+        /// Fair queueing with controlled delay.
+        FqCodel(fair::FqCodelQueue) = "fq-codel",
+        /// Mice and Elephants without a queue, on what arrives.
+        IngressFilter(mice::IngressQueue) = "ingress-filter",
         /// A meter, and what is done about its colours, around another discipline.
         Marker(conditioning::MarkerQueue) = "marker",
+        /// Mice and Elephants with one threshold.
+        Mered(mice::MeredQueue) = "mered",
+        /// Mice and Elephants with a table of values.
+        Meredt(mice::MeredtQueue) = "meredt",
+        /// Proportional integral controller, enhanced.
+        Pie(fair::PieQueue) = "pie",
         /// A rate adaptive shaper.
         Ras(conditioning::RasQueue) = "ras",
         /// Random early detection.
         Red(early::RedQueue) = "red",
         /// Random early detection with an average for each colour.
         Rio(early::RioQueue) = "rio",
+        /// Stochastic fairness queueing.
+        Sfq(fair::SfqQueue) = "sfq",
         /// Random early detection with a curve for each colour.
         Wred(early::WredQueue) = "wred",
     }
@@ -74,6 +96,16 @@ impl Discipline {
     pub fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
         match self {
             Self::Fifo(fifo) => fifo.check(place, diagnostics),
+            Self::Ared(ared) => ared.check(place, diagnostics),
+            Self::Cake(cake) => cake.check(place, diagnostics),
+            Self::CoDel(codel) => codel.check(place, diagnostics),
+            Self::Drr(drr) => drr.check(place, diagnostics),
+            Self::FqCodel(fq_codel) => fq_codel.check(place, diagnostics),
+            Self::IngressFilter(filter) => filter.check(place, diagnostics),
+            Self::Mered(mered) => mered.check(place, diagnostics),
+            Self::Meredt(meredt) => meredt.check(place, diagnostics),
+            Self::Pie(pie) => pie.check(place, diagnostics),
+            Self::Sfq(sfq) => sfq.check(place, diagnostics),
             Self::Marker(marker) => marker.check(diagnostics),
             Self::Ras(ras) => ras.check(place, diagnostics),
             Self::Red(red) => red.check(place, diagnostics),
@@ -86,7 +118,21 @@ impl Discipline {
     pub fn classes(&self) -> Vec<&str> {
         match self {
             Self::Marker(marker) => marker.classes(),
-            Self::Fifo(_) | Self::Ras(_) | Self::Red(_) | Self::Rio(_) | Self::Wred(_) => Vec::new(),
+            Self::Fifo(_)
+            | Self::Ras(_)
+            | Self::Red(_)
+            | Self::Rio(_)
+            | Self::Wred(_)
+            | Self::Ared(_)
+            | Self::Cake(_)
+            | Self::CoDel(_)
+            | Self::Drr(_)
+            | Self::FqCodel(_)
+            | Self::IngressFilter(_)
+            | Self::Mered(_)
+            | Self::Meredt(_)
+            | Self::Pie(_)
+            | Self::Sfq(_) => Vec::new(),
         }
     }
 
@@ -94,6 +140,16 @@ impl Discipline {
     pub fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
         match self {
             Self::Fifo(fifo) => fifo.build(),
+            Self::Ared(ared) => ared.build(site),
+            Self::Cake(cake) => cake.build(site),
+            Self::CoDel(codel) => codel.build(),
+            Self::Drr(drr) => drr.build(),
+            Self::FqCodel(fq_codel) => fq_codel.build(),
+            Self::IngressFilter(filter) => filter.build(site),
+            Self::Mered(mered) => mered.build(site),
+            Self::Meredt(meredt) => meredt.build(site),
+            Self::Pie(pie) => pie.build(site),
+            Self::Sfq(sfq) => sfq.build(site),
             Self::Marker(marker) => marker.build(site),
             Self::Ras(ras) => ras.build(site),
             Self::Red(red) => red.build(site),

@@ -1,0 +1,114 @@
+//! Every discipline of active queue management from a file: built and run with the least and the most that can be
+//! said, and refused with the place and the way out.
+
+use tidegate_config::discipline::{Discipline, Site};
+use tidegate_config::{Diagnostics, Source, Spanned, read};
+use tidegate_core::{Books, Bytes, FlowKey, Instant, Packet, Qdisc};
+
+tidegate_config::record! {
+    /// A file of one discipline.
+    pub struct File as "file" {
+        /// It.
+        pub discipline: Spanned<Discipline>,
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct P(u64, u64);
+
+impl Packet for P {
+    fn size(&self) -> Bytes {
+        Bytes::new(1_000)
+    }
+    fn flow(&self) -> FlowKey {
+        FlowKey::numbered(self.0)
+    }
+}
+
+fn load(section: &str) -> Result<Box<dyn Qdisc<P>>, String> {
+    let source = Source::new("test.toml", format!("[discipline]\n{section}"));
+    let mut diagnostics = Diagnostics::new();
+    let file = read::<File>(&source, &mut diagnostics);
+    if let Some(file) = &file {
+        file.discipline.value.check(file.discipline.place, &mut diagnostics);
+    }
+    match file {
+        Some(file) if diagnostics.errors() == 0 => {
+            let site = Site { seed: 1, name: "test".into(), now: Instant::ZERO };
+            Ok(file.discipline.value.build(&site))
+        }
+        _ => Err(diagnostics.render(&source)),
+    }
+}
+
+#[test]
+fn each_is_built_and_runs() {
+    let all = [
+        "kind = \"codel\"",
+        "kind = \"codel\"\ntarget = \"8ms\"\ninterval = \"80ms\"\nsignal = \"drop\"\nlimit = \"64kB\"",
+        "kind = \"pie\"",
+        "kind = \"pie\"\ntarget = \"20ms\"\nburst = \"100ms\"",
+        "kind = \"ared\"\nlink = \"20mbit\"",
+        "kind = \"drr\"",
+        "kind = \"drr\"\nquantum = \"3000B\"",
+        "kind = \"sfq\"",
+        "kind = \"sfq\"\nqueues = 128\nperturb = \"5s\"",
+        "kind = \"fq-codel\"",
+        "kind = \"fq-codel\"\nqueues = 64\nquantum = \"300B\"\ntarget = \"10ms\"\ninterval = \"200ms\"",
+        "kind = \"cake\"",
+        "kind = \"cake\"\nrate = \"20mbit\"\noverhead = 44\nframing = \"atm\"\ntins = \"diffserv4\"\nhosts = \"pair\"\n\
+         ack-filter = \"on\"\nleast = \"64B\"\nlimit = \"200kB\"",
+        "kind = \"mered\"\nlink = \"20mbit\"",
+        "kind = \"mered\"\nlink = \"20mbit\"\nthreshold = \"50kB\"\nfloor = 0.2\n\
+         memory = { flow-by = \"host-pair\", records = 4096, idle = \"30s\", pair-rule = \"off\" }",
+        "kind = \"meredt\"\nlink = \"20mbit\"",
+        "kind = \"meredt\"\nlink = \"20mbit\"\nfairness = 0.5\nelephant-limit = \"100kB\"\n\
+         value = [{ length = \"10kB\", value = 0 }, { length = \"1MB\", value = 50 }]\n\
+         memory = { pair-threshold = \"200kB\", pair-rate = \"1mbit\" }",
+        "kind = \"ingress-filter\"\nlink = \"100mbit\"",
+    ];
+    for section in all {
+        let mut qdisc = Books::new(load(section).unwrap_or_else(|error| panic!("{section}\n{error}")));
+        let mut out = Vec::new();
+        for n in 0..20 {
+            qdisc.enqueue(Instant::ZERO, P(n % 3, n), &mut out);
+        }
+        let mut now = Instant::ZERO;
+        let mut left = Vec::new();
+        while let Some(at) = qdisc.deadline(now).instant(now) {
+            now = at;
+            left.extend(qdisc.dequeue(now, &mut out));
+        }
+        assert!(left.len() > 10 && left.len() + out.len() == 20, "{section}: {} left", left.len());
+    }
+}
+
+#[test]
+fn what_cannot_work_is_refused_where_it_stands() {
+    for (section, line, message) in [
+        ("kind = \"codel\"\ntarget = \"200ms\"", 3, "`target` must be below the interval"),
+        ("kind = \"fq-codel\"\nqueues = 0", 3, "`queues` must be 1 to 1048576"),
+        ("kind = \"sfq\"\nperturb = \"0s\"", 3, "`perturb` must be above 0"),
+        ("kind = \"drr\"\nquantum = \"1B\"", 3, "`quantum` must be 64B to 1MiB"),
+        ("kind = \"pie\"\ntarget = \"0s\"", 3, "`target` must be above 0"),
+        ("kind = \"ared\"\nlink = \"0bit\"", 3, "`link` must be above 0"),
+        ("kind = \"cake\"\nrate = \"1mbit\"\noverhead = 300", 4, "`overhead` must be -64 to 256 bytes"),
+        ("kind = \"mered\"\nlink = \"0bit\"", 3, "`link` must be above 0"),
+        ("kind = \"mered\"\nlink = \"1mbit\"\nfloor = 1.0", 4, "`floor` must be below 1"),
+        ("kind = \"mered\"\nlink = \"1mbit\"\nmemory = { records = 4 }", 4, "`records` must be 8 to 16777216"),
+        (
+            "kind = \"meredt\"\nlink = \"1mbit\"\nvalue = [{ length = \"1kB\", value = 5 }]",
+            4,
+            "`value` must begin with value 0",
+        ),
+        (
+            "kind = \"ingress-filter\"\nlink = \"1mbit\"\nmemory = { pair-threshold = \"1kB\" }",
+            4,
+            "`pair-threshold` must be a length that the value table calls an elephant",
+        ),
+    ] {
+        let error = load(section).err().unwrap_or_else(|| panic!("{section} was taken"));
+        assert!(error.contains(message), "{section}\n{error}");
+        assert!(error.contains(&format!("test.toml:{line}:")), "{section}\n{error}");
+    }
+}
