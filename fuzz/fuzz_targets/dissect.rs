@@ -1,0 +1,29 @@
+//! Any bytes, under every link type: no panic, lengths that fit, and rewriting that changes what it says.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tidegate_capture::dissect::network;
+use tidegate_capture::link::{LinkType, frame};
+use tidegate_capture::{rewrite, wire};
+use tidegate_core::{Dscp, Ecn};
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&more, bytes)) = input.split_first() else { return };
+    let length = bytes.len() + usize::from(more) * 16;
+    for link in LinkType::ALL {
+        let seen = frame(link, bytes, length);
+        assert!(seen.total as usize <= length);
+        assert!(wire::segments(&seen, 1500) >= 1);
+        assert!(wire::wire_bytes(&seen, wire::segments(&seen, 1500)).as_u64() >= u64::from(seen.total));
+        let _ = (seen.payload(), seen.payload_offset(), seen.is_pure_ack());
+    }
+    let mut bytes = bytes.to_vec();
+    let before = network(&bytes, length);
+    if rewrite::set_dscp(&mut bytes, Dscp::EF) {
+        if let (Ok(before), Ok(after)) = (before, network(&bytes, length)) {
+            assert_eq!((after.fields.dscp, after.ecn), (Dscp::EF, before.ecn));
+            assert_eq!((after.fields.hosts, after.fields.source_port), (before.fields.hosts, before.fields.source_port));
+            assert_eq!(rewrite::mark_ce(&mut bytes), before.ecn != Ecn::NotEct);
+        }
+    }
+});
