@@ -333,8 +333,7 @@ impl Algorithm for Pacer {
         self.settle(now);
         self.due()
     }
-    fn refilled(&mut self, since: Instant, now: Instant) {
-        let _ = since;
+    fn refilled(&mut self, _since: Instant, now: Instant) {
         if let GapPolicy::DropLate { .. } = self.params.gap {
             // Nothing was waiting, so nothing is late: what comes now begins a new schedule.
             let debt = self.account.debt(now).max(Credit::ZERO);
@@ -361,5 +360,100 @@ impl Algorithm for Pacer {
     }
     fn waited(&mut self, wait: Wait, from: Instant, now: Instant) {
         self.oversleep.waited(wait, from, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACKET: Bytes = Bytes::new(1000);
+
+    fn ms(n: u64) -> Instant {
+        Instant::ZERO + Span::from_millis(n)
+    }
+
+    /// 1000 byte every 10 ms.
+    fn pacer(gap: GapPolicy, cap: Cap) -> Pacer {
+        Pacer::new(Params { gap, cap, ..Params::new(Rate::from_bytes_per_sec(100_000)) }, ms(0)).unwrap()
+    }
+
+    #[test]
+    fn catches_up_within_the_bound() {
+        let mut pacer = pacer(GapPolicy::CatchUp { within: Span::from_millis(30) }, Cap::Off);
+        assert_eq!(pacer.next(ms(0), PACKET), ms(10));
+        // At 100 ms it is 90 ms late, of which 30 are made up for: three packets, and the one that is due.
+        for _ in 0..3 {
+            assert!(pacer.next(ms(100), PACKET) <= ms(100));
+        }
+        assert_eq!(pacer.next(ms(100), PACKET), ms(110));
+        assert_eq!(pacer.status(ms(100)).restarts, 1);
+    }
+
+    #[test]
+    fn catches_up_no_faster_than_the_cap() {
+        // Four times the rate, 5 ms of which may go at once: 2000 byte, and then one every 2.5 ms.
+        let cap = Cap::Ratio { percent: 400, span: Span::from_millis(5) };
+        let mut pacer = pacer(GapPolicy::CatchUp { within: Span::from_secs(1) }, cap);
+        assert!(pacer.next(ms(100), PACKET) <= ms(100));
+        assert!(pacer.next(ms(100), PACKET) <= ms(100));
+        assert_eq!(pacer.next(ms(100), PACKET), ms(100) + Span::from_micros(2_500));
+    }
+
+    #[test]
+    fn drops_what_is_late_and_goes_on_with_the_rest() {
+        let mut pacer = pacer(GapPolicy::DropLate { after: Span::from_millis(25) }, Cap::Off);
+        assert_eq!(pacer.admit(ms(0), PACKET), Admission::Send);
+        assert_eq!(pacer.next(ms(0), PACKET), ms(10));
+        assert_eq!(pacer.admit(ms(5), PACKET), Admission::Wait(ms(10)));
+        // Kept from sending until 60 ms: those due at 10, 20 and 30 ms are dropped, that of 40 ms is 20 ms late.
+        for _ in 0..3 {
+            assert_eq!(pacer.admit(ms(60), PACKET), Admission::Drop);
+        }
+        assert_eq!(pacer.admit(ms(60), PACKET), Admission::Send);
+        assert_eq!(pacer.next(ms(60), PACKET), ms(50));
+        assert_eq!(pacer.status(ms(60)).dropped, 3);
+        // An empty queue makes nothing late.
+        pacer.refilled(ms(60), ms(500));
+        assert_eq!(pacer.admit(ms(500), PACKET), Admission::Send);
+        assert_eq!(pacer.next(ms(500), PACKET), ms(510));
+    }
+
+    #[test]
+    fn time_stands_still_in_a_pause() {
+        let mut pacer = pacer(GapPolicy::CatchUp { within: Span::from_secs(1) }, Cap::Off);
+        assert_eq!(pacer.next(ms(0), PACKET), ms(10));
+        pacer.pause(ms(4));
+        assert_eq!((pacer.due(), pacer.admit(ms(5), PACKET)), (Instant::MAX, Admission::Paused));
+        assert!(pacer.status(ms(500)).paused);
+        // 6 ms were left to wait.
+        assert_eq!(pacer.resume(ms(1000)), ms(1006));
+    }
+
+    #[test]
+    fn rates_and_clocks_change_under_way() {
+        let mut pacer = pacer(GapPolicy::CatchUp { within: Span::from_secs(1) }, Cap::Off);
+        assert_eq!(pacer.next(ms(1000), Bytes::new(102_000)), ms(1020));
+        // 10 ms earn 1000 of the 2000 byte owed; the others take 1 ms at ten times the rate.
+        assert_eq!(pacer.set_rate(ms(1010), Rate::from_bytes_per_sec(1_000_000)), Ok(ms(1011)));
+        assert!(pacer.set_rate(ms(1010), Rate::ZERO).is_err());
+        // The clock is set back to 200 ms: 1 ms is still to be waited.
+        assert_eq!(pacer.woke(ms(200)), ms(201));
+    }
+
+    #[test]
+    fn parameters_that_cannot_be() {
+        let rate = Rate::from_mbit(1);
+        for (params, field) in [
+            (Params::new(Rate::ZERO), "rate"),
+            (Params { cap: Cap::Ratio { percent: 99, span: Span::ZERO }, ..Params::new(rate) }, "burst ratio"),
+            (
+                Params { cap: Cap::Fixed { rate: Rate::from_kbit(999), allowance: PACKET }, ..Params::new(rate) },
+                "burst rate",
+            ),
+        ] {
+            assert_eq!(params.validate().unwrap_err().field, field);
+        }
+        assert_eq!(Params::live(rate).gap, GapPolicy::Restart { after: Span::from_millis(100) });
     }
 }

@@ -347,6 +347,25 @@ fn live_data_does_not_catch_up() {
 }
 
 #[test]
+fn what_is_late_is_dropped_and_counted() {
+    // The reader sleeps: the pipe holds 64 KiB, what is late by then is dropped, and every byte is accounted for.
+    let args = ["--rate", "1MB/s", "--packet-size", "1kB", "--gap", "drop-late", "--gap-time", "20ms", "-v"];
+    let path = scratch("late");
+    std::fs::write(&path, noise(400_000)).unwrap();
+    let mut child = pace(&args).arg(&path).spawn().unwrap();
+    thread::sleep(Duration::from_millis(300));
+    let mut read = Vec::new();
+    child.stdout.take().unwrap().read_to_end(&mut read).unwrap();
+    let output = child.wait_with_output().unwrap();
+    std::fs::remove_file(path).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let dropped = 400_000 - read.len();
+    assert!(dropped > 0, "{}", said(&output));
+    let told = format!("{} packets of {dropped} B in all were late and dropped", dropped / 1000);
+    assert!(said(&output).contains(&told), "{told}: {}", said(&output));
+}
+
+#[test]
 fn the_paper_is_reproduced_and_deterministic() {
     let run = || {
         Command::new(env!("CARGO_BIN_EXE_tidegate"))

@@ -397,6 +397,21 @@ mod tests {
     }
 
     #[test]
+    fn transmit_times_go_with_the_datagram() {
+        // Loopback has no discipline that holds packets: they arrive at once, but the kernel takes the time, which it
+        // does not without the option or with another clock.
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = udp_towards(receiver.local_addr().unwrap()).unwrap();
+        let config = libc::sock_txtime { clockid: libc::CLOCK_MONOTONIC, flags: 0 };
+        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::TxTime, &config).unwrap();
+        let mut buffer = [0; 3000];
+        assert_eq!(send_datagrams(&socket, &[1; 700], None, Some(1)).unwrap(), 700);
+        assert_eq!(receiver.recv(&mut buffer).unwrap(), 700);
+        assert_eq!(send_datagrams(&socket, &[1; 2500], Some(1000), Some(1)).unwrap(), 2500);
+        assert_eq!(receiver.recv(&mut buffer).unwrap(), 1000);
+    }
+
+    #[test]
     fn udp_tells_of_refusal_and_segments_where_the_kernel_can() {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target: Target = format!("udp://{}", receiver.local_addr().unwrap()).parse().unwrap();

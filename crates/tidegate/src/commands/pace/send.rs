@@ -163,6 +163,7 @@ struct Sender<'a> {
     started: Instant,
     handed: u64,
     pieces: u64,
+    dropped_bytes: u64,
 }
 
 impl<'a> Sender<'a> {
@@ -208,6 +209,7 @@ impl<'a> Sender<'a> {
             started: now,
             handed: 0,
             pieces: 0,
+            dropped_bytes: 0,
         };
         sender.cut(params.rate);
         if args.verbose {
@@ -296,6 +298,7 @@ impl<'a> Sender<'a> {
                 && pacer.admit(self.clock.now(), size) == Admission::Drop
             {
                 self.due = pacer.due();
+                self.dropped_bytes += size.as_u64();
                 continue;
             }
             if let Err(Stop(signal)) = self.hand_over(&piece) {
@@ -307,6 +310,10 @@ impl<'a> Sender<'a> {
             // A packet that a queueing discipline holds leaves when it is due.
             let now = self.clock.now();
             let left = if self.lead().is_zero() { now } else { now.max(self.due) };
+            if self.asked {
+                // The queueing discipline waited in our place.
+                self.engine.algorithm().woke(left);
+            }
             self.recorder.record(left, size);
             self.handed += size.as_u64();
             self.pieces += 1;
@@ -382,6 +389,7 @@ impl<'a> Sender<'a> {
             self.paused = wanted.paused;
             if !wanted.paused {
                 self.due = self.engine.algorithm().resume(now);
+                self.asked = self.due > now;
             } else if let Engine::Pacer(pacer) = &mut self.engine {
                 pacer.pause(now);
             }
@@ -578,7 +586,7 @@ impl<'a> Sender<'a> {
             }
         }
         if dropped > 0 {
-            eprintln!("tidegate: {dropped} packets were late and dropped");
+            eprintln!("tidegate: {dropped} packets of {} B in all were late and dropped", self.dropped_bytes);
         }
         match outcome {
             Outcome::Stopped(signal) => {
