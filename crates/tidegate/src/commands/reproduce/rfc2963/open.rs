@@ -46,6 +46,7 @@ const CHANGES: &[(&str, &str, Change)] = &[
     ("thresholds", "quarter", |s| s.thresholds = [250, 500, 1_000, 10_000]),
     ("thresholds", "half", |s| s.thresholds = [500, 1_000, 2_000, 10_000]),
     ("thresholds", "double", |s| s.thresholds = [2_000, 4_000, 8_000, 10_000]),
+    ("buffer", "half", |s| s.thresholds[3] = 5_000),
     ("averaging", "20ms", |s| s.averaging = Span::from_millis(20)),
     ("averaging", "500ms", |s| s.averaging = Span::from_millis(500)),
     ("averaging", "2s", |s| s.averaging = Span::from_secs(2)),
