@@ -305,6 +305,39 @@ fn unused_rate_is_borrowed_and_the_total_is_kept() {
 }
 
 #[test]
+fn a_late_caller_changes_nobodys_part() {
+    // Wake-ups up to 4 ms late, made up for: every class gets what it would have got on time.
+    let class = |mbit, priority| ClassParams {
+        priority,
+        borrow: Borrow::FromOthers,
+        limit: Bytes::new(1_000_000),
+        ..ClassParams::new(Rate::from_mbit(mbit))
+    };
+    let params =
+        FbcParams { catch_up: Span::from_millis(5), burst: Bytes::new(10_000), ..FbcParams::new(Rate::from_mbit(80)) };
+    let mut shaper: Shaper = Fbc::new(params, vec![class(10, 0), class(30, 1), class(40, 2)], vec![], start()).unwrap();
+    let mut random = Stream::named(1, "late");
+    let (mut now, mut bytes, mut id) = (start(), [0_u64; 3], 0);
+    while now < start() + Span::from_secs(4) {
+        for class in 0..3_u32 {
+            while shaper.classes().nth(class as usize).unwrap().backlog.packets < 60 {
+                let flow = u64::from(class) * 10 + id % 4;
+                shaper.enqueue(now, TestPacket::new(id, flow, 1_400).in_class(class), &mut Discard);
+                id += 1;
+            }
+        }
+        now += Span::from_nanos(random.below(4_000_000));
+        while let Some(packet) = shaper.dequeue(now, &mut Discard) {
+            bytes[packet.class.0 as usize] += packet.size.as_u64();
+        }
+    }
+    let mbit = bytes.map(|bytes| bytes as f64 * 8.0 / now.since(start()).as_secs_f64() / 1e6);
+    for (got, expected) in mbit.into_iter().zip([10.0, 30.0, 40.0]) {
+        assert!((got / expected - 1.0).abs() < 0.01, "{mbit:?}");
+    }
+}
+
+#[test]
 fn without_borrowing_the_rest_stays_unused() {
     let shaper = Fbc::new(
         FbcParams::new(Rate::from_mbit(80)),

@@ -19,6 +19,8 @@ const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure, 2 wrong usage or a w
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(commands::run::Args),
+    Demo(commands::demo::Args),
     Check(commands::check::Args),
     Pace(Box<commands::pace::Args>),
     Reproduce(commands::reproduce::Args),
@@ -56,6 +58,8 @@ impl From<std::io::Error> for Failure {
 /// Parses the command line and runs it.
 pub fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Run(args) => commands::run::run(&args),
+        Command::Demo(args) => commands::demo::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Pace(args) => commands::pace::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),

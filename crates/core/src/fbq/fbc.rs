@@ -253,16 +253,17 @@ impl<P: Packet> Fbc<P> {
     /// Who leaves at `now`, as of when, and whether on borrowed rate.
     fn pick(&mut self, now: Instant) -> Option<(u32, Instant, bool)> {
         let earliest = now.saturating_sub(self.params.catch_up);
-        self.agenda.advance(now);
         let (own, borrower) = self.openings();
         if let Some((time, first)) = own.filter(|&(time, _)| time <= now) {
-            // Called late, several classes may be due; the best priority goes if the total pays for it as well.
-            let best = self.agenda.best().and_then(|q| {
-                let due = self.classes[q as usize].candidate?.due;
-                self.root_time(q, due).filter(|&time| time <= now).map(|time| (time, q))
+            // By the time the total can pay for the first, others may be due; the best priority of them goes if the
+            // total pays for it too. What became due only after that time has its turn later, also when this call is
+            // late: else the classes that are asked first would live on the lateness of the caller.
+            self.agenda.advance(time);
+            let best = self.agenda.best().filter(|&q| {
+                let due = self.classes[q as usize].candidate.map(|candidate| candidate.due);
+                due.and_then(|due| self.root_time(q, due)).is_some_and(|affordable| affordable <= time)
             });
-            let (time, q) = best.unwrap_or((time, first));
-            return Some((q, time.max(earliest), false));
+            return Some((best.unwrap_or(first), time.max(earliest), false));
         }
         let (time, q) = borrower.filter(|&(time, _)| time <= now)?;
         Some((q, time.max(earliest), true))
