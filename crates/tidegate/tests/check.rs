@@ -96,3 +96,19 @@ fn the_schema_is_one() {
     assert_eq!(json["$schema"], "https://json-schema.org/draft/2020-12/schema");
     assert!(json["properties"]["class"]["items"]["$ref"].is_string());
 }
+
+#[test]
+fn the_reference_has_every_key_of_the_schema() {
+    let json: serde_json::Value = serde_json::from_slice(&tidegate(&["schema"], "").stdout).unwrap();
+    let output = tidegate(&["schema", "--text"], "");
+    let out = text(&output.stdout);
+    let objects = json["$defs"].as_object().unwrap().values().chain([&json]);
+    let keys: Vec<&String> =
+        objects.filter_map(|object| object["properties"].as_object()).flat_map(|p| p.keys()).collect();
+    assert!(keys.len() > 40, "{keys:?}");
+    for key in keys {
+        assert!(out.contains(&format!("\n  {key}  (")), "no {key} in:\n{out}");
+    }
+    assert!(out.contains("  idle-timeout  (text like \"10ms\", default \"10s\")"), "{out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 120), "{out}");
+}

@@ -3,16 +3,20 @@
 use std::io::Write;
 
 use clap::ValueEnum;
+use tidegate_config::schema::reference;
 use tidegate_config::shaper;
 
 use crate::Failure;
 
-/// Print the JSON Schema of a configuration file
+/// Print the JSON Schema of a configuration file, or a reference of its keys
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Which file
     #[arg(value_enum, default_value_t = Subject::Shaper)]
     subject: Subject,
+    /// Print every key with its meaning, its default and the reason, for people
+    #[arg(long)]
+    text: bool,
 }
 
 /// The files that have a schema.
@@ -27,6 +31,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let schema = match args.subject {
         Subject::Shaper => shaper::schema(),
     };
-    writeln!(std::io::stdout().lock(), "{schema:#}")?;
+    let mut out = std::io::stdout().lock();
+    if args.text {
+        write!(out, "{}", reference(&schema))?;
+    } else {
+        writeln!(out, "{schema:#}")?;
+    }
     Ok(())
 }

@@ -1,10 +1,14 @@
 //! JSON Schema (2020-12) of everything that can be decoded, from the same declarations.
 
+mod reference;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use crate::decode::Record;
+
+pub use reference::reference;
 
 /// The definitions of a schema under construction.
 #[derive(Debug, Default)]

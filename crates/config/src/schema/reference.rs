@@ -1,0 +1,114 @@
+//! A schema as a text for people: every key with what it is, whether it must be there, its default, and the reason.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+/// The columns of a line.
+const WIDTH: usize = 100;
+
+/// `document` as plain text: the file itself first, then each section in the order in which it is first named.
+pub fn reference(document: &Value) -> String {
+    let mut out = String::new();
+    let mut queue: VecDeque<String> = VecDeque::new();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let title = document["title"].as_str().unwrap_or_default();
+    section(&mut out, title, document, &mut queue);
+    while let Some(name) = queue.pop_front() {
+        if seen.insert(name.clone()) {
+            section(&mut out, &name.replace('-', " "), &document["$defs"][&name], &mut queue);
+        }
+    }
+    out
+}
+
+fn section(out: &mut String, title: &str, schema: &Value, queue: &mut VecDeque<String>) {
+    // Writing into a string does not fail; so below.
+    let _ = writeln!(out, "{}{}", if out.is_empty() { "" } else { "\n" }, title.to_uppercase());
+    paragraph(out, schema["description"].as_str().unwrap_or_default(), 0);
+    if schema["properties"].is_object() {
+        keys(out, schema, 0, queue);
+    }
+    // A table of one of several kinds: each by the word that chooses it.
+    for kind in schema["oneOf"].as_array().into_iter().flatten().filter(|kind| kind["properties"].is_object()) {
+        let chooser =
+            kind["properties"].as_object().into_iter().flatten().find(|(_, value)| value["const"].is_string());
+        if let Some((key, value)) = chooser {
+            let _ = writeln!(out, "\n  {key} = {}", value["const"]);
+        }
+        paragraph(out, kind["description"].as_str().unwrap_or_default(), 2);
+        keys(out, kind, 2, queue);
+    }
+}
+
+fn keys(out: &mut String, object: &Value, indent: usize, queue: &mut VecDeque<String>) {
+    let is_required = |key: &str| object["required"].as_array().is_some_and(|list| list.iter().any(|one| one == key));
+    for (key, schema) in object["properties"].as_object().into_iter().flatten() {
+        if schema["const"].is_string() && is_required(key) {
+            continue;
+        }
+        let default = match &schema["default"] {
+            Value::Null if is_required(key) => ", required".to_owned(),
+            Value::Null => String::new(),
+            default => format!(", default {default}"),
+        };
+        let _ = writeln!(out, "\n{:indent$}  {key}  ({}{default})", "", kind(schema, queue));
+        paragraph(out, schema["description"].as_str().unwrap_or_default(), indent + 6);
+        for word in schema["oneOf"].as_array().into_iter().flatten().filter(|word| word["const"].is_string()) {
+            paragraph(
+                out,
+                &format!("{}: {}", word["const"], word["description"].as_str().unwrap_or_default()),
+                indent + 6,
+            );
+        }
+    }
+}
+
+/// What a value is, in a few words. Sections it refers to join the queue.
+fn kind(schema: &Value, queue: &mut VecDeque<String>) -> String {
+    if let Some(name) = schema["$ref"].as_str().and_then(|reference| reference.rsplit('/').next()) {
+        queue.push_back(name.to_owned());
+        return format!("table: {}", name.replace('-', " ").to_uppercase());
+    }
+    if let Some(alternatives) = schema["anyOf"].as_array() {
+        return format!("{}, or a list", kind(&alternatives[0], queue));
+    }
+    if schema["oneOf"].is_array() {
+        return "a word".into();
+    }
+    if schema["type"] == "array" {
+        return format!("list of {}", kind(&schema["items"], queue));
+    }
+    let example = schema["examples"][0].as_str().map(|example| format!(" like \"{example}\"")).unwrap_or_default();
+    let name = match &schema["type"] {
+        Value::Array(_) => "text or number",
+        Value::String(name) if name == "string" => "text",
+        Value::String(name) if name == "integer" => "whole number",
+        Value::String(name) if name == "boolean" => "true or false",
+        Value::String(name) => name,
+        _ => "value",
+    };
+    format!("{name}{example}")
+}
+
+fn paragraph(out: &mut String, text: &str, indent: usize) {
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > WIDTH {
+            out.push('\n');
+            column = 0;
+        }
+        if column == 0 {
+            let _ = write!(out, "{:indent$}{word}", "");
+            column = indent + length;
+        } else {
+            let _ = write!(out, " {word}");
+            column += 1 + length;
+        }
+    }
+    if column > 0 {
+        out.push('\n');
+    }
+}
