@@ -16,6 +16,7 @@ mod link;
 pub mod metrics;
 mod network;
 mod packet;
+pub mod scenario;
 mod shared;
 pub mod srpt;
 pub mod tcp;

@@ -108,6 +108,35 @@ pub struct FlowMetrics {
 }
 
 impl FlowMetrics {
+    /// Adds what `other` counted; not its series.
+    pub fn merge(&mut self, other: &Self) {
+        let add = |mine: &mut Tally, theirs: &Tally| {
+            mine.packets += theirs.packets;
+            mine.bytes += theirs.bytes;
+        };
+        for (mine, theirs) in self.arrived.iter_mut().zip(&other.arrived) {
+            add(mine, theirs);
+        }
+        add(&mut self.sent, &other.sent);
+        add(&mut self.retransmitted, &other.retransmitted);
+        add(&mut self.dropped, &other.dropped);
+        self.goodput_bytes += other.goodput_bytes;
+        self.marked += other.marked;
+        self.timeouts += other.timeouts;
+        self.opened += other.opened;
+        self.completed += other.completed;
+        self.failed += other.failed;
+        self.refused += other.refused;
+        self.delay_ns.merge(&other.delay_ns);
+        self.connect_ns.merge(&other.connect_ns);
+        self.completion_ns.merge(&other.completion_ns);
+        for (mine, theirs) in self.completion_by_size_ns.iter_mut().zip(&other.completion_by_size_ns) {
+            mine.merge(theirs);
+        }
+        for (mine, theirs) in self.slowdown_milli.iter_mut().zip(&other.slowdown_milli) {
+            mine.merge(theirs);
+        }
+    }
     /// Bytes of memory.
     pub(crate) fn footprint(&self) -> usize {
         let single = [&self.delay_ns, &self.connect_ns, &self.completion_ns];

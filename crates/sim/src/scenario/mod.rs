@@ -1,0 +1,153 @@
+//! Scenarios as files: a topology, disciplines, workloads, what to measure; see [`file`] for every key.
+//!
+//! ```
+//! use tidegate_config::{Diagnostics, Source};
+//! use tidegate_sim::scenario::Scenario;
+//! let text = r#"
+//!     version = 1
+//!     duration = "5s"
+//!     hosts = ["a", "b"]
+//!     [[link]]
+//!     from = "a"
+//!     to = "b"
+//!     rate = "10mbit"
+//!     [[flow]]
+//!     name = "bulk"
+//!     from = "a"
+//!     to = "b"
+//!     workload = { kind = "bulk" }
+//! "#;
+//! let source = Source::new("small.toml", text);
+//! let mut diagnostics = Diagnostics::new();
+//! let scenario = Scenario::load(&source, None, &mut diagnostics).unwrap();
+//! let outcome = scenario.run(1, |_| ());
+//! let goodput = outcome.values.iter().find(|value| value.measure == "goodput").unwrap();
+//! assert!(goodput.value > 9.5e6, "bit/s");
+//! ```
+
+pub mod file;
+mod names;
+mod outcome;
+mod resolve;
+mod statistics;
+mod trace;
+
+use tidegate_config::discipline::{Discipline, Site};
+use tidegate_core::{Instant, Span};
+
+use crate::driver::Driver;
+use crate::engine::Simulation;
+use crate::link::Line;
+use crate::network::{LinkId, Network, NetworkError};
+use crate::workload::FlowSpec;
+pub use file::Measure;
+pub use outcome::{Curve, Digest, Outcome, Value};
+pub use statistics::{Summary, summarise};
+
+/// A link of a scenario, one direction.
+#[derive(Clone, Debug)]
+struct Wire {
+    from: usize,
+    to: usize,
+    line: Line,
+    queue: Option<Discipline>,
+    driver: Option<Driver>,
+    timer: Option<Span>,
+    watch: bool,
+}
+
+/// A section of flows: the specifications made from it, in order.
+#[derive(Clone, Debug)]
+struct Section {
+    name: String,
+    flows: core::ops::Range<usize>,
+}
+
+/// A scenario that can work. Running it changes nothing in it, so that runs may go in parallel.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// One sentence on what it shows.
+    pub sentence: Option<String>,
+    /// How long is simulated.
+    pub duration: Span,
+    /// How much of the beginning is not measured.
+    pub warm_up: Span,
+    /// The first seed.
+    pub seed: u64,
+    /// How many runs.
+    pub runs: u32,
+    measures: Vec<Measure>,
+    bin: Span,
+    // Name, and whether it is a host.
+    nodes: Vec<(String, bool)>,
+    wires: Vec<Wire>,
+    routes: Vec<(usize, usize, usize)>,
+    flows: Vec<FlowSpec>,
+    sections: Vec<Section>,
+}
+
+impl Scenario {
+    /// The network of this scenario under `seed`.
+    fn network(&self, seed: u64) -> Network {
+        let mut net = Network::new(seed);
+        net.warm_up(self.warm_up);
+        net.bin(self.bin);
+        let nodes: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|(name, host)| if *host { net.host(name.as_str()) } else { net.router(name.as_str()) })
+            .collect();
+        let mut links: Vec<LinkId> = Vec::with_capacity(self.wires.len());
+        for wire in &self.wires {
+            let link = net.simplex(nodes[wire.from], nodes[wire.to], wire.line);
+            if let Some(queue) = &wire.queue {
+                let name = net.link_name(link);
+                net.queue(link, queue.build(&Site { seed, name, now: Instant::ZERO }));
+            }
+            if let Some(driver) = wire.driver {
+                net.driver(link, driver);
+            }
+            if let Some(timer) = wire.timer {
+                net.timer(link, timer);
+            }
+            if wire.watch {
+                net.watch(link);
+            }
+            links.push(link);
+        }
+        for &(at, to, wire) in &self.routes {
+            net.route(nodes[at], nodes[to], links[wire]);
+        }
+        for flow in &self.flows {
+            net.flow(flow.clone());
+        }
+        net
+    }
+
+    /// Checks that the network can work.
+    fn probe(&self) -> Result<(), NetworkError> {
+        self.network(self.seed).build().map(|_| ())
+    }
+
+    /// Makes it ready to run under `seed`.
+    ///
+    /// # Panics
+    /// Never: loading has built it once, and the seed does not matter for that.
+    pub fn simulation(&self, seed: u64) -> Simulation {
+        self.network(seed).build().expect("built when it was loaded")
+    }
+
+    /// Runs it under `seed`. `progress` is told the simulated time now and then.
+    pub fn run(&self, seed: u64, mut progress: impl FnMut(Span)) -> Outcome {
+        let mut sim = self.simulation(seed);
+        // Small enough steps for a smooth bar, large enough to cost nothing.
+        let step = (self.duration.as_nanos() / 256).max(1);
+        let mut at = 0;
+        while at < self.duration.as_nanos() {
+            at = (at + step).min(self.duration.as_nanos());
+            sim.run_until(Instant::from_nanos(at));
+            progress(Span::from_nanos(at));
+        }
+        Outcome::of(self, seed, &sim)
+    }
+}

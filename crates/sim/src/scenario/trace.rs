@@ -1,0 +1,71 @@
+//! Traces: times and sizes from a file.
+
+use tidegate_core::{Bytes, Span};
+
+/// Reads `seconds,bytes` lines (empty lines, comments with `#` and one line of headings are passed over), or JSON.
+///
+/// # Errors
+/// The line, and what is wrong with it.
+pub fn parse(text: &str) -> Result<Vec<(Span, Bytes)>, String> {
+    let entries = if text.trim_start().starts_with('[') { json(text)? } else { csv(text)? };
+    match entries.windows(2).position(|pair| pair[0].0 > pair[1].0) {
+        Some(index) => Err(format!("entry {}: earlier than the one before", index + 2)),
+        None => Ok(entries),
+    }
+}
+
+fn entry(time: f64, size: f64) -> Option<(Span, Bytes)> {
+    let sound = (0.0..1e9).contains(&time) && (1.0..1e15).contains(&size);
+    // Rounded to the nanosecond by adding a half: the sums are far below 2^53.
+    sound.then(|| (Span::from_nanos((time * 1e9 + 0.5) as u64), Bytes::new(size as u64)))
+}
+
+fn csv(text: &str) -> Result<Vec<(Span, Bytes)>, String> {
+    let mut entries = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let mut fields = line.split([',', ';', '\t']).map(|field| field.trim().parse::<f64>());
+        match (fields.next(), fields.next()) {
+            (Some(Ok(time)), Some(Ok(size))) => entries
+                .push(entry(time, size).ok_or_else(|| format!("line {}: not a time and a size: {line}", index + 1))?),
+            // Headings, where nothing came before.
+            _ if entries.is_empty() && line.starts_with(|c: char| c.is_alphabetic()) => {}
+            _ => return Err(format!("line {}: not `seconds,bytes`: {line}", index + 1)),
+        }
+    }
+    Ok(entries)
+}
+
+fn json(text: &str) -> Result<Vec<(Span, Bytes)>, String> {
+    let list: Vec<serde_json::Value> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let read = |(index, value): (usize, &serde_json::Value)| {
+        let pick = |at: usize, key: &str| value.get(at).or_else(|| value.get(key)).and_then(serde_json::Value::as_f64);
+        let found = pick(0, "time").zip(pick(1, "size")).and_then(|(time, size)| entry(time, size));
+        found.ok_or_else(|| format!("entry {}: neither {{\"time\", \"size\"}} nor [seconds, bytes]", index + 1))
+    };
+    list.iter().enumerate().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_and_json_say_the_same() {
+        let expected = vec![(Span::ZERO, Bytes::new(1500)), (Span::from_millis(250), Bytes::new(40_000))];
+        assert_eq!(parse("time,size\n0,1500\n# pause\n0.25, 40000\n").unwrap(), expected);
+        assert_eq!(parse("[[0, 1500], [0.25, 40000]]").unwrap(), expected);
+        assert_eq!(parse(r#"[{"time": 0, "size": 1500}, {"size": 4e4, "time": 0.25}]"#).unwrap(), expected);
+    }
+
+    #[test]
+    fn errors_tell_the_line() {
+        assert!(parse("0,1500\nsoon,1500").unwrap_err().starts_with("line 2"));
+        assert!(parse("0,1500\n1").unwrap_err().starts_with("line 2"));
+        assert!(parse("1,1500\n0,1500").unwrap_err().starts_with("entry 2: earlier"));
+        assert!(parse("[[0, -1]]").unwrap_err().starts_with("entry 1"));
+    }
+}
