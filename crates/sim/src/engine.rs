@@ -134,13 +134,17 @@ impl Simulation {
         links: Vec<Link>,
         link_names: Vec<String>,
         routes: Vec<u32>,
-        flows: Vec<FlowSpec>,
+        mut flows: Vec<FlowSpec>,
         plans: Vec<Plan>,
         metrics: Vec<FlowMetrics>,
     ) -> Self {
         let mut events = EventQueue::default();
         let mut sources = Vec::with_capacity(flows.len());
-        for (index, flow) in flows.iter().enumerate() {
+        for (index, flow) in flows.iter_mut().enumerate() {
+            if !flow.jitter.is_zero() {
+                let late = Stream::named(seed, &format!("start {}", flow.name)).below(flow.jitter.as_nanos());
+                flow.start += Span::from_nanos(late);
+            }
             events.push(flow.start.as_nanos(), target(Kind::Source, index as u32));
             if let Some(stop) = flow.stop {
                 events.push(stop.as_nanos(), target(Kind::Stop, index as u32));

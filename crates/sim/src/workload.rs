@@ -1,6 +1,6 @@
 //! What hosts send: [`FlowSpec`].
 
-use tidegate_core::{Bytes, Dscp, Instant, Rate};
+use tidegate_core::{Bytes, Dscp, Instant, Rate, Span};
 
 use crate::distribution::Distribution;
 use crate::network::NodeId;
@@ -86,7 +86,7 @@ pub enum Workload {
     },
     /// Given times (from the start of the flow) and sizes: datagrams over UDP, transfers on a connection each over
     /// TCP. The times must not fall.
-    Trace(Vec<(tidegate_core::Span, Bytes)>),
+    Trace(Vec<(Span, Bytes)>),
 }
 
 impl Workload {
@@ -119,6 +119,8 @@ pub struct FlowSpec {
     pub workload: Workload,
     /// When it begins. Default: at once.
     pub start: Instant,
+    /// It begins later than `start` by a random time below this. Default: zero.
+    pub jitter: Span,
     /// When it stops sending or opening. Default: never.
     pub stop: Option<Instant>,
     /// The class its packets carry, in both directions. Default 0.
@@ -141,6 +143,7 @@ impl FlowSpec {
             transport,
             workload,
             start: Instant::ZERO,
+            jitter: Span::ZERO,
             stop: None,
             class: 0,
             profile: 0,
@@ -160,6 +163,11 @@ impl FlowSpec {
     #[must_use]
     pub fn starting(self, at: Instant) -> Self {
         Self { start: at, ..self }
+    }
+    /// Begins up to `jitter` later, at random.
+    #[must_use]
+    pub fn jittered(self, jitter: Span) -> Self {
+        Self { jitter, ..self }
     }
     /// Stops at `at`.
     #[must_use]

@@ -25,6 +25,7 @@ enum Command {
     Pace(Box<commands::pace::Args>),
     Reproduce(commands::reproduce::Args),
     Schema(commands::schema::Args),
+    Simulate(commands::simulate::Args),
 }
 
 /// Why a command did not succeed. The text has gone to standard error by the time the process ends.
@@ -64,6 +65,7 @@ pub fn main() -> ExitCode {
         Command::Pace(args) => commands::pace::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Schema(args) => commands::schema::run(&args),
+        Command::Simulate(args) => commands::simulate::run(&args),
     };
     match outcome {
         Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,

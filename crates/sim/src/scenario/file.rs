@@ -155,6 +155,8 @@ tidegate_config::record! {
         pub start: Span = "0s",
         /// How much later each further flow of the section begins. Default at once, which keeps equal flows in step.
         pub stagger: Span = "0s",
+        /// Each flow begins later by a random time below this, drawn from the seed. Default not.
+        pub jitter: Span = "0s",
         /// When it stops. Default never.
         pub stop: Option<Spanned<Span>>,
         /// Its class in the disciplines that have classes: a name, or a number. Default the first.

@@ -44,6 +44,11 @@ pub use file::Measure;
 pub use outcome::{Curve, Digest, Outcome, Value};
 pub use statistics::{Summary, summarise};
 
+/// The JSON Schema of a scenario file.
+pub fn schema() -> serde_json::Value {
+    tidegate_config::schema::document::<file::File>("Tidegate scenario")
+}
+
 /// A link of a scenario, one direction.
 #[derive(Clone, Debug)]
 struct Wire {

@@ -203,7 +203,7 @@ impl Outcome {
             to.add("retransmitted", "packets", all.retransmitted.packets as f64);
             to.add("timeouts", "1", all.timeouts as f64);
         }
-        if wants(Measure::Completion) && all.opened > 0 && (all.completed > 0 || all.failed + all.refused > 0) {
+        if wants(Measure::Completion) && all.completed + all.failed + all.refused > 0 {
             to.add("opened", "1", all.opened as f64);
             to.add("completed", "1", all.completed as f64);
             to.add("failed", "1", all.failed as f64);

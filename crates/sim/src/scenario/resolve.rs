@@ -14,13 +14,13 @@ use super::file::{
     RecoveryWord, ServiceWord, TcpSection, TransportWord, WorkloadSection,
 };
 use super::{Scenario, Section, Wire, names, trace};
+use crate::NodeId;
 use crate::distribution::Distribution;
 use crate::driver::{Driver, Service};
 use crate::link::{Line, Loss};
 use crate::network::NetworkError;
 use crate::tcp::{Algorithm, Config, Recovery, RtoBounds};
 use crate::workload::{Direction, FlowSpec, Transport, Workload};
-use crate::NodeId;
 
 /// The most flows of one scenario.
 const MOST_FLOWS: usize = 1 << 16;
@@ -302,6 +302,7 @@ impl Resolver<'_> {
             spec.stop = flow.stop.as_ref().map(|stop| Instant::ZERO + stop.value);
             spec.dscp = flow.dscp.unwrap_or_default();
             spec.watch = flow.watch;
+            spec.jitter = flow.jitter;
             if let Some(stop) = &flow.stop
                 && spec.stop.is_some_and(|stop| stop <= start)
             {

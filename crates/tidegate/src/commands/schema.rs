@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::ValueEnum;
 use tidegate_config::schema::reference;
 use tidegate_config::shaper;
+use tidegate_sim::scenario;
 
 use crate::Failure;
 
@@ -24,12 +25,15 @@ pub struct Args {
 enum Subject {
     /// What `tidegate run` and `tidegate check` read
     Shaper,
+    /// What `tidegate simulate` reads
+    Scenario,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let schema = match args.subject {
         Subject::Shaper => shaper::schema(),
+        Subject::Scenario => scenario::schema(),
     };
     let mut out = std::io::stdout().lock();
     if args.text {

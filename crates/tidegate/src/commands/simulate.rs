@@ -1,0 +1,352 @@
+//! `tidegate simulate`: a scenario file, run with several seeds.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use comfy_table::{CellAlignment, LineStyle, Table, TableStyle, presets};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use tidegate_config::Diagnostics;
+use tidegate_sim::scenario::{Curve, Digest, Outcome, Scenario, summarise};
+
+use super::check::{open, refusal, say};
+use crate::Failure;
+
+/// Run a scenario in the simulator
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The scenario file; - for standard input
+    file: PathBuf,
+    /// The first seed, instead of the file's
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Runs with seeds N, N + 1, ..., instead of the file's number
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    runs: Option<u32>,
+    /// Write results.json, summary.csv, runs.csv and the curves of each run into this folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the results as JSON
+    #[arg(long)]
+    json: bool,
+    /// Print a digest of the results and nothing else: the same file and seed give the same digest everywhere
+    #[arg(long, conflicts_with = "json")]
+    hash: bool,
+    /// Runs at a time. Default: as many as there are processors
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+}
+
+/// A line under the header and none between the rows.
+const STYLE: TableStyle = presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// A value over all runs.
+#[derive(Serialize)]
+struct Item {
+    subject: String,
+    measure: String,
+    unit: &'static str,
+    mean: f64,
+    /// Half the width of the 95 % confidence interval; null with one run.
+    half_width_95: Option<f64>,
+    values: Vec<Option<f64>>,
+}
+
+#[derive(Serialize)]
+struct Run {
+    seed: u64,
+    events: u64,
+    digest: String,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    scenario: &'a str,
+    sentence: Option<&'a str>,
+    version: &'static str,
+    duration_ns: u64,
+    warm_up_ns: u64,
+    digest: String,
+    runs: Vec<Run>,
+    items: Vec<Item>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let source = open(&args.file)?;
+    let mut diagnostics = Diagnostics::new();
+    let beside = args.file.parent().filter(|_| args.file.as_os_str() != "-");
+    let scenario = Scenario::load(&source, beside, &mut diagnostics);
+    say(&diagnostics, &source);
+    let scenario = scenario.ok_or_else(|| refusal(&diagnostics, &source))?;
+
+    let (seed, runs) = (args.seed.unwrap_or(scenario.seed), args.runs.unwrap_or(scenario.runs) as usize);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = args.jobs.map_or(processors, usize::from).min(runs);
+    let begin = Instant::now();
+    let outcomes = simulate(&scenario, seed, runs, jobs);
+    let elapsed = begin.elapsed().as_secs_f64();
+
+    let mut all = Digest::default();
+    outcomes.iter().for_each(|outcome| all.digest(outcome.digest));
+    let report = Report {
+        scenario: source.name(),
+        sentence: scenario.sentence.as_deref(),
+        version: env!("CARGO_PKG_VERSION"),
+        duration_ns: scenario.duration.as_nanos(),
+        warm_up_ns: scenario.warm_up.as_nanos(),
+        digest: all.to_string(),
+        runs: outcomes
+            .iter()
+            .map(|outcome| Run { seed: outcome.seed, events: outcome.events, digest: outcome.digest.to_string() })
+            .collect(),
+        items: items(&outcomes),
+    };
+    if let Some(folder) = &args.out {
+        write_all(folder, &report, &outcomes)
+            .map_err(|error| Failure::Failed(format!("cannot write into {}: {error}", folder.display())))?;
+    }
+    let mut out = std::io::stdout().lock();
+    if args.hash {
+        writeln!(out, "{}", report.digest)?;
+    } else if args.json {
+        serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        table(&mut out, &report)?;
+    }
+    out.flush()?;
+    if std::io::stderr().is_terminal() {
+        let events: u64 = outcomes.iter().map(|outcome| outcome.events).sum();
+        let (runs, simulated) = (outcomes.len(), scenario.duration.as_secs_f64());
+        let rate = events as f64 / elapsed / 1e6;
+        eprintln!("{runs} x {simulated} s simulated in {elapsed:.2} s, {rate:.1} million events a second");
+    }
+    Ok(())
+}
+
+/// All runs, in the order of their seeds, `jobs` at a time. Which thread ran what does not show in the results.
+fn simulate(scenario: &Scenario, seed: u64, runs: usize, jobs: usize) -> Vec<Outcome> {
+    let next = AtomicUsize::new(0);
+    let simulated: Vec<AtomicU64> = (0..runs).map(|_| AtomicU64::new(0)).collect();
+    let (sender, receiver) = mpsc::channel();
+    let mut outcomes: Vec<Option<Outcome>> = (0..runs).map(|_| None).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            let sender = sender.clone();
+            let (next, simulated) = (&next, &simulated);
+            scope.spawn(move || {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= runs {
+                        return;
+                    }
+                    let progress = |at: tidegate_core::Span| simulated[index].store(at.as_nanos(), Ordering::Relaxed);
+                    let outcome = scenario.run(seed.wrapping_add(index as u64), progress);
+                    if sender.send((index, outcome)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut bar = Bar::new(scenario.duration.as_secs_f64() * runs as f64);
+        loop {
+            match receiver.recv_timeout(Duration::from_millis(100)) {
+                Ok((index, outcome)) => outcomes[index] = Some(outcome),
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    bar.show(simulated.iter().map(|at| at.load(Ordering::Relaxed)).sum::<u64>());
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+        }
+    });
+    outcomes.into_iter().flatten().collect()
+}
+
+/// A progress bar in simulated time, which shows itself after a second, and only to people.
+struct Bar {
+    begin: Instant,
+    total: f64,
+    bar: Option<ProgressBar>,
+}
+
+impl Bar {
+    fn new(total: f64) -> Self {
+        Self { begin: Instant::now(), total, bar: None }
+    }
+    fn show(&mut self, nanos: u64) {
+        if self.begin.elapsed() < Duration::from_secs(1) || !std::io::stderr().is_terminal() {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = ProgressBar::new((self.total * 1e3) as u64);
+            let style = ProgressStyle::with_template("{bar:32} {msg}, {eta} left");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar
+        });
+        bar.set_position(nanos / 1_000_000);
+        bar.set_message(format!("{:.1} of {:.1} s simulated", nanos as f64 / 1e9, self.total));
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The values of all runs side by side, in the order in which they first appear.
+fn items(outcomes: &[Outcome]) -> Vec<Item> {
+    let mut items: Vec<Item> = Vec::new();
+    let mut known = std::collections::BTreeMap::new();
+    for (run, outcome) in outcomes.iter().enumerate() {
+        for value in &outcome.values {
+            let index = *known.entry((value.subject.clone(), value.measure.clone())).or_insert_with(|| {
+                items.push(Item {
+                    subject: value.subject.clone(),
+                    measure: value.measure.clone(),
+                    unit: value.unit,
+                    mean: 0.0,
+                    half_width_95: None,
+                    values: vec![None; outcomes.len()],
+                });
+                items.len() - 1
+            });
+            items[index].values[run] = Some(value.value);
+        }
+    }
+    for item in &mut items {
+        let values: Vec<f64> = item.values.iter().copied().flatten().collect();
+        if let Some(summary) = summarise(&values) {
+            item.mean = summary.mean;
+            item.half_width_95 = summary.half_width;
+        }
+    }
+    items
+}
+
+/// A value for people, in a unit that fits it.
+fn human(value: f64, unit: &str) -> String {
+    let scaled = |steps: &[(f64, &str)]| {
+        let (scale, unit) = steps.iter().find(|(scale, _)| value.abs() >= *scale).unwrap_or(&steps[steps.len() - 1]);
+        format!("{} {unit}", digits(value / scale))
+    };
+    match unit {
+        "bps" => scaled(&[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")]),
+        "ns" => scaled(&[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")]),
+        "packets" => format!("{} packets", digits(value)),
+        _ => digits(value),
+    }
+}
+
+/// Four digits of a number, without trailing zeros behind the point.
+fn digits(value: f64) -> String {
+    let places = if value.abs() >= 1000.0 {
+        0
+    } else if value.abs() >= 100.0 {
+        1
+    } else if value.abs() >= 10.0 {
+        2
+    } else {
+        3
+    };
+    let text = format!("{value:.places$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+fn table(out: &mut impl Write, report: &Report<'_>) -> Result<(), Failure> {
+    if let Some(sentence) = report.sentence {
+        writeln!(out, "{sentence}")?;
+    }
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    table.set_header(["of", "what", "mean", "± 95 %"]);
+    let mut subject = "";
+    for item in &report.items {
+        let half = item.half_width_95.map_or(String::new(), |half| human(half, item.unit));
+        let name = if item.subject == subject { "" } else { &item.subject };
+        subject = &item.subject;
+        table.add_row([name.to_owned(), item.measure.clone(), human(item.mean, item.unit), half]);
+    }
+    for column in 2..4 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    writeln!(out, "{table}")?;
+    let plural = if report.runs.len() == 1 { "" } else { "s" };
+    let first = report.runs.first().map_or(0, |run| run.seed);
+    writeln!(out, "{} run{plural} from seed {first}; digest {}", report.runs.len(), report.digest)?;
+    Ok(())
+}
+
+/// A field of a CSV line.
+fn field(text: &str) -> String {
+    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+fn write_all(folder: &Path, report: &Report<'_>, outcomes: &[Outcome]) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let create = |path: PathBuf| std::fs::File::create(path).map(std::io::BufWriter::new);
+    let mut json = create(folder.join("results.json"))?;
+    serde_json::to_writer_pretty(&mut json, report)?;
+    writeln!(json)?;
+    json.flush()?;
+
+    let mut summary = create(folder.join("summary.csv"))?;
+    writeln!(summary, "subject,measure,unit,mean,half_width_95")?;
+    let mut runs = create(folder.join("runs.csv"))?;
+    writeln!(runs, "seed,subject,measure,unit,value")?;
+    for item in &report.items {
+        let (subject, measure) = (field(&item.subject), field(&item.measure));
+        let half = item.half_width_95.map_or(String::new(), |half| half.to_string());
+        writeln!(summary, "{subject},{measure},{},{},{half}", item.unit, item.mean)?;
+        for (run, value) in report.runs.iter().zip(&item.values) {
+            if let Some(value) = value {
+                writeln!(runs, "{},{subject},{measure},{},{value}", run.seed, item.unit)?;
+            }
+        }
+    }
+    summary.flush()?;
+    runs.flush()?;
+    for outcome in outcomes {
+        let inside = folder.join(format!("run-{}", outcome.seed));
+        std::fs::create_dir_all(&inside)?;
+        for Curve { name, x, y, points } in &outcome.curves {
+            let slug: String = name.chars().map(|c| if c.is_alphanumeric() || c == '.' { c } else { '-' }).collect();
+            let mut file = create(inside.join(format!("{slug}.csv")))?;
+            writeln!(file, "{x},{y}")?;
+            for (at, value) in points {
+                writeln!(file, "{at},{value}")?;
+            }
+            file.flush()?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_for_people_have_four_digits_and_a_unit() {
+        assert_eq!(human(9_733_333.0, "bps"), "9.733 Mbit/s");
+        assert_eq!(human(0.0, "bps"), "0 bit/s");
+        assert_eq!(human(12_345_678.0, "ns"), "12.35 ms");
+        assert_eq!(human(123_456.0, "packets"), "123456 packets");
+        assert_eq!(human(0.97, "1"), "0.97");
+    }
+
+    #[test]
+    fn csv_fields_are_quoted_where_they_must_be() {
+        assert_eq!(field("link a->b"), "link a->b");
+        assert_eq!(field("a, \"b\""), "\"a, \"\"b\"\"\"");
+    }
+}

@@ -1,0 +1,111 @@
+//! `tidegate simulate` from the outside.
+
+use std::process::{Command, Output};
+
+fn simulate(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("simulate").args(args).output().expect("tidegate runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const SCENARIO: &str = r#"
+version = 1
+sentence = "A lossy line"
+duration = "4s"
+warm-up = "1s"
+hosts = ["a", "b"]
+[[link]]
+from = "a"
+to = "b"
+rate = "5mbit"
+delay = "10ms"
+loss = "0.5%"
+watch = true
+[[flow]]
+name = "bulk, of one"
+from = "a"
+to = "b"
+jitter = "500ms"
+watch = true
+workload = { kind = "bulk" }
+"#;
+
+/// A folder of its own that goes away in the end.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tidegate-simulate-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a temporary folder");
+        Self(path)
+    }
+    fn file(&self, name: &str, content: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, content).expect("a file in it");
+        path.display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn the_results_do_not_depend_on_the_threads() {
+    let folder = Folder::new("threads");
+    let file = folder.file("lossy.toml", SCENARIO);
+    let one = simulate(&[&file, "--runs", "6", "--jobs", "1", "--json"]);
+    let four = simulate(&[&file, "--runs", "6", "--jobs", "4", "--json"]);
+    assert!(one.status.success(), "{}", text(&one.stderr));
+    assert_eq!(text(&one.stdout), text(&four.stdout));
+    let json: serde_json::Value = serde_json::from_slice(&one.stdout).expect("JSON");
+    assert_eq!(json["runs"].as_array().map(Vec::len), Some(6));
+    let goodput = json["items"].as_array().unwrap().iter().find(|item| item["measure"] == "goodput").unwrap();
+    assert!(goodput["mean"].as_f64().unwrap() > 1e6 && goodput["half_width_95"].as_f64().unwrap() > 0.0);
+    let hash = simulate(&[&file, "--runs", "6", "--hash"]);
+    assert_eq!(text(&hash.stdout).trim(), json["digest"].as_str().unwrap());
+    let other = simulate(&[&file, "--runs", "6", "--seed", "2", "--hash"]);
+    assert_ne!(hash.stdout, other.stdout);
+}
+
+#[test]
+fn results_are_written_as_tables_and_files() {
+    let folder = Folder::new("files");
+    let file = folder.file("lossy.toml", SCENARIO);
+    let out = folder.0.join("out");
+    let done = simulate(&[&file, "--runs", "2", "--out", &out.display().to_string()]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let table = text(&done.stdout);
+    assert!(
+        table.contains("A lossy line") && table.contains("Mbit/s") && table.contains("2 runs from seed 1"),
+        "{table}"
+    );
+    let summary = std::fs::read_to_string(out.join("summary.csv")).unwrap();
+    assert!(
+        summary.starts_with("subject,measure,unit,mean,half_width_95\n\"flow bulk, of one\",goodput,bps,"),
+        "{summary}"
+    );
+    let runs = std::fs::read_to_string(out.join("runs.csv")).unwrap();
+    assert!(runs.contains("\n2,link a->b,utilisation,1,0."), "{runs}");
+    let curve = std::fs::read_to_string(out.join("run-2/flow-bulk--of-one-goodput-over-time.csv")).unwrap();
+    assert!(curve.starts_with("time_s,rate_bps\n") && curve.lines().count() > 20);
+    assert!(out.join("results.json").exists());
+}
+
+#[test]
+fn a_bad_file_is_exit_code_two_with_line_and_column() {
+    let folder = Folder::new("bad");
+    let file = folder.file("bad.toml", &SCENARIO.replace("5mbit", "0mbit"));
+    let refused = simulate(&[&file]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(refused.stdout.is_empty());
+    let errors = text(&refused.stderr);
+    assert!(errors.contains("bad.toml:10:8") && errors.contains("a rate of zero"), "{errors}");
+    let missing = simulate(&["no-such-file.toml"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(text(&missing.stderr).contains("no-such-file.toml"));
+}
