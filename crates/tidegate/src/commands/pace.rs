@@ -96,7 +96,7 @@ pub struct Args {
     /// Stop when nothing more came for this time
     #[arg(long, value_name = "TIME", requires = "receive")]
     idle: Option<Span>,
-    /// The distributions as JSON
+    /// The distributions as JSON; --measure goes without saying
     #[arg(long)]
     json: bool,
 }
@@ -109,7 +109,11 @@ Examples:
   tidegate pace --receive udp://0.0.0.0:5000 --rate 10mbit --idle 2s
 
 Rates count payload, not headers. SIGUSR1 raises the rate by a tenth of what was given with --rate, SIGUSR2 lowers it,
-down to one such step (--step). Standard error says what was delivered whenever not everything was.
+down to one such step (--step).
+
+Standard error says what was delivered whenever not everything was: of a pipe what was read from it, of a TCP connection
+what the other side acknowledged, of datagrams what the network took. Of several destinations, one that is full holds up
+the others, for at most --patience.
 
 Exit codes: 0 success, also when the reader of a pipe goes away; 1 failure; 2 wrong usage.";
 

@@ -601,7 +601,7 @@ impl<'a> Sender<'a> {
         if troubles.is_empty() { Ok(()) } else { Err(Failure::Failed(troubles.join("\ntidegate: "))) }
     }
     fn tell_distribution(&self) -> Result<(), Failure> {
-        if !self.args.measure {
+        if !self.args.measure && !self.args.json {
             return Ok(());
         }
         let mut out: Box<dyn Write> =
