@@ -28,3 +28,9 @@ fn gateway() {
     let config = load("gateway.toml");
     assert_eq!(config.class_names(), ["calls", "house", "guests", "backup"]);
 }
+
+#[test]
+fn assured() {
+    let config = load("assured.toml");
+    assert_eq!(config.class_names(), ["calls", "assured"]);
+}

@@ -27,6 +27,16 @@ impl Dscp {
             None
         }
     }
+    /// The colour that an assured forwarding code point tells (RFC 2597): drop precedence 1 green, 2 yellow, 3 red;
+    /// green for every other.
+    pub const fn colour(self) -> Colour {
+        let (class, precedence) = (self.0 >> 3, self.0 & 7);
+        match (class, precedence) {
+            (1..=4, 4) => Colour::Yellow,
+            (1..=4, 6) => Colour::Red,
+            _ => Colour::Green,
+        }
+    }
     /// The six bits.
     pub const fn value(self) -> u8 {
         self.0
@@ -162,5 +172,23 @@ pub trait Packet: Send {
     /// Bytes its flow has still to send after it, where somebody knows (the simulator, for the SRPT bound).
     fn remaining(&self) -> Option<Bytes> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assured_forwarding_tells_colours() {
+        for class in 1..=4 {
+            for (precedence, colour) in [(1, Colour::Green), (2, Colour::Yellow), (3, Colour::Red)] {
+                assert_eq!(Dscp::assured(class, precedence).unwrap().colour(), colour);
+            }
+        }
+        // CS1 is 8, EF 46 (class 5); 12 is AF12, 36 AF42, 44 voice admit.
+        for other in [0, 8, 46, 44, 54, 63, 4, 6] {
+            assert_eq!(Dscp::new(other).unwrap().colour(), Colour::Green, "{other}");
+        }
     }
 }

@@ -8,8 +8,8 @@ use tidegate_core::classify::{self, BuildError, Classifier, Fields};
 use tidegate_core::flow::{self, FlowHash};
 use tidegate_core::fragments::{self, Fragments};
 use tidegate_core::{
-    Backlog, Bytes, ClassId, Colour, Deadline, DropReason, Dscp, Ecn, Event, FlowKey, Instant, Outlet, Packet, Qdisc,
-    Rate, Span,
+    Backlog, Bytes, ClassId, Deadline, DropReason, Dscp, Ecn, Event, FlowKey, Instant, Outlet, Packet, Qdisc, Rate,
+    Span,
 };
 
 use crate::held::Held;
@@ -266,7 +266,8 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
             dscp: seen.fields.dscp,
             ecn: seen.ecn,
             marked: false,
-            colour: Colour::Green,
+            // What a meter upstream wrote: colour-aware meters, RIO and WRED heed it.
+            colour: seen.fields.dscp.colour(),
             segments,
             pure_ack: seen.pure_ack,
             arrived: now,
