@@ -2,6 +2,7 @@
 
 mod mice;
 mod pacing;
+mod plot;
 mod rfc2963;
 
 use std::io::Write;
@@ -28,6 +29,9 @@ pub struct Args {
     /// The first seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Write plots as SVG into this folder, where the experiment has some
+    #[arg(long, value_name = "DIR")]
+    plots: Option<std::path::PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -42,6 +46,8 @@ pub struct Options {
     pub runs: u32,
     /// The first seed.
     pub seed: u64,
+    /// Where plots go, if they are wanted.
+    pub plots: Option<std::path::PathBuf>,
 }
 
 impl Options {
@@ -168,7 +174,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let known: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
         return Err(Failure::Usage(format!("no experiment is called `{name}`; there are: {}", known.join(", "))));
     };
-    let options = Options { only: args.only.clone(), runs: args.runs, seed: args.seed };
+    let options = Options { only: args.only.clone(), runs: args.runs, seed: args.seed, plots: args.plots.clone() };
     let mut items = (experiment.run)(&options)?;
     items.retain(|item| options.wants(&item.id));
     if items.is_empty() {

@@ -79,20 +79,21 @@ fn gap(spacing: Spacing, percent: u64, seed: u64) -> Result<f64, Failure> {
 
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     let item = |id: &str, what: &str, unit: &str, value: f64| Item::measured(format!("ared.{id}"), what, unit, value);
-    let mut items = vec![
-        // 1/p; and the mean of 1 .. 1/p, (1/p + 1)/2.
-        item(
-            "gap.geometric",
-            "RED, method 1 at p = 0.02: mean gap",
-            "packets",
-            gap(Spacing::Geometric, 2, options.seed)?,
-        )
-        .paper(50.0)
-        .within(49.0, 51.0),
-        item("gap.uniform", "RED, method 2 at p = 0.01: mean gap", "packets", gap(Spacing::Uniform, 1, options.seed)?)
-            .paper(50.5)
-            .within(49.5, 51.5),
-    ];
+    let paper = super::paper()?;
+    // 1/p; and the mean of 1 .. 1/p, (1/p + 1)/2.
+    let mut items = Vec::new();
+    for (id, what, spacing, expected) in [
+        ("gap.geometric", "RED, method 1: mean gap", Spacing::Geometric, paper.red.geometric),
+        ("gap.uniform", "RED, method 2: mean gap", Spacing::Uniform, paper.red.uniform),
+    ] {
+        let (percent, mean) = (expected.percent, expected.mean_gap_packets);
+        items.push(
+            item(id, &format!("{what} at p = {percent} %"), "packets", gap(spacing, percent, options.seed)?)
+                .paper(mean)
+                .within(mean * 0.98, mean * 1.02),
+        );
+    }
+    let [low, high] = paper.ared.target_packets;
     for (id, name, adapt) in [("red", "RED with max_p 0.1", false), ("ared", "ARED", true)] {
         let mut means = [0.0; 3];
         let mut used = 0.0;
@@ -104,7 +105,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         for (n, mean) in means.iter().enumerate() {
             let what = format!("{name}, phase {} with {} flows: mean of the average queue", n + 1, PHASES[n]);
             let item = item(&format!("{id}.phase{}", n + 1), &what, "packets", *mean);
-            items.push(if adapt { item.paper(10.0).within(8.0, 12.0) } else { item });
+            items.push(if adapt { item.paper((low + high) / 2.0).within(low - 1.0, high + 1.0) } else { item });
         }
         items.push(item(&format!("{id}.used"), &format!("{name}, 5 flows: utilisation"), "share", used));
     }

@@ -82,18 +82,23 @@ fn mean(options: &Options, peer: Peer, with_elephant: bool) -> Result<Outcome, F
 }
 
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
+    let paper = super::paper()?.dialup;
     let only = mean(options, Peer::Fifo, false)?;
     let congested = mean(options, Peer::Fifo, true)?;
     let ours = mean(options, Peer::MeredAsPublished, true)?;
     let item = |id: &str, what: &str, unit: &str, value: f64| Item::measured(format!("dialup.{id}"), what, unit, value);
     let mut items = vec![
-        item("only.response", "mice only: mean response", "s", only.response).paper(1.85).within(1.2, 2.8),
-        item("only.connect", "mice only: mean time to connect", "s", only.connect).paper(0.68).within(0.4, 1.0),
+        item("only.response", "mice only: mean response", "s", only.response)
+            .paper(paper.only.response_s)
+            .within(1.2, 2.8),
+        item("only.connect", "mice only: mean time to connect", "s", only.connect)
+            .paper(paper.only.connect_s)
+            .within(0.4, 1.0),
         item("congested.response", "with an elephant, drop tail: mean response", "s", congested.response)
-            .paper(18.37)
+            .paper(paper.congested.response_s)
             .within(12.0, 28.0),
         item("congested.connect", "with an elephant, drop tail: mean time to connect", "s", congested.connect)
-            .paper(6.23)
+            .paper(paper.congested.connect_s)
             .within(3.0, 9.4),
         Item::claim(
             "dialup.congested.refused",

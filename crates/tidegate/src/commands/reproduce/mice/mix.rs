@@ -6,6 +6,7 @@ use tidegate_sim::metrics::{Histogram, SizeClass};
 use tidegate_sim::tcp::Config;
 use tidegate_sim::{Direction, Distribution, FlowSpec, Line, Network, Workload};
 
+use super::super::plot::Plot;
 use super::peers::Peer;
 use super::{Item, Options};
 use crate::Failure;
@@ -128,6 +129,21 @@ impl Outcome {
     }
 }
 
+/// How many mice take longer than a time, a curve for each discipline.
+fn plot(percent: u32, outcomes: &[(Peer, Outcome)]) -> Plot {
+    let curve = |(peer, outcome): &(Peer, Outcome)| {
+        let mice = outcome.together(&[SizeClass::Tiny, SizeClass::Small]);
+        let longer = mice.distribution().map(|(ns, share)| (ns as f64 / 1e9, 1.0 - share)).collect();
+        (peer.name().to_owned(), longer)
+    };
+    Plot {
+        title: format!("Transfers below 100 kB that take longer, at {percent} % load of 10 Mbit/s"),
+        x: "completion time, s".into(),
+        y: "share".into(),
+        curves: outcomes.iter().map(curve).collect(),
+    }
+}
+
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     let mut items = Vec::new();
     for percent in [70_u32, 90, 110] {
@@ -141,6 +157,9 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
             .collect::<Result<Vec<_>, Failure>>()?;
         for (peer, outcome) in &outcomes {
             outcome.items(&group, *peer, &mut items);
+        }
+        if let Some(folder) = &options.plots {
+            plot(percent, &outcomes).write(folder, &format!("mice-mix-load{percent}"))?;
         }
         let of = |wanted: Peer| outcomes.iter().find(|(peer, _)| *peer == wanted).map(|(_, outcome)| outcome);
         let (Some(fq), Some(me), Some(fifo), Some(srpt)) =

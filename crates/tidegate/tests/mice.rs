@@ -1,0 +1,27 @@
+//! `tidegate reproduce mice` through the built binary: what is quick of it holds, twice the same, and plots.
+
+use std::process::Command;
+
+fn tidegate(args: &[&str]) -> std::process::Output {
+    Command::new(env!("CARGO_BIN_EXE_tidegate")).args(args).output().expect("the binary runs")
+}
+
+#[test]
+fn the_quick_groups_hold_and_repeat_themselves() {
+    for only in ["dialup.me", "ared"] {
+        let args = ["reproduce", "mice", "--only", only, "--json"];
+        let (first, second) = (tidegate(&args), tidegate(&args));
+        assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stdout));
+        assert_eq!(first.stdout, second.stdout, "the same seed gave other numbers");
+        let text = String::from_utf8(first.stdout).expect("JSON is UTF-8");
+        assert!(text.contains("\"holds\": true") && !text.contains("\"holds\": false"), "{text}");
+    }
+}
+
+#[test]
+fn what_has_no_live_part_says_so() {
+    let output = tidegate(&["reproduce", "mice", "--only", "live", "--json"]);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
+    assert_eq!(text.matches("\"holds\": null").count(), 3, "{text}");
+}
