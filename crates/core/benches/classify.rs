@@ -4,6 +4,7 @@
 //! them, one of four foreign. `cargo bench -p tidegate-core --bench classify -- ratio` runs the sizes of each kind
 //! in turn, so that what else the machine does falls on all alike, and prints the ratio of 10,000 to 10.
 
+use std::cmp::Reverse;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
@@ -99,9 +100,18 @@ fn v4(draw: &mut Stream, length: u8) -> Prefix {
     Prefix::covering(IpAddr::V4(address), length).unwrap_or(Prefix::host(IpAddr::V4(address)))
 }
 
-fn rules(make: Make, count: usize) -> Vec<Rule> {
+fn rules(name: &str, make: Make, count: usize) -> Vec<Rule> {
     let mut draw = Stream::named(11, "rules");
-    (0..count).map(|i| Rule { matching: make(i, &mut draw), target: i as u32 }).collect()
+    let mut rules: Vec<Rule> = (0..count).map(|i| Rule { matching: make(i, &mut draw), target: i as u32 }).collect();
+    if name.contains("prefix") || name.contains("range") {
+        // The narrow before the wide, as people write them; the other way round the wide would hide the narrow.
+        rules.sort_by_key(|rule| {
+            let bits = |prefix: Option<Prefix>| prefix.map_or(0, |prefix| u16::from(prefix.length()));
+            let ports = rule.matching.destination_ports.first().map_or(0, |range| range.end() - range.start());
+            (Reverse(bits(rule.matching.source) + bits(rule.matching.destination)), ports)
+        });
+    }
+    rules
 }
 
 /// An address of `prefix`, the bits behind it from `noise`.
@@ -154,7 +164,7 @@ fn lookups(criterion: &mut Criterion) {
     for (name, make) in KINDS {
         let mut group = criterion.benchmark_group(format!("classify/{name}"));
         for (count, flows) in SIZES.map(|count| (count, 1_024)) {
-            let classifier = Classifier::new(rules(make, count)).expect("the rules fit");
+            let classifier = Classifier::new(rules(name, make, count)).expect("the rules fit");
             let packets = packets(classifier.rules(), flows);
             group.throughput(Throughput::Elements(packets.len() as u64));
             let mut answers = vec![None; packets.len()];
@@ -173,7 +183,7 @@ fn builds(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("classify/build 10,000 rules");
     group.sample_size(10);
     for (name, make) in KINDS {
-        let rules = rules(make, 10_000);
+        let rules = rules(name, make, 10_000);
         group.bench_function(name, |bencher| bencher.iter(|| Classifier::new(rules.clone()).is_ok()));
     }
 }
@@ -187,7 +197,7 @@ fn ratios(flows: usize) {
     for (name, make) in KINDS {
         let mut build = Duration::ZERO;
         let sets = SIZES.map(|count| {
-            let rules = rules(make, count);
+            let rules = rules(name, make, count);
             let start = Instant::now();
             let classifier = Classifier::new(rules).expect("the rules fit");
             build = start.elapsed();
@@ -220,7 +230,36 @@ fn ratios(flows: usize) {
     }
 }
 
+/// What happens once, when rules are read: the dearest build there is (one that is refused), and the search for rules
+/// that cannot match.
+fn once() {
+    let mut draw = Stream::named(5, "unbearable");
+    let mut wide = || {
+        let (a, b) = (draw.below(65_536) as u16, draw.below(65_536) as u16);
+        vec![a.min(b)..=a.max(b)]
+    };
+    let entangled: Vec<Rule> = (0..8_000)
+        .map(|_| {
+            let (source_ports, destination_ports) = (wide(), wide());
+            let uid = Some(u32::from(*wide()[0].start())..=70_000);
+            Rule { matching: Match { source_ports, destination_ports, uid, ..Match::default() }, target: 0 }
+        })
+        .collect();
+    let start = Instant::now();
+    let refused = Classifier::new(entangled).is_err();
+    println!("8,000 entangled rules, refused: {refused}, in {:?}", start.elapsed());
+    for (name, make) in KINDS {
+        let classifier = Classifier::new(rules(name, make, 10_000)).expect("the rules fit");
+        let start = Instant::now();
+        let count = classifier.shadowed().len();
+        println!("10,000 rules, {name}: {count} cannot match, found in {:?}", start.elapsed());
+    }
+}
+
 fn main() {
+    if std::env::args().any(|arg| arg == "once") {
+        return once();
+    }
     if std::env::args().any(|arg| arg == "ratio") {
         ratios(1_024);
         return ratios(4_096);

@@ -1,10 +1,13 @@
 //! Rules that can never match.
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::RangeInclusive;
 
 use alloc::vec::Vec;
 
-use super::fields::{Match, Prefix, Rule, Version};
+use super::Classifier;
+use super::fields::{Fields, Hosts, Match, Prefix, Version};
+use crate::packet::Dscp;
 
 /// A rule that no packet can match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,9 +29,13 @@ pub enum Cause {
     Several,
 }
 
-pub(super) fn shadowed(rules: &[Rule], seen: &[bool]) -> Vec<Shadowed> {
-    let mut found = Vec::new();
+pub(super) fn shadowed(classifier: &Classifier, seen: &[bool]) -> Vec<Shadowed> {
+    let (rules, mut found) = (classifier.rules(), Vec::new());
     for (at, rule) in rules.iter().enumerate() {
+        // Most rules win a packet of their own, which settles it without a look at the others.
+        if classifier.classify(&rule.matching.example()) == Some(at as u32) {
+            continue;
+        }
         let cause = if rule.matching.is_contradiction() {
             Some(Cause::Contradiction)
         } else if let Some(by) = rules[..at].iter().position(|earlier| earlier.matching.covers(&rule.matching)) {
@@ -78,6 +85,37 @@ impl Match {
                 outer.mask & !inner.mask == 0 && outer.value == inner.value & outer.mask
             })
             && allows(&self.version, &other.versions(), Version::eq)
+    }
+
+    /// A packet that matches, unless the conditions exclude each other; what they do not ask for is unknown.
+    pub fn example(&self) -> Fields {
+        let needs_version = self.protocol.is_some() || self.dscp.is_some();
+        let version = self.versions().or(needs_version.then_some(Version::V4));
+        let end = |prefix: Option<Prefix>| prefix.map(Prefix::address);
+        let hosts = match (version, end(self.source), end(self.destination)) {
+            (None, ..) => Hosts::Unknown,
+            (Some(Version::V4), source, destination) => {
+                let address = |end| if let Some(IpAddr::V4(a)) = end { a } else { Ipv4Addr::UNSPECIFIED };
+                Hosts::V4 { source: address(source), destination: address(destination) }
+            }
+            (Some(Version::V6), source, destination) => {
+                let address = |end| if let Some(IpAddr::V6(a)) = end { a } else { Ipv6Addr::UNSPECIFIED };
+                Hosts::V6 { source: address(source), destination: address(destination) }
+            }
+        };
+        let port =
+            |ranges: &[RangeInclusive<u16>]| ranges.iter().find(|range| !range.is_empty()).map(|range| *range.start());
+        Fields {
+            hosts,
+            dscp: self.dscp.and_then(|set| Dscp::new(set.bits().trailing_zeros() as u8)).unwrap_or_default(),
+            protocol: self.protocol,
+            source_port: port(&self.source_ports),
+            destination_port: port(&self.destination_ports),
+            mark: self.mark.map_or(0, |mark| mark.value),
+            uid: self.uid.as_ref().map(|uid| *uid.start()),
+            cgroup: self.cgroup,
+            fragment: None,
+        }
     }
 
     /// The version it asks for, by itself or by an address.

@@ -13,9 +13,9 @@ use super::sparse::{Sparse, Tables};
 /// The most entries the tables of one group may have; a group that needs more is split.
 const GROUP_ENTRIES: usize = 1 << 20;
 /// The most steps the making of one group may take before it is split.
-const GROUP_WORK: u64 = 1 << 23;
+const GROUP_WORK: u64 = 1 << 22;
 /// The most steps the making of all groups may take.
-const TOTAL_WORK: u64 = 1 << 27;
+const TOTAL_WORK: u64 = 1 << 26;
 /// The most entries of all groups.
 const TOTAL_ENTRIES: usize = 1 << 22;
 /// The most groups.

@@ -306,13 +306,13 @@ impl Classifier {
         }
     }
 
-    /// The rules that no packet can match, each with the cause: for the author of the rules, not for every packet
-    /// (up to the square of the number of rules).
+    /// The rules that no packet can match, each with the cause: for the author of the rules, not for every packet. A
+    /// rule that does not win the first packet it asks for is compared with all before it.
     ///
     /// What it reports is true; it does not find a rule that is only covered by several others together unless
     /// these ask for the same fields.
     pub fn shadowed(&self) -> Vec<Shadowed> {
-        cover::shadowed(&self.rules, &self.seen)
+        cover::shadowed(self, &self.seen)
     }
 }
 

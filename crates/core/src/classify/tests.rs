@@ -187,6 +187,9 @@ fn agree(rules: Vec<Rule>, draw: &mut Draw, packets: usize) -> usize {
     let mut together = vec![Some(0); packets];
     classifier.classify_all(&all, &mut together);
     assert_eq!(together, answers);
+    for rule in rules {
+        assert_eq!(rule.matching.matches(&rule.matching.example()), !rule.matching.is_contradiction(), "{rule:?}");
+    }
     for shadowed in classifier.shadowed() {
         assert!(!hit[shadowed.rule as usize], "{shadowed:?} matched");
         if let Cause::Rule(by) = shadowed.cause {
