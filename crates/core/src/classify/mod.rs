@@ -131,7 +131,9 @@ enum Columns {
 }
 
 /// How many packets go through the steps together.
-const BATCH: usize = 32;
+const BATCH: usize = 64;
+/// Fewer are sooner done one by one.
+const FEW: usize = 8;
 
 /// The best rule where there is none, in a column; larger than every rule.
 const NO_RULE: u32 = intervals::VALUE_LIMIT - 1;
@@ -254,7 +256,11 @@ impl Classifier {
     pub fn classify_all(&self, packets: &[Fields], first: &mut [Option<u32>]) {
         assert_eq!(packets.len(), first.len(), "one answer for each packet");
         for (packets, first) in packets.chunks(BATCH).zip(first.chunks_mut(BATCH)) {
-            self.classify_batch(packets, first);
+            if packets.len() < FEW {
+                first.iter_mut().zip(packets).for_each(|(first, packet)| *first = self.classify(packet));
+            } else {
+                self.classify_batch(packets, first);
+            }
         }
     }
 
