@@ -125,6 +125,8 @@ impl Oracle {
         }
     }
     fn leaves(&mut self, leaf: u32, size: u64, now: u64) {
+        let lender = self.lender(leaf, now);
+        let mut by_right = false;
         self.classes.get_mut(&leaf).unwrap().backlog -= 1;
         let mut up = Some(leaf);
         while let Some(id) = up {
@@ -133,7 +135,8 @@ impl Oracle {
             let depth = i128::from(MTU) * i128::from(known.class.max_burst.max(known.class.min_burst)) * BYTE;
             let before = (known.credit + rate * i128::from(now - known.at)).min(depth);
             let cost = i128::from(size) * BYTE;
-            known.credit = (before - cost).max(before.min(-cost));
+            by_right |= lender == Some(id);
+            known.credit = if by_right { before - cost } else { (before - cost).max(before.min(-cost)) };
             known.at = now;
             known.until =
                 if known.credit < 0 { now + u64::try_from((-known.credit + rate - 1) / rate).unwrap() } else { 0 };

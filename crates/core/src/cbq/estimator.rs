@@ -67,6 +67,9 @@ pub(super) struct Sent {
     /// When it is expected to have left the link.
     pub(super) finish: Instant,
     pub(super) size: Bytes,
+    /// Whether the class that is charged had a right to it, or lent it: the lender and all above it. Those below
+    /// borrowed it.
+    pub(super) by_right: bool,
 }
 
 /// What the parameters of a class come to.
@@ -220,8 +223,12 @@ impl Estimator {
             Measure::Bytes { level, at } => {
                 let cost = Credit::of(sent.size);
                 let earned = (*level + self.limits.rate.credit_in(sent.now.since(*at))).min(self.limits.depth);
-                // What a class borrows it need not pay back: a debt never grows beyond one packet.
-                *level = (earned - cost).max(earned.min(Credit::ZERO - cost));
+                // What a class borrows it need not pay back, so it deepens no debt beyond one packet. What its
+                // descendants send by their own right it pays in full, or it would lend what they have used.
+                *level = earned - cost;
+                if !sent.by_right {
+                    *level = (*level).max(earned.min(Credit::ZERO - cost));
+                }
                 *at = sent.now;
                 self.under_time = if *level < Credit::ZERO {
                     wait_until(*level, Credit::ZERO, self.limits.rate, sent.now)
@@ -310,6 +317,7 @@ mod tests {
             now: Instant::from_nanos(n * MS),
             finish: Instant::from_nanos((n + 1) * MS),
             size: Bytes::new(1000),
+            by_right: true,
         };
         // The first ends the silence. Then A <- A - 3 - A/2: 90, 42, 18, 6, 0 (in ms): four packets back to back.
         for n in 0..4 {
@@ -337,6 +345,7 @@ mod tests {
                     now: Instant::from_nanos(n * MS),
                     finish: Instant::from_nanos((n + 1) * MS),
                     size: Bytes::new(1000),
+                    by_right: true,
                 });
             }
             estimator.under_time
@@ -353,6 +362,7 @@ mod tests {
             now: Instant::from_nanos(now),
             finish: Instant::from_nanos(now),
             size: Bytes::new(size),
+            by_right: true,
         };
         // The depth is 4000 B. After 4040 B at once, 40 B are owed: 320 bit at 2 Mbit/s, 160 us.
         estimator.charge(sent(0, 4000));
@@ -363,8 +373,11 @@ mod tests {
         assert!(estimator.regulate());
         assert_eq!(estimator.under_time, Instant::from_nanos(4_160_000));
         // Borrowing does not deepen the debt beyond the larger of what was owed and the packet.
-        estimator.charge(sent(0, 100));
-        estimator.charge(sent(0, 100));
+        estimator.charge(Sent { by_right: false, ..sent(0, 100) });
+        estimator.charge(Sent { by_right: false, ..sent(0, 100) });
         assert_eq!(estimator.estimate(Instant::ZERO), Estimate::Bytes(Credit::ZERO - Credit::of(Bytes::new(100))));
+        // What a descendant sends by its own right does.
+        estimator.charge(sent(0, 100));
+        assert_eq!(estimator.estimate(Instant::ZERO), Estimate::Bytes(Credit::ZERO - Credit::of(Bytes::new(200))));
     }
 }

@@ -345,9 +345,10 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             }
         }
 
-        let sent = Sent { now: self.clock, finish: self.tick_link(size), size };
+        let mut sent = Sent { now: self.clock, finish: self.tick_link(size), size, by_right: false };
         let mut up = node;
         while up != NOWHERE {
+            sent.by_right |= lender == Some(up);
             let slot = &mut self.nodes[up as usize];
             slot.estimator.charge(sent);
             slot.stats.sent.count(size);

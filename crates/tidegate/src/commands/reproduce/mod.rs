@@ -1,5 +1,6 @@
 //! `tidegate reproduce`: the experiments of the papers, the paper's value beside ours.
 
+mod cbq;
 mod mice;
 mod pacing;
 mod plot;
@@ -134,6 +135,11 @@ struct Experiment {
 
 /// Every experiment there is, one line each.
 const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "cbq",
+        sentence: "A CBQ router: each defect of 1999 and its cure, and link sharing as of 1995",
+        run: cbq::run,
+    },
     Experiment {
         name: "mice",
         sentence: "Short transfers among long ones: Mice and Elephants beside its peers",

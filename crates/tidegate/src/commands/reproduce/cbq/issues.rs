@@ -1,0 +1,149 @@
+//! Section 7: fragments, and reservations.
+
+use tidegate_core::cbq::{Accounting, Borrow, Cbq, Class, Finish, Params};
+use tidegate_core::fifo::Fifo;
+use tidegate_core::reservation::{Policy, Request, Reservations, Service, TSpec};
+use tidegate_core::{Bytes, ClassId, Instant, Rate};
+use tidegate_sim::SimPacket;
+
+use super::rig::{Fragmenting, Leaf, Load, ROOT, Rig};
+use super::{Item, LINK, Options, Paper, UDP, cured, kernel, percent};
+use crate::Failure;
+
+pub fn run(options: &Options, _: &Paper) -> Result<Vec<Item>, Failure> {
+    let mut items = Vec::new();
+    if options.wants("s7.1") {
+        fragments(&mut items);
+    }
+    if options.wants("s7.2") {
+        reservations(&mut items)?;
+    }
+    Ok(items)
+}
+
+fn fragments(items: &mut Vec<Item>) {
+    // Datagrams of 4.4 KB in three fragments, 1.4 Mbit/s in a class of 75 %; the other class, the default, is full.
+    let load = Load::Udp { rate: Rate::from_kbit(1_400), packet: 1_500 };
+    let run = |fragmenting| {
+        let leaves = vec![Leaf::new(1, percent(75), load), Leaf::new(2, percent(25), UDP)];
+        Rig { fragmenting, ..Rig::new(cured(1_500), leaves) }.run().datagrams(1)
+    };
+    let (lost, lost_overtaken) = run(Fragmenting::PortsLost(2));
+    let (kept, kept_overtaken) = run(Fragmenting::Kept);
+    let whole = "datagrams that leave whole, of a flow within its class's rate";
+    let overtaken = "datagrams of which a later fragment leaves before the first";
+    items.push(
+        Item::measured("s7.1.lost.whole", format!("{whole}: later fragments in the default class"), "part", lost)
+            .within(0.0, 0.6)
+            .note("defect: the flow does not get its share"),
+    );
+    items.push(
+        Item::measured("s7.1.kept.whole", format!("{whole}: fragments kept with their first"), "part", kept)
+            .within(0.99, 1.0),
+    );
+    items.push(
+        Item::measured(
+            "s7.1.kept.overtaken",
+            format!("{overtaken}: kept with their first"),
+            "datagrams",
+            kept_overtaken as f64,
+        )
+        .within(0.0, 0.0),
+    );
+    // To see a first fragment overtaken, its own class must be the busy one.
+    let busy = |fragmenting| {
+        let load = Load::Udp { rate: Rate::from_mbit(2), packet: 1_500 };
+        let quiet = Load::Udp { rate: Rate::from_kbit(10), packet: 100 };
+        let leaves = vec![Leaf::new(1, percent(25), load), Leaf::new(2, percent(75), quiet)];
+        Rig { fragmenting, ..Rig::new(cured(1_500), leaves) }.run().datagrams(1).1
+    };
+    items.push(
+        Item::measured(
+            "s7.1.lost.overtaken",
+            format!("{overtaken}: later ones in the default class, the first in a busy one"),
+            "datagrams",
+            (lost_overtaken + busy(Fragmenting::PortsLost(2))) as f64,
+        )
+        .within(1.0, 1e6)
+        .note("defect: reordering"),
+    );
+    items.push(
+        Item::measured(
+            "s7.1.kept.overtaken.busy",
+            format!("{overtaken}: kept with their first in a busy class"),
+            "datagrams",
+            busy(Fragmenting::Kept) as f64,
+        )
+        .within(0.0, 0.0),
+    );
+}
+
+fn reservations(items: &mut Vec<Item>) -> Result<(), Failure> {
+    const RESERVED: ClassId = ClassId(9);
+    let tspec = TSpec {
+        rate: Rate::from_kbit(256),
+        bucket: Bytes::new(2_000),
+        peak: Rate::from_mbit(3),
+        min_unit: Bytes::new(200),
+        max_packet: Bytes::new(200),
+    };
+    // Half of the link for controlled load; what the desk makes of the request, in a tree of its own.
+    let granted = |params: Params| {
+        let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
+        let mut tree = Cbq::<SimPacket, Fifo<SimPacket>>::new(params).map_err(|error| failed(&error))?;
+        tree.add_inner(Instant::ZERO, RESERVED, ROOT, percent(50)).map_err(|error| failed(&error))?;
+        let policy = Policy { borrow: Borrow::Never, first_id: ClassId(50), flows: 4, ..Policy::new(RESERVED) };
+        let mut desk = Reservations::new(policy).map_err(|error| failed(&error))?;
+        let request = Request { tspec, service: Service::ControlledLoad };
+        let grant = desk.reserve(Instant::ZERO, &mut tree, &request, Fifo::new).map_err(|error| failed(&error))?;
+        let class = *tree.class(grant.id).ok_or_else(|| failed(&"the class is there"))?;
+        Ok::<_, Failure>((grant, class))
+    };
+    let run = |params: Params, class: Class| {
+        let load = Load::Udp { rate: tspec.rate, packet: 200 };
+        let reserved = Leaf { parent: RESERVED, ..Leaf::new(50, class, load) };
+        let best_effort = Leaf::new(2, percent(50).borrowing(), UDP);
+        let inner = vec![(RESERVED.0, ROOT, percent(50))];
+        Rig { inner, ..Rig::new(params, vec![reserved, best_effort]) }.run()
+    };
+    let idle = Params { finish: Finish::Actual, ..kernel(1_500) };
+    debug_assert_ne!(idle.accounting, Accounting::Bytes);
+    let as_rsvp = Class { packet_size: None, max_burst: 16, min_burst: 2, ..granted(idle)?.1 };
+    let what = |how: &str| format!("256 kbit/s reserved, packets of 200 B, {how}: what the flow gets");
+    items.push(
+        Item::measured(
+            "s7.2.default-size",
+            what("packet size the link's largest"),
+            "kbit/s",
+            run(idle, as_rsvp).kbit(50, 2),
+        )
+        .within(0.0, 245.0)
+        .note("defect: the reservation is not kept"),
+    );
+    items.push(
+        Item::measured(
+            "s7.2.reserved-size",
+            what("packet size as reserved"),
+            "kbit/s",
+            run(idle, granted(idle)?.1).kbit(50, 2),
+        )
+        .within(250.0, 257.0),
+    );
+    let cure = Params::new(LINK, Bytes::new(1_500), ROOT);
+    let (grant, class) = granted(cure)?;
+    let outcome = run(cure, class);
+    items.push(Item::measured("s7.2.bytes", what("bytes"), "kbit/s", outcome.kbit(50, 2)).within(254.0, 257.0));
+    let bound = grant.bound.map_or(0.0, |bound| bound.as_secs_f64() * 1e3);
+    // The bound is to the last bit; 200 B take 0.8 ms on the link.
+    items.push(
+        Item::measured(
+            "s7.2.delay",
+            "its longest delay, to the last bit on the link",
+            "ms",
+            outcome.longest_wait_ms(50, 0) + 0.8,
+        )
+        .within(0.0, bound)
+        .note("high is the bound that was promised (RFC 2212)"),
+    );
+    Ok(())
+}

@@ -1,0 +1,383 @@
+//! The testbed of the paper (section 3): two sources behind links of 3 Mbit/s, the router with CBQ, and its link of
+//! 2 Mbit/s to the sink.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+
+use tidegate_core::cbq::{Cbq, Class, Params};
+use tidegate_core::classify::{Fields, Fragment, Hosts};
+use tidegate_core::fifo::{Fifo, Limit};
+use tidegate_core::fragments::{self, Fragments};
+use tidegate_core::{Bytes, ClassId, Instant, Qdisc, Rate, Span};
+use tidegate_sim::{Driver, FlowSpec, Line, Network, SimPacket, Stage, Verdict, Workload, tcp};
+
+/// The root of every tree here.
+pub const ROOT: ClassId = ClassId(0);
+
+/// Packets a class's queue holds: more than a window of 64 KB, so that TCP loses none there.
+const QUEUE: u64 = 50;
+
+/// What a class carries.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Load {
+    /// Datagrams of this size on the link, at a constant rate.
+    Udp { rate: Rate, packet: u64 },
+    /// So many connections with segments and a window of these sizes.
+    Tcp { connections: u32, mss: u16, window: u64 },
+}
+
+/// A leaf and its traffic.
+#[derive(Clone)]
+pub struct Leaf {
+    pub id: u32,
+    pub parent: ClassId,
+    pub class: Class,
+    pub load: Load,
+    /// When its traffic is there, in seconds; always, when empty.
+    pub when: Vec<(f64, f64)>,
+}
+
+impl Leaf {
+    pub fn new(id: u32, class: Class, load: Load) -> Self {
+        Self { id, parent: ROOT, class, load, when: Vec::new() }
+    }
+}
+
+/// An experiment on the testbed.
+#[derive(Clone)]
+pub struct Rig {
+    pub params: Params,
+    /// Classes with children: number, parent, parameters.
+    pub inner: Vec<(u32, ClassId, Class)>,
+    pub leaves: Vec<Leaf>,
+    pub driver: Option<Driver>,
+    /// The rate of the sources' links.
+    pub input: Rate,
+    /// Round-trip times of the sources' links and of the link to the sink.
+    pub round_trips: (Span, Span),
+    pub fragmenting: Fragmenting,
+    pub seconds: u64,
+    pub seed: u64,
+}
+
+/// A packet seen on the way.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    pub at: Instant,
+    pub stage: Stage,
+    pub class: u32,
+    pub size: u32,
+    /// The leaf whose source sent it, whatever class it is in.
+    pub source: u32,
+    /// Its number, counted by its source.
+    pub number: u32,
+}
+
+/// What becomes of the class of the fragments that the first leaf's source sends, three a datagram (section 7.1).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Fragmenting {
+    /// Nothing is fragmented.
+    None,
+    /// Only the first has ports; the others go to the class of this number.
+    PortsLost(u16),
+    /// All go where the first goes, by the table of the classifier.
+    Kept,
+}
+
+/// What an experiment gave.
+pub struct Outcome {
+    /// Every packet at every stage, in order.
+    pub seen: Vec<Seen>,
+    classes: Vec<u32>,
+    seconds: u64,
+}
+
+impl Rig {
+    pub fn new(params: Params, leaves: Vec<Leaf>) -> Self {
+        let ms = Span::from_millis;
+        Self {
+            params,
+            inner: Vec::new(),
+            leaves,
+            driver: None,
+            input: Rate::from_mbit(3),
+            round_trips: (ms(9), ms(9)),
+            fragmenting: Fragmenting::None,
+            seconds: 30,
+            seed: 1,
+        }
+    }
+
+    pub fn with_driver(self, driver: Driver) -> Self {
+        Self { driver: Some(driver), ..self }
+    }
+
+    /// Runs it.
+    pub fn run(&self) -> Outcome {
+        let zero = Instant::ZERO;
+        let mut tree = Cbq::<SimPacket, Box<dyn Qdisc<SimPacket>>>::new(self.params).expect("the tree is valid");
+        for &(id, parent, class) in &self.inner {
+            tree.add_inner(zero, ClassId(id), parent, class).expect("the class fits");
+        }
+        for leaf in &self.leaves {
+            let queue = Box::new(Fifo::new(Limit::packets(QUEUE)));
+            tree.add_leaf(zero, ClassId(leaf.id), leaf.parent, leaf.class, queue).expect("the class fits");
+        }
+        let mut network = Network::new(self.seed);
+        let (router, sink) = (network.router("router"), network.host("sink"));
+        let half = |span: Span| Span::from_nanos(span.as_nanos() / 2);
+        let (out, _) = network.duplex(router, sink, Line::new(self.params.link, half(self.round_trips.1)));
+        network.queue(out, tree);
+        if let Some(driver) = self.driver {
+            network.driver(out, driver);
+        }
+        if let Some(mut classify) = fragments(self.fragmenting) {
+            let first = self.leaves[0].id as u16;
+            network.at_entry(out, move |now, packet| {
+                if packet.class == first {
+                    classify(now, packet);
+                }
+                Verdict::Pass
+            });
+        }
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let log = seen.clone();
+        let sources = Rc::new(RefCell::new(Vec::<u32>::new()));
+        let of_flow = sources.clone();
+        network.tap(out, move |at, stage, packet| {
+            let source = of_flow.borrow()[usize::from(packet.group)];
+            let number = packet.segment.seq;
+            log.borrow_mut().push(Seen {
+                at,
+                stage,
+                class: u32::from(packet.class),
+                size: packet.size,
+                source,
+                number,
+            });
+        });
+        for leaf in &self.leaves {
+            let source = network.host(format!("source {}", leaf.id));
+            network.duplex(source, router, Line::new(self.input, half(self.round_trips.0)));
+            let whole = [(0.0, self.seconds as f64)];
+            let when = if leaf.when.is_empty() { &whole[..] } else { &leaf.when };
+            for (n, &(from, until)) in when.iter().enumerate() {
+                let at = |seconds: f64| zero + Span::from_nanos((seconds * 1e9) as u64);
+                let flows: Vec<FlowSpec> = match leaf.load {
+                    Load::Udp { rate, packet } => {
+                        let workload = Workload::Constant { rate, packet: Bytes::new(packet) };
+                        vec![FlowSpec::udp(format!("udp {} {n}", leaf.id), source, sink, workload)]
+                    }
+                    Load::Tcp { connections, mss, window } => {
+                        let config = tcp::Config {
+                            mss,
+                            receive_buffer: window,
+                            initial_window: 1,
+                            delayed_ack: Some(Span::from_millis(200)),
+                            ..tcp::Config::reno()
+                        };
+                        let flow = |k| {
+                            let name = format!("tcp {} {n} {k}", leaf.id);
+                            FlowSpec::tcp(name, source, sink, config, Workload::BULK)
+                        };
+                        (0..connections).map(flow).collect()
+                    }
+                };
+                for (k, flow) in flows.into_iter().enumerate() {
+                    // A few milliseconds apart, or everybody would always send at the same instant.
+                    let start = at(from) + Span::from_millis(3 * u64::from(leaf.id) + 7 * k as u64);
+                    sources.borrow_mut().push(leaf.id);
+                    network.flow(flow.in_class(leaf.id as u16).starting(start).stopping(at(until)));
+                }
+            }
+        }
+        let mut simulation = network.build().expect("the testbed is connected");
+        simulation.run_until(zero + Span::from_secs(self.seconds));
+        drop(simulation);
+        let classes = self.leaves.iter().map(|leaf| leaf.id).collect();
+        Outcome { seen: seen.take(), classes, seconds: self.seconds }
+    }
+}
+
+/// What classifies a packet.
+type Classify = Box<dyn FnMut(Instant, &mut SimPacket)>;
+
+/// The classifier before the queue, for datagrams in three fragments each, in order.
+fn fragments(fragmenting: Fragmenting) -> Option<Classify> {
+    let offset = |number: u32| (number % 3) as u16 * 1_480;
+    match fragmenting {
+        Fragmenting::None => None,
+        Fragmenting::PortsLost(other) => Some(Box::new(move |_, packet| {
+            if offset(packet.segment.seq) != 0 {
+                packet.class = other;
+            }
+        })),
+        Fragmenting::Kept => {
+            let mut table = Fragments::new(fragments::Params::default(), [1, 2]).expect("the defaults are valid");
+            let [source, destination] = [[192, 0, 2, 1], [198, 51, 100, 1]].map(Ipv4Addr::from);
+            let hosts = Hosts::V4 { source, destination };
+            Some(Box::new(move |now, packet| {
+                let (id, offset) = (packet.segment.seq / 3, offset(packet.segment.seq));
+                let fields = Fields {
+                    hosts,
+                    protocol: Some(17),
+                    // Only the first fragment has ports.
+                    destination_port: (offset == 0).then_some(packet.class),
+                    fragment: Some(Fragment { id, offset, more: offset < 2_960 }),
+                    ..Fields::default()
+                };
+                let size = Bytes::new(u64::from(packet.size));
+                table.arrive(now, &fields, (), size, &mut |fields| fields.destination_port, &mut |(), class| {
+                    packet.class = class.unwrap_or(0);
+                });
+            }))
+        }
+    }
+}
+
+impl Outcome {
+    /// The bytes of a class that began to leave on the link, by bins of `width`.
+    pub fn bins(&self, class: u32, width: Span) -> Vec<u64> {
+        let n = Span::from_secs(self.seconds).as_nanos().div_ceil(width.as_nanos());
+        let mut bins = vec![0; n as usize];
+        for seen in self.seen.iter().filter(|seen| seen.class == class && seen.stage == Stage::Transmitting) {
+            if let Some(bin) = bins.get_mut((seen.at.as_nanos() / width.as_nanos()) as usize) {
+                *bin += u64::from(seen.size);
+            }
+        }
+        bins
+    }
+
+    /// The mean rate of a class in kbit/s, the first `skip` seconds left out.
+    pub fn kbit(&self, class: u32, skip: u64) -> f64 {
+        let bins = self.bins(class, Span::from_secs(1));
+        let bytes: u64 = bins[skip as usize..].iter().sum();
+        bytes as f64 * 8.0 / 1_000.0 / (self.seconds - skip) as f64
+    }
+
+    /// The part of all that was sent that a class had.
+    pub fn share(&self, class: u32, skip: u64) -> f64 {
+        let all: f64 = self.classes.iter().map(|&id| self.kbit(id, skip)).sum();
+        self.kbit(class, skip) / all
+    }
+
+    /// Rate over time in kbit/s, for plots.
+    pub fn curve(&self, class: u32, width: Span) -> Vec<(f64, f64)> {
+        let seconds = width.as_secs_f64();
+        let bins = self.bins(class, width).into_iter().enumerate();
+        bins.map(|(n, bytes)| (n as f64 * seconds, bytes as f64 * 8.0 / 1_000.0 / seconds)).collect()
+    }
+
+    /// The packets of a class that began to leave within a window of seconds: when, and the bytes so far.
+    pub fn pattern(&self, class: u32, window: (f64, f64)) -> Vec<(f64, f64)> {
+        let mut bytes = 0.0;
+        let own = self.seen.iter().filter(|seen| seen.class == class && seen.stage == Stage::Transmitting);
+        own.map(|seen| (seen.at.since(Instant::ZERO).as_secs_f64(), f64::from(seen.size)))
+            .filter(|&(at, _)| at >= window.0 && at < window.1)
+            .map(|(at, size)| {
+                bytes += size;
+                (at, bytes)
+            })
+            .collect()
+    }
+
+    /// Of the datagrams of a source that came whole, in three fragments each: the part that left whole, and how many had
+    /// a later fragment leave before the first.
+    pub fn datagrams(&self, source: u32) -> (f64, u64) {
+        let own = |stage: Stage| self.seen.iter().filter(move |seen| seen.source == source && seen.stage == stage);
+        let came = own(Stage::Arrived).count() as u64 / 3;
+        let mut left = HashMap::<u32, (u32, bool)>::new();
+        let mut overtaken = 0;
+        for seen in own(Stage::Transmitting) {
+            let (count, first) = left.entry(seen.number / 3).or_default();
+            *count += 1;
+            if seen.number.is_multiple_of(3) {
+                overtaken += u64::from(*count > 1);
+                *first = true;
+            }
+        }
+        let whole = left.values().filter(|(count, _)| *count == 3).count();
+        (whole as f64 / came.max(1) as f64, overtaken)
+    }
+
+    /// The longest time from the arrival of a packet of a class to the begin of its transmission, in ms.
+    pub fn longest_wait_ms(&self, class: u32, skip: u64) -> f64 {
+        let begin = Instant::ZERO + Span::from_secs(skip);
+        let mut waiting = VecDeque::new();
+        let mut longest = Span::ZERO;
+        for seen in self.seen.iter().filter(|seen| seen.class == class) {
+            match seen.stage {
+                Stage::Arrived => waiting.push_back(seen.at),
+                Stage::Dropped(_) => drop(waiting.pop_back()),
+                Stage::Transmitting => {
+                    if let Some(at) = waiting.pop_front().filter(|&at| at >= begin) {
+                        longest = longest.max(seen.at.since(at));
+                    }
+                }
+                _ => {}
+            }
+        }
+        longest.as_secs_f64() * 1e3
+    }
+
+    /// The most packets of a class that left in a row, after the first two seconds.
+    pub fn longest_row(&self, class: u32) -> u64 {
+        let begin = Instant::ZERO + Span::from_secs(2);
+        let (mut row, mut most) = (0, 0);
+        for seen in self.seen.iter().filter(|seen| seen.stage == Stage::Transmitting && seen.at >= begin) {
+            row = if seen.class == class { row + 1 } else { 0 };
+            most = most.max(row);
+        }
+        most
+    }
+
+    /// The longest time between two packets of a class that left, in ms, after the first two seconds.
+    pub fn longest_gap_ms(&self, class: u32) -> f64 {
+        let begin = Instant::ZERO + Span::from_secs(2);
+        let own = |seen: &&Seen| seen.class == class && seen.stage == Stage::Transmitting && seen.at >= begin;
+        let times: Vec<Instant> = self.seen.iter().filter(own).map(|seen| seen.at).collect();
+        let longest = times.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or(Span::ZERO);
+        longest.as_secs_f64() * 1e3
+    }
+
+    /// How many packets of `other` leave the software buffer between the arrival of a packet of `class` that finds its
+    /// class's queue empty and its own leaving it: the most, and the mean.
+    pub fn overtaken(&self, class: u32, other: u32, skip: u64) -> (u64, f64) {
+        let begin = Instant::ZERO + Span::from_secs(skip);
+        // Packets of `class` in the scheduler, in the software buffer, and, for those that found the queue empty,
+        // how many others have gone since.
+        let (mut queued, mut track) = (0_u64, VecDeque::<Option<u64>>::new());
+        let (mut most, mut sum, mut n) = (0, 0, 0);
+        for seen in &self.seen {
+            match seen.stage {
+                Stage::Arrived if seen.class == class => {
+                    track.push_back((queued == 0).then_some(0));
+                    queued += 1;
+                }
+                Stage::Dequeued if seen.class == class => queued -= 1,
+                Stage::Dropped(_) if seen.class == class => {
+                    queued -= 1;
+                    track.pop_back();
+                }
+                Stage::Hardware if seen.class == other => {
+                    for count in track.iter_mut().flatten() {
+                        *count += 1;
+                    }
+                }
+                Stage::Hardware if seen.class == class => {
+                    if let Some(Some(count)) = track.pop_front()
+                        && seen.at >= begin
+                    {
+                        most = most.max(count);
+                        sum += count;
+                        n += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        (most, sum as f64 / f64::from(n.max(1)))
+    }
+}
