@@ -219,9 +219,12 @@ fn ipv4(bytes: &[u8], length: usize) -> Result<Dissection, Malformed> {
         network_header: header as u16,
         ..Dissection::default()
     };
-    if offset == 0 {
-        let bytes = &bytes[..bytes.len().min(total as usize)];
+    let bytes = &bytes[..bytes.len().min(total as usize)];
+    if fragment.is_none() {
         extensions(&mut seen, bytes, header, fixed[9], |next| next == protocol::AUTHENTICATION);
+    } else if offset == 0 {
+        // All fragments of a datagram have to say the same protocol, and the later ones show no other header.
+        transport(&mut seen, bytes, header, fixed[9]);
     }
     Ok(seen)
 }

@@ -353,3 +353,20 @@ fn a_length_of_zero_is_the_data_path_s() {
     bytes[3] = 19;
     assert_eq!(network(&bytes, 96), Err(Malformed::TotalLength(19)));
 }
+
+/// By the protocol, among others, fragments of an IPv4 datagram are known to belong together.
+#[test]
+fn fragments_of_a_datagram_agree_on_the_protocol() {
+    for protocol in [protocol::UDP, protocol::AUTHENTICATION] {
+        let mut bytes = vec![0x45, 0, 0, 60, 0, 9, 0x20, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        // An authentication header of 12 bytes before UDP, or ports that look like one.
+        bytes.extend([protocol::UDP, 1, 0, 53]);
+        bytes.resize(60, 0);
+        let first = network(&bytes, 60).unwrap();
+        bytes[6..8].copy_from_slice(&[0, 5]);
+        let later = network(&bytes, 60).unwrap();
+        assert_eq!(first.fields.protocol, later.fields.protocol);
+        assert_eq!(first.fields.source_port.is_some(), protocol == protocol::UDP);
+        assert_eq!((first.fields.fragment.unwrap().offset, later.fields.fragment.unwrap().offset), (0, 40));
+    }
+}
