@@ -3,8 +3,9 @@
 //! *Law*: the thresholds and the weight follow from the link; every `interval`, `max_p` rises by
 //! `min(0.01, max_p / 4)` when the average is above its target and falls by a tenth when it is below, between 0.01
 //! and 0.5. So the average stays about half-way between the thresholds, whatever the number of flows.
-//! *Source*: Floyd, Gummadi and Shenker, "Adaptive RED" (2001): figure 1 and section 4.1 (max_p), section 5 (the
-//! target is the middle fifth of the thresholds' range), section 6 (automatic thresholds and weight).
+//! *Source*: Floyd, Gummadi and Shenker, "Adaptive RED: an algorithm for increasing the robustness of RED's active
+//! queue management" (2001): the algorithm, the target in the middle fifth of the thresholds' range, and the
+//! automatic thresholds and weight.
 //! *Units*: the link in bit/s, the mean packet in bytes, the delay target in nanoseconds.
 //! *Example*: below.
 //! *Cost*: that of [`red`], and two divisions an interval; one exponential at configuration time only.
@@ -64,7 +65,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// The paper's section 6 for a link of `link`: 5 ms, 0.5 s, at least 5 packets of 1,500 B, uniform spacing; marks
+    /// The paper's automatic settings for a link of `link`: 5 ms, 0.5 s, at least 5 packets of 1,500 B, uniform spacing; marks
     /// where it can.
     pub const fn for_link(link: Rate) -> Self {
         Self {

@@ -3,7 +3,7 @@
 //! *Law*: while packets wait for less than `target`, or no more than `mtu` bytes are left behind, none is dropped.
 //! Once every packet of an `interval` waited for `target` or more, one is dropped (or marked), and the n-th drop of
 //! the episode follows the one before by `interval / sqrt(n)`, until a packet waits for less.
-//! *Source*: RFC 8289, section 5 (the pseudocode) and 3.3 (the control law); ECN by RFC 3168, section 5.
+//! *Source*: RFC 8289, section 5 (the annotated pseudocode); RFC 3168 for ECN.
 //! *Units*: `target` and `interval` in nanoseconds; the defaults are RFC 8289's 5 ms and 100 ms.
 //! *Example*: below.
 //! *Cost*: O(1) a call, one division and one integer square root a drop; no allocation after warm-up.

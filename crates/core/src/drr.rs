@@ -3,7 +3,7 @@
 //! *Law*: flows with something to send take turns; in a turn a flow may send its quantum times its weight, and what
 //! it could not use for the size of its next packet it keeps, until it runs empty. Of two flows that are busy all
 //! through an interval, the bytes sent divided by weight differ by less than quantum + 2 largest packets.
-//! *Source*: Shreedhar and Varghese, "Efficient fair queueing using deficit round robin" (1995), sections 3 and 4.
+//! *Source*: Shreedhar and Varghese, "Efficient fair queueing using deficit round robin" (1995).
 //! *Units*: bytes; weights are whole numbers, found by the packet's profile.
 //! *Example*: below.
 //! *Cost*: O(1) a call, one hash look-up an enqueue; at most two flows are visited a dequeue, because the quantum is

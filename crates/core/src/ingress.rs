@@ -34,7 +34,7 @@ use crate::params::ParamError;
 use crate::probability::Probability;
 use crate::qdisc::{Backlog, DropReason};
 use crate::red::Spacing;
-use tidegate_units::{Bytes, Instant, Rate, Span};
+use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 /// Parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -150,8 +150,9 @@ impl Ingress {
     }
     /// The virtual queue at `now`, in bytes and in mean packets; more than the limit when mice alone exceed the rate.
     pub fn virtual_queue(&self, now: Instant) -> Backlog {
-        let used =
-            (tidegate_units::Credit::of(self.params.limit) - self.room.level(now.max(self.latest))).bytes_floor();
+        let used = Credit::of(self.params.limit) - self.room.level(now.max(self.latest));
+        // Up to the next whole byte.
+        let used = (used + Credit::of(Bytes::new(1)) - Credit::from_raw(1)).bytes_floor();
         let packet = self.params.ared.packet.as_u64();
         Backlog { packets: used.as_u64().div_ceil(packet), bytes: used }
     }

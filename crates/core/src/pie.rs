@@ -3,17 +3,18 @@
 //! *Law*: every `update` the drop probability moves by `alpha * (delay - target) + beta * (delay - delay before)`,
 //! scaled down while it is small; each arrival is dropped (or marked) with it, not before a burst of `burst` has
 //! passed since the queue was last at rest, and not while two mean packets or fewer wait.
-//! *Source*: RFC 8033, sections 4.1 to 4.4, 5.1 (ECN), 5.3 (drop spacing) and appendix A; byte mode as in section 4.1.
+//! *Source*: RFC 8033, sections 4.1 to 4.4, 5.1 (ECN), 5.4 (derandomization) and 5.5 (cap on a rise); RFC 8034 for
+//! dropping by size.
 //! *Units*: times in nanoseconds; alpha 1/8 and beta 5/4 are per second, as in the RFC; probabilities have 60 bits
 //! of fraction.
 //! *Example*: below.
 //! *Cost*: O(1) a call and about 10 ns for each update that is due, at most 1,024 a call; no timer.
-//! *Notes*: the delay is the time the last packet that left had waited (the RFC's section 4.2 allows it in place of
-//! the rate estimate), and none when the queue is empty. Updates are made up for by the next call, at the instants
+//! *Notes*: the delay is the time the last packet that left had waited (section 4.3 of the RFC allows it in place
+//! of the rate estimate), and none when the queue is empty. Updates are made up for by the next call, at the instants
 //! at which they were due, which comes to the same: between calls nothing changes. After 1,024 in a row (15 s
 //! without a call) the rest is left out; by then the probability stands at 0 or 1, or has hardly moved.
-//! *Departures from the source, and why*: no departure rate estimate; PIE is always on (the RFC's optional switching
-//! off at an almost empty queue is left out, the burst allowance does it); lazy updates instead of a timer.
+//! *Departures from the source, and why*: no departure rate estimate; PIE is always on (the optional
+//! switching off of section 5.3 is left out, the burst allowance does it); lazy updates instead of a timer.
 //! *See also*: [`codel`](crate::codel), which decides on departure; [`red`](crate::red), by the length of the queue.
 //!
 //! ```
@@ -136,7 +137,7 @@ struct State {
 }
 
 impl State {
-    /// One update (RFC 8033, section 4.2 and 4.4).
+    /// One update (RFC 8033, sections 4.2, 4.4 and 5.5).
     fn update(&mut self, params: &Params) {
         let p = self.probability;
         let difference = |a: Span, b: Span| i128::from(a.as_nanos()) - i128::from(b.as_nanos());
@@ -236,7 +237,7 @@ impl<P: Packet> Pie<P> {
         }
     }
 
-    /// Whether the packet is to be dropped early (RFC 8033, section 4.1 and 5.3).
+    /// Whether the packet is to be dropped early (RFC 8033, sections 4.1 and 5.4).
     fn unlucky(&mut self, packet: &P) -> bool {
         let state = &mut self.state;
         if !state.burst.is_zero() {

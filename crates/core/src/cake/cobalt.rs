@@ -4,7 +4,7 @@
 //! count of drops goes down by the same law instead of being forgotten. Beside it BLUE drops by a probability that
 //! rises by 1/256 when the queue overflows and falls by 1/4096 when it runs empty, each once a `target` at most: for
 //! senders that do not react.
-//! *Source*: Palmei et al., "Design and evaluation of COBALT queue discipline" (2019), sections III.A and III.B; RFC
+//! *Source*: Palmei et al., "Design and evaluation of COBALT queue discipline" (2019); RFC
 //! 8289 for the control law; Feng et al., "BLUE" (1999).
 //! *Cost*: O(1) a packet; at most 32 steps of the count.
 

@@ -19,7 +19,7 @@ pub enum Framing {
 ///
 /// *Units*: bytes. `overhead` is added to [`Packet::size`](crate::Packet::size), so it is what the line adds beyond
 /// what the size counts already; it may be negative where the size counts more than the line carries.
-/// *Source*: ITU-T I.432 and RFC 2684 (ATM), IEEE 802.3 clause 61.3.3 (64/65 coding); the worked numbers of the tests.
+/// *Source*: ITU-T I.361 and RFC 2684 (ATM), IEEE 802.3 clause 61.3.3 (64/65 coding); the worked numbers of the tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wire {
     /// Added to each packet.

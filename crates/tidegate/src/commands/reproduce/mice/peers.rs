@@ -87,7 +87,7 @@ impl Peer {
     }
 
     fn try_make(self, link: Rate, limit: Limit, seed: u64) -> Result<Box<dyn Qdisc<SimPacket>>, ParamError> {
-        // CoDel's target must leave room for a packet or two: RFC 8289, section 4.3, and RFC 8290, section 5.2.2.
+        // On a slow line the target must leave room for the packet that is being sent, as RFC 8290 advises.
         let packet = link.time_for_ceil(Bytes::new(1_514)).unwrap_or(Span::ZERO);
         let target = Span::from_millis(5).max(Span::from_nanos(packet.as_nanos() * 3 / 2));
         let interval = Span::from_millis(100).max(target.saturating_mul(4));
