@@ -338,10 +338,18 @@ impl Simulation {
             departure = l.transmit(now, &packet, &mut ledger).map(|arrival| (arrival, packet));
             break;
         }
+        l.fruitless = if l.free_at > now || l.fruitless.0 != now { (now, 0) } else { (now, l.fruitless.1 + 1) };
+        let fruitless = l.fruitless.1;
         if let Some((arrival, packet)) = departure {
             let index = self.packets.insert(&packet);
             self.launch(link, arrival, index);
         }
+        // Better a word than a loop without end.
+        assert!(
+            fruitless < 1_000_000,
+            "the discipline of link {} keeps promising a packet and gives none (law 3)",
+            self.link_names[link as usize]
+        );
         self.schedule_transmit(link);
     }
 

@@ -185,6 +185,8 @@ pub(crate) struct Link {
     pub metrics: Box<LinkMetrics>,
     pub hooks: Option<Box<Hooks>>,
     pub watched: bool,
+    /// An instant, and the calls at it that the discipline gave nothing for.
+    pub fruitless: (u64, u32),
 }
 
 /// Where things are counted.
@@ -249,6 +251,7 @@ impl Link {
             metrics: Box::default(),
             hooks: None,
             watched: false,
+            fruitless: (0, 0),
         }
     }
 
@@ -311,6 +314,10 @@ impl Link {
             return None;
         }
         let start = self.free_at.max(at);
+        if self.watched && ledger.measuring {
+            let packets = self.waiting_at(at);
+            self.observe_backlog(at, packets);
+        }
         let Queue::Tail { limit, waiting, bytes } = &mut self.queue else { unreachable!("only drop-tail passes") };
         if start > at {
             while let Some(&(began, size)) = waiting.front()
@@ -318,12 +325,6 @@ impl Link {
             {
                 waiting.pop_front();
                 *bytes -= u64::from(size);
-            }
-            if self.watched
-                && ledger.measuring
-                && let Some(series) = &mut self.metrics.series
-            {
-                series.backlog.add(Instant::from_nanos(at), waiting.len() as u64);
             }
             if waiting.len() as u64 >= limit.packets || *bytes + u64::from(packet.size) > limit.bytes.as_u64() {
                 self.book(at, ledger).drop_one(packet, DropReason::QueueLimit);
@@ -380,6 +381,14 @@ impl Link {
             let at = Instant::from_nanos(start);
             series.sent[packet.colour as usize].add(at, u64::from(packet.size));
             series.delay_ns.add(at, waited);
+        }
+    }
+
+    /// How many packets wait in a drop-tail queue at `at`.
+    fn waiting_at(&self, at: u64) -> u64 {
+        match &self.queue {
+            Queue::Tail { waiting, .. } => (waiting.len() - waiting.partition_point(|&(began, _)| began <= at)) as u64,
+            _ => 0,
         }
     }
 

@@ -474,3 +474,55 @@ fn what_cannot_work_is_refused_by_name() {
     });
     assert_eq!(error.to_string(), "two nodes are called a");
 }
+
+/// Breaks law 3: promises what it does not give.
+struct Liar(Fifo<SimPacket>);
+
+impl Qdisc<SimPacket> for Liar {
+    fn enqueue(&mut self, now: Instant, packet: SimPacket, out: &mut dyn Outlet<SimPacket>) {
+        self.0.enqueue(now, packet, out);
+    }
+    fn dequeue(&mut self, _now: Instant, _out: &mut dyn Outlet<SimPacket>) -> Option<SimPacket> {
+        None
+    }
+    fn deadline(&self, _now: Instant) -> Deadline {
+        Deadline::Now
+    }
+    fn backlog(&self) -> Backlog {
+        self.0.backlog()
+    }
+}
+
+#[test]
+#[should_panic(expected = "link a->b keeps promising a packet")]
+fn a_discipline_that_breaks_its_promise_is_named() {
+    let mut net = Network::new(1);
+    let (a, b) = (net.host("a"), net.host("b"));
+    let link = net.simplex(a, b, Line::new(Rate::from_mbit(1), Span::ZERO));
+    net.queue(link, Liar(Fifo::new(Limit::NONE)));
+    net.flow(FlowSpec::udp("one", a, b, constant(Rate::from_mbit(1))));
+    net.build().unwrap().run_until(millis(10));
+}
+
+#[test]
+fn a_shared_discipline_can_be_changed_on_the_way() {
+    let mut net = Network::new(1);
+    let (a, b) = (net.host("a"), net.host("b"));
+    let link = net.simplex(a, b, Line::new(Rate::from_mbit(100), Span::ZERO));
+    let shaper = tidegate_sim::Shared::new(EveryThree(Fifo::new(Limit::packets(1000)), Instant::ZERO));
+    net.queue(link, shaper.clone());
+    let flow = net.flow(FlowSpec::udp("cbr", a, b, constant(Rate::from_mbit(12))));
+    let mut sim = net.build().unwrap();
+    sim.run_until(millis(299));
+    // A packet each millisecond, of which one in three leaves, at 0, 3, ..., 297 ms.
+    assert_eq!((sim.flow(flow).arrived_total().packets, shaper.borrow().backlog().packets), (100, 200));
+    // Held for a second, then let go.
+    shaper.borrow_mut().1 = millis(1_300);
+    sim.kick(link);
+    sim.run_until(millis(1_299));
+    assert_eq!(sim.flow(flow).arrived_total().packets, 100);
+    shaper.borrow_mut().1 = millis(1_299);
+    sim.kick(link);
+    sim.run_until(millis(1_300));
+    assert_eq!(sim.flow(flow).arrived_total().packets, 101);
+}

@@ -170,6 +170,29 @@ workload = { kind = "poisson", rate = "1mbit" }
 }
 
 #[test]
+fn variants_run_side_by_side_with_the_same_random_numbers() {
+    let flow = FLOW.replace("workload = { kind = \"bulk\" }", MICE).replace("bulk", "mice");
+    let variant = |name: &str, queue: &str| {
+        format!("[[variant]]\nname = \"{name}\"\nfrom = \"r\"\nto = \"b\"\nqueue = {{ {queue} }}\n")
+    };
+    let both = [variant("small", "kind = \"fifo\", limit = \"15kB\""), variant("large", "kind = \"fifo\"")].concat();
+    let scenario = load(&scenario(&format!("{LINKS}{flow}{both}"))).unwrap();
+    assert_eq!(scenario.simulated().as_nanos(), 10_000_000_000);
+    let outcome = scenario.run(1, |_| ());
+    let opened = |name: &str| value(&outcome, &format!("{name}: flow mice"), "opened");
+    assert_eq!(opened("small"), opened("large"), "the same mice come");
+    assert!(opened("small") > 200.0);
+    let dropped = |name: &str| value(&outcome, &format!("{name}: link r->b"), "dropped");
+    assert!(dropped("small") > dropped("large"));
+    let twice = [variant("same", "kind = \"fifo\""), variant("same", "kind = \"fifo\"")].concat();
+    let text = self::scenario(&format!("{LINKS}{FLOW}{twice}"));
+    refused(&text, "26:8", &["two variants are called `same`"]);
+}
+
+const MICE: &str =
+    "workload = { kind = \"mice\", per-second = 60.0, size = { kind = \"exponential\", mean = \"15kB\" } }";
+
+#[test]
 fn what_cannot_work_is_refused_where_it_stands() {
     let with = |links: &str, flow: &str| scenario(&format!("{links}{flow}"));
     refused(&with(&LINKS.replace("10mbit", "0mbit"), FLOW), "13:8", &["a rate of zero"]);

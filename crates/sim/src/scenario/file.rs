@@ -38,6 +38,23 @@ tidegate_config::record! {
         pub route: Vec<Spanned<RouteSection>>,
         /// What is sent.
         pub flow: Vec<Spanned<FlowSection>>,
+        /// Disciplines to compare: each run is made once for each variant, with the same random numbers. Default
+        /// none: the scenario as it stands.
+        pub variant: Vec<Spanned<VariantSection>>,
+    }
+}
+
+tidegate_config::record! {
+    /// The scenario with another discipline on a link.
+    pub struct VariantSection as "variant" {
+        /// Its name in the results.
+        pub name: Spanned<String>,
+        /// Where the link begins.
+        pub from: Spanned<String>,
+        /// Where the link ends.
+        pub to: Spanned<String>,
+        /// The discipline that takes the place of the link's own.
+        pub queue: Spanned<Discipline>,
     }
 }
 

@@ -89,11 +89,25 @@ pub struct Scenario {
     routes: Vec<(usize, usize, usize)>,
     flows: Vec<FlowSpec>,
     sections: Vec<Section>,
+    variants: Vec<Variant>,
+}
+
+/// Another discipline on one link.
+#[derive(Clone, Debug)]
+struct Variant {
+    name: String,
+    wire: usize,
+    queue: Discipline,
 }
 
 impl Scenario {
+    /// How much time one run simulates: the duration, for each variant.
+    pub fn simulated(&self) -> Span {
+        self.duration.saturating_mul(self.variants.len().max(1) as u64)
+    }
+
     /// The network of this scenario under `seed`.
-    fn network(&self, seed: u64) -> Network {
+    fn network(&self, seed: u64, variant: Option<&Variant>) -> Network {
         let mut net = Network::new(seed);
         net.warm_up(self.warm_up);
         net.bin(self.bin);
@@ -103,9 +117,10 @@ impl Scenario {
             .map(|(name, host)| if *host { net.host(name.as_str()) } else { net.router(name.as_str()) })
             .collect();
         let mut links: Vec<LinkId> = Vec::with_capacity(self.wires.len());
-        for wire in &self.wires {
+        for (number, wire) in self.wires.iter().enumerate() {
             let link = net.simplex(nodes[wire.from], nodes[wire.to], wire.line);
-            if let Some(queue) = &wire.queue {
+            let other = variant.filter(|variant| variant.wire == number).map(|variant| &variant.queue);
+            if let Some(queue) = other.or(wire.queue.as_ref()) {
                 let name = net.link_name(link);
                 net.queue(link, queue.build(&Site { seed, name, now: Instant::ZERO }));
             }
@@ -131,28 +146,39 @@ impl Scenario {
 
     /// Checks that the network can work.
     fn probe(&self) -> Result<(), NetworkError> {
-        self.network(self.seed).build().map(|_| ())
+        self.network(self.seed, None).build().map(|_| ())
     }
 
-    /// Makes it ready to run under `seed`.
+    /// Makes it ready to run under `seed`, without its variants.
     ///
     /// # Panics
     /// Never: loading has built it once, and the seed does not matter for that.
     pub fn simulation(&self, seed: u64) -> Simulation {
-        self.network(seed).build().expect("built when it was loaded")
+        self.network(seed, None).build().expect("built when it was loaded")
     }
 
-    /// Runs it under `seed`. `progress` is told the simulated time now and then.
+    /// Runs it under `seed`, one variant after the other. `progress` is told the simulated time now and then.
     pub fn run(&self, seed: u64, mut progress: impl FnMut(Span)) -> Outcome {
-        let mut sim = self.simulation(seed);
-        // Small enough steps for a smooth bar, large enough to cost nothing.
-        let step = (self.duration.as_nanos() / 256).max(1);
-        let mut at = 0;
-        while at < self.duration.as_nanos() {
-            at = (at + step).min(self.duration.as_nanos());
-            sim.run_until(Instant::from_nanos(at));
-            progress(Span::from_nanos(at));
+        let variants = if self.variants.is_empty() { vec![None] } else { self.variants.iter().map(Some).collect() };
+        let mut outcomes = Vec::with_capacity(variants.len());
+        let mut done = Span::ZERO;
+        for variant in variants {
+            let mut sim = self.network(seed, variant).build().expect("built when it was loaded");
+            // Small enough steps for a smooth bar, large enough to cost nothing.
+            let step = (self.duration.as_nanos() / 256).max(1);
+            let mut at = 0;
+            while at < self.duration.as_nanos() {
+                at = (at + step).min(self.duration.as_nanos());
+                sim.run_until(Instant::from_nanos(at));
+                progress(done + Span::from_nanos(at));
+            }
+            done += self.duration;
+            let outcome = Outcome::of(self, seed, &sim);
+            outcomes.push(match variant {
+                Some(variant) => outcome.called(&variant.name),
+                None => outcome,
+            });
         }
-        Outcome::of(self, seed, &sim)
+        Outcome::joined(seed, outcomes)
     }
 }

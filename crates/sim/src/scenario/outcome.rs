@@ -173,6 +173,32 @@ impl Outcome {
         outcome
     }
 
+    /// The same with the name of a variant before every subject.
+    pub(super) fn called(mut self, name: &str) -> Self {
+        for value in &mut self.values {
+            value.subject = format!("{name}: {}", value.subject);
+        }
+        for curve in &mut self.curves {
+            curve.name = format!("{name} {}", curve.name);
+        }
+        self
+    }
+
+    /// One outcome of several of the same seed.
+    pub(super) fn joined(seed: u64, mut outcomes: Vec<Self>) -> Self {
+        if outcomes.len() == 1 {
+            return outcomes.remove(0);
+        }
+        let mut joined = Self { seed, values: Vec::new(), curves: Vec::new(), events: 0, digest: Digest::default() };
+        for outcome in outcomes {
+            joined.values.extend(outcome.values);
+            joined.curves.extend(outcome.curves);
+            joined.events += outcome.events;
+            joined.digest.digest(outcome.digest);
+        }
+        joined
+    }
+
     fn section(&mut self, scenario: &Scenario, sim: &Simulation, section: &Section, flows: &[&FlowMetrics]) {
         let wants = |measure| scenario.wants(measure);
         let span = sim.measured();

@@ -11,9 +11,9 @@ use tidegate_core::{Bytes, Instant, Rate, Span};
 
 use super::file::{
     AlgorithmWord, Amount, DirectionWord, DistributionSection, DriverSection, File, FlowSection, LinkSection, Measure,
-    RecoveryWord, ServiceWord, TcpSection, TransportWord, WorkloadSection,
+    RecoveryWord, ServiceWord, TcpSection, TransportWord, VariantSection, WorkloadSection,
 };
-use super::{Scenario, Section, Wire, names, trace};
+use super::{Scenario, Section, Variant, Wire, names, trace};
 use crate::NodeId;
 use crate::distribution::Distribution;
 use crate::driver::{Driver, Service};
@@ -57,6 +57,7 @@ impl Scenario {
             routes: Vec::new(),
             flows: Vec::new(),
             sections: Vec::new(),
+            variants: Vec::new(),
         }
     }
 
@@ -128,6 +129,9 @@ impl Resolver<'_> {
         }
         for flow in &file.flow {
             self.flow(flow);
+        }
+        for variant in &file.variant {
+            self.variant(variant);
         }
         if file.flow.is_empty() {
             self.wrong(file.version.place, "nothing is sent", "the scenario has no flow", "add a [[flow]]");
@@ -251,6 +255,24 @@ impl Resolver<'_> {
                 self.scenario.wires.push(Wire { from: b, to: a, line, queue, driver: None, timer, watch });
             }
         }
+    }
+
+    fn variant(&mut self, variant: &Spanned<VariantSection>) {
+        variant.queue.value.check(variant.queue.place, self.diagnostics);
+        if self.scenario.variants.iter().any(|known| known.name == variant.name.value) {
+            let message = format!("two variants are called `{}`", variant.name.value);
+            self.wrong(variant.name.place, message, "the second", "give each its own name");
+            return;
+        }
+        let (Some(from), Some(to)) = (self.node(&variant.from), self.node(&variant.to)) else { return };
+        let Some(wire) = self.scenario.wires.iter().position(|wire| (wire.from, wire.to) == (from, to)) else {
+            let message = format!("no link leads from `{}` to `{}`", variant.from.value, variant.to.value);
+            self.wrong(variant.to.place, message, "not a neighbour", "name a node that a link leads to");
+            return;
+        };
+        self.scenario.wires[wire].watch = true;
+        let (name, queue) = (variant.name.value.clone(), variant.queue.value.clone());
+        self.scenario.variants.push(Variant { name, wire, queue });
     }
 
     fn driver(&mut self, driver: &Spanned<DriverSection>, timer: Option<&Spanned<Span>>) -> Option<Driver> {

@@ -121,7 +121,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     out.flush()?;
     if std::io::stderr().is_terminal() {
         let events: u64 = outcomes.iter().map(|outcome| outcome.events).sum();
-        let (runs, simulated) = (outcomes.len(), scenario.duration.as_secs_f64());
+        let (runs, simulated) = (outcomes.len(), scenario.simulated().as_secs_f64());
         let rate = events as f64 / elapsed / 1e6;
         eprintln!("{runs} x {simulated} s simulated in {elapsed:.2} s, {rate:.1} million events a second");
     }
@@ -153,7 +153,7 @@ fn simulate(scenario: &Scenario, seed: u64, runs: usize, jobs: usize) -> Vec<Out
             });
         }
         drop(sender);
-        let mut bar = Bar::new(scenario.duration.as_secs_f64() * runs as f64);
+        let mut bar = Bar::new(scenario.simulated().as_secs_f64() * runs as f64);
         loop {
             match receiver.recv_timeout(Duration::from_millis(100)) {
                 Ok((index, outcome)) => outcomes[index] = Some(outcome),
