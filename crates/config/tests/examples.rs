@@ -34,3 +34,9 @@ fn assured() {
     let config = load("assured.toml");
     assert_eq!(config.class_names(), ["calls", "assured"]);
 }
+
+#[test]
+fn mice() {
+    let config = load("mice.toml");
+    assert_eq!(config.class_names(), ["line"]);
+}
