@@ -263,7 +263,7 @@ impl Lookup {
     }
 
     /// Where to look the packet up; none when it does not have the field.
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin(&self, fields: &Fields) -> Option<u32> {
         Some(match self {
             Self::Source(v4, v6) => match fields.hosts {
@@ -297,7 +297,7 @@ impl Lookup {
     }
 
     /// The value of the interval that the packet is in, from where [`Lookup::begin`] pointed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn finish(&self, fields: &Fields, link: u32) -> u32 {
         match (self, fields.hosts) {
             // Sixteen bits are found at once.

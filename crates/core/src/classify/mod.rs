@@ -230,12 +230,14 @@ impl Classifier {
     #[inline]
     pub fn classify(&self, packet: &Fields) -> Option<u32> {
         let mut found = [0; MAX_AXES];
+        // All first steps before any second, so that they wait for memory together.
         for (field, found) in self.fields.iter().zip(&mut found) {
-            *found = field.lookup.begin(packet).map_or(field.absent, |link| field.lookup.finish(packet, link));
+            *found = field.lookup.begin(packet).unwrap_or(field.absent);
         }
         let mut best = self.catch_all;
-        for (field, &found) in self.fields.iter().zip(&found) {
-            best = best.min(field.best(found));
+        for (field, found) in self.fields.iter().zip(&mut found) {
+            *found = field.lookup.finish(packet, *found);
+            best = best.min(field.best(*found));
         }
         for group in &self.groups {
             let number = |axis: u32, column: u32| self.fields[axis as usize].number(found[axis as usize], column);
@@ -264,6 +266,8 @@ impl Classifier {
         }
     }
 
+    // Apart from the loop for few, whose copy of the same steps would keep them from being put into these loops.
+    #[inline(never)]
     fn classify_batch(&self, packets: &[Fields], first: &mut [Option<u32>]) {
         let mut found = [[0; BATCH]; MAX_AXES];
         for (field, found) in self.fields.iter().zip(&mut found) {
