@@ -8,6 +8,7 @@
 //!
 //! Schema, `tidegate check` and "did you mean" follow.
 
+pub mod cbq;
 pub mod conditioning;
 pub mod early;
 pub mod fair;
@@ -28,6 +29,8 @@ crate::choice! {
         Ared(fair::AredQueue) = "ared",
         /// A shaper for a line, with tins, fair to hosts and flows.
         Cake(fair::CakeQueue) = "cake",
+        /// Classes that share a link.
+        Cbq(cbq::CbqQueue) = "cbq",
         /// Controlled delay.
         CoDel(fair::CoDelQueue) = "codel",
         /// Deficit round robin over flows.
@@ -98,6 +101,7 @@ impl Discipline {
             Self::Fifo(fifo) => fifo.check(place, diagnostics),
             Self::Ared(ared) => ared.check(place, diagnostics),
             Self::Cake(cake) => cake.check(place, diagnostics),
+            Self::Cbq(cbq) => cbq.check(place, diagnostics),
             Self::CoDel(codel) => codel.check(place, diagnostics),
             Self::Drr(drr) => drr.check(place, diagnostics),
             Self::FqCodel(fq_codel) => fq_codel.check(place, diagnostics),
@@ -117,6 +121,7 @@ impl Discipline {
     /// The names of its classes: a packet of class number `i` goes to the `i`-th. Empty: it has no classes.
     pub fn classes(&self) -> Vec<&str> {
         match self {
+            Self::Cbq(cbq) => cbq.classes(),
             Self::Marker(marker) => marker.classes(),
             Self::Fifo(_)
             | Self::Ras(_)
@@ -142,6 +147,7 @@ impl Discipline {
             Self::Fifo(fifo) => fifo.build(),
             Self::Ared(ared) => ared.build(site),
             Self::Cake(cake) => cake.build(site),
+            Self::Cbq(cbq) => cbq.build(site),
             Self::CoDel(codel) => codel.build(),
             Self::Drr(drr) => drr.build(),
             Self::FqCodel(fq_codel) => fq_codel.build(),

@@ -1,0 +1,97 @@
+//! CBQ from a file: built and run, and refused with the place and the way out.
+
+use tidegate_config::discipline::{Discipline, Site};
+use tidegate_config::{Diagnostics, Source, Spanned, read};
+use tidegate_core::qdisc::Discard;
+use tidegate_core::{Bytes, ClassId, FlowKey, Instant, Packet, Qdisc};
+
+tidegate_config::record! {
+    /// A file of one discipline.
+    pub struct File as "file" {
+        /// It.
+        pub discipline: Spanned<Discipline>,
+    }
+}
+
+struct P(u32);
+
+impl Packet for P {
+    fn size(&self) -> Bytes {
+        Bytes::new(1_000)
+    }
+    fn flow(&self) -> FlowKey {
+        FlowKey::numbered(u64::from(self.0))
+    }
+    fn class(&self) -> ClassId {
+        ClassId(self.0)
+    }
+}
+
+fn load(text: &str) -> Result<(Vec<String>, Box<dyn Qdisc<P>>), String> {
+    let source = Source::new("test.toml", text);
+    let mut diagnostics = Diagnostics::new();
+    let file = read::<File>(&source, &mut diagnostics);
+    if let Some(file) = &file {
+        file.discipline.value.check(file.discipline.place, &mut diagnostics);
+    }
+    match file {
+        Some(file) if diagnostics.errors() == 0 => {
+            let site = Site { seed: 1, name: "test".into(), now: Instant::ZERO };
+            let names = file.discipline.value.classes().into_iter().map(str::to_owned).collect();
+            Ok((names, file.discipline.value.build(&site)))
+        }
+        _ => Err(diagnostics.render(&source)),
+    }
+}
+
+const AGENCIES: &str = r#"
+    [discipline]
+    kind = "cbq"
+    link = "10mbit"
+    default = "b data"
+    class = [
+      { name = "a video", parent = "a", share = "30%", priority = 0, borrow = "from-parent" },
+      { name = "a", share = "70%", borrow = "from-parent" },
+      { name = "a data", parent = "a", share = "40%", queue = { kind = "red", limit = "100kB", min-th = "10kB", max-th = "30kB", link = "10mbit" } },
+      { name = "b data", rate = "3mbit" },
+    ]
+"#;
+
+#[test]
+fn a_tree_is_built_and_runs() {
+    let text = AGENCIES.replace(", link = \"10mbit\" }", " }");
+    let (names, mut tree) = load(&text).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(names, ["a video", "a data", "b data"]);
+    // Class 7 does not exist, and goes to the default.
+    for class in [2, 1, 0, 7] {
+        tree.enqueue(Instant::ZERO, P(class), &mut Discard);
+    }
+    let mut left = Vec::new();
+    let mut now = Instant::ZERO;
+    while let Some(at) = tree.deadline(now).instant(now) {
+        now = at;
+        left.extend(tree.dequeue(now, &mut Discard).map(|packet| packet.0));
+    }
+    assert_eq!(left, [0, 1, 2, 7], "priority 0 first, then in the order of the file");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_place() {
+    let without_red =
+        AGENCIES.split(", queue").next().expect("text").to_owned() + " }, { name = \"b data\", rate = \"3mbit\" }]";
+    for (old, new, line, problem) in [
+        ("share = \"40%\"", "share = \"50%\"", "30%", "class `a` has 2000000 bit/s left"),
+        ("rate = \"3mbit\"", "rate = \"4mbit\"", "4mbit", "the link has 3000000 bit/s left"),
+        ("parent = \"a\", share = \"40%\"", "parent = \"aa\", share = \"40%\"", "aa", "no class is called `aa`"),
+        ("name = \"a data\"", "name = \"a\"", "name", "two classes are called `a`"),
+        ("default = \"b data\"", "default = \"a\"", "default", "no class with a queue is called `a`"),
+        ("priority = 0", "priority = 8", "priority", "priorities are 0"),
+        ("rate = \"3mbit\"", "", "b data", "neither `rate` nor `share`"),
+        ("{ name = \"a\", share", "{ name = \"a\", parent = \"a video\", share", "parent", "in a circle"),
+    ] {
+        let text = without_red.replacen(old, new, 1);
+        assert_ne!(text, without_red, "{old}");
+        let error = load(&text).map(|_| ()).expect_err(new);
+        assert!(error.contains(problem) && error.contains(line), "{problem}:\n{error}");
+    }
+}
