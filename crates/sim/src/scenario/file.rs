@@ -208,6 +208,16 @@ tidegate_config::words! {
 }
 
 tidegate_config::words! {
+    /// Which refinements of loss recovery a connection has.
+    pub enum VintageWord as "refinements of recovery" {
+        /// Limited transmit (RFC 3042) and the rescue retransmission (RFC 6675).
+        Current = "current",
+        /// Neither, as in the year 2000.
+        Rfc2581 = "rfc2581",
+    }
+}
+
+tidegate_config::words! {
     /// How much may be in flight.
     pub enum AlgorithmWord as "congestion control" {
         /// RFC 5681.
@@ -222,6 +232,8 @@ tidegate_config::record! {
     pub struct TcpSection as "tcp" {
         /// How losses are repaired. Default SACK, as everywhere today.
         pub recovery: RecoveryWord = "sack",
+        /// Which refinements of recovery it has. Default current.
+        pub refinements: VintageWord = "current",
         /// The congestion control. Default Reno, which the laws of the papers are about.
         pub congestion: AlgorithmWord = "reno",
         /// The largest segment without headers. Default 1460 B, Ethernet.

@@ -11,7 +11,7 @@ use tidegate_core::{Bytes, Instant, Rate, Span};
 
 use super::file::{
     AlgorithmWord, Amount, DirectionWord, DistributionSection, DriverSection, File, FlowSection, LinkSection, Measure,
-    RecoveryWord, ServiceWord, TcpSection, TransportWord, VariantSection, WorkloadSection,
+    RecoveryWord, ServiceWord, TcpSection, TransportWord, VariantSection, VintageWord, WorkloadSection,
 };
 use super::{Scenario, Section, Variant, Wire, names, trace};
 use crate::NodeId;
@@ -19,7 +19,7 @@ use crate::distribution::Distribution;
 use crate::driver::{Driver, Service};
 use crate::link::{Line, Loss};
 use crate::network::NetworkError;
-use crate::tcp::{Algorithm, Config, Recovery, RtoBounds};
+use crate::tcp::{Algorithm, Config, Recovery, RtoBounds, Vintage};
 use crate::workload::{Direction, FlowSpec, Transport, Workload};
 
 /// The most flows of one scenario.
@@ -401,6 +401,10 @@ impl Resolver<'_> {
         };
         Some(Config {
             mss,
+            vintage: match tcp.refinements {
+                VintageWord::Current => Vintage::Current,
+                VintageWord::Rfc2581 => Vintage::Rfc2581,
+            },
             recovery: match tcp.recovery {
                 RecoveryWord::Reno => Recovery::Reno,
                 RecoveryWord::NewReno => Recovery::NewReno,

@@ -288,4 +288,18 @@ mod tests {
         assert_eq!(numbers(&outcomes[0]), numbers(&outcomes[2]), "the same seed gives the same numbers");
         assert_ne!(numbers(&outcomes[0]), numbers(&outcomes[1]));
     }
+
+    #[test]
+    fn the_scenario_file_is_the_same_network() {
+        use tidegate_config::{Diagnostics, Source};
+        let text = include_str!("../../../../../../experiments/rfc2963/scenario.toml");
+        let short = text.replace("duration = \"102s\"", "duration = \"6s\"");
+        assert_ne!(text, short);
+        let (source, mut diagnostics) = (Source::new("scenario.toml", short), Diagnostics::new());
+        let scenario = tidegate_sim::scenario::Scenario::load(&source, None, &mut diagnostics);
+        assert!(diagnostics.is_empty(), "{}", diagnostics.render(&source));
+        let outcome = scenario.unwrap().run(1, |_| ());
+        let goodput: f64 = outcome.values.iter().filter(|v| v.measure == "goodput").map(|v| v.value).sum();
+        assert!(goodput > 60e6 && goodput < 71e6, "{goodput}");
+    }
 }
