@@ -1,5 +1,8 @@
 //! `tidegate check` and `tidegate schema` as a shell sees them: output, errors, exit codes.
 
+#[path = "../../config/tests/evaluator/mod.rs"]
+mod evaluator;
+
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -111,4 +114,28 @@ fn the_reference_has_every_key_of_the_schema() {
     }
     assert!(out.contains("  idle-timeout  (text like \"10ms\", default \"10s\")"), "{out}");
     assert!(out.lines().all(|line| line.chars().count() <= 120), "{out}");
+}
+
+#[test]
+fn every_scenario_of_the_tree_fits_the_schema() {
+    let schema: serde_json::Value = serde_json::from_slice(&tidegate(&["schema", "scenario"], "").stdout).unwrap();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "toml") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let table: toml::Table = text.parse().unwrap();
+                if table.contains_key("link") && table.contains_key("flow") {
+                    let value = serde_json::to_value(table).unwrap();
+                    assert_eq!(evaluator::misfit(&value, &schema, &schema, "$"), None, "{}", path.display());
+                    seen += 1;
+                }
+            }
+        }
+    }
+    assert!(seen > 0, "no scenario was found");
 }

@@ -12,8 +12,8 @@ use crate::values::{Ports, Prefix, User};
 
 /// The most conjunctions one rule may stand for.
 const MOST_CONJUNCTIONS: usize = 1 << 16;
-/// With more conjunctions than this, rules are not compared with each other: that takes their square.
-const MOST_COMPARED: usize = 1 << 12;
+/// With more conjunctions than this, rules are not compared with each other: at worst that takes their square.
+const MOST_COMPARED: usize = 1 << 16;
 
 /// What names in rules mean on a machine.
 pub trait Owners {
