@@ -1,4 +1,4 @@
-//! Scenarios as files: a topology, disciplines, workloads, what to measure; see [`file`] for every key.
+//! Scenarios as files: a topology, disciplines, workloads, what to measure; see [`file`](mod@file) for every key.
 //!
 //! ```
 //! use tidegate_config::{Diagnostics, Source};
