@@ -223,7 +223,7 @@ impl Simulation {
     }
     /// All links by name with their metrics, in the order of making.
     pub fn links(&self) -> impl Iterator<Item = (&str, &LinkMetrics)> {
-        self.link_names.iter().map(String::as_str).zip(self.links.iter().map(|link| &*link.metrics))
+        self.link_names.iter().map(String::as_str).zip(self.links.iter().map(|link| &link.metrics))
     }
     /// What waits before the transmitter of a link. (Of a link that only one other feeds, the arrivals that are
     /// already known are part of it.)

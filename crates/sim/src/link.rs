@@ -182,7 +182,7 @@ pub(crate) struct Link {
     // The transmission time of the last two sizes: mostly full segments and acknowledgements.
     cached: [(u32, u64); 2],
     loss: Option<Box<LossState>>,
-    pub metrics: Box<LinkMetrics>,
+    pub metrics: LinkMetrics,
     pub hooks: Option<Box<Hooks>>,
     pub watched: bool,
     /// An instant, and the calls at it that the discipline gave nothing for.
@@ -248,7 +248,7 @@ impl Link {
             cached: [(0, 0); 2],
             loss: (line.loss != Loss::None)
                 .then(|| Box::new(LossState { loss: line.loss, bad: false, data_packets: 0, random })),
-            metrics: Box::default(),
+            metrics: LinkMetrics::default(),
             hooks: None,
             watched: false,
             fruitless: (0, 0),

@@ -162,6 +162,34 @@ fn memory_does_not_grow_with_time() {
     assert!(sim.footprint() < 2 * early, "{} from {early}", sim.footprint());
 }
 
+#[test]
+fn lines_lose_what_they_say() {
+    let run = |loss: Loss| {
+        let mut net = Network::new(5);
+        let (a, b) = (net.host("a"), net.host("b"));
+        let link = net.simplex(a, b, Line::new(Rate::from_mbit(1000), Span::ZERO).loss(loss));
+        let log = logged(&mut net, link);
+        let packets = Workload::Constant { rate: Rate::from_mbit(80), packet: Bytes::new(100) };
+        net.flow(FlowSpec::udp("cbr", a, b, packets));
+        let mut sim = net.build().unwrap();
+        sim.run_until(millis(2_000));
+        let lost: Vec<u32> = log.borrow().iter().filter(|one| one.1 == Stage::Lost).map(|one| one.2).collect();
+        assert_eq!(sim.link(link).lost, lost.len() as u64);
+        let bursts = 1 + lost.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
+        (lost.len() as f64 / 200_000.0, lost.len() as f64 / bursts as f64, lost)
+    };
+    // 200,000 packets: a deviation of sqrt(0.05 * 0.95 / 200,000) = 0.0005 at 5 %, five of them are 0.0025.
+    let (share, burst, _) = run(Loss::Random(0.05));
+    assert!((share - 0.05).abs() < 0.0025, "{share}");
+    // Independent losses come in bursts of 1 / 0.95.
+    assert!((burst - 1.0526).abs() < 0.02, "{burst}");
+    // Bad for 4 packets on average, good for 76: 5 % too, in bursts of 4.
+    let (share, burst, _) = run(Loss::Bursts { begin: 1.0 / 76.0, end: 0.25 });
+    assert!((share - 0.05).abs() < 0.005 && (burst - 4.0).abs() < 0.2, "{share} {burst}");
+    let numbers = [3, 7, 8, 1000, u64::MAX, u64::MAX, u64::MAX, u64::MAX];
+    assert_eq!(run(Loss::Numbers(numbers)).2, [3, 7, 8, 1000]);
+}
+
 /// Two priorities: class 1 before class 0.
 struct Priority([Fifo<SimPacket>; 2]);
 

@@ -6,8 +6,10 @@
 mod wire;
 
 use tidegate_core::random::Stream;
-use tidegate_core::{Instant, Span};
-use tidegate_sim::tcp::{Algorithm, Config, Endpoint, Flags, Recovery, RtoBounds, Segment, State};
+use tidegate_core::{Instant, Rate, Span};
+use tidegate_sim::tcp::{
+    Ack, Algorithm, Config, CongestionControl, Endpoint, Flags, Recovery, RtoBounds, Segment, Signal, State,
+};
 use wire::{Fate, Wire};
 
 const DELAY: Span = Span::from_millis(50);
@@ -420,6 +422,52 @@ fn the_fin_may_be_lost_and_so_may_its_acknowledgement() {
         assert!(wire.ends[0].is_over() && wire.ends[1].is_over(), "{cut}: {:?}", wire.ends[0].state());
         assert_eq!(wire.ends[1].received(), 3_000);
     }
+}
+
+/// A rate-based congestion control: 40 segments at most, at 1 Mbit/s; halves both on a loss.
+struct Paced {
+    window: u64,
+    rate: u64,
+    delivered: u64,
+}
+
+impl CongestionControl for Paced {
+    fn on_ack(&mut self, ack: &Ack) {
+        assert!(ack.delivered >= self.delivered + ack.acked.min(1), "the delivery count rises");
+        self.delivered = ack.delivered;
+    }
+    fn on_congestion(&mut self, _now: Instant, _flight: u64, _signal: Signal) {
+        self.window /= 2;
+        self.rate /= 2;
+    }
+    fn on_timeout(&mut self, _now: Instant, _flight: u64, _first: bool) {}
+    fn on_recovered(&mut self, _now: Instant, _flight: u64) {}
+    fn on_idle(&mut self, _restart: u64) {}
+    fn window(&self) -> u64 {
+        self.window
+    }
+    fn threshold(&self) -> u64 {
+        0
+    }
+    fn pacing(&self) -> Option<Rate> {
+        Some(Rate::from_bps(self.rate))
+    }
+}
+
+#[test]
+fn a_congestion_control_of_ones_own_may_pace() {
+    let make = |mss: u64, _initial: u64| -> Box<dyn CongestionControl> {
+        Box::new(Paced { window: 40 * mss, rate: 1_000_000, delivered: 0 })
+    };
+    let config = Config { algorithm: Algorithm::Custom(make), ..config(Recovery::Sack) };
+    let wire = transfer(config, 100, &[60]);
+    let at: Vec<u64> = wire.log.iter().filter(|s| s.from == 0 && s.is_data()).map(|s| s.at.as_nanos()).collect();
+    // 1040 B at 1 Mbit/s are 8.32 ms; from 100 ms on, so that number 60 leaves at 599.2 ms.
+    assert!(at[..60].windows(2).all(|pair| pair[1] - pair[0] == 8_320_000), "{at:?}");
+    // It is lost, and missed when the third after it is acknowledged, 100 ms after that left: then half the rate.
+    let last = at.windows(2).last().map(|pair| pair[1] - pair[0]);
+    assert_eq!(last, Some(16_640_000));
+    assert_eq!((wire.ends[0].counters().retransmitted, wire.ends[0].counters().timeouts), (1, 0));
 }
 
 #[test]
