@@ -27,7 +27,10 @@ impl Packet for P {
     }
 }
 
-fn load(text: &str) -> Result<(Vec<String>, Box<dyn Qdisc<P>>), String> {
+/// The names of the classes, and the discipline.
+type Built = (Vec<String>, Box<dyn Qdisc<P>>);
+
+fn load(text: &str) -> Result<Built, String> {
     let source = Source::new("test.toml", text);
     let mut diagnostics = Diagnostics::new();
     let file = read::<File>(&source, &mut diagnostics);
