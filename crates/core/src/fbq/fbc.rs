@@ -15,6 +15,8 @@ use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
 /// A flow may fill this many times what is free in its class (Choudhury and Hahne's dynamic threshold, 1998): alone
 /// it gets 4/5 of the buffer, and many greedy ones get equal parts with a fifth of one part to spare.
 const THRESHOLD_FACTOR: u64 = 4;
+/// One in so many bytes of the buffer is kept for the flows with a promised minimum, in a class that has such flows.
+const PROMISED_PART: u64 = 8;
 
 /// The parameters of the whole shaper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -300,7 +302,19 @@ impl<P: Packet> Fbc<P> {
     /// Why the flow may not queue `size` more, if it may not.
     fn refusal(&self, flow: &Flow, size: Bytes) -> Option<DropReason> {
         let class = &self.classes[flow.class as usize];
-        let free = class.params.limit.saturating_sub(class.backlog.bytes);
+        let limit = class.params.limit;
+        let mut free = limit.saturating_sub(class.backlog.bytes);
+        if class.shares.unpromised() < class.params.rate {
+            // Who is promised a rate has the same part of the buffer, and where somebody is, the last of the buffer is
+            // nobody else's: otherwise many greedy flows leave less free than a packet of his needs.
+            let minimum = flow.stake().minimum;
+            let part = u128::from(limit.as_u64()) * u128::from(minimum.as_bps())
+                / u128::from(class.params.rate.as_bps().max(1));
+            if u128::from((flow.backlog.bytes + size).as_u64()) <= part && size <= free {
+                return None;
+            }
+            free = free.saturating_sub(Bytes::new(limit.as_u64() / PROMISED_PART));
+        }
         if size > free {
             return Some(DropReason::ClassLimit);
         }
