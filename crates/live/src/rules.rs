@@ -316,6 +316,17 @@ impl Rules {
         self.remove_now()
     }
 
+    /// Hands no more packets to the queue, and leaves those that are there; taking the rules away drops them.
+    ///
+    /// # Errors
+    /// When the kernel refuses it, for instance because somebody else deleted the rules.
+    pub fn bypass(&mut self) -> Result<(), Error> {
+        for table in &self.tables {
+            nft::flush(&mut self.socket, table.family, &table.name, "shape")?;
+        }
+        Ok(())
+    }
+
     fn remove_now(&mut self) -> Result<(), Error> {
         if self.removed {
             return Ok(());

@@ -298,10 +298,13 @@ impl Shaping {
     }
 
     fn end(&mut self) -> Result<WorkerCounts, StartError> {
-        // The kernel drops what is queued when a rule to a queue goes away: first let everything go.
-        let (done, is_done) = mpsc::channel();
-        if self.say(Word::Pass(done)).is_ok() {
-            let _ = is_done.recv_timeout(ANSWER);
+        // The kernel drops what is queued when a chain with a queue goes away: first let everything go, then let nothing
+        // come any more, and let go what came in between.
+        self.pass();
+        if let Some(rules) = &mut self.rules {
+            // When somebody else took them away there is nothing more to be lost.
+            let _ = rules.bypass();
+            self.pass();
         }
         let removed = self.rules.take().map(Rules::remove);
         let _ = self.say(Word::Stop);
@@ -314,6 +317,14 @@ impl Shaping {
             return Err(error.into());
         }
         ended
+    }
+
+    /// Lets everything go that has come so far.
+    fn pass(&self) {
+        let (done, is_done) = mpsc::channel();
+        if self.say(Word::Pass(done)).is_ok() {
+            let _ = is_done.recv_timeout(ANSWER);
+        }
     }
 
     fn say(&self, word: Word) -> Result<(), StartError> {

@@ -200,6 +200,17 @@ impl Worker {
                     }
                     Ok(Word::Pass(done)) => {
                         shaping = false;
+                        // All that has come, even if it comes faster than we can take it.
+                        for _ in 0..LAST_BATCHES {
+                            if self.socket.receive(&mut ring)? == 0 {
+                                break;
+                            }
+                            for packet in ring.packets() {
+                                self.take(now, &packet, &mut gate, &mut counts, &mut detour, watch.as_ref());
+                            }
+                            self.pipeline.release_all(&mut gate);
+                            self.socket.send(&mut gate.verdicts)?;
+                        }
                         self.pipeline.release_all(&mut gate);
                         self.socket.send(&mut gate.verdicts)?;
                         let _ = done.send(());
@@ -279,6 +290,8 @@ impl Worker {
     }
 }
 
+/// At an end, so many batches are taken at the most before it is said that nothing waits any more.
+const LAST_BATCHES: u32 = 1_000;
 /// This many turns in a row, each within a quantum of the one before, and arrivals are taken in groups.
 const BUSY: u32 = 8;
 
