@@ -55,6 +55,8 @@ const STALLED: Duration = Duration::from_secs(4);
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    // Before it is read, so that no change goes unnoticed.
+    let modified = modified(&args.file);
     let config = check::load(&args.file)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
@@ -69,7 +71,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let shaping = Shaping::start(&config, &options).map_err(explain)?;
     announce(&shaping, args);
-    let mut supervisor = Supervisor::new(args, &config);
+    let mut supervisor = Supervisor::new(args, &config, modified);
     let verdict = supervisor.watch(shaping, &stop, &options);
     verdict.and_then(|status| report(args, &status))
 }
@@ -129,11 +131,11 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    fn new(args: &Args, config: &Config) -> Self {
+    fn new(args: &Args, config: &Config, modified: Option<SystemTime>) -> Self {
         Self {
             started: Instant::now(),
             limit: args.duration.map(|span| Duration::from_nanos(span.as_nanos())),
-            modified: modified(&args.file),
+            modified,
             file: args.file.clone(),
             monitor: LinkMonitor::open().ok(),
             config: config.clone(),
