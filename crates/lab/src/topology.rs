@@ -65,15 +65,32 @@ impl Pair {
             })
         };
         let pair = Self { sender: host("tg0", 1)?, receiver: host("tg1", 2)? };
-        let into = &pair.receiver.namespace;
-        pair.sender.namespace.run(|| -> io::Result<()> {
+        pair.connect()?;
+        Ok(pair)
+    }
+
+    /// Makes the link: once more after [`Pair::disconnect`].
+    ///
+    /// # Errors
+    /// When the machine refuses it.
+    pub fn connect(&self) -> io::Result<()> {
+        let into = &self.receiver.namespace;
+        self.sender.namespace.run(|| -> io::Result<()> {
             let mut rtnl = Rtnl::open().map_err(io::Error::other)?;
             rtnl.create_veth_into("tg0", "tg1", into.as_fd()).map_err(io::Error::other)
         })??;
-        for host in [&pair.sender, &pair.receiver] {
+        for host in [&self.sender, &self.receiver] {
             host.namespace.run(|| bring_up(host))??;
         }
-        Ok(pair)
+        Ok(())
+    }
+
+    /// Deletes the link, both ends of it.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn disconnect(&self) -> io::Result<()> {
+        self.at_sender(|rtnl, index| rtnl.delete_link(index))
     }
 
     /// Makes the sender's end of the link a wire of `rate` with a queue of `limit`, by the kernel's TBF.

@@ -42,6 +42,8 @@ pub struct FlowSpec {
     pub port: u16,
     /// The code point it sends with, 0 to 63.
     pub dscp: u8,
+    /// The ECN field it sends with: 0 not capable, 1 and 2 capable. Only UDP; TCP's belongs to the kernel.
+    pub ecn: u8,
     /// IPv4 or IPv6.
     pub family: Family,
     /// `SO_PRIORITY`, which some kernel queues classify by.
@@ -56,13 +58,14 @@ impl FlowSpec {
             transport: Transport::Udp { rate, payload },
             port,
             dscp,
+            ecn: 0,
             family: Family::V4,
             priority: None,
         }
     }
     /// A TCP flow over IPv4.
     pub fn tcp(name: impl Into<String>, port: u16, dscp: u8) -> Self {
-        Self { name: name.into(), transport: Transport::Tcp, port, dscp, family: Family::V4, priority: None }
+        Self { name: name.into(), transport: Transport::Tcp, port, dscp, ecn: 0, family: Family::V4, priority: None }
     }
 }
 
@@ -157,7 +160,7 @@ impl Drop for Senders {
 }
 
 fn options(socket: &impl AsFd, flow: &FlowSpec) -> io::Result<()> {
-    let octet = i32::from(flow.dscp) << 2;
+    let octet = i32::from(flow.dscp) << 2 | i32::from(flow.ecn & 3);
     match flow.family {
         Family::V4 => setsockopt(socket, sockopt::Ipv4Tos, &octet)?,
         Family::V6 => setsockopt(socket, sockopt::Ipv6TClass, &octet)?,

@@ -32,6 +32,11 @@ const SKIPPED: i32 = 77;
 /// Runs the tests whose name contains one of the arguments. Understands as much of libtest's command line as
 /// `cargo test` uses.
 pub fn main(tests: &[Test]) -> ! {
+    main_with(tests, &[])
+}
+
+/// The same; the tests named in `once`, long ones to which privileges make no difference, run in one mode only.
+pub fn main_with(tests: &[Test], once: &[&str]) -> ! {
     let (mut filters, mut skips) = (vec![], vec![]);
     let mut list = false;
     let mut arguments = std::env::args().skip(1);
@@ -65,8 +70,9 @@ pub fn main(tests: &[Test]) -> ! {
         .and_then(|path| OpenOptions::new().create(true).append(true).open(path).ok());
     let began_all = Instant::now();
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    let only = modes[0].0;
     for (mode, rootless) in modes {
-        for (name, test) in &chosen {
+        for (name, test) in chosen.iter().filter(|(name, _)| mode == only || !once.contains(name)) {
             let began = Instant::now();
             let skip = |reason: &str| {
                 let line = format!("SKIP: {mode}::{name}: {reason}\n");

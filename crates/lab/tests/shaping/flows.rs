@@ -1,0 +1,166 @@
+//! What single flows may ask for: a minimum, preference, another class when theirs is full.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tidegate_lab::{FlowSpec, Pair, Senders, Sink};
+use tidegate_units::{Bytes, Rate};
+
+use crate::rates::{HEADERS, shape};
+use crate::support::Ended;
+
+/// How often a rate may be off before that is the shaper's doing and not that of other work on the machine.
+const ATTEMPTS: usize = 3;
+
+/// Runs `attempt` until rates are what they should be. What has nothing to do with time panics at once.
+pub fn patiently(attempt: fn() -> Result<(), String>) -> Ended {
+    let mut off = Vec::new();
+    while off.len() < ATTEMPTS {
+        match attempt() {
+            Ok(()) => return Ended::Passed,
+            Err(what) => {
+                println!("  {what}");
+                off.push(what);
+            }
+        }
+    }
+    panic!("{off:?}")
+}
+
+/// Whether a rate is within a part `tolerance` of what it should be.
+pub fn near(rate: f64, wanted: f64, tolerance: f64) -> Result<(), String> {
+    let deviation = rate / wanted - 1.0;
+    if deviation.abs() < tolerance { Ok(()) } else { Err(format!("{rate:.0} is not {wanted:.0}")) }
+}
+
+/// Bit/s on the wire of each flow, over `time`.
+pub fn measure(sink: &Sink, flows: usize, time: Duration) -> Vec<f64> {
+    sink.restart();
+    sleep(time);
+    let elapsed = sink.elapsed() as f64;
+    let rate = |n| {
+        let report = sink.report(n);
+        assert_eq!(report.reordered, 0, "flow {n}");
+        (report.bytes + report.packets * HEADERS) as f64 * 8e9 / elapsed
+    };
+    (0..flows).map(rate).collect()
+}
+
+pub fn udp(n: u16, kbit: u64, payload: u64) -> FlowSpec {
+    FlowSpec::udp(format!("u{n}"), 5_000 + n, 0, Rate::from_kbit(kbit), Bytes::new(payload))
+}
+
+pub fn a_minimum_is_held_against_fifty_greedy_flows() -> Ended {
+    patiently(minimum)
+}
+
+fn minimum() -> Result<(), String> {
+    let pair = Pair::create().expect("a pair of hosts");
+    let shaping = shape(
+        &pair,
+        "version = 1\n[[class]]\nname = \"all\"\nrate = \"10mbit\"\ndefault = true\n\
+         [[rule]]\nclass = \"all\"\ndestination-port = 5000\nminimum = \"2mbit\"\n",
+    );
+    // Without its minimum the first would get what the others get, 196 kbit/s.
+    let flows: Vec<_> = std::iter::once(udp(0, 2_200, 1_000)).chain((1..=50).map(|n| udp(n, 400, 700))).collect();
+    let sink = Sink::start(&pair.receiver, &flows).expect("a sink");
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).expect("senders");
+    sleep(Duration::from_secs(1));
+    let rates = measure(&sink, flows.len(), Duration::from_secs(3));
+    senders.stop();
+    shaping.stop().expect("an orderly end");
+    let total: f64 = rates.iter().sum();
+    println!("  {:.3} of {:.3} Mbit/s", rates[0] / 1e6, total / 1e6);
+    near(rates[0].min(2e6), 2e6, 0.02)?;
+    near(total, 10e6, 0.02)
+}
+
+pub fn preference_raises_a_share_at_once() -> Ended {
+    patiently(preference)
+}
+
+fn preference() -> Result<(), String> {
+    let pair = Pair::create().expect("a pair of hosts");
+    let shaping = shape(
+        &pair,
+        "version = 1\n[[class]]\nname = \"all\"\nrate = \"10mbit\"\nincrement = \"20%\"\ndefault = true\n\
+         [[rule]]\nclass = \"all\"\ndestination-port = 5000\n",
+    );
+    let flows: Vec<_> = (0..4).map(|n| udp(n, 12_000, 1_000)).collect();
+    let sink = Sink::start(&pair.receiver, &flows).expect("a sink");
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).expect("senders");
+    sleep(Duration::from_millis(700));
+    let before = measure(&sink, 4, Duration::from_secs(1));
+    // Its part of what those get who send: the neighbours' protocols are flows of the class as well, and are silent.
+    let part = shaping
+        .with(|pipeline, now| {
+            let shaper = pipeline.tree_mut().shaper_mut()?;
+            // Rule i is profile i + 1.
+            let key = shaper.flows().find(|flow| flow.profile == 1)?.key;
+            shaper.prefer(now, key, 2).ok()?;
+            let all: u64 =
+                shaper.flows().filter(|flow| flow.counts.sent.packets > 100).map(|flow| flow.rate.as_bps()).sum();
+            shaper.flow(key).map(|flow| flow.rate.as_bps() as f64 / all as f64)
+        })
+        .expect("an answer")
+        .expect("a flow to prefer");
+    // At once: without a pause in between.
+    let after = measure(&sink, 4, Duration::from_millis(1_500));
+    senders.stop();
+    shaping.stop().expect("an orderly end");
+    println!("  {:.3} to {:.3} Mbit/s, {part:.3} of all", before[0] / 1e6, after[0] / 1e6);
+    assert!(part > 0.4, "{part}");
+    near(before[0], 2.5e6, 0.03)?;
+    near(after[0], part * 10e6, 0.03)?;
+    near(after.iter().sum(), 10e6, 0.02)
+}
+
+const AF11: usize = 10;
+const AF21: usize = 18;
+
+pub fn a_displaced_flow_keeps_its_order_and_comes_back() -> Ended {
+    patiently(displacement)
+}
+
+fn displacement() -> Result<(), String> {
+    let pair = Pair::create().expect("a pair of hosts");
+    let shaping = shape(
+        &pair,
+        "version = 1\n[shaper]\nidle-timeout = \"500ms\"\n\
+         [[class]]\nname = \"gold\"\nrate = \"6mbit\"\ndscp = \"af11\"\nborrow = false\n\
+         [[class]]\nname = \"silver\"\nrate = \"10mbit\"\ndscp = \"af21\"\nborrow = false\ndefault = true\n\
+         [[rule]]\nclass = \"gold\"\ndestination-port = 5000\ndisplace = { below = \"2mbit\", to = \"silver\" }\n\
+         [[rule]]\nclass = \"gold\"\ndestination-port = \"5001-5009\"\n",
+    );
+    let flows: Vec<_> = (0..5).map(|n| udp(n, 5_000, 1_000)).collect();
+    let sink = Sink::start(&pair.receiver, &flows).expect("a sink");
+    let seen = |dscp: usize| sink.report(0).dscps[dscp];
+    // Waits until the flow arrives with `dscp` and nothing else for a while.
+    let settles = |dscp: usize, other: usize| {
+        let deadline = Instant::now() + Duration::from_secs(8);
+        loop {
+            let (wanted, unwanted) = (seen(dscp), seen(other));
+            sleep(Duration::from_millis(200));
+            if seen(dscp) > wanted + 20 && seen(other) == unwanted {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{dscp}: {wanted}, {other}: {unwanted}");
+        }
+    };
+    let mover = Senders::start(&pair.sender, &pair.receiver, &flows[..1]).expect("a sender");
+    settles(AF11, AF21);
+    assert_eq!(seen(AF21), 0);
+    let others = Senders::start(&pair.sender, &pair.receiver, &flows[1..]).expect("senders");
+    settles(AF21, AF11);
+    // Alone in the other class it gets all it asks for.
+    let rate = measure(&sink, 1, Duration::from_millis(700))[0];
+    near(rate, 5.14e6, 0.04)?;
+    others.stop();
+    settles(AF11, AF21);
+    let report = sink.report(0);
+    assert_eq!(report.reordered, 0);
+    assert_eq!(report.packets, report.dscps[AF11] + report.dscps[AF21]);
+    mover.stop();
+    shaping.stop().expect("an orderly end");
+    Ok(())
+}
