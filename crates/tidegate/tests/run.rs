@@ -1,0 +1,351 @@
+//! `tidegate run` and `tidegate demo` as a shell sees them: the built command in namespaces of its own.
+
+#[path = "../../live/tests/support/mod.rs"]
+mod support;
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::UdpSocket;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::{DEVICE, Ended, LEFT, Pair, RIGHT};
+use tidegate_live::netlink::{Protocol, Socket};
+use tidegate_live::nfqueue::{QueueSettings, QueueSocket};
+use tidegate_live::nft::{self, Base, Chain, Compare, Expression, Family, Field, MetaKey, Ownership, Rule, Table};
+
+const SHAPER: &str = "version = 1\n\
+    [[class]]\nname = \"gold\"\nrate = \"5mbit\"\ndscp = \"af11\"\n\
+    [[class]]\nname = \"rest\"\nrate = \"5mbit\"\ndefault = true\n\
+    [[rule]]\nclass = \"gold\"\ndscp = \"ef\"\n";
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A shaper file in a directory that everybody may write to; it goes when this goes.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("tidegate-run-{}.toml", std::process::id()));
+        fs::write(&path, SHAPER).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// The command, running, with what it says line by line.
+struct Running {
+    child: Child,
+    lines: Receiver<String>,
+    said: String,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let (to, lines) = mpsc::channel();
+        let talk = child.stderr.take().unwrap();
+        thread::spawn(move || BufReader::new(talk).lines().map_while(Result::ok).try_for_each(|line| to.send(line)));
+        Self { child, lines, said: String::new() }
+    }
+
+    /// Waits until it says `text`.
+    fn says(&mut self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.said.contains(text) {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.said = format!("{}{line}\n", self.said),
+                Err(_) => panic!("it does not say {text:?}, but {}", self.said),
+            }
+        }
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: a child of ours that has not been waited for.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+    }
+
+    /// Its end: the exit status, standard output, and all it said.
+    fn end(mut self) -> (ExitStatus, String, String) {
+        let mut out = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        let status = self.child.wait().unwrap();
+        self.said.extend(self.lines.iter().map(|line| line + "\n"));
+        (status, out, std::mem::take(&mut self.said))
+    }
+
+    /// Its end, which must come by itself with this exit code; what it said.
+    fn fails(self, code: i32) -> String {
+        let (status, out, said) = self.end();
+        assert_eq!(status.code(), Some(code), "{said}");
+        assert_eq!(out, "");
+        said
+    }
+}
+
+fn command(pair: &Pair) -> Command {
+    pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap()
+}
+
+fn run(pair: &Pair, file: &Scratch, interface: &str) -> Command {
+    let mut command = command(pair);
+    command.arg("run").arg(&file.0).args(["--interface", interface]);
+    command
+}
+
+/// Takes all capabilities from the command, whoever runs it.
+fn powerless(command: &mut Command) {
+    const NO_ROOT_LOCKED: libc::c_ulong = 3;
+    let strip = || {
+        // SAFETY: a system call on numbers, allowed between fork and exec.
+        if unsafe { libc::prctl(libc::PR_SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes one system call and touches nothing of the parent's.
+    unsafe { command.pre_exec(strip) };
+}
+
+/// One datagram of each protocol arrives.
+fn passes(pair: &Pair) {
+    for (from, to) in LEFT.into_iter().zip(RIGHT) {
+        let receiver = pair.right.run(|| UdpSocket::bind((to, 0)).unwrap()).unwrap();
+        receiver.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        let sender = pair.left.run(|| UdpSocket::bind((from, 0)).unwrap()).unwrap();
+        sender.send_to(b"passes", receiver.local_addr().unwrap()).unwrap();
+        let mut buffer = [0; 16];
+        let n = receiver.recv(&mut buffer).expect("it arrives");
+        assert_eq!(&buffer[..n], b"passes");
+    }
+}
+
+fn tables(pair: &Pair) -> usize {
+    pair.left.run(|| nft::tables(&mut Socket::open(Protocol::Netfilter).unwrap()).unwrap().len()).unwrap()
+}
+
+fn in_force_and_an_orderly_end() -> Ended {
+    let (pair, file) = (Pair::new(), Scratch::new());
+    let mut running = Running::start(run(&pair, &file, DEVICE));
+    running.says("class rest: a packet came through (IPv4, IPv6)");
+    assert!(running.said.contains("is in force"), "{}", running.said);
+    assert!(running.said.contains("class gold: a packet came through (IPv4, IPv6)"), "{}", running.said);
+    passes(&pair);
+    assert!(tables(&pair) > 0);
+    running.signal(libc::SIGINT);
+    let (status, out, said) = running.end();
+    assert!(status.success(), "{status}: {said}");
+    assert!(out.contains("gold") && out.contains("rest") && out.contains("re-marked"), "{out}");
+    assert!(said.contains("nothing is left behind"), "{said}");
+    assert_eq!(tables(&pair), 0);
+    passes(&pair);
+    Ended::Passed
+}
+
+fn killed_it_stops_no_traffic_and_starts_again() -> Ended {
+    let (pair, file) = (Pair::new(), Scratch::new());
+    let mut killed = Running::start(run(&pair, &file, DEVICE));
+    killed.says("is in force");
+    killed.signal(libc::SIGKILL);
+    assert!(!killed.end().0.success());
+    passes(&pair);
+    let mut again = Running::start(run(&pair, &file, DEVICE));
+    again.says("is in force");
+    passes(&pair);
+    again.signal(libc::SIGTERM);
+    let (status, _, said) = again.end();
+    assert!(status.success(), "{said}");
+    assert_eq!(tables(&pair), 0);
+    Ended::Passed
+}
+
+fn a_wrong_interface_is_named_with_the_right_ones() -> Ended {
+    let (pair, file) = (Pair::new(), Scratch::new());
+    let said = Running::start(run(&pair, &file, "nosuch0")).fails(2);
+    for name in ["nosuch0", "lo", DEVICE] {
+        assert!(said.contains(name), "{said}");
+    }
+    assert_eq!(tables(&pair), 0);
+    Ended::Passed
+}
+
+fn missing_permission_is_said() -> Ended {
+    let (pair, file) = (Pair::new(), Scratch::new());
+    let mut command = run(&pair, &file, DEVICE);
+    powerless(&mut command);
+    let said = Running::start(command).fails(1);
+    assert!(said.contains("not allowed to") && said.contains("CAP_NET_ADMIN"), "{said}");
+    assert_eq!(tables(&pair), 0);
+    Ended::Passed
+}
+
+/// Puts a rule in front of ours, for datagrams to the right.
+fn in_front(family: Family, then: Vec<Expression>) -> Result<(), tidegate_live::netlink::Error> {
+    let mut netfilter = Socket::open(Protocol::Netfilter).unwrap();
+    let only_udp = [Expression::Meta(MetaKey::Transport, 1), Expression::Compare(1, Compare::Equal, vec![17])];
+    let table = Table {
+        family,
+        name: "in_front".into(),
+        chains: vec![Chain { name: "early".into(), hook: Some((4, 0)) }],
+        rules: vec![Rule {
+            chain: "early".into(),
+            comment: "takes it".into(),
+            expressions: only_udp.into_iter().chain(then).collect(),
+        }],
+    };
+    nft::create(&mut netfilter, &[table], Ownership::Nobody)
+}
+
+fn packets_that_another_program_takes_are_missed() -> Ended {
+    let (pair, file) = (Pair::new(), Scratch::new());
+    // Somebody else's queue holds what IPv6 sends, and only that.
+    let other = pair
+        .left
+        .run(|| {
+            let mut other = QueueSocket::open(1 << 20).unwrap();
+            other.bind(9, &QueueSettings::default()).unwrap();
+            // Whichever the kernel has.
+            in_front(Family::Ipv6, vec![Expression::QueueTarget { first: 9, count: 1 }])
+                .or_else(|_| in_front(Family::Ipv6, vec![Expression::Queue { first: 9, count: 1 }]))
+                .unwrap();
+            other
+        })
+        .unwrap();
+    let said = Running::start(run(&pair, &file, DEVICE)).fails(1);
+    assert!(said.contains("NOT in force") && said.contains("V6 packets leave without passing"), "{said}");
+    assert!(!said.contains("V4 packets leave"), "{said}");
+    assert_eq!(tables(&pair), 1, "ours is gone, the other stays");
+    drop(other);
+    Ended::Passed
+}
+
+fn packets_that_are_rewritten_are_mistaken() -> Ended {
+    let (pair, file) = (Pair::new(), Scratch::new());
+    let word = Field { base: Base::Network, offset: 0, length: 2 };
+    let bleach = vec![
+        Expression::Load(word, 1),
+        Expression::Bitwise { register: 1, mask: vec![0xff, 0x03], flip: vec![0, 0] },
+        Expression::Store(word, 1, Some(10)),
+    ];
+    pair.left.run(|| in_front(Family::Ipv4, bleach).unwrap()).unwrap();
+    let said = Running::start(run(&pair, &file, DEVICE)).fails(1);
+    assert!(said.contains("NOT in force") && said.contains("class `gold` arrive as class `rest`"), "{said}");
+    passes(&pair);
+    Ended::Passed
+}
+
+fn a_file_that_changes_is_noticed() -> Ended {
+    let (pair, file) = (Pair::new(), Scratch::new());
+    let mut running = Running::start(run(&pair, &file, DEVICE));
+    running.says("is in force");
+    // Even into something that could not be read.
+    fs::write(&file.0, "version = ").unwrap();
+    File::options().append(true).open(&file.0).unwrap().set_modified(std::time::SystemTime::now()).unwrap();
+    running.says("has changed");
+    passes(&pair);
+    running.signal(libc::SIGINT);
+    let (status, _, said) = running.end();
+    assert!(status.success(), "{said}");
+    Ended::Passed
+}
+
+fn a_second_one_on_the_same_interface_is_refused() -> Ended {
+    let (pair, file) = (Pair::new(), Scratch::new());
+    let mut first = Running::start(run(&pair, &file, DEVICE));
+    first.says("is in force");
+    let before = tables(&pair);
+    let said = Running::start(run(&pair, &file, DEVICE)).fails(1);
+    assert!(said.contains(DEVICE), "{said}");
+    assert_eq!(tables(&pair), before);
+    passes(&pair);
+    first.signal(libc::SIGINT);
+    let (status, _, said) = first.end();
+    assert!(status.success(), "{said}");
+    Ended::Passed
+}
+
+fn an_interface_that_vanishes_is_noticed() -> Ended {
+    let (pair, file) = (Pair::new(), Scratch::new());
+    let mut running = Running::start(run(&pair, &file, DEVICE));
+    running.says("is in force");
+    pair.left
+        .run(|| {
+            let mut rtnl = tidegate_live::rtnl::Rtnl::open().unwrap();
+            let index = rtnl.index(DEVICE).unwrap();
+            rtnl.delete_link(index).unwrap();
+        })
+        .unwrap();
+    running.says("has vanished");
+    running.signal(libc::SIGINT);
+    let (status, _, said) = running.end();
+    assert!(status.success(), "{said}");
+    assert_eq!(tables(&pair), 0);
+    Ended::Passed
+}
+
+fn the_demonstration_ends_with_its_table() -> Ended {
+    demonstrate(demo());
+    let users = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    // As root of the machine, also as somebody who has to make a user namespace first.
+    if users.contains("4294967295") {
+        let mut command = demo();
+        command.uid(NOBODY).gid(NOBODY);
+        if command.arg("--help").stdout(Stdio::null()).status().is_err() {
+            return Ended::Skipped("another user may not execute the command where it lies".into());
+        }
+        let mut command = demo();
+        command.uid(NOBODY).gid(NOBODY);
+        demonstrate(command);
+    }
+    Ended::Passed
+}
+
+const NOBODY: u32 = 65_534;
+
+fn demo() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(["demo", "--seconds", "5", "--json"]);
+    command
+}
+
+fn demonstrate(command: Command) {
+    let (status, out, said) = Running::start(command).end();
+    assert!(status.success(), "{said}");
+    let table: serde_json::Value = serde_json::from_str(&out).expect("valid JSON");
+    let flows = table["flows"].as_array().expect("flows");
+    assert_eq!(flows.len(), 10);
+    for flow in flows {
+        assert_eq!(flow["packets_reordered"], 0, "{flow:#}");
+        assert!(flow["packets_received"].as_u64() > Some(0), "{flow:#}");
+    }
+}
+
+macro_rules! tests {
+    ($($test:ident),* $(,)?) => {
+        support::main(&[$((stringify!($test), $test)),*])
+    };
+}
+
+fn main() {
+    tests!(
+        in_force_and_an_orderly_end,
+        killed_it_stops_no_traffic_and_starts_again,
+        a_wrong_interface_is_named_with_the_right_ones,
+        missing_permission_is_said,
+        packets_that_another_program_takes_are_missed,
+        packets_that_are_rewritten_are_mistaken,
+        a_file_that_changes_is_noticed,
+        a_second_one_on_the_same_interface_is_refused,
+        an_interface_that_vanishes_is_noticed,
+        the_demonstration_ends_with_its_table,
+    );
+}
