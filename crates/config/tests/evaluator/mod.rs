@@ -39,6 +39,7 @@ fn misfit_of(
         }
         "const" => (value != rule).then(|| format!("{path}: {value} is not {rule}")),
         "minimum" => (value.as_f64() < rule.as_f64()).then(|| format!("{path}: below {rule}")),
+        "maximum" => (value.as_f64() > rule.as_f64()).then(|| format!("{path}: above {rule}")),
         "minItems" => {
             let short = value.as_array().is_some_and(|list| (list.len() as u64) < rule.as_u64().unwrap());
             short.then(|| format!("{path}: too short"))
