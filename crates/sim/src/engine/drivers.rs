@@ -1,0 +1,129 @@
+//! Links with a driver: interrupts, buffers, the kernel timer.
+
+use tidegate_core::Instant;
+
+use super::{Kind, Simulation, target};
+use crate::driver::Service;
+use crate::link::{DropBook, Ledger, Link, NEVER, Queue, Stage, next_call, see};
+use crate::packet::SimPacket;
+
+impl Simulation {
+    pub(super) fn offer_driver(&mut self, link: u32, packet: SimPacket) {
+        let Queue::Driver(_, driver) = &mut self.links[link as usize].queue else { return };
+        let (forwarding, on_receive) = (driver.params.forwarding.as_nanos(), driver.params.on_receive);
+        if on_receive {
+            self.call_driver(link);
+        }
+        let Queue::Driver(_, driver) = &mut self.links[link as usize].queue else { return };
+        driver.forwarding.push_back((self.now + forwarding, packet));
+        if driver.forwarding.len() == 1 {
+            self.events.push(self.now + forwarding, target(Kind::Forward, link));
+        }
+    }
+
+    pub(super) fn on_forward(&mut self, link: u32) {
+        let (now, measuring) = (self.now, self.measuring());
+        let l = &mut self.links[link as usize];
+        let Link { queue: Queue::Driver(qdisc, driver), metrics, hooks, .. } = l else { return };
+        let Some((_, mut packet)) = driver.forwarding.pop_front() else { return };
+        if let Some(&(next, _)) = driver.forwarding.front() {
+            self.events.push(next, target(Kind::Forward, link));
+        }
+        packet.queued = now;
+        let mut ledger = Ledger { flows: &mut self.metrics, measuring };
+        qdisc.enqueue(Instant::from_nanos(now), packet, &mut DropBook { now, metrics, hooks, ledger: &mut ledger });
+        if l.watched && measuring {
+            let packets = l.backlog().packets;
+            l.observe_backlog(now, packets);
+        }
+        self.call_driver(link);
+    }
+
+    /// One call of the driver: from the discipline to the software buffer, from there to the hardware, from there to
+    /// the line.
+    pub(super) fn call_driver(&mut self, link: u32) {
+        let (now, measuring) = (self.now, self.measuring());
+        let l = &mut self.links[link as usize];
+        let mut ledger = Ledger { flows: &mut self.metrics, measuring };
+        loop {
+            let Link { queue: Queue::Driver(qdisc, driver), metrics, hooks, .. } = l else { return };
+            if !driver.has_room() {
+                break;
+            }
+            let book = &mut DropBook { now, metrics, hooks, ledger: &mut ledger };
+            let Some(mut packet) = qdisc.dequeue(Instant::from_nanos(now), book) else { break };
+            l.see(now, Stage::Dequeued, &packet);
+            if !l.release(now, &mut packet, &mut ledger) {
+                continue;
+            }
+            let Queue::Driver(_, driver) = &mut l.queue else { return };
+            driver.software_bytes += u64::from(packet.size);
+            driver.software.push_back(packet);
+            if driver.params.service == Service::OnePerCall {
+                break;
+            }
+        }
+        self.pump_hardware(link);
+        self.schedule_poll(link);
+    }
+
+    pub(super) fn pump_hardware(&mut self, link: u32) {
+        let (now, measuring) = (self.now, self.measuring());
+        let l = &mut self.links[link as usize];
+        let Link { queue: Queue::Driver(_, driver), hooks, .. } = l else { return };
+        driver.fill_hardware(|packet| see(hooks, now, Stage::Hardware, packet));
+        if driver.sending {
+            return;
+        }
+        let Some(&packet) = driver.hardware.front() else { return };
+        driver.sending = true;
+        let mut ledger = Ledger { flows: &mut self.metrics, measuring };
+        let arrival = l.transmit(now, &packet, &mut ledger);
+        self.events.push(l.free_at, target(Kind::Transmit, link));
+        if let Some(arrival) = arrival {
+            let index = self.packets.insert(&packet);
+            self.launch(link, arrival, index);
+        }
+    }
+
+    /// The hardware has sent a packet, and interrupts.
+    pub(super) fn on_sent(&mut self, link: u32) {
+        let Queue::Driver(_, driver) = &mut self.links[link as usize].queue else { return };
+        driver.sending = false;
+        if let Some(packet) = driver.hardware.pop_front() {
+            driver.hardware_bytes -= u64::from(packet.size);
+        }
+        self.pump_hardware(link);
+        self.call_driver(link);
+    }
+
+    /// Lets the kernel timer wake the driver when the discipline's deadline has passed.
+    pub(super) fn schedule_poll(&mut self, link: u32) {
+        let now = self.now;
+        let l = &mut self.links[link as usize];
+        let Queue::Driver(qdisc, driver) = &l.queue else { return };
+        if !driver.has_room() || qdisc.backlog().is_empty() {
+            return;
+        }
+        // What may leave now leaves with the next interrupt, and there is one: packets are in the hardware.
+        let interrupt = driver.sending;
+        let Some(call) = next_call(qdisc.as_ref(), now) else { return };
+        if call <= now && interrupt {
+            return;
+        }
+        let at = l.noticed(call.max(now));
+        let Queue::Driver(_, driver) = &mut l.queue else { return };
+        if at < driver.poll_at || driver.poll_at < now {
+            driver.poll_at = at;
+            self.events.push(at, target(Kind::Poll, link));
+        }
+    }
+
+    pub(super) fn on_poll(&mut self, link: u32) {
+        let Queue::Driver(_, driver) = &mut self.links[link as usize].queue else { return };
+        if driver.poll_at == self.now {
+            driver.poll_at = NEVER;
+            self.call_driver(link);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Hosts: connections, their timers, and the applications at their ends.
+
+use tidegate_core::{Colour, Ecn, Instant};
+
+use super::{Connection, KIND_SHIFT, Kind, Role, Simulation, book_completion, target};
+use crate::link::NEVER;
+use crate::packet::{Proto, SimPacket, TCP_HEADER};
+use crate::tcp::{Config, Endpoint, Flags, Segment, State};
+use crate::workload::{Transport, Workload};
+
+impl Simulation {
+    pub(super) fn deliver(&mut self, packet: &SimPacket) {
+        let measuring = self.measuring();
+        let payload = u64::from(packet.payload());
+        if measuring {
+            let metrics = &mut self.metrics[usize::from(packet.group)];
+            metrics.marked += u64::from(packet.segment.ecn == Ecn::Ce);
+            if payload > 0 {
+                metrics.arrived[packet.colour as usize].count(packet.size);
+                metrics.delay_ns.record(self.now - packet.sent);
+            }
+            if packet.transport == Proto::Udp {
+                metrics.goodput_bytes += payload;
+                if let Some(series) = &mut metrics.series {
+                    series.add(Instant::from_nanos(self.now), payload);
+                }
+            }
+        }
+        if packet.transport == Proto::Udp {
+            return;
+        }
+        // A packet of a connection that is over finds its slot empty, or another's.
+        let Some(Some(connection)) = self.connections.get_mut(packet.slot as usize) else { return };
+        if connection.number != packet.flow >> 1 {
+            return;
+        }
+        // What the client sent goes to the server.
+        let side = 1 - (packet.flow & 1) as usize;
+        connection.ends[side].on_segment(Instant::from_nanos(self.now), &packet.segment);
+        self.attend(packet.slot, side);
+    }
+
+    /// Sends what one end of a connection has to send, arms its timer, and acts on what it has received.
+    pub(super) fn attend(&mut self, slot: u32, side: usize) {
+        self.react(slot, side);
+        self.pump(slot, side);
+    }
+
+    pub(super) fn pump(&mut self, slot: u32, side: usize) {
+        let now = Instant::from_nanos(self.now);
+        let measuring = self.measuring();
+        loop {
+            let Some(connection) = &mut self.connections[slot as usize] else { return };
+            let end = &mut connection.ends[side];
+            let Some(segment) = end.poll(now) else { break };
+            let remaining = end.unsent().map_or(u32::MAX, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX - 1));
+            let (flow, group) = (connection.number << 1 | side as u64, connection.group);
+            let size = TCP_HEADER + segment.option_bytes() + segment.len;
+            if measuring && segment.len > 0 {
+                let metrics = &mut self.metrics[usize::from(group)];
+                metrics.sent.count(size);
+                if segment.flags.has(Flags::AGAIN) {
+                    metrics.retransmitted.count(size);
+                }
+            }
+            self.send(flow, group, slot, side, segment, size, remaining, Proto::Tcp);
+        }
+        let Some(connection) = &mut self.connections[slot as usize] else { return };
+        let end = &mut connection.ends[side];
+        end.settle(now);
+        if let Some(deadline) = end.deadline() {
+            // A later deadline finds the earlier event, which then looks again.
+            if deadline.as_nanos() < connection.armed[side] {
+                connection.armed[side] = deadline.as_nanos();
+                let index = slot << 1 | side as u32;
+                self.events.push(deadline.as_nanos(), target(Kind::Timer, index));
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one call for both transports, in the hot path")]
+    #[inline]
+    pub(super) fn send(
+        &mut self,
+        flow: u64,
+        group: u16,
+        slot: u32,
+        side: usize,
+        segment: Segment,
+        size: u32,
+        remaining: u32,
+        transport: Proto,
+    ) {
+        let spec = &self.flows[usize::from(group)];
+        let (source, destination) = if side == 0 { (spec.from, spec.to) } else { (spec.to, spec.from) };
+        let packet = SimPacket {
+            flow,
+            sent: self.now,
+            queued: self.now,
+            segment,
+            remaining,
+            slot,
+            hop: self.plans[usize::from(group)].routes[side],
+            size,
+            source: source.0,
+            destination: destination.0,
+            class: spec.class,
+            profile: spec.profile,
+            group,
+            dscp: spec.dscp,
+            colour: Colour::Green,
+            transport,
+        };
+        let index = self.packets.insert(&packet);
+        self.forward(index);
+    }
+
+    pub(super) fn on_timer(&mut self, index: u32) {
+        let (slot, side) = (index >> 1, (index & 1) as usize);
+        let Some(Some(connection)) = self.connections.get_mut(slot as usize) else { return };
+        if connection.armed[side] != self.now {
+            return;
+        }
+        connection.armed[side] = NEVER;
+        let now = Instant::from_nanos(self.now);
+        connection.ends[side].on_timer(now);
+        let timeouts = connection.ends[side].counters().timeouts;
+        let fresh = timeouts - connection.timeouts[side];
+        connection.timeouts[side] = timeouts;
+        let group = usize::from(connection.group);
+        if fresh > 0 && self.measuring() {
+            self.metrics[group].timeouts += fresh;
+        }
+        self.attend(slot, side);
+    }
+
+    pub(super) fn open(&mut self, flow: u32, role: Role) -> u32 {
+        let now = Instant::from_nanos(self.now);
+        let spec = &self.flows[flow as usize];
+        let config = match &spec.transport {
+            Transport::Tcp(config) => *config,
+            Transport::Udp { .. } => Config::default(),
+        };
+        let mut client = Endpoint::connect(config, now);
+        match role {
+            Role::Upload { size: None } => client.write_endlessly(),
+            Role::Upload { size: Some(size) } => {
+                client.write(size);
+                client.close();
+            }
+            Role::Download { request, .. } | Role::Requests { request, .. } => client.write(request),
+            Role::Stream => {}
+        }
+        let connection = Box::new(Connection {
+            number: self.next_number,
+            ends: [client, Endpoint::listen(config)],
+            armed: [NEVER; 2],
+            seen: [0; 2],
+            role,
+            group: flow as u16,
+            opened: self.now,
+            connected: false,
+            completed: false,
+            timeouts: [0; 2],
+        });
+        self.next_number += 1;
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.connections[slot as usize] = Some(connection);
+                slot
+            }
+            None => {
+                self.connections.push(Some(connection));
+                self.connections.len() as u32 - 1
+            }
+        };
+        assert!(slot < 1 << (KIND_SHIFT - 1), "more than a million connections are open");
+        self.sources[flow as usize].open += 1;
+        if self.measuring() {
+            self.metrics[flow as usize].opened += 1;
+        }
+        self.pump(slot, 0);
+        slot
+    }
+
+    /// Acts on what an end has received, and on its state.
+    pub(super) fn react(&mut self, slot: u32, side: usize) {
+        let measuring = self.measuring();
+        let Some(connection) = &mut self.connections[slot as usize] else { return };
+        let group = usize::from(connection.group);
+        let metrics = &mut self.metrics[group];
+        let received = connection.ends[side].received();
+        let news = received - connection.seen[side];
+        connection.seen[side] = received;
+        if news > 0 && measuring {
+            metrics.goodput_bytes += news;
+            if let Some(series) = &mut metrics.series {
+                series.add(Instant::from_nanos(self.now), news);
+            }
+        }
+        if side == 0 && !connection.connected && connection.ends[0].established_at().is_some() {
+            connection.connected = true;
+            if measuring {
+                metrics.connect_ns.record(self.now - connection.opened);
+            }
+        }
+        let mut complete = None;
+        let mut think = false;
+        let closed = connection.ends[side].peer_closed();
+        match &mut connection.role {
+            Role::Upload { size } => {
+                if side == 1 && closed && !connection.completed {
+                    complete = *size;
+                    connection.ends[1].close();
+                }
+            }
+            Role::Download { request, size, answered } => {
+                if side == 1 && !*answered && received >= *request {
+                    *answered = true;
+                    connection.ends[1].write(*size);
+                    connection.ends[1].close();
+                } else if side == 0 && closed && !connection.completed {
+                    complete = Some(*size);
+                    connection.ends[0].close();
+                }
+            }
+            Role::Requests { asked, served, response, answered, taken, asked_at, .. } => {
+                if side == 1 && received >= *asked && *served < *asked {
+                    *served = *asked;
+                    connection.ends[1].write(*response);
+                } else if side == 0 && received >= *answered && *taken < *answered {
+                    *taken = *answered;
+                    think = true;
+                    if measuring {
+                        let time = self.now - *asked_at;
+                        book_completion(metrics, &self.plans[group], [0, 1], *response, time);
+                    }
+                }
+                if side == 1 && closed {
+                    connection.ends[1].close();
+                }
+            }
+            Role::Stream => {
+                if closed && side == 1 {
+                    connection.ends[1].close();
+                }
+            }
+        }
+        if let Some(size) = complete {
+            connection.completed = true;
+            if measuring {
+                let ways = if side == 1 { [1, 0] } else { [0, 1] };
+                book_completion(metrics, &self.plans[group], ways, size, self.now - connection.opened);
+            }
+        }
+        let failed = connection.ends.iter().any(|end| end.state() == State::Closed)
+            && !(connection.completed || connection.ends[side].peer_closed());
+        if failed && measuring {
+            metrics.failed += 1;
+        }
+        let over = failed || connection.ends.iter().all(Endpoint::is_over);
+        if think {
+            let flow = group as u32;
+            self.think(flow);
+        }
+        if over {
+            // An acknowledgement that is still owed would go to an end that is over too.
+            self.connections[slot as usize] = None;
+            self.free.push(slot);
+            let source = &mut self.sources[group];
+            source.open -= 1;
+            if source.slot == Some(slot) {
+                source.slot = None;
+            }
+        }
+    }
+
+    /// Pauses before the next request.
+    pub(super) fn think(&mut self, flow: u32) {
+        let Workload::Requests { think, .. } = &self.flows[flow as usize].workload else { return };
+        let pause = think.sample_span(&mut self.sources[flow as usize].random).as_nanos();
+        self.events.push(self.now.saturating_add(pause), target(Kind::Source, flow));
+    }
+}
