@@ -1,0 +1,158 @@
+//! Worked numbers; the laws and the oracle are in `crates/laws`.
+
+use super::*;
+
+fn p(numerator: u64, denominator: u64) -> Probability {
+    Probability::from_ratio(numerator, denominator).unwrap()
+}
+
+struct Pkt {
+    size: u64,
+    ecn: crate::Ecn,
+}
+impl Packet for Pkt {
+    fn size(&self) -> Bytes {
+        Bytes::new(self.size)
+    }
+    fn flow(&self) -> crate::FlowKey {
+        crate::FlowKey::numbered(1)
+    }
+    fn ecn(&self) -> crate::Ecn {
+        self.ecn
+    }
+}
+const PLAIN: Pkt = Pkt { size: 500, ecn: crate::Ecn::NotEct };
+
+#[test]
+fn the_average_follows_the_formula() {
+    let mut average = Average::new(p(1, 4), Span::from_millis(1));
+    average.on_busy();
+    // From 0 with q = 100 and w = 1/4: 25, 43.75, 57.8125: each exact in binary.
+    let now = Instant::ZERO;
+    let levels: [f64; 3] = core::array::from_fn(|_| average.on_arrival(now, Level::whole(100)).as_f64());
+    assert_eq!(levels, [25.0, 43.75, 57.8125]);
+    // Idle for 2.5 packets: two count, 57.8125 * 9/16 = 32.51953125. Half a packet later the third does,
+    // also when the arrival between was dropped and the queue stayed empty: 24.3896484375.
+    average.on_empty(now);
+    let at = |micros| now + Span::from_micros(micros);
+    assert_eq!(average.on_arrival(at(2_500), Level::whole(0)).as_f64(), 32.519_531_25);
+    assert_eq!(average.on_arrival(at(2_999), Level::whole(0)).as_f64(), 32.519_531_25);
+    assert_eq!(average.on_arrival(at(3_000), Level::whole(0)).as_f64(), 24.389_648_437_5);
+}
+
+#[test]
+fn a_long_idle_time_forgets_everything_and_an_endless_one_ends() {
+    let mut average = Average::new(p(2, 1000), Span::from_micros(1));
+    average.on_busy();
+    average.on_arrival(Instant::ZERO, Level::whole(1_000_000));
+    average.on_empty(Instant::ZERO);
+    // (1 - 0.002)^11500 < 10^-10, times 2000 is below 2^-20.
+    let late = average.on_arrival(Instant::ZERO + Span::from_micros(11_500), Level::whole(0));
+    assert!(late.bits() < 1 << 12, "{late:?}");
+    assert_eq!(average.on_arrival(Instant::MAX, Level::whole(0)), Level(0));
+}
+
+#[test]
+fn the_curve_is_the_published_one() {
+    // The paper's figure: 0 at min = 5, max_p = 0.02 just below max = 15, 1 from there; gently 0.51 at 22.5
+    // (0.02 + 0.98 / 2) and 1 at 30.
+    let thresholds = Thresholds::Packets { min: 5, max: 15 };
+    let level = |tenths: u64| Level((tenths << 32) / 10);
+    let cliff = Curve::new(thresholds, p(2, 100), AboveMax::Cliff);
+    assert_eq!(cliff.zone(level(49)), Zone::Below);
+    assert_eq!(cliff.zone(level(50)), Zone::Chance(Probability::ZERO));
+    let Zone::Chance(half) = cliff.zone(level(100)) else { panic!("not chance") };
+    assert!((half.as_f64() - 0.01).abs() < 1e-9, "{half}");
+    assert_eq!(cliff.zone(level(150)), Zone::Beyond);
+    let gentle = Curve::new(thresholds, p(2, 100), AboveMax::Gentle);
+    let Zone::Gentle(at_max) = gentle.zone(level(150)) else { panic!("not gentle") };
+    assert_eq!(at_max, p(2, 100));
+    let Zone::Gentle(middle) = gentle.zone(level(225)) else { panic!("not gentle") };
+    assert!((middle.as_f64() - 0.51).abs() < 1e-9, "{middle}");
+    assert!(matches!(gentle.zone(level(299)), Zone::Gentle(_)));
+    assert_eq!(gentle.zone(level(300)), Zone::Beyond);
+}
+
+/// Gaps between drops at p = 0.02, as in the paper's figure of both methods (section 7).
+fn gaps(spacing: Spacing, n: usize) -> alloc::vec::Vec<u64> {
+    let mut spacer = Spacer::new(Stream::named(3, "gaps"));
+    (0..n)
+        .map(|_| {
+            let mut gap = 1;
+            while !spacer.draw(spacing, p(2, 100)) {
+                gap += 1;
+            }
+            gap
+        })
+        .collect()
+}
+
+#[test]
+fn gaps_are_uniform_or_geometric_as_published() {
+    let n = 20_000;
+    let uniform = gaps(Spacing::Uniform, n);
+    // Uniform on 1..=50: mean 25.5, variance (50^2 - 1) / 12 = 208; five standard errors are 0.51.
+    assert!(uniform.iter().all(|&gap| (1..=51).contains(&gap)), "{:?}", uniform.iter().max());
+    let mean = uniform.iter().sum::<u64>() as f64 / n as f64;
+    assert!((mean - 25.5).abs() < 0.51, "{mean}");
+    // Each fifth of the range has a fifth of the gaps: 4000, standard deviation 57.
+    for fifth in 0..5 {
+        let count = uniform.iter().filter(|&&gap| (gap - 1) / 10 == fifth).count();
+        assert!(count.abs_diff(4_000) < 285, "{fifth}: {count}");
+    }
+    let geometric = gaps(Spacing::Geometric, n);
+    // Mean 1/p = 50, standard deviation sqrt(1 - p) / p = 49.5; five standard errors are 1.75. Longer than 100
+    // with probability 0.98^100 = 0.1326: 2652, standard deviation 48.
+    let mean = geometric.iter().sum::<u64>() as f64 / n as f64;
+    assert!((mean - 50.0).abs() < 1.75, "{mean}");
+    assert!(geometric.iter().filter(|&&gap| gap > 100).count().abs_diff(2_652) < 240);
+}
+
+#[test]
+fn byte_mode_scales_with_the_size() {
+    let sizing = Sizing::PerByte { mean: Bytes::new(500) };
+    let drops = |size| {
+        let mut spacer = Spacer::new(Stream::named(5, "sizes"));
+        let packet = Pkt { size, ecn: crate::Ecn::NotEct };
+        let zone = Zone::Chance(p(1, 50));
+        (0..100_000)
+            .filter(|_| {
+                let verdict = decide(&mut spacer, zone, Spacing::Geometric, sizing, Signal::Drop, &packet);
+                verdict != Verdict::Admit
+            })
+            .count()
+    };
+    // 0.02 * 1500/500 = 0.06: 6000, standard deviation 75; 40/500: 0.0016: 160, standard deviation 12.6.
+    assert!(drops(1_500).abs_diff(6_000) < 375);
+    assert!(drops(500).abs_diff(2_000) < 222);
+    assert!(drops(40).abs_diff(160) < 64);
+}
+
+#[test]
+fn marks_only_what_understands_it_and_only_below_max() {
+    let mut spacer = Spacer::new(Stream::named(5, "ecn"));
+    let capable = Pkt { size: 500, ecn: crate::Ecn::Ect0 };
+    let mut judge =
+        |zone, signal, packet: &Pkt| decide(&mut spacer, zone, Spacing::Geometric, Sizing::PerPacket, signal, packet);
+    let sure = Probability::ONE;
+    assert_eq!(judge(Zone::Chance(sure), Signal::Mark, &capable), Verdict::Mark);
+    assert_eq!(judge(Zone::Chance(sure), Signal::Mark, &PLAIN), Verdict::Drop(DropReason::Early));
+    assert_eq!(judge(Zone::Chance(sure), Signal::Drop, &capable), Verdict::Drop(DropReason::Early));
+    assert_eq!(judge(Zone::Gentle(sure), Signal::Mark, &capable), Verdict::Drop(DropReason::Early));
+    assert_eq!(judge(Zone::Beyond, Signal::Mark, &capable), Verdict::Drop(DropReason::Forced));
+}
+
+#[test]
+fn errors_name_the_field() {
+    let good = Params::new(Thresholds::Packets { min: 5, max: 15 });
+    assert_eq!(good.validate(), Ok(()));
+    for (wrong, field) in [
+        (Params { thresholds: Thresholds::Packets { min: 5, max: 5 }, ..good }, "max_th"),
+        (Params { thresholds: Thresholds::Bytes { min: Bytes::ZERO, max: Bytes::MAX }, ..good }, "max_th"),
+        (Params { weight: Probability::ZERO, ..good }, "weight"),
+        (Params { max_p: Probability::ZERO, ..good }, "max_p"),
+        (Params { sizing: Sizing::PerByte { mean: Bytes::ZERO }, ..good }, "mean"),
+    ] {
+        assert_eq!(wrong.validate().unwrap_err().field, field);
+    }
+}
