@@ -39,6 +39,9 @@ impl<P: Packet> Packet for Staged<P> {
     fn class(&self) -> ClassId {
         self.packet.class()
     }
+    fn leaves_by(&mut self, class: ClassId) {
+        self.packet.leaves_by(class);
+    }
     fn profile(&self) -> u32 {
         self.packet.profile()
     }

@@ -136,6 +136,8 @@ pub trait Packet: Send {
     fn class(&self) -> ClassId {
         ClassId(0)
     }
+    /// It leaves through `class`, which differs from [`Packet::class`] when its flow was displaced. For statistics.
+    fn leaves_by(&mut self, _class: ClassId) {}
     /// The rule of the classifier that matched, by which per-flow settings (minimum rate, weight) are found.
     fn profile(&self) -> u32 {
         0

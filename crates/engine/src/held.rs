@@ -13,6 +13,8 @@ pub struct Held<H> {
     pub flow: FlowKey,
     /// Its class.
     pub class: ClassId,
+    /// The class it leaves through: another while its flow is displaced.
+    pub left_by: ClassId,
     /// The rule it matched, plus one; 0 for none.
     pub profile: u32,
     /// Its code point as it came.
@@ -42,6 +44,9 @@ impl<H: Send> Packet for Held<H> {
     }
     fn class(&self) -> ClassId {
         self.class
+    }
+    fn leaves_by(&mut self, class: ClassId) {
+        self.left_by = class;
     }
     fn profile(&self) -> u32 {
         self.profile

@@ -261,6 +261,7 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
             size,
             flow,
             class,
+            left_by: class,
             profile: rule.map_or(0, |rule| rule + 1),
             arrived_as: seen.fields.dscp,
             dscp: seen.fields.dscp,
@@ -293,7 +294,10 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
         let Some(held) = self.tree.dequeue(now, &mut Door { counts: &mut self.counts, out }) else { return false };
         let at = slot(held.class, self.counts.len());
         let counts = &mut self.counts[at];
-        counts.left(held.size, now.since(held.arrived));
+        counts.left(held.size);
+        let through = slot(held.left_by, self.counts.len());
+        self.counts[through].sent(held.size, now.since(held.arrived));
+        let counts = &mut self.counts[at];
         let change = Change { dscp: (held.dscp != held.arrived_as).then_some(held.dscp), congestion: held.marked };
         counts.marked += u64::from(change.congestion);
         counts.remarked += u64::from(change.dscp.is_some());

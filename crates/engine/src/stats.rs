@@ -1,7 +1,7 @@
 //! What the engine counts of each class: accounts, drops by reason, and how long packets waited.
 
 use hdrhistogram::Histogram;
-use tidegate_core::books::Accounts;
+use tidegate_core::books::{Account, Accounts};
 use tidegate_core::qdisc::Backlog;
 use tidegate_core::{Bytes, DropReason, Rate, Span};
 
@@ -11,15 +11,17 @@ const LONGEST: u64 = 100_000_000_000;
 /// The counts of one class.
 #[derive(Clone, Debug)]
 pub struct ClassCounts {
-    /// Handed in, given out, dropped.
+    /// Handed in, given out, dropped, of the packets that the rules put into this class.
     pub accounts: Accounts,
-    /// What waits.
+    /// What left through this class, flows that were displaced to it included.
+    pub through: Account,
+    /// What waits, of the packets that the rules put into this class.
     pub backlog: Backlog,
     /// Of what was given out, marked congestion experienced here.
     pub marked: u64,
     /// Of what was given out, with another code point than it came with.
     pub remarked: u64,
-    /// How long what was given out had waited, in nanoseconds; two significant digits.
+    /// How long what left through this class had waited, in nanoseconds; two significant digits.
     pub waited: Histogram<u64>,
 }
 
@@ -27,6 +29,7 @@ impl Default for ClassCounts {
     fn default() -> Self {
         Self {
             accounts: Accounts::default(),
+            through: Account::default(),
             backlog: Backlog::default(),
             marked: 0,
             remarked: 0,
@@ -40,9 +43,12 @@ impl ClassCounts {
         self.accounts.enqueued.count(size);
         self.backlog.add(size);
     }
-    pub(crate) fn left(&mut self, size: Bytes, waited: Span) {
+    pub(crate) fn left(&mut self, size: Bytes) {
         self.accounts.dequeued.count(size);
         self.backlog.remove(size);
+    }
+    pub(crate) fn sent(&mut self, size: Bytes, waited: Span) {
+        self.through.count(size);
         self.waited.saturating_record(waited.as_nanos().max(1));
     }
     pub(crate) fn dropped(&mut self, size: Bytes, reason: DropReason) {

@@ -461,6 +461,7 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
         if let Some(dscp) = dscp {
             packet.set_dscp(dscp);
         }
+        packet.leaves_by(ClassId(q));
         self.agenda.clear(q);
         self.choose(q, then);
         self.feed_back(at, out);

@@ -308,7 +308,7 @@ impl<'a> Watcher<'a> {
 }
 
 fn class_now(class: &ClassStatus, last: &mut u64, seconds: f64) -> ClassNow {
-    let bytes = class.counts.accounts.dequeued.bytes.as_u64();
+    let bytes = class.counts.through.bytes.as_u64();
     let before = std::mem::replace(last, bytes);
     ClassNow {
         name: class.name.clone(),

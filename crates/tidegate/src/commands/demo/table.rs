@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use serde::Serialize;
 
 use super::scene::{self, Actor};
@@ -88,27 +88,26 @@ pub fn print(out: &mut impl Write, rows: &[Row]) -> Result<(), Failure> {
     let mbit = |rate: f64| format!("{:.2}", rate / 1e6);
     let ms = |nanos: Option<f64>| nanos.map_or("-".into(), |nanos| format!("{:.2}", nanos / 1e6));
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─')));
     table.set_header([
         "flow",
         "sends",
         "class",
         "configured",
-        "promised\nMbit/s",
-        "achieved\nMbit/s",
-        "unshaped\nMbit/s",
+        "promised",
+        "achieved",
+        "unshaped",
         "jitter\nms",
-        "unshaped\nms",
-        "delay p99\nms",
-        "unshaped\nms",
+        "before\nms",
+        "p99\nms",
+        "before\nms",
         "DSCP",
-        "reordered",
     ]);
     for row in rows {
         let class = if row.class_configured == row.class_at_end {
             row.class_at_end.clone()
         } else {
-            format!("{} > {}", row.class_configured, row.class_at_end)
+            format!("{}\n> {}", row.class_configured, row.class_at_end)
         };
         let dscps: Vec<_> = row.dscps_seen.iter().map(u8::to_string).collect();
         table.add_row([
@@ -124,7 +123,6 @@ pub fn print(out: &mut impl Write, rows: &[Row]) -> Result<(), Failure> {
             ms(row.delay_p99_ns.map(|nanos| nanos as f64)),
             ms(row.unshaped_delay_p99_ns.map(|nanos| nanos as f64)),
             if dscps.is_empty() { "-".into() } else { dscps.join(" ") },
-            row.packets_reordered.to_string(),
         ]);
     }
     for column in table.column_iter_mut().skip(4) {
@@ -133,8 +131,11 @@ pub fn print(out: &mut impl Write, rows: &[Row]) -> Result<(), Failure> {
     writeln!(out, "{table}")?;
     writeln!(
         out,
-        "promised: d(f) at the end, if every flow wanted all it may have; rates of payload; jitter: mean change of \
-         one-way delay between neighbours"
+        "\nRates in Mbit/s of payload; `promised` is d(f) at the end, if every flow wanted all it may have, and what \
+         others leave is\nshared on top. Jitter is the mean change of one-way delay between neighbours, p99 the delay \
+         that 99 % kept within;\n`before` is the unshaped part."
     )?;
+    let reordered: u64 = rows.iter().map(|row| row.packets_reordered).sum();
+    writeln!(out, "Packets reordered within a flow: {reordered}.")?;
     Ok(())
 }
