@@ -1,6 +1,7 @@
 //! `tidegate reproduce`: the experiments of the papers, the paper's value beside ours.
 
 mod cbq;
+mod fbq;
 mod mice;
 mod pacing;
 mod plot;
@@ -135,6 +136,7 @@ struct Experiment {
 
 /// Every experiment there is, one line each.
 const EXPERIMENTS: &[Experiment] = &[
+    Experiment { name: "fbq", sentence: fbq::SENTENCE, run: fbq::run },
     Experiment {
         name: "cbq",
         sentence: "A CBQ router: each defect of 1999 and its cure, and link sharing as of 1995",
