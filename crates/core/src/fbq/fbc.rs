@@ -123,7 +123,7 @@ pub(super) struct Node<P> {
 /// #     fn flow(&self) -> FlowKey { FlowKey::numbered(self.0) }
 /// # }
 /// let rate = Rate::from_mbit(12); // 1500 B each millisecond
-/// let class = ClassParams { burst: Bytes::new(1500), ..ClassParams::new(rate) };
+/// let class = ClassParams { burst: Bytes::new(1500), flow_burst: Bytes::ZERO, ..ClassParams::new(rate) };
 /// let params = FbcParams { burst: Bytes::new(1500), ..FbcParams::new(rate) };
 /// let mut shaper = Fbc::new(params, vec![class], vec![], Instant::ZERO).unwrap();
 /// for n in 0..4 {
