@@ -2,10 +2,12 @@
 
 use std::io::{self, ErrorKind, IoSliceMut, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use nix::poll::{PollFd, PollFlags, PollTimeout};
@@ -101,6 +103,16 @@ impl FlowReport {
     pub fn jitter_nanos(&self) -> f64 {
         if self.packets < 2 { 0.0 } else { self.delay_changes as f64 / (self.packets - 1) as f64 }
     }
+    /// Mean deviation of the gaps between datagrams from their mean, in ns: how uneven the flow arrives.
+    pub fn gap_deviation_nanos(&self) -> f64 {
+        let mean = self.gaps.mean();
+        let sum: f64 = self
+            .gaps
+            .iter_recorded()
+            .map(|step| (step.value_iterated_to() as f64 - mean).abs() * step.count_at_value() as f64)
+            .sum();
+        if self.gaps.is_empty() { 0.0 } else { sum / self.gaps.len() as f64 }
+    }
     /// Bits a second of payload between two times in ns since the sink was started, to whole bins.
     pub fn rate_between(&self, from: u64, to: u64) -> f64 {
         let (first, last) = ((from / BIN_NANOS) as usize, (to / BIN_NANOS) as usize);
@@ -116,6 +128,7 @@ pub struct Sink {
     thread: Option<JoinHandle<()>>,
     reports: Arc<Vec<Mutex<FlowReport>>>,
     started: Arc<AtomicU64>,
+    until: Arc<AtomicU64>,
 }
 
 impl Sink {
@@ -127,13 +140,17 @@ impl Sink {
         let stop = Arc::new(AtomicBool::new(false));
         let reports = Arc::new(flows.iter().map(|_| Mutex::new(FlowReport::new())).collect::<Vec<_>>());
         let started = Arc::new(AtomicU64::new(wall_clock()));
+        let until = Arc::new(AtomicU64::new(u64::MAX));
         let ends =
             host.namespace.run(|| flows.iter().map(|flow| End::open(host, flow)).collect::<io::Result<Vec<_>>>())??;
         let thread = {
-            let (stop, reports, started) = (Arc::clone(&stop), Arc::clone(&reports), Arc::clone(&started));
-            thread::Builder::new().name("sink".into()).spawn(move || receive(ends, &reports, &started, &stop))?
+            let (stop, reports) = (Arc::clone(&stop), Arc::clone(&reports));
+            let (started, until) = (Arc::clone(&started), Arc::clone(&until));
+            thread::Builder::new()
+                .name("sink".into())
+                .spawn(move || receive(ends, &reports, &started, &until, &stop))?
         };
-        Ok(Self { stop, thread: Some(thread), reports, started })
+        Ok(Self { stop, thread: Some(thread), reports, started, until })
     }
 
     /// What arrived of flow `n` so far.
@@ -153,9 +170,15 @@ impl Sink {
             *report = FlowReport { next_sequence, ..FlowReport::new() };
         }
     }
-    /// Nanoseconds since the start or restart.
+    /// Nanoseconds since the start or restart, until it was frozen.
     pub fn elapsed(&self) -> u64 {
-        wall_clock().saturating_sub(self.started.load(Ordering::Relaxed))
+        wall_clock().min(self.until.load(Ordering::Relaxed)).saturating_sub(self.started.load(Ordering::Relaxed))
+    }
+    /// Counts nothing that arrives from now on, so that all reports end at one moment. Waits for what has arrived to
+    /// be counted.
+    pub fn freeze(&self) {
+        self.until.store(wall_clock(), Ordering::Relaxed);
+        thread::sleep(Duration::from_millis(60));
     }
     /// Stops and gives the reports, in the order of the flows.
     pub fn stop(mut self) -> Vec<FlowReport> {
@@ -207,7 +230,13 @@ impl End {
     }
 }
 
-fn receive(mut ends: Vec<End>, reports: &[Mutex<FlowReport>], started: &AtomicU64, stop: &AtomicBool) {
+fn receive(
+    mut ends: Vec<End>,
+    reports: &[Mutex<FlowReport>],
+    started: &AtomicU64,
+    until: &AtomicU64,
+    stop: &AtomicBool,
+) {
     let mut buffer = vec![0_u8; 1 << 18];
     while !stop.load(Ordering::Relaxed) {
         let mut polled: Vec<PollFd<'_>> = Vec::new();
@@ -222,24 +251,24 @@ fn receive(mut ends: Vec<End>, reports: &[Mutex<FlowReport>], started: &AtomicU6
         }
         let _ = nix::poll::poll(&mut polled, PollTimeout::from(20_u8));
         drop(polled);
-        let since = started.load(Ordering::Relaxed);
+        let span = started.load(Ordering::Relaxed)..until.load(Ordering::Relaxed);
         for (end, report) in ends.iter_mut().zip(reports) {
             match end {
-                End::Datagrams(socket) => read_datagrams(socket, &mut buffer, since, report),
+                End::Datagrams(socket) => read_datagrams(socket, &mut buffer, &span, report),
                 End::Listener(listener, streams) => {
                     while let Ok((stream, _)) = listener.accept() {
                         if stream.set_nonblocking(true).is_ok() {
                             streams.push(stream);
                         }
                     }
-                    streams.retain_mut(|stream| read_stream(stream, &mut buffer, since, report));
+                    streams.retain_mut(|stream| read_stream(stream, &mut buffer, &span, report));
                 }
             }
         }
     }
 }
 
-fn read_datagrams(socket: &UdpSocket, buffer: &mut [u8], since: u64, report: &Mutex<FlowReport>) {
+fn read_datagrams(socket: &UdpSocket, buffer: &mut [u8], span: &Range<u64>, report: &Mutex<FlowReport>) {
     let mut control = nix::cmsg_space!(nix::sys::time::TimeSpec, u8, i32);
     for _ in 0..256 {
         // Only the head is looked at; the length comes with it.
@@ -263,21 +292,24 @@ fn read_datagrams(socket: &UdpSocket, buffer: &mut [u8], since: u64, report: &Mu
         }
         let length = message.bytes;
         let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
-        if arrival < since || length < HEADER {
+        if !span.contains(&arrival) || length < HEADER {
             continue;
         }
         report.dscps[usize::from(octet >> 2)] += 1;
         report.ecns[usize::from(octet & 3)] += 1;
-        report.datagram(since, arrival, &buffer[..length], length as u64);
+        report.datagram(span.start, arrival, &buffer[..length], length as u64);
     }
 }
 
 /// Whether the stream goes on.
-fn read_stream(stream: &mut TcpStream, buffer: &mut [u8], since: u64, report: &Mutex<FlowReport>) -> bool {
+fn read_stream(stream: &mut TcpStream, buffer: &mut [u8], span: &Range<u64>, report: &Mutex<FlowReport>) -> bool {
     match stream.read(buffer) {
         Ok(0) => false,
         Ok(n) => {
-            report.lock().unwrap_or_else(PoisonError::into_inner).count(since, wall_clock(), n as u64);
+            let now = wall_clock();
+            if span.contains(&now) {
+                report.lock().unwrap_or_else(PoisonError::into_inner).count(span.start, now, n as u64);
+            }
             true
         }
         Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),

@@ -130,6 +130,8 @@ pub(super) struct Class {
     pub bucket: TokenBucket,
     pub shares: Shares,
     pub backlog: Backlog,
+    /// Flows with a queue.
+    pub queued: u64,
     pub candidate: Option<Candidate>,
     /// Flows with a queue, by the virtual time at which their head is covered by their share.
     share: Heap<u128>,
@@ -156,6 +158,7 @@ impl Class {
             bucket: TokenBucket::full(params.rate, params.burst, now),
             shares: Shares::new(params.rate),
             backlog: Backlog::default(),
+            queued: 0,
             candidate: None,
             share: Heap::new(),
             guarantee: Heap::new(),

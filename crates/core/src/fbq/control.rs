@@ -109,6 +109,7 @@ impl<P: Packet> Fbc<P> {
         class.backlog.packets += flow.backlog.packets;
         class.backlog.bytes += flow.backlog.bytes;
         if !flow.backlog.is_empty() {
+            class.queued += 1;
             class.key(&mut self.flows, at);
         }
         self.choose(q, now);
@@ -128,6 +129,7 @@ impl<P: Packet> Fbc<P> {
         if let Some(displace) = flow.profile.displace {
             class.thresholds.remove(&(Ratio::new(displace.below, flow.weight), at));
         }
+        class.queued -= u64::from(!flow.backlog.is_empty());
         class.backlog.packets -= flow.backlog.packets;
         class.backlog.bytes -= flow.backlog.bytes;
         flow.preferred = 0;

@@ -12,8 +12,10 @@ use crate::bucket::TokenBucket;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
 
-/// A flow may fill this many times what is free in its class (Choudhury and Hahne's dynamic threshold, 1998): alone
-/// it gets 4/5 of the buffer, and many greedy ones get equal parts with a fifth of one part to spare.
+/// With n flows queued, each may fill 4/(4n + 1) of the class: alone 4/5 of the buffer, and many greedy ones equal
+/// parts with a quarter of a part to spare for one that comes. This is where Choudhury and Hahne's dynamic threshold
+/// (1998) of four times the free room settles; taken from n and not from the room that is free at the moment, so that
+/// flows that always come first after a pause cannot live in the room of those that always come last.
 const THRESHOLD_FACTOR: u64 = 4;
 /// One in so many bytes of the buffer is kept for the flows with a promised minimum, in a class that has such flows.
 const PROMISED_PART: u64 = 8;
@@ -318,7 +320,10 @@ impl<P: Packet> Fbc<P> {
         if size > free {
             return Some(DropReason::ClassLimit);
         }
-        let part = free.saturating_mul(THRESHOLD_FACTOR).min(class.params.flow_limit);
+        let queued = class.queued + u64::from(flow.backlog.is_empty());
+        let shares = queued.saturating_mul(THRESHOLD_FACTOR).saturating_add(1);
+        let part = class.params.limit.as_u64() / shares * THRESHOLD_FACTOR;
+        let part = Bytes::new(part).min(class.params.flow_limit);
         // A flow without a queue may always start one.
         (!flow.backlog.is_empty() && flow.backlog.bytes + size > part).then_some(DropReason::FlowLimit)
     }
@@ -353,6 +358,7 @@ impl<P: Packet> Fbc<P> {
         }
         (flow.head, flow.head_size, flow.head_arrived) = (index, size, now);
         self.flows.idle_take(at);
+        self.classes[q].queued += 1;
         self.classes[q].activate(&mut self.flows, at, now);
     }
 
@@ -371,6 +377,7 @@ impl<P: Packet> Fbc<P> {
         flow.head = node.next;
         if flow.head == NONE {
             flow.tail = NONE;
+            class.queued -= 1;
             class.unkey(&mut self.flows, at);
             self.flows.idle_push(at);
         } else {

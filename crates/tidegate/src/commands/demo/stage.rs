@@ -143,6 +143,7 @@ impl Stage {
                 break;
             }
         }
+        sink.freeze();
         let elapsed = sink.elapsed();
         let flows = shaping.as_ref().map(views).transpose()?.unwrap_or_default();
         let outcomes = self.outcomes(&sink, elapsed, &flows);

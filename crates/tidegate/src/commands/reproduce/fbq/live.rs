@@ -52,7 +52,10 @@ fn costs(load: Load, [raw, cbq, fbq]: &[Outcome; 3]) -> Vec<Item> {
     [("raw", raw, 4.0), ("cbq", cbq, 3.0)]
         .into_iter()
         .filter_map(|(name, other, paper)| {
-            let what = format!("processor time of the machine under FBQ over that under {}", name.to_uppercase());
+            let what = format!(
+                "processor time of senders, receiver and shaper under FBQ over that under {}",
+                name.to_uppercase()
+            );
             let item = Item::measured(format!("live.{}.cpu-to-{name}", load.id), what, "ratio", ratio(other)?);
             // Senders and receiver are in both terms, so the paper's worst case is an upper bound here too.
             Some(item.paper(paper).within(0.0, paper))
@@ -88,6 +91,7 @@ fn measure(system: System, load: Load) -> io::Result<Outcome> {
     sink.restart();
     let busy = busy_time();
     sleep(MEASURED);
+    sink.freeze();
     let (elapsed, busy) = (sink.elapsed() as f64, busy_time().zip(busy).map(|(after, before)| after - before));
     let reports: Vec<_> = (0..specs.len()).map(|n| sink.report(n)).collect();
     senders.stop();
@@ -97,7 +101,7 @@ fn measure(system: System, load: Load) -> io::Result<Outcome> {
     let packets: u64 = reports.iter().map(|report| report.packets).sum();
     let wanted = load.kbit as f64 * 1e3 * specs.len() as f64 / 8.0 / (PAYLOAD + HEADERS) as f64 * elapsed / 1e9;
     Ok(Outcome {
-        jitter: reports.iter().map(tidegate_lab::FlowReport::jitter_nanos).sum::<f64>() / reports.len() as f64,
+        jitter: reports.iter().map(tidegate_lab::FlowReport::gap_deviation_nanos).sum::<f64>() / reports.len() as f64,
         rate: packets as f64 * (PAYLOAD + HEADERS) as f64 * 8e9 / elapsed,
         loss: (1.0 - packets as f64 / wanted).max(0.0),
         processor: busy.map(|busy| busy / (elapsed / 1e9)),
@@ -132,11 +136,12 @@ fn shape(pair: &Pair) -> io::Result<Shaping> {
     pair.sender.namespace.run(|| Shaping::start(&config, &options))?.map_err(io::Error::other)
 }
 
-/// Seconds of processor time that all processors together have spent on anything but idling.
+/// Seconds of processor time that this process has used: senders, receiver and, under FBQ, the data path. What the
+/// kernel does in interrupts is not in it, under any of the systems.
 fn busy_time() -> Option<f64> {
-    let stat = fs::read_to_string("/proc/stat").ok()?;
-    let numbers: Vec<f64> = stat.lines().next()?.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
-    // user, nice, system, idle, iowait, irq, softirq, steal; in hundredths of a second.
-    let busy: f64 = numbers.iter().enumerate().filter(|(n, _)| ![3, 4].contains(n) && *n < 8).map(|(_, v)| v).sum();
-    Some(busy / 100.0)
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // Behind the name, which may hold anything: state is the first field, user and system time the 12th and 13th.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11).map(str::parse::<f64>);
+    // In hundredths of a second, on every architecture Linux runs on today.
+    Some((fields.next()?.ok()? + fields.next()?.ok()?) / 100.0)
 }
