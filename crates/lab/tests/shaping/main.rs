@@ -4,6 +4,7 @@
 mod support;
 
 mod classes;
+mod conditioning;
 mod congestion;
 mod endings;
 mod flows;
@@ -32,6 +33,7 @@ fn main() {
         flows::a_minimum_is_held_against_fifty_greedy_flows,
         flows::preference_raises_a_share_at_once,
         flows::a_displaced_flow_keeps_its_order_and_comes_back,
+        conditioning::an_assured_class_is_metered_and_marked,
         classes::greedy_classes_get_their_rates_and_borrow_within_the_total,
         classes::both_protocols_are_shaped_and_re_marked,
         superpackets::are_cut_where_they_would_last_too_long,
