@@ -280,7 +280,7 @@ impl<'a> Watcher<'a> {
                 promised: view.map(|view| view.rate.as_bps() as f64),
                 rate: report.bytes.saturating_sub(last) as f64 * 8.0 / seconds,
                 queue: view.map_or(Bytes::ZERO, |view| view.backlog.bytes),
-                jitter: udp.then(|| report.jitter_nanos()),
+                jitter: udp.then(|| report.gap_deviation_nanos()),
                 delay: udp.then(|| report.delays.value_at_quantile(0.99)),
                 drops: view.map_or(0, |view| view.counts.dropped.packets),
             }

@@ -10,7 +10,7 @@ use super::scene::{self, Actor};
 use super::stage::Outcome;
 use crate::Failure;
 
-/// One flow, unshaped beside shaped. Jitter is the mean change of one-way delay between neighbours.
+/// One flow, unshaped beside shaped. Jitter is the mean deviation of the gaps between packets from their mean.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     flow: String,
@@ -39,7 +39,7 @@ pub fn rows(cast: &[Actor], before: &[Outcome], after: &[Outcome]) -> Vec<Row> {
 
 fn row(actor: &Actor, before: &Outcome, after: &Outcome) -> Row {
     let datagrams = |outcome: &Outcome| outcome.report.gaps.len() > 1;
-    let jitter = |outcome: &Outcome| datagrams(outcome).then(|| outcome.report.jitter_nanos());
+    let jitter = |outcome: &Outcome| datagrams(outcome).then(|| outcome.report.gap_deviation_nanos());
     let delay = |outcome: &Outcome| datagrams(outcome).then(|| outcome.report.delays.value_at_quantile(0.99));
     let seen = &after.report.dscps;
     Row {
@@ -95,14 +95,12 @@ pub fn print(out: &mut impl Write, rows: &[Row]) -> Result<(), Failure> {
         "class",
         "configured",
         "promised",
-        "achieved",
-        "unshaped",
-        "jitter\nms",
-        "before\nms",
-        "p99\nms",
-        "before\nms",
+        "achieved\n(before)",
+        "jitter ms\n(before)",
+        "p99 ms\n(before)",
         "DSCP",
     ]);
+    let beside = |now: String, before: String| format!("{now} ({before})");
     for row in rows {
         let class = if row.class_configured == row.class_at_end {
             row.class_at_end.clone()
@@ -110,18 +108,16 @@ pub fn print(out: &mut impl Write, rows: &[Row]) -> Result<(), Failure> {
             format!("{}\n> {}", row.class_configured, row.class_at_end)
         };
         let dscps: Vec<_> = row.dscps_seen.iter().map(u8::to_string).collect();
+        let nanos = |value: Option<u64>| ms(value.map(|value| value as f64));
         table.add_row([
             row.flow.clone(),
             row.demand.clone(),
             class,
             row.terms.clone(),
             row.promised_bps.map_or("-".into(), mbit),
-            mbit(row.achieved_bps),
-            mbit(row.unshaped_bps),
-            ms(row.jitter_ns),
-            ms(row.unshaped_jitter_ns),
-            ms(row.delay_p99_ns.map(|nanos| nanos as f64)),
-            ms(row.unshaped_delay_p99_ns.map(|nanos| nanos as f64)),
+            beside(mbit(row.achieved_bps), mbit(row.unshaped_bps)),
+            beside(ms(row.jitter_ns), ms(row.unshaped_jitter_ns)),
+            beside(nanos(row.delay_p99_ns), nanos(row.unshaped_delay_p99_ns)),
             if dscps.is_empty() { "-".into() } else { dscps.join(" ") },
         ]);
     }
@@ -132,8 +128,8 @@ pub fn print(out: &mut impl Write, rows: &[Row]) -> Result<(), Failure> {
     writeln!(
         out,
         "\nRates in Mbit/s of payload; `promised` is d(f) at the end, if every flow wanted all it may have, and what \
-         others leave is\nshared on top. Jitter is the mean change of one-way delay between neighbours, p99 the delay \
-         that 99 % kept within;\n`before` is the unshaped part."
+         others leave is\nshared on top. Jitter is the mean deviation of the gaps between packets from their mean, p99 the delay \
+         that 99 % kept within;\n`(before)` is the unshaped part."
     )?;
     let reordered: u64 = rows.iter().map(|row| row.packets_reordered).sum();
     writeln!(out, "Packets reordered within a flow: {reordered}.")?;
