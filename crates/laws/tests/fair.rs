@@ -30,7 +30,7 @@ fn reached(report: &Report) {
 fn drr_obeys_the_laws() {
     for shape in shapes() {
         let params = || drr::Params { limit: LIMIT, weights: vec![2, 1, 7], ..drr::Params::default() };
-        let report = check_seeds(|| Books::new(Drr::new(params()).unwrap()), &shape, 50, 2_000);
+        let report = check_seeds(|| Books::new(Drr::new(params()).unwrap()), &shape, 4 * 50, 2_000);
         reached(&report);
     }
 }
@@ -41,7 +41,7 @@ fn sfq_obeys_the_laws() {
         for shape in shapes() {
             let perturb = Some(Span::from_millis(20));
             let params = sfq::Params { queues, limit: LIMIT, perturb, ..sfq::Params::default() };
-            reached(&check_seeds(|| Books::new(Sfq::new(params).unwrap()), &shape, 25, 2_000));
+            reached(&check_seeds(|| Books::new(Sfq::new(params).unwrap()), &shape, 4 * 25, 2_000));
         }
     }
 }
@@ -56,7 +56,7 @@ fn codel_obeys_the_laws() {
                 limit: LIMIT,
                 ..codel::Params::default()
             };
-            let report = check_seeds(|| Books::new(CoDel::new(params).unwrap()), &shape, 30, 2_000);
+            let report = check_seeds(|| Books::new(CoDel::new(params).unwrap()), &shape, 4 * 30, 2_000);
             reached(&report);
             assert!(report.most_drops_a_call <= u64::from(codel::MOST_DROPS_A_CALL), "{report:?}");
         }
@@ -74,7 +74,7 @@ fn fq_codel_obeys_the_laws() {
                 ..codel::Params::default()
             };
             let params = fq_codel::Params { codel, queues, quantum: Bytes::new(300) };
-            reached(&check_seeds(|| Books::new(FqCodel::new(params).unwrap()), &shape, 25, 2_000));
+            reached(&check_seeds(|| Books::new(FqCodel::new(params).unwrap()), &shape, 4 * 25, 2_000));
         }
     }
 }
@@ -105,7 +105,7 @@ fn cake_obeys_the_laws() {
                 ack_filter: AckFilter::On,
                 ..cake::Params::for_link(Rate::from_mbit(2))
             };
-            let report = check_seeds(|| Books::new(Cake::new(params, 7, "laws").unwrap()), &shape, 25, 2_000);
+            let report = check_seeds(|| Books::new(Cake::new(params, 7, "laws").unwrap()), &shape, 4 * 25, 2_000);
             reached(&report);
             assert!(rate.is_none() || report.deadlines > 1_000, "{report:?}");
         }
@@ -128,7 +128,7 @@ fn pie_obeys_the_laws() {
                 limit: LIMIT,
                 ..pie::Params::default()
             };
-            reached(&check_seeds(|| Books::new(Pie::new(params, 7, "laws").unwrap()), &shape, 30, 2_000));
+            reached(&check_seeds(|| Books::new(Pie::new(params, 7, "laws").unwrap()), &shape, 4 * 30, 2_000));
         }
     }
 }

@@ -7,7 +7,7 @@ use tidegate_laws::{Shape, TestPacket, check, check_seeds};
 #[test]
 fn fifo_obeys_the_laws() {
     let limit = Limit { packets: 20, bytes: Bytes::new(12_000) };
-    let report = check_seeds(|| Books::new(Fifo::new(limit)), &Shape::default(), 200, 2_000);
+    let report = check_seeds(|| Books::new(Fifo::new(limit)), &Shape::default(), 520, 2_000);
     assert!(report.dropped > 1_000 && report.dequeued > 10_000, "{report:?}");
 }
 

@@ -222,7 +222,7 @@ fn markers_obey_the_laws() {
                 let inner = Fifo::<TestPacket>::new(Limit::packets(30));
                 Books::new(Marker::new(inner, Conditioner::new(meter.clone(), actions), point))
             };
-            let report = check_seeds(fresh, &Shape::default(), 30, 2_000);
+            let report = check_seeds(fresh, &Shape::default(), 4 * 30, 2_000);
             assert!(report.dropped > 1_000 && report.dequeued > 4_000, "{meter:?} {point:?}: {report:?}");
         }
     }

@@ -41,7 +41,7 @@ fn ared_obeys_the_laws() {
             let params =
                 ared::Params { unit, spacing, sizing, least_packets: 2, ..ared::Params::for_link(Rate::from_mbit(1)) };
             let fresh = || Books::new(AqmFifo::new(LIMIT, Ared::new(params, 7, "laws").unwrap()));
-            reached(&check_seeds(fresh, &shape, 30, 2_000));
+            reached(&check_seeds(fresh, &shape, 4 * 30, 2_000));
         }
     }
 }
@@ -60,7 +60,7 @@ fn mered_obeys_the_laws() {
                 elephant_limit: Bytes::new(12_000),
                 ..mered::Params::for_link(Rate::from_mbit(1))
             };
-            reached(&check_seeds(|| Books::new(Mered::new(params, 7, "laws").unwrap()), &shape, 40, 2_000));
+            reached(&check_seeds(|| Books::new(Mered::new(params, 7, "laws").unwrap()), &shape, 4 * 40, 2_000));
         }
     }
 }
@@ -77,7 +77,7 @@ fn meredt_obeys_the_laws() {
             elephant_limit: Bytes::new(12_000),
             ..meredt::Params::for_link(Rate::from_mbit(1))
         };
-        reached(&check_seeds(|| Books::new(Meredt::new(params.clone(), 7, "laws").unwrap()), &shape, 60, 2_000));
+        reached(&check_seeds(|| Books::new(Meredt::new(params.clone(), 7, "laws").unwrap()), &shape, 4 * 60, 2_000));
     }
 }
 
@@ -95,7 +95,7 @@ fn the_ingress_filter_obeys_the_laws() {
             ..ingress::Params::for_line(Rate::from_kbit(700))
         };
         let fresh = || Books::new(AqmFifo::new(LIMIT, Ingress::new(params.clone(), 7, "laws").unwrap()));
-        reached(&check_seeds(fresh, &shape, 60, 2_000));
+        reached(&check_seeds(fresh, &shape, 4 * 60, 2_000));
     }
 }
 

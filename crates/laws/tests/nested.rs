@@ -25,6 +25,6 @@ fn nested() -> Books<Nested<TestPacket>> {
 
 #[test]
 fn obeys_the_laws() {
-    let report = check_seeds(nested, &Shape { flows: 12, ..Shape::default() }, 100, 2_000);
+    let report = check_seeds(nested, &Shape { flows: 12, ..Shape::default() }, 520, 2_000);
     assert!(report.dropped > 100 && report.dequeued > 10_000 && report.deadlines > 10_000, "{report:?}");
 }

@@ -51,7 +51,7 @@ fn obeys<M: Meter<TestPacket> + Clone>(params: Params, meter: &M, actions: Actio
     let mut sum = (0, 0);
     for shape in [Shape::default(), crowded, slow] {
         let fresh = || Books::new(Ras::new(params, Conditioner::new(meter.clone(), actions)).unwrap());
-        let report = check_seeds(fresh, &shape, 25, 2_000);
+        let report = check_seeds(fresh, &shape, 4 * 25, 2_000);
         assert!(report.dequeued > 3_000 && report.deadlines > 1_000 && report.backwards > 500, "{report:?}");
         sum = (sum.0 + report.dropped, sum.1 + report.steps);
     }

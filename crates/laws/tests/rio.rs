@@ -34,7 +34,7 @@ fn rio_obeys_the_laws() {
     let crowded = Shape { enqueues: 150, ..Shape::default() };
     for (params, shape) in [(packets, Shape::default()), (packets, crowded), (mixed, crowded)] {
         let fresh = || Books::new(AqmFifo::new(Limit::packets(60), Rio::new(params, 1, "rio").unwrap()));
-        let report = check_seeds(fresh, &shape, 50, 2_000);
+        let report = check_seeds(fresh, &shape, 4 * 50, 2_000);
         assert!(report.dropped > 1_000 && report.dequeued > 10_000 && report.backwards > 100, "{report:?}");
     }
 }
@@ -51,7 +51,7 @@ fn wred_obeys_the_laws() {
     let crowded = Shape { enqueues: 150, ..Shape::default() };
     for params in [by_colour, by_dscp] {
         let fresh = || Books::new(AqmFifo::new(Limit::packets(60), Wred::new(params.clone(), 1, "wred").unwrap()));
-        let report = check_seeds(fresh, &crowded, 50, 2_000);
+        let report = check_seeds(fresh, &crowded, 4 * 50, 2_000);
         assert!(report.dropped > 1_000 && report.dequeued > 10_000 && report.backwards > 100, "{report:?}");
     }
 }
