@@ -54,10 +54,9 @@ impl<P: Packet + 'static> Tree<P> {
     pub fn flows(&self) -> Vec<FlowView> {
         self.shaper().map(|fbc| fbc.flows().collect()).unwrap_or_default()
     }
-    /// The rate that flow `flow` of `class` has, or would have as a newcomer; `None` where flows have no rates.
+    /// The rate at which flow `flow` of `class` sends, or would as a newcomer; `None` where flows have no rates.
     pub fn rate_of(&self, flow: u64, class: ClassId) -> Option<Rate> {
-        let fbc = self.shaper()?;
-        fbc.flow(flow).map(|view| view.rate).or_else(|| fbc.prospect(class))
+        self.shaper()?.outlook(flow, class)
     }
 }
 

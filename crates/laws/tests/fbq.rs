@@ -535,6 +535,22 @@ fn strict_shares_agree_with_the_papers_equations() {
 }
 
 #[test]
+fn the_outlook_of_a_flow_counts_those_that_wait() {
+    let mut bench = Bench::new(one_class(Rate::from_mbit(12), Spare::Shared));
+    let outlook = |bench: &Bench, flow| bench.shaper.outlook(flow, ClassId(0)).unwrap();
+    assert_eq!(outlook(&bench, 1), Rate::from_mbit(12));
+    // Three flows are present; when they have sent what they had, a fourth has the class to itself, promised 3.
+    for flow in 1..=3 {
+        bench.put(flow, 0, 0, 1_000);
+        bench.put(flow, 0, 0, 1_000);
+    }
+    assert_eq!([1, 4].map(|flow| outlook(&bench, flow)), [4, 3].map(Rate::from_mbit));
+    bench.run_until(start() + Span::from_millis(20));
+    assert_eq!([1, 4].map(|flow| outlook(&bench, flow)), [12, 12].map(Rate::from_mbit));
+    assert_eq!(bench.shaper.outlook(9, ClassId(7)), None);
+}
+
+#[test]
 fn feedback_tells_of_both_thresholds_once() {
     let feedback = Feedback { above: Bytes::new(3_000), below: Bytes::new(1_000), mark: Marking::EcnCapable };
     let class = ClassParams { feedback: Some(feedback), ..ClassParams::new(Rate::from_mbit(8)) };

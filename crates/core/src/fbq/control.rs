@@ -2,7 +2,7 @@
 
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
-use super::class::Class;
+use super::class::{Class, Spare};
 use super::fbc::Fbc;
 use super::flow::{FlowCounts, Profile};
 use super::shares::Ratio;
@@ -417,10 +417,22 @@ impl<P: Packet> Fbc<P> {
         self.flows.indices().map(|at| self.view(at))
     }
 
-    /// What a newcomer of weight 1 would get in `class`, at least. `None` when there is no such class.
-    pub fn prospect(&self, class: ClassId) -> Option<Rate> {
-        let shares = &self.classes.get(class.0 as usize)?.shares;
-        Some(shares.prospect(shares.newcomer(super::shares::WEIGHT_ONE)))
+    /// The rate at which flow `key` sends, or would as a newcomer to `class`, as long as the others go on as they do: its
+    /// promised rate, or an equal part of the class among those with a queue where that is more and spare rate is
+    /// shared. `None` when there is no such class.
+    pub fn outlook(&self, key: u64, class: ClassId) -> Option<Rate> {
+        let at = self.flows.find(key);
+        let q = self.classes.get(at.map_or(class.0, |at| self.flows[at].class) as usize)?;
+        let promised = match at {
+            Some(at) => q.shares.rate_of(self.flows[at].stake()),
+            None => q.shares.prospect(q.shares.newcomer(super::shares::WEIGHT_ONE)),
+        };
+        let waits = at.is_some_and(|at| !self.flows[at].backlog.is_empty());
+        let queued = q.queued + u64::from(!waits);
+        Some(match q.params.spare {
+            Spare::Shared => promised.max(Rate::from_bps(q.params.rate.as_bps() / queued.max(1))),
+            Spare::Idle => promised,
+        })
     }
 
     /// What is left of the total's bucket, for diagnosis.
