@@ -8,8 +8,7 @@ use tidegate_core::classify::{self, BuildError, Classifier, Fields};
 use tidegate_core::flow::{self, FlowHash};
 use tidegate_core::fragments::{self, Fragments};
 use tidegate_core::{
-    Backlog, Bytes, ClassId, Deadline, DropReason, Dscp, Ecn, Event, FlowKey, Instant, Outlet, Packet, Qdisc, Rate,
-    Span,
+    Backlog, Bytes, ClassId, Deadline, DropReason, Dscp, Ecn, Event, FlowKey, Instant, Outlet, Packet, Qdisc, Span,
 };
 
 use crate::held::Held;
@@ -356,11 +355,6 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
     pub fn fragments(&self) -> (Backlog, fragments::Counts) {
         (self.fragments.backlog(), self.fragments.counts())
     }
-    /// What `class` is promised, where the discipline says so.
-    pub fn class_rate(&self, class: ClassId) -> Option<Rate> {
-        self.tree.classes().get(class.0 as usize).map(|view| view.rate)
-    }
-
     /// Bytes on the wire and the number of packets: each segment of a superpacket has headers of its own.
     fn wire(&self, seen: &Sighting) -> (Bytes, u32) {
         let payload = seen.length.saturating_sub(seen.headers);

@@ -34,9 +34,6 @@ pub struct FlowReport {
     pub gaps: Histogram<u64>,
     /// One-way delay in ns.
     pub delays: Histogram<u64>,
-    /// Sum of |difference of the delays of neighbours| in ns: divided by `packets` it is RFC 3550's jitter without
-    /// its smoothing.
-    pub delay_changes: u64,
     /// How often each code point was seen.
     pub dscps: [u64; 64],
     /// How often each ECN field was seen.
@@ -44,7 +41,6 @@ pub struct FlowReport {
     /// Bytes in each 100 ms since the sink was started.
     pub bins: Vec<u64>,
     last_arrival: u64,
-    last_delay: u64,
     next_sequence: u64,
 }
 
@@ -58,12 +54,10 @@ impl FlowReport {
             missing: 0,
             gaps: histogram(),
             delays: histogram(),
-            delay_changes: 0,
             dscps: [0; 64],
             ecns: [0; 4],
             bins: Vec::new(),
             last_arrival: 0,
-            last_delay: 0,
             next_sequence: 0,
         }
     }
@@ -94,15 +88,10 @@ impl FlowReport {
         self.delays.saturating_record(delay.max(1));
         if self.last_arrival != 0 {
             self.gaps.saturating_record(arrival.saturating_sub(self.last_arrival).max(1));
-            self.delay_changes += delay.abs_diff(self.last_delay);
         }
-        (self.last_arrival, self.last_delay) = (arrival, delay);
+        self.last_arrival = arrival;
     }
 
-    /// Mean |difference of the one-way delays of neighbours| in ns, RFC 3550's jitter without its smoothing.
-    pub fn jitter_nanos(&self) -> f64 {
-        if self.packets < 2 { 0.0 } else { self.delay_changes as f64 / (self.packets - 1) as f64 }
-    }
     /// Mean deviation of the gaps between datagrams from their mean, in ns: how uneven the flow arrives.
     pub fn gap_deviation_nanos(&self) -> f64 {
         let mean = self.gaps.mean();
@@ -112,12 +101,6 @@ impl FlowReport {
             .map(|step| (step.value_iterated_to() as f64 - mean).abs() * step.count_at_value() as f64)
             .sum();
         if self.gaps.is_empty() { 0.0 } else { sum / self.gaps.len() as f64 }
-    }
-    /// Bits a second of payload between two times in ns since the sink was started, to whole bins.
-    pub fn rate_between(&self, from: u64, to: u64) -> f64 {
-        let (first, last) = ((from / BIN_NANOS) as usize, (to / BIN_NANOS) as usize);
-        let sum: u64 = self.bins.iter().take(last).skip(first).sum();
-        sum as f64 * 8e9 / ((last.max(first + 1) - first) as u64 * BIN_NANOS) as f64
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is not the way of a packet: flows that join, leave and move, promises, preference, and views of it all.
 
-use tidegate_units::{Bytes, Instant, Rate, Span};
+use tidegate_units::{Instant, Rate, Span};
 
 use super::class::{Class, Spare};
 use super::fbc::Fbc;
@@ -433,11 +433,6 @@ impl<P: Packet> Fbc<P> {
             Spare::Shared => promised.max(Rate::from_bps(q.params.rate.as_bps() / queued.max(1))),
             Spare::Idle => promised,
         })
-    }
-
-    /// What is left of the total's bucket, for diagnosis.
-    pub fn tokens(&self, now: Instant) -> Bytes {
-        self.root.level(now).bytes_floor()
     }
 
     fn view(&self, at: u32) -> FlowView {

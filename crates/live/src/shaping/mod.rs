@@ -37,7 +37,7 @@ use crate::rules::{self, Installed, Rules, RulesError, Sender as PacketSender, S
 use crate::timing::{self, Priority, Readiness};
 
 pub use prove::{Proof, Unproven};
-pub use worker::{Handle, LivePipeline, WorkerCounts, thread_cpu};
+pub use worker::{Handle, LivePipeline, WorkerCounts};
 
 use worker::{Word, Worker};
 

@@ -20,7 +20,7 @@ use tidegate_core::{DropReason, Event};
 use crate::marks::{Action, MarkLayout};
 use crate::nfqueue::{Packet, QueueSocket, Ring, SocketCounters, Verdicts};
 use crate::probe;
-use crate::timing::{self, Clock, Priority, Readiness, ThreadUsage, Waiter};
+use crate::timing::{self, Priority, Readiness, ThreadUsage, Waiter};
 
 /// A packet that the kernel holds for us.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -304,10 +304,4 @@ fn drain_bell(bell: &UnixStream) {
     use std::io::Read;
     let mut bytes = [0; 64];
     while (&*bell).read(&mut bytes).is_ok_and(|n| n == bytes.len()) {}
-}
-
-/// The processor time of this thread, for reports.
-#[must_use]
-pub fn thread_cpu() -> Instant {
-    timing::read(Clock::ThreadCpu)
 }
