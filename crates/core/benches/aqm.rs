@@ -10,6 +10,7 @@ use tidegate_core::cake::{self, Cake};
 use tidegate_core::codel::{self, CoDel};
 use tidegate_core::drr::{self, Drr};
 use tidegate_core::fifo::{Fifo, Limit};
+use tidegate_core::flow_table;
 use tidegate_core::fq_codel::{self, FqCodel};
 use tidegate_core::ingress::{self, Ingress};
 use tidegate_core::mered::{self, Mered};
@@ -19,7 +20,7 @@ use tidegate_core::qdisc::Discard;
 use tidegate_core::random::Stream;
 use tidegate_core::red::Red;
 use tidegate_core::sfq::{self, Sfq};
-use tidegate_core::{Bytes, FlowKey, Instant, Packet, Qdisc, Rate, Span};
+use tidegate_core::{Bytes, FlowKey, Instant, Packet, Parcels, Qdisc, Rate, Span};
 
 #[derive(Clone, Copy)]
 struct P(u64);
@@ -42,8 +43,13 @@ fn disciplines() -> Vec<(&'static str, Box<dyn Qdisc<P>>)> {
     let red = Red::new(ared::Params::for_link(link).red().unwrap(), 1, "red").unwrap();
     let mered = mered::Params { limit, ..mered::Params::for_link(link) };
     let meredt = meredt::Params { limit, ..meredt::Params::for_link(link) };
+    // Records for every flow there is: what evicting costs, and what a larger table does.
+    let table = flow_table::Params { capacity: 1 << 20, ..mered.table };
+    let mered_1m = mered::Params { table, ..mered };
     vec![
         ("fifo", Box::new(Fifo::new(limit))),
+        // What a discipline from outside pays for its packets waiting beside it.
+        ("fifo_parcels", Box::new(Parcels::new(Box::new(Fifo::new(limit))))),
         ("red", Box::new(AqmFifo::new(limit, red))),
         ("ared", Box::new(AqmFifo::new(limit, Ared::new(ared::Params::for_link(link), 1, "ared").unwrap()))),
         ("pie", Box::new(Pie::new(pie::Params { limit, ..pie::Params::default() }, 1, "pie").unwrap())),
@@ -56,6 +62,7 @@ fn disciplines() -> Vec<(&'static str, Box<dyn Qdisc<P>>)> {
             Box::new(Cake::new(cake::Params { rate: None, codel, ..cake::Params::for_link(link) }, 1, "cake").unwrap()),
         ),
         ("mered", Box::new(Mered::new(mered, 1, "mered").unwrap())),
+        ("mered_1m", Box::new(Mered::new(mered_1m, 1, "mered").unwrap())),
         ("meredt", Box::new(Meredt::new(meredt, 1, "meredt").unwrap())),
         (
             "ingress",

@@ -66,6 +66,11 @@ impl TokenBucket {
         self.update(now);
         self.level = self.level.max(Credit::ZERO);
     }
+    /// Holds no more than `most` at `now`, which may be a debt.
+    pub fn limit(&mut self, now: Instant, most: Credit) {
+        self.update(now);
+        self.level = self.level.min(most);
+    }
     /// The first instant, not before `now`, at which the level pays for `bytes`; `None` when it never does,
     /// because they exceed the depth or the rate is zero.
     pub fn time_of(&self, now: Instant, bytes: Bytes) -> Option<Instant> {

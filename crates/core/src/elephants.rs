@@ -14,7 +14,8 @@
 //! *Notes*: memory is bounded by the two tables' capacities, about 100 B a record.
 //! *Departures from the source, and why*: the rule on pairs of hosts is ours: without it a transfer cut into
 //! connections shorter than the threshold is made of mice only. It is a token bucket, not a total, so that a pair
-//! that always has some short flows keeps them mice.
+//! that always has some short flows keeps them mice. By default it begins at 256 kbit/s: on a slower line it would
+//! take what one person does for a transfer that was split.
 //! *See also*: [`mered`](crate::mered), [`meredt`](crate::meredt), [`ingress`](crate::ingress), which ask it.
 
 use alloc::vec::Vec;
@@ -85,6 +86,17 @@ pub struct PairRule {
     pub rate: Rate,
 }
 
+/// One person's short transfers: six of 5 kB a second. Below this a pair of hosts is not taken for one transfer.
+const LEAST_PAIR_RATE: Rate = Rate::from_kbit(256);
+
+impl PairRule {
+    /// `threshold` at once, and for ever a quarter of `link`, at least 256 kbit/s: on a line slower than that the short
+    /// transfers of one person fill it, and nothing but their lengths tells them from a transfer that was split.
+    pub fn for_link(link: Rate, threshold: Bytes) -> Self {
+        Self { threshold, rate: Rate::from_bps(link.as_bps() / 4).max(LEAST_PAIR_RATE) }
+    }
+}
+
 /// Parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Params {
@@ -99,14 +111,14 @@ pub struct Params {
 }
 
 impl Params {
-    /// Mice up to 100 kB, 65,536 records for a minute; mice of one pair of hosts may send 1 MB at once and a quarter
-    /// of `link`.
+    /// Mice up to 100 kB, 65,536 records for a minute; mice of one pair of hosts may send 1 MB at once and for
+    /// ever what [`PairRule::for_link`] gives them.
     pub fn for_link(link: Rate) -> Self {
         Self {
             flow_by: FlowBy::Flow,
             value: ValueTable::step(Bytes::new(100_000)),
             table: flow_table::Params { capacity: 65_536, idle: Span::from_secs(60) },
-            pair: Some(PairRule { threshold: Bytes::new(1_000_000), rate: Rate::from_bps(link.as_bps() / 4) }),
+            pair: Some(PairRule::for_link(link, Bytes::new(1_000_000))),
         }
     }
     /// Checks what cannot work.

@@ -84,6 +84,8 @@ pub struct Stats {
 const SEEN_ONCE: usize = 0;
 const SEEN_AGAIN: usize = 1;
 const PROTECTED: usize = 2;
+/// In none of them: its place is free.
+const GONE: usize = 3;
 
 #[derive(Clone, Debug)]
 struct Entry<R> {
@@ -152,6 +154,17 @@ impl<R: Default> FlowTable<R> {
     /// The same, to change it.
     pub fn get_mut(&mut self, index: u32) -> &mut R {
         &mut self.entries[index as usize].record
+    }
+
+    /// Places that records have been put into so far; they are numbered from 0.
+    pub fn places(&self) -> u32 {
+        self.entries.len() as u32
+    }
+    /// The key and the record at place `index`, if it is not free. With [`places`](Self::places), to look through the
+    /// table in steps of a bounded length: what comes or goes meanwhile may be missed.
+    pub fn at(&self, index: u32) -> Option<(u64, &R)> {
+        let entry = self.entries.get(index as usize)?;
+        (entry.segment != GONE).then_some((entry.key, &entry.record))
     }
 
     /// The record of `key`, which was seen at `now`: made if there is none or it is forgotten. `None` when every
@@ -251,6 +264,7 @@ impl<R: Default> FlowTable<R> {
         let entry = &self.entries[index as usize];
         self.protected -= u32::from(entry.segment == PROTECTED);
         self.index.remove(entry.key, index);
+        self.entries[index as usize].segment = GONE;
         self.free.push(index);
     }
     /// Gives back up to two idle records of each segment.

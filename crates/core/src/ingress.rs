@@ -129,7 +129,7 @@ impl Ingress {
             ared: Ared::new(params.ared, seed, name)?,
             room: TokenBucket::full(params.rate, params.limit, Instant::ZERO),
             mean: MeanValue::default(),
-            floor: Floor::new(params.floor),
+            floor: Floor::new(params.floor, Bytes::ZERO),
             stats: Stats::default(),
             latest: Instant::ZERO,
             empty: true,

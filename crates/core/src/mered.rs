@@ -1,8 +1,8 @@
 //! MERED: Mice and Elephants by RED, with one threshold.
 //!
 //! *Law*: a flow that sent more than `threshold` bytes is an elephant. Packets of mice leave before those of
-//! elephants, except that while elephants wait they get at least `floor` of the bytes served, less one packet, over
-//! any interval. A mouse is dropped only when the whole queue is full; elephants are dropped by ARED.
+//! elephants, except that while elephants wait they get at least `floor` of the bytes served, less
+//! `floor_credit` and one packet, over any interval. A mouse is dropped only when the whole queue is full; elephants are dropped by ARED.
 //! *Source*: "Implementation of AQMs on Linux made Easy" (Braithwaite), section "Mice and Elephants Strategies";
 //! Guo and Matta, "The war between mice and elephants" (2001), for the idea.
 //! *Units*: bytes, packets, bit/s; the floor is a fraction.
@@ -59,6 +59,8 @@ pub struct Params {
     pub elephant_limit: Bytes,
     /// What elephants get at least of the bytes served while they wait.
     pub floor: Probability,
+    /// What elephants got beyond the floor and that counts for it later.
+    pub floor_credit: Bytes,
 }
 
 impl Params {
@@ -67,16 +69,16 @@ impl Params {
     pub fn for_link(link: Rate) -> Self {
         let table = meredt::Params::for_link(link);
         let threshold = link.bytes_in_floor(Span::from_secs(2)).clamp(Bytes::new(15_000), Bytes::new(100_000));
-        let rate = Rate::from_bps(link.as_bps() / 4);
         Self {
             flow_by: FlowBy::Flow,
             threshold,
             table: table.elephants.table,
-            pair: Some(PairRule { threshold: threshold.saturating_mul(10), rate }),
+            pair: Some(PairRule::for_link(link, threshold.saturating_mul(10))),
             ared: ared::Params { delay: meredt::DELAY, ..ared::Params::for_link(link) },
             limit: table.limit,
             elephant_limit: table.elephant_limit,
             floor: table.floor,
+            floor_credit: table.floor_credit,
         }
     }
     /// The same as parameters of [`meredt`].
@@ -92,6 +94,7 @@ impl Params {
             limit: self.limit,
             elephant_limit: self.elephant_limit,
             floor: self.floor,
+            floor_credit: self.floor_credit,
             fairness: Probability::ZERO,
         }
     }

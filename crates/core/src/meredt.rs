@@ -1,7 +1,7 @@
 //! MEREDT: Mice and Elephants by RED, table-driven.
 //!
 //! *Law*: packets of mice leave before those of elephants, except that while elephants wait they get at least
-//! `floor` of the bytes served, less one packet, over any interval. A mouse is dropped only when the whole queue is
+//! `floor` of the bytes served, less `floor_credit` and one packet, over any interval. A mouse is dropped only when the whole queue is
 //! full. An elephant is dropped or marked with ARED's probability times `1 - fairness + fairness * v / V`, where v
 //! is the value of its flow and V the running mean of the values of the elephants that arrive.
 //! *Source*: "Implementation of AQMs on Linux made Easy" (Braithwaite), section "Mice and Elephants Strategies", and
@@ -50,6 +50,10 @@ use tidegate_units::{Bytes, Instant, Rate, Span};
 /// The delay that elephants are held to by default.
 pub(crate) const DELAY: Span = Span::from_millis(80);
 
+/// What elephants got beyond the floor and that still counts: sixteen packets. Mice may then take
+/// at most 240 kB between two packets of an elephant that had the line to itself before: 0.2 s at 10 Mbit/s.
+pub(crate) const FLOOR_CREDIT: Bytes = Bytes::new(24_000);
+
 /// Parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Params {
@@ -63,13 +67,17 @@ pub struct Params {
     pub elephant_limit: Bytes,
     /// What elephants get at least of the bytes served while they wait.
     pub floor: Probability,
+    /// What elephants got beyond the floor counts for it later, up to so much. Zero: the floor holds from packet to
+    /// packet, and a burst of mice waits for elephants that had the line to themselves just before.
+    pub floor_credit: Bytes,
     /// 0: all elephants are dropped alike; 1: in proportion to their value.
     pub fairness: Probability,
 }
 
 impl Params {
     /// For a link of `link`: 1,000 packets, half of their bytes for elephants; a value that grows from 100 kB on,
-    /// tenfold by 1 MB and a hundredfold by 10 MB; geometric spacing; a floor of 10 %. ARED aims for 80 ms, not 5:
+    /// tenfold by 1 MB and a hundredfold by 10 MB; geometric spacing; a floor of 10 % for which the last 24 kB beyond
+    /// it count. ARED aims for 80 ms, not 5:
     /// only elephants wait in their queue, and a short one costs them throughput.
     pub fn for_link(link: Rate) -> Self {
         let points = [(100_000, 0), (100_001, 1), (1_000_000, 10), (10_000_000, 100)];
@@ -84,6 +92,7 @@ impl Params {
             limit: Limit { packets: 1_000, bytes: Bytes::new(1_500_000) },
             elephant_limit: Bytes::new(750_000),
             floor: Probability::from_ratio(1, 10).unwrap_or(Probability::ZERO),
+            floor_credit: FLOOR_CREDIT,
             fairness: Probability::ONE,
         }
     }
@@ -124,19 +133,20 @@ pub struct Stats {
     pub mice_dropped: u64,
 }
 
-/// What is owed to elephants: see the law. In bytes, with 32 bits of fraction.
+/// What is owed to elephants: see the law. In bytes, with 32 bits of fraction; below zero what they had beyond it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Floor {
     share: Probability,
-    owed: u128,
+    owed: i128,
+    least: i128,
 }
 
 impl Floor {
-    pub(crate) fn new(share: Probability) -> Self {
-        Self { share, owed: 0 }
+    pub(crate) fn new(share: Probability, credit: Bytes) -> Self {
+        Self { share, owed: 0, least: -(i128::from(credit.as_u64()) << 32) }
     }
-    fn cost(&self, size: Bytes) -> u128 {
-        u128::from(size.as_u64()) * u128::from(Probability::ONE.bits() - self.share.bits())
+    fn cost(&self, size: Bytes) -> i128 {
+        i128::from(size.as_u64()) * i128::from(Probability::ONE.bits() - self.share.bits())
     }
     /// Whether an elephant's packet of `size` is due before mice.
     pub(crate) fn due(&self, size: Bytes) -> bool {
@@ -144,19 +154,19 @@ impl Floor {
     }
     /// A mouse was served while elephants waited.
     pub(crate) fn mouse(&mut self, size: Bytes) {
-        self.owed += u128::from(size.as_u64()) * u128::from(self.share.bits());
+        self.owed += i128::from(size.as_u64()) * i128::from(self.share.bits());
     }
     /// An elephant was served.
     pub(crate) fn elephant(&mut self, size: Bytes) {
-        self.owed = self.owed.saturating_sub(self.cost(size));
+        self.owed = (self.owed - self.cost(size)).max(self.least);
     }
-    /// No elephant waits.
+    /// No elephant waits: nothing is owed to any.
     pub(crate) fn none_waits(&mut self) {
-        self.owed = 0;
+        self.owed = self.owed.min(0);
     }
     /// No more is owed than `bytes`.
     pub(crate) fn cap(&mut self, bytes: Bytes) {
-        self.owed = self.owed.min(u128::from(bytes.as_u64()) << 32);
+        self.owed = self.owed.min(i128::from(bytes.as_u64()) << 32);
     }
 }
 
@@ -228,7 +238,7 @@ impl<P: Packet> Meredt<P> {
             store: Store::default(),
             mice: Queue::default(),
             elephants: Queue::default(),
-            floor: Floor::new(params.floor),
+            floor: Floor::new(params.floor, params.floor_credit),
             mean: MeanValue::default(),
             stats: Stats::default(),
             latest: Instant::ZERO,
@@ -321,7 +331,7 @@ impl<P: Packet> Qdisc<P> for Meredt<P> {
         if as_elephant {
             self.stats.floor_turns += u64::from(!self.mice.is_empty());
             self.floor.elephant(size);
-        } else {
+        } else if !self.elephants.is_empty() {
             self.floor.mouse(size);
         }
         self.judge.leave(self.latest, item.record, !as_elephant);
@@ -381,8 +391,14 @@ mod tests {
 
     #[test]
     fn the_floor_holds_over_every_interval() {
-        let link = Rate::from_mbit(10);
-        let mut queue = Meredt::<P>::new(Params::for_link(link), 1, "floor").unwrap();
+        // What the elephant had to itself before mice came lets it wait for longer, by its bytes over the share.
+        floor_holds(Bytes::ZERO, 10 * 1_500);
+        floor_holds(Bytes::new(15_000), 10 * (1_500 + 15_000));
+    }
+
+    fn floor_holds(floor_credit: Bytes, slack: i64) {
+        let params = Params { floor_credit, ..Params::for_link(Rate::from_mbit(10)) };
+        let mut queue = Meredt::<P>::new(params, 1, "floor").unwrap();
         let mut now = Instant::ZERO;
         let mut random = Stream::named(1, "floor test");
         let mut out = Vec::new();
@@ -411,17 +427,21 @@ mod tests {
             let packet = queue.dequeue(now, &mut out).unwrap();
             served.push((packet.flow == 0, packet.size));
         }
-        // E - 0.1 T >= -1500 over every interval: no fall of the running sum by more than a packet.
+        // E - 0.1 T >= -1500 - credit over every interval: no fall of the running sum by more than that.
         let (mut sum, mut top) = (0_i64, 0_i64);
         for (elephant, size) in &served {
             sum += if *elephant { 9 } else { -1 } * *size as i64;
             top = top.max(sum);
-            assert!(top - sum <= 10 * 1_500, "the floor gave way");
+            assert!(top - sum <= slack, "the floor gave way");
         }
         let elephant: u64 = served.iter().filter(|one| one.0).map(|one| one.1).sum();
         let total: u64 = served.iter().map(|one| one.1).sum();
         let share = elephant as f64 / total as f64;
-        assert!((0.0995..0.102).contains(&share), "and gives no more than it says: {share}");
+        let credit = floor_credit.as_u64() as f64 / total as f64;
+        assert!((0.0995 - credit..0.102).contains(&share), "and gives no more than it says: {share}");
+        // The credit is used: the first elephant's packet has to wait for more mice than without.
+        let first = served.iter().position(|one| one.0).unwrap();
+        assert!(if slack > 15_000 { first > 100 } else { first < 20 }, "{first}");
         assert!(queue.stats().floor_turns > 1_000 && queue.stats().mice_dropped > 1_000);
     }
 

@@ -163,8 +163,9 @@ impl<P: Packet> Nested<P> {
         }
     }
 
-    fn has_own(&self, q: usize) -> bool {
-        self.inner.get(q).is_some_and(Option::is_some)
+    /// Whether a class has a discipline of its own.
+    pub fn has_own(&self, class: ClassId) -> bool {
+        self.inner.get(class.0 as usize).is_some_and(Option::is_some)
     }
 }
 
@@ -173,7 +174,7 @@ impl<P: Packet> Qdisc<P> for Nested<P> {
         self.now = self.now.max(now);
         let now = self.now;
         let q = packet.class().0 as usize;
-        if self.has_own(q) {
+        if self.has_own(packet.class()) {
             self.with(q, |queue| queue.enqueue(now, packet, out));
             self.refill(now, q, out);
         } else {

@@ -210,6 +210,20 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// The flow it is about.
+    pub const fn flow(&self) -> u64 {
+        match *self {
+            Self::FlowStarted { flow, .. }
+            | Self::FlowEnded { flow, .. }
+            | Self::QueueAbove { flow, .. }
+            | Self::QueueBelow { flow, .. }
+            | Self::Moved { flow, .. }
+            | Self::Marked { flow } => flow,
+        }
+    }
+}
+
 /// Where a discipline puts what does not leave by the front door.
 pub trait Outlet<P> {
     /// `packet` will not be delivered.

@@ -319,6 +319,7 @@ fn time_of_bits(bits: u64, rate: Rate) -> Span {
 struct Entry {
     request: Request,
     grant: Grant,
+    class: Class,
 }
 
 /// The desk that takes reservations. It keeps no tree of its own: the tree is handed to it, and must be the same one.
@@ -436,7 +437,7 @@ impl Reservations {
         let expires = now + self.policy.lifetime;
         let grant = Grant { id, rate, bound, error_bytes: errors.bytes, error_time: errors.time, buffer, expires };
         self.buffer += buffer;
-        self.entries.insert(id, Entry { request: *request, grant });
+        self.entries.insert(id, Entry { request: *request, grant, class });
         self.expiries.insert((expires, id));
         Ok(grant)
     }
@@ -491,6 +492,32 @@ impl Reservations {
         entry.grant.expires = entry.grant.expires.max(now + self.policy.lifetime);
         self.expiries.insert((entry.grant.expires, id));
         Ok(entry.grant.expires)
+    }
+
+    /// Makes the leaves of all reservations in another tree, under `policy` from now on, when the tree has taken the
+    /// place of the one they were made in. Numbers, rates and bounds stay what they were granted; a bound holds as long
+    /// as the new tree has the same link and no more of priority 0.
+    ///
+    /// # Errors
+    /// What the tree or the policy has against it; the tree is then of no use, and nothing has changed here.
+    pub fn replant<P: Packet, Q: Qdisc<P>>(
+        &mut self,
+        now: Instant,
+        cbq: &mut Cbq<P, Q>,
+        policy: Policy,
+        mut queue: impl FnMut(Limit) -> Q,
+    ) -> Result<(), Refusal> {
+        policy.validate().map_err(Refusal::TSpec)?;
+        let ids = policy.first_id.0..policy.first_id.0.saturating_add(policy.flows);
+        if self.entries.keys().any(|id| !ids.contains(&id.0)) {
+            return Err(Refusal::Flows { most: policy.flows });
+        }
+        for (id, Entry { grant, class, .. }) in &self.entries {
+            let leaf = queue(Limit::bytes(grant.buffer));
+            cbq.add_leaf(now, *id, policy.parent, *class, leaf).map_err(Refusal::Tree)?;
+        }
+        self.policy = policy;
+        Ok(())
     }
 
     /// Ends a reservation; `packets` says what becomes of those that wait.

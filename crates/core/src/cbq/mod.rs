@@ -78,6 +78,7 @@ pub mod estimator;
 mod heap;
 mod scheduler;
 pub mod sharing;
+mod succession;
 mod tree;
 
 pub use estimator::{Accounting, Estimate, Finish};
@@ -187,6 +188,9 @@ pub struct Params {
     pub root_burst: u32,
     /// Where packets of an unknown class go; `None` drops them.
     pub default: Option<ClassId>,
+    /// Lateness of `dequeue` that is made up for: a packet that could have been given this long ago or less counts as
+    /// given then, so that a process that is scheduled late loses nothing of the link. Zero in a simulation.
+    pub catch_up: Span,
 }
 
 impl Params {
@@ -208,6 +212,7 @@ impl Params {
             lead: Lead::Within(Self::packets(link, mtu, 2).max(Span::from_micros(500))),
             root_burst: 16,
             default: None,
+            catch_up: Span::ZERO,
         }
     }
 
@@ -434,7 +439,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     /// When the packet that leaves now is expected to have left the link.
     fn tick_link(&mut self, size: Bytes) -> Instant {
         let on_link = self.params.link.time_for_ceil(size).unwrap_or(Span::MAX);
-        let finish = self.link_free.max(self.clock) + on_link;
+        let finish = self.link_free.max(self.clock.saturating_sub(self.params.catch_up)) + on_link;
         self.link_free = match self.params.link_clock {
             LinkClock::Reset(lead) if finish > self.clock + lead => self.clock,
             LinkClock::Clamp(lead) => finish.min(self.clock + lead.max(on_link)),
@@ -452,6 +457,10 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
             return;
         };
         let size = packet.size();
+        if self.backlog.is_empty() {
+            // What the link could have sent before there was anything to send is not made up for.
+            self.link_free = self.link_free.max(self.clock);
+        }
         let node = self.leaves[leaf as usize].node;
         self.nodes[node as usize].stats.arrived.count(size);
         let slot = &mut self.leaves[leaf as usize];

@@ -358,7 +358,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         leaf(class).or_else(|| self.params.default.and_then(leaf))
     }
 
-    fn node_of(&self, id: ClassId) -> Result<u32, TreeError> {
+    pub(super) fn node_of(&self, id: ClassId) -> Result<u32, TreeError> {
         self.index.get(id.0 as usize).copied().filter(|&node| node != NOWHERE).ok_or(TreeError::Unknown(id))
     }
 

@@ -6,6 +6,7 @@ use tidegate_units::{Bytes, Credit, Instant, Rate};
 
 use super::flow::Flows;
 use super::shares::{Ratio, Shares};
+use crate::books::Account;
 use crate::bucket::TokenBucket;
 use crate::heap::Heap;
 use crate::packet::Dscp;
@@ -73,7 +74,9 @@ pub struct ClassParams {
     pub spare: Spare,
     /// Whether it may use rate of other classes.
     pub borrow: Borrow,
-    /// The most bytes queued in the class.
+    /// The most bytes queued in the class. An eighth is kept for flows with a promised minimum, where it has any. Give it
+    /// at least two packets for each flow that may be greedy at once: with less, which flows find room is chance, and
+    /// flows in lockstep may shut out others.
     pub limit: Bytes,
     /// The most bytes queued for one flow.
     pub flow_limit: Bytes,
@@ -130,6 +133,8 @@ pub(super) struct Class {
     pub bucket: TokenBucket,
     pub shares: Shares,
     pub backlog: Backlog,
+    /// What left on rate that another class did not use.
+    pub borrowed: Account,
     /// Flows with a queue.
     pub queued: u64,
     pub candidate: Option<Candidate>,
@@ -158,6 +163,7 @@ impl Class {
             bucket: TokenBucket::full(params.rate, params.burst, now),
             shares: Shares::new(params.rate),
             backlog: Backlog::default(),
+            borrowed: Account::default(),
             queued: 0,
             candidate: None,
             share: Heap::new(),

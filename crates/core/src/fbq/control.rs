@@ -1,11 +1,13 @@
 //! What is not the way of a packet: flows that join, leave and move, promises, preference, and views of it all.
 
-use tidegate_units::{Instant, Rate, Span};
+use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 use super::class::{Class, Spare};
 use super::fbc::Fbc;
 use super::flow::{FlowCounts, Profile};
 use super::shares::Ratio;
+use super::terms::{Terms, raise};
+use crate::books::Account;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::{Backlog, Event, Outlet};
 
@@ -59,6 +61,10 @@ pub struct FlowView {
     pub granted: bool,
     /// Steps of preference.
     pub preferred: u32,
+    /// What it was granted by itself.
+    pub own: Option<Terms>,
+    /// When its oldest packet came, while it has a queue.
+    pub head_arrived: Option<Instant>,
     /// What it has queued.
     pub backlog: Backlog,
     /// What happened to it.
@@ -80,6 +86,21 @@ pub struct ClassView {
     pub away: usize,
     /// What is queued.
     pub backlog: Backlog,
+    /// What left on rate that another class did not use.
+    pub borrowed: Account,
+}
+
+/// What the buckets that a packet must pass hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Levels {
+    /// That of its class.
+    pub class: Credit,
+    /// What that holds when it is full.
+    pub class_depth: Bytes,
+    /// That of all classes together.
+    pub all: Credit,
+    /// What that holds when it is full.
+    pub all_depth: Bytes,
 }
 
 impl<P: Packet> Fbc<P> {
@@ -98,6 +119,9 @@ impl<P: Packet> Fbc<P> {
             class.waiting.insert(line, at);
         }
         class.shares.join(flow.stake());
+        if let Some(own) = flow.own.filter(|own| own.steps > 0) {
+            raise(flow, &mut class.shares, class.params.increment, own.steps);
+        }
         class.admit(&mut self.flows, at, now);
         class.shares_changed();
         let flow = &self.flows[at];
@@ -323,13 +347,7 @@ impl<P: Packet> Fbc<P> {
                 flow.preferred = 0;
                 shares.join(flow.stake());
             }
-            // A share cannot grow for more steps than fit into d(q), so the loop is short however large `steps` is.
-            let most = (1_u64 << 32).div_ceil(increment.max(1)).min(1_000) as u32;
-            for _ in flow.preferred..steps.min(most.max(flow.preferred)) {
-                flow.weight = shares.prefer(flow.stake(), increment).weight;
-                shares.join(flow.stake());
-            }
-            flow.preferred = steps;
+            raise(flow, shares, increment, steps);
         });
         if let Some(old) = old
             && class.thresholds.remove(&old)
@@ -397,13 +415,22 @@ impl<P: Packet> Fbc<P> {
 
     /// The classes, in the order of their indices.
     pub fn classes(&self) -> impl Iterator<Item = ClassView> + '_ {
-        self.classes.iter().map(|class: &Class| ClassView {
-            rate: class.params.rate,
-            flows: class.shares.flows(),
-            unpromised: class.shares.unpromised(),
-            waiting: class.waiting.len(),
-            away: class.away.len(),
-            backlog: class.backlog,
+        self.classes.iter().map(view)
+    }
+
+    /// One class, if there is such a one.
+    pub fn class(&self, class: ClassId) -> Option<ClassView> {
+        self.classes.get(class.0 as usize).map(view)
+    }
+
+    /// What the buckets for packets of `class` hold at `now`, if there is such a class.
+    pub fn levels(&self, now: Instant, class: ClassId) -> Option<Levels> {
+        let bucket = &self.classes.get(class.0 as usize)?.bucket;
+        Some(Levels {
+            class: bucket.level(now),
+            class_depth: bucket.depth(),
+            all: self.root.level(now),
+            all_depth: self.root.depth(),
         })
     }
 
@@ -446,8 +473,22 @@ impl<P: Packet> Fbc<P> {
             minimum: flow.profile.minimum,
             granted: flow.granted,
             preferred: flow.preferred,
+            own: flow.own,
+            head_arrived: (!flow.backlog.is_empty()).then_some(flow.head_arrived),
             backlog: flow.backlog,
             counts: flow.counts,
         }
+    }
+}
+
+fn view(class: &Class) -> ClassView {
+    ClassView {
+        rate: class.params.rate,
+        flows: class.shares.flows(),
+        unpromised: class.shares.unpromised(),
+        waiting: class.waiting.len(),
+        away: class.away.len(),
+        backlog: class.backlog,
+        borrowed: class.borrowed,
     }
 }

@@ -6,8 +6,8 @@ use core::fmt;
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 use super::agenda::Agenda;
-use super::class::{Borrow, Class, ClassParams, Marking, Spare};
-use super::flow::{Flow, Flows, NONE, Profile, record};
+use super::class::{Borrow, Class, ClassParams, Feedback, Marking};
+use super::flow::{Flow, Flows, NONE, Profile};
 use crate::bucket::TokenBucket;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
@@ -68,10 +68,17 @@ pub enum ParamError {
         /// The class.
         class: u32,
     },
-    /// A class with [`Spare::Idle`] may not borrow: its flows must not get more than their share.
+    /// A class with [`Spare::Idle`](super::Spare::Idle) may not borrow: its flows must not get more than their share.
     StrictBorrower {
         /// The class.
         class: u32,
+    },
+    /// A shaper that goes on keeps the number of its classes.
+    NumberOfClasses {
+        /// How many there are.
+        now: usize,
+        /// How many were asked for.
+        asked: usize,
     },
     /// A profile displaces to a class that does not exist.
     NoSuchTarget {
@@ -94,6 +101,7 @@ impl fmt::Display for ParamError {
             }
             Self::ZeroBurst { class } => write!(f, "class {class} has a burst of zero"),
             Self::StrictBorrower { class } => write!(f, "class {class} keeps flows to their share, and cannot borrow"),
+            Self::NumberOfClasses { now, asked } => write!(f, "there are {now} classes, and {asked} were given"),
             Self::NoSuchTarget { profile } => write!(f, "profile {profile} displaces to a class that does not exist"),
             Self::ThresholdBelowMinimum { profile } => {
                 write!(f, "profile {profile} displaces at a threshold that is not above its minimum")
@@ -169,31 +177,7 @@ impl<P: Packet> Fbc<P> {
         profiles: Vec<Profile>,
         now: Instant,
     ) -> Result<Self, ParamError> {
-        let sum: Rate = classes.iter().map(|class| class.rate).sum();
-        if classes.is_empty() {
-            return Err(ParamError::NoClass);
-        }
-        if sum > params.rate {
-            return Err(ParamError::SumExceedsTotal { sum, total: params.rate });
-        }
-        for (class, params) in (0..).zip(&classes) {
-            if params.burst == Bytes::ZERO {
-                return Err(ParamError::ZeroBurst { class });
-            }
-            if params.spare == Spare::Idle && params.borrow == Borrow::FromOthers {
-                return Err(ParamError::StrictBorrower { class });
-            }
-        }
-        for (profile, wanted) in (0..).zip(&profiles) {
-            if let Some(displace) = wanted.displace {
-                if displace.to as usize >= classes.len() {
-                    return Err(ParamError::NoSuchTarget { profile });
-                }
-                if displace.below <= wanted.minimum {
-                    return Err(ParamError::ThresholdBelowMinimum { profile });
-                }
-            }
-        }
+        super::change::check(&params, &classes, &profiles)?;
         Ok(Self {
             params,
             now,
@@ -282,22 +266,16 @@ impl<P: Packet> Fbc<P> {
             }
             if self.flows[at].profile_index != profile {
                 let wanted = self.profile(profile);
+                let wanted = self.flows[at].own.map_or(wanted, |own| own.over(wanted, self.classes.len()));
                 self.flows[at].profile_index = profile;
                 self.set_profile(now, at, wanted);
             }
             return Some(at);
         }
-        if self.flows.len() >= self.params.max_flows {
-            let oldest = self.flows.oldest_idle()?;
-            self.forget(now, oldest, out);
-        }
-        let at = self.flows.insert(record(key, home, self.profile(profile), profile, now));
-        self.join(now, at, home);
-        out.event(Event::FlowStarted { flow: key, class: ClassId(home) });
-        Some(at)
+        self.begin(now, key, home, profile, None, out)
     }
 
-    fn profile(&self, index: u32) -> Profile {
+    pub(super) fn profile(&self, index: u32) -> Profile {
         self.profiles.get(index as usize).copied().unwrap_or_default()
     }
 
@@ -321,9 +299,7 @@ impl<P: Packet> Fbc<P> {
             return Some(DropReason::ClassLimit);
         }
         let queued = class.queued + u64::from(flow.backlog.is_empty());
-        let shares = queued.saturating_mul(THRESHOLD_FACTOR).saturating_add(1);
-        let part = class.params.limit.as_u64() / shares * THRESHOLD_FACTOR;
-        let part = Bytes::new(part).min(class.params.flow_limit);
+        let part = part_of(class, queued);
         // A flow without a queue may always start one.
         (!flow.backlog.is_empty() && flow.backlog.bytes + size > part).then_some(DropReason::FlowLimit)
     }
@@ -392,7 +368,15 @@ impl<P: Packet> Fbc<P> {
     /// Tells the owner of the flow when its queue has crossed a threshold.
     fn feed_back(&mut self, at: u32, out: &mut dyn Outlet<P>) {
         let flow = &mut self.flows[at];
-        let Some(feedback) = self.classes[flow.class as usize].params.feedback else { return };
+        let class = &self.classes[flow.class as usize];
+        let feedback = match class.params.feedback {
+            Some(feedback) => feedback,
+            None if flow.watched => {
+                let part = part_of(class, class.queued.max(1)).as_u64();
+                Feedback { above: Bytes::new(part / 4 * 3), below: Bytes::new(part / 4), mark: Marking::Never }
+            }
+            None => return,
+        };
         let (key, bytes) = (flow.key, flow.backlog.bytes);
         if !flow.above && bytes >= feedback.above {
             flow.above = true;
@@ -402,6 +386,13 @@ impl<P: Packet> Fbc<P> {
             out.event(Event::QueueBelow { flow: key, bytes });
         }
     }
+}
+
+/// What one of `queued` flows may queue.
+fn part_of(class: &Class, queued: u64) -> Bytes {
+    let shares = queued.saturating_mul(THRESHOLD_FACTOR).saturating_add(1);
+    let part = class.params.limit.as_u64() / shares * THRESHOLD_FACTOR;
+    Bytes::new(part).min(class.params.flow_limit)
 }
 
 /// When a class may leave, and which; none when none ever may as things stand.
@@ -458,6 +449,7 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
             self.borrowed_until[q as usize] = finish;
             self.borrow_now = self.borrow_now.max(finish);
             self.flows[at].counts.borrowed.count(size);
+            class.borrowed.count(size);
         } else {
             class.bucket.charge(then, size);
         }

@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 use tidegate_units::{Bytes, Instant, Rate};
 
 use super::shares::{Stake, WEIGHT_ONE};
+use super::terms::Terms;
 use crate::books::Account;
 use crate::bucket::TokenBucket;
 use crate::heap::NOWHERE;
@@ -64,6 +65,8 @@ pub(super) struct Flow {
     pub profile_index: u32,
     /// The weight now: the profile's in the company it is in, and what preference added.
     pub weight: u64,
+    /// What it was granted by itself.
+    pub own: Option<Terms>,
     /// Steps of preference.
     pub preferred: u32,
     /// Whether the minimum is promised, or waits until somebody releases rate.
@@ -87,6 +90,8 @@ pub(super) struct Flow {
     pub moved: Instant,
     /// Whether the fill of the queue is above the upper feedback threshold.
     pub above: bool,
+    /// Whether thresholds hold for it that its class does not set.
+    pub watched: bool,
     pub counts: FlowCounts,
 }
 
@@ -217,6 +222,7 @@ pub(super) fn record(key: u64, class: u32, profile: Profile, profile_index: u32,
         profile,
         profile_index,
         weight: profile.weight,
+        own: None,
         preferred: 0,
         granted: false,
         waiting_since: 0,
@@ -234,6 +240,7 @@ pub(super) fn record(key: u64, class: u32, profile: Profile, profile_index: u32,
         last: now,
         moved: now,
         above: false,
+        watched: false,
         counts: FlowCounts::default(),
     }
 }

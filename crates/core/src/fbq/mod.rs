@@ -29,15 +29,17 @@
 //! *See also*: CBQ, which shares between classes only, and whose round robin sends the packets of a class in bursts.
 
 mod agenda;
+mod change;
 mod class;
 mod control;
 mod fbc;
 mod flow;
-
 mod shares;
+mod terms;
 
 pub use class::{Borrow, ClassParams, Feedback, Marking, Spare};
-pub use control::{ClassView, FlowView, NoSuchFlow, Promise};
+pub use control::{ClassView, FlowView, Levels, NoSuchFlow, Promise};
 pub use fbc::{Fbc, FbcParams, ParamError};
 pub use flow::{Displace, FlowCounts, Profile};
 pub use shares::WEIGHT_ONE;
+pub use terms::Terms;

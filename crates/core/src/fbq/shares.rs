@@ -94,6 +94,8 @@ impl Stake {
 pub struct Shares {
     rate: Rate,
     all: Sum,
+    /// Of d(q), what is kept for minimums to come.
+    reserved: Rate,
     /// Those that `c` leaves at their minimum: the groups at and above `boundary`.
     held: Sum,
     groups: BTreeMap<Ratio, Sum>,
@@ -103,7 +105,14 @@ pub struct Shares {
 impl Shares {
     /// No flows at `rate`.
     pub fn new(rate: Rate) -> Self {
-        Self { rate, all: Sum::default(), held: Sum::default(), groups: BTreeMap::new(), boundary: None }
+        Self {
+            rate,
+            all: Sum::default(),
+            reserved: Rate::ZERO,
+            held: Sum::default(),
+            groups: BTreeMap::new(),
+            boundary: None,
+        }
     }
     /// d(q).
     pub fn rate(&self) -> Rate {
@@ -120,7 +129,15 @@ impl Shares {
     }
     /// What is left of d(q) for further minimum rates.
     pub fn unpromised(&self) -> Rate {
-        self.rate.saturating_sub(Rate::from_bps(self.all.minimum))
+        self.rate.saturating_sub(Rate::from_bps(self.all.minimum)).saturating_sub(self.reserved)
+    }
+    /// Keeps `rate` for minimums to come. Until they come, the flows present share it.
+    pub fn hold(&mut self, rate: Rate) {
+        self.reserved += rate;
+    }
+    /// Gives back what was kept.
+    pub fn release(&mut self, rate: Rate) {
+        self.reserved = self.reserved.saturating_sub(rate);
     }
     /// The common rate as a fraction: (rate left to the flows above their minimum, their weights).
     pub fn common(&self) -> (u64, u64) {

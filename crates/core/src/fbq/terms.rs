@@ -1,0 +1,161 @@
+//! Terms: what somebody obtained for a flow while it runs, beside what the configuration says of flows like it.
+//!
+//! *Law*: with terms a flow has the larger of both minimums, the displacement of its terms where they name one, and its
+//! steps of preference in whatever class it is; without them it is again what its profile says. Rate that is held for
+//! flows to come ([`Fbc::hold`]) is not promised to anybody else.
+//! *Source*: FBQ paper, section 4.2 (preference, displacement) and equations (4.4), (4.5).
+//! *Units*: rates in bit/s; a step of preference is the `incr` of the class.
+//! *Cost*: O(log n) for each change, nothing for a packet.
+//! *See also*: [`Profile`], which the configuration gives to all flows of a rule.
+
+use tidegate_units::{Instant, Rate};
+
+use super::control::{NoSuchFlow, Promise};
+use super::fbc::Fbc;
+use super::flow::{Displace, Flow, Profile, record};
+use super::shares::{Ratio, Shares};
+use crate::packet::{ClassId, Packet};
+use crate::qdisc::{Event, Outlet};
+
+/// What a flow was granted by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Terms {
+    /// dmin(f), beside that of its profile: the larger one holds. Zero for none.
+    pub minimum: Rate,
+    /// Steps of preference.
+    pub steps: u32,
+    /// Displacement in the place of that of its profile. One whose threshold is not above the minimum never happens;
+    /// one to a class that does not exist is ignored.
+    pub displace: Option<Displace>,
+}
+
+impl Terms {
+    /// The profile of the rule with these terms on top.
+    pub(super) fn over(self, profile: Profile, classes: usize) -> Profile {
+        Profile {
+            minimum: profile.minimum.max(self.minimum),
+            displace: self.displace.filter(|displace| (displace.to as usize) < classes).or(profile.displace),
+            ..profile
+        }
+    }
+}
+
+/// Raises the weight of a flow that is in `shares` by steps of `increment` until it has `steps`.
+pub(super) fn raise(flow: &mut Flow, shares: &mut Shares, increment: u64, steps: u32) {
+    // A share cannot grow for more steps than fit into d(q), so the loop is short however large `steps` is.
+    let most = (1_u64 << 32).div_ceil(increment.max(1)).min(1_000) as u32;
+    for _ in flow.preferred..steps.min(most.max(flow.preferred)) {
+        flow.weight = shares.prefer(flow.stake(), increment).weight;
+        shares.join(flow.stake());
+    }
+    flow.preferred = steps;
+}
+
+impl<P: Packet> Fbc<P> {
+    /// Other terms for the flow `key`, or none any more. Tells what became of its minimum.
+    ///
+    /// # Errors
+    /// [`NoSuchFlow`].
+    pub fn set_terms(&mut self, now: Instant, key: u64, terms: Option<Terms>) -> Result<Promise, NoSuchFlow> {
+        let now = now.max(self.now);
+        let at = self.flows.find(key).ok_or(NoSuchFlow)?;
+        let profile = self.profile(self.flows[at].profile_index);
+        let wanted = terms.map_or(profile, |terms| terms.over(profile, self.classes.len()));
+        let flow = &mut self.flows[at];
+        flow.own = terms;
+        let class = &mut self.classes[flow.class as usize];
+        if let Some(old) = flow.profile.displace {
+            class.thresholds.remove(&(Ratio::new(old.below, flow.weight), at));
+        }
+        flow.profile.displace = wanted.displace;
+        if let Some(new) = wanted.displace
+            && !flow.is_displaced()
+        {
+            class.thresholds.insert((Ratio::new(new.below, flow.weight), at));
+        }
+        let steps = terms.map_or(0, |terms| terms.steps);
+        if flow.preferred != steps {
+            self.prefer(now, key, steps)?;
+        }
+        if self.flows[at].profile.minimum != wanted.minimum {
+            return self.set_minimum(now, key, wanted.minimum);
+        }
+        let flow = &self.flows[at];
+        let free = self.classes[flow.class as usize].shares.unpromised();
+        Ok(if flow.granted || wanted.minimum.is_zero() { Promise::Granted } else { Promise::Waiting { free } })
+    }
+
+    /// Makes the record of a flow before its first packet is handed in, so that this packet finds the terms in force.
+    /// Does nothing for a flow that is known. `false` when there are too many flows, or no such class.
+    pub fn expect(
+        &mut self,
+        now: Instant,
+        key: u64,
+        class: ClassId,
+        profile: u32,
+        terms: Terms,
+        out: &mut dyn Outlet<P>,
+    ) -> bool {
+        let now = now.max(self.now);
+        self.flows.find(key).is_some()
+            || ((class.0 as usize) < self.classes.len()
+                && self.begin(now, key, class.0, profile, Some(terms), out).is_some())
+    }
+
+    /// A record for a flow that has none. `None` when there are too many flows.
+    pub(super) fn begin(
+        &mut self,
+        now: Instant,
+        key: u64,
+        home: u32,
+        profile: u32,
+        terms: Option<Terms>,
+        out: &mut dyn Outlet<P>,
+    ) -> Option<u32> {
+        if self.flows.len() >= self.params.max_flows {
+            let oldest = self.flows.oldest_idle()?;
+            self.forget(now, oldest, out);
+        }
+        let wanted = self.profile(profile);
+        let wanted = terms.map_or(wanted, |terms| terms.over(wanted, self.classes.len()));
+        let at = self.flows.insert(Flow { own: terms, ..record(key, home, wanted, profile, now) });
+        self.join(now, at, home);
+        out.event(Event::FlowStarted { flow: key, class: ClassId(home) });
+        Some(at)
+    }
+
+    /// Whether the flow `key` is known.
+    pub fn knows(&self, key: u64) -> bool {
+        self.flows.find(key).is_some()
+    }
+
+    /// Keeps `rate` of class `class` for minimums of flows to come: until [`Fbc::release`] it is promised to nobody.
+    ///
+    /// # Errors
+    /// What is free, when it is less; nothing for a class that does not exist.
+    pub fn hold(&mut self, class: ClassId, rate: Rate) -> Result<(), Rate> {
+        let class = self.classes.get_mut(class.0 as usize).ok_or(Rate::ZERO)?;
+        let free = class.shares.unpromised();
+        if rate > free {
+            return Err(free);
+        }
+        class.shares.hold(rate);
+        Ok(())
+    }
+
+    /// Gives back rate that was held.
+    pub fn release(&mut self, class: ClassId, rate: Rate) {
+        if let Some(class) = self.classes.get_mut(class.0 as usize) {
+            class.shares.release(rate);
+            class.unsettled = true;
+        }
+    }
+
+    /// Whether the owner of the flow `key` wants to be told of thresholds that its class does not set: then of three
+    /// quarters and one quarter of what it may queue at the moment.
+    pub fn watch(&mut self, key: u64, watched: bool) {
+        if let Some(at) = self.flows.find(key) {
+            self.flows[at].watched = watched;
+        }
+    }
+}
