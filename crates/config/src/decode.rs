@@ -104,13 +104,20 @@ impl<T: Scalar> Decode for T {
     }
 }
 
-/// A value and where it stood, for errors that are found later.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A value and where it stood, for errors that are found later. Its `Debug` form is the value's, so that two sections
+/// that say the same look the same wherever they stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Spanned<T> {
     /// The value.
     pub value: T,
     /// Where it stood; for a default, the table that does not hold the key.
     pub place: Place,
+}
+
+impl<T: std::fmt::Debug> std::fmt::Debug for Spanned<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.value.fmt(f)
+    }
 }
 
 impl<T> std::ops::Deref for Spanned<T> {
@@ -597,8 +604,20 @@ pub fn word<T: Copy>(
     found
 }
 
+/// The kinds of a [`choice!`](crate::choice) that are not known when it is compiled.
+pub trait Open: Sized {
+    /// The words that there are now.
+    fn kinds() -> Vec<&'static str>;
+    /// The word of this one.
+    fn kind(&self) -> &'static str;
+    /// Reads the table of one of [`Open::kinds`], without its word.
+    fn decode(kind: &str, node: &Node, diagnostics: &mut Diagnostics) -> Option<Self>;
+    /// The schemas of their tables, the word included.
+    fn schemas(schemas: &mut Schemas) -> Vec<Json>;
+}
+
 /// Declares a table of one of several kinds: an enum whose payloads are [`record!`](crate::record)s, chosen by the
-/// key in `by`.
+/// key in `by`. A last variant after `..` takes kinds that are added later: its payload is [`Open`](crate::decode::Open).
 ///
 /// ```
 /// use tidegate_config::{choice, record};
@@ -634,21 +653,31 @@ macro_rules! choice {
         $(#[doc = $doc:literal])*
         $vis:vis enum $name:ident as $title:literal by $tag:literal {
             $( $(#[doc = $vdoc:literal])* $variant:ident($ty:ty) = $word:literal ),* $(,)?
+            $( .. $(#[doc = $odoc:literal])* $open:ident($openty:ty) $(,)? )?
         }
     ) => {
         $(#[doc = $doc])*
         #[derive(Clone, Debug)]
         $vis enum $name {
             $( $(#[doc = $vdoc])* $variant($ty), )*
+            $( $(#[doc = $odoc])* $open($openty), )?
         }
 
         impl $name {
-            /// The kinds that exist.
+            /// The kinds that are declared here.
             pub const KINDS: &'static [&'static str] = &[$($word),*];
+            /// All kinds that exist now.
+            pub fn kinds() -> Vec<&'static str> {
+                #[allow(unused_mut)]
+                let mut kinds = Self::KINDS.to_vec();
+                $( kinds.extend(<$openty as $crate::decode::Open>::kinds()); )?
+                kinds
+            }
             /// Its kind, as the file names it.
-            pub const fn kind(&self) -> &'static str {
+            pub fn kind(&self) -> &'static str {
                 match self {
                     $(Self::$variant(_) => $word,)*
+                    $(Self::$open(open) => $crate::decode::Open::kind(open),)?
                 }
             }
         }
@@ -658,9 +687,13 @@ macro_rules! choice {
                 node: &$crate::node::Node,
                 diagnostics: &mut $crate::Diagnostics,
             ) -> ::core::option::Option<Self> {
-                let (kind, rest) = $crate::decode::kind(node, $title, $tag, Self::KINDS, diagnostics)?;
+                let (kind, rest) = $crate::decode::kind(node, $title, $tag, &Self::kinds(), diagnostics)?;
                 match kind {
                     $($word => <$ty as $crate::Decode>::decode(&rest, diagnostics).map(Self::$variant),)*
+                    $(other => {
+                        <$openty as $crate::decode::Open>::decode(other, &rest, diagnostics).map(Self::$open)
+                    })?
+                    #[allow(unreachable_patterns)]
                     _ => ::core::option::Option::None,
                 }
             }
@@ -669,9 +702,11 @@ macro_rules! choice {
             }
             fn schema(schemas: &mut $crate::Schemas) -> $crate::serde_json::Value {
                 schemas.define::<Self>($title, |schemas| {
-                    let kinds: Vec<$crate::serde_json::Value> = vec![$(
+                    #[allow(unused_mut)]
+                    let mut kinds: Vec<$crate::serde_json::Value> = vec![$(
                         $crate::decode::tagged(<$ty as $crate::Record>::object(schemas), $tag, $word)
                     ),*];
+                    $( kinds.extend(<$openty as $crate::decode::Open>::schemas(schemas)); )?
                     $crate::serde_json::json!({
                         "description": $crate::schema::paragraph(&[$($doc),*]),
                         "oneOf": kinds,

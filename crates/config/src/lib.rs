@@ -40,7 +40,9 @@
 pub mod decode;
 pub mod diagnostic;
 pub mod discipline;
+pub mod edit;
 pub mod node;
+pub mod preset;
 pub mod schema;
 pub mod shaper;
 pub mod suggest;

@@ -373,6 +373,27 @@ impl Scalar for Mark {
     }
 }
 
+/// The mode of a file, in octal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Mode(pub u32);
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:03o}", self.0))
+    }
+}
+
+impl Scalar for Mode {
+    const WANTED: &'static str = "file mode";
+    const EXAMPLE: &'static str = "660";
+    fn from_text(text: &str) -> Result<Self, Wrong> {
+        let octal = text.len() <= 4 && text.bytes().all(|b| (b'0'..=b'7').contains(&b));
+        let mode = u32::from_str_radix(text, 8).ok().filter(|mode| octal && *mode <= 0o777);
+        let wrong = || Wrong { message: format!("`{text}` is not the mode of a file"), help: example_of::<Self>() };
+        mode.map(Self).ok_or_else(wrong)
+    }
+}
+
 /// The owner of a socket.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum User {

@@ -80,7 +80,7 @@ fn unknown_keys() {
         (4, 1),
         "device",
         "unknown key `device`",
-        "choose from `name`, `mtu`",
+        "choose from `name`, `direction`, `mtu`",
     );
     broken("to = \"rest\"", "to = \"rest\", x = 1", (26, 44), "x", "unknown key `x` in displace", "`below` and `to`");
 }

@@ -98,3 +98,26 @@ fn what_cannot_be_is_refused_with_its_place() {
         assert!(error.contains(problem) && error.contains(line), "{problem}:\n{error}");
     }
 }
+
+#[test]
+fn reservations_have_a_class_of_their_own() {
+    let text = |class: &str, more: &str| {
+        format!(
+            "[discipline]\nkind = \"cbq\"\nlink = \"8mbit\"\nfinish = \"expected\"\nlink-clock = \"reset\"\n\
+             clock-lead = \"20ms\"\nsharing = \"top-level\"\nheuristic = \"floyd\"\naccounting = \"idle-time\"\n\
+             class = [{{ name = \"rest\", rate = \"5mbit\" }}, {{ name = \"reserved\", rate = \"3mbit\" }}]\n\
+             reservations = {{ class = \"{class}\"{more} }}\n"
+        )
+    };
+    // What is reserved has no queue of its own, and is no class that a rule can name.
+    assert_eq!(load(&text("reserved", "")).ok().map(|built| built.0), Some(vec!["rest".to_owned()]));
+    let wrong = load(&text("reserve", "")).err().unwrap();
+    assert!(wrong.contains("no class is called `reserve`") && wrong.contains("reserved"), "{wrong}");
+    let wrong = load(&text("reserved", ", flows = 0")).err().unwrap();
+    assert!(wrong.contains("most reservations"), "{wrong}");
+    let wrong = load(&text("reserved", ", max-packet = \"9kB\"")).err().unwrap();
+    assert!(wrong.contains("do not fit the link"), "{wrong}");
+    let parent = text("reserved", "").replace("name = \"rest\", ", "name = \"rest\", parent = \"reserved\", ");
+    let wrong = load(&parent.replace("5mbit", "1mbit")).err().unwrap();
+    assert!(wrong.contains("has classes of its own"), "{wrong}");
+}

@@ -1,9 +1,12 @@
 //! `kind = "cbq"`: [`tidegate_core::cbq`].
 
+use std::collections::{HashMap, HashSet};
+
 use tidegate_core::cbq::{
-    self, Accounting, Cbq, Class, Conserving, Finish, General, Heuristic, Lead, Params, Regulation, TreeError,
+    self, Accounting, Cbq, Class, Conserving, General, Heuristic, Lead, LinkClock, Params, Regulation, TreeError,
 };
 use tidegate_core::fifo::{Fifo, Limit};
+use tidegate_core::reservation::{Policy, Request, Service};
 use tidegate_core::{Bytes, ClassId, FlowKey, Instant, Packet, Qdisc, Rate, Span};
 
 use super::{Discipline, Inside, Site};
@@ -21,6 +24,36 @@ crate::words! {
         AncestorOnly = "ancestor-only",
         /// Up to a level that a heuristic sets.
         TopLevel = "top-level",
+    }
+}
+
+crate::words! {
+    /// How top-level sharing sets its level.
+    pub enum TopLevel as "heuristic" {
+        /// When nobody can send, the level rises one by one: the implementation that was measured in 1999.
+        Altq = "altq",
+        /// When a class has sent and cannot go on, the level is the highest: the paper of 1995.
+        Floyd = "floyd",
+    }
+}
+
+crate::words! {
+    /// From when the time is counted that a class over its limit must wait.
+    pub enum Finish as "finish" {
+        /// From when its packet left.
+        Actual = "actual",
+        /// From when its packet is expected to have left the link.
+        Expected = "expected",
+    }
+}
+
+crate::words! {
+    /// What is done when the driver takes packets faster than the link sends them.
+    pub enum Clock as "link clock" {
+        /// The clock of expected finish times never leads by more than `clock-lead`.
+        Clamp = "clamp",
+        /// Beyond `clock-lead` it is set back to the time of day, and every class seems over its limit.
+        Reset = "reset",
     }
 }
 
@@ -103,6 +136,72 @@ crate::record! {
 }
 
 crate::record! {
+    /// Where flows get classes of their own on request (`tidegate reserve`), and how much one may ask for.
+    pub struct Reservations as "reservations" {
+        /// The class under which they get theirs. Its rate is what they share; it has no queue and no other classes.
+        pub class: Spanned<String>,
+        /// Their priority. Default 0: only there delays are bounded.
+        pub priority: Spanned<u8> = 0,
+        /// Whether they may borrow. Default from-parent, as the paper's.
+        pub borrow: Borrowing = "from-parent",
+        /// The most at a time; all delay bounds grow with it. Default 16.
+        pub flows: Spanned<u32> = 16,
+        /// What their queues may hold together. Default 4 MB: one second of 32 Mbit/s.
+        pub buffer: Spanned<Bytes> = "4MB",
+        /// How long one lives without being refreshed. Default 90 s, three times RSVP's refresh period.
+        pub lifetime: Spanned<Span> = "90s",
+        /// What the driver may hold behind the discipline, for delay bounds. Default nothing: say so where it does.
+        pub device: Spanned<Bytes> = "0B",
+        /// The largest token rate r that one may ask for. Default what is free.
+        pub max_rate: Option<Spanned<Rate>>,
+        /// The largest bucket b. Default 64 kB.
+        pub max_bucket: Spanned<Bytes> = "64kB",
+        /// The largest peak rate p. Default any: the bucket bounds what it can do.
+        pub max_peak: Option<Spanned<Rate>>,
+        /// The smallest minimum policed unit m. Default 1 B: accounting in bytes does not need it.
+        pub min_unit: Spanned<Bytes> = "1B",
+        /// The largest packet M. Default the `mtu`.
+        pub max_packet: Option<Spanned<Bytes>>,
+    }
+}
+
+impl Reservations {
+    /// What is wrong with a request beyond what the tree says: it exceeds what the file allows one flow.
+    ///
+    /// # Errors
+    /// The field, what was asked for, and the bound.
+    pub fn admits(&self, request: &Request) -> Result<(), String> {
+        let tspec = &request.tspec;
+        let above = |what: &str, asked: String, most: String| {
+            Err(format!("a {what} of {asked} was asked for, and one reservation may have {most}"))
+        };
+        let rate = match request.service {
+            Service::Guaranteed { rate: Some(rate), .. } => rate.max(tspec.rate),
+            _ => tspec.rate,
+        };
+        match (&self.max_rate, &self.max_peak) {
+            (Some(most), _) if rate > most.value => above("rate", rate.to_string(), most.value.to_string()),
+            (_, Some(most)) if tspec.peak > most.value => {
+                above("peak rate", tspec.peak.to_string(), most.value.to_string())
+            }
+            _ if tspec.bucket > self.max_bucket.value => {
+                above("bucket", tspec.bucket.to_string(), self.max_bucket.value.to_string())
+            }
+            _ if tspec.min_unit < self.min_unit.value => Err(format!(
+                "a minimum policed unit of {} was asked for, and the least here is {}",
+                tspec.min_unit, self.min_unit.value
+            )),
+            _ => match &self.max_packet {
+                Some(most) if tspec.max_packet > most.value => {
+                    above("largest packet", tspec.max_packet.to_string(), most.value.to_string())
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+crate::record! {
     /// Class-based queueing: a tree of classes that share a link, each sure of its part.
     pub struct CbqQueue as "cbq" {
         /// The rate of the link. No more is sent.
@@ -111,6 +210,8 @@ crate::record! {
         pub mtu: Spanned<Bytes> = "1514B",
         /// Who may borrow. Default formal: the definition, and no dearer here.
         pub sharing: Sharing = "formal",
+        /// How top-level sharing sets its level. Default altq.
+        pub heuristic: TopLevel = "altq",
         /// How the classes of a priority take turns. Default weighted.
         pub turns: Turns = "weighted",
         /// How use is measured. Default bytes.
@@ -119,10 +220,18 @@ crate::record! {
         pub conserving: Work = "when-idle",
         /// What a suspended class waits for. Default recheck.
         pub suspension: Suspension = "recheck",
+        /// From when a class over its limit waits, with accounting by idle time. Default actual: the correction of 1999.
+        pub finish: Finish = "actual",
+        /// What is done about a clock of the link that runs ahead. Default clamp: nobody is punished for it.
+        pub link_clock: Clock = "clamp",
+        /// How far that clock may lead. Default the time of 16 packets, at least 10 ms.
+        pub clock_lead: Option<Span>,
         /// How far ahead of the link packets are given. Default the time of two packets, at least half a millisecond.
         pub lead: Option<Span>,
         /// The class of packets that no rule gives a class. Default: they are dropped.
         pub default: Option<Spanned<String>>,
+        /// Where flows get classes of their own on request. Default: nowhere.
+        pub reservations: Option<Spanned<Reservations>>,
         /// The classes.
         pub class: Vec<Spanned<CbqClass>>,
     }
@@ -144,25 +253,37 @@ impl Packet for NoPacket {
 type Fault = (Place, String, Option<String>);
 
 impl CbqQueue {
-    /// Whether another class names it as its parent.
-    fn is_inner(&self, name: &str) -> bool {
-        self.class.iter().any(|class| class.parent.as_ref().is_some_and(|parent| parent.value == name))
+    /// The classes that have classes under them, or may get some.
+    fn inner(&self) -> HashSet<&str> {
+        let parents = self.class.iter().filter_map(|class| Some(class.parent.as_ref()?.value.as_str()));
+        parents.chain(self.reservations.as_ref().map(|section| section.class.value.as_str())).collect()
     }
 
     /// The leaves, in the order of the file.
     pub(super) fn classes(&self) -> Vec<&str> {
-        self.class.iter().map(|class| class.name.value.as_str()).filter(|name| !self.is_inner(name)).collect()
+        let inner = self.inner();
+        self.class.iter().map(|class| class.name.value.as_str()).filter(|name| !inner.contains(name)).collect()
+    }
+
+    /// The number of each class: the leaves first, then the others, in the order of the file.
+    pub fn numbers(&self) -> HashMap<&str, ClassId> {
+        let inner = self.inner();
+        let names = || self.class.iter().map(|class| class.name.value.as_str());
+        let ordered = names().filter(|name| !inner.contains(name)).chain(names().filter(|name| inner.contains(name)));
+        ordered.zip((0..).map(ClassId)).collect()
     }
 
     fn params(&self) -> Params {
-        let leaf = |name: &str| self.classes().iter().position(|leaf| *leaf == name);
-        let default = self.default.as_ref().and_then(|name| leaf(&name.value)).map(|at| ClassId(at as u32));
+        let default = self.default.as_ref().and_then(|name| self.numbers().get(name.value.as_str()).copied());
         let new = Params::new(self.link.value, self.mtu.value, self.root());
         Params {
             sharing: match self.sharing {
                 Sharing::Formal => cbq::Sharing::Formal,
                 Sharing::AncestorOnly => cbq::Sharing::AncestorOnly,
-                Sharing::TopLevel => cbq::Sharing::TopLevel(Heuristic::Altq),
+                Sharing::TopLevel => cbq::Sharing::TopLevel(match self.heuristic {
+                    TopLevel::Altq => Heuristic::Altq,
+                    TopLevel::Floyd => Heuristic::Floyd1995,
+                }),
             },
             general: match self.turns {
                 Turns::Weighted => General::WeightedRoundRobin,
@@ -172,7 +293,18 @@ impl CbqQueue {
                 Measure::Bytes => Accounting::Bytes,
                 Measure::IdleTime => Accounting::IdleTime { gain: 5 },
             },
-            finish: Finish::Actual,
+            finish: match self.finish {
+                Finish::Actual => cbq::Finish::Actual,
+                Finish::Expected => cbq::Finish::Expected,
+            },
+            link_clock: match (self.link_clock, new.link_clock) {
+                (Clock::Clamp, LinkClock::Clamp(lead) | LinkClock::Reset(lead)) => {
+                    LinkClock::Clamp(self.clock_lead.unwrap_or(lead))
+                }
+                (Clock::Reset, LinkClock::Clamp(lead) | LinkClock::Reset(lead)) => {
+                    LinkClock::Reset(self.clock_lead.unwrap_or(lead))
+                }
+            },
             conserving: match self.conserving {
                 Work::Strict => Conserving::Strict,
                 Work::Efficient => Conserving::Efficient,
@@ -222,6 +354,59 @@ impl CbqQueue {
         })
     }
 
+    /// Where reservations go, if they do.
+    pub fn policy(&self) -> Option<Policy> {
+        let section = self.reservations.as_ref()?;
+        let new = Policy::new(*self.numbers().get(section.class.value.as_str())?);
+        Some(Policy {
+            priority: section.priority.value,
+            borrow: match section.borrow {
+                Borrowing::Never => cbq::Borrow::Never,
+                Borrowing::FromParent => cbq::Borrow::FromParent,
+            },
+            first_id: ClassId(self.first_reserved()),
+            flows: section.flows.value,
+            buffer: section.buffer.value,
+            lifetime: section.lifetime.value,
+            device: section.device.value,
+            ..new
+        })
+    }
+
+    /// The number of the first class of a reservation: always the same, unless there are very many others.
+    pub fn first_reserved(&self) -> u32 {
+        Policy::new(self.root()).first_id.0.max(self.root().0 + 1)
+    }
+
+    /// Each class as the tree has it: its number and parameters.
+    ///
+    /// # Errors
+    /// What is wrong with a class; a section that has passed its check has none.
+    pub fn parameters(&self) -> Result<Vec<(ClassId, Class)>, String> {
+        let numbers = self.numbers();
+        let one = |class: &Spanned<CbqClass>| {
+            Ok((numbers[class.name.value.as_str()], self.class_of(class).map_err(|(_, message, _)| message)?))
+        };
+        self.class.iter().map(one).collect()
+    }
+
+    /// Whether the tree of `other` is the same but for parameters of classes that can change while packets pass, and for
+    /// reservations.
+    pub fn is_same_tree(&self, other: &Self) -> bool {
+        let plain = |cbq: &Self| {
+            let mut cbq = cbq.clone();
+            for class in &mut cbq.class {
+                let class = &mut class.value;
+                (class.rate, class.share, class.packet_size) = (None, None, None);
+                (class.priority.value, class.max_burst.value, class.min_burst.value) = (0, 0, 0);
+                class.borrow = Borrowing::Never;
+            }
+            cbq.reservations = None;
+            format!("{cbq:?}")
+        };
+        plain(self) == plain(other) && self.numbers() == other.numbers()
+    }
+
     /// The tree with the queues that `queue` makes.
     fn tree<P: Packet, Q: Qdisc<P>>(
         &self,
@@ -230,9 +415,8 @@ impl CbqQueue {
     ) -> Result<Cbq<P, Q>, Fault> {
         let root = self.root();
         let mut tree = Cbq::new(self.params()).map_err(|error| self.fault(None, &error))?;
-        let leaves: Vec<String> = self.classes().into_iter().map(str::to_owned).collect();
-        let mut inner = leaves.len() as u32;
-        let mut known: Vec<(&str, ClassId)> = Vec::new();
+        let (numbers, inner) = (self.numbers(), self.inner());
+        let mut known: HashMap<&str, ClassId> = HashMap::new();
         let mut left: Vec<&Spanned<CbqClass>> = self.class.iter().collect();
         // Parents first, in whatever order the file has them.
         while !left.is_empty() {
@@ -242,7 +426,7 @@ impl CbqQueue {
                 let name = class.name.value.as_str();
                 let parent = match &class.parent {
                     None => Some(root),
-                    Some(parent) => known.iter().find(|(name, _)| *name == parent.value).map(|&(_, id)| id),
+                    Some(parent) => known.get(parent.value.as_str()).copied(),
                 };
                 let Some(parent) = parent else {
                     later.push(class);
@@ -250,20 +434,13 @@ impl CbqQueue {
                 };
                 let params = self.class_of(class)?;
                 let fault = |error| self.fault(Some(class), &error);
-                let id = match leaves.iter().position(|leaf| leaf == name) {
-                    Some(at) => {
-                        let id = ClassId(at as u32);
-                        tree.add_leaf(now, id, parent, params, queue(class)).map_err(fault)?;
-                        id
-                    }
-                    None => {
-                        let id = ClassId(inner);
-                        inner += 1;
-                        tree.add_inner(now, id, parent, params).map_err(fault)?;
-                        id
-                    }
-                };
-                known.push((name, id));
+                let id = numbers[name];
+                if inner.contains(name) {
+                    tree.add_inner(now, id, parent, params).map_err(fault)?;
+                } else {
+                    tree.add_leaf(now, id, parent, params, queue(class)).map_err(fault)?;
+                }
+                known.insert(name, id);
             }
             if later.len() == before {
                 let class = later[0];
@@ -308,6 +485,7 @@ impl CbqQueue {
 
     pub(super) fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
         let mut told = false;
+        let inner = self.inner();
         let names: Vec<&str> = self.class.iter().map(|class| class.name.value.as_str()).collect();
         if self.classes().is_empty() {
             diagnostics
@@ -331,7 +509,7 @@ impl CbqQueue {
                 told = true;
             }
             match &class.queue {
-                Some(queue) if self.is_inner(name) => {
+                Some(queue) if inner.contains(name) => {
                     diagnostics
                         .error(queue.place, format!("class `{name}` has classes under it, and so no queue"))
                         .help("give the queue to the classes under it");
@@ -349,6 +527,7 @@ impl CbqQueue {
                 .help(suggest::help(&default.value, &self.classes()));
             told = true;
         }
+        told |= self.check_reservations(&names, diagnostics);
         // What is not clear by name would only be told twice.
         if told {
             return;
@@ -362,17 +541,70 @@ impl CbqQueue {
         }
     }
 
-    pub(super) fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
-        let tree = self.tree(site.now, |class| {
-            let within = Site { name: format!("{}.{}", site.name, class.name.value), ..site.clone() };
-            match &class.queue {
-                Some(queue) => queue.value.0.build::<P>(&within),
-                None => Discipline::plain().build(&within),
+    /// Whether something was wrong.
+    fn check_reservations(&self, names: &[&str], diagnostics: &mut Diagnostics) -> bool {
+        let Some(section) = &self.reservations else { return false };
+        let class = &section.class;
+        if !names.contains(&class.value.as_str()) {
+            diagnostics
+                .error(class.place, format!("no class is called `{}`", class.value))
+                .label("not a class")
+                .help(suggest::help(&class.value, names));
+            return true;
+        }
+        let parent = |other: &CbqClass| other.parent.as_ref().is_some_and(|parent| parent.value == class.value);
+        if let Some(child) = self.class.iter().find(|other| parent(other)) {
+            diagnostics
+                .error(class.place, format!("class `{}` has classes of its own", class.value))
+                .label("only reservations may be under it")
+                .related(child.name.place, "such as this")
+                .help("make a class for reservations alone");
+            return true;
+        }
+        let wrong = match self.policy().map(|policy| policy.validate()) {
+            Some(Err(error)) => Some((error.field, error.to_string())),
+            _ if section.max_packet.as_ref().is_some_and(|most| most.value > self.mtu.value) => {
+                Some(("max_packet", "packets above `mtu` do not fit the link".to_owned()))
             }
-        });
+            _ => None,
+        };
+        let Some((field, message)) = wrong else { return false };
+        let place = match field {
+            "priority" => section.priority.place,
+            "flows" => section.flows.place,
+            "lifetime" => section.lifetime.place,
+            "max_packet" => section.max_packet.as_ref().map_or(section.place, |most| most.place),
+            _ => section.place,
+        };
+        diagnostics.error(place, message).label("cannot work");
+        true
+    }
+
+    /// Builds the tree itself, which can be changed while packets pass. The section has passed its check.
+    pub fn build_tree<P: Packet + 'static>(&self, site: &Site) -> Cbq<P> {
+        let tree = self.tree(site.now, |class| Self::build_queue_of(class, site));
         match tree {
-            Ok(tree) => Box::new(tree),
+            Ok(tree) => tree,
             Err((_, message, _)) => unreachable!("the tree has been checked: {message}"),
         }
+    }
+
+    /// Builds the queue of the leaf number `leaf` once more, empty.
+    pub fn build_queue<P: Packet + 'static>(&self, leaf: ClassId, site: &Site) -> Option<Box<dyn Qdisc<P>>> {
+        let name = *self.classes().get(leaf.0 as usize)?;
+        let class = self.class.iter().find(|class| class.name.value == name)?;
+        Some(Self::build_queue_of(class, site))
+    }
+
+    fn build_queue_of<P: Packet + 'static>(class: &CbqClass, site: &Site) -> Box<dyn Qdisc<P>> {
+        let within = Site { name: format!("{}.{}", site.name, class.name.value), ..site.clone() };
+        match &class.queue {
+            Some(queue) => queue.value.0.build::<P>(&within),
+            None => Discipline::plain().build(&within),
+        }
+    }
+
+    pub(super) fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
+        Box::new(self.build_tree(site))
     }
 }

@@ -166,6 +166,9 @@ crate::record! {
         pub signal: Signal = "mark",
         /// Bytes that may wait. Default: 100 ms of the rate, at least 64 packets; 4 MB without a rate.
         pub limit: Option<Bytes>,
+        /// How much lateness of the machine is made up for, and with it what may leave at once after rest. Default
+        /// 1 ms.
+        pub lateness: Span = "1ms",
     }
 }
 
@@ -330,6 +333,7 @@ impl CakeQueue {
                 Switch::Off => cake::AckFilter::Off,
             },
             codel: codel::Params { limit, signal: signal(self.signal), ..base.codel },
+            lateness: self.lateness,
             ..base
         }
     }

@@ -36,7 +36,8 @@ crate::record! {
         pub pair_rule: Switch = "on",
         /// What one pair of hosts may send as mice at once. Default: ten times the threshold, or 1 MB.
         pub pair_threshold: Option<Spanned<Bytes>>,
-        /// What one pair of hosts may send as mice for ever. Default: a quarter of the link.
+        /// What one pair of hosts may send as mice for ever. Default: a quarter of the link, at least
+        /// 256 kbit/s.
         pub pair_rate: Option<Rate>,
     }
 }
@@ -60,6 +61,8 @@ crate::record! {
         pub threshold: Option<Bytes>,
         /// What elephants get at least of the bytes served while they wait. Default 0.1.
         pub floor: Spanned<Probability> = 0.1,
+        /// What elephants got beyond the floor counts for it later, up to this. Default 24 kB, sixteen packets.
+        pub floor_credit: Bytes = "24kB",
         /// The delay that ARED aims for; only elephants wait in that queue. Default 80 ms.
         pub delay: Span = "80ms",
         /// What a drop does to a packet that understands ECN. Default mark.
@@ -80,6 +83,8 @@ crate::record! {
         pub value: Vec<Spanned<Point>>,
         /// What elephants get at least of the bytes served while they wait. Default 0.1.
         pub floor: Spanned<Probability> = 0.1,
+        /// What elephants got beyond the floor counts for it later, up to this. Default 24 kB, sixteen packets.
+        pub floor_credit: Bytes = "24kB",
         /// 0: all elephants are dropped alike; 1: in proportion to their value. Default 1.
         pub fairness: Probability = 1.0,
         /// The delay that ARED aims for; only elephants wait in that queue. Default 80 ms.
@@ -162,6 +167,7 @@ impl MeredQueue {
             limit: Limit { packets: PACKETS, bytes: self.limit },
             elephant_limit: Bytes::new(self.limit.as_u64() / 2),
             floor: self.floor.value,
+            floor_credit: self.floor_credit,
             ..base
         };
         let mut params = params.table_driven();
@@ -194,6 +200,7 @@ impl MeredtQueue {
         params.limit = Limit { packets: PACKETS, bytes: self.limit };
         params.elephant_limit = self.elephant_limit.unwrap_or(Bytes::new(self.limit.as_u64() / 2));
         params.floor = self.floor.value;
+        params.floor_credit = self.floor_credit;
         params.fairness = self.fairness;
         remember(self.memory.as_ref(), &mut params.elephants);
         Ok(params)

@@ -6,7 +6,8 @@
 //!    `fifo.rs` is the pattern. A section that can be inconsistent has `check(&self, place, diagnostics)` as well.
 //! 2. One line in [`Discipline`], one in [`Discipline::check`] when it has one, and one in [`Discipline::build`].
 //!
-//! Schema, `tidegate check` and "did you mean" follow.
+//! Schema, `tidegate check` and "did you mean" follow. A crate of its own adds a kind by [`register`]: see
+//! [`outside`]; `tidegate new-qdisc` writes one.
 
 pub mod cbq;
 pub mod conditioning;
@@ -14,13 +15,16 @@ pub mod early;
 pub mod fair;
 pub mod fifo;
 pub mod mice;
+pub mod outside;
 
-use tidegate_core::{Instant, Packet, Qdisc};
+use tidegate_core::{Instant, Packet, Qdisc, Rate};
 
 use crate::decode::Decode;
 use crate::diagnostic::{Diagnostics, Place};
 use crate::node::Node;
 use crate::schema::Schemas;
+
+pub use outside::{Kind, RegisterError, is_kind_name, register};
 
 crate::choice! {
     /// A queueing discipline.
@@ -59,6 +63,9 @@ crate::choice! {
         Sfq(fair::SfqQueue) = "sfq",
         /// Random early detection with a curve for each colour.
         Wred(early::WredQueue) = "wred",
+        ..
+        /// A kind that another crate added.
+        Outside(outside::Outside)
     }
 }
 
@@ -115,7 +122,13 @@ impl Discipline {
             Self::Red(red) => red.check(place, diagnostics),
             Self::Rio(rio) => rio.check(place, diagnostics),
             Self::Wred(wred) => wred.check(place, diagnostics),
+            Self::Outside(outside) => outside.check(place, diagnostics),
         }
+    }
+
+    /// Whether the two say the same, wherever they stand and however their values are written.
+    pub fn is_same(&self, other: &Self) -> bool {
+        format!("{self:?}") == format!("{other:?}")
     }
 
     /// The names of its classes: a packet of class number `i` goes to the `i`-th. Empty: it has no classes.
@@ -123,6 +136,7 @@ impl Discipline {
         match self {
             Self::Cbq(cbq) => cbq.classes(),
             Self::Marker(marker) => marker.classes(),
+            Self::Outside(outside) => outside.classes(),
             Self::Fifo(_)
             | Self::Ras(_)
             | Self::Red(_)
@@ -138,6 +152,30 @@ impl Discipline {
             | Self::Meredt(_)
             | Self::Pie(_)
             | Self::Sfq(_) => Vec::new(),
+        }
+    }
+
+    /// The rate of the line that it stands before, where it knows one.
+    pub fn line(&self) -> Option<Rate> {
+        match self {
+            Self::Ared(ared) => Some(ared.link.value),
+            Self::Cake(cake) => cake.rate.map(|rate| rate.value),
+            Self::Cbq(cbq) => Some(cbq.link.value),
+            Self::IngressFilter(filter) => Some(filter.link.value),
+            Self::Mered(mered) => Some(mered.link.value),
+            Self::Meredt(meredt) => Some(meredt.link.value),
+            Self::Ras(ras) => Some(ras.line_rate.value),
+            Self::Marker(marker) => marker.inside.as_ref().and_then(|inside| inside.value.0.line()),
+            Self::CoDel(_)
+            | Self::Drr(_)
+            | Self::Fifo(_)
+            | Self::FqCodel(_)
+            | Self::Outside(_)
+            | Self::Pie(_)
+            | Self::Red(_)
+            | Self::Rio(_)
+            | Self::Sfq(_)
+            | Self::Wred(_) => None,
         }
     }
 
@@ -161,6 +199,7 @@ impl Discipline {
             Self::Red(red) => red.build(site),
             Self::Rio(rio) => rio.build(site),
             Self::Wred(wred) => wred.build(site),
+            Self::Outside(outside) => outside.build(site),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use tidegate_core::{Bytes, Dscp, Rate, Span};
 
+use super::control::ControlSection;
 use crate::decode::{Many, Spanned};
 use crate::discipline::Discipline;
 use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User};
@@ -11,7 +12,7 @@ crate::record! {
     pub struct File as "shaper file" {
         /// The version of the language: 1.
         pub version: Spanned<u32>,
-        /// Where the traffic leaves.
+        /// Where the traffic leaves or arrives.
         pub interface: Option<InterfaceSection>,
         /// What the classes share. Default: all its defaults.
         pub shaper: Option<Spanned<ShaperSection>>,
@@ -24,15 +25,57 @@ crate::record! {
         pub default_class: Option<Spanned<String>>,
         /// Which packets go where. The first that matches wins.
         pub rule: Vec<Spanned<RuleSection>>,
+        /// What is counted for people to look at. Default: all its defaults.
+        pub statistics: Option<StatisticsSection>,
+        /// Who may do what over the control socket. Default: everybody may look, root may all.
+        pub control: Option<ControlSection>,
+    }
+}
+
+crate::words! {
+    /// What is counted, beside packets and bytes.
+    pub enum Detail as "detail" {
+        /// Of each flow: rate, delays, jitter, drops by reason, marks, promises; and all that is counted of classes.
+        Flows = "flows",
+        /// Of each class: rate, delays and promises.
+        Classes = "classes",
+        /// Nothing: the accounts of the classes only.
+        Off = "off",
     }
 }
 
 crate::record! {
-    /// The interface whose outgoing traffic, the host's own and the forwarded, is shaped.
+    /// What is counted for people to look at, in `tidegate top`, the metrics and the web page.
+    pub struct StatisticsSection as "statistics" {
+        /// What is counted. Default flows: it costs some tens of nanoseconds a packet.
+        pub detail: Detail = "flows",
+        /// The most flows that are remembered; then the least busy make room, and how many did is counted. Default
+        /// 16384, which is 11 MB when all are there.
+        pub flows: Spanned<u32> = 16384,
+        /// A flow without packets for so long is forgotten. Default 60 s: long enough to be looked at when it is over.
+        pub idle: Spanned<Span> = "60s",
+    }
+}
+
+crate::words! {
+    /// Which of the two ways through an interface is shaped.
+    pub enum Direction as "direction" {
+        /// What leaves by it: the host's own traffic and what it forwards.
+        Egress = "egress",
+        /// What arrives by it: for the host and for those behind it.
+        Ingress = "ingress",
+    }
+}
+
+crate::record! {
+    /// The interface whose traffic, the host's own and the forwarded, is shaped.
     pub struct InterfaceSection as "interface" {
         /// Its name. Default: none, and the command line must give it; so one file serves many hosts.
         pub name: Option<Spanned<String>>,
-        /// The largest packet that leaves, which bursts must hold. Default 1500 B, Ethernet.
+        /// What leaves by it or what arrives by it. Default egress: what leaves can be held back exactly, while what
+        /// arrives has used the line already, so that its rates must stay below the line's.
+        pub direction: Spanned<Direction> = "egress",
+        /// The largest packet, which bursts must hold. Default 1500 B, Ethernet.
         pub mtu: Spanned<Bytes> = "1500B",
         /// What the link adds to each packet, counted in all rates (Ethernet with preamble and gap: 38 B).
         /// Default none: rates are those of IP packets, as in `tc`'s `fq` and in agreements on IP level.
@@ -157,6 +200,8 @@ crate::record! {
     /// Which packets go to a class, and what their flows are promised. All keys that are there must match; of a
     /// list, one of it.
     pub struct RuleSection as "rule" {
+        /// What people call it. Default: what it matches.
+        pub name: Option<Spanned<String>>,
         /// The class (of a `discipline`: its class) they go to.
         pub class: Spanned<String>,
         /// Code points.
@@ -173,9 +218,10 @@ crate::record! {
         pub destination_port: Many<Spanned<Ports>>,
         /// Firewall marks.
         pub mark: Many<Mark>,
-        /// Owners of the sending socket; forwarded packets have none.
+        /// Owners of the sending socket; forwarded packets have none, and nothing that arrives has.
         pub uid: Many<User>,
-        /// Control groups of the sending socket, with all below them; forwarded packets have none.
+        /// Control groups of the sending socket, with all below them; forwarded packets have none, and nothing that
+        /// arrives has.
         pub cgroup: Many<Spanned<String>>,
         /// How much of the class each flow gets beside flows of weight 1. Default 1.
         pub weight: Spanned<u32> = 1,

@@ -4,11 +4,13 @@
 //! in which every default is filled in and every name is a number.
 
 pub mod conditions;
+pub mod control;
 pub mod file;
 pub mod guarantees;
 mod resolve;
 
 use std::fmt;
+use std::sync::Arc;
 
 use tidegate_core::{Bytes, ClassId, Dscp, Rate, Span};
 
@@ -17,13 +19,14 @@ use crate::discipline::Discipline;
 use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User, dscp_name};
 
 pub use conditions::{Owners, UnknownOwner};
-pub use file::{Bursts, FlowBy, Sharing};
+pub use control::{Bounds, Control, Hook};
+pub use file::{Bursts, Detail, Direction, FlowBy, Sharing};
 
 /// Reads a shaper file and checks it. `None` exactly when errors went to `diagnostics`; warnings may go there in
 /// any case.
 pub fn load(source: &Source, diagnostics: &mut Diagnostics) -> Option<Config> {
     let file: file::File = crate::read(source, diagnostics)?;
-    resolve::resolve(&file, diagnostics)
+    resolve::resolve(&file, diagnostics).map(|config| Config { text: source.text().into(), ..config })
 }
 
 /// The JSON Schema of a shaper file.
@@ -34,7 +37,9 @@ pub fn schema() -> serde_json::Value {
 /// A whole shaper file, valid and resolved.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where the traffic leaves.
+    /// The text that it was read from, for whoever writes down what was running.
+    pub text: Arc<str>,
+    /// Where the traffic leaves or arrives.
     pub interface: Interface,
     /// What shapes it.
     pub root: Root,
@@ -43,6 +48,28 @@ pub struct Config {
     pub rules: Vec<Rule>,
     /// The class of packets that no rule matches.
     pub default_class: ClassId,
+    /// What is counted for people to look at.
+    pub statistics: Statistics,
+    /// Who may do what over the control socket.
+    pub control: Control,
+}
+
+/// What is counted for people to look at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Statistics {
+    /// What of it.
+    pub detail: Detail,
+    /// The most flows that are remembered.
+    pub flows: u32,
+    /// A flow without packets for so long is forgotten.
+    pub idle: Span,
+}
+
+impl Default for Statistics {
+    /// Flows, 16,384 of them, for a minute: what a file without the section gets.
+    fn default() -> Self {
+        Self { detail: Detail::Flows, flows: 16_384, idle: Span::from_secs(60) }
+    }
 }
 
 impl Config {
@@ -55,12 +82,14 @@ impl Config {
     }
 }
 
-/// The interface whose outgoing traffic is shaped.
+/// The interface whose traffic is shaped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
     /// Its name, unless the command line gives it.
     pub name: Option<String>,
-    /// The largest packet that leaves.
+    /// What leaves by it or what arrives by it.
+    pub direction: Direction,
+    /// The largest packet.
     pub mtu: Bytes,
     /// What the link adds to each packet, counted in all rates.
     pub overhead: Bytes,
@@ -159,6 +188,8 @@ pub enum EcnFeedback {
 /// Which packets go to a class, and what their flows are promised.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
+    /// What people call it, where the file says so.
+    pub name: Option<String>,
     /// The class.
     pub class: ClassId,
     /// What a packet must be.
@@ -194,6 +225,13 @@ pub struct Match {
     pub users: Vec<User>,
     /// Control groups of the sending socket, without the leading slash.
     pub cgroups: Vec<String>,
+}
+
+impl Rule {
+    /// What people call it: its name, else what it matches.
+    pub fn label(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.matches.to_string())
+    }
 }
 
 impl Match {

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use tidegate_core::{Bytes, ClassId, Rate, Span};
 
-use super::file::{ClassSection, File, InterfaceSection, RuleSection, ShaperSection};
+use super::file::{ClassSection, File, InterfaceSection, RuleSection, ShaperSection, StatisticsSection};
 use super::{
-    Borrow, Bursts, Class, Config, Displace, EcnFeedback, Feedback, FlowBy, Interface, Match, Root, Rule, Shaper,
-    Sharing, conditions,
+    Borrow, Bursts, Class, Config, Direction, Displace, EcnFeedback, Feedback, FlowBy, Interface, Match, Root, Rule,
+    Shaper, Sharing, Statistics, conditions, control,
 };
 use crate::decode::{Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
@@ -60,12 +60,42 @@ pub(super) fn resolve(file: &File, diagnostics: &mut Diagnostics) -> Option<Conf
         }
     };
     let rules = rules(file, &root, &names, diagnostics);
-    (diagnostics.errors() == before).then_some(Config { interface, root, rules, default_class })
+    without_owners(file, diagnostics);
+    let statistics = statistics(file.statistics.as_ref(), diagnostics);
+    let control = control::control(file.control.as_ref(), &names, diagnostics);
+    (diagnostics.errors() == before).then_some(Config {
+        text: "".into(),
+        interface,
+        root,
+        rules,
+        default_class,
+        statistics,
+        control,
+    })
+}
+
+fn statistics(section: Option<&StatisticsSection>, diagnostics: &mut Diagnostics) -> Statistics {
+    let Some(section) = section else { return Statistics::default() };
+    let statistics = Statistics { detail: section.detail, flows: section.flows.value, idle: section.idle.value };
+    if !(8..=1 << 20).contains(&statistics.flows) {
+        diagnostics
+            .error(section.flows.place, format!("{} flows cannot be remembered", statistics.flows))
+            .label("not between 8 and 1048576")
+            .help("write for example flows = 16384, or detail = \"classes\" to remember none");
+    }
+    if statistics.idle < Span::from_secs(1) {
+        diagnostics
+            .error(section.idle.place, format!("flows would be forgotten after {} already", statistics.idle))
+            .label("less than a second, in which nobody can look at them")
+            .help("write for example idle = \"60s\"");
+    }
+    statistics
 }
 
 fn interface(section: Option<&InterfaceSection>, diagnostics: &mut Diagnostics) -> Interface {
     let Some(section) = section else {
-        return Interface { name: None, mtu: Bytes::new(1500), overhead: Bytes::ZERO };
+        let direction = Direction::Egress;
+        return Interface { name: None, direction, mtu: Bytes::new(1500), overhead: Bytes::ZERO };
     };
     if let Some(name) = &section.name {
         // The kernel's own rule for names of interfaces.
@@ -91,8 +121,38 @@ fn interface(section: Option<&InterfaceSection>, diagnostics: &mut Diagnostics) 
     }
     Interface {
         name: section.name.as_ref().map(|name| name.value.clone()),
+        direction: section.direction.value,
         mtu: section.mtu.value,
         overhead: section.overhead.value,
+    }
+}
+
+/// On its way in a packet has no socket yet, so that nothing can go by its owner.
+fn without_owners(file: &File, diagnostics: &mut Diagnostics) {
+    let Some(direction) = file.interface.as_ref().map(|section| &section.direction) else { return };
+    if direction.value == Direction::Egress {
+        return;
+    }
+    let help = "go by destination-port or destination, or shape the other way with direction = \"egress\"";
+    let mut refuse = |place, what: &str| {
+        diagnostics
+            .error(place, format!("{what} what arrives"))
+            .label("a packet that arrives has no socket yet, and so no owner")
+            .related(direction.place, "because of this")
+            .help(help);
+    };
+    for rule in &file.rule {
+        if !rule.uid.is_empty() {
+            refuse(rule.place, "`uid` in a rule for");
+        }
+        if let Some(path) = rule.cgroup.first() {
+            refuse(path.place, "`cgroup` in a rule for");
+        }
+    }
+    if let Some(section) = &file.shaper
+        && matches!(section.flow_by, FlowBy::User | FlowBy::ControlGroup)
+    {
+        refuse(section.place, "flows by owner for");
     }
 }
 
@@ -464,7 +524,16 @@ fn rule(
             }
         }
     }
+    if let Some(name) = &section.name
+        && (name.is_empty() || name.len() > 64 || name.chars().any(char::is_control))
+    {
+        diagnostics
+            .error(name.place, "this cannot be the name of a rule")
+            .label("not 1 to 64 bytes without control characters")
+            .help("write for example name = \"calls\", or leave it out");
+    }
     Rule {
+        name: section.name.as_ref().map(|name| name.value.clone()),
         class,
         matches: matches(&section.value),
         weight: section.weight.value,

@@ -1,0 +1,186 @@
+//! Kinds of disciplines that other crates add: [`register`] them before the first file is read.
+//!
+//! A kind is a section of a file, declared by [`record!`](crate::record) as those here are, and [`Kind`], which builds
+//! its discipline. Shaper files, scenarios, replay and scripts then take `kind = "..."` with its keys; errors have
+//! places, and schema, reference and "did you mean" know it.
+//!
+//! ```
+//! use tidegate_config::discipline::{self, Discipline, Kind, Site};
+//! use tidegate_config::{Diagnostics, Source, read, record};
+//! use tidegate_core::fifo::{Fifo, Limit};
+//! use tidegate_core::{Parcel, Qdisc};
+//!
+//! record! {
+//!     /// A queue of a few packets.
+//!     pub struct Short as "short" {
+//!         /// Packets that may wait. Default 8.
+//!         pub packets: u64 = 8,
+//!     }
+//! }
+//! impl Kind for Short {
+//!     const KIND: &'static str = "short";
+//!     fn build(&self, _site: &Site) -> Box<dyn Qdisc<Parcel>> {
+//!         Box::new(Fifo::new(Limit::packets(self.packets)))
+//!     }
+//! }
+//!
+//! discipline::register::<Short>().unwrap();
+//! let mut diagnostics = Diagnostics::new();
+//! let queue: Option<Discipline> = read(&Source::new("q.toml", "kind = \"short\"\npackets = 3"), &mut diagnostics);
+//! assert_eq!(queue.unwrap().kind(), "short");
+//! // Twice is once too often, and a name that exists stays what it is.
+//! assert!(discipline::register::<Short>().is_err());
+//! ```
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde_json::Value as Json;
+use tidegate_core::{Packet, Parcel, Parcels, Qdisc};
+
+use super::{Discipline, Site};
+use crate::decode::{Open, Record, tagged};
+use crate::diagnostic::{Diagnostics, Place};
+use crate::node::Node;
+use crate::schema::Schemas;
+
+/// A kind of discipline that is added from outside: its section of a file, which builds it.
+pub trait Kind: Record + fmt::Debug + Send + Sync + 'static {
+    /// The word that chooses it: lower case letters, digits and `-`.
+    const KIND: &'static str;
+
+    /// Checks what one key alone cannot tell. `place` is where the section stands.
+    fn check(&self, _place: Place, _diagnostics: &mut Diagnostics) {}
+
+    /// The names of its classes: a packet of class number `i` goes to the `i`-th. Empty: it has no classes.
+    fn classes(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
+    /// Builds it, empty. The section has passed [`Kind::check`]. A discipline inside it, taken as
+    /// [`Inside`](super::Inside), is built by its own `build` with the same type of packet.
+    fn build(&self, site: &Site) -> Box<dyn Qdisc<Parcel>>;
+}
+
+/// Why a kind cannot be registered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RegisterError {
+    /// There is one of this name.
+    Taken(&'static str),
+    /// The name is not made of lower case letters, digits and `-`, beginning with a letter.
+    BadName(&'static str),
+}
+
+impl fmt::Display for RegisterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Taken(name) => write!(f, "there is a discipline called `{name}` already; choose another name"),
+            Self::BadName(name) => {
+                write!(f, "`{name}` cannot name a discipline; use lower case letters, digits and `-`")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RegisterError {}
+
+/// What is known of a registered kind. A table of functions, so that reading a file needs no more than its word.
+struct Entry {
+    kind: &'static str,
+    decode: fn(&Node, &mut Diagnostics) -> Option<Outside>,
+    schema: fn(&mut Schemas) -> Json,
+}
+
+/// Kinds are part of the program, as those of the enum are: added once, before files are read, and never removed.
+/// It is process-wide because a declaration (`record!`) names types and not values, so that no value can carry it.
+static ENTRIES: RwLock<Vec<Entry>> = RwLock::new(Vec::new());
+
+/// Whether `name` can be the word of a kind.
+pub fn is_kind_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+        && !name.ends_with('-')
+        && !name.contains("--")
+}
+
+/// Adds a kind to all files that this process reads from now on.
+///
+/// # Errors
+/// When its name is taken or cannot be one.
+pub fn register<K: Kind>() -> Result<(), RegisterError> {
+    if !is_kind_name(K::KIND) {
+        return Err(RegisterError::BadName(K::KIND));
+    }
+    let mut entries = ENTRIES.write().unwrap_or_else(PoisonError::into_inner);
+    if Discipline::KINDS.contains(&K::KIND) || entries.iter().any(|entry| entry.kind == K::KIND) {
+        return Err(RegisterError::Taken(K::KIND));
+    }
+    entries.push(Entry {
+        kind: K::KIND,
+        decode: |node, diagnostics| {
+            K::decode(node, diagnostics).map(|section| Outside { kind: K::KIND, section: Arc::new(section) })
+        },
+        schema: |schemas| tagged(K::object(schemas), "kind", K::KIND),
+    });
+    Ok(())
+}
+
+/// [`Kind`] without its type.
+trait Section: fmt::Debug + Send + Sync {
+    fn check(&self, place: Place, diagnostics: &mut Diagnostics);
+    fn classes(&self) -> Vec<&str>;
+    fn build(&self, site: &Site) -> Box<dyn Qdisc<Parcel>>;
+}
+
+impl<K: Kind> Section for K {
+    fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
+        Kind::check(self, place, diagnostics);
+    }
+    fn classes(&self) -> Vec<&str> {
+        Kind::classes(self)
+    }
+    fn build(&self, site: &Site) -> Box<dyn Qdisc<Parcel>> {
+        Kind::build(self, site)
+    }
+}
+
+/// The section of a kind from outside.
+#[derive(Clone, Debug)]
+pub struct Outside {
+    kind: &'static str,
+    section: Arc<dyn Section>,
+}
+
+impl Outside {
+    pub(super) fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
+        self.section.check(place, diagnostics);
+    }
+    pub(super) fn classes(&self) -> Vec<&str> {
+        self.section.classes()
+    }
+    pub(super) fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
+        Box::new(Parcels::new(self.section.build(site)))
+    }
+}
+
+impl Open for Outside {
+    fn kinds() -> Vec<&'static str> {
+        ENTRIES.read().unwrap_or_else(PoisonError::into_inner).iter().map(|entry| entry.kind).collect()
+    }
+    fn kind(&self) -> &'static str {
+        self.kind
+    }
+    fn decode(kind: &str, node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
+        // The lock is given back before the section is read: a discipline may stand inside another.
+        let decode = {
+            let entries = ENTRIES.read().unwrap_or_else(PoisonError::into_inner);
+            entries.iter().find(|entry| entry.kind == kind)?.decode
+        };
+        decode(node, diagnostics)
+    }
+    fn schemas(schemas: &mut Schemas) -> Vec<Json> {
+        let all: Vec<_> =
+            ENTRIES.read().unwrap_or_else(PoisonError::into_inner).iter().map(|entry| entry.schema).collect();
+        all.into_iter().map(|schema| schema(schemas)).collect()
+    }
+}

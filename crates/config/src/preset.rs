@@ -1,0 +1,171 @@
+//! Shaper files for people who know their line and no more: `tidegate run --up 20mbit --down 100mbit`.
+//!
+//! A preset is the text of a file, so that it can be looked at, kept, and changed. It is one CAKE for each direction:
+//! hosts share the line evenly and each host's connections share what it has, so that neither a host with fifty
+//! downloads nor one download of many crowds out a call; queues are kept short by COBALT; what the line adds to each
+//! packet is counted. It needs no idea of what runs on the network.
+//!
+//! The queue must be here and not in the modem or at the provider. So we send a little less than the line carries:
+//! 95 % of it upwards, where what we send is what the line gets, and 90 % downwards, where what arrives has passed the
+//! line already and the senders hear of the queue only a round trip later.
+
+use std::fmt::Write as _;
+
+use tidegate_core::{Rate, Span};
+
+use crate::shaper::Direction;
+
+/// Parts of the line that are used, in percent.
+const UP_PERCENT: u64 = 95;
+const DOWN_PERCENT: u64 = 90;
+/// Acknowledgements are thinned out upwards when the line carries so many times more downwards: one acknowledgement of
+/// some 70 B for two packets of 1500 B takes a forty-third of what it acknowledges.
+const ASYMMETRIC: u64 = 15;
+
+/// What a line adds to each packet, and how it cuts it up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Framing {
+    /// Bytes on top of an IP packet.
+    pub overhead: u32,
+    /// The least that a packet takes, overhead included.
+    pub least: u32,
+    /// The word of the file: `none`, `atm` or `ptm`.
+    pub framing: &'static str,
+}
+
+/// A kind of line. `(word, what it is, framing)`.
+pub const LINKS: [(&str, &str, Framing); 6] = [
+    // Right or a little too much nearly everywhere: 3 % of a large packet.
+    ("unknown", "44 B a packet, safe on nearly every line", Framing { overhead: 44, least: 84, framing: "none" }),
+    ("ethernet", "fibre or a leased Ethernet: 38 B", Framing { overhead: 38, least: 84, framing: "none" }),
+    ("docsis", "a cable modem: 18 B", Framing { overhead: 18, least: 64, framing: "none" }),
+    ("vdsl", "VDSL2 with PPPoE: 30 B, 64/65 coding", Framing { overhead: 30, least: 68, framing: "ptm" }),
+    ("adsl", "ADSL with PPPoE: 44 B, ATM cells", Framing { overhead: 44, least: 0, framing: "atm" }),
+    ("ip", "rates are those of IP packets", Framing { overhead: 0, least: 0, framing: "none" }),
+];
+
+/// A line, as its owner knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// What it carries upwards.
+    pub up: Option<Rate>,
+    /// What it carries downwards.
+    pub down: Option<Rate>,
+    /// What it adds.
+    pub framing: Framing,
+    /// The interface, if the file is to name it.
+    pub interface: Option<String>,
+}
+
+impl Line {
+    /// The directions that are shaped: those whose rate is known.
+    pub fn directions(&self) -> impl Iterator<Item = Direction> {
+        let up = self.up.map(|_| Direction::Egress);
+        up.into_iter().chain(self.down.map(|_| Direction::Ingress))
+    }
+
+    /// The file for a direction; `None` when its rate is not known.
+    pub fn file(&self, direction: Direction) -> Option<String> {
+        let (rate, percent, why, hosts, tins) = match direction {
+            Direction::Egress => {
+                (self.up?, UP_PERCENT, "so that the queue is here and not in the modem", "source", "diffserv3")
+            }
+            Direction::Ingress => (
+                self.down?,
+                DOWN_PERCENT,
+                "what arrives has used the line already: more room, so that the queue is here\n\
+                 # and not at the provider",
+                "destination",
+                // Whatever code points strangers write; they are no promise of this network.
+                "besteffort",
+            ),
+        };
+        // Never down to nothing.
+        let part = Rate::from_bps((u128::from(rate.as_bps()) * u128::from(percent) / 100).max(1) as u64);
+        let (word, what) = match direction {
+            Direction::Egress => ("egress", "leaves"),
+            Direction::Ingress => ("ingress", "arrives"),
+        };
+        let mut text = format!("# What {what}, for a line of {rate}.\nversion = 1\n\n[interface]\n");
+        if let Some(name) = &self.interface {
+            let _ = writeln!(text, "name = \"{name}\"");
+        }
+        let _ = write!(
+            text,
+            "direction = \"{word}\"\n\n\
+             # Hosts share evenly, and the connections of a host share what it has; queues stay short.\n\
+             [discipline]\nkind = \"cake\"\n# {percent} % of the line: {why}.\nrate = \"{part}\"\n\
+             # Bytes that the line adds to each packet, and how it cuts them up.\noverhead = {}\nleast = \"{}B\"\nframing = \"{}\"\n\
+             hosts = \"{hosts}\"\ntins = \"{tins}\"\n",
+            self.framing.overhead, self.framing.least, self.framing.framing,
+        );
+        if direction == Direction::Egress && self.is_asymmetric() {
+            text.push_str("# Acknowledgements of all that comes down would fill the way up.\nack-filter = \"on\"\n");
+        }
+        let _ = writeln!(
+            text,
+            "# A wake-up that comes late is made up for, up to here.\nlateness = \"{}\"",
+            Span::from_millis(2)
+        );
+        Some(text)
+    }
+
+    fn is_asymmetric(&self) -> bool {
+        match (self.up, self.down) {
+            (Some(up), Some(down)) => down.as_bps() / ASYMMETRIC > up.as_bps(),
+            _ => false,
+        }
+    }
+}
+
+/// The framing of that word, if there is one.
+pub fn framing(word: &str) -> Option<Framing> {
+    LINKS.iter().find(|(name, ..)| *name == word).map(|(.., framing)| *framing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discipline::Discipline;
+    use crate::shaper::{Root, load};
+    use crate::{Diagnostics, Source};
+
+    fn line(up: u64, down: u64, framing: Framing) -> Line {
+        let rate = |kbit| (kbit > 0).then(|| Rate::from_kbit(kbit));
+        Line { up: rate(up), down: rate(down), framing, interface: Some("wan0".into()) }
+    }
+
+    #[test]
+    fn every_preset_is_a_valid_file_below_the_line() {
+        for (_, _, framing) in LINKS {
+            for (up, down) in [(56, 56), (1_000, 16_000), (20_000, 100_000), (40_001, 250_007), (1_000_000, 1_000_000)]
+            {
+                let line = line(up, down, framing);
+                for (direction, rate) in [(Direction::Egress, up * 950), (Direction::Ingress, down * 900)] {
+                    let text = line.file(direction).unwrap();
+                    let (source, mut diagnostics) = (Source::new("preset", &text), Diagnostics::new());
+                    let config = load(&source, &mut diagnostics);
+                    assert!(diagnostics.is_empty(), "{}\n{text}", diagnostics.render(&source));
+                    let config = config.unwrap();
+                    assert_eq!(config.interface.direction, direction);
+                    assert_eq!(config.interface.name.as_deref(), Some("wan0"));
+                    let Root::Discipline(discipline) = config.root else { panic!("{text}") };
+                    assert_eq!(discipline.line(), Some(Rate::from_bps(rate)), "{text}");
+                    assert!(matches!(*discipline, Discipline::Cake(_)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_is_known_is_shaped() {
+        let plain = framing("ip").unwrap();
+        assert_eq!(line(1, 0, plain).directions().collect::<Vec<_>>(), [Direction::Egress]);
+        assert_eq!(line(0, 1, plain).directions().collect::<Vec<_>>(), [Direction::Ingress]);
+        assert_eq!(line(1, 0, plain).file(Direction::Ingress), None);
+        // 1/16 of the way down: the acknowledgements matter; 1/5: they do not.
+        assert!(line(1_000, 16_000, plain).file(Direction::Egress).unwrap().contains("ack-filter = \"on\""));
+        assert!(!line(20_000, 100_000, plain).file(Direction::Egress).unwrap().contains("ack-filter"));
+        assert_eq!(framing("token-ring"), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! `[control]`: who may do what over the control socket.
+
+use std::path::PathBuf;
+
+use tidegate_core::{Rate, Span};
+
+use crate::decode::{Many, Spanned};
+use crate::diagnostic::Diagnostics;
+use crate::suggest;
+use crate::values::{Mode, User};
+
+crate::record! {
+    /// Who may do what over the control socket. Root, and the user that runs Tidegate, may all; who else may connect
+    /// may look. What other users may steer of their own flows is said here.
+    pub struct ControlSection as "control" {
+        /// The mode of the socket in the file system: who may connect. Default 666, everybody, to look.
+        pub mode: Mode = "666",
+        /// What one user may be promised in all, as minimum rates. Default: nothing.
+        pub minimum: Option<Spanned<Rate>>,
+        /// Steps of preference that a user may have for a flow. Default 0: none.
+        pub preference: u32 = 0,
+        /// Classes to which a user may have own flows displaced. Default: none, since a class may be worth more than
+        /// the one they are in.
+        pub displace_to: Many<Spanned<String>>,
+        /// Promises that one user may hold. Default 16.
+        pub promises: u32 = 16,
+        /// The longest time for which a promise outlives the connection it was asked for with. Default 1 h.
+        pub lease: Span = "1h",
+        /// Users with other bounds than these.
+        pub user: Vec<Spanned<ControlUserSection>>,
+        /// A program to run on events. Default: none.
+        pub hook: Option<HookSection>,
+    }
+}
+
+crate::record! {
+    /// The bounds of one user.
+    pub struct ControlUserSection as "user of control" {
+        /// Who.
+        pub uid: User,
+        /// What this user may be promised in all. Default: as everybody.
+        pub minimum: Option<Spanned<Rate>>,
+        /// Steps of preference. Default: as everybody.
+        pub preference: Option<u32>,
+        /// Promises. Default: as everybody.
+        pub promises: Option<u32>,
+    }
+}
+
+crate::record! {
+    /// A program to run on events; it finds the facts in its environment.
+    pub struct HookSection as "hook" {
+        /// The program, by its full path. It is run as the user that runs Tidegate, without a shell.
+        pub program: Spanned<String>,
+        /// The kinds of events, as `tidegate events` names them. Default: trouble, and promises that wait or end.
+        pub events: Many<Spanned<String>>,
+        /// The most runs in a second; what is beyond is counted and left out. Default 10.
+        pub rate: Spanned<u32> = 10,
+    }
+}
+
+/// Who may do what over the control socket.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Control {
+    /// The mode of the socket.
+    pub mode: u32,
+    /// What users may do who are not named.
+    pub bounds: Bounds,
+    /// Classes, by number, to which users may have flows displaced.
+    pub displace_to: Vec<u32>,
+    /// For how long a promise may outlive its connection.
+    pub lease: Span,
+    /// What named users may do.
+    pub users: Vec<(User, Bounds)>,
+    /// The program to run on events.
+    pub hook: Option<Hook>,
+}
+
+impl Default for Control {
+    /// Everybody may look, root may all: what a file without the section gets.
+    fn default() -> Self {
+        Self {
+            mode: 0o666,
+            bounds: Bounds { minimum: Rate::ZERO, preference: 0, promises: 16 },
+            displace_to: Vec::new(),
+            lease: Span::from_secs(3_600),
+            users: Vec::new(),
+            hook: None,
+        }
+    }
+}
+
+/// What one user may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// What may be promised in all.
+    pub minimum: Rate,
+    /// Steps of preference for a flow.
+    pub preference: u32,
+    /// Promises.
+    pub promises: u32,
+}
+
+/// A program to run on events.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hook {
+    /// The program.
+    pub program: PathBuf,
+    /// Kinds of events by their names; none for the default.
+    pub events: Vec<String>,
+    /// Runs in a second.
+    pub rate: u32,
+}
+
+pub(super) fn control(section: Option<&ControlSection>, classes: &[String], diagnostics: &mut Diagnostics) -> Control {
+    let Some(section) = section else { return Control::default() };
+    let bounds = Bounds {
+        minimum: section.minimum.map_or(Rate::ZERO, |minimum| minimum.value),
+        preference: section.preference,
+        promises: section.promises,
+    };
+    let mut displace_to = Vec::new();
+    for name in section.displace_to.iter() {
+        match classes.iter().position(|class| *class == name.value) {
+            Some(at) => displace_to.push(at as u32),
+            None => {
+                let listed: Vec<&str> = classes.iter().map(String::as_str).collect();
+                diagnostics
+                    .error(name.place, format!("there is no class `{}`", name.value))
+                    .label("unknown class")
+                    .help(suggest::help(&name.value, &listed));
+            }
+        }
+    }
+    let of_user = |user: &Spanned<ControlUserSection>| {
+        let user = &user.value;
+        let own = Bounds {
+            minimum: user.minimum.map_or(bounds.minimum, |minimum| minimum.value),
+            preference: user.preference.unwrap_or(bounds.preference),
+            promises: user.promises.unwrap_or(bounds.promises),
+        };
+        (user.uid.clone(), own)
+    };
+    let hook = section.hook.as_ref().map(|hook| {
+        if !hook.program.starts_with('/') {
+            diagnostics
+                .error(hook.program.place, format!("`{}` is not a full path", hook.program.value))
+                .label("it would be looked for somewhere else each time")
+                .help("write for example program = \"/usr/local/bin/on-tidegate\"");
+        }
+        if !(1..=1_000).contains(&hook.rate.value) {
+            diagnostics
+                .error(hook.rate.place, format!("a program cannot be run {} times a second", hook.rate.value))
+                .label("not between 1 and 1000")
+                .help("write for example rate = 10");
+        }
+        Hook {
+            program: PathBuf::from(&hook.program.value),
+            events: hook.events.iter().map(|event| event.value.clone()).collect(),
+            rate: hook.rate.value,
+        }
+    });
+    Control {
+        mode: section.mode.0,
+        bounds,
+        displace_to,
+        lease: section.lease,
+        users: section.user.iter().map(of_user).collect(),
+        hook,
+    }
+}
