@@ -1,12 +1,11 @@
-//! Packets as bytes: what their headers say ([`dissect`]), code points and marks written into them ([`rewrite`]), the
-//! bytes they take on a wire ([`wire`]), and capture files ([`read`], [`write`](mod@write)).
+//! Packets as bytes: what their headers say ([`dissect`]), code points and marks written into them ([`rewrite`]), and
+//! capture files ([`read`], [`write`](mod@write)).
 #![forbid(unsafe_code)]
 
 pub mod dissect;
 pub mod link;
 pub mod read;
 pub mod rewrite;
-pub mod wire;
 pub mod write;
 
 pub use dissect::{Dissection, Malformed};

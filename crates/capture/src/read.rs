@@ -41,6 +41,8 @@ pub const MAX_RECORD: usize = 1 << 20;
 pub struct Captured<'a> {
     /// Which packet of the file it is, from 1.
     pub number: u64,
+    /// Where its record begins in the file, in bytes.
+    pub offset: u64,
     /// When it was captured, in ns since 1970; never before the packet in front of it.
     pub time: Instant,
     /// The header it begins with; none for a type that is not known here.
@@ -66,6 +68,8 @@ impl Captured<'_> {
 pub struct Warning {
     /// The packet, from 1.
     pub packet: u64,
+    /// Where its record begins in the file, in bytes.
+    pub offset: u64,
     /// What was wrong with it.
     pub flaw: Flaw,
 }
@@ -96,7 +100,7 @@ pub enum Flaw {
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "packet {}: ", self.packet)?;
+        write!(f, "packet {} at byte {}: ", self.packet, self.offset)?;
         match &self.flaw {
             Flaw::TimeBackwards(by) => {
                 write!(f, "{} ns before the packet in front of it; time holds still", by.as_nanos())
@@ -127,11 +131,15 @@ pub enum CaptureError {
     Truncated {
         /// The packet, from 1.
         packet: u64,
+        /// Where its record begins in the file, in bytes.
+        offset: u64,
     },
     /// The structure of the file is broken at this packet, so that the next cannot be found.
     Corrupt {
         /// The packet, from 1.
         packet: u64,
+        /// Where its record begins in the file, in bytes.
+        offset: u64,
         /// What is broken.
         why: String,
     },
@@ -139,6 +147,8 @@ pub enum CaptureError {
     Io {
         /// The packet that was being read, from 1.
         packet: u64,
+        /// Where its record begins in the file, in bytes.
+        offset: u64,
         /// Why.
         error: std::io::Error,
     },
@@ -152,16 +162,15 @@ impl fmt::Display for CaptureError {
             }
             Self::Foreign(first) => write!(f, "not a pcap or pcapng file: it begins with {first:02x?}"),
             Self::Compressed(program) => write!(f, "the capture is compressed; unpack it first, with `{program} -d`"),
-            Self::Truncated { packet } => {
-                write!(
-                    f,
-                    "packet {packet}: the file ends within it, or its length is damaged; nothing can be read behind it"
-                )
+            Self::Truncated { packet, offset } => write!(
+                f,
+                "packet {packet} at byte {offset}: the file ends within it, or its length is damaged; nothing can be \
+                 read behind it"
+            ),
+            Self::Corrupt { packet, offset, why } => {
+                write!(f, "packet {packet} at byte {offset}: corrupt ({why}); nothing can be read behind it")
             }
-            Self::Corrupt { packet, why } => {
-                write!(f, "packet {packet}: corrupt ({why}); nothing can be read behind it")
-            }
-            Self::Io { packet, error } => write!(f, "packet {packet}: {error}"),
+            Self::Io { packet, offset, error } => write!(f, "packet {packet} at byte {offset}: {error}"),
         }
     }
 }
@@ -183,12 +192,24 @@ struct Found {
     length: u32,
 }
 
+/// Which packet is being read, and where its record begins.
+#[derive(Clone, Copy)]
+struct At {
+    packet: u64,
+    offset: u64,
+}
+
+/// The header of a file.
+const START: At = At { packet: 1, offset: 0 };
+
 /// Reads a capture. See the [module](self).
 #[derive(Debug)]
 pub struct CaptureReader<R: Read> {
     format: Format<R>,
     bytes: Vec<u8>,
     number: u64,
+    /// In pcap, where the next record begins: behind a header of 24 bytes at first.
+    next: u64,
     time: Instant,
     done: bool,
     /// Link types that were warned of.
@@ -202,26 +223,31 @@ impl<R: Read> CaptureReader<R> {
     /// When it is no capture or its header cannot be read.
     pub fn new(mut source: R) -> Result<Self, CaptureError> {
         let mut first = Vec::new();
-        source.by_ref().take(4).read_to_end(&mut first).map_err(|error| CaptureError::Io { packet: 1, error })?;
+        source.by_ref().take(4).read_to_end(&mut first).map_err(|error| io_error(error, START))?;
         let magic = first.clone();
         let source = Cursor::new(first).chain(source);
         let format = match magic[..] {
             [0x0a, 0x0d, 0x0d, 0x0a] => PcapNgReader::with_capacity(source, MAX_RECORD)
                 .map(Format::PcapNg)
-                .map_err(|error| pcapng_error(error, 1))?,
+                .map_err(|error| pcapng_error(error, START))?,
             [0xa1, 0xb2, 0xc3, 0xd4]
             | [0xd4, 0xc3, 0xb2, 0xa1]
             | [0xa1, 0xb2, 0x3c, 0x4d]
-            | [0x4d, 0x3c, 0xb2, 0xa1] => {
-                PcapReader::with_capacity(source, MAX_RECORD).map(Format::Pcap).map_err(|error| pcap_error(error, 1))?
-            }
+            | [0x4d, 0x3c, 0xb2, 0xa1] => PcapReader::with_capacity(source, MAX_RECORD)
+                .map(Format::Pcap)
+                .map_err(|error| pcap_error(error, START))?,
             [0x1f, 0x8b, ..] => return Err(CaptureError::Compressed("gzip")),
             [0x28, 0xb5, 0x2f, 0xfd] => return Err(CaptureError::Compressed("zstd")),
             [0xfd, b'7', b'z', b'X'] => return Err(CaptureError::Compressed("xz")),
             _ => return Err(CaptureError::Foreign(magic)),
         };
         let unknown = Vec::new();
-        Ok(Self { format, bytes: Vec::new(), number: 0, time: Instant::ZERO, done: false, unknown })
+        Ok(Self { format, bytes: Vec::new(), number: 0, next: 24, time: Instant::ZERO, done: false, unknown })
+    }
+
+    /// The bytes of the packet that was read last.
+    pub fn last_bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// The next packet; none at the end of the file and after an error. `warn` hears what was mended.
@@ -230,9 +256,10 @@ impl<R: Read> CaptureReader<R> {
             return None;
         }
         let packet = self.number + 1;
+        let mut at = At { packet, offset: self.next };
         let found = match &mut self.format {
-            Format::Pcap(reader) => next_of_pcap(reader, &mut self.bytes, packet),
-            Format::PcapNg(reader) => next_of_pcapng(reader, &mut self.bytes, packet, warn),
+            Format::Pcap(reader) => next_of_pcap(reader, &mut self.bytes, at),
+            Format::PcapNg(reader) => next_of_pcapng(reader, &mut self.bytes, &mut at, warn),
         };
         let found = match found {
             Some(Ok(found)) => found,
@@ -246,7 +273,9 @@ impl<R: Read> CaptureReader<R> {
             }
         };
         self.number = packet;
-        let mut warn = |flaw| warn(Warning { packet, flaw });
+        let offset = at.offset;
+        self.next += 16 + self.bytes.len() as u64;
+        let mut warn = |flaw| warn(Warning { packet, offset, flaw });
         match found.time {
             None => {}
             Some(time) => {
@@ -270,19 +299,19 @@ impl<R: Read> CaptureReader<R> {
             warn(Flaw::LinkType(found.link));
         }
         let length = found.length.max(captured);
-        Some(Ok(Captured { number: packet, time: self.time, link, length, bytes: &self.bytes }))
+        Some(Ok(Captured { number: packet, offset, time: self.time, link, length, bytes: &self.bytes }))
     }
 }
 
 fn next_of_pcap<R: Read>(
     reader: &mut PcapReader<R>,
     bytes: &mut Vec<u8>,
-    packet: u64,
+    at: At,
 ) -> Option<Result<Found, CaptureError>> {
     let header = reader.header();
     let raw = match reader.next_raw_packet()? {
         Ok(raw) => raw,
-        Err(error) => return Some(Err(pcap_error(error, packet))),
+        Err(error) => return Some(Err(pcap_error(error, at))),
     };
     bytes.clear();
     bytes.extend_from_slice(&raw.data);
@@ -299,18 +328,19 @@ fn next_of_pcap<R: Read>(
 fn next_of_pcapng<R: Read>(
     reader: &mut PcapNgReader<R>,
     bytes: &mut Vec<u8>,
-    packet: u64,
+    at: &mut At,
     warn: &mut dyn FnMut(Warning),
 ) -> Option<Result<Found, CaptureError>> {
     loop {
+        at.offset = reader.bytes_parsed();
         let (raw, state) = match reader.next_raw_block()? {
             Ok(next) => next,
-            Err(error) => return Some(Err(pcapng_error(error, packet))),
+            Err(error) => return Some(Err(pcapng_error(error, *at))),
         };
         let block = match raw.try_into_block(state) {
             Ok(block) => block,
             Err(error) => {
-                warn(Warning { packet, flaw: Flaw::Skipped(chain(&error)) });
+                warn(Warning { packet: at.packet, offset: at.offset, flaw: Flaw::Skipped(chain(&error)) });
                 continue;
             }
         };
@@ -333,24 +363,25 @@ fn next_of_pcapng<R: Read>(
     }
 }
 
-fn io_error(error: std::io::Error, packet: u64) -> CaptureError {
+fn io_error(error: std::io::Error, at: At) -> CaptureError {
+    let At { packet, offset } = at;
     match error.kind() {
-        ErrorKind::UnexpectedEof => CaptureError::Truncated { packet },
-        _ => CaptureError::Io { packet, error },
+        ErrorKind::UnexpectedEof => CaptureError::Truncated { packet, offset },
+        _ => CaptureError::Io { packet, offset, error },
     }
 }
 
-fn pcap_error(error: PcapReadError, packet: u64) -> CaptureError {
+fn pcap_error(error: PcapReadError, at: At) -> CaptureError {
     match error {
-        PcapReadError::Io(error) => io_error(error, packet),
-        other => CaptureError::Corrupt { packet, why: chain(&other) },
+        PcapReadError::Io(error) => io_error(error, at),
+        other => CaptureError::Corrupt { packet: at.packet, offset: at.offset, why: chain(&other) },
     }
 }
 
-fn pcapng_error(error: PcapNgReadError, packet: u64) -> CaptureError {
+fn pcapng_error(error: PcapNgReadError, at: At) -> CaptureError {
     match error {
-        PcapNgReadError::Io(error) => io_error(error, packet),
-        other => CaptureError::Corrupt { packet, why: chain(&other) },
+        PcapNgReadError::Io(error) => io_error(error, at),
+        other => CaptureError::Corrupt { packet: at.packet, offset: at.offset, why: chain(&other) },
     }
 }
 

@@ -88,8 +88,11 @@ fn flaws_are_mended_and_named() {
         (4, Flaw::TimeInvalid),
         (5, Flaw::LengthTooShort { stated: 2, captured: 6 }),
     ];
-    assert_eq!(warnings, expected.map(|(packet, flaw)| Warning { packet, flaw }));
-    assert_eq!(warnings[0].to_string(), "packet 2: 1 ns before the packet in front of it; time holds still");
+    // A header of 24 bytes, then records of 16 bytes and what was captured: 5, 4, none, 4.
+    let offsets = [0, 24, 45, 65, 81, 101];
+    let offset = |packet: u64| offsets[packet as usize];
+    assert_eq!(warnings, expected.map(|(packet, flaw)| Warning { packet, offset: offset(packet), flaw }));
+    assert_eq!(warnings[0].to_string(), "packet 2 at byte 45: 1 ns before the packet in front of it; time holds still");
 }
 
 #[test]
@@ -99,7 +102,7 @@ fn a_foreign_link_type_is_named_once() {
     file.packet(1, 0, 60, &[0x45; 60]);
     let (packets, warnings, _) = read(&file.bytes);
     assert_eq!((packets.len(), packets[0].2), (2, None));
-    assert_eq!(warnings, [Warning { packet: 1, flaw: Flaw::LinkType(147) }]);
+    assert_eq!(warnings, [Warning { packet: 1, offset: 24, flaw: Flaw::LinkType(147) }]);
     let mut reader = CaptureReader::new(&file.bytes[..]).unwrap();
     let seen = reader.next_packet(&mut |_| ()).unwrap().unwrap().dissect();
     assert_eq!((seen.total, seen.fields.protocol), (60, None));
@@ -114,12 +117,12 @@ fn the_end_within_a_packet_is_named() {
     for cut in whole + 1..file.bytes.len() {
         let (packets, _, failure) = read(&file.bytes[..cut]);
         assert_eq!(packets.len(), 1);
-        assert!(matches!(failure, Some(CaptureError::Truncated { packet: 2 })), "{failure:?}");
+        assert!(matches!(failure, Some(CaptureError::Truncated { packet: 2, offset: 44 })), "{failure:?}");
     }
     // A length that is no length.
     file.bytes[whole + 8..whole + 12].copy_from_slice(&[0xff; 4]);
     let (packets, _, failure) = read(&file.bytes);
-    assert_eq!((packets.len(), failure.unwrap().to_string().starts_with("packet 2: ")), (1, true));
+    assert_eq!((packets.len(), failure.unwrap().to_string().starts_with("packet 2 at byte 44: ")), (1, true));
 }
 
 #[test]
@@ -181,7 +184,7 @@ fn pcapng_by_hand() {
     assert_eq!(times, [1_000_001_000, 1_002_000_000, 1_500_000_000, 1_500_000_000, 7_000_004_000]);
     assert_eq!(packets[3].4, b"simple");
     assert!(failure.is_none());
-    assert!(matches!(&warnings[..], [Warning { packet: 3, flaw: Flaw::Skipped(_) }]), "{warnings:?}");
+    assert!(matches!(&warnings[..], [Warning { packet: 3, flaw: Flaw::Skipped(_), .. }]), "{warnings:?}");
 }
 
 fn written(draw: &mut Stream, count: u64) -> (Vec<u8>, Vec<Seen>) {
@@ -243,7 +246,7 @@ proptest! {
         prop_assert!(packets.iter().all(|packet| packet.3 as usize >= packet.4.len()));
         let next = packets.len() as u64 + 1;
         prop_assert!(warnings.iter().all(|warning| (1..=next).contains(&warning.packet)));
-        if let Some(CaptureError::Truncated { packet } | CaptureError::Corrupt { packet, .. }) = failure {
+        if let Some(CaptureError::Truncated { packet, .. } | CaptureError::Corrupt { packet, .. }) = failure {
             prop_assert_eq!(packet, next);
         }
     }
