@@ -7,6 +7,8 @@ use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Instant, Packet}
 pub struct Held<H> {
     /// The data path's own name for the packet.
     pub handle: H,
+    /// The number of its arrival, from 0.
+    pub number: u64,
     /// Bytes on the link, the headers of every segment and the overhead of the link included.
     pub size: Bytes,
     /// Its flow.
@@ -33,6 +35,10 @@ pub struct Held<H> {
     pub pure_ack: bool,
     /// When it came.
     pub arrived: Instant,
+    /// The place of the record of its flow ([`Flows`](crate::Flows)), which stays as long as this packet waits.
+    pub record: u32,
+    /// The engine's own number for it while it waits.
+    pub slot: u32,
 }
 
 impl<H: Send> Packet for Held<H> {

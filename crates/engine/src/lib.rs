@@ -4,12 +4,30 @@
 //! and gets the handle back when the packet may pass ([`Exit::pass`]) or must not ([`Exit::refuse`]).
 #![forbid(unsafe_code)]
 
+mod classes;
+pub mod delays;
+pub mod desk;
+pub mod flows;
 pub mod held;
+mod ledger;
+pub mod measure;
+pub mod news;
 pub mod pipeline;
+pub mod reserve;
+mod room;
 pub mod stats;
+pub mod swap;
+pub mod tap;
 pub mod tree;
+pub mod wire;
 
+pub use desk::{Book, NoPromise, PromiseView, Steering};
+pub use flows::{FlowRecord, FlowRow, Flows, Who};
 pub use held::Held;
-pub use pipeline::{BuildFailure, Change, Exit, Names, Pipeline, Setup, Shape, Sighting, Taken};
+pub use news::{Facts, News, What};
+pub use pipeline::{BuildFailure, Change, ClassRow, Exit, Fate, Names, Pipeline, Setup, Shape, Sighting, Taken};
+pub use reserve::{Lease, Refused};
 pub use stats::{ClassCounts, ClassStatus};
+pub use swap::{How, Next, Spare, SwapFailure, Swapped};
+pub use tap::{Act, Steer, Tap};
 pub use tree::Tree;

@@ -1,41 +1,35 @@
-//! What the engine counts of each class: accounts, drops by reason, and how long packets waited.
+//! What the engine counts of each class: accounts, drops by reason, how long packets waited, rate, jitter, promises.
 
-use hdrhistogram::Histogram;
 use tidegate_core::books::{Account, Accounts};
 use tidegate_core::qdisc::Backlog;
-use tidegate_core::{Bytes, DropReason, Rate, Span};
+use tidegate_core::{Bytes, DropReason, Instant, Rate, Span};
 
-/// The longest wait that is told apart; longer ones count as this.
-const LONGEST: u64 = 100_000_000_000;
+use crate::delays::Delays;
+use crate::measure::{Jitter, Promise, RateMeter};
 
 /// The counts of one class.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ClassCounts {
     /// Handed in, given out, dropped, of the packets that the rules put into this class.
     pub accounts: Accounts,
     /// What left through this class, flows that were displaced to it included.
     pub through: Account,
-    /// What waits, of the packets that the rules put into this class.
+    /// What came here while it waited, because the rules changed.
+    pub moved_in: Account,
+    /// What went to another class while it waited, because the rules changed.
+    pub moved_out: Account,
+    /// What waits, of the packets that the rules put into this class: handed in and moved in, less given out, dropped
+    /// and moved out.
     pub backlog: Backlog,
     /// Of what was given out, marked congestion experienced here.
     pub marked: u64,
     /// Of what was given out, with another code point than it came with.
     pub remarked: u64,
-    /// How long what left through this class had waited, in nanoseconds; two significant digits.
-    pub waited: Histogram<u64>,
-}
-
-impl Default for ClassCounts {
-    fn default() -> Self {
-        Self {
-            accounts: Accounts::default(),
-            through: Account::default(),
-            backlog: Backlog::default(),
-            marked: 0,
-            remarked: 0,
-            waited: Histogram::new_with_bounds(1, LONGEST, 2).expect("constant bounds that are valid"),
-        }
-    }
+    /// How long what left through this class had waited.
+    pub waited: Delays,
+    rate: RateMeter,
+    jitter: Jitter,
+    promise: Promise,
 }
 
 impl ClassCounts {
@@ -46,21 +40,53 @@ impl ClassCounts {
     pub(crate) fn left(&mut self, size: Bytes) {
         self.accounts.dequeued.count(size);
         self.backlog.remove(size);
+        self.promise.delivered(size, !self.backlog.is_empty());
     }
-    pub(crate) fn sent(&mut self, size: Bytes, waited: Span) {
+    pub(crate) fn sent(&mut self, size: Bytes) {
         self.through.count(size);
-        self.waited.saturating_record(waited.as_nanos().max(1));
+    }
+    /// What costs something: for a class that is looked at.
+    pub(crate) fn measured(&mut self, now: Instant, size: Bytes, waited: Span) {
+        self.waited.record(waited);
+        self.rate.count(now, size);
+    }
+    pub(crate) fn differed(&mut self, difference: Span) {
+        self.jitter.differ(difference);
     }
     pub(crate) fn dropped(&mut self, size: Bytes, reason: DropReason) {
         self.accounts.dropped[reason as usize].count(size);
         self.backlog.remove(size);
     }
+    pub(crate) fn moved_in(&mut self, size: Bytes) {
+        self.moved_in.count(size);
+        self.backlog.add(size);
+    }
+    pub(crate) fn moved_out(&mut self, size: Bytes) {
+        self.moved_out.count(size);
+        self.backlog.remove(size);
+    }
+    pub(crate) fn promise_is_due(&self, now: Instant) -> bool {
+        self.promise.is_due(now)
+    }
+    pub(crate) fn judge(&mut self, now: Instant, promised: Rate) {
+        self.promise.judge(now, promised, !self.backlog.is_empty());
+    }
     /// The wait that `part` (0 to 1) of the packets did not exceed.
     pub fn waited_at(&self, part: f64) -> Span {
-        if self.waited.is_empty() {
-            return Span::ZERO;
-        }
-        Span::from_nanos(self.waited.value_at_quantile(part))
+        self.waited.quantile(part)
+    }
+    /// The rate at which packets leave through this class. See [`RateMeter`].
+    pub fn rate(&self, now: Instant) -> Rate {
+        self.rate.rate(now)
+    }
+    /// Its jitter: as that of a flow, over the packets of all flows, each against the packet of its own flow before it.
+    /// Zero where flows are not counted.
+    pub fn jitter(&self) -> Span {
+        self.jitter.value()
+    }
+    /// Whether its rate was kept, for the packets that the rules put into it. See [`Promise`].
+    pub fn promise(&self) -> &Promise {
+        &self.promise
     }
 }
 
@@ -73,6 +99,8 @@ pub struct ClassStatus {
     pub rate: Option<Rate>,
     /// Flows present, where the discipline knows flows.
     pub flows: Option<u64>,
+    /// What left on rate that other classes did not use, where the discipline knows.
+    pub borrowed: Option<Account>,
     /// Its counts since the start.
     pub counts: ClassCounts,
 }

@@ -1,12 +1,14 @@
 //! [`Tree`]: the discipline of a configuration, built.
 
-use tidegate_config::discipline::Site;
+use tidegate_config::discipline::{Discipline, Site};
 use tidegate_config::shaper::{self, Bursts, Config, EcnFeedback, Root, Sharing};
+use tidegate_core::books::Account;
+use tidegate_core::cbq::Cbq;
 use tidegate_core::fbq::{
     Borrow, ClassParams, ClassView, Displace, Fbc, FbcParams, Feedback, FlowView, Marking, Profile, Spare, WEIGHT_ONE,
 };
 use tidegate_core::nested::{Nested, Staged};
-use tidegate_core::{Backlog, Bytes, ClassId, Deadline, Instant, Outlet, Packet, Qdisc, Rate, Span};
+use tidegate_core::{Backlog, Bytes, ClassId, Credit, Deadline, Instant, Outlet, Packet, Qdisc, Rate, Span};
 
 /// A class with loose bursts may save up this many flow bursts: its flows are bounded each by itself, the class
 /// only against the sum of all of them.
@@ -16,8 +18,15 @@ const LOOSE_FLOWS: u64 = 64;
 pub enum Tree<P: Packet> {
     /// Classes of flows.
     Shaper(Box<Nested<P>>),
+    /// Classes that share a link, and where flows may reserve.
+    Cbq(Box<Cbq<P>>),
     /// Any discipline.
-    Any(Box<dyn Qdisc<P>>),
+    Any {
+        /// It.
+        discipline: Box<dyn Qdisc<P>>,
+        /// The rate of the line it stands before, where it knows one.
+        line: Option<Rate>,
+    },
 }
 
 impl<P: Packet + 'static> Tree<P> {
@@ -28,7 +37,17 @@ impl<P: Packet + 'static> Tree<P> {
     pub fn build(config: &Config, seed: u64, now: Instant, catch_up: Span) -> Result<Self, String> {
         match &config.root {
             Root::Shaper(shaper) => build_shaper(config, shaper, seed, now, catch_up).map(Box::new).map(Self::Shaper),
-            Root::Discipline(discipline) => Ok(Self::Any(discipline.build(&Site { seed, name: "root".into(), now }))),
+            Root::Discipline(discipline) => {
+                let site = Site { seed, name: "root".into(), now };
+                Ok(match &**discipline {
+                    Discipline::Cbq(section) => {
+                        let mut cbq = section.build_tree(&site);
+                        cbq.set_catch_up(catch_up);
+                        Self::Cbq(Box::new(cbq))
+                    }
+                    other => Self::Any { discipline: other.build(&site), line: other.line() },
+                })
+            }
         }
     }
 
@@ -36,14 +55,89 @@ impl<P: Packet + 'static> Tree<P> {
     pub fn shaper(&self) -> Option<&Fbc<Staged<P>>> {
         match self {
             Self::Shaper(nested) => Some(nested.fbc()),
-            Self::Any(_) => None,
+            Self::Cbq(_) | Self::Any { .. } => None,
         }
     }
     /// The same, to steer it.
     pub fn shaper_mut(&mut self) -> Option<&mut Fbc<Staged<P>>> {
         match self {
             Self::Shaper(nested) => Some(nested.fbc_mut()),
-            Self::Any(_) => None,
+            Self::Cbq(_) | Self::Any { .. } => None,
+        }
+    }
+    /// CBQ, when that is what it is.
+    pub fn cbq(&self) -> Option<&Cbq<P>> {
+        match self {
+            Self::Cbq(cbq) => Some(cbq),
+            Self::Shaper(_) | Self::Any { .. } => None,
+        }
+    }
+    /// The same, to change it. What reservations hold is the [`Pipeline`](crate::Pipeline)'s to change.
+    pub fn cbq_mut(&mut self) -> Option<&mut Cbq<P>> {
+        match self {
+            Self::Cbq(cbq) => Some(cbq),
+            Self::Shaper(_) | Self::Any { .. } => None,
+        }
+    }
+    /// What a class is sure of; `None` where the discipline does not say.
+    pub fn class_rate(&self, class: ClassId) -> Option<Rate> {
+        match self {
+            Self::Shaper(nested) => nested.fbc().class(class).map(|view| view.rate),
+            Self::Cbq(cbq) => cbq.class(class).map(|class| class.rate),
+            Self::Any { .. } => None,
+        }
+    }
+    /// What left a class on what others did not use; `None` where the discipline does not say.
+    pub fn borrowed(&self, class: ClassId) -> Option<Account> {
+        match self {
+            Self::Shaper(nested) => nested.fbc().class(class).map(|view| view.borrowed),
+            Self::Cbq(cbq) => cbq.stats(class).map(|stats| {
+                let mut all = stats.borrowed;
+                all.packets += stats.rescued.packets;
+                all.bytes += stats.rescued.bytes;
+                all
+            }),
+            Self::Any { .. } => None,
+        }
+    }
+    /// Another bound on the lateness that is made up for; `false` where none is.
+    pub fn set_catch_up(&mut self, catch_up: Span) -> bool {
+        match self {
+            Self::Shaper(nested) => nested.fbc_mut().set_catch_up(catch_up),
+            Self::Cbq(cbq) => cbq.set_catch_up(catch_up),
+            Self::Any { .. } => return false,
+        }
+        true
+    }
+    /// What may leave at once now beyond what is earned from now on; `None` where nothing bounds it.
+    pub fn allowance(&self, now: Instant) -> Option<Credit> {
+        match self {
+            Self::Shaper(nested) => Some(nested.fbc().allowance(now)),
+            Self::Cbq(cbq) => cbq.allowance(now),
+            Self::Any { .. } => None,
+        }
+    }
+    /// Takes over from `old` what has been used, as a whole and of each class for which `predecessor` names one there, so
+    /// that nobody gains a burst by the change. For a tree in which nothing waits yet.
+    pub(crate) fn succeed(&mut self, now: Instant, old: &Self, predecessor: impl Fn(ClassId) -> Option<ClassId>) {
+        match (self, old) {
+            (Self::Shaper(new), Self::Shaper(old)) => new.fbc_mut().succeed(now, old.fbc(), predecessor),
+            (Self::Cbq(new), Self::Cbq(old)) => new.succeed(now, old, predecessor),
+            (new, old) => {
+                let Some(allowance) = old.allowance(now) else { return };
+                match new {
+                    Self::Shaper(new) => new.fbc_mut().limit_allowance(now, allowance),
+                    Self::Cbq(new) => new.limit_allowance(now, allowance),
+                    Self::Any { .. } => {}
+                }
+            }
+        }
+    }
+    /// Whether a flow that goes from one class to another takes its queue along.
+    pub(crate) fn moves_queues(&self, from: ClassId, to: ClassId) -> bool {
+        match self {
+            Self::Shaper(nested) => !nested.has_own(from) && !nested.has_own(to),
+            Self::Cbq(_) | Self::Any { .. } => false,
         }
     }
     /// The classes of the end-system shaper; nothing for another discipline.
@@ -54,9 +148,14 @@ impl<P: Packet + 'static> Tree<P> {
     pub fn flows(&self) -> Vec<FlowView> {
         self.shaper().map(|fbc| fbc.flows().collect()).unwrap_or_default()
     }
-    /// The rate at which flow `flow` of `class` sends, or would as a newcomer; `None` where flows have no rates.
+    /// The rate at which flow `flow` of `class` sends, or would as a newcomer; that of its class in CBQ; for
+    /// another discipline that of its line. `None` where nothing is known of either.
     pub fn rate_of(&self, flow: u64, class: ClassId) -> Option<Rate> {
-        self.shaper()?.outlook(flow, class)
+        match self {
+            Self::Shaper(nested) => nested.fbc().outlook(flow, class),
+            Self::Cbq(cbq) => cbq.class(class).map(|class| class.rate),
+            Self::Any { line, .. } => *line,
+        }
     }
 }
 
@@ -67,15 +166,9 @@ fn build_shaper<P: Packet + 'static>(
     now: Instant,
     catch_up: Span,
 ) -> Result<Nested<P>, String> {
-    let params = FbcParams {
-        rate: shaper.rate,
-        burst: shaper.burst,
-        idle_timeout: shaper.idle_timeout,
-        max_flows: shaper.flows as usize,
-        catch_up,
-    };
     let classes = shaper.classes.iter().map(class_params).collect();
-    let fbc = Fbc::new(params, classes, profiles(config), now).map_err(|error| error.to_string())?;
+    let fbc =
+        Fbc::new(fbc_params(shaper, catch_up), classes, profiles(config), now).map_err(|error| error.to_string())?;
     let queues = shaper.classes.iter().map(|class| {
         let site = Site { seed, name: class.name.clone(), now };
         class.queue.as_ref().map(|queue| queue.build(&site))
@@ -83,7 +176,17 @@ fn build_shaper<P: Packet + 'static>(
     Ok(Nested::new(fbc, queues.collect()))
 }
 
-fn class_params(class: &shaper::Class) -> ClassParams {
+pub(crate) fn fbc_params(shaper: &shaper::Shaper, catch_up: Span) -> FbcParams {
+    FbcParams {
+        rate: shaper.rate,
+        burst: shaper.burst,
+        idle_timeout: shaper.idle_timeout,
+        max_flows: shaper.flows as usize,
+        catch_up,
+    }
+}
+
+pub(crate) fn class_params(class: &shaper::Class) -> ClassParams {
     let spare = match class.share {
         Sharing::WorkConserving => Spare::Shared,
         Sharing::Strict => Spare::Idle,
@@ -117,7 +220,7 @@ fn class_params(class: &shaper::Class) -> ClassParams {
 }
 
 /// Profile 0 is nobody's rule; rule `i` is profile `i + 1`.
-fn profiles(config: &Config) -> Vec<Profile> {
+pub(crate) fn profiles(config: &Config) -> Vec<Profile> {
     let of_rule = |rule: &shaper::Rule| Profile {
         weight: u64::from(rule.weight) * WEIGHT_ONE,
         minimum: rule.minimum,
@@ -130,25 +233,29 @@ impl<P: Packet + 'static> Qdisc<P> for Tree<P> {
     fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
         match self {
             Self::Shaper(shaper) => shaper.enqueue(now, packet, out),
-            Self::Any(any) => any.enqueue(now, packet, out),
+            Self::Cbq(cbq) => cbq.enqueue(now, packet, out),
+            Self::Any { discipline, .. } => discipline.enqueue(now, packet, out),
         }
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
         match self {
             Self::Shaper(shaper) => shaper.dequeue(now, out),
-            Self::Any(any) => any.dequeue(now, out),
+            Self::Cbq(cbq) => cbq.dequeue(now, out),
+            Self::Any { discipline, .. } => discipline.dequeue(now, out),
         }
     }
     fn deadline(&self, now: Instant) -> Deadline {
         match self {
             Self::Shaper(shaper) => shaper.deadline(now),
-            Self::Any(any) => any.deadline(now),
+            Self::Cbq(cbq) => cbq.deadline(now),
+            Self::Any { discipline, .. } => discipline.deadline(now),
         }
     }
     fn backlog(&self) -> Backlog {
         match self {
             Self::Shaper(shaper) => shaper.backlog(),
-            Self::Any(any) => any.backlog(),
+            Self::Cbq(cbq) => cbq.backlog(),
+            Self::Any { discipline, .. } => discipline.backlog(),
         }
     }
 }

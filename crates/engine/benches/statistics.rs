@@ -1,0 +1,134 @@
+//! What statistics cost: ns/packet through the whole engine (classify, hash, queue, leave) with nothing, classes, or
+//! flows counted, by the number of flows; and what a look at 64 flows keeps the data path from doing.
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use tidegate_config::shaper;
+use tidegate_config::{Diagnostics, Source};
+use tidegate_core::classify::{Fields, Hosts};
+use tidegate_core::{DropReason, Ecn, Instant, Span};
+use tidegate_engine::{Change, Exit, Names, Pipeline, Setup, Shape, Sighting};
+
+struct Nowhere;
+
+impl Exit<u32> for Nowhere {
+    fn pass(&mut self, handle: u32, change: Change) {
+        black_box((handle, change));
+    }
+    fn refuse(&mut self, handle: u32, reason: DropReason) {
+        black_box((handle, reason));
+    }
+}
+
+fn pipeline(detail: &str) -> Pipeline<u32> {
+    let text = format!(
+        r#"
+version = 1
+[[class]]
+name = "calls"
+rate = "2gbit"
+[[class]]
+name = "rest"
+rate = "8gbit"
+default = true
+limit = "1GB"
+[[rule]]
+class = "calls"
+destination-port = 5004
+[statistics]
+detail = "{detail}"
+"#
+    );
+    let config = shaper::load(&Source::new("bench.toml", text), &mut Diagnostics::new()).expect("valid");
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+    Pipeline::new(&config, &setup, Instant::ZERO).expect("valid")
+}
+
+fn sighting(flow: u32) -> Sighting {
+    let hosts = Hosts::V4 { source: (0x0a00_0000 + (flow >> 12)).into(), destination: [10, 0, 0, 2].into() };
+    let fields = Fields {
+        hosts,
+        protocol: Some(17),
+        source_port: Some(1_024 + (flow & 0xfff) as u16),
+        destination_port: Some(443),
+        ..Fields::default()
+    };
+    Sighting {
+        fields,
+        ecn: Ecn::NotEct,
+        length: 1_000,
+        network_header: 20,
+        headers: 28,
+        pure_ack: false,
+        shape: Shape::Single,
+    }
+}
+
+/// One packet comes and one leaves, with `flows` packets waiting, flows in an order that no cache foresees.
+struct Run {
+    pipeline: Pipeline<u32>,
+    seen: Vec<Sighting>,
+    next: usize,
+    now: Instant,
+}
+
+impl Run {
+    fn new(detail: &str, flows: u32) -> Self {
+        let mut run = Self {
+            pipeline: pipeline(detail),
+            seen: (0..flows).map(sighting).collect(),
+            next: 0,
+            now: Instant::from_nanos(1),
+        };
+        for seen in run.seen.clone() {
+            run.pipeline.arrive(run.now, 0, &seen, &mut Nowhere);
+        }
+        (0..2 * flows).for_each(|_| run.one());
+        run
+    }
+    fn one(&mut self) {
+        self.next = (self.next + 7_919) % self.seen.len();
+        self.pipeline.arrive(self.now, 0, &self.seen[self.next], &mut Nowhere);
+        self.now = self.pipeline.deadline(self.now).instant(self.now).unwrap_or(self.now);
+        self.pipeline.depart(self.now, &mut Nowhere);
+    }
+}
+
+fn packet(c: &mut Criterion) {
+    let mut group = c.benchmark_group("packet");
+    group.throughput(Throughput::Elements(1));
+    for flows in [16, 1_024, 16_384] {
+        for detail in ["off", "classes", "flows"] {
+            let mut run = Run::new(detail, flows);
+            group.bench_with_input(BenchmarkId::new(detail, flows), &flows, |b, _| b.iter(|| run.one()));
+        }
+    }
+    group.finish();
+}
+
+fn look(c: &mut Criterion) {
+    let mut group = c.benchmark_group("look");
+    let mut run = Run::new("flows", 16_384);
+    let mut rows = Vec::with_capacity(64);
+    let mut from = 0;
+    group.bench_function("64 flows", |b| {
+        b.iter(|| {
+            rows.clear();
+            from = run.pipeline.look_at_flows(run.now, from, 64, &mut rows).unwrap_or(0);
+            black_box(rows.len())
+        });
+    });
+    let mut classes = Vec::with_capacity(2);
+    group.bench_function("2 classes", |b| {
+        b.iter(|| {
+            classes.clear();
+            run.pipeline.look_at_classes(run.now, 0, 2, &mut classes);
+            black_box(classes.len())
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, packet, look);
+criterion_main!(benches);

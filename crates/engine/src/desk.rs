@@ -1,0 +1,537 @@
+//! The desk: who the flows are, what was promised to whom while it runs, and whose news somebody waits for.
+//!
+//! A promise is for whatever its conditions match: a port, a user, a socket. Nothing of it is looked up for a packet of
+//! a flow that is known. When a flow appears, its first packet is classified once against all promises, and its record
+//! in the shaper is made with the terms in force before that packet is handed in. When promises change, the control
+//! plane hands in another [`Book`] and has the flows that are present reviewed, some at a time ([`Steering::review`]).
+//!
+//! *Cost*: nothing for a packet while nothing is promised, one look-up of its flow otherwise; one classification for a
+//! new flow; for a watched flow a look at its record, at most once a millisecond.
+
+use std::collections::{HashMap, HashSet};
+
+use tidegate_core::classify::{Classifier, Fields};
+use tidegate_core::fbq::{Fbc, Terms};
+use tidegate_core::nested::Staged;
+use tidegate_core::{ClassId, Event, Instant, Outlet, Packet, Rate, Span};
+
+use crate::news::{Facts, News, What};
+use crate::tap::{Act, Tap};
+use crate::tree::Tree;
+
+/// Watched flows are looked at so often at the most.
+const LOOK: Span = Span::from_millis(1);
+/// And while something waits, or something happened, so often at least.
+const LOOK_AGAIN: Span = Span::from_millis(2);
+/// So many at once.
+const LOOKS: usize = 256;
+/// A change of rate by less than one in so many parts is news only when nothing was told for [`SOON`].
+const PART: u64 = 64;
+/// See [`PART`]; also the time between two news of marks of a flow that nobody watches.
+const SOON: Span = Span::from_millis(100);
+
+/// The conditions of all promises and of everybody who waits for news, ready to be asked.
+#[derive(Debug, Default)]
+pub struct Book {
+    /// The target of a rule is a place in `numbers`.
+    pub promises: Option<Classifier>,
+    /// The number of the promise of each target.
+    pub numbers: Vec<u64>,
+    /// Flows whose news somebody waits for. The target of a rule is a place in `delays`.
+    pub watches: Option<Classifier>,
+    /// Above which delay it is news.
+    pub delays: Vec<Span>,
+}
+
+impl Book {
+    fn promise(&self, fields: &Fields) -> Option<u64> {
+        let classifier = self.promises.as_ref()?;
+        let target = classifier.rules().get(classifier.classify(fields)? as usize)?.target;
+        self.numbers.get(target as usize).copied()
+    }
+    fn watch(&self, fields: &Fields) -> Option<Span> {
+        let classifier = self.watches.as_ref()?;
+        let target = classifier.rules().get(classifier.classify(fields)? as usize)?.target;
+        self.delays.get(target as usize).copied()
+    }
+}
+
+/// A promise as the engine keeps it.
+#[derive(Debug)]
+struct Entry {
+    terms: Terms,
+    /// The class in which rate is held for its flows.
+    class: ClassId,
+    /// For how many flows rate is still held.
+    slots: u32,
+    /// For how many flows there should be rate, those that are here included.
+    wanted: u32,
+    flows: HashSet<u64>,
+}
+
+/// How a promise stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PromiseView {
+    /// Flows that are under it.
+    pub flows: u64,
+    /// Of those, flows whose minimum waits for somebody to release rate.
+    pub waiting: u64,
+    /// What these flows are granted together.
+    pub rate: Rate,
+    /// For how many flows to come rate is held.
+    pub held: u32,
+}
+
+/// Who a flow is.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    flow: u64,
+    fields: Fields,
+    /// When marks of it were news.
+    marks_told: Option<Instant>,
+    promise: Option<u64>,
+    /// Its place among the watched flows.
+    watched: Option<u32>,
+}
+
+/// A flow whose news somebody waits for.
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    flow: u64,
+    delay: Span,
+    above: bool,
+    last: Option<Facts>,
+    rate_told: Instant,
+}
+
+/// What the engine keeps for the control plane. See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    book: Book,
+    places: Vec<Option<Known>>,
+    free: Vec<u32>,
+    index: HashMap<u64, u32>,
+    entries: HashMap<u64, Entry>,
+    watched: Vec<Watched>,
+    /// Flows under a promise that ended; their slots are held again after the call.
+    ended: Vec<(u64, u64)>,
+    /// What the shaper said when a flow was expected.
+    met: Vec<Event>,
+    /// Flows that are watched from now on, for the shaper to know after the call.
+    watch_now: Vec<u64>,
+    /// When watched flows are looked at next, and where to begin.
+    next_look: Instant,
+    cursor: usize,
+}
+
+impl Desk {
+    fn known(&self, flow: u64) -> Option<&Known> {
+        self.places[*self.index.get(&flow)? as usize].as_ref()
+    }
+    fn known_mut(&mut self, flow: u64) -> Option<&mut Known> {
+        self.places[*self.index.get(&flow)? as usize].as_mut()
+    }
+
+    /// Before the first packet of a flow under a promise is handed in: makes its record with the terms. Tells whether
+    /// there is something in [`Desk::met`] to be heard.
+    #[inline]
+    pub fn meet<P: Packet + 'static>(&mut self, now: Instant, packet: &P, fields: &Fields, tree: &mut Tree<P>) -> bool {
+        if self.book.promises.is_some()
+            && let Tree::Shaper(nested) = tree
+            && !nested.fbc().knows(packet.flow().flow)
+        {
+            self.expect(now, packet, fields, nested.fbc_mut());
+        }
+        !self.met.is_empty()
+    }
+
+    fn expect<P: Packet>(&mut self, now: Instant, packet: &P, fields: &Fields, fbc: &mut Fbc<Staged<P>>) {
+        let flow = packet.flow().flow;
+        let Some(number) = self.book.promise(fields) else { return };
+        let Some(entry) = self.entries.get_mut(&number) else { return };
+        entry.take_slot(fbc);
+        if fbc.expect(now, flow, packet.class(), packet.profile(), entry.terms, &mut Events(&mut self.met)) {
+            entry.flows.insert(flow);
+            self.started(flow, fields, Some(number), now);
+        } else {
+            entry.give_slot_back(fbc);
+        }
+    }
+
+    /// What the shaper said when it met a flow, one event at a time.
+    pub fn met(&mut self) -> Option<Event> {
+        (!self.met.is_empty()).then(|| self.met.remove(0))
+    }
+
+    /// A flow was seen for the first time.
+    fn started(&mut self, flow: u64, fields: &Fields, promise: Option<u64>, now: Instant) {
+        if let Some(known) = self.known_mut(flow) {
+            known.promise = promise.or(known.promise);
+            return;
+        }
+        let known = Known { flow, fields: *fields, marks_told: None, promise, watched: None };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.places[place as usize] = Some(known);
+                place
+            }
+            None => {
+                self.places.push(Some(known));
+                (self.places.len() - 1) as u32
+            }
+        };
+        self.index.insert(flow, place);
+        self.watch(flow, now);
+    }
+
+    /// Watches a flow, or ceases to, as the book says now. Tells whether it is watched.
+    fn watch(&mut self, flow: u64, now: Instant) -> bool {
+        let Some(&place) = self.index.get(&flow) else { return false };
+        let Some(known) = &mut self.places[place as usize] else { return false };
+        let promised = known.promise.map(|_| DELAY);
+        let delay = self.book.watch(&known.fields).or(promised);
+        match (known.watched, delay) {
+            (None, Some(delay)) => {
+                known.watched = Some(self.watched.len() as u32);
+                self.watch_now.push(flow);
+                self.watched.push(Watched { flow, delay, above: false, last: None, rate_told: now });
+                self.next_look = self.next_look.min(now + LOOK);
+            }
+            (Some(at), Some(delay)) => self.watched[at as usize].delay = delay,
+            (Some(at), None) => {
+                known.watched = None;
+                self.unwatch(at);
+            }
+            (None, None) => {}
+        }
+        delay.is_some()
+    }
+
+    fn unwatch(&mut self, at: u32) {
+        self.watched.swap_remove(at as usize);
+        if let Some(moved) = self.watched.get(at as usize).map(|watched| watched.flow)
+            && let Some(known) = self.known_mut(moved)
+        {
+            known.watched = Some(at);
+        }
+    }
+
+    /// Hears an event of the shaper, and says whether it is news. `fields` are those of the packet that is being handed
+    /// in.
+    pub fn hear(&mut self, now: Instant, event: Event, fields: Option<&Fields>, out: &mut dyn FnMut(&News<'_>)) {
+        let flow = event.flow();
+        if let (Event::FlowStarted { .. }, Some(fields)) = (event, fields) {
+            self.started(flow, fields, None, now);
+        }
+        if let Event::Marked { .. } = event {
+            let Some(known) = self.known_mut(flow) else { return };
+            // Marks of watched flows are told by their number when they are looked at.
+            if known.watched.is_some() || known.marks_told.is_some_and(|told| now.since(told) < SOON) {
+                return;
+            }
+            known.marks_told = Some(now);
+        }
+        let known = self.known(flow);
+        out(&News {
+            what: What::Event(event),
+            flow,
+            fields: known.map(|known| &known.fields),
+            promise: known.and_then(|known| known.promise),
+            facts: None,
+        });
+        if let Event::FlowEnded { .. } = event
+            && let Some(place) = self.index.remove(&flow)
+        {
+            self.free.push(place);
+            if let Some(known) = self.places[place as usize].take() {
+                if let Some(at) = known.watched {
+                    self.unwatch(at);
+                }
+                if let Some(number) = known.promise {
+                    self.ended.push((number, flow));
+                }
+            }
+        }
+    }
+
+    /// After a call to the shaper: rate of flows that ended is held again for those to come.
+    #[inline]
+    pub fn settle<P: Packet + 'static>(&mut self, tree: &mut Tree<P>) {
+        if self.ended.is_empty() && self.watch_now.is_empty() {
+            return;
+        }
+        let Some(fbc) = tree.shaper_mut() else { return };
+        self.watch_now.drain(..).for_each(|flow| fbc.watch(flow, true));
+        for (number, flow) in self.ended.drain(..) {
+            if let Some(entry) = self.entries.get_mut(&number) {
+                entry.flows.remove(&flow);
+                entry.give_slot_back(fbc);
+            }
+        }
+    }
+
+    /// When watched flows are to be looked at; `None` when nobody is watched.
+    #[inline]
+    pub fn look_at(&self) -> Option<Instant> {
+        (!self.watched.is_empty()).then_some(self.next_look)
+    }
+
+    /// Something happened: watched flows are looked at soon.
+    #[inline]
+    pub fn stir(&mut self, now: Instant) {
+        self.next_look = self.next_look.min(now + LOOK);
+    }
+
+    /// Looks at watched flows, and tells what is new.
+    pub fn look<P: Packet + 'static>(&mut self, now: Instant, tree: &Tree<P>, out: &mut dyn FnMut(&News<'_>)) {
+        let Some(fbc) = tree.shaper() else { return };
+        let all = self.watched.len();
+        let looks = all.min(LOOKS);
+        let mut waits = all > looks;
+        for n in 0..looks {
+            let at = (self.cursor + n) % all;
+            let watched = &mut self.watched[at];
+            let Some(view) = fbc.flow(watched.flow) else { continue };
+            let facts = Facts::of(&view, now);
+            waits |= !view.backlog.is_empty();
+            let known = self.index.get(&watched.flow).and_then(|place| self.places[*place as usize].as_ref());
+            let flow = watched.flow;
+            watched.compare(now, facts, |what| {
+                out(&News {
+                    what,
+                    flow,
+                    fields: known.map(|known| &known.fields),
+                    promise: known.and_then(|known| known.promise),
+                    facts: Some(facts),
+                });
+            });
+        }
+        self.cursor = if all == 0 { 0 } else { (self.cursor + looks) % all };
+        self.next_look = if waits { now + LOOK_AGAIN } else { Instant::MAX };
+    }
+}
+
+/// The delay above which it is news for a flow under a promise that nobody else watches.
+const DELAY: Span = Span::from_millis(20);
+
+impl Watched {
+    fn compare(&mut self, now: Instant, facts: Facts, mut tell: impl FnMut(What)) {
+        let Some(last) = self.last.replace(facts) else {
+            // How it stands at the beginning is news.
+            self.rate_told = now;
+            tell(What::Rate);
+            if !facts.minimum.is_zero() {
+                tell(if facts.granted { What::Promised } else { What::Waiting });
+            }
+            return;
+        };
+        let (new, old) = (facts.rate.as_bps(), last.rate.as_bps());
+        if new != old && (new.abs_diff(old) > old / PART || now.since(self.rate_told) >= SOON) {
+            self.rate_told = now;
+            tell(What::Rate);
+        } else if let Some(last) = &mut self.last {
+            // What was told is what the next is compared with.
+            last.rate = Rate::from_bps(old);
+        }
+        if !facts.minimum.is_zero() && (facts.granted, facts.minimum) != (last.granted, last.minimum) {
+            tell(if facts.granted { What::Promised } else { What::Waiting });
+        }
+        if facts.dropped > last.dropped {
+            tell(What::Dropped(facts.dropped - last.dropped));
+        }
+        if facts.marked > last.marked {
+            tell(What::Marked(facts.marked - last.marked));
+        }
+        if !self.above && facts.delay > self.delay {
+            self.above = true;
+            tell(What::DelayAbove);
+        } else if self.above && facts.delay.as_nanos() < self.delay.as_nanos() / 2 {
+            self.above = false;
+            tell(What::DelayBelow);
+        }
+    }
+}
+
+impl Entry {
+    /// A flow comes: what was held for it is free for it to be promised.
+    fn take_slot<P: Packet>(&mut self, fbc: &mut Fbc<P>) {
+        if self.slots > 0 {
+            self.slots -= 1;
+            fbc.release(self.class, self.terms.minimum);
+        }
+    }
+    /// A flow went: rate is held for the next, if nobody has taken it.
+    fn give_slot_back<P: Packet>(&mut self, fbc: &mut Fbc<P>) {
+        let here = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
+        if self.slots.saturating_add(here) < self.wanted && fbc.hold(self.class, self.terms.minimum).is_ok() {
+            self.slots += 1;
+        }
+    }
+}
+
+/// The control plane's way to the desk, between two packets.
+pub struct Steering<'a, P: Packet> {
+    pub(crate) tree: &'a mut Tree<P>,
+    pub(crate) desk: &'a mut Desk,
+    pub(crate) tap: &'a mut Option<Box<dyn Tap>>,
+    pub(crate) now: Instant,
+}
+
+/// Why a promise cannot be given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoPromise {
+    /// The discipline knows no flows.
+    NoShaper,
+    /// Only so much is free in the class.
+    NoRoom(Rate),
+}
+
+impl<P: Packet + 'static> Steering<'_, P> {
+    /// What departures depend on changes in a way that no record repeats.
+    fn untold(&mut self) {
+        if let Some(tap) = self.tap {
+            tap.acts(self.now, Act::Untold);
+        }
+    }
+
+    /// Gives promise `number`: holds its minimum in `class` for `flows` flows, less those that have it already when the
+    /// promise was given before. It comes into force for the flows of the next [`Book`].
+    ///
+    /// # Errors
+    /// [`NoPromise`]; nothing has changed then. With `anyway` a class without room is no error, and what does not fit
+    /// waits (4.4).
+    pub fn promise(
+        &mut self,
+        number: u64,
+        terms: Terms,
+        class: ClassId,
+        flows: u32,
+        anyway: bool,
+    ) -> Result<(), NoPromise> {
+        self.untold();
+        let fbc = self.tree.shaper_mut().ok_or(NoPromise::NoShaper)?;
+        let before = self.desk.entries.get(&number).map_or(0, |entry| entry.flows.len() as u32);
+        debug_assert!(before == 0, "a promise is changed by ending it and giving another");
+        let mut slots = 0;
+        if !terms.minimum.is_zero() {
+            while slots < flows {
+                match fbc.hold(class, terms.minimum) {
+                    Ok(()) => slots += 1,
+                    Err(_) if anyway => break,
+                    Err(free) => {
+                        // All or nothing: what is free counts what was held for this.
+                        let free = free + Rate::from_bps(terms.minimum.as_bps().saturating_mul(slots.into()));
+                        (0..slots).for_each(|_| fbc.release(class, terms.minimum));
+                        return Err(NoPromise::NoRoom(free));
+                    }
+                }
+            }
+        }
+        self.desk.entries.insert(number, Entry { terms, class, slots, wanted: flows, flows: HashSet::new() });
+        Ok(())
+    }
+
+    /// Ends promise `number`: what was held for flows to come is free. Flows under it keep their terms until they are
+    /// reviewed with a book without it.
+    pub fn end(&mut self, number: u64) {
+        let Some(entry) = self.desk.entries.remove(&number) else { return };
+        self.untold();
+        if let Some(fbc) = self.tree.shaper_mut() {
+            (0..entry.slots).for_each(|_| fbc.release(entry.class, entry.terms.minimum));
+        }
+    }
+
+    /// Another book, for flows that appear from now on. Gives the old one back, so that it is not freed here.
+    pub fn set_book(&mut self, book: Book) -> Book {
+        if book.promises.is_some() || self.desk.book.promises.is_some() {
+            self.untold();
+        }
+        std::mem::replace(&mut self.desk.book, book)
+    }
+
+    /// Applies the book to flows that are present: up to `most` places of the table from the `from`-th on. Gives the
+    /// place to go on from, `None` when that was all.
+    pub fn review(&mut self, from: u32, most: u32) -> Option<u32> {
+        let fbc = self.tree.shaper_mut()?;
+        let all = self.desk.places.len() as u32;
+        let end = from.saturating_add(most).min(all);
+        for place in from..end {
+            let Some(known) = &self.desk.places[place as usize] else { continue };
+            let (flow, old) = (known.flow, known.promise);
+            let new = self.desk.book.promise(&known.fields).filter(|number| self.desk.entries.contains_key(number));
+            // A promise that ended has no entry any more, and its flows lose their terms.
+            if new != old {
+                if let Some(entry) = old.and_then(|number| self.desk.entries.get_mut(&number)) {
+                    entry.flows.remove(&flow);
+                }
+                let terms = new.and_then(|number| self.desk.entries.get_mut(&number)).map(|entry| {
+                    entry.take_slot(fbc);
+                    entry.flows.insert(flow);
+                    entry.terms
+                });
+                let _ = fbc.set_terms(self.now, flow, terms);
+                if let Some(entry) = old.and_then(|number| self.desk.entries.get_mut(&number)) {
+                    entry.give_slot_back(fbc);
+                }
+                if let Some(known) = &mut self.desk.places[place as usize] {
+                    known.promise = new;
+                }
+            }
+            let watched = self.desk.watch(flow, self.now);
+            fbc.watch(flow, watched);
+        }
+        self.desk.stir(self.now);
+        (end < all).then_some(end)
+    }
+
+    /// How promise `number` stands. Cost: linear in its flows.
+    pub fn view(&self, number: u64) -> Option<PromiseView> {
+        let entry = self.desk.entries.get(&number)?;
+        let mut view = PromiseView { held: entry.slots, ..PromiseView::default() };
+        for flow in entry.flows.iter().filter_map(|flow| self.tree.shaper()?.flow(*flow)) {
+            view.flows += 1;
+            view.waiting += u64::from(!flow.granted && !flow.minimum.is_zero());
+            view.rate += flow.rate;
+        }
+        Some(view)
+    }
+
+    /// The flows that `wanted` holds for, as they stand: up to `most` places of the table from the `from`-th on.
+    pub fn find(
+        &self,
+        from: u32,
+        most: u32,
+        wanted: impl Fn(&Fields) -> bool,
+        found: &mut Vec<(u64, Fields, Facts)>,
+    ) -> Option<u32> {
+        let fbc = self.tree.shaper()?;
+        let all = self.desk.places.len() as u32;
+        let end = from.saturating_add(most).min(all);
+        for known in self.desk.places[from.min(end) as usize..end as usize].iter().flatten() {
+            if wanted(&known.fields)
+                && let Some(view) = fbc.flow(known.flow)
+            {
+                found.push((known.flow, known.fields, Facts::of(&view, self.now)));
+            }
+        }
+        (end < all).then_some(end)
+    }
+
+    /// After the discipline was replaced: forgets every promise and what was held, but not who the flows are.
+    pub fn forget_promises(&mut self) {
+        self.desk.entries.clear();
+        self.desk.ended.clear();
+        self.desk.book = Book::default();
+        self.desk.places.iter_mut().flatten().for_each(|known| known.promise = None);
+    }
+}
+
+/// An outlet for calls that drop nothing.
+struct Events<'a>(&'a mut Vec<Event>);
+
+impl<P> Outlet<P> for Events<'_> {
+    fn dropped(&mut self, _packet: P, _reason: tidegate_core::DropReason) {}
+    fn event(&mut self, event: Event) {
+        self.0.push(event);
+    }
+}

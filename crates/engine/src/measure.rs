@@ -1,0 +1,205 @@
+//! What is measured of a flow or a class as its packets pass: rate, jitter, and whether a promise was kept.
+
+use tidegate_core::{Bytes, Instant, Rate, Span};
+
+/// The rate of the last moments.
+///
+/// *Law*: bytes are counted in windows of 2²⁸ ns (268 ms), aligned with the clock; after each window the rate becomes
+/// the mean of what it was and what the window had. So three windows after a change seven eighths of it are seen, and
+/// a silence halves the rate with every window. The first window of a flow counts fully.
+/// *Cost*: constant, however long nothing came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RateMeter {
+    window: u64,
+    bytes: u64,
+    bps: u64,
+    /// Whether a window has ended since the first byte.
+    begun: bool,
+}
+
+const WINDOW_BITS: u32 = 28;
+
+impl RateMeter {
+    /// Counts what passed at `now`.
+    #[inline]
+    pub fn count(&mut self, now: Instant, size: Bytes) {
+        self.roll(now);
+        self.bytes += size.as_u64();
+    }
+    fn roll(&mut self, now: Instant) {
+        let window = now.as_nanos() >> WINDOW_BITS;
+        if window <= self.window {
+            return;
+        }
+        let sample = ((u128::from(self.bytes) * 8_000_000_000) >> WINDOW_BITS) as u64;
+        if self.bytes > 0 || self.begun {
+            self.bps = if self.begun { u64::midpoint(self.bps, sample) } else { sample };
+            self.begun = true;
+        }
+        let silent = window - self.window - 1;
+        self.bps = self.bps.checked_shr(silent.min(64) as u32).unwrap_or(0);
+        self.window = window;
+        self.bytes = 0;
+    }
+    /// The rate at `now`.
+    pub fn rate(mut self, now: Instant) -> Rate {
+        self.roll(now);
+        Rate::from_bps(self.bps)
+    }
+}
+
+/// How much the wait differs from packet to packet of a flow: the interarrival jitter of RFC 3550, section 6.4.1,
+/// between our arrival and our departure, so that what the sender and the networks before us do is not in it.
+///
+/// *Law*: J ← J + (|D| − J)/16, where D is the difference of the waits of two packets of the flow that follow each
+/// other; in integers as in appendix A.8 of the RFC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Jitter {
+    /// Sixteen times J, in nanoseconds.
+    scaled: u64,
+}
+
+impl Jitter {
+    /// Takes the difference of two waits.
+    #[inline]
+    pub fn differ(&mut self, difference: Span) {
+        self.scaled = self.scaled + difference.as_nanos() - ((self.scaled + 8) >> 4);
+    }
+    /// J.
+    pub fn value(self) -> Span {
+        Span::from_nanos(self.scaled >> 4)
+    }
+}
+
+/// Whether a promise was kept, judged second by second.
+///
+/// *Law*: a second in which at least the promised rate was delivered is kept. A second in which less was delivered
+/// although the queue was never empty is missed. Any other is neither: there was not enough to send.
+/// *Notes*: a second is at least one second long and ends with the next packet or the next look; one that was longer
+/// counts as its whole seconds. What is due has a slack of 1 % and two of the largest packets, for a rate is not exact
+/// within a packet. Where the promise changed within the second, the smaller one is due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Promise {
+    since: Instant,
+    delivered: u64,
+    largest: u32,
+    emptied: bool,
+    begun: bool,
+    promised: Rate,
+    kept: u32,
+    missed: u32,
+}
+
+/// How often a promise is judged.
+pub const JUDGED: Span = Span::from_secs(1);
+
+impl Promise {
+    /// Whether [`judge`](Self::judge) is due: so that nobody looks up what is promised for each packet.
+    #[inline]
+    pub fn is_due(&self, now: Instant) -> bool {
+        now.since(self.since) >= JUDGED
+    }
+    /// Judges the second that has passed; `promised` is what is promised now, `waits` whether something is queued.
+    pub fn judge(&mut self, now: Instant, promised: Rate, waits: bool) {
+        if !self.is_due(now) {
+            return;
+        }
+        let elapsed = now.since(self.since);
+        if self.begun {
+            let due = self.promised.min(promised).bytes_in_floor(elapsed).as_u64();
+            let seconds = (elapsed.as_nanos() / JUDGED.as_nanos()).min(u64::from(u32::MAX)) as u32;
+            let slack = due / 100 + 2 * u64::from(self.largest);
+            if due == 0 {
+                // Nothing was promised for all of it.
+            } else if self.delivered + slack >= due && self.delivered > 0 {
+                self.kept = self.kept.saturating_add(seconds);
+            } else if !self.emptied {
+                self.missed = self.missed.saturating_add(seconds);
+            }
+        }
+        *self = Self { since: now, delivered: 0, emptied: !waits, begun: true, promised, ..*self };
+    }
+    /// Something left, after which `waits` is still queued or not.
+    #[inline]
+    pub fn delivered(&mut self, size: Bytes, waits: bool) {
+        let size = size.as_u64();
+        self.delivered += size;
+        self.largest = self.largest.max(size.min(u64::from(u32::MAX)) as u32);
+        self.emptied |= !waits;
+    }
+    /// Seconds in which it was kept.
+    pub fn kept(&self) -> u32 {
+        self.kept
+    }
+    /// Seconds in which it was missed.
+    pub fn missed(&self) -> u32 {
+        self.missed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Instant {
+        Instant::ZERO + Span::from_millis(n)
+    }
+
+    #[test]
+    fn a_steady_rate_is_read_as_what_it_is() {
+        let mut meter = RateMeter::default();
+        // 1,250 bytes every 10 ms are 1 Mbit/s.
+        (0..300).for_each(|n| meter.count(ms(10 * n), Bytes::new(1_250)));
+        let read = meter.rate(ms(3_000)).as_bps();
+        // A window holds 26 or 27 of them, 26.8 on average.
+        assert!((960_000..1_040_000).contains(&read), "{read}");
+        // Ten windows later it is a thousandth, and much later nothing.
+        assert!(meter.rate(ms(3_000 + 2_750)).as_bps() < 2_000);
+        assert_eq!(meter.rate(ms(1_000_000)), Rate::ZERO);
+    }
+
+    #[test]
+    fn jitter_is_that_of_the_rfc() {
+        let mut jitter = Jitter::default();
+        // 16 µs at once: J = 1 µs; then no difference: J loses a sixteenth.
+        jitter.differ(Span::from_micros(16));
+        assert_eq!(jitter.value(), Span::from_micros(1));
+        jitter.differ(Span::ZERO);
+        assert_eq!(jitter.value().as_nanos(), (16_000 - (16_000 + 8) / 16) / 16);
+        (0..1_000).for_each(|_| jitter.differ(Span::from_micros(50)));
+        assert!(jitter.value().as_nanos().abs_diff(50_000) < 100);
+    }
+
+    /// 1 Mbit/s is 125,000 B a second; slack 1,250 B and two packets of 1,000 B: 121,750 B are enough.
+    #[test]
+    fn a_promise_is_kept_missed_or_not_asked_for() {
+        let promised = Rate::from_bps(1_000_000);
+        let second = |delivered: u64, emptied: bool| {
+            let mut promise = Promise::default();
+            promise.judge(ms(5_000), promised, true);
+            for n in 0..delivered / 1_000 {
+                promise.delivered(Bytes::new(1_000), !(emptied && n == 0));
+            }
+            promise.judge(ms(5_999), promised, true);
+            assert_eq!((promise.kept(), promise.missed()), (0, 0), "not before the second is over");
+            promise.judge(ms(6_000), promised, true);
+            (promise.kept(), promise.missed())
+        };
+        assert_eq!(second(125_000, false), (1, 0));
+        assert_eq!(second(122_000, false), (1, 0));
+        assert_eq!(second(121_000, false), (0, 1));
+        assert_eq!(second(121_000, true), (0, 0), "there was not enough to send");
+        assert_eq!(second(300_000, true), (1, 0));
+    }
+
+    #[test]
+    fn starving_is_seen_at_the_next_look() {
+        let mut promise = Promise::default();
+        promise.judge(ms(5_000), Rate::from_bps(1_000_000), true);
+        promise.judge(ms(9_500), Rate::from_bps(1_000_000), true);
+        assert_eq!((promise.kept(), promise.missed()), (0, 4));
+        // The smaller of two promises is due.
+        promise.judge(ms(10_500), Rate::ZERO, true);
+        assert_eq!((promise.kept(), promise.missed()), (0, 4));
+    }
+}

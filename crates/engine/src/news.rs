@@ -1,0 +1,82 @@
+//! News of flows: what the owner of a flow, or somebody who looks, may want to know at once.
+
+use tidegate_core::classify::Fields;
+use tidegate_core::fbq::FlowView;
+use tidegate_core::{Bytes, ClassId, Event, Instant, Rate, Span};
+
+/// What happened to a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum What {
+    /// Something that a discipline tells of any flow. Of marks only the first within 100 ms.
+    Event(Event),
+    /// A watched flow is granted another rate.
+    Rate,
+    /// So many packets of a watched flow were dropped since the last news of this kind.
+    Dropped(u64),
+    /// So many packets of a watched flow were marked congestion experienced.
+    Marked(u64),
+    /// The oldest packet of a watched flow waits longer than was asked for.
+    DelayAbove,
+    /// And now it waits less than half of that.
+    DelayBelow,
+    /// The minimum of a watched flow is in force.
+    Promised,
+    /// The minimum of a watched flow waits until somebody releases rate.
+    Waiting,
+}
+
+/// How a flow stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Facts {
+    /// The class it is in.
+    pub class: ClassId,
+    /// What it is granted if everybody wants what they are granted.
+    pub rate: Rate,
+    /// Its minimum.
+    pub minimum: Rate,
+    /// Whether the minimum is in force.
+    pub granted: bool,
+    /// Its steps of preference.
+    pub steps: u32,
+    /// What it has queued.
+    pub queue: Bytes,
+    /// How long its oldest packet has waited.
+    pub delay: Span,
+    /// Packets of it that were dropped so far.
+    pub dropped: u64,
+    /// Packets of it that were marked so far.
+    pub marked: u64,
+}
+
+impl Facts {
+    /// Of what the shaper says at `now`.
+    pub fn of(view: &FlowView, now: Instant) -> Self {
+        Self {
+            class: view.class,
+            rate: view.rate,
+            minimum: view.minimum,
+            granted: view.granted,
+            steps: view.preferred,
+            queue: view.backlog.bytes,
+            delay: view.head_arrived.map_or(Span::ZERO, |arrived| now.since(arrived)),
+            dropped: view.counts.dropped.packets,
+            marked: view.counts.marked,
+        }
+    }
+}
+
+/// One piece of news.
+#[derive(Clone, Copy, Debug)]
+pub struct News<'a> {
+    /// What happened.
+    pub what: What,
+    /// To which flow.
+    pub flow: u64,
+    /// What its first packet carried, where known.
+    pub fields: Option<&'a Fields>,
+    /// The promise that it is under.
+    pub promise: Option<u64>,
+    /// How it stands, of a watched flow.
+    pub facts: Option<Facts>,
+}

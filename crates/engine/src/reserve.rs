@@ -1,0 +1,257 @@
+//! Reservations in a running engine: a leaf of CBQ for a flow, the rule that leads its packets there, and their end.
+//!
+//! *Law*: making or ending one loses no packet and reorders none; others keep what their classes have used.
+//! *Source*: Risso and Gevros 1999, section 7.2; see [`tidegate_core::reservation`] for admission and bounds.
+//! *Notes*: rules of reservations go before those of the configuration, the oldest first. Packets of the flow that wait
+//! elsewhere when it gets its class come along: the queues they are in begin anew, with all they held in the waiting
+//! room ([`crate::swap`]).
+
+use std::fmt;
+
+use tidegate_config::discipline::Discipline;
+use tidegate_config::discipline::cbq::{CbqQueue, Reservations as Section};
+use tidegate_config::shaper::{Config, Match, Root};
+use tidegate_core::cbq::{Cbq, Removal};
+use tidegate_core::fifo::{Fifo, Limit};
+use tidegate_core::qdisc::Discard;
+use tidegate_core::reservation::{Grant, Refusal, Request, Reservations};
+use tidegate_core::{ClassId, Instant, Packet, Qdisc, Rate};
+
+use crate::pipeline::{BuildFailure, Exit, Pipeline};
+use crate::tap::Act;
+
+/// A reservation that was granted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lease {
+    /// What people call it.
+    pub name: String,
+    /// What was asked for.
+    pub request: Request,
+    /// What was granted; [`Grant::id`] is its name among programs.
+    pub grant: Grant,
+    /// Its packets.
+    pub matches: Match,
+}
+
+/// Why there is no reservation, or why a change is not made for the sake of those there are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// The configuration has no class for reservations.
+    Nowhere,
+    /// It would take every packet.
+    Everything,
+    /// It exceeds what the configuration allows one flow.
+    Bounds(String),
+    /// Another has this name.
+    Name(String),
+    /// It is not admitted, or not there; says what is free.
+    Admission(Refusal),
+    /// Its rule cannot be built.
+    Rules(BuildFailure),
+    /// The new configuration has no room for the reservations there are.
+    InTheWay {
+        /// How many there are.
+        reservations: usize,
+        /// What is in the way.
+        why: String,
+    },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nowhere => f.write_str(
+                "no reservations here; write kind = \"cbq\" and reservations = { class = \"...\" } under [discipline]",
+            ),
+            Self::Everything => f.write_str("say which packets, by address, port or protocol"),
+            Self::Bounds(text) => f.write_str(text),
+            Self::Name(name) => write!(f, "a reservation or class is called `{name}` already"),
+            Self::Admission(refusal) => refusal.fmt(f),
+            Self::Rules(failure) => failure.fmt(f),
+            Self::InTheWay { reservations, why } => {
+                write!(f, "{reservations} reservations would not fit any more ({why}); release them first")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// The section of CBQ, where that is what a configuration has.
+pub(crate) fn cbq_of(config: &Config) -> Option<&CbqQueue> {
+    match &config.root {
+        Root::Discipline(discipline) => match &**discipline {
+            Discipline::Cbq(section) => Some(section),
+            _ => None,
+        },
+        Root::Shaper(_) => None,
+    }
+}
+
+fn section(config: &Config) -> Option<&Section> {
+    cbq_of(config).and_then(|cbq| cbq.reservations.as_ref()).map(|section| &section.value)
+}
+
+/// Takes requests, keeps the leases.
+pub(crate) struct Leases {
+    reservations: Option<Reservations>,
+    list: Vec<Lease>,
+    first_class: u32,
+}
+
+fn queue<P: Packet + 'static>(limit: Limit) -> Box<dyn Qdisc<P>> {
+    Box::new(Fifo::new(limit))
+}
+
+impl Leases {
+    pub(crate) fn new(config: &Config) -> Result<Self, String> {
+        let cbq = cbq_of(config);
+        let reservations = match cbq.and_then(CbqQueue::policy) {
+            Some(policy) => Some(Reservations::new(policy).map_err(|error| error.to_string())?),
+            None => None,
+        };
+        Ok(Self { reservations, list: Vec::new(), first_class: cbq.map_or(u32::MAX, CbqQueue::first_reserved) })
+    }
+    /// The class number of the first reservation.
+    pub(crate) fn first_class(&self) -> u32 {
+        self.first_class
+    }
+    /// Whether there are reservations, or may be.
+    pub(crate) fn is_open(&self) -> bool {
+        self.reservations.is_some()
+    }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Lease> {
+        self.list.iter()
+    }
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
+        self.reservations.as_ref().and_then(Reservations::next_expiry)
+    }
+    pub(crate) fn rules(&self) -> Vec<(&Match, ClassId)> {
+        self.list.iter().map(|lease| (&lease.matches, lease.grant.id)).collect()
+    }
+    pub(crate) fn lease(&self, class: ClassId) -> Option<&Lease> {
+        self.list.iter().find(|lease| lease.grant.id == class)
+    }
+    /// A queue for the class of a lease, empty.
+    pub(crate) fn queue<P: Packet + 'static>(&self, class: ClassId) -> Option<Box<dyn Qdisc<P>>> {
+        self.lease(class).map(|lease| queue(Limit::bytes(lease.grant.buffer)))
+    }
+    /// The desk of another configuration with the same leases, and leaves for them in its tree.
+    pub(crate) fn moved<P: Packet + 'static>(
+        &self,
+        now: Instant,
+        config: &Config,
+        cbq: Option<&mut Cbq<P>>,
+    ) -> Result<Self, Refused> {
+        let in_the_way = |why: String| Refused::InTheWay { reservations: self.list.len(), why };
+        let mut desk = Self::new(config).map_err(in_the_way)?;
+        if self.list.is_empty() {
+            return Ok(desk);
+        }
+        let (Some(cbq), Some(policy), Some(old)) = (cbq, cbq_of(config).and_then(CbqQueue::policy), &self.reservations)
+        else {
+            return Err(in_the_way("it has no class for them".into()));
+        };
+        let mut reservations = old.clone();
+        reservations.replant(now, cbq, policy, queue).map_err(|refusal| in_the_way(refusal.to_string()))?;
+        desk.reservations = Some(reservations);
+        desk.list.clone_from(&self.list);
+        Ok(desk)
+    }
+}
+
+impl<H: Copy + Send + 'static> Pipeline<H> {
+    /// Makes a class for the packets that match, or says why not and what is free. What of them waits elsewhere comes
+    /// along. It lives until it is released, or until its time is over without [`Pipeline::refresh`].
+    ///
+    /// # Errors
+    /// See [`Refused`]; nothing has changed then.
+    pub fn reserve(
+        &mut self,
+        now: Instant,
+        name: &str,
+        request: &Request,
+        matches: Match,
+        out: &mut impl Exit<H>,
+    ) -> Result<Lease, Refused> {
+        let (Some(cbq), Some(reservations), Some(section)) =
+            (self.tree.cbq_mut(), &mut self.leases.reservations, section(&self.config))
+        else {
+            return Err(Refused::Nowhere);
+        };
+        if matches.is_everything() {
+            return Err(Refused::Everything);
+        }
+        if self.leases.list.iter().any(|lease| lease.name == name) || self.classes.names().iter().any(|n| n == name) {
+            return Err(Refused::Name(name.to_owned()));
+        }
+        section.admits(request).map_err(Refused::Bounds)?;
+        let grant = reservations.reserve(now, cbq, request, queue).map_err(Refused::Admission)?;
+        self.leases.list.push(Lease { name: name.to_owned(), request: *request, grant, matches });
+        if let Err(failure) = self.rules.set_reserved(&self.leases.rules(), &self.setup.names) {
+            self.leases.list.pop();
+            if let (Some(cbq), Some(reservations)) = (self.tree.cbq_mut(), &mut self.leases.reservations) {
+                let _ = reservations.release(now, cbq, grant.id, Removal::Flush, &mut Discard);
+            }
+            return Err(Refused::Rules(failure));
+        }
+        self.tell(now, Act::Untold);
+        self.classes.open(grant.id);
+        self.rehouse(now, &[], out);
+        let lease = self.leases.list.last().cloned();
+        lease.ok_or(Refused::Nowhere)
+    }
+
+    /// Lets a reservation live on, and tells until when.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn refresh(&mut self, now: Instant, id: ClassId) -> Result<Instant, Refused> {
+        let expires = match &mut self.leases.reservations {
+            Some(reservations) => reservations.refresh(now, id).map_err(Refused::Admission)?,
+            None => return Err(Refused::Nowhere),
+        };
+        for lease in self.leases.list.iter_mut().filter(|lease| lease.grant.id == id) {
+            lease.grant.expires = expires;
+        }
+        Ok(expires)
+    }
+
+    /// Ends a reservation. What waits in its class goes to where the rules say now.
+    ///
+    /// # Errors
+    /// When it has ended before.
+    pub fn release(&mut self, now: Instant, id: ClassId, out: &mut impl Exit<H>) -> Result<(), Refused> {
+        let (Some(cbq), Some(reservations)) = (self.tree.cbq_mut(), &mut self.leases.reservations) else {
+            return Err(Refused::Nowhere);
+        };
+        // What the leaf holds stands in the ledger, and is entered anew from there.
+        reservations.release(now, cbq, id, Removal::Flush, &mut Discard).map_err(Refused::Admission)?;
+        self.leases.list.retain(|lease| lease.grant.id != id);
+        self.tell(now, Act::Untold);
+        self.rules.set_reserved(&self.leases.rules(), &self.setup.names).map_err(Refused::Rules)?;
+        self.rehouse(now, &[id], out);
+        Ok(())
+    }
+
+    /// Ends what was not refreshed in time.
+    pub(crate) fn expire_reservations(&mut self, now: Instant, out: &mut impl Exit<H>) {
+        while self.leases.next_expiry().is_some_and(|expiry| expiry <= now) {
+            let over = self.leases.list.iter().find(|lease| lease.grant.expires <= now).map(|lease| lease.grant.id);
+            if over.is_none_or(|id| self.release(now, id, out).is_err()) {
+                break;
+            }
+        }
+    }
+
+    /// The reservations there are, the oldest first.
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.leases.iter()
+    }
+
+    /// What of the rate for reservations is free; `None` where there are none.
+    pub fn free_to_reserve(&self) -> Option<Rate> {
+        let policy = self.leases.reservations.as_ref()?.policy();
+        self.tree.cbq()?.free_rate(policy.parent)
+    }
+}

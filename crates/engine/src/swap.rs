@@ -1,0 +1,389 @@
+//! Other rules and another tree for a running engine: nothing is lost by it, and nothing reordered.
+//!
+//! *Law*: of the packets that wait when the configuration is changed, each leaves in its turn, by the new rules, and none
+//! is dropped, whatever the new limits are; within a flow all leave in the order in which they came. What left before the
+//! change counts against the bursts of the new tree, so that the bound of the total holds across it.
+//! *Source*: the tree being swapped at a packet boundary is how `tc` replaces a qdisc; `tc` drops what waits.
+//! *Cost*: what needs time (classifier, tree) is made before, in [`Next::new`]; the swap itself is linear in what waits.
+//!
+//! # What survives which change
+//! | change | tree | kept | lost |
+//! | --- | --- | --- | --- |
+//! | rules only | goes on | everything | nothing |
+//! | shaper: any key of classes (but `queue`), total, weights, minimums | goes on | buckets, flows with their places, preferences and promises | what exceeds a smaller bucket |
+//! | CBQ: rate, share, priority, borrow, bursts of classes | goes on | estimators, rounds, queues | what exceeds a smaller burst |
+//! | CBQ: a reservation is made or ends | goes on | estimators, rounds | the averages of the queues that packets moved out of |
+//! | classes come, go or change their order, `flow-by`, `queue` | new | of classes that keep their name: counts, buckets or estimators | flow records, promises beside the configuration (their owner gives them again), averages of queues, marks made on what waits |
+//! | the kind of discipline | new | counts by name, what was used of the total's burst | everything else |
+//!
+//! What waits in front of a new tree, and why nothing of it can be lost, stands in the source of the waiting room
+//! (`room.rs`). A class that keeps its name keeps its counts; packets that go to another are counted as moved.
+//!
+//! *Notes*: a packet keeps the size on the link that it was counted with when it came. In the first moments one packet
+//! of a flow is in the tree at a time, so that shares between flows are even there rather than by old queues.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use tidegate_config::discipline::Site;
+use tidegate_config::shaper::{Config, Root};
+use tidegate_core::cbq::{Cbq, Class};
+use tidegate_core::{ClassId, Instant, Packet, Qdisc, Rate};
+
+use crate::desk::Desk;
+use crate::flows::{Flows, UNTRACKED};
+use crate::held::Held;
+use crate::pipeline::{BuildFailure, Exit, Pipeline, Rules, Setup, flows_of, link_of, names_of};
+use crate::reserve::{Refused, cbq_of};
+use crate::room::{Inside, Room};
+use crate::tap::Act;
+use crate::tree::{Tree, class_params, fbc_params, profiles};
+
+/// A configuration made ready to take the place of another. Making it takes time, using it hardly any.
+pub struct Next<H: Send> {
+    config: Config,
+    text: Option<String>,
+    /// When it was built.
+    built: Instant,
+    setup: Setup,
+    rules: Rules,
+    tree: Tree<Held<H>>,
+    flows: Option<Flows>,
+}
+
+/// What became of the tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum How {
+    /// It goes on, with other parameters.
+    InPlace,
+    /// Another took its place.
+    Replaced,
+}
+
+/// What a change has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Swapped {
+    /// What became of the tree.
+    pub how: How,
+    /// Packets that waited and were entered anew.
+    pub rehomed: usize,
+}
+
+/// What a change has left over. Freeing it takes time, which the data path need not give.
+pub struct Spare<H: Send> {
+    _tree: Tree<Held<H>>,
+    _rules: Rules,
+    _config: Config,
+}
+
+/// Why a change was not made; nothing has changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SwapFailure {
+    /// The configuration cannot run.
+    Build(BuildFailure),
+    /// Reservations are in the way.
+    Refused(Refused),
+}
+
+impl std::fmt::Display for SwapFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Build(failure) => failure.fmt(f),
+            Self::Refused(refused) => refused.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SwapFailure {}
+
+impl<H: Copy + Send + 'static> Next<H> {
+    /// Builds rules and tree of `config`. `setup` must have the secret of the engine that runs.
+    ///
+    /// # Errors
+    /// See [`BuildFailure`].
+    pub fn new(config: &Config, setup: &Setup, now: Instant) -> Result<Self, BuildFailure> {
+        Ok(Self {
+            rules: Rules::new(config, setup)?,
+            tree: Tree::build(config, setup.seed, now, setup.catch_up).map_err(BuildFailure::Tree)?,
+            flows: flows_of(config)?,
+            text: None,
+            built: now,
+            config: config.clone(),
+            setup: setup.clone(),
+        })
+    }
+    /// With the shaper file that it was read from, for recordings.
+    #[must_use]
+    pub fn with_text(self, text: impl Into<String>) -> Self {
+        Self { text: Some(text.into()), ..self }
+    }
+}
+
+impl<H: Copy + Send + 'static> Pipeline<H> {
+    /// Goes on with another configuration from `now` on: [`Next::new`] and [`Pipeline::swap`] in one.
+    ///
+    /// # Errors
+    /// See [`SwapFailure`]; nothing has changed then.
+    pub fn reconfigure(
+        &mut self,
+        config: &Config,
+        setup: &Setup,
+        now: Instant,
+        out: &mut impl Exit<H>,
+    ) -> Result<Swapped, SwapFailure> {
+        let next = Next::new(config, setup, now).map_err(SwapFailure::Build)?;
+        self.swap(next, now, out).map(|(swapped, _)| swapped).map_err(SwapFailure::Refused)
+    }
+
+    /// Goes on with another configuration from `now` on. Gives back what is no longer needed, to be freed where it does
+    /// not delay packets.
+    ///
+    /// # Errors
+    /// When reservations are in the way; nothing has changed then.
+    pub fn swap(
+        &mut self,
+        next: Next<H>,
+        now: Instant,
+        out: &mut impl Exit<H>,
+    ) -> Result<(Swapped, Spare<H>), Refused> {
+        let Next { config, text, built, setup, mut rules, mut tree, flows } = next;
+        if rules.set_reserved(&self.leases.rules(), &setup.names).is_err() {
+            return Err(Refused::InTheWay {
+                reservations: self.leases.iter().count(),
+                why: "their rules name owners that it does not know".into(),
+            });
+        }
+        tree.set_catch_up(self.setup.catch_up);
+        let setup = Setup { catch_up: self.setup.catch_up, ..setup };
+        // What waits knows its place among the flows that are counted: other statistics need other places.
+        let same_statistics = format!("{:?}", self.config.statistics) == format!("{:?}", config.statistics);
+        let in_place = same_statistics && self.change_in_place(now, &config);
+        let how = if in_place { How::InPlace } else { How::Replaced };
+        let text = text.unwrap_or_else(|| config.text.to_string());
+        let act = match text.as_str() {
+            "" => Act::Untold,
+            text => Act::Reconfigure { text, names: &setup.names, built },
+        };
+        if how == How::InPlace {
+            self.tell(now, act);
+        } else {
+            let leases = self.leases.moved(now, &config, tree.cbq_mut())?;
+            self.tell(now, act);
+            let before = numbers_of(&self.config);
+            let after: HashMap<ClassId, String> =
+                numbers_of(&config).into_iter().map(|(name, id)| (id, name)).collect();
+            let predecessor = |id: ClassId| match after.get(&id) {
+                Some(name) => before.get(name).copied(),
+                // A reservation keeps its number.
+                None => leases.lease(id).map(|lease| lease.grant.id),
+            };
+            tree.succeed(now, &self.tree, predecessor);
+            self.leases = leases;
+        }
+        (self.mtu, self.overhead) = link_of(&config);
+        let old_rules = std::mem::replace(&mut self.rules, rules);
+        let old_config = std::mem::replace(&mut self.config, config);
+        let spare = match how {
+            How::InPlace => tree,
+            How::Replaced => std::mem::replace(&mut self.tree, tree),
+        };
+        self.setup = setup;
+        if !same_statistics {
+            self.detail = self.config.statistics.detail;
+            self.flows = flows;
+        }
+        if how == How::Replaced {
+            // Flows are met anew, and promises are given again by whoever gave them.
+            self.desk = Desk::default();
+        }
+        let rehomed = match how {
+            How::InPlace => self.rehouse(now, &[], out),
+            How::Replaced => {
+                let numbers = self.ledger.numbers();
+                let places: Vec<_> = numbers.iter().map(|&at| self.classes.slot(self.ledger.held(at).class)).collect();
+                let classes = std::mem::replace(&mut self.classes, crate::classes::Classes::new(Vec::new(), 0));
+                let (classes, moved) = classes.renamed(names_of(&self.config), self.leases.first_class());
+                self.classes = classes;
+                let places = places.into_iter().map(|place| moved.get(place).copied().flatten()).collect();
+                self.rehome(now, &numbers, places, &|_| true, same_statistics, out)
+            }
+        };
+        Ok((Swapped { how, rehomed }, Spare { _tree: spare, _rules: old_rules, _config: old_config }))
+    }
+
+    /// Changes the tree to that of `config` where it is alike enough to go on; tells whether it was.
+    fn change_in_place(&mut self, now: Instant, config: &Config) -> bool {
+        match (&self.config.root, &config.root) {
+            (Root::Shaper(old), Root::Shaper(new)) => {
+                let alike = |(old, new): (&tidegate_config::shaper::Class, &tidegate_config::shaper::Class)| {
+                    old.name == new.name
+                        && match (&old.queue, &new.queue) {
+                            (Some(old), Some(new)) => old.is_same(new),
+                            (None, None) => true,
+                            _ => false,
+                        }
+                };
+                if old.flow_by != new.flow_by
+                    || old.classes.len() != new.classes.len()
+                    || !old.classes.iter().zip(&new.classes).all(alike)
+                {
+                    return false;
+                }
+                let Some(fbc) = self.tree.shaper_mut() else { return false };
+                let classes: Vec<_> = new.classes.iter().map(class_params).collect();
+                fbc.change(now, fbc_params(new, self.setup.catch_up), &classes, profiles(config)).is_ok()
+            }
+            (Root::Discipline(old), Root::Discipline(new)) if old.is_same(new) => true,
+            (Root::Discipline(_), Root::Discipline(_)) => {
+                let (Some(old), Some(new)) = (cbq_of(&self.config), cbq_of(config)) else { return false };
+                let same_desk = format!("{:?}", old.reservations) == format!("{:?}", new.reservations);
+                let parameters = new.parameters();
+                match (self.tree.cbq_mut(), parameters) {
+                    (Some(cbq), Ok(parameters)) if same_desk && old.is_same_tree(new) => {
+                        change_classes(cbq, now, &parameters)
+                    }
+                    _ => false,
+                }
+            }
+            _ => false,
+        }
+    }
+
+    /// After rules have changed, or the leaves `gone` have gone with what they held: queues of a tree of CBQ out of which
+    /// packets must move begin anew; for other trees what comes waits until what is there has left.
+    pub(crate) fn rehouse(&mut self, now: Instant, gone: &[ClassId], out: &mut impl Exit<H>) -> usize {
+        let numbers = self.ledger.numbers();
+        let mut emptied: HashSet<ClassId> = gone.iter().copied().collect();
+        if let Tree::Cbq(cbq) = &mut self.tree {
+            for &at in &numbers {
+                let class = self.ledger.held(at).class;
+                if !self.ledger.waits(at)
+                    && !emptied.contains(&class)
+                    && self.rules.judge(self.ledger.fields(at)).class != class
+                {
+                    let site = Site { seed: self.setup.seed, name: "root".into(), now };
+                    let own = cbq_of(&self.config).and_then(|section| section.build_queue(class, &site));
+                    if let Some(queue) = own.or_else(|| self.leases.queue(class))
+                        && cbq.replace_queue(now, class, queue).is_ok()
+                    {
+                        emptied.insert(class);
+                    }
+                }
+            }
+        }
+        let places = numbers.iter().map(|&at| Some(self.classes.slot(self.ledger.held(at).class))).collect();
+        self.rehome(now, &numbers, places, &|class| emptied.contains(&class), true, out)
+    }
+
+    /// Forms the lines of the waiting room anew: of all that waited there, and of all that was in a class of the tree
+    /// that is `gone`. `places` tells where each packet has been counted.
+    fn rehome(
+        &mut self,
+        now: Instant,
+        numbers: &[u32],
+        places: Vec<Option<usize>>,
+        gone: &dyn Fn(ClassId) -> bool,
+        same_flows: bool,
+        out: &mut impl Exit<H>,
+    ) -> usize {
+        struct Flow {
+            key: u64,
+            adopted: VecDeque<u32>,
+            stay: u32,
+            trial: Option<u32>,
+            changes: bool,
+        }
+        let mut flows: Vec<Flow> = Vec::new();
+        let mut known: HashMap<u64, usize> = HashMap::new();
+        let mut rehomed = 0;
+        for (&at, place) in numbers.iter().zip(places) {
+            let fields = *self.ledger.fields(at);
+            let judgement = self.rules.judge(&fields);
+            let held = self.ledger.held(at);
+            let key = judgement.flow.flow;
+            let index = *known.entry(key).or_insert_with(|| {
+                flows.push(Flow { key, adopted: VecDeque::new(), stay: 0, trial: None, changes: false });
+                flows.len() - 1
+            });
+            let flow = &mut flows[index];
+            if self.ledger.waits(at) || gone(held.class) {
+                rehomed += usize::from(!self.ledger.waits(at));
+                self.classes.moves(place, self.classes.slot(judgement.class), held.size);
+                let held = self.ledger.held_mut(at);
+                held.class = judgement.class;
+                held.left_by = judgement.class;
+                held.flow = judgement.flow;
+                held.profile = judgement.rule.map_or(0, |rule| rule + 1);
+                if !same_flows {
+                    held.record = match &mut self.flows {
+                        Some(flows) => flows.arrived(now, key, &fields, judgement.class, judgement.rule, held.size),
+                        None => UNTRACKED,
+                    };
+                }
+                self.ledger.set_waits(at, true);
+                flow.adopted.push_back(at);
+            } else {
+                flow.stay += 1;
+                if self.room.is_on_trial(key, at) {
+                    flow.trial = Some(at);
+                }
+                flow.changes |= judgement.class != held.class && !self.tree.moves_queues(held.class, judgement.class);
+            }
+        }
+        self.room = Room::new();
+        self.room.changed(now);
+        for Flow { key, adopted, stay, trial, changes } in flows {
+            let inside = match (trial, stay) {
+                (Some(at), _) => Inside::Trial(at),
+                (None, 0) => Inside::Nothing,
+                (None, stay) => Inside::Before(stay),
+            };
+            if !adopted.is_empty() || trial.is_some() || changes {
+                self.room.line_up(key, inside, adopted);
+            }
+        }
+        self.file(now, out);
+        rehomed
+    }
+}
+
+/// The numbers of all classes that a configuration names.
+fn numbers_of(config: &Config) -> HashMap<String, ClassId> {
+    match cbq_of(config) {
+        Some(cbq) => cbq.numbers().into_iter().map(|(name, id)| (name.to_owned(), id)).collect(),
+        None => names_of(config).into_iter().zip((0..).map(ClassId)).collect(),
+    }
+}
+
+/// Gives classes other parameters, in an order in which no class is promised more than its parent has at any time. Tells
+/// whether that went; if it did not, the tree is as it was.
+fn change_classes<P: Packet, Q: Qdisc<P>>(cbq: &mut Cbq<P, Q>, now: Instant, wanted: &[(ClassId, Class)]) -> bool {
+    let before: Vec<_> = wanted.iter().filter_map(|(id, _)| Some((*id, *cbq.class(*id)?))).collect();
+    // First down to what holds before and after, children first; then up, parents first.
+    let low = |(id, class): &(ClassId, Class)| {
+        let rate: Rate = cbq.class(*id).map_or(class.rate, |old| old.rate.min(class.rate));
+        (*id, Class { rate, ..*class })
+    };
+    let lowered: Vec<_> = wanted.iter().map(low).collect();
+    let mut all = |steps: &[(ClassId, Class)]| {
+        let mut left: Vec<_> = steps.iter().copied().filter(|(id, class)| cbq.class(*id) != Some(class)).collect();
+        while !left.is_empty() {
+            let n = left.len();
+            left.retain(|(id, class)| cbq.change(now, *id, *class).is_err());
+            if left.len() == n {
+                return false;
+            }
+        }
+        true
+    };
+    if all(&lowered) && all(wanted) {
+        return true;
+    }
+    let down: Vec<_> = before
+        .iter()
+        .zip(wanted)
+        .map(|((id, old), (_, new))| (*id, Class { rate: old.rate.min(new.rate), ..*old }))
+        .collect();
+    all(&down);
+    all(&before);
+    false
+}

@@ -1,0 +1,89 @@
+//! Statistics allocate nothing once their tables are warm: neither a packet nor a look at classes and flows does.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use tidegate_config::{Diagnostics, Source, shaper};
+use tidegate_core::classify::{Fields, Hosts};
+use tidegate_core::random::Stream;
+use tidegate_core::{DropReason, Ecn, Instant, Span};
+use tidegate_engine::{Change, Exit, Names, Pipeline, Setup, Shape, Sighting};
+
+/// The allocator of the system, and how often this thread asked it for memory.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the allocator of the system as it came; the counter is a plain cell of the thread, made
+// without an allocation.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+struct Nowhere;
+
+impl Exit<u64> for Nowhere {
+    fn pass(&mut self, _: u64, _: Change) {}
+    fn refuse(&mut self, _: u64, _: DropReason) {}
+}
+
+fn sighting(port: u16) -> Sighting {
+    let hosts = Hosts::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
+    let fields =
+        Fields { hosts, protocol: Some(17), source_port: Some(port), destination_port: Some(9), ..Fields::default() };
+    let length = 1_000;
+    Sighting {
+        fields,
+        ecn: Ecn::NotEct,
+        length,
+        network_header: 20,
+        headers: 28,
+        pure_ack: false,
+        shape: Shape::Single,
+    }
+}
+
+#[test]
+fn nothing_is_allocated_for_a_packet_or_a_look() {
+    let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\nflow-limit = \"5kB\"\n\
+                [statistics]\nflows = 256\n";
+    let config = shaper::load(&Source::new("test.toml", text), &mut Diagnostics::new()).expect("valid");
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+    let mut pipeline: Pipeline<u64> = Pipeline::new(&config, &setup, Instant::ZERO).expect("valid");
+    let mut random = Stream::named(5, "allocations");
+    let (mut flows, mut classes) = (Vec::with_capacity(64), Vec::with_capacity(16));
+    let mut now = Instant::ZERO;
+    let mut run = |packets: u64, looks: bool| {
+        for n in 0..packets {
+            now += Span::from_micros(random.below(1_800));
+            // 300 flows for 256 records: some fall out all the time.
+            pipeline.arrive(now, n, &sighting(random.below(300) as u16), &mut Nowhere);
+            while pipeline.depart(now, &mut Nowhere) {}
+            if looks && n % 100 == 0 {
+                flows.clear();
+                classes.clear();
+                pipeline.look_at_flows(now, (n % 256) as u32, 64, &mut flows);
+                pipeline.look_at_classes(now, 0, 16, &mut classes);
+            }
+        }
+        pipeline.flows().expect("counted").table().evicted.iter().sum::<u64>()
+    };
+    run(100_000, true);
+    let before = ALLOCATIONS.get();
+    let evicted = run(50_000, true);
+    assert_eq!(ALLOCATIONS.get() - before, 0, "allocations for 50,000 packets");
+    assert!(evicted > 1_000, "the script reaches what makes room: {evicted}");
+}

@@ -1,0 +1,191 @@
+//! Promises and news, with the arithmetic beside them.
+
+use tidegate_config::shaper;
+use tidegate_config::{Diagnostics, Source};
+use tidegate_core::classify::{Classifier, Fields, Hosts, Match, Rule};
+use tidegate_core::fbq::Terms;
+use tidegate_core::{ClassId, DropReason, Ecn, Event, Instant, Rate, Span};
+use tidegate_engine::{Book, Change, Exit, Names, News, NoPromise, Pipeline, Setup, Shape, Sighting, What};
+
+const TEXT: &str = "version = 1\n\
+    [shaper]\nidle-timeout = \"1s\"\n\
+    [[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
+
+fn pipeline() -> Pipeline<u64> {
+    let mut diagnostics = Diagnostics::new();
+    let config = shaper::load(&Source::new("test.toml", TEXT), &mut diagnostics).expect("valid");
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+    Pipeline::new(&config, &setup, Instant::ZERO).expect("valid")
+}
+
+fn sighting(port: u16) -> Sighting {
+    let hosts = Hosts::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
+    let (protocol, destination_port) = (Some(17), Some(port));
+    let fields = Fields { hosts, protocol, source_port: Some(1), destination_port, ..Fields::default() };
+    Sighting {
+        fields,
+        ecn: Ecn::NotEct,
+        length: 1_000,
+        network_header: 20,
+        headers: 28,
+        pure_ack: false,
+        shape: Shape::Single,
+    }
+}
+
+/// What passed, by port, and what was told: kind, promise, granted rate.
+#[derive(Default)]
+struct Log {
+    passed: Vec<u64>,
+    told: Vec<(What, Option<u64>, Option<Rate>)>,
+}
+
+impl Exit<u64> for Log {
+    fn pass(&mut self, handle: u64, _: Change) {
+        self.passed.push(handle);
+    }
+    fn refuse(&mut self, _: u64, _: DropReason) {}
+    fn listens(&self) -> bool {
+        true
+    }
+    fn news(&mut self, news: &News<'_>) {
+        self.told.push((news.what, news.promise, news.facts.map(|facts| facts.rate)));
+    }
+}
+
+/// Promise `number` for what goes to `port`.
+fn book(entries: &[(u64, u16)]) -> Book {
+    let rule = |(target, (_, port)): (usize, &(u64, u16))| Rule {
+        matching: Match { destination_ports: vec![*port..=*port], ..Match::default() },
+        target: target as u32,
+    };
+    let rules: Vec<Rule> = entries.iter().enumerate().map(rule).collect();
+    Book {
+        promises: (!rules.is_empty()).then(|| Classifier::new(rules).unwrap()),
+        numbers: entries.iter().map(|(number, _)| *number).collect(),
+        ..Book::default()
+    }
+}
+
+fn terms(mbit: u64) -> Terms {
+    Terms { minimum: Rate::from_mbit(mbit), ..Terms::default() }
+}
+
+/// Every flow has a queue from `from` to `to`; packets a flow.
+fn run(pipeline: &mut Pipeline<u64>, log: &mut Log, ports: &[u16], from: Instant, to: Instant) -> Vec<usize> {
+    log.passed.clear();
+    let (mut now, mut turn) = (from, 0);
+    while now < to {
+        // What the queues do not take is refused, so that nobody ever has too little; nobody is always the first.
+        turn += 1;
+        for port in (0..ports.len()).map(|n| &ports[(n + turn) % ports.len()]) {
+            pipeline.arrive(now, u64::from(*port), &sighting(*port), log);
+        }
+        while pipeline.deadline(now).instant(now).is_some_and(|time| time <= now) && pipeline.depart(now, log) {}
+        pipeline.stir(now);
+        if pipeline.look_at().is_some_and(|time| time <= now) {
+            pipeline.look(now, log);
+        }
+        now += Span::from_micros(500);
+    }
+    ports.iter().map(|port| log.passed.iter().filter(|passed| **passed == u64::from(*port)).count()).collect()
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(millis * 1_000_000)
+}
+
+fn review(pipeline: &mut Pipeline<u64>, now: Instant) {
+    let mut from = Some(0);
+    while let Some(place) = from {
+        from = pipeline.steering(now).review(place, 1);
+    }
+}
+
+#[test]
+fn a_promise_is_in_force_with_the_first_packet_and_gone_with_its_end() {
+    let (mut pipeline, mut log) = (pipeline(), Log::default());
+    let class = ClassId(0);
+    pipeline.steering(at(0)).promise(7, terms(5), class, 1, false).unwrap();
+    drop(pipeline.steering(at(0)).set_book(book(&[(7, 1)])));
+    // 3 of 8 Mbit/s are left to promise.
+    let refused = pipeline.steering(at(0)).promise(8, terms(4), class, 1, false);
+    assert_eq!(refused, Err(NoPromise::NoRoom(Rate::from_mbit(3))));
+    assert_eq!(
+        pipeline.steering(at(0)).promise(8, terms(2), class, 2, false),
+        Err(NoPromise::NoRoom(Rate::from_mbit(3))),
+        "all of it or nothing, and nothing is left held"
+    );
+    // A second at 8 Mbit/s is 1000 packets: 5/8 of them are the first flow's, the others have 3/16 each.
+    let counts = run(&mut pipeline, &mut log, &[1, 2, 3], at(0), at(1_000));
+    assert!(counts[0].abs_diff(625) < 25 && counts[1].abs_diff(187) < 25 && counts[2].abs_diff(187) < 25, "{counts:?}");
+    assert!(log.told.contains(&(What::Promised, Some(7), Some(Rate::from_mbit(5)))), "{:?}", log.told);
+    let started = |entry: &&(What, _, _)| matches!(entry.0, What::Event(Event::FlowStarted { .. }));
+    assert_eq!(log.told.iter().filter(started).count(), 3, "each flow starts once");
+    let view = pipeline.steering(at(1_000)).view(7).unwrap();
+    assert_eq!((view.flows, view.waiting, view.held, view.rate), (1, 0, 0, Rate::from_mbit(5)));
+    // The end.
+    pipeline.steering(at(1_000)).end(7);
+    drop(pipeline.steering(at(1_000)).set_book(Book::default()));
+    review(&mut pipeline, at(1_000));
+    let counts = run(&mut pipeline, &mut log, &[1, 2, 3], at(1_000), at(2_000));
+    assert!(counts.iter().all(|count| count.abs_diff(333) < 25), "{counts:?}");
+    assert_eq!(pipeline.tree().classes()[0].unpromised, Rate::from_mbit(8));
+}
+
+#[test]
+fn a_promise_comes_to_flows_that_are_there_and_waits_where_there_is_no_room() {
+    let (mut pipeline, mut log) = (pipeline(), Log::default());
+    let class = ClassId(0);
+    run(&mut pipeline, &mut log, &[1, 2, 3], at(0), at(500));
+    pipeline.steering(at(500)).promise(1, terms(6), class, 1, false).unwrap();
+    // (4.4): there are 2 left, and it begins without.
+    pipeline.steering(at(500)).promise(2, terms(4), class, 1, true).unwrap();
+    drop(pipeline.steering(at(500)).set_book(book(&[(1, 1), (2, 2)])));
+    review(&mut pipeline, at(500));
+    assert_eq!(pipeline.steering(at(500)).view(2).unwrap().waiting, 1);
+    let counts = run(&mut pipeline, &mut log, &[1, 2, 3], at(500), at(1_500));
+    assert!(counts[0].abs_diff(750) < 25 && counts[1].abs_diff(125) < 25, "{counts:?}");
+    // The first ends: at once the second has its minimum, and says so.
+    log.told.clear();
+    pipeline.steering(at(1_500)).end(1);
+    drop(pipeline.steering(at(1_500)).set_book(book(&[(2, 2)])));
+    review(&mut pipeline, at(1_500));
+    let counts = run(&mut pipeline, &mut log, &[1, 2, 3], at(1_500), at(2_500));
+    assert!(counts[1].abs_diff(500) < 25 && counts[0].abs_diff(250) < 25, "{counts:?}");
+    assert!(log.told.contains(&(What::Promised, Some(2), Some(Rate::from_mbit(4)))), "{:?}", log.told);
+}
+
+#[test]
+fn rate_is_held_again_when_a_flow_under_a_promise_ends() {
+    let (mut pipeline, mut log) = (pipeline(), Log::default());
+    pipeline.steering(at(0)).promise(1, terms(6), ClassId(0), 1, false).unwrap();
+    drop(pipeline.steering(at(0)).set_book(book(&[(1, 1)])));
+    run(&mut pipeline, &mut log, &[1], at(0), at(100));
+    assert_eq!(pipeline.steering(at(100)).view(1).unwrap().held, 0);
+    // Silent for longer than a second, while another flow keeps the house.
+    run(&mut pipeline, &mut log, &[2], at(100), at(2_500));
+    let view = pipeline.steering(at(2_500)).view(1).unwrap();
+    assert_eq!((view.flows, view.held), (0, 1));
+    assert_eq!(pipeline.tree().classes()[0].unpromised, Rate::from_mbit(2));
+    // Here it is again, under another number and with the same promise.
+    let counts = run(&mut pipeline, &mut log, &[1, 2], at(2_500), at(3_500));
+    assert!(counts[0].abs_diff(750) < 25, "{counts:?}");
+}
+
+#[test]
+fn preference_goes_with_the_promise() {
+    let (mut pipeline, mut log) = (pipeline(), Log::default());
+    let preferred = Terms { steps: 2, ..Terms::default() };
+    pipeline.steering(at(0)).promise(1, preferred, ClassId(0), 1, false).unwrap();
+    run(&mut pipeline, &mut log, &[1, 2, 3, 4], at(0), at(200));
+    drop(pipeline.steering(at(200)).set_book(book(&[(1, 1)])));
+    review(&mut pipeline, at(200));
+    // (4.5): two steps of a tenth above a quarter are 0.45; the others share 0.55.
+    let counts = run(&mut pipeline, &mut log, &[1, 2, 3, 4], at(200), at(1_200));
+    assert!(counts[0].abs_diff(450) < 25 && counts[1].abs_diff(183) < 25, "{counts:?}");
+    drop(pipeline.steering(at(1_200)).set_book(Book::default()));
+    review(&mut pipeline, at(1_200));
+    let counts = run(&mut pipeline, &mut log, &[1, 2, 3, 4], at(1_200), at(2_200));
+    assert!(counts.iter().all(|count| count.abs_diff(250) < 25), "{counts:?}");
+}
