@@ -212,7 +212,11 @@ impl DropBook<'_, '_> {
         self.metrics.dropped[packet.colour as usize].count(packet.size);
         self.metrics.dropped_for[reason as usize] += 1;
         if let Some(series) = &mut self.metrics.series {
-            series.dropped.add(Instant::from_nanos(self.now), 1);
+            let at = Instant::from_nanos(self.now);
+            series.dropped.add(at, 1);
+            if let Some(parts) = &mut series.parts {
+                parts.note(packet.group, packet.class, series.first, |part| part.dropped.add(at, 1));
+            }
         }
         self.ledger.flows[usize::from(packet.group)].dropped.count(packet.size);
     }
@@ -381,6 +385,12 @@ impl Link {
             let at = Instant::from_nanos(start);
             series.sent[packet.colour as usize].add(at, u64::from(packet.size));
             series.delay_ns.add(at, waited);
+            if let Some(parts) = &mut series.parts {
+                parts.note(packet.group, packet.class, series.first, |part| {
+                    part.sent.add(at, u64::from(packet.size));
+                    part.delay_ns.add(at, waited);
+                });
+            }
         }
     }
 

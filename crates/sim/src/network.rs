@@ -140,6 +140,7 @@ struct Edge {
     driver: Option<Driver>,
     tick: Option<Span>,
     watched: bool,
+    parts: bool,
     entry: Vec<Conditioner>,
     exit: Vec<Conditioner>,
     tap: Option<Tap>,
@@ -203,7 +204,7 @@ impl Network {
     pub fn simplex(&mut self, from: NodeId, to: NodeId, line: Line) -> LinkId {
         let (queue, driver, tick, tap) = (None, None, None, None);
         let (entry, exit) = (Vec::new(), Vec::new());
-        self.edges.push(Edge { from, to, line, queue, driver, tick, watched: false, entry, exit, tap });
+        self.edges.push(Edge { from, to, line, queue, driver, tick, watched: false, parts: false, entry, exit, tap });
         LinkId(self.edges.len() as u32 - 1)
     }
     /// Links both ways between `a` and `b`: the one from `a`, and the one from `b`.
@@ -225,6 +226,11 @@ impl Network {
     /// Keeps delays, classes and time series of `link`.
     pub fn watch(&mut self, link: LinkId) {
         self.edges[link.index()].watched = true;
+    }
+    /// The same, and keeps flows and classes apart over time, up to [`PARTS`](crate::metrics::PARTS) of each.
+    pub fn watch_parts(&mut self, link: LinkId) {
+        self.watch(link);
+        self.edges[link.index()].parts = true;
     }
     /// Shows every packet that comes to `link` to `conditioner`, before the queue.
     pub fn at_entry(
@@ -366,7 +372,8 @@ impl Edge {
         let mut link = Link::new(&self.line, Stream::named(seed, &format!("link {name}")));
         link.watched = self.watched;
         if self.watched {
-            link.metrics.series = Some(Box::new(LinkSeries::new(bin)));
+            let parts = self.parts.then(Box::default);
+            link.metrics.series = Some(Box::new(LinkSeries { parts, ..LinkSeries::new(bin) }));
         }
         if !self.entry.is_empty() || !self.exit.is_empty() || self.tap.is_some() {
             link.hooks = Some(Box::new(Hooks { entry: self.entry, exit: self.exit, tap: self.tap }));

@@ -38,6 +38,64 @@ pub struct LinkSeries {
     pub dropped: Series,
     /// Packets marked.
     pub marked: Series,
+    /// The same of each flow and each class, where they are kept apart.
+    pub parts: Option<Box<Parts>>,
+    /// The width that bins begin with.
+    pub first: Span,
+}
+
+/// Flows and classes of a link that are kept apart over time, at most: more would not be told apart in a plot.
+pub const PARTS: usize = 32;
+
+/// Flows and classes of a link over time, by their numbers; those from [`PARTS`] on are not kept.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Parts {
+    /// By flow of the scenario.
+    pub flows: Vec<Option<Box<PartSeries>>>,
+    /// By class.
+    pub classes: Vec<Option<Box<PartSeries>>>,
+}
+
+/// A flow or a class of a link over time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PartSeries {
+    /// Bytes sent.
+    pub sent: Series,
+    /// Queueing delay of what left, in nanoseconds: take the means.
+    pub delay_ns: Series,
+    /// Packets dropped.
+    pub dropped: Series,
+}
+
+impl PartSeries {
+    fn footprint(&self) -> usize {
+        self.sent.footprint() + self.delay_ns.footprint() + self.dropped.footprint()
+    }
+}
+
+impl Parts {
+    /// Lets `note` see the series of the flow and of the class of a packet, which begin with bins of `width`.
+    pub(crate) fn note(&mut self, flow: u16, class: u16, width: Span, note: impl Fn(&mut PartSeries)) {
+        for (parts, number) in [(&mut self.flows, flow), (&mut self.classes, class)] {
+            let number = usize::from(number);
+            if number >= PARTS {
+                continue;
+            }
+            if number >= parts.len() {
+                parts.resize(number + 1, None);
+            }
+            let series = || Series::new(width);
+            note(
+                parts[number].get_or_insert_with(|| {
+                    Box::new(PartSeries { sent: series(), delay_ns: series(), dropped: series() })
+                }),
+            );
+        }
+    }
+    fn footprint(&self) -> usize {
+        let all = self.flows.iter().chain(&self.classes).flatten();
+        all.map(|part| part.footprint()).sum::<usize>() + (self.flows.len() + self.classes.len()) * size_of::<usize>()
+    }
 }
 
 impl LinkSeries {
@@ -50,6 +108,8 @@ impl LinkSeries {
             delay_ns: series(),
             dropped: series(),
             marked: series(),
+            parts: None,
+            first: width,
         }
     }
 }
@@ -58,8 +118,9 @@ impl LinkMetrics {
     /// Bytes of memory.
     pub(crate) fn footprint(&self) -> usize {
         let series = self.series.as_ref().map_or(0, |series| {
-            let LinkSeries { sent, backlog, delay_ns, dropped, marked } = &**series;
-            sent.iter().chain([backlog, delay_ns, dropped, marked]).map(Series::footprint).sum()
+            let LinkSeries { sent, backlog, delay_ns, dropped, marked, parts, first: _ } = &**series;
+            sent.iter().chain([backlog, delay_ns, dropped, marked]).map(Series::footprint).sum::<usize>()
+                + parts.as_ref().map_or(0, |parts| parts.footprint())
         });
         self.delay_ns.footprint() + series + self.classes.len() * size_of::<Tally>()
     }

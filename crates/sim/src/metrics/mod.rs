@@ -9,5 +9,5 @@ pub mod series;
 pub use fairness::jain;
 pub use flow::{FlowMetrics, SizeClass, Tally};
 pub use histogram::Histogram;
-pub use link::{LinkMetrics, LinkSeries};
+pub use link::{LinkMetrics, LinkSeries, PARTS, PartSeries, Parts};
 pub use series::Series;

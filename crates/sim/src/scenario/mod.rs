@@ -68,6 +68,16 @@ struct Section {
     flows: core::ops::Range<usize>,
 }
 
+/// How much is kept over time of what is watched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Detail {
+    /// A link as a whole.
+    #[default]
+    Links,
+    /// Also each flow and each class of it.
+    Parts,
+}
+
 /// A scenario that can work. Running it changes nothing in it, so that runs may go in parallel.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -81,6 +91,8 @@ pub struct Scenario {
     pub seed: u64,
     /// How many runs.
     pub runs: u32,
+    /// How much is kept of what is watched. It changes the curves of an outcome and nothing else: not its digest.
+    pub detail: Detail,
     measures: Vec<Measure>,
     bin: Span,
     // Name, and whether it is a host.
@@ -130,7 +142,9 @@ impl Scenario {
             if let Some(timer) = wire.timer {
                 net.timer(link, timer);
             }
-            if wire.watch {
+            if wire.watch && self.detail == Detail::Parts {
+                net.watch_parts(link);
+            } else if wire.watch {
                 net.watch(link);
             }
             links.push(link);
@@ -142,6 +156,15 @@ impl Scenario {
             net.flow(flow.clone());
         }
         net
+    }
+
+    /// What the flow of this number is called: its section, and its place in it where there are several.
+    fn flow_name(&self, number: usize) -> String {
+        match self.sections.iter().find(|section| section.flows.contains(&number)) {
+            Some(section) if section.flows.len() == 1 => format!("flow {}", section.name),
+            Some(section) => format!("flow {} {}", section.name, number - section.flows.start + 1),
+            None => format!("flow {number}"),
+        }
     }
 
     /// Checks that the network can work.

@@ -25,6 +25,14 @@ pub struct Value {
 pub struct Curve {
     /// What it is of, and what it is: `flow bulk goodput`.
     pub name: String,
+    /// The variant of the scenario; empty where there are none.
+    pub variant: String,
+    /// What it is of: `flow bulk`, `link r->b`.
+    pub subject: String,
+    /// What is measured: `goodput`, `queueing`.
+    pub measure: &'static str,
+    /// Which part of the subject: a colour, a class, a flow; empty for all of it.
+    pub part: String,
     /// What the first number of a point is, with its unit.
     pub x: &'static str,
     /// What the second number is, with its unit.
@@ -180,6 +188,7 @@ impl Outcome {
         }
         for curve in &mut self.curves {
             curve.name = format!("{name} {}", curve.name);
+            name.clone_into(&mut curve.variant);
         }
         self
     }
@@ -243,15 +252,15 @@ impl Outcome {
             }
         }
         let curves = [("delay", &all.delay_ns), ("completion", &all.completion_ns)];
-        for (name, histogram) in curves {
+        for (measure, histogram) in curves {
             if histogram.count() > 0 {
-                self.curves.push(distribution(format!("{subject} {name}"), histogram));
+                self.curves.push(distribution(&subject, measure, histogram));
             }
         }
         for (number, flow) in flows.iter().enumerate() {
             if let Some(series) = &flow.series {
-                let suffix = if flows.len() > 1 { format!(" {}", number + 1) } else { String::new() };
-                self.curves.push(rate(format!("{subject}{suffix} goodput"), series));
+                let part = if flows.len() > 1 { (number + 1).to_string() } else { String::new() };
+                self.curves.push(over_time(&subject, "goodput", part, "rate_bps", rates(series)));
             }
         }
     }
@@ -273,24 +282,37 @@ impl Outcome {
             }
         }
         if link.delay_ns.count() > 0 {
-            self.curves.push(distribution(format!("{subject} queueing"), &link.delay_ns));
+            self.curves.push(distribution(&subject, "queueing", &link.delay_ns));
         }
-        if let Some(series) = &link.series {
-            for (name, series) in ["green", "yellow", "red"].iter().zip(&series.sent) {
-                if series.sums().next().is_some() {
-                    self.curves.push(rate(format!("{subject} throughput {name}"), series));
-                }
+        let Some(series) = &link.series else { return };
+        for (name, series) in ["green", "yellow", "red"].iter().zip(&series.sent) {
+            if series.sums().next().is_some() {
+                self.curves.push(over_time(&subject, "throughput", *name, "rate_bps", rates(series)));
             }
-            let means = [("backlog", "packets", &series.backlog), ("queueing", "delay_ns", &series.delay_ns)];
-            for (name, y, series) in means {
-                let points = series.means().map(|(at, mean)| (seconds(at), mean)).collect();
-                self.curves.push(Curve { name: format!("{subject} {name} over time"), x: "time_s", y, points });
+        }
+        self.curves.push(over_time(&subject, "backlog", "", "packets", means(&series.backlog)));
+        self.curves.push(over_time(&subject, "queueing", "", "delay_ns", means(&series.delay_ns)));
+        for (measure, series) in [("drops", &series.dropped), ("marks", &series.marked)] {
+            let points = counts(series);
+            if !points.is_empty() {
+                self.curves.push(over_time(&subject, measure, "", "packets", points));
             }
-            for (name, series) in [("drops", &series.dropped), ("marks", &series.marked)] {
-                let points: Vec<_> = series.sums().map(|(at, sum)| (seconds(at), sum as f64)).collect();
+        }
+        let Some(parts) = &series.parts else { return };
+        let flows = parts.flows.iter().enumerate().map(|(number, part)| (scenario.flow_name(number), part));
+        // One class is all of it: nothing to keep apart.
+        let classes: &[_] = if parts.classes.iter().flatten().count() > 1 { &parts.classes } else { &[] };
+        let classes = classes.iter().enumerate().map(|(number, part)| (format!("class {number}"), part));
+        for (name, part) in flows.chain(classes) {
+            let Some(part) = part else { continue };
+            let curves = [
+                ("throughput", "rate_bps", rates(&part.sent)),
+                ("queueing", "delay_ns", means(&part.delay_ns)),
+                ("drops", "packets", counts(&part.dropped)),
+            ];
+            for (measure, y, points) in curves {
                 if !points.is_empty() {
-                    let name = format!("{subject} {name} over time");
-                    self.curves.push(Curve { name, x: "time_s", y: "packets", points });
+                    self.curves.push(over_time(&subject, measure, name.clone(), y, points));
                 }
             }
         }
@@ -301,13 +323,43 @@ fn seconds(at: Instant) -> f64 {
     at.as_nanos() as f64 / 1e9
 }
 
-fn rate(name: String, series: &Series) -> Curve {
+type Points = Vec<(f64, f64)>;
+
+fn rates(series: &Series) -> Points {
     let width = series.width().as_secs_f64();
-    let points = series.sums().map(|(at, bytes)| (seconds(at), bytes as f64 * 8.0 / width)).collect();
-    Curve { name: format!("{name} over time"), x: "time_s", y: "rate_bps", points }
+    series.sums().map(|(at, bytes)| (seconds(at), bytes as f64 * 8.0 / width)).collect()
 }
 
-fn distribution(name: String, histogram: &Histogram) -> Curve {
-    let points = histogram.distribution().map(|(value, share)| (value as f64, share)).collect();
-    Curve { name: format!("{name} distribution"), x: "value_ns", y: "share", points }
+fn means(series: &Series) -> Points {
+    series.means().map(|(at, mean)| (seconds(at), mean)).collect()
+}
+
+fn counts(series: &Series) -> Points {
+    series.sums().map(|(at, sum)| (seconds(at), sum as f64)).collect()
+}
+
+fn over_time(subject: &str, measure: &'static str, part: impl Into<String>, y: &'static str, points: Points) -> Curve {
+    let part = part.into();
+    // Colours and the numbers of flows are not introduced: these names are of files that scripts know.
+    let name = match part.as_str() {
+        "" => format!("{subject} {measure}"),
+        "green" | "yellow" | "red" => format!("{subject} {measure} {part}"),
+        _ if measure == "goodput" => format!("{subject} {part} {measure}"),
+        _ => format!("{subject} {measure} of {part}"),
+    };
+    let (name, variant) = (format!("{name} over time"), String::new());
+    Curve { name, variant, subject: subject.to_owned(), measure, part, x: "time_s", y, points }
+}
+
+fn distribution(subject: &str, measure: &'static str, histogram: &Histogram) -> Curve {
+    Curve {
+        name: format!("{subject} {measure} distribution"),
+        variant: String::new(),
+        subject: subject.to_owned(),
+        measure,
+        part: String::new(),
+        x: "value_ns",
+        y: "share",
+        points: histogram.distribution().map(|(value, share)| (value as f64, share)).collect(),
+    }
 }

@@ -13,7 +13,7 @@ use super::file::{
     AlgorithmWord, Amount, DirectionWord, DistributionSection, DriverSection, File, FlowSection, LinkSection, Measure,
     RecoveryWord, ServiceWord, TcpSection, TransportWord, VariantSection, VintageWord, WorkloadSection,
 };
-use super::{Scenario, Section, Variant, Wire, names, trace};
+use super::{Detail, Scenario, Section, Variant, Wire, names, trace};
 use crate::NodeId;
 use crate::distribution::Distribution;
 use crate::driver::{Driver, Service};
@@ -50,6 +50,7 @@ impl Scenario {
             warm_up: file.warm_up.value,
             seed: file.seed,
             runs: file.runs.value,
+            detail: Detail::default(),
             measures: file.measure.clone(),
             bin: file.bin.value,
             nodes: Vec::new(),
