@@ -13,11 +13,14 @@
 //! | [`rules`] | the rules that lead an interface through a queue, verified and removed |
 //! | [`rtnl`] | links, addresses, routes, and notice of their changes |
 //! | [`netns`] | throwaway network namespaces, as root and without |
+//! | [`tun`] | interfaces whose other end is this process |
 //! | [`timing`] | the clock, and waiting for a packet or an instant |
+//! | [`doctor`] | what on this machine would keep shaping from working |
 //! | [`probe`] | proof that shaping is in force |
 
 #![cfg(target_os = "linux")]
 
+pub mod doctor;
 pub mod marks;
 pub mod netlink;
 pub mod netns;
@@ -28,3 +31,4 @@ pub mod rtnl;
 pub mod rules;
 pub mod shaping;
 pub mod timing;
+pub mod tun;

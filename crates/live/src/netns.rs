@@ -83,6 +83,22 @@ pub fn enter() -> Result<Way, Unavailable> {
     Ok(Way::UserNamespace)
 }
 
+/// Moves this process into a network namespace of its own in which it may configure everything, as the user it is:
+/// its numbers stay the same. The powers end with the next `exec`, unless that user is root.
+///
+/// # Errors
+/// As [`available`]; and `EINVAL` at the first step if the process has more than one thread.
+pub fn isolate() -> Result<Way, Unavailable> {
+    if unshare(libc::CLONE_NEWNET).is_ok() {
+        return Ok(Way::Privileged);
+    }
+    let maps = Maps::identity();
+    unshare(libc::CLONE_NEWUSER).map_err(|e| unavailable(STEP_USER, e))?;
+    maps.write().map_err(|e| unavailable(STEP_MAP, e))?;
+    unshare(libc::CLONE_NEWNET).map_err(|e| unavailable(STEP_NET, e))?;
+    Ok(Way::UserNamespace)
+}
+
 /// The number that the parent of this process's user namespace knows `uid` by; `None` if it has no such user.
 ///
 /// NFQUEUE tells the owner of a packet by the numbers of the initial user namespace, while rules and files here use
@@ -132,6 +148,12 @@ impl Maps {
         // SAFETY: these two take nothing and cannot fail.
         let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
         Self { uid: format!("0 {uid} 1"), gid: format!("0 {gid} 1") }
+    }
+
+    fn identity() -> Self {
+        // SAFETY: these two take nothing and cannot fail.
+        let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+        Self { uid: format!("{uid} {uid} 1"), gid: format!("{gid} {gid} 1") }
     }
 
     fn write(&self) -> io::Result<()> {

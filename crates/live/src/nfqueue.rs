@@ -31,6 +31,7 @@ pub use verdicts::Verdicts;
 const SUBSYSTEM: u16 = 3 << 8;
 const MSG_PACKET: u16 = SUBSYSTEM;
 const MSG_VERDICT: u16 = SUBSYSTEM | 1;
+const MSG_VERDICT_BATCH: u16 = SUBSYSTEM | 3;
 const MSG_CONFIG: u16 = SUBSYSTEM | 2;
 
 const CFG_CMD: u16 = 1;
@@ -388,6 +389,40 @@ impl QueueSocket {
             verdicts.sent_chunk();
         }
         verdicts.clear();
+        Ok(())
+    }
+}
+
+impl QueueSocket {
+    /// A second hold on this socket, for a thread that must let packets go when the one that reads does not.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn releaser(&self) -> io::Result<Releaser> {
+        Ok(Releaser { fd: self.fd.try_clone()?, queues: self.queues.clone() })
+    }
+}
+
+/// See [`QueueSocket::releaser`]. While it lives the kernel considers the queues served.
+#[derive(Debug)]
+pub struct Releaser {
+    fd: OwnedFd,
+    queues: Vec<u16>,
+}
+
+impl Releaser {
+    /// Lets everything go that the kernel holds in the queues, in the order in which it came.
+    ///
+    /// # Errors
+    /// When the system call fails.
+    pub fn accept_all(&self) -> Result<()> {
+        let mut verdicts = Verdicts::new();
+        self.queues.iter().for_each(|&queue| verdicts.accept_all(queue));
+        while let Some((bytes, _)) = verdicts.next_chunk() {
+            send_bytes(self.fd.as_fd(), bytes)
+                .map_err(|source| Error::System { operation: "let all packets go".into(), source })?;
+            verdicts.sent_chunk();
+        }
         Ok(())
     }
 }

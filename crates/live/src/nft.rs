@@ -22,6 +22,7 @@ const GET_CHAIN: u16 = SUBSYSTEM | 4;
 const NEW_RULE: u16 = SUBSYSTEM | 6;
 const GET_RULE: u16 = SUBSYSTEM | 7;
 const DEL_RULE: u16 = SUBSYSTEM | 8;
+const GET_FLOWTABLE: u16 = SUBSYSTEM | 23;
 
 const TABLE_FLAG_OWNER: u32 = 2;
 
@@ -154,12 +155,41 @@ pub fn flush(socket: &mut Socket, family: Family, table: &str, chain: &str) -> R
     })
 }
 
+/// Gives a chain of each of `tables` the rules it has there, in place of those it has, in one transaction: no packet sees
+/// anything between.
+pub fn replace_chain(socket: &mut Socket, tables: &[Table], chain: &str) -> Result<()> {
+    let mut labels = Vec::new();
+    transaction(socket, &format!("change the rules of chain {chain}"), &mut labels, |batch| {
+        for table in tables {
+            batch.add(DEL_RULE, table.family, 0, String::new(), |m| {
+                m.string(1, &table.name).string(2, chain);
+            });
+            for rule in table.rules.iter().filter(|rule| rule.chain == chain) {
+                let label = format!("rule \"{}\" of chain {chain}", rule.comment);
+                batch.add(NEW_RULE, table.family, CREATE | netlink::APPEND, label, |m| rule.encode(&table.name, m));
+            }
+        }
+    })
+}
+
 /// The tables of every family Tidegate uses.
 pub fn tables(socket: &mut Socket) -> Result<Vec<(Family, String)>> {
     let mut found = Vec::new();
     for family in [Family::Inet, Family::Ipv4, Family::Ipv6] {
         let replies = dump(socket, "list the nf_tables tables", GET_TABLE, family, None)?;
         found.extend(replies.iter().filter_map(|r| Some((family, text(r, 1)?))));
+    }
+    Ok(found)
+}
+
+/// The flowtables there are, as `FAMILY TABLE NAME`: connections in them pass by all rules.
+pub fn flowtables(socket: &mut Socket) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for family in [Family::Inet, Family::Ipv4, Family::Ipv6] {
+        for reply in dump(socket, "list the flowtables", GET_FLOWTABLE, family, None)? {
+            let (table, name) = (text(&reply, 1).unwrap_or_default(), text(&reply, 2).unwrap_or_default());
+            found.push(format!("{} {table} {name}", family.name()));
+        }
     }
     Ok(found)
 }

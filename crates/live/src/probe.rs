@@ -6,9 +6,15 @@
 //! What does not come within the time is shaping that is not in force: a wrong interface, IPv6 going another way, a
 //! rule before ours that accepts.
 //!
-//! *Notes*: a probe has a TTL of 1 and goes to the discard port of an address reserved for documentation (RFC 5737,
+//! For what arrives, a probe is a multicast datagram to all nodes with a TTL of 0, sent by the interface: the kernel
+//! gives the sender's own host its copy through the receiving half of that interface, and lets nothing out.
+//!
+//! *Notes*: a probe of what leaves has a TTL of 1 and goes to the discard port of an address reserved for documentation (RFC 5737,
 //! RFC 3849), or to loopback on `lo`, so that one that escapes harms nobody. A probe is dropped before it could ask for
-//! a neighbour. The cookie is drawn by the caller; probes of another run are not recognised.
+//! a neighbour. One of what arrives passes everything from the packet filter on, but not the card, its driver and what
+//! hangs there (XDP, a flow table): that is proven by the first packet of the network alone. It is not possible on an
+//! interface without multicast, and only for rules that a destination of all nodes meets. The cookie is drawn by the
+//! caller; probes of another run are not recognised.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -16,7 +22,7 @@ use std::os::fd::AsRawFd;
 
 use crate::netlink::{Error, set_option};
 use crate::nfqueue::{QueueCounters, queue_counters};
-use crate::rules::{Difference, Rules};
+use crate::rules::{Difference, Direction, Rules};
 
 const MAGIC: [u8; 8] = *b"tidegate";
 const LENGTH: usize = 20;
@@ -57,12 +63,13 @@ impl Probe {
     }
 }
 
-/// Sends probes out of one interface.
+/// Sends probes out of one interface, or into it.
 #[derive(Clone, Debug)]
 pub struct Prober {
     interface: String,
     index: u32,
     loopback: bool,
+    direction: Direction,
     cookie: u64,
 }
 
@@ -70,7 +77,13 @@ impl Prober {
     /// A prober for the interface of that name and index. `cookie` tells the probes of this run from others: draw it
     /// at random.
     pub fn new(interface: &str, index: u32, cookie: u64) -> Self {
-        Self { interface: interface.into(), index, loopback: interface == "lo", cookie }
+        Self { interface: interface.into(), index, loopback: interface == "lo", direction: Direction::Egress, cookie }
+    }
+
+    /// The same, with probes that arrive by the interface.
+    #[must_use]
+    pub fn arriving(self) -> Self {
+        Self { direction: Direction::Ingress, ..self }
     }
 
     /// The cookie of this run.
@@ -101,7 +114,16 @@ impl Prober {
             Version::V6 => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, libc::IPV6_UNICAST_HOPS),
         };
         set_option(&socket, level, traffic_class, &class).map_err(step("set the DSCP"))?;
-        set_option(&socket, level, hops, &1_i32).map_err(step("limit its reach"))?;
+        if self.direction == Direction::Ingress && !self.loopback {
+            let (level, hops, through) = match probe.version {
+                Version::V4 => (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, libc::IP_MULTICAST_LOOP),
+                Version::V6 => (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, libc::IPV6_MULTICAST_LOOP),
+            };
+            set_option(&socket, level, hops, &0_i32).map_err(step("keep it on this host"))?;
+            set_option(&socket, level, through, &1_i32).map_err(step("have a copy"))?;
+        } else {
+            set_option(&socket, level, hops, &1_i32).map_err(step("limit its reach"))?;
+        }
         if let Some(mark) = probe.mark {
             set_option(&socket, libc::SOL_SOCKET, libc::SO_MARK, &mark).map_err(step("set the mark"))?;
         }
@@ -124,6 +146,11 @@ impl Prober {
             (Some(to), _) => to,
             (None, Version::V4) if self.loopback => Ipv4Addr::LOCALHOST.into(),
             (None, Version::V6) if self.loopback => Ipv6Addr::LOCALHOST.into(),
+            // Every host belongs to these groups, and never tells the network.
+            (None, Version::V4) if self.direction == Direction::Ingress => Ipv4Addr::new(224, 0, 0, 1).into(),
+            (None, Version::V6) if self.direction == Direction::Ingress => {
+                Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1).into()
+            }
             // An IPv4 socket bound to a device needs no route: the destination counts as on the link.
             (None, Version::V4) => Ipv4Addr::new(192, 0, 2, 9).into(),
             // IPv6 always needs one; every link with IPv6 has one to link-local multicast. This group is unassigned.

@@ -288,6 +288,23 @@ impl Rtnl {
         })
     }
 
+    /// Leads packets to one address out by a link although its network is the machine's own: an entry of the local
+    /// table, which is asked first.
+    pub fn divert(&mut self, address: IpAddr, index: u32) -> Result<()> {
+        self.change(&format!("lead {address} out by link {index}"), NEWROUTE, CREATE | REPLACE, |m| {
+            let mut header = [0; RTMSG];
+            header[0] = family_of(address);
+            header[1] = if address.is_ipv4() { 32 } else { 128 };
+            header[4] = libc::RT_TABLE_LOCAL;
+            header[5] = libc::RTPROT_STATIC;
+            header[6] = libc::RT_SCOPE_LINK;
+            header[7] = libc::RTN_UNICAST;
+            m.raw(&header);
+            bytes_of(address, |b| m.attr(libc::RTA_DST, b));
+            m.u32(libc::RTA_OIF, index);
+        })
+    }
+
     /// The index of the link by which packets to `address` leave.
     pub fn route_to(&mut self, address: IpAddr) -> Result<Option<u32>> {
         let replies = self.socket.request(&format!("find the route to {address}"), GETROUTE, 0, |m| {

@@ -1,10 +1,11 @@
-//! The rules that lead an interface's egress through a queue, and carry out what the verdicts ask for.
+//! The rules that lead what leaves or what arrives by an interface through a queue, and carry out what the verdicts
+//! ask for.
 //!
-//! *Law*: all rules come and go in one transaction; nothing but packets that leave by the named interface is touched;
-//! a packet passes when nobody serves the queue. ARP never comes here, and its IPv6 counterpart, neighbour discovery, is
+//! *Law*: all rules come and go in one transaction; nothing but packets that leave (arrive) by the named interface is
+//! touched; a packet passes when nobody serves the queue. ARP never comes here, and its IPv6 counterpart, neighbour discovery, is
 //! let pass. Traffic on loopback is untouched unless the interface is `lo`.
 //!
-//! One table, `tidegate_<interface>`, of family `inet` (or two, `ip` and `ip6`, where the kernel's queue does not take
+//! For what leaves, one table, `tidegate_<interface>`, of family `inet` (or two, `ip` and `ip6`, where the kernel's queue does not take
 //! `inet`), with these chains:
 //!
 //! | chain | hook, priority | what for |
@@ -17,6 +18,21 @@
 //! Priority 60 is after mangle (-150), so that the host's own DSCP rules have spoken, after filter (0) and security
 //! (50), so that what they drop costs no rate, and before source NAT (100), so that a gateway sees the addresses of its
 //! own network. The kernel allows matching a control group only up to the output hook, hence the `tag` chain.
+//!
+//! For what arrives, one table (or two), `tidegate-in_<interface>`:
+//!
+//! | chain | hook, priority | what for |
+//! | --- | --- | --- |
+//! | `foreign` | prerouting, -91 | clears foreign marks that look like ours |
+//! | `shape` | prerouting, -90 | hands the packet to the queue |
+//! | `apply` | prerouting, -80 | writes DSCP and CE as the mark of the verdict says, clears our bits |
+//!
+//! Priority -90 is after the connection tracker has put fragments together (-400) and restored marks (mangle, -150),
+//! and after destination NAT (-100), which also takes masquerading back, so that a gateway sees which host of its own
+//! network a packet is for; and it is before filter (0), because what a filter drops has used the line already. The
+//! route is looked up after `apply`, so that our bits of the mark do not lead it astray. Sockets are looked up later
+//! still: what arrives has no owner, and [`Spec::tags`] must be empty. Without a connection tracker fragments come as
+//! they are, and the engine follows them.
 //!
 //! The rules name the interface and not its index: they survive its vanishing and coming back. With
 //! [`Ownership::Socket`] the kernel removes the table when [`Rules`] is dropped or its process is killed; where it
@@ -34,6 +50,8 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 
+pub use tidegate_config::shaper::Direction;
+
 use crate::marks::MarkLayout;
 use crate::netlink::{self, Error, Protocol, Socket};
 use crate::nft::{self, Chain, Family, Found, Ownership, Rule, Table};
@@ -43,8 +61,11 @@ mod verify;
 
 pub use verify::Difference;
 
-/// What the names of our tables begin with.
+/// What the names of our tables for what leaves begin with.
 pub const PREFIX: &str = "tidegate_";
+/// What the names of our tables for what arrives begin with.
+pub const PREFIX_IN: &str = "tidegate-in_";
+const DIRECTIONS: [Direction; 2] = [Direction::Egress, Direction::Ingress];
 
 /// How a rule recognises the sender of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,20 +125,28 @@ pub fn cgroup(path: &Path) -> io::Result<Sender> {
 pub struct Spec {
     /// The name of the interface.
     pub interface: String,
+    /// What leaves by it or what arrives by it.
+    pub direction: Direction,
     /// The first queue.
     pub queue: u16,
     /// How many queues share the flows, by a hash of the addresses; at least 1.
     pub queue_count: u16,
     /// Which bits of the mark are ours.
     pub marks: MarkLayout,
-    /// Senders to be recognised before the queue.
+    /// Senders to be recognised before the queue; only of what leaves.
     pub tags: Vec<TagRule>,
 }
 
 impl Spec {
     /// One queue for everything that leaves by `interface`, marks in their default place, no tags.
     pub fn new(interface: impl Into<String>, queue: u16) -> Self {
-        Self { interface: interface.into(), queue, queue_count: 1, marks: MarkLayout::default(), tags: Vec::new() }
+        let (interface, direction) = (interface.into(), Direction::Egress);
+        Self { interface, direction, queue, queue_count: 1, marks: MarkLayout::default(), tags: Vec::new() }
+    }
+
+    /// The same for everything that arrives by `interface`.
+    pub fn arriving(interface: impl Into<String>, queue: u16) -> Self {
+        Self { direction: Direction::Ingress, ..Self::new(interface, queue) }
     }
 }
 
@@ -185,10 +214,12 @@ impl fmt::Display for Installed {
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
     /// Another instance shapes this interface.
-    #[error("another tidegate is shaping {interface}; stop it first")]
+    #[error("another tidegate is shaping what {} by {interface}; stop it first", verb(*.direction))]
     Busy {
         /// The interface.
         interface: String,
+        /// What it shapes there.
+        direction: Direction,
     },
     /// The description cannot be carried out.
     #[error("{0}")]
@@ -250,9 +281,9 @@ impl Rules {
     /// As [`install`](Self::install), by the first of `attempts` that the kernel takes.
     pub fn install_by(spec: &Spec, attempts: impl IntoIterator<Item = Attempt>) -> Result<Self, RulesError> {
         plan::check(spec)?;
-        let lock = Lock::take(&spec.interface)?;
+        let lock = Lock::take(&spec.interface, spec.direction)?;
         let mut socket = Socket::open(Protocol::Netfilter)?;
-        delete_all(&mut socket, &table_name(&spec.interface)).map_err(|error| match error.errno() {
+        delete_all(&mut socket, &table_name(&spec.interface, spec.direction)).map_err(|error| match error.errno() {
             // Netfilter's netlink knows no such subsystem.
             Some(libc::EINVAL) => RulesError::Unsupported(vec!["it has no nf_tables (CONFIG_NF_TABLES)".into()]),
             _ => error.into(),
@@ -287,6 +318,21 @@ impl Rules {
             differences.extend(verify::compare(table, found.as_ref().map(|f| &f.table)));
         }
         Ok(differences)
+    }
+
+    /// Recognises the senders of `spec` from now on, without a gap; all else of it must be what it was.
+    ///
+    /// # Errors
+    /// When the kernel refuses it; the rules are then what they were.
+    pub fn retag(&mut self, spec: &Spec) -> Result<(), RulesError> {
+        plan::check(spec)?;
+        let attempt = self.installed.attempt;
+        let tables: Vec<_> = attempt.families.iter().map(|&f| plan::table(spec, f, attempt.verb)).collect();
+        if tables != self.tables {
+            nft::replace_chain(&mut self.socket, &tables, "tag")?;
+            self.tables = tables;
+        }
+        Ok(())
     }
 
     /// What the rules have counted.
@@ -349,14 +395,37 @@ impl Drop for Rules {
     }
 }
 
-/// Removes what a dead instance left on `interface`; says whether there was anything.
+/// What traffic of a direction does.
+pub(crate) fn verb(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Egress => "leaves",
+        Direction::Ingress => "arrives",
+    }
+}
+
+/// Removes what dead instances left on `interface`, of either direction; says whether there was anything.
 ///
 /// # Errors
-/// [`RulesError::Busy`] if the instance lives.
+/// [`RulesError::Busy`] if there was nothing to remove and an instance lives.
 pub fn remove_stale(interface: &str) -> Result<bool, RulesError> {
-    let _lock = Lock::take(interface)?;
+    let (mut any, mut busy) = (false, None);
+    for direction in DIRECTIONS {
+        match remove_stale_of(interface, direction) {
+            Ok(removed) => any |= removed,
+            Err(error @ RulesError::Busy { .. }) => busy = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    match busy {
+        Some(busy) if !any => Err(busy),
+        _ => Ok(any),
+    }
+}
+
+fn remove_stale_of(interface: &str, direction: Direction) -> Result<bool, RulesError> {
+    let _lock = Lock::take(interface, direction)?;
     let mut socket = Socket::open(Protocol::Netfilter)?;
-    Ok(delete_all(&mut socket, &table_name(interface))?)
+    Ok(delete_all(&mut socket, &table_name(interface, direction))?)
 }
 
 /// Removes what dead instances left on any interface, and names those interfaces.
@@ -364,7 +433,7 @@ pub fn remove_all_stale() -> Result<Vec<String>, RulesError> {
     let mut socket = Socket::open(Protocol::Netfilter)?;
     let mut names: Vec<_> = nft::tables(&mut socket)?
         .into_iter()
-        .filter_map(|(_, name)| Some(unescape(name.strip_prefix(PREFIX)?)))
+        .filter_map(|(_, name)| Some(unescape(name.strip_prefix(PREFIX).or(name.strip_prefix(PREFIX_IN))?)))
         .collect();
     names.sort();
     names.dedup();
@@ -398,8 +467,11 @@ fn is_missing_feature(error: &Error) -> bool {
 }
 
 /// The name of the table for an interface. Letters, digits and `_` stay; other bytes become `.xx`.
-fn table_name(interface: &str) -> String {
-    let mut name = String::from(PREFIX);
+fn table_name(interface: &str, direction: Direction) -> String {
+    let mut name = String::from(match direction {
+        Direction::Egress => PREFIX,
+        Direction::Ingress => PREFIX_IN,
+    });
     for byte in interface.bytes() {
         if byte.is_ascii_alphanumeric() || byte == b'_' {
             name.push(char::from(byte));
@@ -429,20 +501,24 @@ fn unescape(name: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The right to shape an interface of this network namespace. Gone with the process that holds it, however it dies.
+/// The right to shape an interface of this network namespace in one direction. Gone with the process that holds it, however it dies.
 #[derive(Debug)]
 struct Lock {
     _socket: UnixDatagram,
 }
 
 impl Lock {
-    fn take(interface: &str) -> Result<Self, RulesError> {
-        let lock = SocketAddr::from_abstract_name(format!("tidegate/live/{interface}"))
-            .and_then(|address| UnixDatagram::bind_addr(&address));
+    fn take(interface: &str, direction: Direction) -> Result<Self, RulesError> {
+        // No name of an interface has a slash in it.
+        let name = match direction {
+            Direction::Egress => format!("tidegate/live/{interface}"),
+            Direction::Ingress => format!("tidegate/live/{interface}/in"),
+        };
+        let lock = SocketAddr::from_abstract_name(name).and_then(|address| UnixDatagram::bind_addr(&address));
         match lock {
             Ok(socket) => Ok(Self { _socket: socket }),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                Err(RulesError::Busy { interface: interface.into() })
+                Err(RulesError::Busy { interface: interface.into(), direction })
             }
             Err(source) => Err(RulesError::Lock { interface: interface.into(), source }),
         }
@@ -457,9 +533,11 @@ mod tests {
     proptest! {
         #[test]
         fn a_table_gives_its_interface_back(name in "[^/\\s\0]{1,15}") {
-            let table = table_name(&name);
-            prop_assert!(table.len() < 200);
-            prop_assert_eq!(unescape(table.strip_prefix(PREFIX).unwrap()), name);
+            for (direction, prefix) in [(Direction::Egress, PREFIX), (Direction::Ingress, PREFIX_IN)] {
+                let table = table_name(&name, direction);
+                prop_assert!(table.len() < 200);
+                prop_assert_eq!(unescape(table.strip_prefix(prefix).unwrap()), name.clone());
+            }
         }
     }
 }

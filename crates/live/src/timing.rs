@@ -55,6 +55,14 @@ pub fn now() -> Instant {
     read(Clock::Monotonic)
 }
 
+/// The step of the kernel's timers: 1 ns where they are exact, several milliseconds where they follow the tick.
+pub fn resolution() -> Span {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is live for the call, which cannot fail with this clock.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC, &mut time) };
+    Span::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
 /// How much of a processor the calling thread has used, and why it left it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ThreadUsage {
@@ -221,6 +229,26 @@ pub fn prepare_thread(priority: Priority) -> Readiness {
         let real_time = granted(libc::sched_setscheduler(0, reset, &parameter));
         let locked_memory = lock_memory();
         Readiness { timer_slack, real_time, locked_memory }
+    }
+}
+
+/// Keeps the calling thread on one of the processors it may run on, the `nth` in turn.
+///
+/// Packets that a thread lets go on one processor may overtake those it let go on another a moment before: a device
+/// keeps a queue for each. A thread that yields to nobody gains nothing by moving.
+pub fn stay_on_a_processor(nth: usize) -> Outcome {
+    let size = size_of::<libc::cpu_set_t>();
+    // SAFETY: a set of processors is plain bits, of which no bits is a value; the calls read and write `set` only, whose
+    // size they are told; the numbers that are asked for and set are below its capacity.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size, &mut set) != 0 {
+            return Outcome::Refused(io::Error::last_os_error().to_string());
+        }
+        let mine: Vec<_> = (0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &set)).collect();
+        let mut one: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(mine[nth % mine.len()], &mut one);
+        granted(libc::sched_setaffinity(0, size, &one))
     }
 }
 

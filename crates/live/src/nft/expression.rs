@@ -8,6 +8,7 @@ const ELEM_NAME: u16 = 1;
 const ELEM_DATA: u16 = 2;
 const DATA_VALUE: u16 = 1;
 const DATA_VERDICT: u16 = 2;
+const VERDICT_DROP: i32 = 0;
 const VERDICT_ACCEPT: i32 = 1;
 const VERDICT_JUMP: i32 = -3;
 const VERDICT_RETURN: i32 = -5;
@@ -20,6 +21,8 @@ const QUEUE_BYPASS: u16 = 1;
 pub enum MetaKey {
     /// The firewall mark.
     Mark,
+    /// The name of the interface it came in by.
+    InName,
     /// The index of the interface it leaves by.
     OutIndex,
     /// The name of the interface it leaves by.
@@ -38,6 +41,7 @@ impl MetaKey {
     fn number(self) -> u32 {
         match self {
             Self::Mark => 3,
+            Self::InName => 6,
             Self::OutIndex => 5,
             Self::OutName => 7,
             Self::SocketUid => 10,
@@ -47,7 +51,7 @@ impl MetaKey {
         }
     }
     fn from_number(n: u32) -> Self {
-        [Self::Mark, Self::OutIndex, Self::OutName, Self::SocketUid, Self::Protocol, Self::Transport]
+        [Self::Mark, Self::InName, Self::OutIndex, Self::OutName, Self::SocketUid, Self::Protocol, Self::Transport]
             .into_iter()
             .find(|k| k.number() == n)
             .unwrap_or(Self::Other(n))
@@ -133,6 +137,8 @@ pub enum Expression {
     Counter,
     /// Lets the packet pass this chain.
     Accept,
+    /// Drops the packet.
+    Drop,
     /// Goes back to the calling chain, or to the chain's policy.
     Return,
     /// Goes on in another chain.
@@ -163,7 +169,7 @@ impl Expression {
             Self::Bitwise { .. } => "bitwise",
             Self::Load(..) | Self::Store(..) => "payload",
             Self::Cgroup { .. } => "socket",
-            Self::Immediate(..) | Self::Accept | Self::Return | Self::Jump(_) => "immediate",
+            Self::Immediate(..) | Self::Accept | Self::Drop | Self::Return | Self::Jump(_) => "immediate",
             Self::Counter => "counter",
             Self::Queue { .. } => "queue",
             Self::QueueTarget { .. } => "target",
@@ -208,6 +214,7 @@ impl Expression {
             }),
             Self::Counter => d.be64(1, 0).be64(2, 0),
             Self::Accept => verdict(d, VERDICT_ACCEPT, None),
+            Self::Drop => verdict(d, VERDICT_DROP, None),
             Self::Return => verdict(d, VERDICT_RETURN, None),
             Self::Jump(chain) => verdict(d, VERDICT_JUMP, Some(chain)),
             Self::Queue { first, count } => d.be16(1, *first).be16(2, *count).be16(3, QUEUE_BYPASS),
@@ -282,6 +289,7 @@ impl Expression {
                     let verdict = data.find(2)?.nested().find(DATA_VERDICT)?.nested();
                     match verdict.find(1)?.be32()? as i32 {
                         VERDICT_ACCEPT => Self::Accept,
+                        VERDICT_DROP => Self::Drop,
                         VERDICT_RETURN => Self::Return,
                         VERDICT_JUMP => Self::Jump(verdict.find(2)?.string()?),
                         _ => return None,

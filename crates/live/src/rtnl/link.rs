@@ -77,6 +77,11 @@ impl Link {
         self.flags & libc::IFF_LOOPBACK as u32 != 0
     }
 
+    /// Whether it carries multicast.
+    pub fn has_multicast(&self) -> bool {
+        self.flags & libc::IFF_MULTICAST as u32 != 0
+    }
+
     pub(super) fn parse(body: &[u8]) -> Option<Self> {
         let (header, rest) = body.split_first_chunk::<IFINFO>()?;
         let word = |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);

@@ -7,6 +7,7 @@ use crate::netlink::{Body, CREATE, EXCL, Error, REPLACE, Result};
 
 const NEWQDISC: u16 = libc::RTM_NEWQDISC;
 const DELQDISC: u16 = libc::RTM_DELQDISC;
+const GETQDISC: u16 = libc::RTM_GETQDISC;
 const NEWTCLASS: u16 = libc::RTM_NEWTCLASS;
 
 const ROOT: u32 = 0xffff_ffff;
@@ -41,6 +42,26 @@ pub struct HtbClass {
 }
 
 impl Rtnl {
+    /// The kinds of the disciplines of a link, the root first and then those of its classes and queues, each once.
+    pub fn qdiscs(&mut self, index: u32) -> Result<Vec<String>> {
+        let replies = self.socket.dump(&format!("list the qdiscs of link {index}"), GETQDISC, |m| {
+            m.raw(&header(index, 0, 0));
+        })?;
+        let mut kinds = Vec::new();
+        for reply in &replies {
+            // struct tcmsg: family, padding, index, handle, parent, info.
+            let of = reply.body.get(4..8).and_then(|bytes| Some(u32::from_ne_bytes(bytes.try_into().ok()?)));
+            let kind = reply.attributes(20).find(TCA_KIND).and_then(|kind| kind.string());
+            if let (Some(of), Some(kind)) = (of, kind)
+                && of == index
+                && !kinds.contains(&kind)
+            {
+                kinds.push(kind);
+            }
+        }
+        Ok(kinds)
+    }
+
     /// Makes TBF the root of a link: a wire of `rate` that queues up to `limit`.
     ///
     /// # Errors
@@ -105,6 +126,16 @@ impl Rtnl {
                 rate64(o, TCA_HTB_RATE64, class.rate);
                 rate64(o, TCA_HTB_CEIL64, class.ceiling);
             });
+        })
+    }
+
+    /// Makes a discipline of the kernel the root of a link, with its own defaults.
+    ///
+    /// # Errors
+    /// `ENOENT` if the kernel has none of that kind, `EINVAL` if it has no defaults.
+    pub fn set_plain(&mut self, index: u32, kind: &str) -> Result<()> {
+        self.change(&format!("make {kind} the root of link {index}"), NEWQDISC, CREATE | REPLACE, |m| {
+            m.raw(&header(index, 0x1_0000, ROOT)).string(TCA_KIND, kind);
         })
     }
 

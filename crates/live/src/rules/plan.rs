@@ -1,14 +1,18 @@
 //! The rules as values, before the kernel sees them.
 
-use super::{Chain, Family, Rule, RulesError, Sender, Spec, Table, Verb, table_name};
+use super::{Chain, Direction, Family, Rule, RulesError, Sender, Spec, Table, Verb, table_name};
 use crate::marks::{MAX_TAG, MarkLayout};
 use crate::nft::{Base, Compare, Expression as E, Field, MetaKey};
 
+const HOOK_PREROUTING: u32 = 0;
 const HOOK_FORWARD: u32 = 2;
 const HOOK_OUTPUT: u32 = 3;
 const HOOK_POSTROUTING: u32 = 4;
 const PRIORITY_QUEUE: i32 = 60;
 const PRIORITY_APPLY: i32 = 70;
+/// Between destination NAT (-100) and filter (0).
+const PRIORITY_QUEUE_IN: i32 = -90;
+const PRIORITY_APPLY_IN: i32 = -80;
 
 /// The first two bytes of an IP header hold the whole traffic class in both versions, and begin on an even offset,
 /// which the kernel's checksum arithmetic needs.
@@ -33,37 +37,34 @@ pub(super) fn check(spec: &Spec) -> Result<(), RulesError> {
     if let Some(rule) = spec.tags.iter().find(|r| r.tag > MAX_TAG) {
         return Err(RulesError::Invalid(format!("tag {} is above the largest, {MAX_TAG}", rule.tag)));
     }
+    if spec.direction == Direction::Ingress && !spec.tags.is_empty() {
+        return Err(RulesError::Invalid(
+            "what arrives has no owner: it cannot be tagged by uid or control group".into(),
+        ));
+    }
     Ok(())
 }
 
 pub(super) fn table(spec: &Spec, family: Family, verb: Verb) -> Table {
-    let mut plan =
-        Plan { spec, table: Table { family, name: table_name(&spec.interface), chains: vec![], rules: vec![] } };
+    let mut plan = Plan {
+        spec,
+        table: Table { family, name: table_name(&spec.interface, spec.direction), chains: vec![], rules: vec![] },
+    };
     let marks = spec.marks;
+    let (shape, apply) = match spec.direction {
+        Direction::Egress => {
+            plan.before_egress();
+            ((HOOK_POSTROUTING, PRIORITY_QUEUE), (HOOK_POSTROUTING, PRIORITY_APPLY))
+        }
+        Direction::Ingress => {
+            plan.chain("foreign", Some((HOOK_PREROUTING, PRIORITY_QUEUE_IN - 1)));
+            plan.other_interfaces("foreign");
+            plan.foreign("foreign");
+            ((HOOK_PREROUTING, PRIORITY_QUEUE_IN), (HOOK_PREROUTING, PRIORITY_APPLY_IN))
+        }
+    };
 
-    plan.chain("tag", Some((HOOK_OUTPUT, PRIORITY_QUEUE)));
-    plan.other_interfaces("tag");
-    plan.foreign("tag");
-    for tag in &spec.tags {
-        let (text, mut expressions) = match tag.sender {
-            Sender::Uid(uid) => {
-                (format!("uid {uid}"), vec![E::Meta(MetaKey::SocketUid, 1), equal(1, uid.to_ne_bytes())])
-            }
-            Sender::Cgroup { id, level } => {
-                (format!("cgroup {id}"), vec![E::Cgroup { level, register: 1 }, equal(1, id.to_ne_bytes())])
-            }
-        };
-        expressions.push(E::Counter);
-        expressions.extend(set_mark(marks.mask(), marks.tag_bits(tag.tag)));
-        expressions.push(E::Accept);
-        plan.rule("tag", format!("tag {} for {text}", tag.tag), expressions);
-    }
-
-    plan.chain("foreign", Some((HOOK_FORWARD, PRIORITY_QUEUE)));
-    plan.other_interfaces("foreign");
-    plan.foreign("foreign");
-
-    plan.chain("shape", Some((HOOK_POSTROUTING, PRIORITY_QUEUE)));
+    plan.chain("shape", Some(shape));
     plan.other_interfaces("shape");
     if family != Family::Ipv4 {
         // What ARP is to IPv4, which never comes here, is ICMPv6 133 to 137 to IPv6: without it nothing can be sent.
@@ -97,7 +98,7 @@ pub(super) fn table(spec: &Spec, family: Family, verb: Verb) -> Table {
         plan.chain(chain, None);
         plan.write(chain, *protocol == 2);
     }
-    plan.chain("apply", Some((HOOK_POSTROUTING, PRIORITY_APPLY)));
+    plan.chain("apply", Some(apply));
     plan.other_interfaces("apply");
     plan.rule(
         "apply",
@@ -122,6 +123,32 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
+    /// What has to be done while the sender of a packet is still known.
+    fn before_egress(&mut self) {
+        self.chain("tag", Some((HOOK_OUTPUT, PRIORITY_QUEUE)));
+        self.other_interfaces("tag");
+        self.foreign("tag");
+        let spec = self.spec;
+        for tag in &spec.tags {
+            let (text, mut expressions) = match tag.sender {
+                Sender::Uid(uid) => {
+                    (format!("uid {uid}"), vec![E::Meta(MetaKey::SocketUid, 1), equal(1, uid.to_ne_bytes())])
+                }
+                Sender::Cgroup { id, level } => {
+                    (format!("cgroup {id}"), vec![E::Cgroup { level, register: 1 }, equal(1, id.to_ne_bytes())])
+                }
+            };
+            expressions.push(E::Counter);
+            expressions.extend(set_mark(spec.marks.mask(), spec.marks.tag_bits(tag.tag)));
+            expressions.push(E::Accept);
+            self.rule("tag", format!("tag {} for {text}", tag.tag), expressions);
+        }
+
+        self.chain("foreign", Some((HOOK_FORWARD, PRIORITY_QUEUE)));
+        self.other_interfaces("foreign");
+        self.foreign("foreign");
+    }
+
     fn chain(&mut self, name: &str, hook: Option<(u32, i32)>) {
         self.table.chains.push(Chain { name: name.into(), hook });
     }
@@ -134,7 +161,11 @@ impl Plan<'_> {
         let mut name = [0; 16];
         name[..self.spec.interface.len()].copy_from_slice(self.spec.interface.as_bytes());
         let other = E::Compare(1, Compare::NotEqual, name.to_vec());
-        self.rule(chain, "other interfaces".into(), vec![E::Meta(MetaKey::OutName, 1), other, E::Return]);
+        let key = match self.spec.direction {
+            Direction::Egress => MetaKey::OutName,
+            Direction::Ingress => MetaKey::InName,
+        };
+        self.rule(chain, "other interfaces".into(), vec![E::Meta(key, 1), other, E::Return]);
     }
 
     fn foreign(&mut self, chain: &str) {

@@ -4,9 +4,17 @@
 //! proves what it did: it reads the rules back and sends a probe of each class in each protocol through the interface,
 //! which must come out of the queue in that class. Only then does it return.
 //!
+//! What arrives by an interface passes the same engine ([`Direction::Ingress`]): a packet that waits has used the line
+//! already, so that the rate must be below the line's for the queue to be here. The kernel's receive offload joins
+//! segments on arrival; such a superpacket is cut where it would take longer than
+//! [`LONGEST_WHOLE`](tidegate_engine::pipeline::LONGEST_WHOLE), in the same way as one that leaves, and its segments
+//! travel on alone.
+//!
 //! Traffic passes whatever happens to the process: the rules let packets by when nobody serves the queue, and a queue
 //! that overflows lets them by too. An orderly end sends every verdict first.
 
+mod change;
+mod lifeline;
 mod prove;
 mod worker;
 
@@ -15,31 +23,33 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tidegate_config::shaper::Config;
 use tidegate_config::values::User;
 use tidegate_core::Event;
-use tidegate_engine::{BuildFailure, ClassStatus, Names, Pipeline, Setup};
+use tidegate_engine::{BuildFailure, ClassStatus, Names, Pipeline, Setup, Tap, What};
 use tidegate_units::{Instant, Span};
 
 use crate::marks::MarkLayout;
 use crate::netlink;
 use crate::netns;
 use crate::nfqueue::{QueueReport, QueueSettings, QueueSocket, Superpackets};
-use crate::probe::{Inspection, inspect};
+use crate::probe::{Inspection, Version, inspect};
 use crate::rtnl::Rtnl;
-use crate::rules::{self, Installed, Rules, RulesError, Sender as PacketSender, Spec, TagRule};
+use crate::rules::{self, Direction, Installed, Rules, RulesError, Sender as PacketSender, Spec, TagRule};
 use crate::timing::{self, Priority, Readiness};
 
+pub use lifeline::{Fault, Injection, Lifeline};
+use lifeline::{Pulse, SharedRules, lock};
 pub use prove::{Proof, Unproven};
-pub use worker::{Handle, LivePipeline, WorkerCounts};
+pub use worker::{Gate, Handle, Listener, LivePipeline, WorkerCounts};
 
-use worker::{Word, Worker};
+use worker::{Seen, Word, Worker};
 
 /// How long the data path may take to answer the control plane.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -66,6 +76,25 @@ pub struct Options {
     pub marks: MarkLayout,
     /// The secret of flow keys; random unless runs are to be equal.
     pub secret: Option<[u64; 2]>,
+    /// Bytes of each packet that the kernel hands over: what headers need, or all for whoever records payload.
+    pub copy_range: Option<u32>,
+    /// Who makes the tap of an engine that is about to run.
+    pub tap: Option<TapMaker>,
+    /// What shall go wrong, to see that traffic passes all the same.
+    pub inject: Option<Injection>,
+}
+
+/// What is called for each engine before its first packet, with its configuration, how it was set up, and when.
+pub type MakeTap = dyn Fn(&Config, &Setup, Instant) -> Option<Box<dyn Tap>> + Send + Sync;
+
+/// Makes taps: every call of the engine, from the first on, is told to them.
+#[derive(Clone)]
+pub struct TapMaker(pub Arc<MakeTap>);
+
+impl std::fmt::Debug for TapMaker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TapMaker")
+    }
 }
 
 impl Default for Options {
@@ -79,6 +108,9 @@ impl Default for Options {
             priority: Priority::RealTime,
             marks: MarkLayout::default(),
             secret: None,
+            copy_range: None,
+            tap: None,
+            inject: None,
         }
     }
 }
@@ -131,6 +163,9 @@ pub enum StartError {
         /// What did not come through.
         failures: Vec<Unproven>,
     },
+    /// Another configuration cannot take over.
+    #[error("{0}")]
+    Change(String),
     /// The data path ended before it answered.
     #[error("the data path ended: {0}")]
     DataPath(String),
@@ -139,44 +174,64 @@ pub enum StartError {
 /// An interface that is being shaped. Dropping it ends it in order.
 pub struct Shaping {
     interface: String,
-    rules: Option<Rules>,
+    index: u32,
+    direction: Direction,
+    seen: Arc<Seen>,
+    rules: SharedRules,
+    installed: Option<Installed>,
     queues: [u16; 2],
     words: Sender<Word>,
     bell: UnixStream,
-    heartbeat: Arc<AtomicU64>,
+    pulse: Arc<Pulse>,
     worker: Option<JoinHandle<Result<WorkerCounts, netlink::Error>>>,
     reports: Vec<QueueReport>,
     readiness: Readiness,
     proof: Proof,
     class_names: Vec<String>,
+    /// What is in force, and how it came about.
+    config: Config,
+    setup: Setup,
+    spec: Spec,
+    /// The control groups of all tags since the start.
+    groups: Vec<u64>,
+    /// Whether the interface was named beside the configuration.
+    named: bool,
 }
 
 impl Shaping {
-    /// Shapes what leaves by the interface, in the network namespace of the calling thread.
+    /// Shapes what leaves or arrives by the interface, in the network namespace of the calling thread.
     ///
     /// # Errors
     /// See [`StartError`]; nothing is left behind then.
     pub fn start(config: &Config, options: &Options) -> Result<Self, StartError> {
         let interface =
             options.interface.clone().or_else(|| config.interface.name.clone()).ok_or(StartError::NoInterface)?;
+        let direction = config.interface.direction;
         let index = find(&interface)?;
-        let (names, tags, groups) = resolve(config)?;
+        let (names, tags, groups) = resolve(config, Vec::new())?;
         let secret = match options.secret {
             Some(secret) => secret,
             None => random()?,
         };
         let setup = Setup { seed: secret[0], secret, catch_up: options.catch_up, names };
         let now = timing::now();
-        let pipeline = Pipeline::new(config, &setup, now)?;
+        let mut pipeline = Pipeline::new(config, &setup, now)?;
+        if let Some(TapMaker(make)) = &options.tap {
+            pipeline.set_tap(make(config, &setup, now));
+        }
         let class_names = pipeline.class_names().to_vec();
-        let settings = QueueSettings::default();
+        let spare_setup = setup.clone();
+        let mut settings = QueueSettings::default();
+        settings.copy_range = options.copy_range.unwrap_or(settings.copy_range);
         let (socket, queues, reports) = bind(&settings)?;
         let (words, inbox) = mpsc::channel();
         let (bell, ear) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
         for end in [&bell, &ear] {
             end.set_nonblocking(true).map_err(system("make a socket nonblocking"))?;
         }
-        let heartbeat = Arc::new(AtomicU64::new(0));
+        let pulse = Arc::new(Pulse::default());
+        *lock(&pulse.releaser) = Some(socket.releaser().map_err(system("share the queue socket"))?);
+        let seen = Arc::new(Seen::default());
         let worker = Worker {
             pipeline,
             socket,
@@ -184,14 +239,17 @@ impl Shaping {
             whole: queues[0],
             cut: queues[1],
             marks: options.marks,
-            groups,
+            groups: groups.clone(),
             words: inbox,
             bell: ear,
             quantum: options.quantum,
             spin: options.spin,
             priority: options.priority,
             patient: options.catch_up_normal,
-            heartbeat: Arc::clone(&heartbeat),
+            started: now,
+            inject: options.inject,
+            pulse: Arc::clone(&pulse),
+            seen: Arc::clone(&seen),
         };
         let (ready, is_ready) = mpsc::channel();
         let worker = thread::Builder::new()
@@ -201,20 +259,30 @@ impl Shaping {
         let readiness = is_ready.recv_timeout(ANSWER).map_err(|_| StartError::DataPath("it did not start".into()))?;
         let mut shaping = Self {
             interface: interface.clone(),
-            rules: None,
+            index,
+            direction,
+            seen,
+            rules: Arc::new(Mutex::new(None)),
+            installed: None,
             queues,
             words,
             bell,
-            heartbeat,
+            pulse,
             worker: Some(worker),
             reports,
             readiness,
             proof: Proof::default(),
             class_names,
+            config: config.clone(),
+            setup: spare_setup,
+            spec: Spec { direction, marks: options.marks, tags, ..Spec::new(&interface, queues[0]) },
+            groups,
+            named: options.interface.is_some(),
         };
         // From here on a failure drops `shaping`, which ends the data path and takes the rules away.
-        let spec = Spec { queue: queues[0], marks: options.marks, tags, ..Spec::new(&interface, queues[0]) };
-        shaping.rules = Some(Rules::install(&spec).map_err(permission)?);
+        let rules = Rules::install(&shaping.spec).map_err(permission)?;
+        shaping.installed = Some(rules.installed().clone());
+        *lock(&shaping.rules) = Some(rules);
         shaping.proof = shaping.prove(config, index)?;
         Ok(shaping)
     }
@@ -222,7 +290,7 @@ impl Shaping {
     /// Reads the rules and the queues back.
     pub fn inspect(&mut self) -> Result<Inspection, netlink::Error> {
         let queues = self.queues;
-        match &mut self.rules {
+        match &mut *lock(&self.rules) {
             Some(rules) => inspect(rules, &queues),
             None => Ok(Inspection { differences: Vec::new(), queues: Vec::new() }),
         }
@@ -232,9 +300,21 @@ impl Shaping {
     pub fn interface(&self) -> &str {
         &self.interface
     }
+    /// Its index, which stays when it is renamed.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+    /// What leaves by it or what arrives by it.
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+    /// Whether a packet of `version`, other than a probe, has come through the queue.
+    pub fn has_seen(&self, version: Version) -> bool {
+        self.seen.has(version)
+    }
     /// How the rules were installed.
     pub fn installed(&self) -> Option<&Installed> {
-        self.rules.as_ref().map(Rules::installed)
+        self.installed.as_ref()
     }
     /// What became of each setting of the queues.
     pub fn queue_reports(&self) -> &[QueueReport] {
@@ -254,7 +334,16 @@ impl Shaping {
     }
     /// Counts up with each turn of the data path.
     pub fn heartbeat(&self) -> u64 {
-        self.heartbeat.load(Ordering::Relaxed)
+        self.pulse.beats.load(Ordering::Relaxed)
+    }
+
+    /// A hold on the data path for another thread, which lets traffic pass when that no longer does.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn lifeline(&self) -> io::Result<Lifeline> {
+        let (pulse, rules) = (Arc::clone(&self.pulse), Arc::clone(&self.rules));
+        Ok(Lifeline { bell: self.bell.try_clone()?, pulse, rules })
     }
 
     /// Does `work` to the engine, between two packets, and gives what it returns.
@@ -265,9 +354,20 @@ impl Shaping {
         &self,
         work: impl FnOnce(&mut LivePipeline, Instant) -> T + Send + 'static,
     ) -> Result<T, StartError> {
+        self.change(move |pipeline, now, _| work(pipeline, now))
+    }
+
+    /// The same for what may let packets out.
+    ///
+    /// # Errors
+    /// [`StartError::DataPath`] when the data path has ended or does not answer.
+    pub fn change<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut LivePipeline, Instant, &mut Gate) -> T + Send + 'static,
+    ) -> Result<T, StartError> {
         let (reply, answer) = mpsc::channel();
-        self.say(Word::Do(Box::new(move |pipeline, now| {
-            let _ = reply.send(work(pipeline, now));
+        self.say(Word::Do(Box::new(move |pipeline, now, gate| {
+            let _ = reply.send(work(pipeline, now, gate));
         })))?;
         receive(&answer)
     }
@@ -282,10 +382,18 @@ impl Shaping {
         self.say(Word::Count(reply))?;
         receive(&answer)
     }
-    /// Every event from now on.
+    /// Tells `listener` all news of flows from now on, on the data path's own thread: it must return at once.
+    pub fn listen(&self, listener: Listener) -> Result<(), StartError> {
+        self.say(Word::Listen(listener))
+    }
+
+    /// Every event from now on, in a queue without a bound.
     pub fn events(&self) -> Result<Receiver<Event>, StartError> {
         let (to, events) = mpsc::channel();
-        self.say(Word::Events(to))?;
+        self.listen(Box::new(move |_, news| match news.what {
+            What::Event(event) => to.send(event).is_ok(),
+            _ => true,
+        }))?;
         Ok(events)
     }
 
@@ -298,15 +406,18 @@ impl Shaping {
     }
 
     fn end(&mut self) -> Result<WorkerCounts, StartError> {
+        if self.pulse.is_abandoned() {
+            return self.abandon();
+        }
         // The kernel drops what is queued when a chain with a queue goes away: first let everything go, then let nothing
         // come any more, and let go what came in between.
         self.pass();
-        if let Some(rules) = &mut self.rules {
-            // When somebody else took them away there is nothing more to be lost.
-            let _ = rules.bypass();
+        // When somebody else took them away there is nothing more to be lost.
+        let bypassed = lock(&self.rules).as_mut().map(Rules::bypass);
+        if bypassed.is_some() {
             self.pass();
         }
-        let removed = self.rules.take().map(Rules::remove);
+        let removed = lock(&self.rules).take().map(Rules::remove);
         let _ = self.say(Word::Stop);
         let ended = match self.worker.take().map(JoinHandle::join) {
             Some(Ok(counts)) => counts.map_err(StartError::Netlink),
@@ -317,6 +428,14 @@ impl Shaping {
             return Err(error.into());
         }
         ended
+    }
+
+    /// Ends what a [`Lifeline`] has let pass: without a word to a thread that may never hear it. It ends by itself when
+    /// it wakes.
+    fn abandon(&mut self) -> Result<WorkerCounts, StartError> {
+        drop(self.worker.take());
+        lock(&self.rules).take().map_or(Ok(()), Rules::remove)?;
+        Err(StartError::DataPath("it was given up".into()))
     }
 
     /// Lets everything go that has come so far.
@@ -412,10 +531,11 @@ fn no_queue(error: netlink::Error) -> StartError {
 type Resolved = (Names, Vec<TagRule>, Vec<u64>);
 
 /// Looks up users and control groups of the rules. A control group becomes a tag before the queue, in the order of
-/// the rules, so that of nested groups the one that is named first wins.
-fn resolve(config: &Config) -> Result<Resolved, StartError> {
+/// the rules, so that of nested groups the one that is named first wins. Groups that have a tag keep it: packets on
+/// their way bear it.
+fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartError> {
     let mut names = Names::default();
-    let (mut tags, mut groups) = (Vec::new(), Vec::new());
+    let mut tags = Vec::new();
     let mut users: Option<HashMap<String, u32>> = None;
     for rule in &config.rules {
         for user in &rule.matches.users {
@@ -434,13 +554,22 @@ fn resolve(config: &Config) -> Result<Resolved, StartError> {
             let sender = rules::cgroup(&full)
                 .map_err(|error| BuildFailure::UnknownControlGroup(path.clone(), error.to_string()))?;
             if let PacketSender::Cgroup { id, .. } = sender {
-                tags.push(TagRule { sender, tag: groups.len() as u16 });
+                let known = groups.iter().position(|group| *group == id);
+                let tag = known.unwrap_or_else(|| {
+                    groups.push(id);
+                    groups.len() - 1
+                });
+                tags.push(TagRule { sender, tag: tag as u16 });
                 names.cgroups.insert(path.clone(), id);
-                groups.push(id);
             }
         }
     }
     Ok((names, tags, groups))
+}
+
+/// The number of a local user.
+pub fn user_number(name: &str) -> Option<u32> {
+    passwd().get(name).copied()
 }
 
 /// The local users. Those of a directory service are named by number.

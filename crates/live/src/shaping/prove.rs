@@ -13,6 +13,7 @@ use tidegate_core::{ClassId, Dscp};
 use super::{Shaping, StartError, Word, random};
 use crate::probe::{Failure, Ledger, Probe, Prober, Version};
 use crate::rtnl::Rtnl;
+use crate::rules::Direction;
 
 const UDP: u8 = 17;
 /// How long a probe may take; it takes some tens of microseconds.
@@ -28,6 +29,8 @@ pub struct Proof {
     pub unprobed: Vec<(String, String)>,
     /// Protocols that the interface does not carry, and why.
     pub not_carried: Vec<(Version, String)>,
+    /// Protocols of which no probe can be made to arrive, and why: [`Shaping::has_seen`] tells when a packet did.
+    pub awaited: Vec<(Version, String)>,
 }
 
 /// What did not come through as it should.
@@ -37,8 +40,10 @@ pub enum Unproven {
     Rule(String),
     /// A queue is not registered with the kernel.
     Queue(u16),
-    /// No packet of this protocol comes through the queue.
+    /// No packet of this protocol that leaves comes through the queue.
     Protocol(Version),
+    /// No packet of this protocol that arrives comes through the queue.
+    Arrival(Version),
     /// Packets of this class do not come through, though others do.
     Class(String, Version),
     /// Packets of this class come through as another.
@@ -57,6 +62,9 @@ pub(super) fn explain(failures: &[Unproven]) -> String {
         Unproven::Protocol(version) => format!(
             "{version:?} packets leave without passing the queue; a rule in front of ours may accept them, \
              or an offload may carry them past the packet filter"
+        ),
+        Unproven::Arrival(version) => format!(
+            "{version:?} packets arrive without passing the queue; a rule in front of ours may accept or drop them"
         ),
         Unproven::Class(class, version) => format!("{version:?} packets of class `{class}` do not pass the queue"),
         Unproven::Mistaken { class, taken_for } => {
@@ -88,22 +96,32 @@ impl Shaping {
 
     fn probe(&mut self, config: &Config, index: u32, failures: &mut Vec<Unproven>) -> Result<Proof, StartError> {
         let prober = Prober::new(&self.interface, index, random()?[0]);
+        let prober = match self.direction {
+            Direction::Egress => prober,
+            Direction::Ingress => prober.arriving(),
+        };
+        let multicast =
+            Rtnl::open()?.link_by_index(index)?.is_some_and(|link| link.has_multicast() || link.is_loopback());
+        let unable = self.direction == Direction::Ingress && !multicast;
         let mut proof = Proof::default();
         let mut ledger: Ledger<ClassId> = Ledger::new();
-        let mut sent: HashMap<u32, Probe> = HashMap::new();
         for (number, name) in (0..).zip(self.class_names.clone()) {
             let class = ClassId(number);
             let mut any = false;
             for version in [Version::V4, Version::V6] {
                 if let Some(probe) = self.probe_for(&prober, config, class, version, index)? {
-                    let probe = ledger.expect(probe, class);
-                    sent.insert(probe.number, probe);
+                    ledger.expect(probe, class);
                     any = true;
                 }
             }
             if !any {
                 proof.unprobed.push((name, "its rules ask for what a probe cannot have".into()));
             }
+        }
+        if unable {
+            let why = "it carries no multicast, with which a probe could be made to arrive";
+            proof.awaited = [Version::V4, Version::V6].map(|version| (version, why.to_owned())).into();
+            return Ok(proof);
         }
         let (tell, arrivals) = mpsc::channel();
         self.say(Word::Watch(Some((prober.cookie(), tell))))?;
@@ -152,7 +170,10 @@ impl Shaping {
             }
             let came = |&&(probe, _): &&(&Probe, &ClassId)| !is_lost(probe.number);
             if !of_version.is_empty() && !of_version.iter().any(|entry| came(&entry)) {
-                failures.push(Unproven::Protocol(version));
+                failures.push(match self.direction {
+                    Direction::Egress => Unproven::Protocol(version),
+                    Direction::Ingress => Unproven::Arrival(version),
+                });
                 continue;
             }
             for &(probe, &class) in &of_version {
@@ -184,7 +205,7 @@ impl Shaping {
         version: Version,
         index: u32,
     ) -> Result<Option<Probe>, StartError> {
-        let own = own_address(version, index)?;
+        let own = Own { address: own_address(version, index)?, direction: self.direction };
         let mut candidates: Vec<(Probe, Fields)> = Vec::new();
         if class == config.default_class {
             candidates.extend(dress(prober, version, own, None));
@@ -214,8 +235,15 @@ fn own_address(version: Version, index: u32) -> Result<Option<IpAddr>, StartErro
     Ok(addresses.iter().filter(|a| a.index == index).map(|a| a.address).find(|&address| fits(address)))
 }
 
+/// Who sends a probe, and which way.
+#[derive(Clone, Copy)]
+struct Own {
+    address: Option<IpAddr>,
+    direction: Direction,
+}
+
 /// A probe that meets the conditions of `rule`, with the fields it will be seen with; `None` when it cannot.
-fn dress(prober: &Prober, version: Version, own: Option<IpAddr>, rule: Option<&Rule>) -> Option<(Probe, Fields)> {
+fn dress(prober: &Prober, version: Version, own: Own, rule: Option<&Rule>) -> Option<(Probe, Fields)> {
     let mut probe = Probe::new(0, version, 0);
     let fits = |prefix: &&Prefix| prefix.address.is_ipv4() == (version == Version::V4);
     if let Some(rule) = rule {
@@ -227,7 +255,7 @@ fn dress(prober: &Prober, version: Version, own: Option<IpAddr>, rule: Option<&R
             return None;
         }
         if !wanted.sources.is_empty()
-            && !wanted.sources.iter().any(|prefix| own.is_some_and(|own| prefix.contains(own)))
+            && !wanted.sources.iter().any(|prefix| own.address.is_some_and(|own| prefix.contains(own)))
         {
             return None;
         }
@@ -236,11 +264,18 @@ fn dress(prober: &Prober, version: Version, own: Option<IpAddr>, rule: Option<&R
         probe.port = wanted.destination_ports.first().map(|ports| ports.first.max(1).min(ports.last));
         probe.source_port = wanted.source_ports.first().map(|ports| ports.last);
         if !wanted.destinations.is_empty() {
-            probe.to = Some(wanted.destinations.iter().find(fits)?.address);
+            match own.direction {
+                Direction::Egress => probe.to = Some(wanted.destinations.iter().find(fits)?.address),
+                // One that arrives goes to all nodes, whatever the rule says.
+                Direction::Ingress => {
+                    let to = prober.destination(&probe);
+                    wanted.destinations.iter().find(|prefix| prefix.contains(to))?;
+                }
+            }
         }
     }
     let destination = prober.destination(&probe);
-    let hosts = match (own.unwrap_or(unspecified(version)), destination) {
+    let hosts = match (own.address.unwrap_or(unspecified(version)), destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => Hosts::V4 { source, destination },
         (IpAddr::V6(source), IpAddr::V6(destination)) => Hosts::V6 { source, destination },
         _ => return None,
@@ -253,7 +288,7 @@ fn dress(prober: &Prober, version: Version, own: Option<IpAddr>, rule: Option<&R
         source_port: Some(probe.source_port.unwrap_or(60_999)),
         destination_port: Some(probe.port.unwrap_or(9)),
         mark: probe.mark.unwrap_or(0),
-        uid: Some(0),
+        uid: (own.direction == Direction::Egress).then_some(0),
         ..Fields::default()
     };
     Some((probe, fields))

@@ -3,23 +3,26 @@
 //! One loop: wait for packets, a deadline or a word from the control plane; read the clock once; hand in what came, in
 //! batches; let go what may leave; send all verdicts in one call. Everything else happens on other threads.
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use tidegate_capture::dissect::{self, Dissection};
 use tidegate_engine::pipeline::Judgement;
-use tidegate_engine::{Change, Exit, Pipeline, Shape, Sighting, Taken};
+use tidegate_engine::{Change, Exit, News, Pipeline, Shape, Sighting, Taken};
 use tidegate_units::{Instant, Span};
 
-use tidegate_core::{DropReason, Event};
+use tidegate_core::{DropReason, Qdisc};
 
+use super::lifeline::{Fault, Injection, Pulse, Steady, lock};
 use crate::marks::{Action, MarkLayout};
 use crate::nfqueue::{Packet, QueueSocket, Ring, SocketCounters, Verdicts};
-use crate::probe;
+use crate::probe::{self, Version};
 use crate::timing::{self, Priority, Readiness, ThreadUsage, Waiter};
 
 /// A packet that the kernel holds for us.
@@ -34,18 +37,24 @@ pub struct Handle {
 pub type LivePipeline = Pipeline<Handle>;
 
 /// Something to be done to the engine between two packets.
-type Work = Box<dyn FnOnce(&mut LivePipeline, Instant) + Send>;
+type Work = Box<dyn FnOnce(&mut LivePipeline, Instant, &mut Gate) + Send>;
+
+/// Hears news of flows, on the data path's thread, with the time of the turn in which they happened. Gives `false` to hear
+/// no more.
+pub type Listener = Box<dyn FnMut(Instant, &News<'_>) -> bool + Send>;
 
 /// A word from the control plane to the data path, said at a packet boundary.
 pub(super) enum Word {
     /// Do this to the engine.
     Do(Work),
+    /// Tags mean these control groups.
+    Groups(Vec<u64>),
     /// Look out for probes with this cookie and tell where they came out; none ends it.
     Watch(Option<(u64, Sender<(u32, Judgement)>)>),
     /// Tell what you have counted.
     Count(Sender<WorkerCounts>),
-    /// Send every event here too.
-    Events(Sender<Event>),
+    /// Tell this one of every event too.
+    Listen(Listener),
     /// Let everything go, and let pass at once what comes from now on; tell when that is so.
     Pass(Sender<()>),
     /// End.
@@ -90,17 +99,54 @@ pub(super) struct Worker {
     pub priority: Priority,
     /// The lateness that is made up for without real-time scheduling.
     pub patient: Span,
+    /// When it began.
+    pub started: Instant,
+    /// What shall go wrong.
+    pub inject: Option<Injection>,
     /// Beats once a turn; the watchdog listens.
-    pub heartbeat: Arc<AtomicU64>,
+    pub pulse: Arc<Pulse>,
+    /// Which protocols came.
+    pub seen: Arc<Seen>,
 }
 
-/// Collects verdicts.
-struct Gate {
+/// Which protocols came through the queue.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    v4: AtomicBool,
+    v6: AtomicBool,
+}
+
+impl Seen {
+    fn of(&self, version: Version) -> &AtomicBool {
+        match version {
+            Version::V4 => &self.v4,
+            Version::V6 => &self.v6,
+        }
+    }
+    pub(super) fn has(&self, version: Version) -> bool {
+        self.of(version).load(Ordering::Relaxed)
+    }
+    fn note(&self, ethertype: u16) {
+        let flag = self.of(if ethertype == IPV6 { Version::V6 } else { Version::V4 });
+        // Written once, so that the line of memory stays shared.
+        if !flag.load(Ordering::Relaxed) {
+            flag.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The EtherType of IPv6.
+const IPV6: u16 = 0x86dd;
+
+/// Collects verdicts: where the engine lets packets out, live.
+pub struct Gate {
     verdicts: Verdicts,
     marks: MarkLayout,
     passed: u64,
     refused: u64,
-    events: Vec<Sender<Event>>,
+    /// The time of this turn.
+    now: Instant,
+    listeners: Vec<Listener>,
 }
 
 impl Exit<Handle> for Gate {
@@ -117,25 +163,116 @@ impl Exit<Handle> for Gate {
         self.refused += 1;
         self.verdicts.drop(handle.queue, handle.id);
     }
-    fn event(&mut self, event: Event) {
-        self.events.retain(|to| to.send(event).is_ok());
+    fn listens(&self) -> bool {
+        !self.listeners.is_empty()
+    }
+    fn news(&mut self, news: &News<'_>) {
+        let now = self.now;
+        self.listeners.retain_mut(|listener| listener(now, news));
     }
 }
 
 impl Worker {
-    /// Runs until [`Word::Stop`], or until the socket fails for good.
+    /// Runs until [`Word::Stop`], or until the socket fails for good. When the engine panics it lets everything pass
+    /// until then.
     pub fn run(mut self, ready: &Sender<Readiness>) -> Result<WorkerCounts, crate::netlink::Error> {
+        let outcome = self.run_to_the_end(ready);
+        // From here on nobody reads the queue, and the kernel shall know it.
+        *lock(&self.pulse.releaser) = None;
+        outcome
+    }
+
+    fn run_to_the_end(&mut self, ready: &Sender<Readiness>) -> Result<WorkerCounts, crate::netlink::Error> {
+        // What the engine is left as after a panic is never used again: it is built anew.
+        match catch_unwind(AssertUnwindSafe(|| self.shape(ready))) {
+            Ok(outcome) => {
+                if let Err(error) = &outcome {
+                    self.pulse.fail(format!("the data path ended: {error}"));
+                }
+                outcome
+            }
+            Err(panic) => {
+                self.pulse.fail(format!("the discipline panicked: {}", message(panic.as_ref())));
+                self.let_pass()
+            }
+        }
+    }
+
+    /// Lets go what the kernel holds, then whatever comes, until [`Word::Stop`].
+    fn let_pass(&mut self) -> Result<WorkerCounts, crate::netlink::Error> {
+        self.socket.releaser().map_err(wait_failed)?.accept_all()?;
+        let (waiter, mut ring, mut verdicts) = (Waiter::new(Span::ZERO), Ring::new(self.copy_range), Verdicts::new());
+        let mut counts = WorkerCounts::default();
+        loop {
+            waiter.wait(&[&self.socket.as_fd(), &self.bell.as_fd()], None).map_err(wait_failed)?;
+            self.pulse.beats.fetch_add(1, Ordering::Relaxed);
+            if self.pulse.is_abandoned() {
+                return Ok(counts);
+            }
+            // Before the words, so that "all that has come" is true when it is told.
+            while self.socket.receive(&mut ring)? > 0 {
+                for packet in ring.packets() {
+                    verdicts.accept(packet.queue, packet.id);
+                    counts.passed += 1;
+                }
+                self.socket.send(&mut verdicts)?;
+            }
+            drain_bell(&self.bell);
+            loop {
+                match self.words.try_recv() {
+                    Ok(Word::Pass(done)) => drop(done.send(())),
+                    Ok(Word::Count(to)) => drop(to.send(counts.clone())),
+                    // There is no engine to do it to: who waits for an answer hears that there is none.
+                    Ok(Word::Do(_) | Word::Watch(_) | Word::Listen(_) | Word::Groups(_)) => {}
+                    Ok(Word::Stop) | Err(TryRecvError::Disconnected) => return Ok(counts),
+                    Err(TryRecvError::Empty) => break,
+                }
+            }
+        }
+    }
+
+    /// Makes happen what is to go wrong, once it is time and packets wait.
+    fn inject(&mut self, now: Instant, clock: &mut Steady) {
+        let Some(injection) = self.inject.filter(|injection| now.since(self.started) >= injection.after) else {
+            return;
+        };
+        if self.pipeline.tree().backlog().is_empty() {
+            return;
+        }
+        self.inject = None;
+        match injection.fault {
+            Fault::Stall(time) => std::thread::sleep(std::time::Duration::from_nanos(time.as_nanos())),
+            Fault::Panic => panic!("a fault was injected"),
+            Fault::Forward(time) => clock.inject(time, Span::ZERO),
+            Fault::Back(time) => clock.inject(Span::ZERO, time),
+            // More than any machine gives: what happens then is what happens when less is refused.
+            Fault::Memory => drop(std::hint::black_box(Vec::<u8>::with_capacity(1 << 46))),
+        }
+    }
+
+    fn shape(&mut self, ready: &Sender<Readiness>) -> Result<WorkerCounts, crate::netlink::Error> {
+        let mut clock = Steady::new(Arc::clone(&self.pulse));
+        self.started = clock.now();
         let readiness = timing::prepare_thread(self.priority);
-        if !readiness.real_time.in_force()
-            && let Some(shaper) = self.pipeline.tree_mut().shaper_mut()
-        {
+        if !readiness.real_time.in_force() {
             // A thread that others may keep from running is late for longer.
-            shaper.set_catch_up(self.patient);
+            self.pipeline.set_catch_up(self.patient);
+        }
+        if readiness.real_time.in_force() {
+            // Order within a flow needs it. Where it is refused the scheduler moves us as seldom as it can.
+            let _ = timing::stay_on_a_processor(usize::from(self.whole) / 2);
         }
         let _ = ready.send(readiness);
         let waiter = Waiter::new(self.spin);
         let mut ring = Ring::new(self.copy_range);
-        let mut gate = Gate { verdicts: Verdicts::new(), marks: self.marks, passed: 0, refused: 0, events: Vec::new() };
+        let mut gate = Gate {
+            verdicts: Verdicts::new(),
+            marks: self.marks,
+            passed: 0,
+            refused: 0,
+            now: self.started,
+            listeners: Vec::new(),
+        };
         let mut counts = WorkerCounts::default();
         let mut watch: Option<(u64, Sender<(u32, Judgement)>)> = None;
         // Flows of which a superpacket was sent back to be cut: whatever follows it must follow it there as well, until
@@ -147,18 +284,26 @@ impl Worker {
         loop {
             if busy >= BUSY {
                 // Packets come faster than one by one is worth waking up for: let some gather.
-                waiter.wait(&[&self.bell.as_fd()], Some(last_turn + self.quantum)).map_err(wait_failed)?;
+                waiter
+                    .wait(&[&self.bell.as_fd()], Some(clock.by_the_system(last_turn + self.quantum)))
+                    .map_err(wait_failed)?;
             }
-            let deadline = self.pipeline.deadline(timing::now()).instant(Instant::ZERO);
+            let deadline = self.pipeline.deadline(clock.now()).instant(Instant::ZERO);
             let wake = deadline.map(|time| time.max(last_release + self.quantum));
+            let wake = wake.into_iter().chain(self.pipeline.look_at()).min().map(|time| clock.by_the_system(time));
             waiter
                 .wait(&[&self.socket.as_fd(), &self.bell.as_fd()], wake)
                 .map_err(|source| crate::netlink::Error::System { operation: "wait for packets".into(), source })?;
             counts.turns += 1;
-            self.heartbeat.fetch_add(1, Ordering::Relaxed);
-            let mut now = timing::now();
+            self.pulse.beats.fetch_add(1, Ordering::Relaxed);
+            if self.pulse.is_abandoned() {
+                return Ok(self.count(&counts, &gate));
+            }
+            let mut now = clock.now();
+            gate.now = now;
             busy = if now.since(last_turn) < self.quantum { busy.saturating_add(1) } else { 0 };
             last_turn = now;
+            let arrived_before = self.pipeline.arrivals();
             // At most a few batches, so that a flood of arrivals cannot keep departures waiting.
             for _ in 0..4 {
                 if self.socket.receive(&mut ring)? == 0 {
@@ -174,12 +319,16 @@ impl Worker {
                     // The kernel queues the segments while it takes these verdicts, behind whatever waits already.
                     self.socket.send(&mut gate.verdicts)?;
                 }
-                now = timing::now();
+                now = clock.now();
+            }
+            if self.inject.is_some() {
+                self.inject(now, &mut clock);
             }
             if !shaping {
                 self.pipeline.release_all(&mut gate);
             }
             let mut released = false;
+            let mut stirred = self.pipeline.arrivals() != arrived_before;
             while self.pipeline.deadline(now).instant(now).is_some_and(|time| time <= now) {
                 if !self.pipeline.depart(now, &mut gate) && self.pipeline.deadline(now).instant(now) == Some(now) {
                     break;
@@ -190,11 +339,18 @@ impl Worker {
                 last_release = now;
             }
             self.socket.send(&mut gate.verdicts)?;
+            // Before the words are taken: a word that comes while they are is rung for again.
+            drain_bell(&self.bell);
             loop {
                 match self.words.try_recv() {
-                    Ok(Word::Do(work)) => work(&mut self.pipeline, now),
+                    Ok(Word::Do(work)) => {
+                        stirred = true;
+                        work(&mut self.pipeline, now, &mut gate);
+                        self.socket.send(&mut gate.verdicts)?;
+                    }
+                    Ok(Word::Groups(groups)) => self.groups = groups,
                     Ok(Word::Watch(other)) => watch = other,
-                    Ok(Word::Events(to)) => gate.events.push(to),
+                    Ok(Word::Listen(listener)) => gate.listeners.push(listener),
                     Ok(Word::Count(to)) => {
                         let _ = to.send(self.count(&counts, &gate));
                     }
@@ -223,7 +379,17 @@ impl Worker {
                     Err(TryRecvError::Empty) => break,
                 }
             }
-            drain_bell(&self.bell);
+            if self.pipeline.look_at().is_some() {
+                if stirred || released {
+                    self.pipeline.stir(now);
+                }
+                if self.pipeline.look_at().is_some_and(|time| time <= now) {
+                    self.pipeline.look(now, &mut gate);
+                }
+            }
+            if let Some(tap) = self.pipeline.tap() {
+                tap.idles(now);
+            }
         }
     }
 
@@ -255,6 +421,7 @@ impl Worker {
             gate.verdicts.drop(handle.queue, handle.id);
             return;
         }
+        self.seen.note(packet.hw_protocol);
         // A packet behind a superpacket that was sent to be cut goes the same way, so that it stays behind it.
         let flow = || self.pipeline.judge(&seen.fields).flow.flow;
         if packet.queue == self.whole && !detour.is_empty() && detour.contains(&flow()) {
@@ -262,9 +429,12 @@ impl Worker {
             gate.verdicts.requeue(handle.queue, handle.id, self.cut, Some(handle.mark));
             return;
         }
-        if let Taken::TooLong(handle) = self.pipeline.arrive(now, handle, &seen, gate) {
+        if let Some(tap) = self.pipeline.tap() {
+            tap.bytes(packet.payload);
+        }
+        if let Taken::TooLong { handle, flow } = self.pipeline.arrive(now, handle, &seen, gate) {
             counts.cut += 1;
-            detour.insert(self.pipeline.judge(&seen.fields).flow.flow);
+            detour.insert(flow.flow);
             gate.verdicts.requeue(handle.queue, handle.id, self.cut, Some(handle.mark));
         }
     }
@@ -283,6 +453,7 @@ impl Worker {
             fields,
             ecn: seen.ecn,
             length: packet.length,
+            network_header: seen.network_header.into(),
             headers: seen.headers(),
             pure_ack: seen.is_pure_ack(),
             shape: if whole { Shape::Super } else { Shape::Single },
@@ -294,6 +465,12 @@ impl Worker {
 const LAST_BATCHES: u32 = 1_000;
 /// This many turns in a row, each within a quantum of the one before, and arrivals are taken in groups.
 const BUSY: u32 = 8;
+
+/// What a panic says.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")
+}
 
 fn wait_failed(source: std::io::Error) -> crate::netlink::Error {
     crate::netlink::Error::System { operation: "wait for packets".into(), source }

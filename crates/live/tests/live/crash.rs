@@ -5,21 +5,26 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use tidegate_live::netlink::{Protocol, Socket};
+use tidegate_live::netns::Namespace;
 use tidegate_live::nfqueue::{QueueSettings, QueueSocket};
 use tidegate_live::nft::{self, Ownership};
-use tidegate_live::rules::{Attempt, Rules, RulesError, Spec, attempts, remove_all_stale, remove_stale};
+use tidegate_live::rules::{self, Attempt, Rules, RulesError, Spec, TagRule, attempts, remove_all_stale, remove_stale};
 
 use crate::queue::{QUEUE, texts, udp};
 use crate::support::{Child, DEVICE, Ended, Pair};
 
 /// A process that shapes and never decides. Returns when its rules are in force.
 fn hung_instance(pair: &Pair, ownership: Ownership) -> Child {
+    hung(&pair.left, Spec::new(DEVICE, QUEUE), ownership)
+}
+
+fn hung(host: &Namespace, spec: Spec, ownership: Ownership) -> Child {
     let (mut ready, mut tell) = UnixStream::pair().unwrap();
     let child = Child::fork(|| {
-        pair.left.enter_thread().unwrap();
+        host.enter_thread().unwrap();
         let mut socket = QueueSocket::open(1 << 16).unwrap();
         socket.bind(QUEUE, &QueueSettings::default()).unwrap();
-        let rules = Rules::install_by(&Spec::new(DEVICE, QUEUE), owned_by(ownership)).unwrap();
+        let rules = Rules::install_by(&spec, owned_by(ownership)).unwrap();
         std::io::Write::write_all(&mut tell, b"r").unwrap();
         std::thread::sleep(Duration::from_secs(50));
         drop((socket, rules));
@@ -62,6 +67,39 @@ pub fn kill_leaves_traffic_passing_and_nothing_behind() -> Ended {
     Ended::Passed
 }
 
+/// The same for what arrives: the other host is the one that shapes.
+pub fn kill_leaves_arrivals_passing_and_nothing_behind() -> Ended {
+    let pair = Pair::new();
+    let tables =
+        || pair.right.run(|| nft::tables(&mut Socket::open(Protocol::Netfilter).unwrap()).unwrap().len()).unwrap();
+    for ownership in [Ownership::Socket, Ownership::Nobody] {
+        let child = hung(&pair.right, Spec::arriving("peer0", QUEUE), ownership);
+        // The other direction of the interface, and other interfaces, are free.
+        let error = pair.right.run(|| Rules::install(&Spec::arriving("peer0", QUEUE)).unwrap_err()).unwrap();
+        assert!(error.to_string().contains("what arrives by peer0"), "{error}");
+        drop(pair.right.run(|| Rules::install(&Spec::new("peer0", QUEUE + 1)).unwrap()).unwrap());
+        for family in [0, 1] {
+            let (sender, receiver) = udp(&pair, family);
+            sender.send(b"held").unwrap();
+            assert!(texts(&receiver).is_empty());
+        }
+        child.kill();
+        for family in [0, 1] {
+            let (sender, receiver) = udp(&pair, family);
+            sender.send(b"passes").unwrap();
+            assert_eq!(texts(&receiver), ["passes"], "{ownership:?}, family {family}");
+        }
+        assert_eq!(tables(), usize::from(ownership == Ownership::Nobody), "{ownership:?}");
+        let removed = pair.right.run(|| remove_all_stale().unwrap()).unwrap();
+        assert_eq!(removed.is_empty(), ownership == Ownership::Socket);
+        assert_eq!(tables(), 0);
+    }
+    let tagged = TagRule { sender: rules::Sender::Uid(0), tag: 0 };
+    let spec = Spec { tags: vec![tagged], ..Spec::arriving("peer0", QUEUE) };
+    assert!(matches!(Rules::install(&spec), Err(RulesError::Invalid(_))), "nobody owns what arrives");
+    Ended::Passed
+}
+
 pub fn what_a_killed_instance_left_is_removed() -> Ended {
     let pair = Pair::new();
     hung_instance(&pair, Ownership::Nobody).kill();
@@ -87,7 +125,7 @@ pub fn a_living_instance_is_not_disturbed() -> Ended {
     pair.left
         .run(|| {
             let error = Rules::install(&Spec::new(DEVICE, QUEUE)).unwrap_err();
-            assert!(matches!(&error, RulesError::Busy { interface } if interface == DEVICE), "{error}");
+            assert!(matches!(&error, RulesError::Busy { interface, .. } if interface == DEVICE), "{error}");
             assert!(matches!(remove_stale(DEVICE), Err(RulesError::Busy { .. })));
             assert!(remove_all_stale().unwrap().is_empty());
             // Another interface, and the same name in another namespace, are free.

@@ -33,6 +33,7 @@ fn main() {
         mark::senders_are_told_by_uid,
         mark::senders_are_told_by_control_group,
         crash::kill_leaves_traffic_passing_and_nothing_behind,
+        crash::kill_leaves_arrivals_passing_and_nothing_behind,
         crash::what_a_killed_instance_left_is_removed,
         crash::a_living_instance_is_not_disturbed,
         proof::tampering_is_found,

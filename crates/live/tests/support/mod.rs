@@ -196,7 +196,8 @@ impl Child {
         }
     }
 
-    fn try_wait(&self) -> Option<Result<i32, i32>> {
+    /// How it ended, if it has: its exit code, or the signal.
+    pub fn try_wait(&self) -> Option<Result<i32, i32>> {
         let mut status = 0;
         // SAFETY: our own child; `status` is live for the call.
         let result = unsafe { libc::waitpid(self.0, &mut status, libc::WNOHANG) };

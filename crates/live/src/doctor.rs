@@ -1,0 +1,476 @@
+//! What on this machine would keep shaping from working, found by asking the kernel, and how to mend it.
+//!
+//! Nothing is changed: what can only be tried is tried in ways that leave nothing behind.
+//!
+//! *Cost*: some netlink dumps and small files; milliseconds.
+
+use std::fs;
+use std::path::Path;
+
+use crate::netlink::{self, Protocol, Socket};
+use crate::nfqueue::{Outcome, QueueSettings, QueueSocket};
+use crate::nft::{self, Expression, Family};
+use crate::rtnl::{Link, OperationalState, Rtnl, sysctl};
+use crate::rules::PREFIX;
+use crate::timing::{self, Priority};
+
+mod offload;
+
+pub use offload::{Offload, offloads};
+
+/// How bad it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Severity {
+    /// It is as it should be.
+    Fine,
+    /// Worth knowing.
+    Note,
+    /// Shaping works, and less well, or not for all packets.
+    Weakens,
+    /// Shaping does not work.
+    Prevents,
+}
+
+impl Severity {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fine => "fine",
+            Self::Note => "note",
+            Self::Weakens => "weakens",
+            Self::Prevents => "prevents",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// What was looked at, a word that stays the same: `queue`, `qdisc`, `rules`.
+    pub about: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What was found.
+    pub found: String,
+    /// How to mend it; empty when there is nothing to mend.
+    pub mend: String,
+}
+
+/// All findings.
+#[derive(Clone, Debug, Default)]
+pub struct Examination {
+    /// In the order in which they were made.
+    pub findings: Vec<Finding>,
+}
+
+impl Examination {
+    /// Whether nothing prevents shaping.
+    pub fn is_sound(&self) -> bool {
+        self.findings.iter().all(|finding| finding.severity < Severity::Prevents)
+    }
+
+    fn add(&mut self, about: &'static str, severity: Severity, found: impl Into<String>, mend: impl Into<String>) {
+        self.findings.push(Finding { about, severity, found: found.into(), mend: mend.into() });
+    }
+    fn fine(&mut self, about: &'static str, found: impl Into<String>) {
+        self.add(about, Severity::Fine, found, "");
+    }
+}
+
+/// What is to be shaped, as far as it is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Subject<'a> {
+    /// The interface.
+    pub interface: Option<&'a str>,
+    /// The MTU that the configuration counts with.
+    pub mtu: Option<u32>,
+}
+
+/// Examines the machine, in the network namespace of the calling thread.
+pub fn examine(subject: Subject<'_>) -> Examination {
+    let mut found = Examination::default();
+    filter(&mut found);
+    queue(&mut found);
+    scheduling(&mut found);
+    clocks(&mut found);
+    match subject.interface {
+        Some(name) => interface(&mut found, name, subject.mtu),
+        None => found.add(
+            "interface",
+            Severity::Note,
+            "no interface was named, so none was looked at",
+            "name one: tidegate doctor --interface eth0",
+        ),
+    }
+    forwarding(&mut found, subject.interface);
+    service(&mut found);
+    found
+}
+
+fn is_permission(error: &netlink::Error) -> bool {
+    matches!(error.errno(), Some(libc::EPERM | libc::EACCES))
+}
+
+/// The kernel's packet filter, and who else uses it.
+fn filter(found: &mut Examination) {
+    let tables = Socket::open(Protocol::Netfilter).and_then(|mut socket| {
+        let tables = nft::tables(&mut socket)?;
+        Ok((socket, tables))
+    });
+    let (mut socket, tables) = match tables {
+        Ok(tables) => tables,
+        Err(error) if is_permission(&error) => {
+            found.add(
+                "privileges",
+                Severity::Prevents,
+                format!("the packet filter may not be read: {error}"),
+                "run as root or with CAP_NET_ADMIN; as a service: tidegate@INTERFACE",
+            );
+            return;
+        }
+        Err(error) => {
+            found.add(
+                "nf_tables",
+                Severity::Prevents,
+                format!("the kernel has no nf_tables: {error}"),
+                "load it with `modprobe nf_tables`, or use a kernel with CONFIG_NF_TABLES and CONFIG_NF_TABLES_INET",
+            );
+            return;
+        }
+    };
+    found.fine("nf_tables", "the kernel has it");
+    for (family, name) in tables {
+        if let Some(interface) = name.strip_prefix(PREFIX) {
+            found.add(
+                "instance",
+                Severity::Note,
+                format!("another tidegate shapes already: table {} {name}", family.name()),
+                format!(
+                    "if it is none of yours, see `tidegate status` and end it; for {interface} a second one is refused"
+                ),
+            );
+            continue;
+        }
+        match nft::read(&mut socket, family, &name) {
+            Ok(Some(table)) => others(found, family, &table.table),
+            Ok(None) => {}
+            Err(error) => found.add("rules", Severity::Note, format!("table {name} cannot be read: {error}"), ""),
+        }
+    }
+    if let Ok(flows) = nft::flowtables(&mut socket)
+        && !flows.is_empty()
+    {
+        found.add(
+            "flowtables",
+            Severity::Weakens,
+            format!("forwarded connections that {} takes over pass by all rules, and ours", flows.join(", ")),
+            "exclude what is to be shaped from the flowtable, or delete it: nft delete flowtable FAMILY TABLE NAME",
+        );
+    }
+    for (names, tool) in [("ip_tables_names", "iptables-legacy"), ("ip6_tables_names", "ip6tables-legacy")] {
+        let text = fs::read_to_string(Path::new("/proc/thread-self/net").join(names)).unwrap_or_default();
+        if !text.trim().is_empty() {
+            found.add(
+                "rules",
+                Severity::Note,
+                format!("{tool} has tables ({}), which are not seen from here", text.trim().replace('\n', ", ")),
+                format!("look for NFQUEUE and DROP in `{tool}-save`"),
+            );
+        }
+    }
+}
+
+/// Where our chains stand: what is earlier takes packets from us, what is later takes them from the wire.
+fn others(found: &mut Examination, family: Family, table: &nft::Table) {
+    const OUTPUT: u32 = 3;
+    const POSTROUTING: u32 = 4;
+    const OURS: i32 = 60;
+    let mut sound = true;
+    for rule in &table.rules {
+        let Some(chain) = table.chains.iter().find(|chain| chain.name == rule.chain) else { continue };
+        let place = format!("{} {} {}", family.name(), table.name, chain.name);
+        let when = match chain.hook {
+            Some((OUTPUT | POSTROUTING, priority)) if priority < OURS => "before ours",
+            Some((POSTROUTING, _)) => "behind ours",
+            Some(_) => continue,
+            None => "called from others",
+        };
+        for expression in &rule.expressions {
+            let what = match expression {
+                Expression::Queue { first, .. } | Expression::QueueTarget { first, .. } => {
+                    format!("hands packets to queue {first}")
+                }
+                Expression::Unknown(name) if name == "queue" => "hands packets to a queue".to_owned(),
+                Expression::Unknown(name) if name == "target" => "has a target of iptables".to_owned(),
+                Expression::Drop => "drops packets".to_owned(),
+                Expression::Unknown(name) if name == "reject" => "rejects packets".to_owned(),
+                Expression::Unknown(name) if name == "notrack" || name == "fwd" || name == "synproxy" => {
+                    format!("takes packets away ({name})")
+                }
+                _ => continue,
+            };
+            sound = false;
+            let queues = match expression {
+                Expression::Queue { .. } | Expression::QueueTarget { .. } => true,
+                Expression::Unknown(name) => name == "queue",
+                _ => false,
+            };
+            found.add(
+                "rules",
+                if queues { Severity::Weakens } else { Severity::Note },
+                format!("a rule of {place}, {when}, {what}"),
+                format!("see `nft list chain {place}`; packets that it takes are not shaped, or are shaped twice"),
+            );
+        }
+    }
+    if sound && !table.rules.is_empty() {
+        found.fine("rules", format!("table {} {} takes no packets from us", family.name(), table.name));
+    }
+}
+
+/// The kernel's queue to user space.
+fn queue(found: &mut Examination) {
+    // One that nobody uses: far above those of the data path.
+    const TRIAL: u16 = 64_999;
+    let trial = QueueSocket::open(1 << 20).and_then(|mut socket| socket.bind(TRIAL, &QueueSettings::default()));
+    match trial {
+        Ok(report) => {
+            found.fine("queue", "the kernel has NFQUEUE and lets us use it");
+            for (what, outcome, effect) in [
+                ("superpackets", &report.gso, "TCP costs more processor"),
+                ("fail-open", &report.fail_open, "a hung process would drop instead of letting pass"),
+            ] {
+                if let Outcome::Refused(why) = outcome {
+                    let found_text = format!("{what} are refused by the queue ({why}): {effect}");
+                    found.add("queue", Severity::Weakens, found_text, "use a newer kernel");
+                }
+            }
+        }
+        Err(error) if is_permission(&error) => found.add(
+            "privileges",
+            Severity::Prevents,
+            format!("no queue may be bound: {error}"),
+            "run as root or with CAP_NET_ADMIN; as a service: tidegate@INTERFACE",
+        ),
+        Err(error) => found.add(
+            "queue",
+            Severity::Prevents,
+            format!("the kernel has no NFQUEUE: {error}"),
+            "load it with `modprobe nfnetlink_queue`, or use a kernel with CONFIG_NETFILTER_NETLINK_QUEUE",
+        ),
+    }
+}
+
+/// What the data path is granted. Asked for on a thread of its own, so that this one stays as it is.
+fn scheduling(found: &mut Examination) {
+    let granted = std::thread::scope(|scope| scope.spawn(|| timing::prepare_thread(Priority::RealTime)).join());
+    let Ok(granted) = granted else { return };
+    match &granted.real_time {
+        Outcome::Refused(why) => found.add(
+            "real-time",
+            Severity::Weakens,
+            format!("no real-time scheduling ({why}): on a busy machine rates fall short and packets are late"),
+            "grant CAP_SYS_NICE, or set `rtprio` in /etc/security/limits.conf; the service has it",
+        ),
+        _ => found.fine("real-time", "scheduling is granted"),
+    }
+    if let Outcome::Refused(why) = &granted.timer_slack {
+        found.add("timers", Severity::Weakens, format!("timers are not exact ({why})"), "run on the host's kernel");
+    }
+    if let Outcome::Refused(why) = &granted.locked_memory {
+        found.add(
+            "memory",
+            Severity::Note,
+            format!("memory is not locked: {why}; a machine that swaps delays packets"),
+            "raise `memlock` to unlimited, or grant CAP_IPC_LOCK; the service has it",
+        );
+    }
+    let runtime = fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").unwrap_or_default();
+    if runtime.trim() == "0" {
+        found.add(
+            "real-time",
+            Severity::Prevents,
+            "the kernel gives real-time threads no time (kernel.sched_rt_runtime_us is 0)",
+            "sysctl kernel.sched_rt_runtime_us=950000, or run with --normal-priority",
+        );
+    }
+}
+
+fn clocks(found: &mut Examination) {
+    let resolution = timing::resolution();
+    if resolution.as_nanos() > 1_000 {
+        found.add(
+            "timers",
+            Severity::Weakens,
+            format!("the kernel's timers have steps of {resolution}: packets leave in bursts that long"),
+            "boot without `highres=off` and with CONFIG_HIGH_RES_TIMERS",
+        );
+    } else {
+        found.fine("timers", format!("high resolution ({resolution})"));
+    }
+    let path = "/sys/devices/system/clocksource/clocksource0/";
+    let read = |name| fs::read_to_string(format!("{path}{name}")).map(|text| text.trim().to_owned());
+    let Ok(current) = read("current_clocksource") else { return };
+    if ["hpet", "acpi_pm", "jiffies", "refined-jiffies"].contains(&current.as_str()) {
+        found.add(
+            "clock source",
+            Severity::Weakens,
+            format!("reading the clock {current} takes a microsecond or more, and it is read for each batch"),
+            format!("choose a faster one of: {}", read("available_clocksource").unwrap_or_default()),
+        );
+    } else {
+        found.fine("clock source", current);
+    }
+}
+
+/// The interface itself.
+fn interface(found: &mut Examination, name: &str, mtu: Option<u32>) {
+    let mut rtnl = match Rtnl::open() {
+        Ok(rtnl) => rtnl,
+        Err(error) => {
+            found.add("interface", Severity::Prevents, error.to_string(), "");
+            return;
+        }
+    };
+    let link = match rtnl.link(name) {
+        Ok(Some(link)) => link,
+        Ok(None) => {
+            let known: Vec<_> = rtnl.links().unwrap_or_default().into_iter().map(|link| link.name).collect();
+            found.add(
+                "interface",
+                Severity::Prevents,
+                format!("no interface is called {name}"),
+                format!("name one of: {}", known.join(", ")),
+            );
+            return;
+        }
+        Err(error) => {
+            found.add("interface", Severity::Prevents, error.to_string(), "");
+            return;
+        }
+    };
+    state(found, &link, mtu);
+    disciplines(found, &mut rtnl, &link);
+    offloading(found, &link);
+}
+
+fn state(found: &mut Examination, link: &Link, mtu: Option<u32>) {
+    let name = &link.name;
+    if !link.is_up() {
+        let mend = format!("ip link set {name} up");
+        found.add("interface", Severity::Prevents, format!("{name} is down: nothing leaves by it"), mend);
+    } else if !matches!(link.state, OperationalState::Up | OperationalState::Unknown) {
+        found.add(
+            "interface",
+            Severity::Prevents,
+            format!("{name} is up without a carrier ({:?})", link.state),
+            "plug it in; for a virtual one, set its other end up",
+        );
+    } else {
+        found.fine("interface", format!("{name} is up"));
+    }
+    if link.master.is_some() {
+        found.add(
+            "interface",
+            Severity::Weakens,
+            format!("{name} is a port of a bridge or bond: what passes through that does not pass its rules"),
+            "shape the bridge or bond itself",
+        );
+    }
+    match mtu {
+        Some(configured) if configured != link.mtu => found.add(
+            "mtu",
+            Severity::Weakens,
+            format!("the file counts with an MTU of {configured}, {name} has {}: segments are miscounted", link.mtu),
+            format!("write mtu = \"{}B\" under [interface]", link.mtu),
+        ),
+        _ => found.fine("mtu", format!("{} bytes", link.mtu)),
+    }
+}
+
+/// Kernel qdiscs below us.
+fn disciplines(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
+    const HARMLESS: [&str; 8] = ["noqueue", "pfifo_fast", "pfifo", "bfifo", "fq_codel", "fq", "mq", "multiq"];
+    let name = &link.name;
+    let qdiscs = match rtnl.qdiscs(link.index) {
+        Ok(qdiscs) => qdiscs,
+        Err(error) => {
+            found.add("qdisc", Severity::Note, error.to_string(), "");
+            return;
+        }
+    };
+    for kind in qdiscs {
+        match kind.as_str() {
+            "ingress" | "clsact" => found.add(
+                "qdisc",
+                Severity::Note,
+                format!("{name} has a {kind} qdisc, whose filters may redirect or drop packets behind ours"),
+                format!("see `tc filter show dev {name} egress`"),
+            ),
+            kind if HARMLESS.contains(&kind) => found.fine("qdisc", format!("{kind} below us, which shapes nothing")),
+            kind => found.add(
+                "qdisc",
+                Severity::Weakens,
+                format!("{name} has a {kind} qdisc, which shapes or delays what we let go: the slower of both counts"),
+                format!("tc qdisc del dev {name} root"),
+            ),
+        }
+    }
+}
+
+fn offloading(found: &mut Examination, link: &Link) {
+    let name = &link.name;
+    for offload in offloads(name).unwrap_or_default() {
+        match offload {
+            Offload::Lro => found.add(
+                "offloads",
+                Severity::Weakens,
+                format!("{name} merges arriving packets for good (LRO): forwarded, they are too long and are dropped"),
+                format!("ethtool -K {name} lro off"),
+            ),
+            Offload::Gro => found.add(
+                "offloads",
+                Severity::Note,
+                format!("{name} merges arriving packets (GRO); those too long for a rate are cut again, which costs time"),
+                format!("nothing to do; for the evenest spacing of forwarded traffic: ethtool -K {name} gro off"),
+            ),
+            Offload::Tso => found.add(
+                "offloads",
+                Severity::Note,
+                format!("{name} cuts superpackets itself (TSO); what passes whole leaves in bursts of up to 64 kB, at rates \
+                         where that takes under a millisecond"),
+                format!("nothing to do; for the evenest spacing: ethtool -K {name} tso off"),
+            ),
+            Offload::Gso => {}
+        }
+    }
+}
+
+fn forwarding(found: &mut Examination, interface: Option<&str>) {
+    let forwards = sysctl::read("ipv4/ip_forward").is_ok_and(|text| text == "1");
+    if !forwards {
+        return;
+    }
+    let strict = |name: &str| sysctl::read(&format!("ipv4/conf/{name}/rp_filter")).is_ok_and(|text| text == "1");
+    if strict("all") || interface.is_some_and(strict) {
+        found.add(
+            "rp_filter",
+            Severity::Note,
+            "this machine forwards and drops packets whose way back would be another (rp_filter 1)",
+            "with several uplinks: sysctl net.ipv4.conf.all.rp_filter=2",
+        );
+    }
+}
+
+fn service(found: &mut Examination) {
+    if !Path::new("/run/systemd/system").exists() {
+        found.add(
+            "service",
+            Severity::Note,
+            "systemd does not run here: nobody starts tidegate again if it dies",
+            "have your own service manager run `tidegate run FILE`, and start it again when it ends",
+        );
+        return;
+    }
+    found.fine("service", "systemd runs here");
+}
