@@ -1,0 +1,142 @@
+//! Superpackets of a capture: one that an offload made of many packets of the wire, cut as the kernel would.
+
+use tidegate_capture::dissect::protocol;
+use tidegate_capture::rewrite::header_checksum;
+use tidegate_core::classify::Version;
+use tidegate_engine::{Shape, Sighting};
+
+use crate::run::is_segmented;
+
+/// The longest that a kernel makes (BIG TCP): what says that it is longer is no superpacket.
+const LONGEST: u32 = 512 << 10;
+
+/// Whether the kernel would cut such a packet into segments, if it were longer than the interface takes.
+pub fn can_be_cut(seen: &Sighting) -> bool {
+    seen.length <= LONGEST
+        && seen.fields.protocol.is_some_and(is_segmented)
+        && seen.headers > seen.network_header
+        && seen.network_header >= 20
+        && seen.fields.fragment.is_none()
+}
+
+/// Bytes of payload in each segment but the last.
+fn room(seen: &Sighting, mtu: u32) -> u32 {
+    match mtu.saturating_sub(seen.headers) {
+        0 => seen.length.max(1),
+        room => room,
+    }
+}
+
+/// The segments of `seen` for an interface with this MTU, in their order.
+pub fn segments(seen: &Sighting, mtu: u32) -> impl Iterator<Item = Sighting> + use<> {
+    let (seen, room) = (*seen, room(seen, mtu));
+    let payload = seen.length.saturating_sub(seen.headers);
+    (0..payload.div_ceil(room).max(1)).map(move |n| {
+        let length = seen.headers + room.min(payload - n * room);
+        Sighting { length, pure_ack: false, shape: Shape::Single, ..seen }
+    })
+}
+
+/// The bytes of segment `number` (from 1) of the superpacket whose bytes, from the network header on, are `whole`, as
+/// far as they were captured. Lengths, sequence numbers and flags are as the kernel makes them, the header checksum of
+/// IPv4 is right; that of the transport is zero, for what it covers may not be there.
+pub fn segment_bytes(whole: &[u8], seen: &Sighting, mtu: u32, number: u32) -> Vec<u8> {
+    if !can_be_cut(seen) {
+        return whole.to_vec();
+    }
+    let (headers, network) = (seen.headers as usize, seen.network_header as usize);
+    let room = room(seen, mtu) as usize;
+    let payload = (seen.length as usize).saturating_sub(headers);
+    let from = (number.saturating_sub(1) as usize * room).min(payload);
+    let length = room.min(payload - from);
+    let is_last = from + length >= payload;
+    let mut bytes = whole[..headers.min(whole.len())].to_vec();
+    if bytes.len() < headers {
+        return bytes;
+    }
+    let behind = &whole[headers..];
+    bytes.extend_from_slice(&behind[from.min(behind.len())..(from + length).min(behind.len())]);
+    let total = u16::try_from(headers + length).unwrap_or(0);
+    match seen.fields.hosts.version() {
+        Some(Version::V4) => {
+            bytes[2..4].copy_from_slice(&total.to_be_bytes());
+            let id = u16::from_be_bytes([bytes[4], bytes[5]]).wrapping_add(number.saturating_sub(1) as u16);
+            bytes[4..6].copy_from_slice(&id.to_be_bytes());
+            let checksum = header_checksum(&bytes[..network]);
+            bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
+        }
+        Some(Version::V6) => bytes[4..6].copy_from_slice(&total.saturating_sub(40).to_be_bytes()),
+        None => return bytes,
+    }
+    let transport = &mut bytes[network..headers];
+    match (seen.fields.protocol, transport.len()) {
+        (Some(protocol::TCP), 20..) => {
+            let sequence = u32::from_be_bytes([transport[4], transport[5], transport[6], transport[7]]);
+            transport[4..8].copy_from_slice(&sequence.wrapping_add(from as u32).to_be_bytes());
+            if !is_last {
+                // FIN and PSH are for the last one.
+                transport[13] &= !0x09;
+            }
+            if number > 1 {
+                // The window was reduced once.
+                transport[13] &= !0x80;
+            }
+            transport[16..18].fill(0);
+        }
+        (Some(protocol::UDP), 8..) => {
+            transport[4..6].copy_from_slice(&total.saturating_sub(network as u16).to_be_bytes());
+            transport[6..8].fill(0);
+        }
+        _ => {}
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_capture::dissect::network;
+    use tidegate_core::Ecn;
+
+    /// 4,000 bytes of payload behind 20 + 20: segments of 1,460, 1,460 and 1,080 bytes over an MTU of 1,500.
+    #[test]
+    fn a_superpacket_of_tcp() {
+        let mut whole = vec![0x45, 0, 0x0f, 0xc8, 0, 9, 0, 0, 64, 6, 0, 0, 192, 0, 2, 1, 198, 51, 100, 1];
+        whole.extend([0, 80, 1, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1, 0x50, 0x99, 1, 0, 7, 7, 0, 0]);
+        whole.extend((0..4_000_u32).map(|n| n as u8));
+        let seen = network(&whole, whole.len()).unwrap();
+        let seen = Sighting {
+            fields: seen.fields,
+            ecn: Ecn::NotEct,
+            length: seen.total,
+            network_header: seen.network_header.into(),
+            headers: seen.headers(),
+            pure_ack: false,
+            shape: Shape::Super,
+        };
+        assert!(can_be_cut(&seen));
+        let lengths: Vec<_> = segments(&seen, 1500).map(|segment| segment.length).collect();
+        assert_eq!(lengths, [1_500, 1_500, 1_120]);
+        let mut payload = Vec::new();
+        let mut sequence = u32::MAX;
+        for (number, length) in (1..).zip(&lengths) {
+            let bytes = segment_bytes(&whole, &seen, 1500, number);
+            assert_eq!(bytes.len(), *length as usize);
+            let cut = network(&bytes, bytes.len()).unwrap();
+            assert_eq!((cut.fields, cut.total), (seen.fields, *length));
+            assert_eq!(header_checksum(&bytes[..20]), u16::from_be_bytes([bytes[10], bytes[11]]));
+            assert_eq!(bytes[5], 9 + number as u8 - 1, "identifications count up");
+            assert_eq!(bytes[24..28], sequence.to_be_bytes());
+            // PSH and FIN on the last, CWR on the first.
+            assert_eq!(bytes[33], [0x90, 0x10, 0x19][number as usize - 1]);
+            payload.extend_from_slice(&bytes[40..]);
+            sequence = sequence.wrapping_add(bytes.len() as u32 - 40);
+        }
+        assert_eq!(payload, whole[40..]);
+        // Captured but for the last 3,000 bytes: headers as they were, payload as far as it is there.
+        let short = segment_bytes(&whole[..1_040], &seen, 1500, 1);
+        assert_eq!(short.len(), 1_040);
+        assert_eq!(segment_bytes(&whole[..1_040], &seen, 1500, 3).len(), 40);
+        assert_eq!(segment_bytes(&whole[..10], &seen, 1500, 3).len(), 10);
+    }
+}

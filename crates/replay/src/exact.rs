@@ -1,0 +1,327 @@
+//! A recording done again: every call of the engine at its time, and what comes of it compared with what came of it
+//! then.
+//!
+//! *Law*: the engine is a function of its calls, so that the departures are equal bit for bit; where they are not, the
+//! first record at which they part is named. What cannot be repeated (records that are missing, a change that was not
+//! recorded) ends the comparison, and is said.
+//! *Cost*: that of the engine, and some 50 ns a record.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::Read;
+
+use tidegate_config::{Diagnostics, Source as Text, shaper};
+use tidegate_core::DropReason;
+use tidegate_engine::{Change, Exit, Fate, Held, Names, Next, Setup as EngineSetup, Taken};
+use tidegate_units::{Instant, Span};
+
+use crate::digest::Digest;
+use crate::meter::{Meter, Ticket, code_of, code_of_drop, digest_one};
+use crate::recording::{Came, Missing, Reader, Record, RecordingError, Setup};
+use crate::run::{Run, Settings};
+
+/// Where a replay and its recording part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Parting {
+    /// The record, from 0.
+    pub record: u64,
+    /// What the recording says came of the call, and of which packet; none for nothing more.
+    pub recorded: Option<(u64, Came)>,
+    /// What came of it here.
+    pub here: Option<(u64, Came)>,
+}
+
+impl fmt::Display for Parting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told = |came: &Option<(u64, Came)>| match came {
+            None => "nothing more".to_owned(),
+            Some((number, Came::Passed(change))) if *change == Change::default() => format!("packet {number} passes"),
+            Some((number, Came::Passed(change))) => format!("packet {number} passes with {change:?}"),
+            Some((number, Came::Refused(reason))) => format!("packet {number} is dropped ({})", reason.name()),
+            Some((number, Came::TooLong)) => format!("packet {number} goes back to be cut"),
+        };
+        write!(f, "record {}: {} in the recording, {} here", self.record, told(&self.recorded), told(&self.here))
+    }
+}
+
+/// Why the comparison ended before the recording did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unrepeatable {
+    /// Records are missing.
+    Missing(Missing),
+    /// The running shaper was changed in a way that is not recorded.
+    Untold,
+    /// This version cannot build the engine.
+    Build(String),
+}
+
+impl fmt::Display for Unrepeatable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(missing) => missing.fmt(f),
+            Self::Untold => f.write_str("the running shaper was changed in a way that recordings do not keep"),
+            Self::Build(why) => write!(f, "its configuration cannot be built here: {why}"),
+        }
+    }
+}
+
+/// What came of doing a recording again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// All departures are those of the recording, bit for bit.
+    Equal,
+    /// They are up to this record; what follows cannot be compared.
+    EqualUpTo {
+        /// The record behind which nothing was compared, from 0.
+        record: u64,
+        /// Why.
+        why: Unrepeatable,
+    },
+    /// They are not.
+    Parted(Parting),
+}
+
+/// What a recording gave, and gives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Exact {
+    /// Whether they are equal.
+    pub verdict: Verdict,
+    /// Departures and drops that were compared.
+    pub compared: u64,
+    /// The digest of what the recording says left, as far as it was compared.
+    pub recorded: Digest,
+    /// The digest of what leaves here.
+    pub here: Digest,
+}
+
+/// An engine of a recording, set up as it was.
+///
+/// # Errors
+/// When this version cannot build it.
+pub fn engine(setup: &Setup, keep: crate::meter::Keep) -> Result<Run, String> {
+    let config = configuration(&setup.configuration)?;
+    let settings = Settings { setup: setup.engine(), link: None, keep };
+    Run::new(&config, &settings, setup.now()).map_err(|error| error.to_string())
+}
+
+/// Reads the shaper file of a recording.
+///
+/// # Errors
+/// What is wrong with it for this version.
+pub fn configuration(text: &str) -> Result<shaper::Config, String> {
+    let source = Text::new("the recorded configuration", text);
+    let mut diagnostics = Diagnostics::new();
+    shaper::load(&source, &mut diagnostics).ok_or_else(|| diagnostics.render(&source))
+}
+
+/// Measures what leaves, and keeps what came of a call.
+struct Both<'a> {
+    meter: &'a mut Meter,
+    came: &'a mut VecDeque<(u64, Came)>,
+}
+
+impl Exit<Ticket> for Both<'_> {
+    fn pass(&mut self, ticket: Ticket, change: Change) {
+        self.came.push_back((ticket.packet, Came::Passed(change)));
+        self.meter.pass(ticket, change);
+    }
+    fn refuse(&mut self, ticket: Ticket, reason: DropReason) {
+        self.came.push_back((ticket.packet, Came::Refused(reason)));
+        self.meter.refuse(ticket, reason);
+    }
+    fn leaves(&mut self, held: &Held<Ticket>, fate: Fate) {
+        self.meter.leaves(held, fate);
+    }
+}
+
+/// A recording that is being done again, record by record.
+pub struct Replayer {
+    run: Option<Run>,
+    keep: crate::meter::Keep,
+    came: VecDeque<(u64, Came)>,
+    recorded: Digest,
+    here: Digest,
+    compared: u64,
+    verdict: Verdict,
+    start: Instant,
+    now: Instant,
+    /// How the engine was set up.
+    setup: EngineSetup,
+    /// Engines that were built.
+    engines: u64,
+}
+
+impl Replayer {
+    /// Before the first record.
+    pub fn new(keep: crate::meter::Keep) -> Self {
+        Self {
+            run: None,
+            keep,
+            came: VecDeque::new(),
+            recorded: Digest::default(),
+            here: Digest::default(),
+            compared: 0,
+            verdict: Verdict::Equal,
+            start: Instant::ZERO,
+            now: Instant::ZERO,
+            setup: EngineSetup { seed: 0, secret: [0; 2], catch_up: Span::ZERO, names: Names::default() },
+            engines: 0,
+        }
+    }
+
+    /// The engine as it stands; none before the first record that sets one up.
+    pub fn run(&self) -> Option<&Run> {
+        self.run.as_ref()
+    }
+    /// The same, to take departures from it.
+    pub fn run_mut(&mut self) -> Option<&mut Run> {
+        self.run.as_mut()
+    }
+    /// How many engines have been set up so far.
+    pub fn engines(&self) -> u64 {
+        self.engines
+    }
+    /// What came of the last call, as far as the recording has not told it yet.
+    pub fn came(&self) -> impl Iterator<Item = &(u64, Came)> {
+        self.came.iter()
+    }
+    /// Whether there is still something to compare.
+    pub fn goes_on(&self) -> bool {
+        self.verdict == Verdict::Equal
+    }
+
+    /// Does record number `record`; `false` when the comparison has ended, with it or before.
+    pub fn record(&mut self, record: u64, next: &Record) -> bool {
+        if !self.goes_on() {
+            return false;
+        }
+        if let Record::Came { number, came } = next {
+            let here = self.came.pop_front();
+            self.recorded_one(*number, *came);
+            if here != Some((*number, *came)) {
+                self.verdict = Verdict::Parted(Parting { record, recorded: Some((*number, *came)), here });
+            }
+            self.compared += 1;
+            return self.goes_on();
+        }
+        // In front of a gap what came of the last call may be missing as well.
+        if !matches!(next, Record::Gap(_))
+            && let Some(here) = self.came.pop_front()
+        {
+            self.verdict = Verdict::Parted(Parting { record, recorded: None, here: Some(here) });
+            return false;
+        }
+        match next {
+            Record::Setup(setup) => {
+                self.engines += 1;
+                if self.engines == 1 {
+                    self.start = setup.now();
+                }
+                self.now = setup.now();
+                self.setup = setup.engine();
+                match engine(setup, self.keep) {
+                    Ok(run) => self.run = Some(run),
+                    Err(why) => self.verdict = Verdict::EqualUpTo { record, why: Unrepeatable::Build(why) },
+                }
+            }
+            Record::Gap(missing) => {
+                self.verdict = Verdict::EqualUpTo { record, why: Unrepeatable::Missing(missing.clone()) };
+            }
+            Record::Untold => self.verdict = Verdict::EqualUpTo { record, why: Unrepeatable::Untold },
+            call => self.call(record, call),
+        }
+        self.goes_on()
+    }
+
+    fn call(&mut self, record: u64, call: &Record) {
+        let Some(run) = &mut self.run else {
+            self.verdict = Verdict::EqualUpTo { record, why: Unrepeatable::Missing(Missing::Before) };
+            return;
+        };
+        let (pipeline, meter) = run.parts();
+        let mut both = Both { meter, came: &mut self.came };
+        match call {
+            Record::Arrives { now, number, seen } => {
+                (self.now, both.meter.now) = (*now, *now);
+                let ticket = Ticket { packet: *number, segment: 0 };
+                if let Taken::TooLong { .. } = pipeline.arrive(*now, ticket, seen, &mut both) {
+                    self.came.push_back((*number, Came::TooLong));
+                }
+            }
+            Record::Departs { now } => {
+                (self.now, both.meter.now) = (*now, *now);
+                pipeline.depart(*now, &mut both);
+            }
+            Record::ReleaseAll => pipeline.release_all(&mut both),
+            Record::Steer { now, steer } => pipeline.steer(*now, *steer),
+            Record::Reconfigure { now, to } => {
+                (self.now, both.meter.now) = (*now, *now);
+                let setup = EngineSetup { names: to.names(), ..self.setup.clone() };
+                let next = configuration(&to.configuration).and_then(|config| {
+                    Next::new(&config, &setup, Instant::from_nanos(to.built_ns)).map_err(|error| error.to_string())
+                });
+                let done = next.and_then(|next| {
+                    pipeline.swap(next, *now, &mut both).map(drop).map_err(|refused| refused.to_string())
+                });
+                if let Err(why) = done {
+                    self.verdict = Verdict::EqualUpTo { record, why: Unrepeatable::Build(why) };
+                }
+            }
+            _ => {}
+        }
+        let at = self.now.since(self.start);
+        for (number, came) in &self.came {
+            digest_one(&mut self.here, at, Ticket { packet: *number, segment: 0 }, code(*came));
+        }
+    }
+
+    fn recorded_one(&mut self, number: u64, came: Came) {
+        let at = self.now.since(self.start);
+        digest_one(&mut self.recorded, at, Ticket { packet: number, segment: 0 }, code(came));
+    }
+
+    /// What was found. `records` have been read; `whole` says that the recording ended in order, and not within a call.
+    pub fn finish(mut self, records: u64, whole: bool) -> Exact {
+        if whole
+            && self.goes_on()
+            && let Some(here) = self.came.pop_front()
+        {
+            self.verdict = Verdict::Parted(Parting { record: records, recorded: None, here: Some(here) });
+        }
+        Exact { verdict: self.verdict, compared: self.compared, recorded: self.recorded, here: self.here }
+    }
+}
+
+fn code(came: Came) -> u64 {
+    match came {
+        Came::Passed(change) => code_of(change),
+        Came::Refused(reason) => code_of_drop(reason),
+        Came::TooLong => 1 << 17,
+    }
+}
+
+/// Does all of a recording again.
+///
+/// # Errors
+/// When it cannot be read to its end; what was found up to there is beside it.
+pub fn replay<R: Read>(reader: &mut Reader<R>) -> (Exact, Option<RecordingError>) {
+    let mut replayer = Replayer::new(crate::meter::Keep::default());
+    let mut broken = None;
+    loop {
+        let record = reader.position().0;
+        match reader.next_record() {
+            Some(Ok(next)) => {
+                if !replayer.record(record, &next) {
+                    break;
+                }
+            }
+            Some(Err(error)) => {
+                broken = Some(error);
+                break;
+            }
+            None => break,
+        }
+    }
+    let whole = broken.is_none() && reader.counts().is_some();
+    (replayer.finish(reader.position().0, whole), broken)
+}

@@ -1,0 +1,487 @@
+//! Why a packet went where it went: the rule that matched and those that did not, its class, what stood there when it
+//! came, and what became of it.
+//!
+//! *Law*: what is told of the rules is what the classifier decided ([`Pipeline::judge`](tidegate_engine::Pipeline)); what
+//! is told of queues and buckets is the state of the same run in the instant before the packet came.
+//! *Units*: ns from the beginning of the source; bytes on the link.
+//! *Notes*: buckets are told for the end-system shaper, whose classes and flows can be looked at; of any other
+//! discipline what waits, what went in between, and when it next lets something go.
+
+use std::fmt;
+use std::io::Read;
+
+use tidegate_config::shaper::{Config, Match};
+use tidegate_config::values::{Protocol, User, dscp_name};
+use tidegate_core::classify::Fields;
+use tidegate_core::fbq::{ClassView, FlowView, Levels};
+use tidegate_core::{Colour, Qdisc};
+use tidegate_engine::{Fate, Names, Sighting};
+use tidegate_units::{Bytes, Instant, Span};
+
+use crate::exact::{self, Replayer};
+use crate::meter::{Departure, Keep};
+use crate::recording::{Came, Reader, Record, RecordingError};
+use crate::run::{Run, Settings};
+use crate::source::{Source, SourceError};
+
+/// One condition of a rule, and what the packet has there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Condition {
+    /// The key of the rule.
+    pub key: &'static str,
+    /// What it asks for.
+    pub wanted: String,
+    /// What the packet has.
+    pub has: String,
+    /// Whether that is one of what it asks for.
+    pub holds: bool,
+}
+
+/// A rule that was looked at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RuleTold {
+    /// Its number in the file, from 1.
+    pub number: usize,
+    /// Its class.
+    pub class: String,
+    /// What it asks for; nothing for a rule that matches everything.
+    pub conditions: Vec<Condition>,
+}
+
+impl RuleTold {
+    /// Whether all of it holds.
+    pub fn matches(&self) -> bool {
+        self.conditions.iter().all(|condition| condition.holds)
+    }
+}
+
+/// Where a packet belongs, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Belongs {
+    /// What was asked about.
+    pub fields: Fields,
+    /// The rules up to the one that matched, in their order.
+    pub rules: Vec<RuleTold>,
+    /// The class.
+    pub class: String,
+    /// Whether that is because no rule matched.
+    pub by_default: bool,
+    /// The key of its flow.
+    pub flow: u64,
+}
+
+/// What stood in the engine when the packet came.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stood {
+    /// Packets and bytes that waited in all.
+    pub packets: u64,
+    /// The same in bytes.
+    pub bytes: Bytes,
+    /// The class, where it can be looked at.
+    pub class: Option<ClassView>,
+    /// What the buckets hold that it must pass.
+    pub levels: Option<Levels>,
+    /// The flow, where it is known already.
+    pub flow: Option<FlowView>,
+}
+
+/// What became of the packet.
+#[derive(Clone, Debug)]
+pub enum End {
+    /// It left, or was dropped; with what went between its coming and that.
+    Left {
+        /// How.
+        departure: Box<Departure>,
+        /// Packets of its flow, of others of its class, and of other classes that left in between.
+        behind: [u64; 3],
+    },
+    /// It was cut into so many segments, the last of which left or was dropped like this.
+    Cut(u64, Option<Box<Departure>>),
+    /// It went back to the kernel to be cut; its segments come as packets of their own.
+    WentBack,
+    /// Its end is not in the source.
+    Unknown,
+}
+
+/// All that can be said of a packet.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// Its number.
+    pub packet: u64,
+    /// When it came, from the beginning.
+    pub time: Span,
+    /// What was seen of it.
+    pub seen: Sighting,
+    /// Where it belongs.
+    pub belongs: Belongs,
+    /// What stood there.
+    pub stood: Stood,
+    /// When something was next to leave, right after it had come.
+    pub due: Option<Span>,
+    /// What became of it.
+    pub end: End,
+    /// The names of the classes.
+    pub classes: Vec<String>,
+    /// The beginning.
+    pub start: Instant,
+}
+
+/// Why there is no explanation.
+#[derive(Debug)]
+pub enum NotExplained {
+    /// There is no such packet; how many there are.
+    NoPacket(u64),
+    /// The record is none of a packet: what it is.
+    NoEvent(String),
+    /// There is no such record; how many there are.
+    NoRecord(u64),
+    /// The engine cannot be built.
+    Build(String),
+    /// The capture cannot be read up to there.
+    Source(SourceError),
+    /// The recording cannot be read up to there.
+    Recording(RecordingError),
+}
+
+impl fmt::Display for NotExplained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPacket(0) => f.write_str("there are no packets"),
+            Self::NoPacket(packets) => write!(f, "there is no such packet; they are numbered 1 to {packets}"),
+            Self::NoEvent(what) => f.write_str(what),
+            Self::NoRecord(records) => write!(f, "there is no such record; they are numbered 0 to {}", records - 1),
+            Self::Build(why) => f.write_str(why),
+            Self::Source(error) => error.fmt(f),
+            Self::Recording(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NotExplained {}
+
+/// Compares a packet with what a rule asks for, key by key.
+pub fn conditions(matches: &Match, fields: &Fields, names: &Names) -> Vec<Condition> {
+    let mut told = Vec::new();
+    let mut add = |key, wanted: Vec<String>, has: Option<String>, holds: bool| {
+        if !wanted.is_empty() {
+            told.push(Condition {
+                key,
+                wanted: wanted.join(", "),
+                has: has.unwrap_or_else(|| "unknown".into()),
+                holds,
+            });
+        }
+    };
+    let texts = |list: &[_]| list.iter().map(ToString::to_string).collect::<Vec<String>>();
+    let known = fields.hosts.version().is_some();
+    add(
+        "dscp",
+        matches.dscps.iter().copied().map(dscp_name).collect(),
+        known.then(|| dscp_name(fields.dscp)),
+        known && matches.dscps.contains(&fields.dscp),
+    );
+    let is = |wanted: &Protocol| fields.protocol == Some(wanted.0);
+    add(
+        "protocol",
+        matches.protocols.iter().map(ToString::to_string).collect(),
+        fields.protocol.map(|number| Protocol(number).to_string()),
+        matches.protocols.iter().any(is),
+    );
+    for (key, wanted, has) in [
+        ("source", &matches.sources, fields.hosts.source()),
+        ("destination", &matches.destinations, fields.hosts.destination()),
+    ] {
+        let holds = has.is_some_and(|address| wanted.iter().any(|prefix| prefix.contains(address)));
+        add(key, texts(wanted), has.map(|address| address.to_string()), holds);
+    }
+    for (key, wanted, has) in [
+        ("source-port", &matches.source_ports, fields.source_port),
+        ("destination-port", &matches.destination_ports, fields.destination_port),
+    ] {
+        let holds = has.is_some_and(|port| wanted.iter().any(|ports| (ports.first..=ports.last).contains(&port)));
+        add(key, wanted.iter().map(ToString::to_string).collect(), has.map(|port| port.to_string()), holds);
+    }
+    add(
+        "mark",
+        matches.marks.iter().map(ToString::to_string).collect(),
+        Some(format!("{:#x}", fields.mark)),
+        matches.marks.iter().any(|mark| fields.mark & mark.mask == mark.value & mark.mask),
+    );
+    let number = |user: &User| match user {
+        User::Id(id) => Some(*id),
+        User::Name(name) => names.users.get(name).copied(),
+    };
+    add(
+        "uid",
+        matches.users.iter().map(ToString::to_string).collect(),
+        fields.uid.map(|uid| uid.to_string()),
+        fields.uid.is_some() && matches.users.iter().any(|user| number(user) == fields.uid),
+    );
+    add(
+        "cgroup",
+        matches.cgroups.clone(),
+        fields.cgroup.map(|id| {
+            let path = names.cgroups.iter().find(|(_, known)| **known == id);
+            path.map_or_else(|| format!("number {id}"), |(path, _)| path.clone())
+        }),
+        fields.cgroup.is_some() && matches.cgroups.iter().any(|path| names.cgroups.get(path) == fields.cgroup.as_ref()),
+    );
+    told
+}
+
+/// Where packets with these fields belong under `run`, which was built from `config`.
+pub fn belongs(run: &Run, config: &Config, names: &Names, fields: &Fields) -> Belongs {
+    let judgement = run.pipeline().judge(fields);
+    let classes = run.pipeline().class_names();
+    let name = |id: u32| classes.get(id as usize).cloned().unwrap_or_else(|| format!("number {id}"));
+    let until = judgement.rule.map_or(config.rules.len(), |rule| rule as usize + 1);
+    let told = |(n, rule): (usize, &tidegate_config::shaper::Rule)| RuleTold {
+        number: n + 1,
+        class: name(rule.class.0),
+        conditions: conditions(&rule.matches, fields, names),
+    };
+    Belongs {
+        fields: *fields,
+        rules: config.rules.iter().take(until).enumerate().map(told).collect(),
+        class: name(judgement.class.0),
+        by_default: judgement.rule.is_none(),
+        flow: judgement.flow.flow,
+    }
+}
+
+/// What stands in `run` for a packet with these fields.
+fn stood(run: &Run, now: Instant, fields: &Fields) -> Stood {
+    let judgement = run.pipeline().judge(fields);
+    let tree = run.pipeline().tree();
+    let backlog = tree.backlog();
+    Stood {
+        packets: backlog.packets,
+        bytes: backlog.bytes,
+        levels: tree.shaper().and_then(|shaper| shaper.levels(now, judgement.class)),
+        class: tree.classes().get(judgement.class.0 as usize).copied(),
+        flow: tree.shaper().and_then(|shaper| shaper.flow(judgement.flow.flow)),
+    }
+}
+
+/// Looks out for the end of a packet.
+struct Watch {
+    packet: u64,
+    flow: u64,
+    class: u32,
+    tickets: u64,
+    behind: [u64; 3],
+    last: Option<Box<Departure>>,
+}
+
+impl Watch {
+    /// Hears of what left; whether the packet has come to its end with that.
+    fn hear(&mut self, departures: impl Iterator<Item = Departure>) -> bool {
+        for departure in departures {
+            if departure.held.handle.packet == self.packet {
+                self.tickets -= 1;
+                self.last = Some(Box::new(departure));
+                if self.tickets == 0 {
+                    return true;
+                }
+            } else if matches!(departure.fate, Fate::Passes(_)) {
+                let held = &departure.held;
+                let kind = match (held.flow.flow == self.flow, held.class.0 == self.class) {
+                    (true, _) => 0,
+                    (false, true) => 1,
+                    (false, false) => 2,
+                };
+                self.behind[kind] += 1;
+            }
+        }
+        false
+    }
+}
+
+/// Explains packet `packet` (from 1) of `source` under `config`.
+///
+/// # Errors
+/// See [`NotExplained`].
+pub fn packet<R: Read>(
+    source: &mut Source<R>,
+    packet: u64,
+    config: &Config,
+    settings: &Settings,
+) -> Result<Explanation, NotExplained> {
+    let mut settings = settings.clone();
+    settings.keep = Keep { series: false, departures: true };
+    let build = |error: tidegate_engine::BuildFailure| NotExplained::Build(error.to_string());
+    let mut run = Run::new(config, &settings, Instant::ZERO).map_err(build)?;
+    let mut found: Option<(Explanation, Watch, u64)> = None;
+    let mut last = 0;
+    let mut ended = false;
+    while !ended && let Some(arrival) = source.next_arrival(&mut |_| ()) {
+        let arrival = match arrival {
+            Ok(arrival) => arrival,
+            // What is behind the packet need not be readable.
+            Err(_) if found.is_some() => break,
+            Err(error) => return Err(NotExplained::Source(error)),
+        };
+        last = arrival.number;
+        run.run_until(arrival.time);
+        if let Some((_, watch, _)) = &mut found {
+            ended = watch.hear(run.take_departures());
+            if ended {
+                break;
+            }
+        } else {
+            run.take_departures();
+        }
+        if arrival.number != packet || found.is_some() {
+            run.arrive(arrival.time, arrival.number, &arrival.seen);
+            continue;
+        }
+        let fields = arrival.seen.fields;
+        let mut told = begin(&run, config, &settings.setup.names, packet, arrival.time, &arrival.seen);
+        let tickets = run.arrive(arrival.time, arrival.number, &arrival.seen);
+        told.due = run.due().map(|due| due.since(told.start));
+        let mut watch = watch(&run, packet, &fields, tickets);
+        ended = watch.hear(run.take_departures());
+        found = Some((told, watch, tickets));
+    }
+    let Some((mut told, mut watch, tickets)) = found else { return Err(NotExplained::NoPacket(last)) };
+    if !ended {
+        run.finish();
+        watch.hear(run.take_departures());
+    }
+    told.end = match (tickets, watch.last.take()) {
+        (1, Some(departure)) => End::Left { departure, behind: watch.behind },
+        (1, None) => End::Unknown,
+        (cut, last) => End::Cut(cut, last),
+    };
+    Ok(told)
+}
+
+fn watch(run: &Run, packet: u64, fields: &Fields, tickets: u64) -> Watch {
+    let judgement = run.pipeline().judge(fields);
+    let (flow, class) = (judgement.flow.flow, judgement.class.0);
+    Watch { packet, flow, class, tickets, behind: [0; 3], last: None }
+}
+
+fn begin(run: &Run, config: &Config, names: &Names, packet: u64, time: Instant, seen: &Sighting) -> Explanation {
+    Explanation {
+        packet,
+        time: time.since(run.start()),
+        seen: *seen,
+        belongs: belongs(run, config, names, &seen.fields),
+        stood: stood(run, time, &seen.fields),
+        due: None,
+        end: End::Unknown,
+        classes: run.pipeline().class_names().to_vec(),
+        start: run.start(),
+    }
+}
+
+/// Which packet a record of a recording is about: the engine, from 1, and the number of its arrival, from 0.
+///
+/// # Errors
+/// [`NotExplained::NoEvent`] when it is about none.
+pub fn packet_of_record<R: Read>(reader: &mut Reader<R>, wanted: u64) -> Result<(u64, u64), NotExplained> {
+    let mut engine = 0;
+    loop {
+        let record = reader.position().0;
+        let next = match reader.next_record() {
+            Some(next) => next.map_err(NotExplained::Recording)?,
+            None => return Err(NotExplained::NoRecord(record)),
+        };
+        engine += u64::from(matches!(next, Record::Setup(_)));
+        if record < wanted || matches!(next, Record::Gap(_)) {
+            continue;
+        }
+        let what = match next {
+            Record::Arrives { number, .. } | Record::Came { number, .. } => return Ok((engine, number)),
+            // The packet that was asked for is in the record behind it.
+            Record::Departs { .. } if record == wanted => match reader.next_record() {
+                Some(Ok(Record::Came { number, .. })) => return Ok((engine, number)),
+                _ => "a packet was asked for, and none could leave",
+            },
+            Record::Setup(_) => "an engine was built",
+            Record::ReleaseAll => "everything was let go at once",
+            Record::Steer { .. } => "the control plane changed a rate or a promise",
+            Record::Reconfigure { .. } => "another configuration took over",
+            Record::Untold => "something was done that recordings do not keep",
+            _ => "records are missing there",
+        };
+        return Err(NotExplained::NoEvent(format!("record {wanted} is about no packet: {what}")));
+    }
+}
+
+/// Explains arrival `number` (from 0) of engine `engine` (from 1) of a recording.
+///
+/// # Errors
+/// See [`NotExplained`].
+pub fn arrival<R: Read>(reader: &mut Reader<R>, engine: u64, number: u64) -> Result<Explanation, NotExplained> {
+    let mut replayer = Replayer::new(Keep { series: false, departures: true });
+    let mut found: Option<(Explanation, Watch)> = None;
+    let mut configuration = None;
+    let mut packets = 0;
+    loop {
+        let record = reader.position().0;
+        let next = match reader.next_record() {
+            Some(Ok(next)) => next,
+            Some(Err(_)) | None if found.is_some() => break,
+            Some(Err(error)) => return Err(NotExplained::Recording(error)),
+            None => return Err(NotExplained::NoPacket(packets)),
+        };
+        match &next {
+            Record::Setup(setup) => {
+                let config = exact::configuration(&setup.configuration).map_err(NotExplained::Build)?;
+                configuration = Some((config, setup.names()));
+            }
+            Record::Reconfigure { to, .. } => {
+                let config = exact::configuration(&to.configuration).map_err(NotExplained::Build)?;
+                configuration = Some((config, to.names()));
+            }
+            Record::Arrives { .. } if replayer.engines() == engine => packets += 1,
+            _ => {}
+        }
+        let wanted = matches!(&next, Record::Arrives { number: n, .. } if *n == number) && replayer.engines() == engine;
+        if wanted
+            && let (Record::Arrives { now, seen, .. }, Some(run), Some((config, names))) =
+                (&next, replayer.run(), &configuration)
+        {
+            let told = begin(run, config, names, number, *now, seen);
+            let watch = watch(run, number, &seen.fields, 1);
+            found = Some((told, watch));
+        }
+        let goes_on = replayer.record(record, &next);
+        let went_back = wanted && replayer.came().any(|came| *came == (number, Came::TooLong));
+        if let Some(run) = replayer.run_mut() {
+            let due = run.due();
+            let left: Vec<_> = run.take_departures().collect();
+            if let Some((told, watch)) = &mut found {
+                if wanted {
+                    told.due = due.map(|due| due.since(told.start));
+                }
+                if went_back {
+                    told.end = End::WentBack;
+                    break;
+                }
+                if watch.hear(left.into_iter()) {
+                    break;
+                }
+            }
+        }
+        if !goes_on {
+            break;
+        }
+    }
+    let Some((mut told, watch)) = found else { return Err(NotExplained::NoPacket(packets)) };
+    if let Some(departure) = watch.last {
+        told.end = End::Left { departure, behind: watch.behind };
+    }
+    Ok(told)
+}
+
+/// The name of a colour.
+pub const fn colour_name(colour: Colour) -> &'static str {
+    match colour {
+        Colour::Green => "green",
+        Colour::Yellow => "yellow",
+        Colour::Red => "red",
+    }
+}

@@ -1,0 +1,190 @@
+//! What is measured of what leaves the engine: a digest, and series over time.
+
+use tidegate_core::DropReason;
+use tidegate_engine::{Change, Exit, Fate, Held};
+use tidegate_sim::metrics::{Histogram, Series};
+use tidegate_units::{Instant, Span};
+
+use crate::digest::Digest;
+
+/// The bins that series begin with; they become wider as time passes.
+const BIN: Span = Span::from_millis(1);
+
+/// A packet in a replay.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Ticket {
+    /// Which packet of the source it is.
+    pub packet: u64,
+    /// Which segment of it, from 1; 0 for the whole packet.
+    pub segment: u32,
+}
+
+/// A packet that has left, or will not.
+#[derive(Clone, Copy, Debug)]
+pub struct Departure {
+    /// When, in the time of the engine.
+    pub time: Instant,
+    /// How long it had waited.
+    pub waited: Span,
+    /// The packet as it left.
+    pub held: Held<Ticket>,
+    /// Whether it passed.
+    pub fate: Fate,
+}
+
+/// Sums over time of one class.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ClassSeries {
+    /// Bytes that were put into the class, by when they came.
+    pub arrived: Series,
+    /// Bytes that left through it.
+    pub left: Series,
+    /// Bytes that were put into the class and were dropped or left, by when: `arrived` less this is its queue.
+    pub gone: Series,
+    /// Packets dropped.
+    pub dropped: Series,
+    /// How long what left had waited, in ns.
+    pub waited: Series,
+}
+
+impl Default for ClassSeries {
+    fn default() -> Self {
+        let series = || Series::new(BIN);
+        Self { arrived: series(), left: series(), gone: series(), dropped: series(), waited: series() }
+    }
+}
+
+/// Whether to keep series, and departures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Keep {
+    /// Series over time; some 100 ns a packet.
+    pub series: bool,
+    /// Every departure, until [`Meter::take_departures`].
+    pub departures: bool,
+}
+
+/// Measures. See the [module](self).
+#[derive(Debug)]
+pub struct Meter {
+    /// The time of the call that is being made.
+    pub(crate) now: Instant,
+    /// Times are told from here on.
+    start: Instant,
+    digest: Digest,
+    passed: u64,
+    refused: u64,
+    last: Instant,
+    series: Vec<ClassSeries>,
+    delays: Vec<Histogram>,
+    departures: Option<Vec<Departure>>,
+    /// The size of what passed in the last call.
+    pub(crate) sent: u64,
+}
+
+impl Meter {
+    pub(crate) fn new(keep: Keep, classes: usize, start: Instant) -> Self {
+        Self {
+            now: start,
+            start,
+            digest: Digest::default(),
+            passed: 0,
+            refused: 0,
+            last: start,
+            series: if keep.series { vec![ClassSeries::default(); classes] } else { Vec::new() },
+            delays: if keep.series { vec![Histogram::default(); classes] } else { Vec::new() },
+            departures: keep.departures.then(Vec::new),
+            sent: 0,
+        }
+    }
+
+    /// The digest of all that left: for each packet when, which, and what was changed or why it was dropped.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+    /// Packets that passed.
+    pub fn passed(&self) -> u64 {
+        self.passed
+    }
+    /// Packets that were refused.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+    /// When the last one left.
+    pub fn last(&self) -> Instant {
+        self.last
+    }
+    /// The series of the classes, if they are kept.
+    pub fn series(&self) -> &[ClassSeries] {
+        &self.series
+    }
+    /// How long what left through the classes had waited, in ns, where series are kept.
+    pub fn delays(&self) -> &[Histogram] {
+        &self.delays
+    }
+    /// What has left since the last time.
+    pub fn take_departures(&mut self) -> std::vec::Drain<'_, Departure> {
+        self.departures.get_or_insert_default().drain(..)
+    }
+
+    /// Takes an outcome into the digest.
+    fn digest_one(&mut self, ticket: Ticket, code: u64) {
+        digest_one(&mut self.digest, self.now.since(self.start), ticket, code);
+    }
+}
+
+/// Takes into `digest` what became of a packet.
+pub(crate) fn digest_one(digest: &mut Digest, at: Span, ticket: Ticket, code: u64) {
+    digest.number(at.as_nanos());
+    digest.number(ticket.packet);
+    digest.number(u64::from(ticket.segment) << 32 | code);
+}
+
+/// A number for what was done to a packet that passed.
+pub(crate) fn code_of(change: Change) -> u64 {
+    u64::from(change.dscp.map_or(64, |dscp| dscp.value())) | u64::from(change.congestion) << 8
+}
+
+/// A number for why a packet was refused.
+pub(crate) fn code_of_drop(reason: DropReason) -> u64 {
+    1 << 16 | reason as u64
+}
+
+impl Exit<Ticket> for Meter {
+    fn pass(&mut self, ticket: Ticket, change: Change) {
+        self.passed += 1;
+        self.last = self.now;
+        self.digest_one(ticket, code_of(change));
+    }
+    fn refuse(&mut self, ticket: Ticket, reason: DropReason) {
+        self.refused += 1;
+        self.digest_one(ticket, code_of_drop(reason));
+    }
+    fn leaves(&mut self, held: &Held<Ticket>, fate: Fate) {
+        let waited = self.now.since(held.arrived);
+        if matches!(fate, Fate::Passes(_)) {
+            self.sent = held.size.as_u64();
+        }
+        if let Some(departures) = &mut self.departures {
+            departures.push(Departure { time: self.now, waited, held: *held, fate });
+        }
+        if self.series.is_empty() {
+            return;
+        }
+        let from_start = |time: Instant| Instant::ZERO + time.since(self.start);
+        let (now, arrived, size) = (from_start(self.now), from_start(held.arrived), held.size.as_u64());
+        let last = self.series.len() - 1;
+        let of_class = &mut self.series[(held.class.0 as usize).min(last)];
+        of_class.arrived.add(arrived, size);
+        of_class.gone.add(now, size);
+        match fate {
+            Fate::Refused(_) => of_class.dropped.add(now, 1),
+            Fate::Passes(_) => {
+                let at = (held.left_by.0 as usize).min(last);
+                self.delays[at].record(waited.as_nanos());
+                let through = &mut self.series[at];
+                through.left.add(now, size);
+                through.waited.add(now, waited.as_nanos());
+            }
+        }
+    }
+}

@@ -1,0 +1,482 @@
+//! From bytes to records.
+
+use std::fmt;
+use std::io::{ErrorKind, Read};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use tidegate_core::classify::{Fields, Fragment, Hosts};
+use tidegate_core::{ClassId, DropReason, Dscp, Ecn, Rate};
+use tidegate_engine::{Change, Shape, Sighting, Steer};
+use tidegate_units::{Instant, Span};
+
+use super::codec::{Cursor, crc32};
+use super::{Came, ChunkKind, Counts, DIFFERENCE, FORMAT, Head, MAGIC, MAX_CHUNK, Missing, PLACES, Record, bits, tag};
+
+/// Why a recording cannot be read, or not any further.
+#[derive(Debug)]
+pub enum RecordingError {
+    /// It is no recording; the first bytes.
+    Foreign(Vec<u8>),
+    /// It was written by a later version of the format.
+    Newer(u32),
+    /// The file ends within a chunk: behind this record, at this offset.
+    Truncated {
+        /// The record that would have been next, from 0.
+        record: u64,
+        /// Where the chunk begins that is not whole.
+        offset: u64,
+    },
+    /// The structure is broken, so that the next chunk cannot be found.
+    Corrupt {
+        /// The record that would have been next, from 0.
+        record: u64,
+        /// Where.
+        offset: u64,
+        /// What is broken.
+        why: String,
+    },
+    /// Reading failed.
+    Io(std::io::Error),
+}
+
+impl fmt::Display for RecordingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign(first) if first.is_empty() => f.write_str("the file is empty; a recording was expected"),
+            Self::Foreign(first) => write!(f, "not a recording: it begins with {first:02x?}"),
+            Self::Newer(format) => {
+                write!(f, "the recording has format {format}, this program reads up to {FORMAT}; use a newer one")
+            }
+            Self::Truncated { record, offset } => {
+                write!(f, "record {record}: the file ends within the chunk at byte {offset}; it was read up to there")
+            }
+            Self::Corrupt { record, offset, why } => {
+                write!(f, "record {record}, byte {offset}: corrupt ({why}); nothing can be read behind it")
+            }
+            Self::Io(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for RecordingError {}
+
+/// What is remembered of a place in the table of flows.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    fields: Fields,
+    network_header: u32,
+    headers: u32,
+    before: [u8; DIFFERENCE],
+    length: usize,
+}
+
+/// Reads a recording, record by record. See the [module](super).
+pub struct Reader<R> {
+    source: R,
+    head: Head,
+    reasons: Vec<Option<DropReason>>,
+    body: Vec<u8>,
+    at: usize,
+    /// Where the chunk that is being read begins, and the one behind it.
+    chunk: u64,
+    offset: u64,
+    places: Vec<Option<Place>>,
+    scratch: Vec<u8>,
+    now: u64,
+    arrivals: u64,
+    outcomes: u64,
+    record: u64,
+    gap: Option<Missing>,
+    end: Option<Counts>,
+    /// Whether the file says that there is another behind it.
+    goes_on: bool,
+    done: bool,
+    next_part: Option<NextPart<R>>,
+}
+
+/// Finds the file that is number so many of the recording.
+type NextPart<R> = Box<dyn FnMut(u64) -> Option<R>>;
+
+impl<R: Read> Reader<R> {
+    /// Reads the head.
+    ///
+    /// # Errors
+    /// When it is no recording, or its head cannot be read.
+    pub fn new(mut source: R) -> Result<Self, RecordingError> {
+        let mut magic = Vec::new();
+        source.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic).map_err(RecordingError::Io)?;
+        if magic != MAGIC {
+            return Err(RecordingError::Foreign(magic));
+        }
+        let head = Head {
+            format: FORMAT,
+            tidegate: String::new(),
+            recording: String::new(),
+            part: 0,
+            of: String::new(),
+            instant_ns: 0,
+            wall_clock_ns: 0,
+            payload: super::Payload::Headers,
+            reasons: Vec::new(),
+            setup: None,
+        };
+        let mut reader = Self {
+            source,
+            head,
+            reasons: Vec::new(),
+            body: Vec::new(),
+            at: 0,
+            chunk: 0,
+            offset: MAGIC.len() as u64,
+            places: vec![None; PLACES],
+            scratch: Vec::new(),
+            now: 0,
+            arrivals: 0,
+            outcomes: 0,
+            record: 0,
+            gap: None,
+            end: None,
+            goes_on: false,
+            done: false,
+            next_part: None,
+        };
+        reader.read_head()?;
+        Ok(reader)
+    }
+
+    fn read_head(&mut self) -> Result<(), RecordingError> {
+        /// What every format has.
+        #[derive(serde::Deserialize)]
+        struct Version {
+            format: u32,
+        }
+        let offset = self.offset;
+        let corrupt = |why: String| RecordingError::Corrupt { record: 0, offset, why };
+        match self.next_chunk()? {
+            Some(Ok(ChunkKind::Head)) => {}
+            Some(Ok(_)) => return Err(corrupt("the first chunk is not a head".into())),
+            Some(Err(why)) => return Err(corrupt(why)),
+            None => return Err(RecordingError::Truncated { record: 0, offset }),
+        }
+        let version: Version = serde_json::from_slice(&self.body).map_err(|error| corrupt(error.to_string()))?;
+        if version.format > FORMAT {
+            return Err(RecordingError::Newer(version.format));
+        }
+        self.head = serde_json::from_slice(&self.body).map_err(|error| corrupt(error.to_string()))?;
+        let known = |name: &String| DropReason::ALL.into_iter().find(|reason| reason.name() == name);
+        self.reasons = self.head.reasons.iter().map(known).collect();
+        self.gap = (self.head.part > 0).then_some(Missing::Before);
+        self.at = self.body.len();
+        Ok(())
+    }
+
+    /// The same, and goes on with the next files of the recording, which `open` finds by their numbers.
+    ///
+    /// # Errors
+    /// When it is no recording, or its head cannot be read.
+    pub fn with_parts(source: R, open: impl FnMut(u64) -> Option<R> + 'static) -> Result<Self, RecordingError> {
+        let mut reader = Self::new(source)?;
+        reader.next_part = Some(Box::new(open));
+        Ok(reader)
+    }
+
+    /// The head of the file.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+    /// What the recorder had kept and lost when it ended; none before the end has been read, or where the file has none
+    /// because whoever recorded was killed.
+    pub fn counts(&self) -> Option<Counts> {
+        self.end
+    }
+    /// The number that the next record has, from 0, and where its chunk begins in the file.
+    pub fn position(&self) -> (u64, u64) {
+        (self.record, self.chunk)
+    }
+    /// What was kept of the packet whose arrival was the last record, from its network header on.
+    pub fn bytes(&self) -> &[u8] {
+        &self.scratch
+    }
+    /// What was read from.
+    pub fn into_source(self) -> R {
+        self.source
+    }
+
+    /// Reads a chunk into `body`. None at the end of the file; an error inside when the chunk is damaged and the next
+    /// can be found.
+    fn next_chunk(&mut self) -> Result<Option<Result<ChunkKind, String>>, RecordingError> {
+        let mut header = Vec::with_capacity(9);
+        self.source.by_ref().take(9).read_to_end(&mut header).map_err(RecordingError::Io)?;
+        if header.is_empty() {
+            return Ok(None);
+        }
+        let (record, offset) = (self.record, self.offset);
+        let truncated = RecordingError::Truncated { record, offset };
+        let Some(fixed) = header.first_chunk::<9>() else { return Err(truncated) };
+        let length = u32::from_le_bytes([fixed[1], fixed[2], fixed[3], fixed[4]]);
+        let Some(kind) = ChunkKind::from_byte(fixed[0]).filter(|_| length as usize <= MAX_CHUNK) else {
+            return Err(RecordingError::Corrupt { record, offset, why: "this is not the beginning of a chunk".into() });
+        };
+        self.body.clear();
+        match self.source.by_ref().take(length.into()).read_to_end(&mut self.body) {
+            Ok(n) if n == length as usize => {}
+            Ok(_) => return Err(truncated),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Err(truncated),
+            Err(error) => return Err(RecordingError::Io(error)),
+        }
+        self.chunk = offset;
+        self.offset += 9 + u64::from(length);
+        let stated = u32::from_le_bytes([fixed[5], fixed[6], fixed[7], fixed[8]]);
+        if crc32(&[&fixed[..5], &self.body]) != stated {
+            return Ok(Some(Err("its checksum is wrong".into())));
+        }
+        Ok(Some(Ok(kind)))
+    }
+
+    /// Goes on to the next file of the recording, if there is one that can be read.
+    fn go_on(&mut self) -> bool {
+        let Some(open) = &mut self.next_part else { return false };
+        let Some(mut next) = open(self.head.part + 1).and_then(|source| Self::new(source).ok()) else { return false };
+        if next.head.recording != self.head.recording || next.head.part != self.head.part + 1 {
+            return false;
+        }
+        (next.gap, next.record, next.next_part) = (None, self.record, self.next_part.take());
+        *self = next;
+        true
+    }
+
+    /// Reads the bases of a chunk of records.
+    fn begin(&mut self) -> Option<()> {
+        let mut cursor = Cursor { rest: &self.body };
+        let (record, lost) = (cursor.number()?, cursor.number()?);
+        (self.now, self.arrivals) = (cursor.number()?, cursor.number()?);
+        // Records that were lost with a damaged chunk have been told of by that.
+        if lost > 0 {
+            self.gap = Some(Missing::NotKept { records: lost });
+        }
+        self.record = record;
+        self.outcomes = self.arrivals;
+        self.at = self.body.len() - cursor.rest.len();
+        self.places.fill(None);
+        Some(())
+    }
+
+    /// The next record; none at the end and after an error.
+    pub fn next_record(&mut self) -> Option<Result<Record, RecordingError>> {
+        if self.done {
+            return None;
+        }
+        if let Some(missing) = self.gap.take() {
+            return Some(Ok(Record::Gap(missing)));
+        }
+        while self.at >= self.body.len() {
+            let offset = self.offset;
+            let damaged = match self.next_chunk() {
+                Ok(Some(Ok(ChunkKind::Records))) => self.begin().is_none().then(|| "it has no beginning".to_owned()),
+                Ok(Some(Ok(ChunkKind::End))) => {
+                    self.at = self.body.len();
+                    let mut cursor = Cursor { rest: &self.body };
+                    self.end = Counts::decode(&mut cursor);
+                    self.goes_on = cursor.number() == Some(1);
+                    None
+                }
+                Ok(Some(Ok(ChunkKind::Head))) => Some("a second head".into()),
+                Ok(Some(Err(why))) => Some(why),
+                Ok(None) if self.go_on() => None,
+                Ok(None) => {
+                    self.done = true;
+                    let lost = self.end.map_or(0, |end| end.records.saturating_sub(self.record));
+                    return match (self.goes_on, lost) {
+                        (true, _) => Some(Ok(Record::Gap(Missing::Behind))),
+                        (false, 0) => None,
+                        (false, records) => Some(Ok(Record::Gap(Missing::NotKept { records }))),
+                    };
+                }
+                Err(error) => {
+                    self.done = true;
+                    return Some(Err(error));
+                }
+            };
+            if let Some(why) = damaged {
+                self.at = self.body.len();
+                return Some(Ok(Record::Gap(Missing::Damaged { offset, why })));
+            }
+            if let Some(missing) = self.gap.take() {
+                return Some(Ok(Record::Gap(missing)));
+            }
+        }
+        let offset = self.chunk;
+        let mut cursor = Cursor { rest: &self.body[self.at..] };
+        let mut state = State {
+            places: &mut self.places,
+            scratch: &mut self.scratch,
+            reasons: &self.reasons,
+            now: &mut self.now,
+            arrivals: &mut self.arrivals,
+            outcomes: &mut self.outcomes,
+        };
+        match state.record(&mut cursor) {
+            Some(record) => {
+                self.at = self.body.len() - cursor.rest.len();
+                self.record += 1;
+                Some(Ok(record))
+            }
+            None => {
+                // The checksum holds: it was written like this.
+                self.at = self.body.len();
+                let why = format!("record {} is not one that this program knows", self.record);
+                Some(Ok(Record::Gap(Missing::Damaged { offset, why })))
+            }
+        }
+    }
+}
+
+/// What records refer to.
+struct State<'a> {
+    places: &'a mut [Option<Place>],
+    scratch: &'a mut Vec<u8>,
+    reasons: &'a [Option<DropReason>],
+    now: &'a mut u64,
+    arrivals: &'a mut u64,
+    outcomes: &'a mut u64,
+}
+
+impl State<'_> {
+    fn time(&mut self, cursor: &mut Cursor<'_>) -> Option<Instant> {
+        *self.now = self.now.wrapping_add(cursor.signed()? as u64);
+        Some(Instant::from_nanos(*self.now))
+    }
+    fn number(&mut self, cursor: &mut Cursor<'_>) -> Option<u64> {
+        let number = self.outcomes.wrapping_add(cursor.signed()? as u64);
+        *self.outcomes = number.wrapping_add(1);
+        Some(number)
+    }
+
+    fn record(&mut self, cursor: &mut Cursor<'_>) -> Option<Record> {
+        Some(match cursor.byte()? {
+            tag::SETUP => {
+                self.time(cursor)?;
+                *self.arrivals = 0;
+                *self.outcomes = 0;
+                Record::Setup(serde_json::from_slice(cursor.bytes()?).ok()?)
+            }
+            tag::ARRIVES => return self.arrives(cursor),
+            tag::DEPARTS => Record::Departs { now: self.time(cursor)? },
+            tag::RELEASE_ALL => Record::ReleaseAll,
+            tag::STEER => Record::Steer { now: self.time(cursor)?, steer: steer(cursor)? },
+            tag::RECONFIGURE => {
+                Record::Reconfigure { now: self.time(cursor)?, to: serde_json::from_slice(cursor.bytes()?).ok()? }
+            }
+            tag::UNTOLD => Record::Untold,
+            tag::PASSED => Record::Came { number: self.number(cursor)?, came: Came::Passed(Change::default()) },
+            tag::CHANGED => {
+                let number = self.number(cursor)?;
+                let change = cursor.byte()?;
+                let dscp = match change & 127 {
+                    64 => None,
+                    value => Some(Dscp::new(value)?),
+                };
+                Record::Came { number, came: Came::Passed(Change { dscp, congestion: change >= 128 }) }
+            }
+            tag::REFUSED => {
+                let number = self.number(cursor)?;
+                let reason = *self.reasons.get(usize::from(cursor.byte()?))?;
+                Record::Came { number, came: Came::Refused(reason?) }
+            }
+            tag::TOO_LONG => Record::Came { number: self.number(cursor)?, came: Came::TooLong },
+            _ => return None,
+        })
+    }
+
+    fn arrives(&mut self, cursor: &mut Cursor<'_>) -> Option<Record> {
+        let now = self.time(cursor)?;
+        let number = *self.arrivals;
+        *self.arrivals = number.checked_add(1)?;
+        let flags = cursor.byte()?;
+        let slot = self.places.get_mut(cursor.small::<usize>()?)?;
+        if flags & bits::DEFINED != 0 {
+            *slot = Some(define(cursor)?);
+        }
+        let place = slot.as_mut()?;
+        let length = cursor.small()?;
+        let mut fields = place.fields;
+        if flags & bits::FRAGMENT != 0 {
+            let id = cursor.small()?;
+            let offset = cursor.small::<u32>()?;
+            fields.fragment = Some(Fragment { id, offset: u16::try_from(offset >> 1).ok()?, more: offset & 1 != 0 });
+        }
+        let seen = Sighting {
+            fields,
+            ecn: Ecn::from_bits(flags & bits::ECN),
+            length,
+            network_header: place.network_header,
+            headers: place.headers,
+            pure_ack: flags & bits::PURE_ACK != 0,
+            shape: if flags & bits::SUPER != 0 { Shape::Super } else { Shape::Single },
+        };
+        let bytes = if flags & bits::DIFFERENCE != 0 {
+            let before = place.before.get_mut(..place.length)?;
+            for chunk in before.chunks_mut(8) {
+                let mask = cursor.byte()?;
+                for (bit, byte) in chunk.iter_mut().enumerate() {
+                    if mask >> bit & 1 != 0 {
+                        *byte = cursor.byte()?;
+                    }
+                }
+            }
+            &*before
+        } else if flags & bits::BYTES != 0 {
+            let bytes = cursor.bytes()?;
+            place.length = if bytes.len() <= DIFFERENCE { bytes.len() } else { usize::MAX };
+            if let Some(before) = place.before.get_mut(..bytes.len()) {
+                before.copy_from_slice(bytes);
+            }
+            bytes
+        } else {
+            place.length = 0;
+            &[]
+        };
+        self.scratch.clear();
+        self.scratch.extend_from_slice(bytes);
+        Some(Record::Arrives { now, number, seen })
+    }
+}
+
+fn steer(cursor: &mut Cursor<'_>) -> Option<Steer> {
+    let (kind, a, b) = (cursor.byte()?, cursor.number()?, cursor.number()?);
+    Some(match kind {
+        0 => Steer::CatchUp(Span::from_nanos(a)),
+        1 => Steer::Rate(Rate::from_bps(a)),
+        2 => Steer::ClassRate(ClassId(a.try_into().ok()?), Rate::from_bps(b)),
+        3 => Steer::Minimum(a, Rate::from_bps(b)),
+        4 => Steer::Prefer(a, b.try_into().ok()?),
+        _ => return None,
+    })
+}
+
+fn define(cursor: &mut Cursor<'_>) -> Option<Place> {
+    let known = cursor.byte()?;
+    let has = |bit: u8| known >> bit & 1 != 0;
+    let hosts = match known & 3 {
+        0 => Hosts::Unknown,
+        1 => Hosts::V4 {
+            source: Ipv4Addr::from(cursor.array::<4>()?),
+            destination: Ipv4Addr::from(cursor.array::<4>()?),
+        },
+        2 => Hosts::V6 {
+            source: Ipv6Addr::from(cursor.array::<16>()?),
+            destination: Ipv6Addr::from(cursor.array::<16>()?),
+        },
+        _ => return None,
+    };
+    let dscp = Dscp::new(cursor.byte()?)?;
+    let protocol = if has(2) { Some(cursor.byte()?) } else { None };
+    let mut port = |bit| Some(if has(bit) { Some(u16::from_le_bytes(cursor.array()?)) } else { None });
+    let (source_port, destination_port) = (port(3)?, port(4)?);
+    let mark = cursor.small()?;
+    let uid = if has(5) { Some(cursor.small()?) } else { None };
+    let cgroup = if has(6) { Some(cursor.number()?) } else { None };
+    let fields = Fields { hosts, dscp, protocol, source_port, destination_port, mark, uid, cgroup, fragment: None };
+    let (network_header, headers) = (cursor.small()?, cursor.small()?);
+    Some(Place { fields, network_header, headers, before: [0; DIFFERENCE], length: 0 })
+}

@@ -1,0 +1,351 @@
+//! From calls to bytes.
+
+use tidegate_core::DropReason;
+use tidegate_core::classify::{Fields, Hosts};
+use tidegate_engine::{Change, Shape, Sighting, Steer};
+use tidegate_units::Instant;
+
+use super::codec::{crc32, put, put_bytes, put_signed};
+use super::{ChunkKind, DIFFERENCE, PLACES, Payload, bits, tag};
+
+/// What the packets of a flow have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Common {
+    fields: Fields,
+    network_header: u32,
+    headers: u32,
+}
+
+/// A place in the table of flows.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    common: Option<Common>,
+    /// The headers of the packet before, and how many bytes of them.
+    before: [u8; DIFFERENCE],
+    length: usize,
+}
+
+const EMPTY: Place = Place { common: None, before: [0; DIFFERENCE], length: 0 };
+
+/// Makes chunks of records. Each can be read without those before it.
+#[derive(Debug)]
+pub struct Encoder {
+    out: Vec<u8>,
+    payload: Payload,
+    places: Box<[Place]>,
+    /// The time of the last record, the number of the next arrival and behind the last outcome.
+    now: u64,
+    arrivals: u64,
+    outcomes: u64,
+    /// Records so far, records in this chunk, and records lost in front of it.
+    records: u64,
+    first: u64,
+    lost: u64,
+}
+
+impl Encoder {
+    /// With an empty chunk that takes `capacity` bytes before it grows.
+    pub fn new(payload: Payload, capacity: usize) -> Self {
+        let mut encoder = Self {
+            out: Vec::with_capacity(capacity),
+            payload,
+            places: vec![EMPTY; PLACES].into(),
+            now: 0,
+            arrivals: 0,
+            outcomes: 0,
+            records: 0,
+            first: 0,
+            lost: 0,
+        };
+        encoder.begin();
+        encoder
+    }
+
+    fn begin(&mut self) {
+        for place in &mut self.places {
+            place.common = None;
+        }
+        self.first = self.records;
+        self.outcomes = self.arrivals;
+        self.out.clear();
+        for base in [self.records, self.lost, self.now, self.arrivals] {
+            put(&mut self.out, base);
+        }
+    }
+
+    /// Counts records from `records` on.
+    pub(super) fn go_on_from(&mut self, records: u64) {
+        self.records = records;
+        self.begin();
+    }
+    /// Bytes of the chunk so far.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+    /// Whether the chunk has no records.
+    pub fn is_empty(&self) -> bool {
+        self.records == self.first
+    }
+    /// Records of the chunk so far.
+    pub(super) fn in_chunk(&self) -> u64 {
+        self.records - self.first
+    }
+    /// Records so far, those that were lost included.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+    /// The time of the last record.
+    pub fn now(&self) -> Instant {
+        Instant::from_nanos(self.now)
+    }
+
+    /// The chunk's body, for whom it is exchanged with the empty `other`; a new chunk begins.
+    pub fn take(&mut self, other: Vec<u8>) -> Vec<u8> {
+        let body = std::mem::replace(&mut self.out, other);
+        self.lost = 0;
+        self.begin();
+        body
+    }
+    /// The chunk as a file has it, header included; a new chunk begins.
+    pub fn chunk(&mut self) -> Vec<u8> {
+        let body = self.take(Vec::new());
+        [&chunk_header(ChunkKind::Records, &body)[..], &body].concat()
+    }
+    /// Forgets the chunk: its records are lost, and the next chunk will say so. How many.
+    pub fn lose(&mut self) -> u64 {
+        let lost = self.records - self.first;
+        self.lost += lost;
+        self.begin();
+        lost
+    }
+
+    fn record(&mut self, tag: u8) {
+        self.records += 1;
+        self.out.push(tag);
+    }
+    fn timed(&mut self, tag: u8, now: Instant) {
+        self.record(tag);
+        put_signed(&mut self.out, now.as_nanos().wrapping_sub(self.now) as i64);
+        self.now = now.as_nanos();
+    }
+    fn outcome(&mut self, tag: u8, number: u64) {
+        self.record(tag);
+        put_signed(&mut self.out, number.wrapping_sub(self.outcomes) as i64);
+        self.outcomes = number.wrapping_add(1);
+    }
+
+    /// An engine was built; `json` is its [`Setup`](super::Setup).
+    pub fn setup(&mut self, now: Instant, json: &str) {
+        self.timed(tag::SETUP, now);
+        put_bytes(&mut self.out, json.as_bytes());
+        self.arrivals = 0;
+        self.outcomes = 0;
+    }
+    /// Another configuration took over; `json` is the [`Reconfiguration`](super::Reconfiguration).
+    pub fn reconfigure(&mut self, now: Instant, json: &str) {
+        self.timed(tag::RECONFIGURE, now);
+        put_bytes(&mut self.out, json.as_bytes());
+    }
+    /// A packet arrived.
+    pub fn arrives(&mut self, now: Instant, number: u64, seen: &Sighting, bytes: &[u8]) {
+        debug_assert_eq!(number, self.arrivals, "arrivals are numbered without gaps");
+        self.timed(tag::ARRIVES, now);
+        self.arrivals = number + 1;
+        let fragment = seen.fields.fragment;
+        let common = Common {
+            fields: Fields { fragment: None, ..seen.fields },
+            network_header: seen.network_header,
+            headers: seen.headers,
+        };
+        let slot = place_of(&common);
+        let place = &mut self.places[slot];
+        let known = place.common == Some(common);
+        let kept = match self.payload {
+            Payload::All => bytes,
+            Payload::Headers => &bytes[..bytes.len().min(headers_kept(seen))],
+        };
+        let differs = known && kept.len() == place.length && !kept.is_empty();
+        let flags = seen.ecn.bits()
+            | if seen.pure_ack { bits::PURE_ACK } else { 0 }
+            | if seen.shape == Shape::Super { bits::SUPER } else { 0 }
+            | if fragment.is_some() { bits::FRAGMENT } else { 0 }
+            | match (kept.is_empty(), differs) {
+                (true, _) => 0,
+                (false, true) => bits::DIFFERENCE,
+                (false, false) => bits::BYTES,
+            }
+            | if known { 0 } else { bits::DEFINED };
+        let out = &mut self.out;
+        out.push(flags);
+        put(out, slot as u64);
+        if !known {
+            place.common = Some(common);
+            define(out, &common);
+        }
+        put(out, seen.length.into());
+        if let Some(fragment) = fragment {
+            put(out, fragment.id.into());
+            put(out, u64::from(fragment.offset) << 1 | u64::from(fragment.more));
+        }
+        if differs {
+            difference(out, &place.before[..kept.len()], kept);
+        } else if !kept.is_empty() {
+            put_bytes(out, kept);
+        }
+        // Longer ones are written whole each time.
+        place.length = if kept.len() <= DIFFERENCE { kept.len() } else { usize::MAX };
+        if let Some(before) = place.before.get_mut(..kept.len()) {
+            before.copy_from_slice(kept);
+        }
+    }
+    /// A packet was asked for.
+    pub fn departs(&mut self, now: Instant) {
+        self.timed(tag::DEPARTS, now);
+    }
+    /// Everything was let go.
+    pub fn release_all(&mut self) {
+        self.record(tag::RELEASE_ALL);
+    }
+    /// The control plane changed something.
+    pub fn steer(&mut self, now: Instant, steer: Steer) {
+        self.timed(tag::STEER, now);
+        let (kind, a, b) = match steer {
+            Steer::CatchUp(span) => (0, span.as_nanos(), 0),
+            Steer::Rate(rate) => (1, rate.as_bps(), 0),
+            Steer::ClassRate(class, rate) => (2, class.0.into(), rate.as_bps()),
+            Steer::Minimum(flow, rate) => (3, flow, rate.as_bps()),
+            Steer::Prefer(flow, steps) => (4, flow, steps.into()),
+        };
+        self.out.push(kind);
+        put(&mut self.out, a);
+        put(&mut self.out, b);
+    }
+    /// Something was done that is not recorded.
+    pub fn untold(&mut self) {
+        self.record(tag::UNTOLD);
+    }
+    /// A packet passed.
+    pub fn passed(&mut self, number: u64, change: Change) {
+        if change == Change::default() {
+            self.outcome(tag::PASSED, number);
+            return;
+        }
+        self.outcome(tag::CHANGED, number);
+        // The code point has six bits: 64 for none, and 128 for a mark.
+        let dscp = change.dscp.map_or(64, |dscp| dscp.value());
+        self.out.push(dscp | if change.congestion { 128 } else { 0 });
+    }
+    /// A packet was refused.
+    pub fn refused(&mut self, number: u64, reason: DropReason) {
+        self.outcome(tag::REFUSED, number);
+        self.out.push(reason as u8);
+    }
+    /// A superpacket went back to be cut.
+    pub fn too_long(&mut self, number: u64) {
+        self.outcome(tag::TOO_LONG, number);
+    }
+}
+
+/// How many bytes of a packet its headers are; for one whose headers could not be read, what may be of use.
+fn headers_kept(seen: &Sighting) -> usize {
+    if seen.headers == 0 { 64 } else { seen.headers as usize }
+}
+
+/// A place in the table: equal flows have equal places, different ones mostly others.
+fn place_of(common: &Common) -> usize {
+    let Fields { hosts, protocol, source_port, destination_port, mark, .. } = &common.fields;
+    let addresses = match hosts {
+        Hosts::Unknown => 0,
+        Hosts::V4 { source, destination } => u64::from(source.to_bits()) << 32 | u64::from(destination.to_bits()),
+        Hosts::V6 { source, destination } => {
+            let (s, d) = (source.to_bits(), destination.to_bits());
+            (s >> 64) as u64 ^ (s as u64).rotate_left(21) ^ (d >> 64) as u64 ^ (d as u64).rotate_left(42)
+        }
+    };
+    let port = |port: &Option<u16>| u64::from(port.unwrap_or(0));
+    let rest = port(source_port) << 48
+        | port(destination_port) << 32
+        | u64::from(mark.wrapping_mul(0x9e37_79b9) >> 8)
+        | u64::from(protocol.unwrap_or(0));
+    let mixed = (addresses ^ rest.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    (mixed >> 54) as usize % PLACES
+}
+
+/// Writes a flow: which of its parts are known, then those.
+fn define(out: &mut Vec<u8>, common: &Common) {
+    let fields = &common.fields;
+    let version = match fields.hosts {
+        Hosts::Unknown => 0,
+        Hosts::V4 { .. } => 1,
+        Hosts::V6 { .. } => 2,
+    };
+    let known = |known: bool, bit: u8| u8::from(known) << bit;
+    out.push(
+        version
+            | known(fields.protocol.is_some(), 2)
+            | known(fields.source_port.is_some(), 3)
+            | known(fields.destination_port.is_some(), 4)
+            | known(fields.uid.is_some(), 5)
+            | known(fields.cgroup.is_some(), 6),
+    );
+    match fields.hosts {
+        Hosts::Unknown => {}
+        Hosts::V4 { source, destination } => {
+            out.extend(source.octets());
+            out.extend(destination.octets());
+        }
+        Hosts::V6 { source, destination } => {
+            out.extend(source.octets());
+            out.extend(destination.octets());
+        }
+    }
+    out.push(fields.dscp.value());
+    out.extend(fields.protocol);
+    for port in [fields.source_port, fields.destination_port].into_iter().flatten() {
+        out.extend(port.to_le_bytes());
+    }
+    put(out, fields.mark.into());
+    if let Some(uid) = fields.uid {
+        put(out, uid.into());
+    }
+    if let Some(cgroup) = fields.cgroup {
+        put(out, cgroup);
+    }
+    put(out, common.network_header.into());
+    put(out, common.headers.into());
+}
+
+/// Writes which bytes are other than before, then those bytes.
+fn difference(out: &mut Vec<u8>, before: &[u8], now: &[u8]) {
+    for (before, now) in before.chunks(8).zip(now.chunks(8)) {
+        let at = out.len();
+        out.push(0);
+        let mut mask = 0;
+        for (bit, (before, now)) in before.iter().zip(now).enumerate() {
+            if before != now {
+                mask |= 1 << bit;
+                out.push(*now);
+            }
+        }
+        out[at] = mask;
+    }
+}
+
+/// A chunk of any kind as a file has it, for tests that make files that no recorder makes.
+pub fn raw_chunk(kind: u8, body: &[u8]) -> Vec<u8> {
+    [&header(kind, body)[..], body].concat()
+}
+
+/// The bytes in front of the body of a chunk: its kind, the length of the body, and a checksum of all of it.
+pub(crate) fn chunk_header(kind: ChunkKind, body: &[u8]) -> [u8; 9] {
+    header(kind as u8, body)
+}
+
+fn header(kind: u8, body: &[u8]) -> [u8; 9] {
+    let mut header = [0; 9];
+    header[0] = kind;
+    header[1..5].copy_from_slice(&(body.len() as u32).to_le_bytes());
+    let crc = crc32(&[&header[..5], body]);
+    header[5..].copy_from_slice(&crc.to_le_bytes());
+    header
+}

@@ -1,0 +1,334 @@
+//! The half of a recording that writes files, on a thread of its own.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use serde::{Deserialize, Serialize};
+use tidegate_core::DropReason;
+use tidegate_units::{Bytes, Instant};
+
+use super::codec::{Cursor, put};
+use super::encode::chunk_header;
+use super::{ChunkKind, FORMAT, Head, MAGIC, Reconfiguration, Recorder, Setup};
+
+/// Bytes of a chunk: some ten thousand records.
+pub(super) const CHUNK: usize = 256 << 10;
+
+/// What is kept of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Payload {
+    /// Its headers: the network and the transport header.
+    Headers,
+    /// All that the data path has of it.
+    All,
+}
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What is recorded: the name of an interface.
+    pub of: String,
+    /// What is kept of packets.
+    pub payload: Payload,
+    /// The size of a file, beyond which the next is begun; none for one file of any size.
+    pub limit: Option<Bytes>,
+    /// How many files are kept; the oldest go. None: all.
+    pub files: Option<u64>,
+    /// A moment of the clock of the data path, and the same moment in ns since 1970.
+    pub clock: (Instant, u64),
+    /// Chunks that may wait to be written: so much memory, times 256 KiB. 32: 8 MiB, a second of a million packets
+    /// a second.
+    pub buffers: usize,
+}
+
+/// What was kept and what was not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Records, those that were lost included.
+    pub records: u64,
+    /// Records that could not be kept because the file fell behind.
+    pub lost: u64,
+    /// Bytes written to all files.
+    pub bytes: u64,
+    /// Files begun.
+    pub files: u64,
+}
+
+impl Counts {
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        [self.records, self.lost, self.bytes, self.files].into_iter().for_each(|value| put(&mut out, value));
+        out
+    }
+    pub(super) fn decode(cursor: &mut Cursor<'_>) -> Option<Self> {
+        let mut next = || cursor.number();
+        Some(Self { records: next()?, lost: next()?, bytes: next()?, files: next()? })
+    }
+}
+
+/// The body of a chunk on its way to the file.
+pub(super) struct Chunk {
+    pub body: Vec<u8>,
+    /// How many records it has.
+    pub records: u64,
+}
+
+/// What both halves know.
+pub(super) struct Shared {
+    pub payload: Payload,
+    pool: Mutex<Vec<Vec<u8>>>,
+    setup: Mutex<Option<Setup>>,
+    failure: Mutex<Option<String>>,
+    pub records: AtomicU64,
+    pub lost: AtomicU64,
+    bytes: AtomicU64,
+    files: AtomicU64,
+}
+
+impl Shared {
+    /// An empty buffer, if there is one. The lock is held for as long as it takes to move three words.
+    pub fn buffer(&self) -> Option<Vec<u8>> {
+        lock(&self.pool).pop()
+    }
+    /// The configuration is another from here on.
+    pub fn reconfigured(&self, to: Reconfiguration) {
+        if let Some(setup) = &mut *lock(&self.setup) {
+            setup.users = to.users;
+            setup.cgroups = to.cgroups;
+            setup.configuration = to.configuration;
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What it guards is whole between any two statements.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The file that is number `part` of the recording at `path`: `path` itself, then `path.1`, `path.2`, and so on.
+pub fn part_path(path: &Path, part: u64) -> PathBuf {
+    if part == 0 {
+        return path.into();
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{part}"));
+    name.into()
+}
+
+/// A recording that is being written. [`Recording::finish`] it to know that all of it is in the file.
+pub struct Recording {
+    shared: Arc<Shared>,
+    to: Option<SyncSender<Chunk>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Recording {
+    /// Begins the first file; one that is there already is overwritten. Only its owner may read it: it holds addresses.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn create(path: &Path, settings: Settings) -> io::Result<Self> {
+        let buffers = settings.buffers.max(2);
+        let shared = Arc::new(Shared {
+            payload: settings.payload,
+            pool: Mutex::new((0..buffers).map(|_| Vec::with_capacity(CHUNK)).collect()),
+            setup: Mutex::new(None),
+            failure: Mutex::new(None),
+            records: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            files: AtomicU64::new(0),
+        });
+        let mut files = Files {
+            path: path.into(),
+            shared: Arc::clone(&shared),
+            part: 0,
+            file: None,
+            written: 0,
+            chunks: 0,
+            settings,
+        };
+        files.open(0)?;
+        let (to, chunks) = mpsc::sync_channel(buffers + 1);
+        let writer = thread::Builder::new().name("tidegate-record".into()).spawn(move || files.write_all(&chunks))?;
+        Ok(Self { shared, to: Some(to), writer: Some(writer) })
+    }
+
+    /// The tap of an engine that was just set up like this. One engine after the other may be recorded.
+    pub fn recorder(&self, setup: Setup) -> Recorder {
+        let to = self.to.clone().expect("taken away only by dropping it");
+        let recorder = Recorder::new(to, Arc::clone(&self.shared), &setup);
+        *lock(&self.shared.setup) = Some(setup);
+        recorder
+    }
+
+    /// What has been kept so far.
+    pub fn counts(&self) -> Counts {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            records: load(&self.shared.records),
+            lost: load(&self.shared.lost),
+            bytes: load(&self.shared.bytes),
+            files: load(&self.shared.files),
+        }
+    }
+    /// Why nothing is being written any more, if that is so.
+    pub fn failure(&self) -> Option<String> {
+        lock(&self.shared.failure).clone()
+    }
+
+    /// Waits until all that was kept has been written. Every [`Recorder`] must have been dropped.
+    ///
+    /// # Errors
+    /// What stopped the writing: a full disk.
+    pub fn finish(mut self) -> io::Result<Counts> {
+        self.end();
+        match self.failure() {
+            Some(failure) => Err(io::Error::other(failure)),
+            None => Ok(self.counts()),
+        }
+    }
+
+    fn end(&mut self) {
+        self.to = None;
+        if let Some(writer) = self.writer.take() {
+            // When it panicked the failure says so.
+            if writer.join().is_err() {
+                *lock(&self.shared.failure) = Some("the thread that writes panicked".into());
+            }
+        }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The files, on the thread that writes them.
+struct Files {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    settings: Settings,
+    part: u64,
+    file: Option<File>,
+    /// Bytes and chunks of this file.
+    written: u64,
+    chunks: u64,
+}
+
+impl Files {
+    fn write_all(&mut self, chunks: &Receiver<Chunk>) {
+        for Chunk { mut body, records } in chunks {
+            let result = self.chunk(&body, records);
+            body.clear();
+            lock(&self.shared.pool).push(body);
+            if let Err(error) = result {
+                self.fail(&error);
+            }
+        }
+        if let Err(error) = self.close(false) {
+            self.fail(&error);
+        }
+    }
+
+    /// Gives up writing; what comes from now on is lost, and the data path goes on.
+    fn fail(&mut self, error: &io::Error) {
+        self.file = None;
+        lock(&self.shared.failure)
+            .get_or_insert_with(|| format!("{}: {error}", part_path(&self.path, self.part).display()));
+    }
+
+    fn chunk(&mut self, body: &[u8], records: u64) -> io::Result<()> {
+        if self.file.is_none() {
+            // It failed before.
+            self.shared.lost.fetch_add(records, Ordering::Relaxed);
+            return Ok(());
+        }
+        let size = 9 + body.len() as u64;
+        if self.chunks > 0 && self.settings.limit.is_some_and(|limit| self.written + size > limit.as_u64()) {
+            self.close(true)?;
+            self.open(self.part + 1)?;
+        }
+        self.chunks += 1;
+        self.put(ChunkKind::Records, body)
+    }
+
+    fn put(&mut self, kind: ChunkKind, body: &[u8]) -> io::Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.write_all(&chunk_header(kind, body))?;
+        file.write_all(body)?;
+        self.count(9 + body.len() as u64);
+        Ok(())
+    }
+
+    fn count(&mut self, bytes: u64) {
+        self.written += bytes;
+        self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn open(&mut self, part: u64) -> io::Result<()> {
+        self.part = part;
+        let path = part_path(&self.path, part);
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(path)?;
+        // One that was there already may be readable for others. What is no file (a pipe, a device) stays as it is.
+        #[cfg(unix)]
+        if file.metadata()?.is_file() {
+            file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        }
+        self.file = Some(file);
+        (self.written, self.chunks) = (0, 0);
+        self.shared.files.fetch_add(1, Ordering::Relaxed);
+        if let (Some(keep), Some(file)) = (self.settings.files, part.checked_sub(self.settings.files.unwrap_or(0)))
+            && keep > 0
+        {
+            // Somebody may have taken it away already.
+            let _ = fs::remove_file(part_path(&self.path, file));
+        }
+        let (instant, wall_clock_ns) = self.settings.clock;
+        let head = Head {
+            format: FORMAT,
+            tidegate: env!("CARGO_PKG_VERSION").into(),
+            recording: format!("{wall_clock_ns:016x}{:016x}", instant.as_nanos()),
+            part,
+            of: self.settings.of.clone(),
+            instant_ns: instant.as_nanos(),
+            wall_clock_ns,
+            payload: self.settings.payload,
+            reasons: DropReason::ALL.iter().map(|reason| reason.name().to_owned()).collect(),
+            setup: if part == 0 { None } else { lock(&self.shared.setup).clone() },
+        };
+        if let Some(file) = &mut self.file {
+            file.write_all(&MAGIC)?;
+        }
+        self.count(MAGIC.len() as u64);
+        let json = serde_json::to_vec(&head).map_err(io::Error::other)?;
+        self.put(ChunkKind::Head, &json)
+    }
+
+    /// Ends the file. `goes_on` tells whether another follows.
+    fn close(&mut self, goes_on: bool) -> io::Result<()> {
+        let counts = Counts {
+            records: self.shared.records.load(Ordering::Relaxed),
+            lost: self.shared.lost.load(Ordering::Relaxed),
+            bytes: self.shared.bytes.load(Ordering::Relaxed),
+            files: self.shared.files.load(Ordering::Relaxed),
+        };
+        let mut body = counts.encode();
+        put(&mut body, goes_on.into());
+        self.put(ChunkKind::End, &body)?;
+        self.file = None;
+        Ok(())
+    }
+}

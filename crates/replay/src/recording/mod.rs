@@ -1,0 +1,287 @@
+//! Recordings: every call of the engine with its time, and what came of it, so that the run can be done again.
+//!
+//! *Law*: what a [`Reader`] gives is what the [`Recorder`] was told, in order; what could not be kept is counted and
+//! said where it is missing ([`Record::Gap`]); a file that was cut off is read up to the last whole chunk. No file
+//! panics, or makes the reader allocate more than [`MAX_CHUNK`].
+//! *Source*: of our own; see the reference in the book for every byte.
+//! *Units*: times in ns of the clock of the data path, lengths in bytes.
+//! *Cost*: a record of a packet takes a table look-up and some 15 bytes, and about as many for its headers; nothing
+//! is allocated, and a full disk or a slow one never holds up the data path.
+//! *Notes*: a chunk is kept whole or not at all. A flow is defined once in each chunk and then named by the place of
+//! its definition; headers are the difference to those of the packet before in the same place. Times are differences
+//! to the record before.
+//! *See also*: [`exact`](crate::exact), which does a recording again and compares.
+
+pub(crate) mod codec;
+mod decode;
+mod encode;
+mod file;
+mod recorder;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tidegate_engine::{Change, Names, Setup as EngineSetup, Sighting, Steer};
+use tidegate_units::{Instant, Span};
+
+use tidegate_core::DropReason;
+
+pub use decode::{Reader, RecordingError};
+pub use encode::{Encoder, raw_chunk};
+pub use file::{Counts, Payload, Recording, Settings, part_path};
+pub use recorder::Recorder;
+
+/// What a recording begins with. The first byte is not text, and line ends in it show what a transfer as text breaks.
+pub const MAGIC: [u8; 8] = *b"\x89TGR\r\n\x1a\n";
+/// The version of the format that is written. A reader refuses a later one.
+pub const FORMAT: u32 = 1;
+/// The largest body of a chunk.
+pub const MAX_CHUNK: usize = 16 << 20;
+/// Flows that a chunk can name at a time.
+pub(crate) const PLACES: usize = 1024;
+/// Bytes of headers of which differences are stored.
+pub(crate) const DIFFERENCE: usize = 96;
+
+/// What a chunk holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum ChunkKind {
+    /// A [`Head`], as JSON: the first of a file, and only that.
+    Head = b'H',
+    /// Records.
+    Records = b'R',
+    /// The recording ended in order: how much was kept and lost in all.
+    End = b'E',
+}
+
+impl ChunkKind {
+    pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
+        Some(match byte {
+            b'H' => Self::Head,
+            b'R' => Self::Records,
+            b'E' => Self::End,
+            _ => return None,
+        })
+    }
+}
+
+/// What each record begins with.
+pub(crate) mod tag {
+    pub const SETUP: u8 = 1;
+    pub const ARRIVES: u8 = 2;
+    pub const DEPARTS: u8 = 3;
+    pub const PASSED: u8 = 4;
+    pub const CHANGED: u8 = 5;
+    pub const REFUSED: u8 = 6;
+    pub const TOO_LONG: u8 = 7;
+    pub const RELEASE_ALL: u8 = 8;
+    pub const STEER: u8 = 9;
+    pub const RECONFIGURE: u8 = 10;
+    pub const UNTOLD: u8 = 11;
+}
+
+/// What is said of a packet beside its flow and its length.
+pub(crate) mod bits {
+    pub const ECN: u8 = 3;
+    pub const PURE_ACK: u8 = 4;
+    pub const SUPER: u8 = 8;
+    pub const FRAGMENT: u8 = 16;
+    /// Bytes follow, whole.
+    pub const BYTES: u8 = 32;
+    /// Bytes follow, as the difference to those of the packet before in this place.
+    pub const DIFFERENCE: u8 = 64;
+    /// The flow is defined here.
+    pub const DEFINED: u8 = 128;
+}
+
+/// The head of a file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Head {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The version of the program that recorded.
+    pub tidegate: String,
+    /// Which recording it is: the same in all of its files.
+    pub recording: String,
+    /// Which file of the recording, from 0.
+    pub part: u64,
+    /// What the recording was made of: an interface.
+    pub of: String,
+    /// A moment of the clock of the data path.
+    pub instant_ns: u64,
+    /// The same moment in ns since 1970.
+    pub wall_clock_ns: u64,
+    /// Whether payload is kept.
+    pub payload: Payload,
+    /// The names of the reasons for drops, by the number that records have.
+    pub reasons: Vec<String>,
+    /// For a file that goes on from another: how the engine was set up when the file began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Setup>,
+}
+
+/// How an engine was set up.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Setup {
+    /// When it was built, in ns of the clock of the data path.
+    pub now_ns: u64,
+    /// [`EngineSetup::seed`].
+    pub seed: u64,
+    /// [`EngineSetup::secret`].
+    pub secret: [u64; 2],
+    /// [`EngineSetup::catch_up`].
+    pub catch_up_ns: u64,
+    /// Numbers of users.
+    pub users: BTreeMap<String, u32>,
+    /// Numbers of control groups.
+    pub cgroups: BTreeMap<String, u64>,
+    /// The shaper file.
+    pub configuration: String,
+}
+
+impl Setup {
+    /// Of an engine that was built at `now` from the file `configuration`.
+    pub fn new(setup: &EngineSetup, configuration: &str, now: Instant) -> Self {
+        Self {
+            now_ns: now.as_nanos(),
+            seed: setup.seed,
+            secret: setup.secret,
+            catch_up_ns: setup.catch_up.as_nanos(),
+            users: setup.names.users.iter().map(|(name, id)| (name.clone(), *id)).collect(),
+            cgroups: setup.names.cgroups.iter().map(|(path, id)| (path.clone(), *id)).collect(),
+            configuration: configuration.into(),
+        }
+    }
+    /// What the engine is built with.
+    pub fn engine(&self) -> EngineSetup {
+        EngineSetup {
+            seed: self.seed,
+            secret: self.secret,
+            catch_up: Span::from_nanos(self.catch_up_ns),
+            names: self.names(),
+        }
+    }
+    /// What names in the configuration mean.
+    pub fn names(&self) -> Names {
+        Names {
+            users: self.users.iter().map(|(name, id)| (name.clone(), *id)).collect(),
+            cgroups: self.cgroups.iter().map(|(path, id)| (path.clone(), *id)).collect(),
+        }
+    }
+    /// When it was built.
+    pub fn now(&self) -> Instant {
+        Instant::from_nanos(self.now_ns)
+    }
+}
+
+/// Another configuration that took over.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Reconfiguration {
+    /// When its tree was built, in ns of the clock of the data path.
+    pub built_ns: u64,
+    /// Numbers of users.
+    pub users: BTreeMap<String, u32>,
+    /// Numbers of control groups.
+    pub cgroups: BTreeMap<String, u64>,
+    /// The shaper file.
+    pub configuration: String,
+}
+
+impl Reconfiguration {
+    /// Of the file `text`, whose names mean `names`, and whose tree was built at `built`.
+    pub fn new(text: &str, names: &Names, built: Instant) -> Self {
+        Self {
+            built_ns: built.as_nanos(),
+            users: names.users.iter().map(|(name, id)| (name.clone(), *id)).collect(),
+            cgroups: names.cgroups.iter().map(|(path, id)| (path.clone(), *id)).collect(),
+            configuration: text.into(),
+        }
+    }
+    /// What names in the configuration mean.
+    pub fn names(&self) -> Names {
+        Names {
+            users: self.users.iter().map(|(name, id)| (name.clone(), *id)).collect(),
+            cgroups: self.cgroups.iter().map(|(path, id)| (path.clone(), *id)).collect(),
+        }
+    }
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Came {
+    /// It passed.
+    Passed(Change),
+    /// It was refused.
+    Refused(DropReason),
+    /// It went back to be cut.
+    TooLong,
+}
+
+/// Why records are missing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Missing {
+    /// The recorder could not write as fast as it was told.
+    NotKept {
+        /// Records.
+        records: u64,
+    },
+    /// A chunk is damaged.
+    Damaged {
+        /// Where it begins in the file.
+        offset: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The file begins in the middle of a run: what came before is in other files.
+    Before,
+    /// The run went on when the file ended: what follows is in other files.
+    Behind,
+}
+
+/// A record of a recording.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Record {
+    /// An engine is built, with empty queues.
+    Setup(Setup),
+    /// A packet arrives.
+    Arrives {
+        /// When.
+        now: Instant,
+        /// Its number, from 0 with each engine.
+        number: u64,
+        /// What the data path saw. What was kept of its bytes is in [`Reader::bytes`].
+        seen: Sighting,
+    },
+    /// A packet is asked for.
+    Departs {
+        /// When.
+        now: Instant,
+    },
+    /// Everything is let go.
+    ReleaseAll,
+    /// The control plane changes something.
+    Steer {
+        /// When.
+        now: Instant,
+        /// What.
+        steer: Steer,
+    },
+    /// Another configuration takes over.
+    Reconfigure {
+        /// When.
+        now: Instant,
+        /// Which.
+        to: Reconfiguration,
+    },
+    /// Something is done that was not told to the recorder.
+    Untold,
+    /// What came of the call before.
+    Came {
+        /// Which packet.
+        number: u64,
+        /// What.
+        came: Came,
+    },
+    /// Records are missing here.
+    Gap(Missing),
+}

@@ -1,0 +1,127 @@
+//! The half of a recording that runs on the data path.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
+
+use tidegate_core::DropReason;
+use tidegate_engine::{Act, Change, Sighting, Tap};
+use tidegate_units::{Instant, Span};
+
+use super::file::{CHUNK, Chunk, Shared};
+use super::{Encoder, Reconfiguration, Setup};
+
+/// What has been kept is handed on at least this often.
+const LONGEST: Span = Span::from_secs(1);
+/// Room for any record but the bytes of a packet.
+const ROOM: usize = 256;
+
+/// Keeps every call of one engine. It never waits: when the file falls behind, whole chunks are lost and counted.
+///
+/// Dropping it hands on what has been kept.
+pub struct Recorder {
+    encoder: Encoder,
+    to: SyncSender<Chunk>,
+    shared: Arc<Shared>,
+    /// When the chunk was begun.
+    since: Instant,
+    bytes: Vec<u8>,
+}
+
+impl Recorder {
+    pub(super) fn new(to: SyncSender<Chunk>, shared: Arc<Shared>, setup: &Setup) -> Self {
+        let mut encoder = Encoder::new(shared.payload, CHUNK);
+        encoder.go_on_from(shared.records.load(Ordering::Relaxed));
+        let json = serde_json::to_string(setup).expect("strings and numbers");
+        encoder.setup(setup.now(), &json);
+        Self { encoder, to, shared, since: setup.now(), bytes: Vec::with_capacity(65_536) }
+    }
+
+    /// Makes sure that there is room for `n` bytes and some.
+    #[inline]
+    fn room(&mut self, n: usize) {
+        if self.encoder.len() + n + ROOM > CHUNK {
+            self.hand_on();
+        }
+    }
+
+    #[cold]
+    fn hand_on(&mut self) {
+        if self.encoder.is_empty() {
+            return;
+        }
+        self.since = self.encoder.now();
+        // There are as many places on the way as buffers, so that who has a buffer can send.
+        match self.shared.buffer() {
+            Some(empty) => {
+                let records = self.encoder.in_chunk();
+                let body = self.encoder.take(empty);
+                if self.to.try_send(Chunk { body, records }).is_err() {
+                    self.shared.lost.fetch_add(records, Ordering::Relaxed);
+                }
+            }
+            None => {
+                let lost = self.encoder.lose();
+                self.shared.lost.fetch_add(lost, Ordering::Relaxed);
+            }
+        }
+        self.shared.records.store(self.encoder.records(), Ordering::Relaxed);
+    }
+}
+
+impl Tap for Recorder {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+    }
+    fn arrives(&mut self, now: Instant, number: u64, seen: &Sighting) {
+        self.room(self.bytes.len());
+        self.encoder.arrives(now, number, seen, &self.bytes);
+        self.bytes.clear();
+    }
+    fn departs(&mut self, now: Instant) {
+        self.room(0);
+        self.encoder.departs(now);
+    }
+    fn acts(&mut self, now: Instant, act: Act<'_>) {
+        self.room(0);
+        // One that has no time of its own has that of the call before it.
+        let now = now.max(self.encoder.now());
+        match act {
+            Act::ReleaseAll => self.encoder.release_all(),
+            Act::Steer(steer) => self.encoder.steer(now, steer),
+            Act::Reconfigure { text, names, built } => {
+                let to = Reconfiguration::new(text, names, built);
+                let json = serde_json::to_string(&to).expect("strings and numbers");
+                self.room(json.len());
+                self.encoder.reconfigure(now, &json);
+                self.shared.reconfigured(to);
+            }
+            _ => self.encoder.untold(),
+        }
+    }
+    fn passed(&mut self, number: u64, change: Change) {
+        self.room(0);
+        self.encoder.passed(number, change);
+    }
+    fn refused(&mut self, number: u64, reason: DropReason) {
+        self.room(0);
+        self.encoder.refused(number, reason);
+    }
+    fn too_long(&mut self, number: u64) {
+        self.room(0);
+        self.encoder.too_long(number);
+    }
+    fn idles(&mut self, now: Instant) {
+        if now.since(self.since) > LONGEST {
+            self.hand_on();
+            self.since = now;
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.hand_on();
+    }
+}

@@ -1,0 +1,269 @@
+//! A configuration that packets are put through in virtual time.
+//!
+//! *Law*: the engine is called at the instants at which it would have something to do, so that nothing leaves late;
+//! of things that happen at the same instant arrivals come first, in their order, as they do live. Equal packets and
+//! settings give equal departures on every machine.
+//! *Units*: ns of whatever clock the source has.
+//! *Cost*: that of the engine, and some 30 ns a packet for the digest.
+//! *Notes*: a discipline without a rate of its own lets everything go at once, and nothing is seen of it. With
+//! [`Settings::link`] packets leave through a virtual link that takes its time for each.
+
+use tidegate_capture::dissect::protocol;
+use tidegate_config::shaper::Config;
+use tidegate_config::values::User;
+use tidegate_engine::{BuildFailure, ClassStatus, Names, Pipeline, Setup, Shape, Sighting, Taken};
+use tidegate_sim::metrics::Series;
+use tidegate_sim::scenario::Curve;
+use tidegate_units::{Instant, Rate, Span};
+
+use crate::cut;
+use crate::digest::Digest;
+use crate::meter::{Departure, Keep, Meter, Ticket};
+
+/// How to run, beside the configuration.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How the engine is set up.
+    pub setup: Setup,
+    /// The rate of the link behind it; none for one that takes no time.
+    pub link: Option<Rate>,
+    /// What to keep.
+    pub keep: Keep,
+}
+
+impl Settings {
+    /// With random streams and flow keys from `seed`, no link, and nothing kept.
+    pub fn seeded(seed: u64) -> Self {
+        let secret = [seed ^ 0x7469_6465_6761_7465, seed.rotate_left(32) ^ 0x7265_706c_6179_2020];
+        let setup = Setup { seed, secret, catch_up: Span::ZERO, names: Names::default() };
+        Self { setup, link: None, keep: Keep::default() }
+    }
+
+    /// Gives the users and control groups that `config` names and that are not known numbers that no packet has: in a
+    /// capture nobody knows who sent. Tells which.
+    pub fn invent_names(&mut self, config: &Config) -> Vec<String> {
+        let names = &mut self.setup.names;
+        let mut invented = Vec::new();
+        for rule in &config.rules {
+            for user in &rule.matches.users {
+                if let User::Name(name) = user
+                    && !names.users.contains_key(name)
+                {
+                    names.users.insert(name.clone(), u32::MAX);
+                    invented.push(format!("user {name}"));
+                }
+            }
+            for path in &rule.matches.cgroups {
+                if !names.cgroups.contains_key(path) {
+                    names.cgroups.insert(path.clone(), u64::MAX);
+                    invented.push(format!("control group {path}"));
+                }
+            }
+        }
+        invented
+    }
+}
+
+/// A configuration at work. See the [module](self).
+pub struct Run {
+    pipeline: Pipeline<Ticket>,
+    meter: Meter,
+    link: Option<Rate>,
+    mtu: u32,
+    now: Instant,
+    /// When the link has sent what it is sending.
+    free: Instant,
+    start: Instant,
+}
+
+impl Run {
+    /// With empty queues at `now`.
+    ///
+    /// # Errors
+    /// When the engine cannot be built.
+    pub fn new(config: &Config, settings: &Settings, now: Instant) -> Result<Self, BuildFailure> {
+        let pipeline = Pipeline::new(config, &settings.setup, now)?;
+        let meter = Meter::new(settings.keep, pipeline.class_names().len(), now);
+        let mtu = u32::try_from(config.interface.mtu.as_u64()).unwrap_or(u32::MAX);
+        Ok(Self { pipeline, meter, link: settings.link, mtu, now, free: now, start: now })
+    }
+
+    /// A packet arrives at `now`; what is due before that leaves first. `seen` may be a superpacket of a capture, which
+    /// shows in its being longer than the interface takes. Gives the number of tickets that it has: more than one when it
+    /// was cut.
+    pub fn arrive(&mut self, now: Instant, packet: u64, seen: &Sighting) -> u64 {
+        self.run_until(now);
+        self.now = self.now.max(now);
+        self.meter.now = self.now;
+        let mut seen = *seen;
+        seen.shape = match cut::can_be_cut(&seen) {
+            true if seen.length > self.mtu => Shape::Super,
+            true => seen.shape,
+            false => Shape::Single,
+        };
+        let whole = Ticket { packet, segment: 0 };
+        if let Taken::TooLong { .. } = self.pipeline.arrive(self.now, whole, &seen, &mut self.meter) {
+            let mut cut = 0;
+            for (segment, seen) in (1..).zip(cut::segments(&seen, self.mtu)) {
+                let _in = self.pipeline.arrive(self.now, Ticket { packet, segment }, &seen, &mut self.meter);
+                cut += 1;
+            }
+            return cut;
+        }
+        1
+    }
+
+    /// Lets go what is due before `until`.
+    pub fn run_until(&mut self, until: Instant) {
+        while let Some(due) = self.due()
+            && due < until
+            && self.step(due)
+        {}
+    }
+
+    /// When something is next to be done, if nothing comes.
+    pub fn due(&self) -> Option<Instant> {
+        let due = self.pipeline.deadline(self.now).instant(self.now)?;
+        Some(due.max(self.free).max(self.now))
+    }
+
+    /// Asks for a packet at `due`; whether that changed anything.
+    fn step(&mut self, due: Instant) -> bool {
+        self.now = due;
+        self.meter.now = due;
+        let refused = self.meter.refused();
+        if self.pipeline.depart(due, &mut self.meter) {
+            if let Some(rate) = self.link {
+                let time = rate.time_for_ceil(tidegate_units::Bytes::new(self.meter.sent)).unwrap_or(Span::ZERO);
+                self.free = due + time;
+            }
+            return true;
+        }
+        self.meter.refused() != refused || self.due() != Some(due)
+    }
+
+    /// Lets everything go that waits, each at its time, and gives what was measured.
+    pub fn finish(&mut self) {
+        while let Some(due) = self.due()
+            && self.step(due)
+        {}
+    }
+
+    /// When it began.
+    pub fn start(&self) -> Instant {
+        self.start
+    }
+    /// The largest packet of its interface.
+    pub fn mtu(&self) -> u32 {
+        self.mtu
+    }
+    /// The engine.
+    pub fn pipeline(&self) -> &Pipeline<Ticket> {
+        &self.pipeline
+    }
+    /// The engine and the meter, for whoever makes the calls.
+    pub(crate) fn parts(&mut self) -> (&mut Pipeline<Ticket>, &mut Meter) {
+        (&mut self.pipeline, &mut self.meter)
+    }
+    /// The meter.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+    /// What has left since the last time.
+    pub fn take_departures(&mut self) -> std::vec::Drain<'_, Departure> {
+        self.meter.take_departures()
+    }
+
+    /// What was measured so far.
+    pub fn outcome(&self, name: &str) -> Outcome {
+        let end = self.meter.last().max(self.now);
+        Outcome {
+            name: name.into(),
+            classes: self.pipeline.status(),
+            unclassified: self.pipeline.unclassified(),
+            passed: self.meter.passed(),
+            refused: self.meter.refused(),
+            time: end.since(self.start),
+            digest: self.meter.digest(),
+            curves: curves(self.pipeline.class_names(), &self.meter),
+        }
+    }
+}
+
+/// What a run gave.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The name of the configuration.
+    pub name: String,
+    /// The classes with their counts.
+    pub classes: Vec<ClassStatus>,
+    /// Packets that no rule matched.
+    pub unclassified: u64,
+    /// Packets that passed.
+    pub passed: u64,
+    /// Packets that were dropped.
+    pub refused: u64,
+    /// From the beginning to the last departure.
+    pub time: Span,
+    /// The digest of all departures.
+    pub digest: Digest,
+    /// For each class its rate, queue, delay and drops over time, where series were kept.
+    pub curves: Vec<Curve>,
+}
+
+/// Series as curves for reports.
+fn curves(names: &[String], meter: &Meter) -> Vec<Curve> {
+    let mut curves = Vec::new();
+    for ((name, series), delays) in names.iter().zip(meter.series()).zip(meter.delays()) {
+        let mut add = |measure, (form, x, y), points| {
+            let subject = format!("class {name}");
+            let name = format!("{subject} {measure} {form}");
+            curves.push(Curve { name, variant: String::new(), subject, measure, part: String::new(), x, y, points });
+        };
+        let over_time = |y| ("over time", "time_s", y);
+        add("arrivals", over_time("rate_bps"), rate(&series.arrived));
+        add("throughput", over_time("rate_bps"), rate(&series.left));
+        add("backlog", over_time("bytes"), queue(&series.arrived, &series.gone));
+        add("queueing", over_time("delay_ns"), series.waited.means().map(|(at, mean)| (seconds(at), mean)).collect());
+        add("drops", over_time("packets"), series.dropped.sums().map(|(at, sum)| (seconds(at), sum as f64)).collect());
+        let points = delays.distribution().map(|(value, share)| (value as f64, share)).collect();
+        add("queueing", ("distribution", "value_ns", "share"), points);
+    }
+    curves
+}
+
+fn seconds(at: Instant) -> f64 {
+    at.as_nanos() as f64 / 1e9
+}
+
+fn rate(series: &Series) -> Vec<(f64, f64)> {
+    let width = series.width().as_nanos() as f64 / 1e9;
+    series.sums().map(|(at, bytes)| (seconds(at), bytes as f64 * 8.0 / width)).collect()
+}
+
+/// What has come and not gone, at the end of each bin of the wider of the two.
+fn queue(arrived: &Series, gone: &Series) -> Vec<(f64, f64)> {
+    let width = arrived.width().max(gone.width());
+    let mut bins: Vec<i64> = Vec::new();
+    for (series, sign) in [(arrived, 1), (gone, -1)] {
+        for (at, bytes) in series.sums() {
+            let bin = (at.as_nanos() / width.as_nanos()) as usize;
+            if bin >= bins.len() {
+                bins.resize(bin + 1, 0);
+            }
+            bins[bin] += sign * bytes as i64;
+        }
+    }
+    let mut level = 0;
+    let at = |bin: usize| (bin + 1) as f64 * width.as_nanos() as f64 / 1e9;
+    let point = |(bin, change): (usize, i64)| {
+        level += change;
+        (at(bin), level as f64)
+    };
+    bins.into_iter().enumerate().map(point).collect()
+}
+
+/// Whether a protocol is one whose superpackets are cut into segments.
+pub(crate) const fn is_segmented(number: u8) -> bool {
+    matches!(number, protocol::TCP | protocol::UDP)
+}

@@ -1,0 +1,242 @@
+//! Packets of a source through several configurations at once, and a recording through its own.
+
+use std::io::{Read, Write};
+
+use tidegate_capture::write::WriteError;
+use tidegate_config::shaper::Config;
+use tidegate_engine::BuildFailure;
+use tidegate_units::Instant;
+
+use crate::departures::{Departures, From};
+use crate::exact::{Exact, Replayer};
+use crate::meter::{Departure, Keep};
+use crate::recording::{Came, Reader, Record, RecordingError, Setup};
+use crate::run::{Outcome, Run, Settings};
+use crate::source::{Notice, Source, SourceError};
+
+/// A configuration that takes part.
+pub struct Part {
+    /// What it is called.
+    pub name: String,
+    /// What it is.
+    pub config: Config,
+    /// How it runs.
+    pub settings: Settings,
+}
+
+/// What hears of a session while it runs.
+pub struct Hooks<'a, W: Write> {
+    /// What was mended in the source.
+    pub notice: &'a mut dyn FnMut(Notice),
+    /// Waits until this time of the source is here, in real time; nothing in virtual time.
+    pub pace: Option<&'a mut dyn FnMut(Instant)>,
+    /// Where departures go.
+    pub departures: Option<&'a mut Departures<W>>,
+}
+
+/// What came of a session.
+#[derive(Debug)]
+pub struct Session {
+    /// Packets that were put through.
+    pub packets: u64,
+    /// The outcome of each configuration.
+    pub outcomes: Vec<Outcome>,
+    /// What ended the reading before the end.
+    pub broken: Option<SourceError>,
+}
+
+/// Why a session could not be.
+#[derive(Debug)]
+pub enum SessionError {
+    /// An engine cannot be built: the name of its configuration.
+    Build(String, BuildFailure),
+    /// Departures cannot be written.
+    Write(WriteError),
+}
+
+impl std::fmt::Display for SessionError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Build(name, failure) => write!(f, "{name}: {failure}"),
+            Self::Write(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SessionError {}
+
+/// Puts every packet of `source` through every configuration.
+///
+/// # Errors
+/// When an engine cannot be built, or departures cannot be written. A source that breaks off is no error: what came
+/// before it is in the outcome.
+pub fn replay<R: Read, W: Write>(
+    source: &mut Source<R>,
+    parts: &[Part],
+    mut hooks: Hooks<'_, W>,
+) -> Result<Session, SessionError> {
+    let mut runs = Vec::new();
+    for part in parts {
+        let run = Run::new(&part.config, &part.settings, Instant::ZERO);
+        runs.push(run.map_err(|failure| SessionError::Build(part.name.clone(), failure))?);
+    }
+    let (mut packets, mut broken) = (0, None);
+    let mut batch = Vec::new();
+    loop {
+        let wall_clock = source.wall_clock();
+        let arrival = match source.next_arrival(hooks.notice) {
+            None => break,
+            Some(Err(error)) => {
+                broken = Some(error);
+                break;
+            }
+            Some(Ok(arrival)) => arrival,
+        };
+        if let Some(pace) = &mut hooks.pace {
+            let due = |runs: &[Run]| runs.iter().filter_map(Run::due).min().filter(|due| *due < arrival.time);
+            while let Some(due) = due(&runs) {
+                pace(due);
+                for run in &mut runs {
+                    run.run_until(due + tidegate_units::Span::from_nanos(1));
+                }
+                if let Some(departures) = &mut hooks.departures {
+                    drain(parts, &mut runs, departures, wall_clock, &mut batch).map_err(SessionError::Write)?;
+                }
+            }
+            pace(arrival.time);
+        }
+        packets += 1;
+        let mut out = 0;
+        for run in &mut runs {
+            out += run.arrive(arrival.time, arrival.number, &arrival.seen);
+        }
+        if let Some(departures) = &mut hooks.departures {
+            let key = (0, arrival.number);
+            departures.keep(key, arrival.link, arrival.bytes, arrival.length, arrival.network, &arrival.seen, out);
+            let wall_clock = source.wall_clock();
+            drain(parts, &mut runs, departures, wall_clock, &mut batch).map_err(SessionError::Write)?;
+        }
+    }
+    for run in &mut runs {
+        run.finish();
+    }
+    if let Some(departures) = &mut hooks.departures {
+        drain(parts, &mut runs, departures, source.wall_clock(), &mut batch).map_err(SessionError::Write)?;
+    }
+    let outcomes = runs.iter().zip(parts).map(|(run, part)| run.outcome(&part.name)).collect();
+    Ok(Session { packets, outcomes, broken })
+}
+
+/// Writes what has left since the last time, of all configurations in the order of time.
+fn drain<W: Write>(
+    parts: &[Part],
+    runs: &mut [Run],
+    to: &mut Departures<W>,
+    wall_clock: u64,
+    batch: &mut Vec<(usize, Departure)>,
+) -> Result<(), WriteError> {
+    for (number, run) in runs.iter_mut().enumerate() {
+        batch.extend(run.take_departures().map(|departure| (number, departure)));
+    }
+    batch.sort_by_key(|(number, departure)| (departure.time, *number));
+    for (number, departure) in batch.drain(..) {
+        let run = &runs[number];
+        let from = From {
+            number,
+            name: &parts[number].name,
+            classes: run.pipeline().class_names(),
+            mtu: run.mtu(),
+            wall_clock,
+            start: Instant::ZERO,
+            engine: 0,
+        };
+        to.write(&from, &departure)?;
+    }
+    Ok(())
+}
+
+/// What came of doing a recording again.
+#[derive(Debug)]
+pub struct Again {
+    /// Whether its departures are those of the recording.
+    pub exact: Exact,
+    /// What was measured of its last engine; none when none was built.
+    pub outcome: Option<Outcome>,
+    /// How its first engine was set up.
+    pub setup: Option<Setup>,
+    /// Packets that arrived.
+    pub packets: u64,
+    /// Records that were read.
+    pub records: u64,
+    /// What ended the reading before the end.
+    pub broken: Option<RecordingError>,
+}
+
+/// Does a recording again with its own configuration, as [`exact`](crate::exact) says; what leaves goes to
+/// `departures`. `number` and `name` are those of its interface there.
+///
+/// # Errors
+/// When departures cannot be written.
+pub fn again<R: Read, W: Write>(
+    reader: &mut Reader<R>,
+    name: &str,
+    keep: Keep,
+    mut departures: Option<&mut Departures<W>>,
+) -> Result<Again, WriteError> {
+    let keep = Keep { departures: departures.is_some(), ..keep };
+    let mut replayer = Replayer::new(keep);
+    let (mut broken, mut packets, mut setup) = (None, 0, reader.head().setup.clone());
+    loop {
+        let record = reader.position().0;
+        let next = match reader.next_record() {
+            Some(Ok(next)) => next,
+            Some(Err(error)) => {
+                broken = Some(error);
+                break;
+            }
+            None => break,
+        };
+        let engine = replayer.engines();
+        if let (Some(to), Record::Arrives { number, seen, .. }) = (&mut departures, &next) {
+            let length = seen.length.max(u32::try_from(reader.bytes().len()).unwrap_or(u32::MAX));
+            let raw = Some(tidegate_capture::LinkType::Raw);
+            to.keep((engine, *number), raw, reader.bytes(), length, 0, seen, 1);
+        }
+        if let Record::Setup(built) = &next {
+            setup.get_or_insert_with(|| built.clone());
+        }
+        packets += u64::from(matches!(next, Record::Arrives { .. }));
+        let goes_on = replayer.record(record, &next);
+        if let Some(to) = &mut departures {
+            for (number, came) in replayer.came() {
+                if *came == Came::TooLong {
+                    to.forget((engine, *number));
+                }
+            }
+            let head = reader.head();
+            if let Some(run) = replayer.run_mut() {
+                let start = run.start();
+                let wall_clock = head.wall_clock_ns.wrapping_add(start.as_nanos().wrapping_sub(head.instant_ns));
+                let left: Vec<_> = run.take_departures().collect();
+                let from = From {
+                    number: usize::MAX,
+                    name,
+                    classes: run.pipeline().class_names(),
+                    mtu: run.mtu(),
+                    wall_clock,
+                    start,
+                    engine,
+                };
+                for departure in left {
+                    to.write(&from, &departure)?;
+                }
+            }
+        }
+        if !goes_on {
+            break;
+        }
+    }
+    let outcome = replayer.run().map(|run| run.outcome(name));
+    let (records, whole) = (reader.position().0, broken.is_none() && reader.counts().is_some());
+    Ok(Again { exact: replayer.finish(records, whole), outcome, setup, packets, records, broken })
+}

@@ -1,0 +1,357 @@
+//! Packets with their times, from a capture or from the arrivals of a recording.
+//!
+//! *Law*: times never run back; packets are numbered from 1 in the order of the file; whatever is wrong with one is a
+//! [`Notice`] or an error that names it.
+//! *Units*: ns since the first packet of a capture, or since the beginning of a recording.
+//! *Notes*: in a recording a superpacket that went back to be cut is left out, for its segments are there as well.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::io::{Chain, Cursor, Read};
+
+use tidegate_capture::read::Warning;
+use tidegate_capture::{CaptureError, CaptureReader, LinkType};
+use tidegate_core::classify::{Hosts, Prefix};
+use tidegate_engine::{Shape, Sighting};
+use tidegate_units::Instant;
+
+use crate::recording::{Came, Head, MAGIC, Missing, Reader, Record, RecordingError, Setup};
+
+/// Packets looked at to find out whether a capture has both directions.
+const LOOK_AT: usize = 4096;
+
+/// A packet that arrives.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// Which packet of the file it is, from 1.
+    pub number: u64,
+    /// When.
+    pub time: Instant,
+    /// What its headers say.
+    pub seen: Sighting,
+    /// What it begins with; none for a link type that is not known here.
+    pub link: Option<LinkType>,
+    /// What there is of it.
+    pub bytes: &'a [u8],
+    /// How long it was, link header included.
+    pub length: u32,
+    /// Where the network header is in `bytes`.
+    pub network: usize,
+}
+
+/// Which packets of a capture count.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// From one of these; all, when there is none.
+    pub from: Vec<Prefix>,
+    /// Whether a capture that says which packets were sent is cut down to those.
+    pub direction: Direction,
+}
+
+/// Which way packets went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Direction {
+    /// Both, or nobody knows.
+    #[default]
+    Any,
+    /// Sent by the host that captured; only Linux cooked captures tell.
+    Sent,
+    /// Received by it.
+    Received,
+}
+
+impl Choice {
+    fn takes(&self, seen: &Sighting, link: Option<LinkType>, bytes: &[u8]) -> bool {
+        let from = || {
+            let source = seen.fields.hosts.source();
+            self.from.is_empty() || source.is_some_and(|source| self.from.iter().any(|prefix| prefix.contains(source)))
+        };
+        let direction = || {
+            // Packet type 4 of Linux: sent by us.
+            let sent = match link {
+                Some(LinkType::LinuxCooked) => bytes.get(..2).map(|kind| kind == [0, 4]),
+                Some(LinkType::LinuxCooked2) => bytes.get(10).map(|kind| *kind == 4),
+                _ => None,
+            };
+            match self.direction {
+                Direction::Any => true,
+                Direction::Sent => sent == Some(true),
+                Direction::Received => sent == Some(false),
+            }
+        };
+        from() && direction()
+    }
+}
+
+/// Something about the source that its reader may want to know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// Something was wrong with a packet of a capture, and was mended.
+    Capture(Warning),
+    /// Records are missing in a recording, in front of this record.
+    Missing {
+        /// The record, from 0.
+        record: u64,
+        /// Why.
+        missing: Missing,
+    },
+    /// The capture has packets of both directions of a conversation, and all were taken.
+    BothDirections,
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Capture(warning) => warning.fmt(f),
+            Self::Missing { record, missing } => write!(f, "record {record}: {missing}"),
+            Self::BothDirections => f.write_str(
+                "the capture has both directions of its conversations, and all of it goes one way here; choose one \
+                 with --from ADDRESS (or, in a Linux cooked capture, --direction sent)",
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotKept { records } => {
+                write!(f, "{records} records are missing: the recorder could not write that fast")
+            }
+            Self::Damaged { offset, why } => write!(f, "the chunk at byte {offset} is damaged ({why}) and left out"),
+            Self::Behind => f.write_str("the recording goes on in another file, which is not here"),
+            Self::Before => f.write_str("this file goes on from another, which is not here"),
+        }
+    }
+}
+
+/// Why a source cannot be read, or not any further.
+#[derive(Debug)]
+pub enum SourceError {
+    /// As a capture.
+    Capture(CaptureError),
+    /// As a recording.
+    Recording(RecordingError),
+}
+
+impl fmt::Display for SourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Capture(CaptureError::Foreign(first)) if !first.is_empty() => {
+                write!(f, "not a pcap, pcapng or recording: it begins with {first:02x?}")
+            }
+            Self::Capture(error) => error.fmt(f),
+            Self::Recording(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SourceError {}
+
+/// A source whose first bytes have been looked at.
+pub type Sniffed<R> = Chain<Cursor<Vec<u8>>, R>;
+
+/// What a file is.
+pub enum Kind<R: Read> {
+    /// A pcap or pcapng file, probably.
+    Capture(Sniffed<R>),
+    /// A recording.
+    Recording(Sniffed<R>),
+}
+
+/// Looks whether `source` is a recording.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn sniff<R: Read>(mut source: R) -> std::io::Result<Kind<R>> {
+    let mut first = Vec::new();
+    source.by_ref().take(MAGIC.len() as u64).read_to_end(&mut first)?;
+    // A recording that was damaged in transfer is still meant as one.
+    let is_recording = first.starts_with(&MAGIC[..4]);
+    let whole = Cursor::new(first).chain(source);
+    Ok(if is_recording { Kind::Recording(whole) } else { Kind::Capture(whole) })
+}
+
+/// Packets of a file. See the [module](self).
+pub struct Source<R: Read> {
+    input: Input<R>,
+    choice: Choice,
+    number: u64,
+    directions: Directions,
+}
+
+// One for each file that is read.
+#[allow(clippy::large_enum_variant)]
+enum Input<R: Read> {
+    Capture {
+        reader: CaptureReader<R>,
+        /// The time of the first packet, in ns since 1970.
+        first: Option<u64>,
+    },
+    Recording {
+        reader: Reader<R>,
+        /// When the recording began.
+        first: Option<u64>,
+        /// The record behind an arrival, which had to be looked at.
+        ahead: Option<Record>,
+        bytes: Vec<u8>,
+        time: Instant,
+        setup: Option<Setup>,
+    },
+}
+
+impl<R: Read> Source<R> {
+    /// Packets of a capture.
+    ///
+    /// # Errors
+    /// When it is no capture, or its header cannot be read.
+    pub fn capture(source: R, choice: Choice) -> Result<Self, SourceError> {
+        let reader = CaptureReader::new(source).map_err(SourceError::Capture)?;
+        Ok(Self::new(Input::Capture { reader, first: None }, choice))
+    }
+    /// Arrivals of a recording.
+    pub fn recording(reader: Reader<R>, choice: Choice) -> Self {
+        let setup = reader.head().setup.clone();
+        let first = setup.as_ref().map(|setup| setup.now_ns);
+        let (ahead, bytes, time) = (None, Vec::new(), Instant::ZERO);
+        Self::new(Input::Recording { reader, first, ahead, bytes, time, setup }, choice)
+    }
+    fn new(input: Input<R>, choice: Choice) -> Self {
+        let looking = choice.from.is_empty() && choice.direction == Direction::Any;
+        let directions =
+            Directions { seen: HashSet::new(), looking: looking && matches!(input, Input::Capture { .. }) };
+        Self { input, choice, number: 0, directions }
+    }
+
+    /// The time zero of this source in ns since 1970; known once a packet has come.
+    pub fn wall_clock(&self) -> u64 {
+        match &self.input {
+            Input::Capture { first, .. } => first.unwrap_or(0),
+            Input::Recording { reader, first, .. } => {
+                let head: &Head = reader.head();
+                head.wall_clock_ns.wrapping_add(first.unwrap_or(head.instant_ns).wrapping_sub(head.instant_ns))
+            }
+        }
+    }
+    /// How the engine that was recorded was set up, once that has been read.
+    pub fn setup(&self) -> Option<&Setup> {
+        match &self.input {
+            Input::Capture { .. } => None,
+            Input::Recording { setup, .. } => setup.as_ref(),
+        }
+    }
+
+    /// The next packet; none at the end of the file and after an error. `notice` hears what was mended.
+    pub fn next_arrival(&mut self, notice: &mut dyn FnMut(Notice)) -> Option<Result<Arrival<'_>, SourceError>> {
+        match self.input {
+            Input::Capture { .. } => self.next_of_capture(notice),
+            Input::Recording { .. } => self.next_of_recording(notice),
+        }
+    }
+
+    fn next_of_capture(&mut self, notice: &mut dyn FnMut(Notice)) -> Option<Result<Arrival<'_>, SourceError>> {
+        let Input::Capture { reader, first } = &mut self.input else { return None };
+        loop {
+            let packet = match reader.next_packet(&mut |warning| notice(Notice::Capture(warning)))? {
+                Ok(packet) => packet,
+                Err(error) => return Some(Err(SourceError::Capture(error))),
+            };
+            self.number = packet.number;
+            let first = *first.get_or_insert(packet.time.as_nanos());
+            let time = Instant::from_nanos(packet.time.as_nanos() - first);
+            let seen = packet.dissect();
+            let sighting = Sighting {
+                fields: seen.fields,
+                ecn: seen.ecn,
+                length: seen.total,
+                network_header: seen.network_header.into(),
+                headers: seen.headers(),
+                pure_ack: seen.is_pure_ack(),
+                shape: Shape::Single,
+            };
+            if !self.choice.takes(&sighting, packet.link, packet.bytes) {
+                continue;
+            }
+            if self.directions.notes(&sighting) {
+                notice(Notice::BothDirections);
+            }
+            // The reader's own buffer cannot be given out of a loop that goes on reading; what was read last can.
+            let (number, link, length, network) =
+                (packet.number, packet.link, packet.length, usize::from(seen.link_header));
+            let bytes = reader.last_bytes();
+            return Some(Ok(Arrival { number, time, seen: sighting, link, bytes, length, network }));
+        }
+    }
+
+    fn next_of_recording(&mut self, notice: &mut dyn FnMut(Notice)) -> Option<Result<Arrival<'_>, SourceError>> {
+        let Input::Recording { reader, first, ahead, bytes, time, setup } = &mut self.input else { return None };
+        loop {
+            let record = match ahead.take() {
+                Some(record) => record,
+                None => {
+                    let position = reader.position().0;
+                    match reader.next_record()? {
+                        Ok(Record::Gap(missing)) => {
+                            notice(Notice::Missing { record: position, missing });
+                            continue;
+                        }
+                        Ok(record) => record,
+                        Err(error) => return Some(Err(SourceError::Recording(error))),
+                    }
+                }
+            };
+            let (now, arrived, seen) = match record {
+                Record::Setup(built) => {
+                    first.get_or_insert(built.now_ns);
+                    *setup = Some(built);
+                    continue;
+                }
+                Record::Arrives { now, number, seen } => (now, number, seen),
+                _ => continue,
+            };
+            bytes.clear();
+            bytes.extend_from_slice(reader.bytes());
+            self.number += 1;
+            match reader.next_record() {
+                Some(Ok(Record::Came { number, came: Came::TooLong })) if number == arrived => continue,
+                Some(Ok(Record::Gap(missing))) => notice(Notice::Missing { record: reader.position().0, missing }),
+                Some(Ok(record)) => *ahead = Some(record),
+                // Said again when it is asked for the next.
+                Some(Err(error)) => return Some(Err(SourceError::Recording(error))),
+                None => {}
+            }
+            if !self.choice.takes(&seen, None, &[]) {
+                continue;
+            }
+            let first = *first.get_or_insert(now.as_nanos());
+            *time = (*time).max(Instant::from_nanos(now.as_nanos().saturating_sub(first)));
+            let (number, length) = (self.number, seen.length.max(u32::try_from(bytes.len()).unwrap_or(u32::MAX)));
+            let link = Some(LinkType::Raw);
+            return Some(Ok(Arrival { number, time: *time, seen, link, bytes, length, network: 0 }));
+        }
+    }
+}
+
+/// Finds out whether packets go both ways.
+struct Directions {
+    seen: HashSet<Hosts>,
+    looking: bool,
+}
+
+impl Directions {
+    /// Whether this packet shows it, for the first time.
+    fn notes(&mut self, seen: &Sighting) -> bool {
+        if !self.looking || seen.fields.hosts == Hosts::Unknown {
+            return false;
+        }
+        let back = match seen.fields.hosts {
+            Hosts::Unknown => Hosts::Unknown,
+            Hosts::V4 { source, destination } => Hosts::V4 { source: destination, destination: source },
+            Hosts::V6 { source, destination } => Hosts::V6 { source: destination, destination: source },
+        };
+        let both = back != seen.fields.hosts && self.seen.contains(&back);
+        self.looking = !both && self.seen.len() < LOOK_AT;
+        self.seen.insert(seen.fields.hosts);
+        both
+    }
+}
