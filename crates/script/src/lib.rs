@@ -1,0 +1,91 @@
+//! Scripts: arrivals, control of time, and what must leave, wait or be dropped, for one discipline or a whole shaper
+//! file.
+//!
+//! ```
+//! use tidegate_config::Source;
+//! use tidegate_script::{Limits, Script, no_files};
+//!
+//! let text = r#"
+//!     discipline { kind = "fifo", packets = 2 }  # so that the third packet finds a full queue
+//!     link 8mbit                                 # 1000 B take 1 ms
+//!     flow a, b size 1000
+//!     at 0ms send a b a
+//!     expect a b
+//!     expect b#1 leaves at 1ms
+//!     expect drop a by queue-limit at 0ms
+//! "#;
+//! let script = Script::parse(Source::new("two.tgs", text), &Limits::default(), &mut no_files).unwrap();
+//! let outcome = script.run().unwrap();
+//! assert!(outcome.holds(), "{}", outcome.failures());
+//! ```
+//!
+//! A discipline's own tests run a script on a bare discipline, whatever the script says of the rest:
+//!
+//! ```
+//! use tidegate_core::fifo::{Fifo, Limit};
+//! tidegate_script::run_qdisc("one.tgs", "flow a\nat 0s send 3 a\nexpect 2 a\nexpect drop a", |_now| {
+//!     Box::new(Fifo::new(Limit::packets(2)))
+//! })
+//! .unwrap_or_else(|failures| panic!("{failures}"));
+//! ```
+//!
+//! The language is described in the book, *The script language*; [`parse`](mod@parse) has its grammar. Nothing here
+//! reads a clock or a file: a run is the same on every machine, and has a digest.
+#![forbid(unsafe_code)]
+
+pub mod expect;
+mod lex;
+pub mod log;
+pub mod packet;
+pub mod parse;
+pub mod run;
+mod target;
+
+use std::fmt;
+
+use tidegate_config::{Diagnostics, Source};
+use tidegate_core::{Instant, Qdisc};
+
+pub use log::{Digest, Log, Record, What};
+pub use packet::Item;
+pub use parse::{Limits, Script, Subject, no_files};
+pub use run::Outcome;
+
+/// What is wrong with a script, or with a file that it names: each finding with the text it is about.
+#[derive(Clone, Debug)]
+pub struct Findings {
+    /// Texts and what is wrong in each; the script itself is the last.
+    pub list: Vec<(Source, Diagnostics)>,
+}
+
+impl Findings {
+    /// All of them with colours for a terminal.
+    pub fn styled(&self) -> String {
+        self.list.iter().map(|(source, diagnostics)| diagnostics.render_styled(source)).collect()
+    }
+    /// How many errors there are.
+    pub fn errors(&self) -> usize {
+        self.list.iter().map(|(_, diagnostics)| diagnostics.errors()).sum()
+    }
+}
+
+impl fmt::Display for Findings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.list.iter().try_for_each(|(source, diagnostics)| f.write_str(diagnostics.render(source).trim_end()))
+    }
+}
+
+/// Runs `text` on the discipline that `make` builds, which gets the first instant of the script.
+///
+/// # Errors
+/// What is wrong with the script, or what did not happen as expected, as text with line and column.
+pub fn run_qdisc(
+    name: &str,
+    text: &str,
+    make: impl FnOnce(Instant) -> Box<dyn Qdisc<Item>>,
+) -> Result<Outcome, String> {
+    let script = Script::parse(Source::new(name, text), &Limits::default(), &mut no_files)
+        .map_err(|findings| findings.to_string())?;
+    let outcome = script.run_on(make).map_err(|findings| findings.to_string())?;
+    if outcome.holds() { Ok(outcome) } else { Err(outcome.failures()) }
+}

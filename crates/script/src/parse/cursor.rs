@@ -1,0 +1,122 @@
+//! [`Cursor`]: the tokens of one line, one after the other.
+
+use tidegate_config::{Place, Scalar};
+
+use super::{Parsed, Parser};
+use crate::lex::{Kind, Token};
+
+/// The tokens of a line and how far they are read.
+pub(crate) struct Cursor<'a> {
+    tokens: &'a [Token<'a>],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(tokens: &'a [Token<'a>]) -> Self {
+        Self { tokens, at: 0 }
+    }
+    /// The next token.
+    pub(crate) fn peek(&self) -> Option<&'a Token<'a>> {
+        self.tokens.get(self.at)
+    }
+    /// The next word.
+    pub(crate) fn peek_word(&self) -> Option<&'a str> {
+        self.peek().filter(|token| token.kind == Kind::Word).map(|token| token.text)
+    }
+    /// The word after the next.
+    pub(crate) fn peek_second(&self) -> Option<&'a str> {
+        self.tokens.get(self.at + 1).filter(|token| token.kind == Kind::Word).map(|token| token.text)
+    }
+    /// Where the next token stands; behind the last there is the end of the line.
+    pub(crate) fn place(&self) -> Place {
+        match (self.peek(), self.tokens.last()) {
+            (Some(token), _) => token.place,
+            (None, Some(last)) => Place { start: last.place.end, end: last.place.end },
+            (None, None) => Place::default(),
+        }
+    }
+    pub(crate) fn is_done(&self) -> bool {
+        self.peek().is_none()
+    }
+    pub(crate) fn skip(&mut self) {
+        self.at += 1;
+    }
+    pub(crate) fn back(&mut self) {
+        self.at -= 1;
+    }
+    pub(crate) fn mark(&self) -> usize {
+        self.at
+    }
+    pub(crate) fn reset(&mut self, mark: usize) {
+        self.at = mark;
+    }
+    /// Takes the next token if it is one of `kinds`.
+    pub(crate) fn take_kind(&mut self, kinds: &[Kind]) -> Option<Token<'a>> {
+        let token = *self.peek().filter(|token| kinds.contains(&token.kind))?;
+        self.at += 1;
+        Some(token)
+    }
+    /// Takes the next word if it is `word`.
+    pub(crate) fn take_word(&mut self, word: &str) -> bool {
+        let found = self.peek_word() == Some(word);
+        self.at += usize::from(found);
+        found
+    }
+    /// The next word, which must be there.
+    pub(crate) fn word(&mut self, parser: &mut Parser<'_>, wanted: &str, example: &str) -> Parsed<Token<'a>> {
+        match self.peek() {
+            Some(token) if token.kind == Kind::Word => {
+                self.at += 1;
+                Ok(*token)
+            }
+            Some(_) => parser.error(self.place(), format!("expected {wanted}"), format!("write for example {example}")),
+            None => parser.error(
+                self.place(),
+                format!("{wanted} is missing at the end of the line"),
+                format!("write for example {example}"),
+            ),
+        }
+    }
+    /// The next word, which must be `word`.
+    pub(crate) fn expect_word(&mut self, parser: &mut Parser<'_>, word: &str) -> Parsed<()> {
+        if self.take_word(word) {
+            return Ok(());
+        }
+        parser.error(self.place(), format!("expected `{word}`"), format!("write `{word}` here"))
+    }
+    /// The next word as a quantity with its unit.
+    pub(crate) fn scalar<T: Scalar>(&mut self, parser: &mut Parser<'_>) -> Parsed<T> {
+        let word = self.word(parser, &format!("a {}", T::WANTED), T::EXAMPLE)?;
+        match T::from_text(word.text) {
+            Ok(value) => Ok(value),
+            Err(wrong) => parser.error(word.place, wrong.message, wrong.help),
+        }
+    }
+    /// The next word as a whole number of at most `most`.
+    pub(crate) fn number(&mut self, parser: &mut Parser<'_>, most: u64) -> Parsed<u64> {
+        let word = self.word(parser, "a whole number", "3")?;
+        let number = match word.text.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).ok(),
+            None => word.text.parse().ok(),
+        };
+        match number {
+            Some(number) if number <= most => Ok(number),
+            Some(_) => parser.error(word.place, format!("{} is too large", word.text), format!("at most {most}")),
+            None => {
+                let message = format!("`{}` is not a whole number", word.text);
+                parser.error(word.place, message, format!("write a number from 0 to {most}"))
+            }
+        }
+    }
+    /// Nothing may follow.
+    pub(crate) fn end(&self, parser: &mut Parser<'_>) -> Parsed<()> {
+        match self.peek() {
+            None => Ok(()),
+            Some(token) => parser.error(
+                token.place,
+                format!("`{}` does not belong here", token.text.trim()),
+                "end the line before it; a line is one statement",
+            ),
+        }
+    }
+}

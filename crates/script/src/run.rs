@@ -1,0 +1,351 @@
+//! Runs a [`Script`]: virtual time, a link that takes packets out, and a log of what happened.
+
+use tidegate_config::discipline::{Discipline, Site};
+use tidegate_config::{Diagnostics, Place, Source, suggest};
+use tidegate_core::flow::{FlowBy, FlowHash};
+use tidegate_core::{ClassId, Deadline, Instant, Qdisc, Span};
+use tidegate_engine::pipeline::Names;
+use tidegate_engine::{Pipeline, Setup};
+
+use crate::Findings;
+use crate::expect::{Judge, look};
+use crate::log::{Digest, Log, Passage, What, clock};
+use crate::packet::Item;
+use crate::parse::{Action, Link, Script, Subject};
+use crate::target::{Bare, Engine, Out, Target};
+
+/// Flow keys are made under this secret, so that runs are equal everywhere.
+const SECRET: [u64; 2] = [0x7469_6465_6761_7465, 0x7363_7269_7074_2121];
+
+/// A discipline that says it has something to do and does nothing this often in a row breaks law 3.
+const FRUITLESS: u32 = 1_000;
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    source: Source,
+    /// Everything that happened.
+    pub log: Log,
+    /// What did not happen as expected, at the places of the expectations.
+    pub failed: Diagnostics,
+    /// How many expectations there were.
+    pub expectations: usize,
+}
+
+impl Outcome {
+    /// Whether everything happened as expected.
+    pub fn holds(&self) -> bool {
+        self.failed.is_empty()
+    }
+    /// What did not, as plain text.
+    pub fn failures(&self) -> String {
+        self.failed.render(&self.source)
+    }
+    /// What did not, with colours for a terminal.
+    pub fn failures_styled(&self) -> String {
+        self.failed.render_styled(&self.source)
+    }
+    /// Line and column of a place in the script, both from 1.
+    pub fn line_column(&self, place: Place) -> (usize, usize) {
+        self.source.line_column(place.start)
+    }
+    /// Equal for equal runs, on every machine.
+    pub fn digest(&self) -> Digest {
+        self.log.digest()
+    }
+}
+
+impl Script {
+    /// Runs it on what it is about.
+    ///
+    /// # Errors
+    /// When it says nothing of a discipline or configuration, a class is unknown, or a discipline breaks law 3.
+    pub fn run(&self) -> Result<Outcome, Findings> {
+        match &self.subject {
+            Some(Subject::Discipline(discipline)) => {
+                let build = |now| discipline.build(&Site { seed: self.seed, name: "root".into(), now });
+                self.run_bare(Some(discipline), build)
+            }
+            Some(Subject::Config(config)) => {
+                for header in &self.headers {
+                    if let Some((_, place)) = &header.class {
+                        return Err(self.finding(
+                            *place,
+                            "the rules of the configuration choose the class",
+                            "leave `class` out and send what a rule matches",
+                        ));
+                    }
+                }
+                let engine = Pipeline::new(config, &self.setup(), Instant::ZERO).map_err(|failure| {
+                    self.finding(self.subject_place, &failure.to_string(), "change the configuration")
+                })?;
+                Runner::new(self, Engine(engine), Vec::new()).run()
+            }
+            None => Err(self.finding(
+                Place::default(),
+                "this script says nothing of what it runs on",
+                "begin with discipline { kind = \"fifo\" } or config \"shaper.toml\"",
+            )),
+        }
+    }
+
+    fn setup(&self) -> Setup {
+        Setup { seed: self.seed, secret: SECRET, catch_up: Span::ZERO, names: Names::default() }
+    }
+
+    /// Runs it on the discipline that `make` builds, whatever it says of another.
+    ///
+    /// # Errors
+    /// When a class is unknown, or the discipline breaks law 3.
+    pub fn run_on(&self, make: impl FnOnce(Instant) -> Box<dyn Qdisc<Item>>) -> Result<Outcome, Findings> {
+        self.run_bare(None, make)
+    }
+
+    fn run_bare(
+        &self,
+        discipline: Option<&Discipline>,
+        make: impl FnOnce(Instant) -> Box<dyn Qdisc<Item>>,
+    ) -> Result<Outcome, Findings> {
+        let names = discipline.map(Discipline::classes).unwrap_or_default();
+        let mut classes = Vec::with_capacity(self.headers.len());
+        for header in &self.headers {
+            let class = match &header.class {
+                None => 0,
+                Some((name, place)) => {
+                    let named = names.iter().position(|known| known == name).map(|n| n as u32);
+                    named.or_else(|| name.parse().ok()).ok_or_else(|| {
+                        let help = suggest::help(name, &names);
+                        self.finding(*place, &format!("the discipline has no class `{name}`"), &help)
+                    })?
+                }
+            };
+            classes.push(ClassId(class));
+        }
+        Runner::new(self, Bare(make(Instant::ZERO)), classes).run()
+    }
+
+    fn finding(&self, place: Place, message: &str, help: &str) -> Findings {
+        let mut diagnostics = Diagnostics::new();
+        diagnostics.error(place, message).help(help);
+        Findings { list: vec![(self.source.clone(), diagnostics)] }
+    }
+}
+
+struct Runner<'a, T> {
+    script: &'a Script,
+    target: T,
+    /// The class of each header, for a bare discipline.
+    classes: Vec<ClassId>,
+    hash: FlowHash,
+    log: Log,
+    sent: Vec<u32>,
+    out: Vec<Out>,
+    link: Link,
+    late: Span,
+    /// When the link has sent what it took last.
+    free: Instant,
+    behind: Span,
+    calls: u64,
+    fruitless: u32,
+}
+
+impl<'a, T: Target> Runner<'a, T> {
+    fn new(script: &'a Script, target: T, classes: Vec<ClassId>) -> Self {
+        Self {
+            script,
+            target,
+            classes,
+            hash: FlowHash::new(SECRET, FlowBy::FiveTuple),
+            log: Log { names: script.flows.iter().map(|flow| flow.name.clone()).collect(), ..Log::default() },
+            sent: vec![0; script.flows.len()],
+            out: Vec::new(),
+            link: Link::Open,
+            late: Span::ZERO,
+            free: Instant::ZERO,
+            behind: Span::ZERO,
+            calls: 0,
+            fruitless: 0,
+        }
+    }
+
+    fn run(mut self) -> Result<Outcome, Findings> {
+        let mut failed = Diagnostics::new();
+        let mut now = Instant::ZERO;
+        for step in &self.script.steps {
+            if step.time > now {
+                // What arrives at an instant arrives before what leaves at it.
+                self.serve(Some(now), step.time, Bound::Before, step.place)?;
+                now = step.time;
+            }
+            match step.action {
+                Action::Send { flow, header } => self.send(now, flow, header),
+                Action::Take(times) => {
+                    for _ in 0..times {
+                        if !self.take(now) {
+                            break;
+                        }
+                    }
+                }
+                Action::Serve => {
+                    self.serve(Some(now), now, Bound::At, step.place)?;
+                }
+                Action::Back(span) => self.behind = span,
+                Action::Reconfigure(number) => {
+                    let mut out = std::mem::take(&mut self.out);
+                    let config = &self.script.configs[number];
+                    let done = self.target.reconfigure(now, config, &self.script.setup(), &mut out);
+                    self.settle(now, &mut out);
+                    self.out = out;
+                    if let Err(why) = done {
+                        return Err(self.script.finding(step.place, &why, "change the configuration, or leave it"));
+                    }
+                }
+                Action::Link { link, late } => {
+                    // What was due by the old link has left; the new one begins free.
+                    (self.link, self.late, self.free) = (link, late, now);
+                }
+                Action::Look(number) => {
+                    let expectation = &self.script.expectations[number];
+                    look(expectation, now, self.target.backlog(), self.target.deadline(now), &mut failed);
+                }
+                Action::Pass => {}
+            }
+        }
+        let end = self.script.until.unwrap_or(Instant::MAX);
+        self.serve(Some(now), end, Bound::At, self.script.steps.last().map_or(Place::default(), |step| step.place))?;
+        let mut judge = Judge::new(&self.log);
+        for expectation in &self.script.expectations {
+            judge.judge(expectation, &mut failed);
+        }
+        Ok(Outcome {
+            source: self.script.source.clone(),
+            log: self.log,
+            failed,
+            expectations: self.script.expectations.len(),
+        })
+    }
+
+    /// The time that the next call carries.
+    fn carried(&mut self, now: Instant) -> Instant {
+        now.saturating_sub(std::mem::take(&mut self.behind))
+    }
+
+    fn send(&mut self, now: Instant, flow: usize, number: usize) {
+        let header = &self.script.headers[number];
+        self.sent[flow] += 1;
+        let id = self.log.packets.len() as u32;
+        let item = Item {
+            id,
+            size: header.size,
+            flow: self.hash.key(&header.fields),
+            class: self.classes.get(number).copied().unwrap_or_default(),
+            profile: header.profile,
+            dscp: header.fields.dscp,
+            ecn: header.ecn,
+            colour: header.colour(),
+            segments: header.segments,
+            pure_ack: header.pure_ack,
+        };
+        let passage = Passage {
+            flow,
+            number: self.sent[flow],
+            size: header.size,
+            arrived: now,
+            end: None,
+            dscp: item.dscp,
+            ecn: item.ecn,
+            marked: false,
+            colour: item.colour,
+        };
+        self.log.arrived(now, passage);
+        let call = self.carried(now);
+        let mut out = std::mem::take(&mut self.out);
+        self.target.enqueue(call, item, header, &mut out);
+        self.settle(now, &mut out);
+        self.out = out;
+    }
+
+    /// Asks for a packet; tells whether anything happened.
+    fn take(&mut self, now: Instant) -> bool {
+        let call = self.carried(now);
+        let mut out = std::mem::take(&mut self.out);
+        self.calls += 1;
+        self.target.dequeue(call, &mut out);
+        let happened = !out.is_empty();
+        self.settle(now, &mut out);
+        self.out = out;
+        happened
+    }
+
+    fn settle(&mut self, now: Instant, out: &mut Vec<Out>) {
+        for one in out.drain(..) {
+            match one {
+                Out::Left { id, dscp, ecn, marked, colour } => {
+                    let packet = &mut self.log.packets[id as usize];
+                    packet.marked = marked || packet.ecn != ecn;
+                    (packet.dscp, packet.ecn) = (dscp, ecn);
+                    packet.colour = colour.unwrap_or(packet.colour);
+                    if let Link::Rate(rate) = self.link {
+                        self.free = now + rate.time_for_ceil(packet.size).unwrap_or(Span::MAX);
+                    }
+                    self.log.ended(now, id, What::Left);
+                }
+                Out::Dropped { id, reason } => self.log.ended(now, id, What::Dropped(reason)),
+            }
+        }
+    }
+
+    /// When the link next takes something.
+    fn due(&self, now: Instant) -> Option<Instant> {
+        let ready = match (self.link, self.target.deadline(now)) {
+            (Link::Closed, _) | (_, Deadline::Idle) => return None,
+            (_, Deadline::Now) => now,
+            (_, Deadline::At(time)) => time + self.late,
+        };
+        Some(match self.link {
+            Link::Rate(_) if self.free > ready => self.free,
+            _ => ready,
+        })
+    }
+
+    /// Lets the link take what is due, up to `to`.
+    fn serve(&mut self, from: Option<Instant>, to: Instant, bound: Bound, place: Place) -> Result<(), Findings> {
+        let mut now = from.unwrap_or(Instant::ZERO);
+        while let Some(due) = self.due(now) {
+            if due > to || (due == to && bound == Bound::Before) || due == Instant::MAX {
+                break;
+            }
+            if due > now {
+                self.fruitless = 0;
+            }
+            now = due;
+            if self.take(now) {
+                self.fruitless = 0;
+            } else {
+                self.fruitless += 1;
+            }
+            if self.fruitless > FRUITLESS {
+                return Err(self.script.finding(
+                    place,
+                    &format!("at {} the discipline says that it has something to do, and does nothing", clock(now)),
+                    "this breaks law 3 of tidegate_core::Qdisc: deadlines are exact",
+                ));
+            }
+            if self.calls > self.script.limits.calls {
+                return Err(self.script.finding(
+                    place,
+                    &format!("the run made more than {} calls, at {}", self.script.limits.calls, clock(now)),
+                    "end it with `until`, or send less",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether what is due at the end of a time is served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bound {
+    At,
+    Before,
+}

@@ -1,0 +1,130 @@
+//! What a script runs on: a bare discipline, or the engine under a shaper file.
+
+use tidegate_config::shaper::Config;
+use tidegate_core::classify::Hosts;
+use tidegate_core::{Backlog, Colour, Deadline, DropReason, Dscp, Ecn, Instant, Outlet, Qdisc};
+use tidegate_engine::{Change, Exit, Pipeline, Setup, Shape, Sighting, Taken};
+
+use crate::packet::{Header, Item};
+
+/// What came out of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Out {
+    /// A packet left with these fields.
+    Left { id: u32, dscp: Dscp, ecn: Ecn, marked: bool, colour: Option<Colour> },
+    /// A packet was dropped.
+    Dropped { id: u32, reason: DropReason },
+}
+
+/// What a script runs on. What a call does goes to `out` in order.
+pub trait Target {
+    /// Hands `item` in, whose header is `header`.
+    fn enqueue(&mut self, now: Instant, item: Item, header: &Header, out: &mut Vec<Out>);
+    /// Asks for a packet; tells whether one left.
+    fn dequeue(&mut self, now: Instant, out: &mut Vec<Out>) -> bool;
+    /// When to ask.
+    fn deadline(&self, now: Instant) -> Deadline;
+    /// What waits.
+    fn backlog(&self) -> Backlog;
+    /// Goes on with another configuration; tells why it cannot.
+    fn reconfigure(&mut self, now: Instant, config: &Config, setup: &Setup, out: &mut Vec<Out>) -> Result<(), String>;
+}
+
+/// A discipline alone.
+pub struct Bare(pub Box<dyn Qdisc<Item>>);
+
+struct Tray<'a>(&'a mut Vec<Out>);
+
+impl Outlet<Item> for Tray<'_> {
+    fn dropped(&mut self, item: Item, reason: DropReason) {
+        self.0.push(Out::Dropped { id: item.id, reason });
+    }
+}
+
+impl Target for Bare {
+    fn enqueue(&mut self, now: Instant, item: Item, _header: &Header, out: &mut Vec<Out>) {
+        self.0.enqueue(now, item, &mut Tray(out));
+    }
+    fn dequeue(&mut self, now: Instant, out: &mut Vec<Out>) -> bool {
+        let left = self.0.dequeue(now, &mut Tray(out));
+        if let Some(Item { id, dscp, ecn, colour, .. }) = left {
+            // Whether it was marked shows when its field is compared with the one it came with.
+            out.push(Out::Left { id, dscp, ecn, marked: false, colour: Some(colour) });
+        }
+        left.is_some()
+    }
+    fn deadline(&self, now: Instant) -> Deadline {
+        self.0.deadline(now)
+    }
+    fn backlog(&self) -> Backlog {
+        self.0.backlog()
+    }
+    fn reconfigure(&mut self, _: Instant, _: &Config, _: &Setup, _: &mut Vec<Out>) -> Result<(), String> {
+        Err("a discipline alone has no configuration".into())
+    }
+}
+
+/// The handle of a packet in the engine: its number and what it came with.
+#[derive(Clone, Copy, Debug)]
+pub struct Handle {
+    id: u32,
+    dscp: Dscp,
+    ecn: Ecn,
+}
+
+/// The engine under a shaper file.
+pub struct Engine(pub Pipeline<Handle>);
+
+impl Exit<Handle> for Tray<'_> {
+    fn pass(&mut self, handle: Handle, change: Change) {
+        let (dscp, marked) = (change.dscp.unwrap_or(handle.dscp), change.congestion);
+        let ecn = if marked { Ecn::Ce } else { handle.ecn };
+        self.0.push(Out::Left { id: handle.id, dscp, ecn, marked, colour: None });
+    }
+    fn refuse(&mut self, handle: Handle, reason: DropReason) {
+        self.0.push(Out::Dropped { id: handle.id, reason });
+    }
+}
+
+impl Target for Engine {
+    fn enqueue(&mut self, now: Instant, item: Item, header: &Header, out: &mut Vec<Out>) {
+        let network = if matches!(header.fields.hosts, Hosts::V6 { .. }) { 40 } else { 20 };
+        let transport = match header.fields.protocol {
+            Some(6) => 20,
+            Some(17) => 8,
+            _ => 0,
+        };
+        let length = u32::try_from(header.size.as_u64()).unwrap_or(u32::MAX);
+        let sighting = Sighting {
+            fields: header.fields,
+            ecn: header.ecn,
+            length,
+            network_header: network.min(length),
+            headers: (network + transport).min(length),
+            pure_ack: header.pure_ack,
+            shape: Shape::Single,
+        };
+        let handle = Handle { id: item.id, dscp: header.fields.dscp, ecn: header.ecn };
+        match self.0.arrive(now, handle, &sighting, &mut Tray(out)) {
+            // Only a superpacket is ever too long, and scripts have none here.
+            Taken::In | Taken::TooLong { .. } => {}
+        }
+    }
+    fn dequeue(&mut self, now: Instant, out: &mut Vec<Out>) -> bool {
+        self.0.depart(now, &mut Tray(out))
+    }
+    fn deadline(&self, now: Instant) -> Deadline {
+        self.0.deadline(now)
+    }
+    fn backlog(&self) -> Backlog {
+        let mut backlog = Qdisc::backlog(self.0.tree());
+        let (held, _) = self.0.fragments();
+        backlog.packets += held.packets;
+        backlog.bytes += held.bytes;
+        backlog
+    }
+    fn reconfigure(&mut self, now: Instant, config: &Config, setup: &Setup, out: &mut Vec<Out>) -> Result<(), String> {
+        let done = self.0.reconfigure(config, setup, now, &mut Tray(out));
+        done.map(drop).map_err(|failure| failure.to_string())
+    }
+}

@@ -1,0 +1,230 @@
+//! The language: what is wrong is told with its place and the way out, and a failing expectation tells what happened
+//! instead.
+
+use tidegate_config::Source;
+use tidegate_script::{Findings, Limits, Outcome, Script, no_files};
+
+fn parse(text: &str) -> Result<Script, Findings> {
+    Script::parse(Source::new("test.tgs", text), &Limits::default(), &mut no_files)
+}
+
+fn run(text: &str) -> Outcome {
+    parse(text).and_then(|script| script.run()).unwrap_or_else(|findings| panic!("{findings}"))
+}
+
+/// A FIFO of two packets on a link that takes 1 ms for 1000 B.
+const TWO: &str = "discipline { kind = \"fifo\", packets = 2 }\nlink 8mbit\nflow a, b size 1000\n";
+
+fn on_two(text: &str) -> Outcome {
+    run(&format!("{TWO}{text}"))
+}
+
+/// What fails in `text`, as text.
+fn failure(text: &str) -> String {
+    let outcome = on_two(text);
+    assert!(!outcome.holds(), "holds: {text}");
+    outcome.failures()
+}
+
+#[test]
+fn expectations_that_hold() {
+    for text in [
+        // What arrives at an instant arrives before what leaves at it: the third finds two.
+        "at 0s send a b a\nexpect a b\nexpect drop a by queue-limit\nexpect nothing else",
+        "at 0s send a b a\nexpect b#1 leaves at 1ms\nexpect a#1 leaves at 0s\nexpect a#2 dropped by queue_limit at 0s",
+        "at 0s send a b\nexpect b#1 waits 1ms\nexpect all waits < 1001us\nexpect b waits 1ms +-1ns",
+        "at 0s send 2 a every 5ms\nexpect a a from 0s to 5ms\nexpect a left 2\nexpect a left 2000B\nexpect all dropped 0",
+        "at 0s send 2 a every 5ms\nat 4ms expect a left 1\nat 5ms expect a left 2\nexpect nothing from 1ms to 4ms",
+        // 8 packets of 1000 B in 8 ms are 8 Mbit/s.
+        "at 0s send 8 a every 1ms\nexpect a rate 8mbit from 0s to 8ms\nexpect a rate 7.9mbit +-2% from 0s to 8ms",
+        "at 0s send a b\nat 0s expect backlog 2 packets 2000B\nat 500us expect backlog 1\nat 500us expect deadline now",
+        "at 1ms expect deadline idle\nafter 1ms send c: tcp size 40 ack\nexpect c\nexpect c#1 leaves at 2ms",
+        "link closed\nat 0s send a b\nat 1ms take\nat 2ms take 5\nexpect a at 1ms\nexpect b at 2ms ± 1us",
+        "at 0s send a dscp ef ecn ect0 size 40B\nexpect a#1 dscp ef\nexpect a#1 ecn ect0\nexpect a#1 colour green",
+        "link closed\nat 0s send a\nexpect a#1 stays\nexpect nothing",
+        "at 0s send a\nat 0s serve\nat 0s expect backlog 0 0B\nadvance 1s\ntime back 500ms\nsend b\nexpect a b",
+    ] {
+        let outcome = on_two(text);
+        assert!(outcome.holds(), "{text}\n{}", outcome.failures());
+        assert!(outcome.expectations > 0, "{text}");
+    }
+}
+
+#[test]
+fn what_happened_instead_is_told() {
+    let text = failure("at 0s send a b\nexpect b a");
+    assert!(text.contains("test.tgs:5:8") && text.contains("b should leave here, but a#1 left, at 0s"), "{text}");
+    assert!(text.contains("-> ") && text.contains("a#1      leaves, waited 0s"), "{text}");
+    for (script, told) in [
+        ("at 0s send a\nexpect a a", "2 packets should leave here, and only 1 did"),
+        ("at 0s send a b\nexpect a b at 0s", "b should leave at 0s, but b#1 left at 1ms"),
+        ("at 0s send a\nexpect drop a", "1 packets should be dropped here, and none did"),
+        ("at 0s send 3 a\nexpect drop a by early", "a#3 should be dropped by early, but it was queue-limit"),
+        ("at 0s send 3 a\nexpect a#3 leaves", "a#3 should leave, but it was dropped by queue-limit at 0s"),
+        ("at 0s send 2 a\nexpect a#2 waits < 1ms", "a#2 waited 1ms, not 0s to 999.999us"),
+        ("at 0s send 2 a\nexpect a#3 leaves", "a#3 was never sent"),
+        ("at 0s send 2 a\nexpect a left 3", "of a, 2 packets left from 0s; expected 3"),
+        ("at 0s send 2 a\nexpect nothing from 1ms to 2ms", "something happened from 1ms to 2ms"),
+        ("at 0s send 3 a\nexpect a\nexpect nothing else", "2 departures and drops were not expected"),
+        ("at 0s send 2 a\nat 0s expect backlog 1", "at 0s 2 packets wait, 2kB"),
+        ("at 0s send 2 a\nat 1us expect deadline idle", "at 1us the deadline is now"),
+        ("at 0s send a\nexpect a#1 ecn ce", "a#1 left at 0s with ECN field not-ect"),
+        ("at 0s send a\nexpect b waits < 1s", "nothing of b left at all"),
+    ] {
+        let text = failure(script);
+        assert!(text.contains(told), "{script}\n{text}");
+    }
+}
+
+#[test]
+fn all_errors_of_a_text_are_told_at_once() {
+    let text =
+        "discipline { kind = \"fiffo\" }\nflow a size 10 mbit\nat 1ms sned a\nat 0ms send b\nexpect drop a by erly\n";
+    let findings = parse(text).expect_err("wrong");
+    let told = findings.to_string();
+    for (place, what) in [
+        ("test.tgs:1:21", "did you mean `fifo`?"),
+        ("test.tgs:2:16", "`mbit` is not a field"),
+        ("test.tgs:3:8", "did you mean `send`?"),
+        ("test.tgs:4:4", "earlier than 1ms"),
+        ("test.tgs:5:18", "did you mean `early`?"),
+    ] {
+        assert!(told.contains(place) && told.contains(what), "{place} {what}\n{told}");
+    }
+    assert_eq!(findings.errors(), 5, "{told}");
+}
+
+#[test]
+fn each_error_tells_the_way_out() {
+    for (text, what, help) in [
+        ("flow a\nflow a", "defined twice", "choose another name"),
+        ("flow at", "cannot name a flow", "begins with a letter"),
+        ("flow a 10.0.0.1:5 > ::1", "of different versions", "IPv4 or IPv6"),
+        ("flow a size 0", "no packet has 0B", "from 1B"),
+        ("flow a segments 0", "at least one packet", "segments 1"),
+        ("flow a dscp efg", "efg", "help"),
+        ("flow a ecn ect2", "not an ECN field", "did you mean `ect"),
+        ("link 8", "no unit", "help"),
+        ("link 0bit", "without rate", "link closed"),
+        ("take x", "not a whole number", "write a number"),
+        ("send", "lacks what to send", "send 3 a"),
+        ("flow a\nsend 2000000 a", "too large", "at most"),
+        ("flow a\nsend a every", "missing at the end", "write for example"),
+        ("at 1ms seed 4", "no time", "on a line of its own"),
+        ("config \"x.toml\"", "may not name files", "relative to the script"),
+        ("config", "shaper file is missing", "shaper.toml"),
+        (
+            "discipline { kind = \"fifo\" }\nreconfigure \"x\"",
+            "only a script about a configuration",
+            "begin the script",
+        ),
+        ("discipline", "lacks its table", "kind = \"fifo\""),
+        (
+            "discipline { kind = \"fifo\" }\nconfig {\nversion = 1\n}",
+            "one discipline or one configuration",
+            "second script",
+        ),
+        ("discipline { kind = ", "not TOML", "toml.io"),
+        ("discipline { kind = \"red\" }", "`min-th`", "help"),
+        ("config {\n version = 1\n [discipline]\n kind = \"fifo\"\n limit = 5\n}", "no unit", "test.tgs:5:10"),
+        ("flow a\nexpect a#0", "not the number of a packet", "counted from 1"),
+        ("flow a\nexpect a rate 1mbit", "needs a time", "from 1s to 2s"),
+        ("flow a\nexpect a leaves at 1s", "said of one packet", "a#1"),
+        ("flow a\nexpect a#1 left 3", "one packet cannot be counted", "leave out its number"),
+        ("flow a\nexpect a from 2s to 1s", "ends before it begins", "earlier"),
+        ("flow a\nexpect 2 a#1", "one packet cannot be several", "a#1 a#2"),
+        ("flow a\nexpect a at 1s at 2s", "does not belong here", "one statement"),
+        ("time forth 1s", "expected `back`", "`back`"),
+    ] {
+        let told = parse(text).map(|_| String::new()).unwrap_or_else(|findings| findings.to_string());
+        assert!(told.contains(what) && told.contains(help), "{text}\n{told}");
+    }
+}
+
+#[test]
+fn what_a_run_cannot_do_is_told() {
+    let told = |text: &str| parse(text).and_then(|script| script.run()).expect_err("cannot run").to_string();
+    assert!(told("flow a\nsend a").contains("nothing of what it runs on"));
+    let class = told("discipline { kind = \"fifo\" }\nflow a class voice\nsend a");
+    assert!(class.contains("test.tgs:2:14") && class.contains("no class `voice`"), "{class}");
+    let config = "config {\nversion = 1\n[discipline]\nkind = \"fifo\"\n}\nflow a class 1\nsend a";
+    assert!(told(config).contains("the rules of the configuration choose the class"));
+}
+
+#[test]
+fn a_shaper_file_and_its_rules_run_too() {
+    // Calls are chosen by their code point; 1 Mbit/s for each class, packets of 1250 B are 10 ms.
+    let outcome = run(r#"
+config {
+    version = 1
+    [shaper]
+    rate = "2mbit"
+    [[class]]
+    name = "calls"
+    rate = "1mbit"
+    burst = "1514B"
+    flow-burst = "1514B"
+    priority = 0
+    [[class]]
+    name = "rest"
+    rate = "1mbit"
+    burst = "1514B"
+    flow-burst = "1514B"
+    default = true
+    [[rule]]
+    class = "calls"
+    dscp = "ef"
+}
+flow call, bulk udp size 1250
+at 0s send 20 bulk
+at 0s send 2 call dscp ef
+# The call has a class of its own: both of its packets leave long before the bulk.
+expect call left 2 from 0s to 20ms
+expect all left 22
+expect bulk rate 1.6mbit +-30% from 0s to 100ms
+"#);
+    assert!(outcome.holds(), "{}", outcome.failures());
+}
+
+#[test]
+fn a_run_has_a_digest() {
+    let text = format!("{TWO}at 0s send 3 a\nexpect 2 a");
+    assert_eq!(run(&text).digest(), run(&text).digest());
+    assert_ne!(run(&text).digest(), on_two("at 1ns send 3 a").digest());
+    assert_ne!(run(&text).digest(), on_two("at 0s send 3 a dscp ef").digest());
+}
+
+#[test]
+fn a_discipline_that_breaks_the_law_of_deadlines_is_told() {
+    use tidegate_core::{Backlog, Deadline, Instant, Outlet, Qdisc};
+    struct Idler;
+    impl Qdisc<tidegate_script::Item> for Idler {
+        fn enqueue(&mut self, _: Instant, _: tidegate_script::Item, _: &mut dyn Outlet<tidegate_script::Item>) {}
+        fn dequeue(&mut self, _: Instant, _: &mut dyn Outlet<tidegate_script::Item>) -> Option<tidegate_script::Item> {
+            None
+        }
+        fn deadline(&self, _: Instant) -> Deadline {
+            Deadline::Now
+        }
+        fn backlog(&self) -> Backlog {
+            Backlog::default()
+        }
+    }
+    let told = tidegate_script::run_qdisc("t.tgs", "flow a\nsend a", |_| Box::new(Idler)).expect_err("breaks law 3");
+    assert!(told.contains("law 3"), "{told}");
+}
+
+#[test]
+fn a_configuration_is_changed_and_nothing_is_lost() {
+    // 1250 B are 10 ms at 1 Mbit/s and 5 ms at 2 Mbit/s.
+    let file = |rate: &str| {
+        format!("{{\nversion = 1\n[[class]]\nname = \"all\"\nrate = \"{rate}\"\nlimit = \"1MB\"\ndefault = true\n}}\n")
+    };
+    let outcome = run(&format!(
+        "config {}flow a size 1250\nat 0s send 60 a\nat 300ms reconfigure {}expect all dropped 0\nexpect a left 60\n\
+         expect a rate 1mbit +-15% from 100ms to 300ms\nexpect a rate 2mbit +-15% from 310ms to 410ms",
+        file("1mbit"),
+        file("2mbit")
+    ));
+    assert!(outcome.holds(), "{}", outcome.failures());
+}
