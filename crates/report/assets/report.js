@@ -1,0 +1,329 @@
+// Draws the plots of a report. Data: the JSON in #data, one entry for each figure with data-plot.
+(() => {
+"use strict";
+const root = document.documentElement;
+let errors = 0;
+addEventListener("error", () => { root.dataset.errors = String(++errors); });
+root.dataset.errors = "0";
+
+const plots = JSON.parse(document.getElementById("data").textContent);
+const CURVES = 8;
+const DASHES = [[], [8, 4], [2, 3], [8, 3, 2, 3]];
+const SCALES = {
+  "bit/s": [[1e9, "Gbit/s"], [1e6, "Mbit/s"], [1e3, "kbit/s"], [1, "bit/s"]],
+  "B": [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]],
+  "s": [[1, "s"], [1e-3, "ms"], [1e-6, "\u00b5s"], [1e-9, "ns"]],
+};
+
+// A number with at most `places` digits behind the point and no trailing zeros.
+function short(value, digits) {
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e15 || size < 1e-6) return value.toExponential(Math.max(0, digits - 1));
+  return String(Number(value.toPrecision(size >= 10 ** digits ? Math.ceil(Math.log10(size + 1)) : digits)));
+}
+function scaleOf(unit, size) {
+  const steps = SCALES[unit];
+  if (!steps) return [1, unit === "1" ? "" : unit];
+  return steps.find(step => size >= step[0] * 0.9999) || steps[steps.length - 1];
+}
+function human(value, unit) {
+  if (value == null || Number.isNaN(value)) return "\u2013";
+  const [factor, name] = scaleOf(unit, value === 0 ? 1 : Math.abs(value));
+  return (short(value / factor, 4) + " " + name).trim();
+}
+// Labels of ticks: one unit for all of a linear axis, each its own on a logarithmic one.
+function ticks(axis) {
+  return (u, values) => {
+    const known = values.filter(v => v != null);
+    const one = scaleOf(axis.unit, Math.max(0, ...known.map(Math.abs)) || 1);
+    return values.map(v => {
+      if (v == null) return "";
+      const [factor, name] = axis.log ? scaleOf(axis.unit, v) : one;
+      const number = short(v / factor, 6);
+      return SCALES[axis.unit] ? number + "\u00a0" + name : number;
+    });
+  };
+}
+const label = axis => axis.unit && axis.unit !== "1" && !SCALES[axis.unit] ? axis.title + ", " + axis.unit : axis.title;
+
+function make(tag, props, ...inside) {
+  const element = Object.assign(document.createElement(tag), props || {});
+  element.append(...inside);
+  return element;
+}
+
+// The columns that uPlot wants: the union of all x, then each curve's y, undefined where it has no point.
+function columns(plot) {
+  const tables = plot.curves.filter(curve => curve.x.length > 0).map(curve => [curve.x, curve.y]);
+  if (tables.length === 0) return [[], ...plot.curves.map(() => [])];
+  const joined = tables.length === 1 ? tables[0] : uPlot.join(tables);
+  const out = [joined[0]];
+  let next = 1;
+  for (const curve of plot.curves) out.push(curve.x.length > 0 ? joined[next++] : new Array(joined[0].length));
+  return out;
+}
+
+function colours() {
+  const style = getComputedStyle(root);
+  const of = name => style.getPropertyValue("--tg-" + name).trim();
+  return { ink: of("ink"), muted: of("muted"), grid: of("grid"), line: of("line"),
+    curve: n => of("c" + (n % CURVES + 1)), sans: of("sans") };
+}
+
+const drawn = new Map();
+
+class Chart {
+  constructor(figure, plot) {
+    this.plot = plot;
+    this.figure = figure;
+    this.data = columns(plot);
+    this.hidden = new Set();
+    this.window = null;
+    const canvas = figure.querySelector(".canvas");
+    const id = figure.id;
+    const button = (text, title, act) => {
+      const element = make("button", { type: "button", textContent: text, title });
+      element.setAttribute("aria-label", title + ": " + plot.title);
+      element.addEventListener("click", act);
+      return element;
+    };
+    const bar = make("div", { className: "bar" },
+      make("span", { className: "y", textContent: label(plot.y) }),
+      button("\u2212", "Zoom out", () => this.zoom(2)), button("+", "Zoom in", () => this.zoom(0.5)),
+      button("\u2190", "To the left", () => this.pan(-0.5)), button("\u2192", "To the right", () => this.pan(0.5)),
+      button("All", "Show all", () => this.show(null)));
+    this.box = make("div", { className: "chart", tabIndex: 0 });
+    this.box.setAttribute("role", "group");
+    this.box.setAttribute("aria-labelledby", id + "t");
+    this.box.setAttribute("aria-description",
+      "Left and right move along the curves, plus and minus zoom, shift with left and right moves the window, 0 shows all.");
+    this.said = make("div", { className: "said" });
+    this.said.setAttribute("aria-live", "polite");
+    canvas.replaceChildren(bar, this.box, this.said);
+    if (plot.style === "marks") this.box.classList.add("marks");
+    this.box.addEventListener("keydown", event => this.key(event));
+    const xs = this.data[0];
+    this.all = xs.length ? this.full(xs[0], xs[xs.length - 1]) : [plot.x.log ? 1 : 0, plot.x.log ? 10 : 1];
+    if (!xs.length) bar.firstChild.textContent += ": nothing was measured";
+    this.width = 0;
+    this.draw();
+    this.observer = new ResizeObserver(() => this.resize());
+    this.observer.observe(this.box);
+  }
+  full(low, high) {
+    if (low === high) return this.plot.x.log ? [low / 2, high * 2] : [low - 0.5, high + 0.5];
+    return this.plot.style === "cdf" && !this.plot.x.log ? [Math.min(0, low), high] : [low, high];
+  }
+  size() {
+    const width = Math.max(200, Math.floor(this.box.clientWidth));
+    return { width, height: width < 500 ? 220 : 300 };
+  }
+  resize() {
+    const size = this.size();
+    if (size.width === this.width || this.box.clientWidth === 0) return;
+    this.width = size.width;
+    this.u.setSize(size);
+  }
+  draw() {
+    const { plot } = this;
+    const ink = colours();
+    if (this.u) this.u.destroy();
+    const size = this.size();
+    this.width = size.width;
+    const font = "12px " + ink.sans;
+    const axis = (of, extra) => ({ stroke: ink.muted, font, labelFont: font, labelSize: 18, values: ticks(of),
+      grid: { stroke: ink.grid, width: 1 }, ticks: { stroke: ink.line, width: 1, size: 5 }, ...extra });
+    const steps = uPlot.paths.stepped({ align: 1 });
+    const series = plot.curves.map((curve, n) => ({
+      label: curve.name, stroke: ink.curve(n), width: 1.75, show: !this.hidden.has(n),
+      dash: DASHES[Math.floor(n / CURVES) % DASHES.length], spanGaps: true,
+      value: (u, value) => human(value, plot.y.unit),
+      ...(plot.style === "marks"
+        ? { paths: () => null, points: { show: true, size: 4, fill: ink.curve(n), width: 0 } }
+        : { points: { show: curve.x.length === 1 ? true : undefined } }),
+      ...(plot.style === "steps" || plot.style === "cdf" ? { paths: steps } : {}),
+    }));
+    const time = plot.x.unit === "s" && !plot.x.log && plot.style !== "cdf";
+    this.u = new uPlot({
+      ...size,
+      padding: [10, 14, 0, 0],
+      cursor: { drag: { x: true, y: false }, focus: { prox: 30 }, ...(time ? { sync: { key: "time" } } : {}) },
+      focus: { alpha: 0.35 },
+      legend: { live: plot.curves.length <= 16, markers: { dash: (u, n) => n > CURVES ? "dashed" : "solid" } },
+      scales: {
+        x: { time: false, distr: plot.x.log ? 3 : 1, range: (u, low, high) => low == null ? this.all : [low, high] },
+        y: { distr: plot.y.log ? 3 : 1, ...(plot.y.log ? {} : { range: (u, low, high) =>
+          plot.style === "cdf" ? [0, 1] : low == null ? [0, 1]
+            : [Math.min(0, low * 1.05), high <= 0 ? (low < 0 ? 0 : 1) : high * 1.05] }) },
+      },
+      axes: [axis(plot.x, { label: label(plot.x), space: 64, size: 26 }), axis(plot.y, { size: (u, values) =>
+        Math.max(34, 14 + 6.8 * Math.max(0, ...(values || []).map(v => v.length))) })],
+      series: [{ label: plot.x.title, value: (u, value) => human(value, plot.x.unit) }, ...series],
+      hooks: { setScale: [(u, key) => { if (key === "x") this.window = [u.scales.x.min, u.scales.x.max]; }],
+        setSeries: [(u, n, options) => { if (n != null && options.show != null)
+          options.show ? this.hidden.delete(n - 1) : this.hidden.add(n - 1); }] },
+    }, this.data, this.box);
+    const window = this.window;
+    this.u.setScale("x", { min: (window || this.all)[0], max: (window || this.all)[1] });
+    // Curves are switched in the legend, by keys too.
+    this.box.querySelectorAll(".u-legend .u-series").forEach((row, n) => {
+      const head = row.querySelector("th");
+      if (n === 0) { head.style.cursor = "default"; return; }
+      head.tabIndex = 0;
+      head.setAttribute("role", "button");
+      head.title = "Show or hide";
+      head.addEventListener("keydown", event => {
+        if (event.key === "Enter" || event.key === " ") { event.preventDefault(); event.stopPropagation(); head.click(); }
+      });
+    });
+    this.u.over.addEventListener("dblclick", event => { event.stopImmediatePropagation(); this.show(null); }, true);
+  }
+  // In the scale: logarithms on a logarithmic axis.
+  to(x) { return this.plot.x.log ? Math.log10(x) : x; }
+  from(x) { return this.plot.x.log ? 10 ** x : x; }
+  show(range) {
+    const [low, high] = range || this.all;
+    this.u.setScale("x", { min: Math.max(low, this.all[0]), max: Math.min(high, this.all[1]) });
+  }
+  zoom(factor) {
+    const [low, high] = [this.to(this.u.scales.x.min), this.to(this.u.scales.x.max)];
+    const at = this.u.cursor.idx != null ? this.to(this.data[0][this.u.cursor.idx]) : (low + high) / 2;
+    const centre = at >= low && at <= high ? at : (low + high) / 2;
+    const whole = this.to(this.all[1]) - this.to(this.all[0]);
+    const half = Math.max((high - low) * factor / 2, whole / 1e6);
+    if (half * 2 >= whole) return this.show(null);
+    let from = Math.max(centre - half, this.to(this.all[0]));
+    from = Math.min(from, this.to(this.all[1]) - 2 * half);
+    this.show([this.from(from), this.from(from + 2 * half)]);
+  }
+  pan(part) {
+    const [low, high] = [this.to(this.u.scales.x.min), this.to(this.u.scales.x.max)];
+    const [first, last] = [this.to(this.all[0]), this.to(this.all[1])];
+    const by = Math.min(Math.max((high - low) * part, first - low), last - high);
+    this.show([this.from(low + by), this.from(high + by)]);
+  }
+  key(event) {
+    if (event.target !== this.box || event.ctrlKey || event.altKey || event.metaKey) return;
+    const side = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
+    if (side && event.shiftKey) this.pan(side * 0.25);
+    else if (side) this.step(side);
+    else if (event.key === "+" || event.key === "=") this.zoom(0.5);
+    else if (event.key === "-") this.zoom(2);
+    else if (event.key === "0" || event.key === "Escape") this.show(null);
+    else return;
+    event.preventDefault();
+  }
+  // Moves the cursor to the next point, in steps that a hand can follow, and says what is there.
+  step(side) {
+    const { u, data } = this;
+    const xs = data[0];
+    if (!xs.length) return;
+    const [low, high] = [u.scales.x.min, u.scales.x.max];
+    const least = (this.to(high) - this.to(low)) / 100;
+    let at = u.cursor.idx;
+    if (at == null || xs[at] < low || xs[at] > high) at = xs.findIndex(x => x >= low);
+    else {
+      const goal = this.to(xs[at]) + side * least;
+      let next = at + side;
+      while (next + side >= 0 && next + side < xs.length && side * (this.to(xs[next]) - goal) < 0) next += side;
+      at = Math.min(Math.max(next, 0), xs.length - 1);
+    }
+    u.setCursor({ left: u.valToPos(xs[at], "x"), top: u.over.clientHeight / 2 });
+    const said = this.plot.curves.map((curve, n) => [curve.name, data[n + 1][at]])
+      .filter(([, value], n) => value != null && !this.hidden.has(n)).slice(0, 8)
+      .map(([name, value]) => name + " " + human(value, this.plot.y.unit));
+    this.said.textContent = human(xs[at], this.plot.x.unit) + ": " + said.join(", ");
+  }
+}
+
+function build(figure) {
+  const n = Number(figure.dataset.plot);
+  if (drawn.has(n) || figure.querySelector(".canvas").clientWidth === 0) return;
+  drawn.set(n, new Chart(figure, plots[n]));
+  root.dataset.plots = String(drawn.size);
+}
+function buildAll() { document.querySelectorAll("figure[data-plot]").forEach(build); }
+
+// The points as a table, and as CSV to take away; made when they are asked for.
+function table(details) {
+  const figure = details.closest("figure");
+  const place = details.querySelector(".points");
+  if (!figure || !place || place.firstChild) return;
+  const plot = plots[Number(figure.dataset.plot)];
+  const unit = axis => axis.unit && axis.unit !== "1" ? axis.title + " (" + axis.unit + ")" : axis.title;
+  const save = make("button", { type: "button", textContent: "Save as CSV" });
+  save.addEventListener("click", () => {
+    const quote = text => /[",\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+    const lines = ["curve," + quote(unit(plot.x)) + "," + quote(unit(plot.y))];
+    for (const curve of plot.curves) curve.x.forEach((x, i) => lines.push(quote(curve.name) + "," + x + "," + curve.y[i]));
+    const link = make("a", { download: plot.title.replace(/[^\w.]+/g, "-") + ".csv",
+      href: URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" })) });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  });
+  const most = 2000;
+  const total = plot.curves.reduce((sum, curve) => sum + curve.x.length, 0);
+  const body = make("tbody");
+  let left = most;
+  for (const curve of plot.curves) {
+    for (let i = 0; i < curve.x.length && left > 0; i++, left--) {
+      const name = make("th", { scope: "row", textContent: curve.name });
+      body.append(make("tr", null, name, make("td", { className: "n", textContent: short(curve.x[i], 9) }),
+        make("td", { className: "n", textContent: short(curve.y[i], 9) })));
+    }
+  }
+  const heads = ["curve", unit(plot.x), unit(plot.y)].map((text, n) =>
+    make("th", { scope: "col", textContent: text, className: n ? "n" : "" }));
+  const scroll = make("div", { className: "scroll", tabIndex: 0 },
+    make("table", null, make("thead", null, make("tr", null, ...heads)), body));
+  scroll.setAttribute("role", "region");
+  scroll.setAttribute("aria-label", "Points of " + plot.title);
+  place.append(save);
+  if (total > most) place.append(make("p", { className: "fine",
+    textContent: "The first " + most + " of " + total + " points; the CSV has them all." }));
+  place.append(scroll);
+}
+
+addEventListener("toggle", event => {
+  const details = event.target;
+  if (!details.open) return;
+  if (details.matches(".data")) table(details);
+  if (details.matches(".section")) details.querySelectorAll("figure[data-plot]").forEach(build);
+}, true);
+
+// A link into a closed section opens it.
+function opened() {
+  const at = location.hash && document.getElementById(location.hash.slice(1));
+  if (at && at.matches("details")) at.open = true;
+}
+addEventListener("hashchange", opened);
+
+// Colours: as the system wants them, or light, or dark.
+const button = document.getElementById("theme");
+const themes = ["", "light", "dark"];
+const names = ["as the system", "light", "dark"];
+let theme = 0;
+const redraw = () => drawn.forEach(chart => chart.draw());
+function paint() {
+  if (themes[theme]) root.dataset.theme = themes[theme]; else delete root.dataset.theme;
+  button.textContent = "Colours: " + names[theme];
+  redraw();
+}
+button.hidden = false;
+button.addEventListener("click", () => { theme = (theme + 1) % themes.length; paint(); });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+// Paper is white, and shows the files that made the run.
+let folded = [];
+addEventListener("beforeprint", () => {
+  root.dataset.theme = "light";
+  folded = [...document.querySelectorAll("details.source:not([open])")];
+  folded.forEach(details => { details.open = true; });
+  drawn.forEach(chart => { chart.draw(); chart.u.setSize({ width: 660, height: 260 }); });
+});
+addEventListener("afterprint", () => { folded.forEach(details => { details.open = false; }); paint(); });
+
+root.dataset.plots = "0";
+buildAll();
+opened();
+})();

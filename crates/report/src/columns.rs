@@ -1,0 +1,235 @@
+//! [`Table`]: columns for notebooks, as CSV or Parquet. One observation a row, so that every tool can group and filter.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use parquet::basic::{LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::Type;
+
+/// Columns of equal length.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Table {
+    names: Vec<String>,
+    columns: Vec<Column>,
+}
+
+/// The values of a column; a value may be missing.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Column {
+    /// Words.
+    Text(Vec<Option<String>>),
+    /// Whole numbers.
+    Integer(Vec<Option<u64>>),
+    /// Numbers.
+    Number(Vec<Option<f64>>),
+    /// Yes or no.
+    Truth(Vec<Option<bool>>),
+}
+
+impl Column {
+    /// How many values it has.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Text(values) => values.len(),
+            Self::Integer(values) => values.len(),
+            Self::Number(values) => values.len(),
+            Self::Truth(values) => values.len(),
+        }
+    }
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Table {
+    /// With a column more.
+    ///
+    /// # Panics
+    /// When it is not as long as the others: the caller makes them from the same rows.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, column: Column) -> Self {
+        assert!(self.columns.first().is_none_or(|first| first.len() == column.len()), "columns of equal length");
+        self.names.push(name.into());
+        self.columns.push(column);
+        self
+    }
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.columns.first().map_or(0, Column::len)
+    }
+    /// As CSV with a head (RFC 4180, lines end in a line feed); what is missing is empty.
+    pub fn csv(&self) -> String {
+        let mut out = String::new();
+        let names: Vec<String> = self.names.iter().map(|name| field(name)).collect();
+        out.push_str(&names.join(","));
+        out.push('\n');
+        for row in 0..self.rows() {
+            for (n, column) in self.columns.iter().enumerate() {
+                if n > 0 {
+                    out.push(',');
+                }
+                // Writing to a string cannot fail.
+                let _ = match column {
+                    Column::Text(values) => {
+                        out.push_str(&values[row].as_deref().map_or(String::new(), field));
+                        Ok(())
+                    }
+                    Column::Integer(values) => values[row].map_or(Ok(()), |value| write!(out, "{value}")),
+                    Column::Number(values) => values[row].map_or(Ok(()), |value| write!(out, "{value}")),
+                    Column::Truth(values) => values[row].map_or(Ok(()), |value| write!(out, "{value}")),
+                };
+            }
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// Rows of a row group: what a reader holds at once.
+const GROUP: usize = 1 << 20;
+
+impl Table {
+    /// As a Parquet file: strings and numbers of 64 bits, each column with a dictionary where that is smaller, no
+    /// codec. Whole numbers are unsigned.
+    ///
+    /// # Errors
+    /// What the writer has against it.
+    pub fn parquet(&self) -> Result<Vec<u8>, ParquetError> {
+        let mut fields = Vec::with_capacity(self.columns.len());
+        for (name, column) in self.names.iter().zip(&self.columns) {
+            let (physical, logical) = match column {
+                Column::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+                Column::Integer(_) => (Physical::INT64, Some(LogicalType::integer(64, false))),
+                Column::Number(_) => (Physical::DOUBLE, None),
+                Column::Truth(_) => (Physical::BOOLEAN, None),
+            };
+            let field = Type::primitive_type_builder(name, physical).with_logical_type(logical);
+            fields.push(Arc::new(field.with_repetition(Repetition::OPTIONAL).build()?));
+        }
+        let schema = Arc::new(Type::group_type_builder("tidegate").with_fields(fields).build()?);
+        let properties = WriterProperties::builder()
+            .set_created_by(concat!("tidegate ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .build();
+        let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
+        let mut begin = 0;
+        while begin < self.rows() {
+            let end = (begin + GROUP).min(self.rows());
+            let mut group = writer.next_row_group()?;
+            for column in &self.columns {
+                column.write(begin..end, &mut group)?;
+            }
+            group.close()?;
+            begin = end;
+        }
+        writer.into_inner()
+    }
+}
+
+impl Column {
+    fn write(
+        &self,
+        rows: core::ops::Range<usize>,
+        group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
+    ) -> Result<(), ParquetError> {
+        /// The values that are there, and for every row whether it has one.
+        fn split<T, U>(values: &[Option<T>], to: impl Fn(&T) -> U) -> (Vec<U>, Vec<i16>) {
+            let levels = values.iter().map(|value| i16::from(value.is_some())).collect();
+            (values.iter().flatten().map(to).collect(), levels)
+        }
+        let Some(mut writer) = group.next_column()? else {
+            return Err(ParquetError::General("fewer columns in the schema than in the table".to_owned()));
+        };
+        match self {
+            Self::Text(values) => {
+                let (values, levels) = split(&values[rows], |text| ByteArray::from(text.as_str()));
+                writer.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None)?;
+            }
+            Self::Integer(values) => {
+                let (values, levels) = split(&values[rows], |number| number.cast_signed());
+                writer.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
+            }
+            Self::Number(values) => {
+                let (values, levels) = split(&values[rows], |number| *number);
+                writer.typed::<DoubleType>().write_batch(&values, Some(&levels), None)?;
+            }
+            Self::Truth(values) => {
+                let (values, levels) = split(&values[rows], |truth| *truth);
+                writer.typed::<BoolType>().write_batch(&values, Some(&levels), None)?;
+            }
+        }
+        writer.close()
+    }
+}
+
+/// A field of a CSV line.
+pub fn field(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::Field;
+
+    fn table() -> Table {
+        let words = ["link a->b", "a, \"b\"", ""];
+        Table::default()
+            .with("subject", Column::Text(words.iter().map(|word| Some((*word).to_owned())).collect()))
+            .with("seed", Column::Integer(vec![Some(1), None, Some(u64::MAX)]))
+            .with("value", Column::Number(vec![Some(0.1), Some(-1e300), None]))
+            .with("holds", Column::Truth(vec![Some(true), Some(false), None]))
+    }
+
+    #[test]
+    fn csv_fields_are_quoted_where_they_must_be() {
+        let csv = table().csv();
+        let lines: Vec<&str> = csv.lines().collect();
+        assert_eq!(lines[0], "subject,seed,value,holds");
+        assert_eq!(lines[1], "link a->b,1,0.1,true");
+        assert!(lines[2].starts_with("\"a, \"\"b\"\"\",,-1000"));
+        assert_eq!(lines[3], ",18446744073709551615,,");
+    }
+
+    #[test]
+    fn parquet_reads_back_as_it_was() {
+        let bytes = table().parquet().expect("written");
+        let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("a Parquet file");
+        let rows: Vec<Vec<Field>> = reader
+            .get_row_iter(None)
+            .expect("rows")
+            .map(|row| row.expect("a row").get_column_iter().map(|(_, field)| field.clone()).collect())
+            .collect();
+        let text = |text: &str| Field::Str(text.to_owned());
+        assert_eq!(rows.len(), 3);
+        assert_eq!(rows[0], [text("link a->b"), Field::ULong(1), Field::Double(0.1), Field::Bool(true)]);
+        assert_eq!(rows[1], [text("a, \"b\""), Field::Null, Field::Double(-1e300), Field::Bool(false)]);
+        assert_eq!(rows[2], [text(""), Field::ULong(u64::MAX), Field::Null, Field::Null]);
+    }
+
+    #[test]
+    fn no_rows_are_a_file_too() {
+        let empty = Table::default().with("x", Column::Number(vec![]));
+        let bytes = empty.parquet().expect("written");
+        let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("a Parquet file");
+        assert_eq!(reader.metadata().file_metadata().num_rows(), 0);
+        assert_eq!(empty.csv(), "x\n");
+    }
+
+    #[test]
+    fn names_that_repeat_cost_little() {
+        let rows = 100_000;
+        let table = Table::default()
+            .with("subject", Column::Text(vec![Some("link left->right, a long name".to_owned()); rows]))
+            .with("x", Column::Number((0..rows).map(|n| Some(n as f64)).collect()));
+        let bytes = table.parquet().expect("written").len();
+        // The numbers are 8 bytes each; the name is in the dictionary once.
+        assert!(bytes < rows * 12, "{bytes}");
+    }
+}

@@ -1,0 +1,415 @@
+//! [`Report::html`]: the report as one file that opens without a network.
+//!
+//! Everything is in it: text and tables as HTML, so that they can be read without a script; the points of the plots as
+//! JSON; uPlot and our few hundred lines that draw them. A content security policy in its head forbids it to load
+//! anything: what it would need from outside would not work for its author either.
+
+use std::fmt::Write as _;
+
+use crate::assets;
+use crate::decimate::decimate;
+use crate::model::{Align, Axis, Curve, Fold, Mood, Part, Plot, Report, Scale, Section, Style, Table};
+use crate::number::{exact, human};
+
+/// Points of a curve on the page at most. Four for each of a thousand steps: more than a wide screen has columns.
+const POINTS: usize = 4_000;
+
+const CSS: &str = include_str!("../assets/report.css");
+const JS: &str = include_str!("../assets/report.js");
+
+/// Text with what HTML would take for markup escaped.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // What XML and HTML do not allow: shown as what it is.
+            c if c.is_control() && !matches!(c, '\n' | '\t' | '\r') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A string of JSON that may stand inside of a script element.
+fn json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => push(&mut out, format_args!("\\u{:04x}", c as u32)),
+            c if (c as u32) < 0x20 => push(&mut out, format_args!("\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Writing to a string cannot fail.
+fn push(to: &mut String, text: std::fmt::Arguments<'_>) {
+    let _ = to.write_fmt(text);
+}
+
+impl Report {
+    /// The report as one HTML file: no address outside of it, nothing to load.
+    pub fn html(&self) -> String {
+        let title = escape(&self.title);
+        let mut page = String::new();
+        push(
+            &mut page,
+            format_args!(
+                "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+                 <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+                 <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+                 script-src 'unsafe-inline'; img-src data:\">\n\
+                 <meta name=\"generator\" content=\"Tidegate {}\">\n<title>{title}</title>\n\
+                 <style>\n{}\n{}\n{CSS}</style>\n</head>\n<body>\n",
+                env!("CARGO_PKG_VERSION"),
+                assets::THEME_CSS,
+                assets::UPLOT_CSS,
+            ),
+        );
+        push(
+            &mut page,
+            format_args!("<a class=\"skip\" href=\"#main\">To the contents</a>\n<header>\n<h1>{title}</h1>\n"),
+        );
+        if let Some(sentence) = &self.sentence {
+            push(&mut page, format_args!("<p class=\"sentence\">{}</p>\n", escape(sentence)));
+        }
+        if !self.facts.is_empty() {
+            page.push_str("<dl class=\"facts\">\n");
+            for (name, value) in &self.facts {
+                push(&mut page, format_args!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value)));
+            }
+            page.push_str("</dl>\n");
+        }
+        page.push_str("<nav aria-label=\"Contents\">\n<ul>\n");
+        for (n, section) in self.sections.iter().enumerate() {
+            push(&mut page, format_args!("<li><a href=\"#s{n}\">{}</a></li>\n", escape(&section.title)));
+        }
+        if !self.sources.is_empty() {
+            page.push_str("<li><a href=\"#sources\">Configuration</a></li>\n");
+        }
+        page.push_str(
+            "</ul>\n<button type=\"button\" id=\"theme\" hidden>Colours: as the system</button>\n</nav>\n</header>\n\
+             <main id=\"main\">\n<noscript><p class=\"note\">Plots need a script, which is in this file. Tables and the \
+             summary of each plot can be read without it.</p></noscript>\n",
+        );
+        let mut plots = Vec::new();
+        for (n, section) in self.sections.iter().enumerate() {
+            section.html(n, &mut page, &mut plots);
+        }
+        if !self.sources.is_empty() {
+            page.push_str("<section id=\"sources\">\n<h2>Configuration</h2>\n");
+            for source in &self.sources {
+                push(
+                    &mut page,
+                    format_args!(
+                        "<details class=\"source\"><summary>{}</summary>\n<pre tabindex=\"0\"><code>{}</code></pre>\n</details>\n",
+                        escape(&source.name),
+                        escape(&source.text)
+                    ),
+                );
+            }
+            page.push_str("</section>\n");
+        }
+        page.push_str("</main>\n<footer>\n");
+        push(
+            &mut page,
+            format_args!(
+                "<p>Written by Tidegate {}. Plots are drawn by uPlot {}, which is in this file.</p>\n\
+                 <details><summary>Licence of uPlot</summary><pre>{}</pre></details>\n</footer>\n",
+                env!("CARGO_PKG_VERSION"),
+                assets::UPLOT_VERSION,
+                escape(assets::UPLOT_LICENCE)
+            ),
+        );
+        page.push_str("<script type=\"application/json\" id=\"data\">[");
+        for (n, plot) in plots.iter().enumerate() {
+            page.push_str(if n == 0 { "\n" } else { ",\n" });
+            data(plot, &mut page);
+        }
+        page.push_str("\n]</script>\n");
+        if !plots.is_empty() {
+            push(
+                &mut page,
+                format_args!(
+                    "<script>\n/* uPlot {}, MIT licence, see the foot of the page */\n{}</script>\n",
+                    assets::UPLOT_VERSION,
+                    assets::uplot_js_without_address()
+                ),
+            );
+        }
+        push(&mut page, format_args!("<script>\n{JS}</script>\n</body>\n</html>\n"));
+        page
+    }
+}
+
+impl Section {
+    fn html<'a>(&'a self, n: usize, page: &mut String, plots: &mut Vec<&'a Plot>) {
+        let title = escape(&self.title);
+        match self.fold {
+            Fold::Open => push(page, format_args!("<section id=\"s{n}\">\n<h2>{title}</h2>\n")),
+            Fold::Closed => {
+                push(page, format_args!("<details class=\"section\" id=\"s{n}\"><summary><h2>{title}</h2></summary>\n"))
+            }
+        }
+        if let Some(note) = &self.note {
+            push(page, format_args!("<p class=\"note\">{}</p>\n", escape(note)));
+        }
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => push(page, format_args!("<p>{}</p>\n", escape(text))),
+                Part::Table(table) => table.html(page),
+                Part::Plot(plot) => {
+                    figure(plot, plots.len(), page);
+                    plots.push(plot);
+                }
+            }
+        }
+        page.push_str(if self.fold == Fold::Open { "</section>\n" } else { "</details>\n" });
+    }
+}
+
+impl Table {
+    fn html(&self, page: &mut String) {
+        let caption = escape(&self.caption);
+        push(
+            page,
+            format_args!(
+                "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\">\n\
+                 <table>\n<caption>{caption}</caption>\n<thead><tr>"
+            ),
+        );
+        let class = |align: Align| if align == Align::Right { " class=\"n\"" } else { "" };
+        for column in &self.columns {
+            push(page, format_args!("<th scope=\"col\"{}>{}</th>", class(column.align), escape(&column.name)));
+        }
+        page.push_str("</tr></thead>\n<tbody>\n");
+        for row in &self.rows {
+            page.push_str("<tr>");
+            for (n, (cell, column)) in row.iter().zip(&self.columns).enumerate() {
+                let text = escape(&cell.text);
+                let class = match (column.align, cell.mood) {
+                    (Align::Left, Mood::Plain) => String::new(),
+                    (align, mood) => {
+                        let side = if align == Align::Right { "n " } else { "" };
+                        let mood = match mood {
+                            Mood::Plain => "",
+                            Mood::Good => "good",
+                            Mood::Bad => "bad",
+                            Mood::Unsure => "unsure",
+                        };
+                        format!(" class=\"{}\"", format!("{side}{mood}").trim_end())
+                    }
+                };
+                if n == 0 {
+                    push(page, format_args!("<th scope=\"row\"{class}>{text}</th>"));
+                } else {
+                    push(page, format_args!("<td{class}>{text}</td>"));
+                }
+            }
+            page.push_str("</tr>\n");
+        }
+        page.push_str("</tbody>\n</table>\n</div>\n");
+    }
+}
+
+/// The frame of a plot, with what can be said of it without a script.
+fn figure(plot: &Plot, n: usize, page: &mut String) {
+    let title = escape(&plot.title);
+    push(
+        page,
+        format_args!(
+            "<figure class=\"plot\" id=\"p{n}\" data-plot=\"{n}\">\n<figcaption id=\"p{n}t\">{title}</figcaption>\n\
+             <div class=\"canvas\"></div>\n"
+        ),
+    );
+    let (mut kept, mut all) = (0, 0);
+    for curve in &plot.curves {
+        let points = curve.placed(&plot.x, &plot.y).len();
+        all += points;
+        kept += points.min(POINTS);
+    }
+    if kept < all {
+        push(
+            page,
+            format_args!(
+                "<p class=\"fine\">Of {all} points at most {POINTS} of a curve are in this page: of each of {} equal \
+                 steps the first, the lowest, the highest and the last, as they were measured.</p>\n",
+                POINTS / 4
+            ),
+        );
+    }
+    page.push_str("<details class=\"data\"><summary>Data</summary>\n");
+    summary(plot).html(page);
+    page.push_str("<div class=\"points\"></div>\n</details>\n</figure>\n");
+}
+
+/// What a curve says in a few numbers.
+fn summary(plot: &Plot) -> Table {
+    let placed = |curve: &Curve| curve.placed(&plot.x, &plot.y);
+    if plot.style == Style::Cdf {
+        let mut table = Table::new(plot.title.clone(), ["curve", ">median", ">90 %", ">99 %", ">greatest"]);
+        for curve in &plot.curves {
+            let points = placed(curve);
+            let at = |share: f64| {
+                let found = points.iter().find(|point| point.1 >= share).or(points.last());
+                found.map_or(String::new(), |point| human(point.0, &plot.x.unit))
+            };
+            table.row([curve.name.as_str().into(), at(0.5).into(), at(0.9).into(), at(0.99).into(), at(1.0).into()]);
+        }
+        return table;
+    }
+    let mut table = Table::new(plot.title.clone(), ["curve", ">points", ">least", ">mean of points", ">greatest"]);
+    for curve in &plot.curves {
+        let points = placed(curve);
+        let count = points.len();
+        let say = |value: f64| if count == 0 { String::new() } else { human(value, &plot.y.unit) };
+        let values = || points.iter().map(|point| point.1);
+        table.row([
+            curve.name.as_str().into(),
+            count.to_string().into(),
+            say(values().fold(f64::INFINITY, f64::min)).into(),
+            say(values().sum::<f64>() / count.max(1) as f64).into(),
+            say(values().fold(f64::NEG_INFINITY, f64::max)).into(),
+        ]);
+    }
+    table
+}
+
+/// A plot as JSON for the script.
+fn data(plot: &Plot, page: &mut String) {
+    let axis = |axis: &Axis| {
+        let log = axis.scale == Scale::Log;
+        format!("{{\"title\":{},\"unit\":{},\"log\":{log}}}", json(&axis.title), json(&axis.unit))
+    };
+    let style = match plot.style {
+        Style::Lines => "lines",
+        Style::Steps => "steps",
+        Style::Marks => "marks",
+        Style::Cdf => "cdf",
+    };
+    push(
+        page,
+        format_args!(
+            "{{\"title\":{},\"x\":{},\"y\":{},\"style\":\"{style}\",\"curves\":[",
+            json(&plot.title),
+            axis(&plot.x),
+            axis(&plot.y)
+        ),
+    );
+    let log = plot.x.scale == Scale::Log;
+    for (n, curve) in plot.curves.iter().enumerate() {
+        let mut points = decimate(&curve.placed(&plot.x, &plot.y), POINTS, |x| if log { x.log10() } else { x });
+        // Where a line goes straight up, two points share an x. The script joins curves by x: the later one moves by
+        // the least that a number can, so that none is lost.
+        for n in 1..points.len() {
+            if points[n].0 <= points[n - 1].0 {
+                points[n].0 = points[n - 1].0.next_up();
+            }
+        }
+        let mut last = f64::NEG_INFINITY;
+        let xs = points.iter().map(|&(x, _)| {
+            // Nine digits where they keep the order, all of them where not.
+            let short = exact(x);
+            let value = short.parse().unwrap_or(x);
+            let text = if value > last { short } else { x.to_string() };
+            last = if value > last { value } else { x };
+            text
+        });
+        let xs: Vec<String> = xs.collect();
+        let ys: Vec<String> = points.iter().map(|&(_, y)| exact(y)).collect();
+        push(
+            page,
+            format_args!(
+                "{}{{\"name\":{},\"x\":[{}],\"y\":[{}]}}",
+                if n == 0 { "" } else { "," },
+                json(&curve.name),
+                xs.join(","),
+                ys.join(",")
+            ),
+        );
+    }
+    page.push_str("]}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Source;
+
+    fn report() -> Report {
+        let mut table = Table::new("Items", ["id", ">value", "holds"]);
+        let holds = crate::Cell { text: "NO".into(), mood: Mood::Bad };
+        table.row(["a<b".into(), "1.5".into(), holds]);
+        let plot = Plot {
+            title: "Rate & more".into(),
+            x: Axis::new("time", "s"),
+            y: Axis::new("rate", "bit/s"),
+            style: Style::Lines,
+            curves: vec![Curve::new("</script><b>", [(2.0, 3.0), (1.0, 2.0), (1.0, 5.0)])],
+        };
+        Report {
+            title: "A <run>".into(),
+            sentence: Some("One sentence".into()),
+            facts: vec![("seed".into(), "7".into())],
+            sections: vec![Section::new("Flows").note("A note").with(table).with(plot)],
+            sources: vec![Source { name: "a.toml".into(), text: "a = \"<1>\"\n".into() }],
+        }
+    }
+
+    #[test]
+    fn a_page_names_no_place_outside_of_itself() {
+        let page = report().html();
+        assert!(!page.contains("://"), "an address");
+        for attribute in ["src=", "url(", "@import", "<link"] {
+            assert!(!page.contains(attribute), "{attribute}");
+        }
+        assert!(page.contains("default-src 'none'"));
+    }
+
+    #[test]
+    fn text_of_others_is_text() {
+        let page = report().html();
+        assert!(page.contains("<title>A &lt;run&gt;</title>"));
+        assert!(page.contains("<th scope=\"row\">a&lt;b</th>") && page.contains("<td class=\"bad\">NO</td>"));
+        assert!(page.contains("\\u003c/script\\u003e\\u003cb\\u003e"), "a script element ends where we end it");
+        assert_eq!(page.matches("</script>").count(), 3);
+        assert!(page.contains("a = &quot;&lt;1&gt;&quot;"));
+        assert!(page.contains("Leon Sorokin"), "the notice of uPlot goes with it");
+    }
+
+    #[test]
+    fn points_are_sorted_and_none_is_lost() {
+        let mut page = String::new();
+        let report = report();
+        let Part::Plot(plot) = &report.sections[0].parts[1] else { panic!("the plot is second") };
+        data(plot, &mut page);
+        assert!(page.contains("\"x\":[1,1.0000000000000002,2],\"y\":[2,5,3]"), "{page}");
+    }
+
+    #[test]
+    fn a_long_series_says_what_was_left_out() {
+        let curve = Curve::new("long", (0..50_000).map(|n| (f64::from(n), f64::from(n % 100))));
+        let plot = Plot {
+            curves: vec![curve],
+            ..match report().sections.remove(0).parts.remove(1) {
+                Part::Plot(plot) => plot,
+                _ => panic!("the plot is second"),
+            }
+        };
+        let page = Report { sections: vec![Section::new("s").with(plot)], ..Report::default() }.html();
+        assert!(page.contains("Of 50000 points at most 4000 of a curve are in this page"));
+        assert!(page.len() < 200_000, "{}", page.len());
+        // The summary is of all points: 0 to 99, mean 49.5.
+        assert!(page.contains("<td class=\"n\">50000</td><td class=\"n\">0 bit/s</td><td class=\"n\">49.5 bit/s</td>"));
+    }
+}

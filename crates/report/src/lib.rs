@@ -1,0 +1,36 @@
+//! What people look at and take away: a report as one HTML file that opens offline, plots as SVG for papers, columns
+//! for notebooks.
+//!
+//! The crate is pure: a model goes in, text or bytes come out; who writes them where is the caller's business. The
+//! [assets] are public, so that whatever else draws in a browser uses the same copy and the same colours.
+//!
+//! ```
+//! use tidegate_report::{Axis, Curve, Plot, Report, Section, Style};
+//!
+//! let curves = vec![Curve::new("bulk", [(0.0, 1e6), (1.0, 2e6), (2.0, 2e6)])];
+//! let plot = Plot {
+//!     title: "Rate of each flow".into(),
+//!     x: Axis::new("time", "s"),
+//!     y: Axis::new("rate", "bit/s"),
+//!     style: Style::Lines,
+//!     curves,
+//! };
+//! assert!(plot.svg().starts_with("<svg"));
+//! let section = Section::new("Flows").with(plot);
+//! let report = Report { title: "A run".into(), sections: vec![section], ..Report::default() };
+//! assert!(report.html().contains("<h2>Flows</h2>"));
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod assets;
+pub mod columns;
+pub mod decimate;
+mod html;
+mod model;
+pub mod number;
+pub mod palette;
+mod svg;
+
+pub use model::{
+    Align, Axis, Cell, Column, Curve, Fold, Mood, Part, Plot, Report, Scale, Section, Source, Style, Table,
+};

@@ -1,0 +1,98 @@
+//! The colours of curves, the same eight in the browser ([`THEME_CSS`](crate::assets::THEME_CSS)) and in SVG.
+//!
+//! Each has a contrast of at least 3 : 1 against its ground (WCAG 2.2, 1.4.11 for graphics), and any two are told
+//! apart also by eyes without one of the three kinds of cones. From the ninth curve on the colours return with
+//! another [dash](DASHES): colour is never the only sign.
+
+/// The ground of plots on light pages and in SVG.
+pub const LIGHT_GROUND: &str = "#ffffff";
+/// The ground of plots on dark pages.
+pub const DARK_GROUND: &str = "#14171c";
+/// Colours on [`LIGHT_GROUND`].
+pub const LIGHT: [&str; 8] = ["#0072b2", "#e0401c", "#0ca348", "#75704a", "#35207a", "#8f80f0", "#5a2f5c", "#6a1210"];
+/// Colours on [`DARK_GROUND`].
+pub const DARK: [&str; 8] = ["#56b4e9", "#dd6b3d", "#22ec86", "#a8689a", "#ecec50", "#cdf4ff", "#6a60e0", "#f0a8a8"];
+/// Dashes in pixels, drawn and left out; one row for every eight curves. Empty: a whole line.
+pub const DASHES: [&[u32]; 4] = [&[], &[8, 4], &[2, 3], &[8, 3, 2, 3]];
+
+/// The colour of the curve of this index on a light ground, and its dash.
+pub const fn light(index: usize) -> (&'static str, &'static [u32]) {
+    (LIGHT[index % LIGHT.len()], DASHES[index / LIGHT.len() % DASHES.len()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Linear light of a colour, red, green, blue.
+    fn linear(hex: &str) -> [f64; 3] {
+        [1, 3, 5].map(|at| {
+            let value = f64::from(u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal")) / 255.0;
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        })
+    }
+    fn luminance(hex: &str) -> f64 {
+        let [r, g, b] = linear(hex);
+        0.2126 * r + 0.7152 * g + 0.0722 * b
+    }
+    fn contrast(a: &str, b: &str) -> f64 {
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+    fn times(matrix: &[[f64; 3]; 3], v: [f64; 3]) -> [f64; 3] {
+        matrix.map(|row| row.iter().zip(v).map(|(m, v)| m * v).sum::<f64>().clamp(0.0, 1.0))
+    }
+    /// CIE L*a*b* under D65.
+    fn lab(c: [f64; 3]) -> [f64; 3] {
+        let f = |t: f64| if t > 0.008856 { t.cbrt() } else { 7.787 * t + 16.0 / 116.0 };
+        let x = f((0.4124 * c[0] + 0.3576 * c[1] + 0.1805 * c[2]) / 0.9505);
+        let y = f(0.2126 * c[0] + 0.7152 * c[1] + 0.0722 * c[2]);
+        let z = f((0.0193 * c[0] + 0.1192 * c[1] + 0.9505 * c[2]) / 1.089);
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+    /// All kinds of eyes: whole, and without one kind of cones (Machado, Oliveira, Fernandes 2009, severity 1).
+    const EYES: [[[f64; 3]; 3]; 4] = [
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    ];
+
+    #[test]
+    fn curves_stand_out_and_are_told_apart_by_all_eyes() {
+        for (ground, colours) in [(LIGHT_GROUND, LIGHT), (DARK_GROUND, DARK)] {
+            for (i, colour) in colours.iter().enumerate() {
+                assert!(contrast(colour, ground) >= 3.0, "{colour} on {ground}");
+                for other in &colours[..i] {
+                    for eyes in &EYES {
+                        let (a, b) = (lab(times(eyes, linear(colour))), lab(times(eyes, linear(other))));
+                        let distance = a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+                        // A difference of 2.3 is just noticed side by side; lines apart need several times that.
+                        assert!(distance >= 14.0, "{colour} and {other}: {distance}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn text_can_be_read() {
+        let light = [("#1a1d23", "#f6f7f9"), ("#5a6270", "#f6f7f9"), ("#0060a0", "#f6f7f9"), ("#b3261e", "#ffffff")];
+        let dark = [("#e8eaee", "#14171c"), ("#a2a9b5", "#14171c"), ("#7cc4f5", "#14171c"), ("#ff8a80", "#14171c")];
+        let more = [("#0a6e34", "#ffffff"), ("#8a5a00", "#ffffff"), ("#5fd08f", "#14171c"), ("#f0c050", "#14171c")];
+        for (ink, ground) in light.into_iter().chain(dark).chain(more) {
+            assert!(crate::assets::THEME_CSS.contains(ink) && crate::assets::THEME_CSS.contains(ground));
+            assert!(contrast(ink, ground) >= 4.5, "{ink} on {ground}");
+        }
+    }
+
+    #[test]
+    fn the_browser_has_the_same_colours() {
+        for (n, (light, dark)) in LIGHT.iter().zip(DARK).enumerate() {
+            let declared =
+                |colour: &str| crate::assets::THEME_CSS.matches(&format!("--tg-c{}: {colour};", n + 1)).count();
+            // Dark stands twice: once for the system's wish and once for the reader's.
+            assert_eq!((declared(light), declared(dark)), (1, 2), "{}", n + 1);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! [`Plot::svg`]: a plot for a paper, as SVG without fonts or libraries.
+
+use std::fmt::Write as _;
+
+use crate::html::escape;
+use crate::model::{Axis, Plot, Scale, Style};
+use crate::palette;
+
+const WIDTH: f64 = 900.0;
+const HEIGHT: f64 = 480.0;
+const LEFT: f64 = 80.0;
+const TOP: f64 = 56.0;
+const BOTTOM: f64 = 55.0;
+/// Of a character of a legend, about.
+const CHARACTER: f64 = 7.2;
+/// Points of a curve at most: beyond, [`decimate`](crate::decimate) keeps what can be seen.
+const POINTS: usize = 4_000;
+
+/// An axis with its ends and its ticks.
+struct Ruler {
+    scale: Scale,
+    /// The ends, in the scale.
+    low: f64,
+    high: f64,
+    /// Values and their labels.
+    ticks: Vec<(f64, String)>,
+}
+
+impl Ruler {
+    fn new(axis: &Axis, values: impl Iterator<Item = f64>, from_zero: bool) -> Self {
+        let (mut low, mut high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+        if low > high {
+            (low, high) = (1.0, 10.0);
+        }
+        match axis.scale {
+            Scale::Log => {
+                let (low, high) = (low.log10().floor(), high.log10().ceil());
+                let high = high.max(low + 1.0);
+                let ticks = (low as i32..=high as i32).map(|power| 10_f64.powi(power)).map(|v| (v, plain(v))).collect();
+                Self { scale: axis.scale, low, high, ticks }
+            }
+            Scale::Linear => {
+                if from_zero {
+                    low = low.min(0.0);
+                }
+                if high <= low {
+                    high = low + 1.0;
+                }
+                // 1, 2 or 5 times a power of ten, so that there are five to ten steps.
+                let rough = (high - low) / 6.0;
+                let power = 10_f64.powf(rough.log10().floor());
+                let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= rough).unwrap_or(rough);
+                if from_zero {
+                    high = (high / step - 1e-9).ceil() * step;
+                }
+                let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
+                let ticks = (first..=last).map(|n| n as f64 * step).map(|v| (v, plain(v))).collect();
+                Self { scale: axis.scale, low, high, ticks }
+            }
+        }
+    }
+    /// How far along, from 0 to 1.
+    fn at(&self, value: f64) -> f64 {
+        let value = if self.scale == Scale::Log { value.log10() } else { value };
+        (value - self.low) / (self.high - self.low)
+    }
+}
+
+/// A tick's number, without the dust of binary fractions.
+fn plain(value: f64) -> String {
+    let rounded: f64 = format!("{value:.6e}").parse().unwrap_or(value);
+    if rounded == 0.0 { "0".to_owned() } else { rounded.to_string() }
+}
+
+impl Plot {
+    /// The plot as SVG, 900 by 480, on white.
+    pub fn svg(&self) -> String {
+        let curves: Vec<Vec<(f64, f64)>> = self.curves.iter().map(|curve| curve.placed(&self.x, &self.y)).collect();
+        let points = || curves.iter().flatten();
+        let x = Ruler::new(&self.x, points().map(|point| point.0), self.style == Style::Cdf);
+        let y = Ruler::new(&self.y, points().map(|point| point.1), true);
+        let longest = self.curves.iter().map(|curve| curve.name.chars().count()).max().unwrap_or(0) as f64;
+        let right = if self.curves.len() > 1 { (52.0 + longest * CHARACTER).clamp(80.0, 340.0) } else { 24.0 };
+        let at_x = |value: f64| LEFT + x.at(value) * (WIDTH - LEFT - right);
+        let at_y = |value: f64| HEIGHT - BOTTOM - y.at(value) * (HEIGHT - TOP - BOTTOM);
+
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
+             font-size=\"13\" role=\"img\">\n<title>{}</title>\n<rect width=\"{WIDTH}\" height=\"{HEIGHT}\" \
+             fill=\"{}\"/>\n",
+            escape(&self.title),
+            palette::LIGHT_GROUND,
+        );
+        let mut text = |x: f64, y: f64, anchor: &str, text: &str| {
+            push(
+                &mut svg,
+                format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>\n", escape(text)),
+            );
+        };
+        text(LEFT, 22.0, "start", &self.title);
+        text((LEFT + WIDTH - right) / 2.0, HEIGHT - 12.0, "middle", &self.x.label());
+        text(12.0, TOP - 12.0, "start", &self.y.label());
+        for (value, label) in &x.ticks {
+            text(at_x(*value), HEIGHT - BOTTOM + 18.0, "middle", label);
+        }
+        for (value, label) in &y.ticks {
+            text(LEFT - 8.0, at_y(*value) + 4.0, "end", label);
+        }
+        let legend = WIDTH - right + 12.0;
+        if self.curves.len() > 1 {
+            for (n, curve) in self.curves.iter().enumerate() {
+                text(legend + 34.0, TOP + 14.0 + 20.0 * n as f64, "start", &curve.name);
+            }
+        }
+        for (value, _) in &x.ticks {
+            let x = at_x(*value);
+            push(&mut svg, format_args!("<path d=\"M{x:.1},{TOP}V{:.1}\" stroke=\"#ddd\"/>\n", HEIGHT - BOTTOM));
+        }
+        for (value, _) in &y.ticks {
+            let y = at_y(*value);
+            push(&mut svg, format_args!("<path d=\"M{LEFT},{y:.1}H{:.1}\" stroke=\"#ddd\"/>\n", WIDTH - right));
+        }
+        for (n, points) in curves.iter().enumerate() {
+            let (colour, dash) = palette::light(n);
+            let dash: Vec<String> = dash.iter().map(u32::to_string).collect();
+            let dash =
+                if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{}\"", dash.join(" ")) };
+            let place = |value: f64| x.at(value);
+            let at = TOP + 10.0 + 20.0 * n as f64;
+            if self.style == Style::Marks {
+                push(&mut svg, format_args!("<g fill=\"{colour}\">"));
+                for (x, y) in points {
+                    push(&mut svg, format_args!("<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"2\"/>", at_x(*x), at_y(*y)));
+                }
+                if self.curves.len() > 1 {
+                    push(&mut svg, format_args!("<circle cx=\"{:.1}\" cy=\"{at:.1}\" r=\"4\"/>", legend + 14.0));
+                }
+                svg.push_str("</g>\n");
+                continue;
+            }
+            let style = format!("fill=\"none\" stroke-width=\"1.8\" stroke=\"{colour}\"{dash}");
+            let mut path = String::new();
+            let mut height = None;
+            for (x, y) in crate::decimate::decimate(points, POINTS, place) {
+                let (x, y) = (at_x(x), at_y(y));
+                match (height, self.style) {
+                    (None, Style::Cdf) => push(&mut path, format_args!("M{x:.1},{:.1}V{y:.1}", HEIGHT - BOTTOM)),
+                    (None, _) => push(&mut path, format_args!("M{x:.1},{y:.1}")),
+                    (Some(()), Style::Steps | Style::Cdf) => push(&mut path, format_args!("H{x:.1}V{y:.1}")),
+                    (Some(()), _) => push(&mut path, format_args!("L{x:.1},{y:.1}")),
+                }
+                height = Some(());
+            }
+            push(&mut svg, format_args!("<path d=\"{path}\" {style}/>\n"));
+            if self.curves.len() > 1 {
+                push(&mut svg, format_args!("<path d=\"M{legend:.1},{at:.1}h28\" {style}/>\n"));
+            }
+        }
+        svg.push_str("</svg>\n");
+        svg
+    }
+}
+
+/// Writing to a string cannot fail.
+fn push(to: &mut String, text: std::fmt::Arguments<'_>) {
+    let _ = to.write_fmt(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Curve;
+
+    #[test]
+    fn a_plot_has_its_curves_its_decades_and_no_markup_of_others() {
+        let plot = Plot {
+            title: "a < b & c".into(),
+            x: Axis::log("time", "s"),
+            y: Axis::log("share", "1"),
+            style: Style::Lines,
+            curves: vec![Curve::new("one", [(0.02, 1.0), (3.0, 0.1), (5.0, 0.0)]), Curve::new("two", [])],
+        };
+        let svg = plot.svg();
+        assert!(svg.contains("a &lt; b &amp; c") && svg.contains(">time, s<"));
+        // 0.02 to 3 needs 0.01 to 10, and 0.1 to 1 one decade; the point at zero is left out.
+        for label in [">0.01<", ">0.1<", ">1<", ">10<"] {
+            assert!(svg.contains(label), "{label}");
+        }
+        // 0.02 is log10(2) / 3 = 0.1003 of the way of 900 - 80 - 80 = 740 pixels from 80: 154.3; a share of 1 is at the top.
+        assert!(svg.contains("M154.3,56.0L"), "{svg}");
+        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    }
+
+    #[test]
+    fn a_linear_axis_has_round_ticks_and_begins_at_zero_upwards() {
+        let plot = Plot {
+            title: "t".into(),
+            x: Axis::new("time", "s"),
+            y: Axis::new("rate", "kbit/s"),
+            style: Style::Marks,
+            curves: vec![Curve::new("one", [(0.0, 100.0), (60.0, 1_930.0)])],
+        };
+        let svg = plot.svg();
+        // A sixth of 60 is 10; a sixth of 1930 is 322, the next round step 500, and the top 2000.
+        for label in [">0<", ">10<", ">60<", ">500<", ">2000<", ">rate, kbit/s<"] {
+            assert!(svg.contains(label), "{label}");
+        }
+        assert_eq!(svg.matches("<circle").count(), 2);
+    }
+
+    #[test]
+    fn nothing_is_a_plot_too() {
+        let axis = || Axis::log("x", "");
+        let plot = Plot { title: String::new(), x: axis(), y: axis(), style: Style::Cdf, curves: vec![] };
+        assert!(plot.svg().ends_with("</svg>\n") && !plot.svg().contains("NaN"));
+    }
+}

@@ -1,0 +1,237 @@
+//! A report in a real browser: plots are drawn, nothing overflows, nothing is fetched, no error is said; wide and
+//! narrow, light and dark, on paper.
+//!
+//! With `TIDEGATE_SHOTS=folder` the screenshots stay there for eyes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tidegate_report::{Axis, Cell, Curve, Fold, Mood, Plot, Report, Section, Source, Style, Table};
+
+/// Says that a test could not run, where people and CI see it.
+fn skip(reason: &str) {
+    use std::io::Write;
+    eprintln!("SKIP: {reason}");
+    if let Some(log) = std::env::var_os("TIDEGATE_SKIP_LOG") {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
+        let _ = file.and_then(|mut file| writeln!(file, "SKIP: {reason}"));
+    }
+}
+
+fn chromium() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file())
+}
+
+fn wave(n: usize, phase: f64) -> Vec<(f64, f64)> {
+    (0..n).map(|i| i as f64 * 60.0 / n as f64).map(|t| (t, 1e7 * (1.0 + (t / 5.0 + phase).sin()))).collect()
+}
+
+/// Something of everything.
+fn report() -> Report {
+    let rates = Plot {
+        title: "Rate of each flow".into(),
+        x: Axis::new("time", "s"),
+        y: Axis::new("rate", "bit/s"),
+        style: Style::Lines,
+        curves: (0..10).map(|n| Curve::new(format!("flow {n}"), wave(600, n as f64))).collect(),
+    };
+    let mut long = wave(20_000, 0.0);
+    long[11_111].1 = 9e7;
+    let long = Plot { title: "Twenty thousand points".into(), curves: vec![Curve::new("one", long)], ..rates.clone() };
+    let cdf = Plot {
+        title: "Queueing delay, cumulative".into(),
+        x: Axis::log("delay", "s"),
+        y: Axis::new("share", "1"),
+        style: Style::Cdf,
+        curves: ["calls", "bulk transfers of a class with a long name"]
+            .iter()
+            .enumerate()
+            .map(|(k, name)| {
+                let at = |n: usize| (1e-5 * 1.05_f64.powi((n * (k + 1)) as i32), (n + 1) as f64 / 100.0);
+                Curve::new(*name, (0..100).map(at))
+            })
+            .collect(),
+    };
+    let marks = Plot {
+        title: "Packets on the link".into(),
+        x: Axis::new("time", "s"),
+        y: Axis::new("size", "B"),
+        style: Style::Marks,
+        curves: vec![
+            Curve::new("class 1", (0..50).map(|n| (f64::from(n) * 0.01, 1500.0))),
+            Curve::new("class 2", (0..20).map(|n| (f64::from(n) * 0.03, 500.0 + f64::from(n)))),
+        ],
+    };
+    let empty = Plot { title: "Nothing happened".into(), curves: vec![], ..rates.clone() };
+    let mut table = Table::new("What was measured", ["item", "what it is, in words", ">measured", ">bounds", "holds"]);
+    for n in 0..8 {
+        let holds = if n == 5 { ("NO", Mood::Bad) } else { ("yes", Mood::Good) };
+        let holds = Cell { text: holds.0.into(), mood: holds.1 };
+        let what = "Short transfers that wait behind long ones, ninety-ninth of a hundred";
+        table.row([format!("a{n}.green").into(), what.into(), "12.34 Mbit/s".into(), "10 .. 15".into(), holds]);
+    }
+    let folded = Section { fold: Fold::Closed, ..Section::new("Another run").with(rates.clone()) };
+    Report {
+        title: "A scenario with everything".into(),
+        sentence: Some("Ten transfers share 50 Mbit/s".into()),
+        facts: vec![
+            ("version".into(), "0.1.0".into()),
+            ("digest".into(), "0123456789abcdef0123456789abcdef".into()),
+            ("seed".into(), "1".into()),
+        ],
+        sections: vec![
+            Section::new("Results").with(table),
+            Section::new("Over time").note("Run with seed 1.").with(rates).with(long).with(marks),
+            Section::new("Distributions").with(cdf).with(empty),
+            folded,
+        ],
+        sources: vec![Source { name: "scenario.toml".into(), text: "version = 1\n# comment\n".repeat(20) }],
+    }
+}
+
+/// Looks at the page from inside and tells the window around it.
+const PROBE: &str = r#"<script>
+addEventListener("load", () => setTimeout(() => {
+  const painted = [...document.querySelectorAll(".plot canvas")].map(canvas => {
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    const seen = new Set();
+    for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200) seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
+    return seen.size;
+  });
+  const wide = [...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll, pre, .skip, .said") &&
+    e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + "." + e.className).slice(0, 5);
+  const figure = document.querySelector("figure");
+  const key = (key, shiftKey) => figure.querySelector(".chart").dispatchEvent(new KeyboardEvent("keydown", { key, shiftKey, bubbles: true }));
+  key("ArrowRight"); key("ArrowRight");
+  const said = figure.querySelector(".said").textContent;
+  key("+"); key("+");
+  const before = document.querySelectorAll(".points td").length;
+  figure.querySelector(".data").open = true;
+  document.querySelector("details.section").open = true;
+  setTimeout(() => parent.postMessage({
+    width: innerWidth, scroll: document.documentElement.scrollWidth, painted, wide, said,
+    dark: matchMedia("(prefers-color-scheme: dark)").matches, ground: getComputedStyle(document.body).backgroundColor,
+    errors: document.documentElement.dataset.errors, plots: document.documentElement.dataset.plots,
+    cells: before + " then " + document.querySelectorAll(".points td").length,
+    fetched: performance.getEntriesByType("resource").length,
+  }, "*"), 300);
+}, 300));
+</script>"#;
+
+struct Look<'a> {
+    name: &'a str,
+    width: u32,
+    dark: bool,
+}
+
+fn command(chromium: &Path, folder: &Path, look: &Look<'_>) -> Command {
+    let mut command = Command::new(chromium);
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]);
+    command.args([
+        "--hide-scrollbars",
+        "--disable-dev-shm-usage",
+        "--disable-component-update",
+        "--enable-logging=stderr",
+    ]);
+    command.arg(format!("--user-data-dir={}", folder.join(format!("profile-{}", look.name)).display()));
+    // 0 is dark, 1 is light.
+    command.arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!look.dark)));
+    command
+}
+
+#[test]
+fn a_report_is_whole_wide_and_narrow_light_and_dark() {
+    let Some(chromium) = chromium() else {
+        return skip("no chromium: reports are not looked at in a browser");
+    };
+    let folder = std::env::temp_dir().join(format!("tidegate-report-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder of our own");
+    let page = report().html();
+    std::fs::write(folder.join("report.html"), &page).expect("written");
+    std::fs::write(folder.join("probe.html"), page.replace("</body>", &format!("{PROBE}</body>"))).expect("written");
+    let looks = [
+        Look { name: "wide-light", width: 1200, dark: false },
+        Look { name: "wide-dark", width: 1200, dark: true },
+        Look { name: "narrow-light", width: 390, dark: false },
+        Look { name: "narrow-dark", width: 390, dark: true },
+    ];
+    for look in &looks {
+        // A frame is as narrow as one wants; windows are not.
+        let frame = format!(
+            "<!doctype html><body><iframe src=probe.html style=\"border:0;width:{}px;height:900px\"></iframe>\
+             <script>onmessage = event => document.body.textContent = JSON.stringify(event.data)</script>",
+            look.width
+        );
+        let file = folder.join(format!("{}.html", look.name));
+        std::fs::write(&file, frame).expect("written");
+        let output = command(&chromium, &folder, look)
+            .args([
+                "--allow-file-access-from-files",
+                "--window-size=1300,1000",
+                "--virtual-time-budget=8000",
+                "--dump-dom",
+            ])
+            .arg(format!("file://{}", file.display()))
+            .output()
+            .expect("chromium starts");
+        let (dom, talk) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let found = dom.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}')).map_or("", |(found, _)| found);
+        assert!(!found.is_empty(), "{}: no answer of the page\n{dom}\n{talk}", look.name);
+        eprintln!("{}: {found}", look.name);
+        let has = |part: &str| assert!(found.contains(part), "{}: {part} is not in {found}", look.name);
+        has(&format!("\"width\":{w},\"scroll\":{w},", w = look.width));
+        has("\"wide\":[]");
+        has("\"errors\":\"0\",\"plots\":\"6\"");
+        has("\"fetched\":0");
+        has(&format!("\"dark\":{}", look.dark));
+        has(if look.dark { "rgb(13, 15, 19)" } else { "rgb(246, 247, 249)" });
+        // Ten flows of two numbers a row (with the name as the row's head), 2000 rows at most.
+        has("\"cells\":\"0 then 4000\"");
+        // The second point of 600 in 60 s; steps are a hundredth of the window at least.
+        has("\"said\":\"600 ms: flow 0 11.2 Mbit/s, ");
+        let painted = found.split_once("\"painted\":[").and_then(|(_, rest)| rest.split_once(']')).map_or("", |p| p.0);
+        let colours: Vec<u32> = painted.split(',').filter_map(|n| n.parse().ok()).collect();
+        assert_eq!(colours.len(), 6, "{}: {painted}", look.name);
+        // Text, grid and curves: ten curves give more colours than one, and an empty plot has its axes.
+        assert!(colours.iter().all(|n| *n >= 3) && colours[0] > colours[4], "{}: {colours:?}", look.name);
+        let said: Vec<&str> = talk.lines().filter(|line| line.contains("CONSOLE")).collect();
+        assert!(said.is_empty(), "{}: {said:?}", look.name);
+    }
+    if let Some(shots) = std::env::var_os("TIDEGATE_SHOTS").map(PathBuf::from) {
+        std::fs::create_dir_all(&shots).expect("a folder for screenshots");
+        screenshots(&chromium, &folder, &shots, &looks);
+    }
+    std::fs::remove_dir_all(&folder).expect("our folder");
+}
+
+/// Whole pages for eyes.
+fn screenshots(chromium: &Path, folder: &Path, shots: &Path, looks: &[Look<'_>]) {
+    for look in looks {
+        let frame = format!(
+            "<!doctype html><body style=\"margin:0\"><iframe src=report.html style=\"border:0;width:{}px;height:3400px\"></iframe>",
+            look.width
+        );
+        let file = folder.join("frame.html");
+        std::fs::write(&file, frame).expect("written");
+        let shot = shots.join(format!("{}.png", look.name));
+        let status = command(chromium, folder, look)
+            .arg(format!("--window-size={},3400", look.width.max(500)))
+            .args(["--virtual-time-budget=3000"])
+            .arg(format!("--screenshot={}", shot.display()))
+            .arg(format!("file://{}", file.display()))
+            .output()
+            .expect("chromium starts");
+        assert!(status.status.success() && shot.is_file(), "{}", look.name);
+    }
+    let look = Look { name: "paper", width: 800, dark: true };
+    let paper = shots.join("paper.pdf");
+    let output = command(chromium, folder, &look)
+        .args(["--virtual-time-budget=3000", "--no-pdf-header-footer"])
+        .arg(format!("--print-to-pdf={}", paper.display()))
+        .arg(format!("file://{}", folder.join("report.html").display()))
+        .output()
+        .expect("chromium starts");
+    assert!(output.status.success() && paper.is_file());
+}
