@@ -1,0 +1,21 @@
+//! Prints flows as they come and go: `cargo run -p tidegate-control --example events [INTERFACE]`.
+
+use tidegate_control::calls::{EventKind, Events};
+use tidegate_control::{Client, Place, Pushed};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let place = std::env::args().nth(1).map_or(Place::Any, Place::Interface);
+    let mut client = Client::connect(&place.find()?)?;
+    let which = Events { kinds: vec![EventKind::FlowStarted, EventKind::FlowEnded], ..Events::default() };
+    for pushed in client.events(&which)? {
+        match pushed? {
+            Pushed::Event(event) => {
+                let flow = event.flow.map_or("?".into(), |flow| flow.to_string());
+                println!("{} {flow} in {}", event.kind.name(), event.class.unwrap_or_default());
+            }
+            // We were too slow for the daemon to keep all of them.
+            Pushed::Lost(lost) => println!("{lost} events were lost"),
+        }
+    }
+    Ok(())
+}

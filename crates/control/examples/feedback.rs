@@ -1,0 +1,24 @@
+//! Says what happens to everything that this process's user sends: `cargo run -p tidegate-control --example feedback UID
+//! [INTERFACE]`.
+
+use tidegate_control::calls::{Feedback, Target};
+use tidegate_control::{Client, Place, Pushed};
+use tidegate_units::Span;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let uid = std::env::args().nth(1).ok_or("give the number of a user")?.parse()?;
+    let place = std::env::args().nth(2).map_or(Place::Any, Place::Interface);
+    let mut client = Client::connect(&place.find()?)?;
+    let target = Target { uid: Some(uid), ..Target::default() };
+    let (flows, events) = client.feedback(&Feedback { target, delay: Some(Span::from_millis(10)), direction: None })?;
+    for flow in flows {
+        println!("{} in {}: granted {}", flow.flow, flow.class, flow.granted);
+    }
+    for pushed in events {
+        match pushed? {
+            Pushed::Event(event) => println!("{} {:?} granted {:?}", event.kind.name(), event.flow, event.granted),
+            Pushed::Lost(lost) => println!("{lost} events were lost"),
+        }
+    }
+    Ok(())
+}

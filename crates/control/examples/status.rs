@@ -1,0 +1,15 @@
+//! Prints the classes of a running tidegate: `cargo run -p tidegate-control --example status [INTERFACE]`.
+
+use tidegate_control::{Client, Place};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let place = std::env::args().nth(1).map_or(Place::Any, Place::Interface);
+    let status = Client::connect(&place.find()?)?.status()?;
+    for direction in status.directions {
+        for class in direction.classes {
+            let flows = class.flows.unwrap_or_default();
+            println!("{} {}: {flows} flows, {} waits", direction.name, class.name, class.queue_bytes);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,282 @@
+//! `events`: being told what happens, as it happens.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use tidegate_units::{Bytes, Rate, Span};
+
+use crate::protocol::Call;
+use crate::quantities::{bps, bytes, ns};
+
+/// Subscribes to events. What is left empty does not filter. Everybody may.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Events {
+    /// Only these kinds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<EventKind>,
+    /// Only of these classes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<String>,
+    /// Only of this direction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<String>,
+    /// Only of flows of this user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// Only of flows from or to this port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+}
+
+impl Call for Events {
+    const NAME: &'static str = "events";
+    type Reply = Subscribed;
+}
+
+/// It is subscribed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Subscribed {
+    /// The number that stands in every push.
+    pub subscription: u64,
+}
+
+/// Ends a subscription of this connection.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unsubscribe {
+    /// Which.
+    pub subscription: u64,
+}
+
+impl Call for Unsubscribe {
+    const NAME: &'static str = "unsubscribe";
+    type Reply = Unsubscribed;
+}
+
+/// It has ended; no push of it follows.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Unsubscribed {}
+
+/// What happened.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventKind {
+    /// A flow was seen for the first time.
+    FlowStarted,
+    /// A flow was silent for long, and is forgotten.
+    FlowEnded,
+    /// The queue of a flow rose to its upper threshold.
+    QueueAbove,
+    /// The queue of a flow fell to its lower threshold.
+    QueueBelow,
+    /// A flow was moved to another class, with its queue.
+    Moved,
+    /// Packets of a flow were marked congestion experienced. Of a flow that nobody watches, at most every 100 ms.
+    Marked,
+    /// A watched flow is granted another rate.
+    Rate,
+    /// Packets of a watched flow were dropped.
+    Dropped,
+    /// Packets of a watched flow wait longer than was asked for.
+    DelayAbove,
+    /// They wait less than half of that again.
+    DelayBelow,
+    /// The minimum of a flow is in force.
+    Promised,
+    /// The minimum of a flow waits until somebody releases rate.
+    Waiting,
+    /// A promise ended: its time was over, or root ended it.
+    PromiseEnded,
+    /// Something to read: what the supervisor of the shaper says.
+    Log,
+    /// A kind of a newer daemon.
+    #[serde(other)]
+    Other,
+}
+
+impl EventKind {
+    /// Every kind but the unknown ones.
+    pub const ALL: [Self; 14] = [
+        Self::FlowStarted,
+        Self::FlowEnded,
+        Self::QueueAbove,
+        Self::QueueBelow,
+        Self::Moved,
+        Self::Marked,
+        Self::Rate,
+        Self::Dropped,
+        Self::DelayAbove,
+        Self::DelayBelow,
+        Self::Promised,
+        Self::Waiting,
+        Self::PromiseEnded,
+        Self::Log,
+    ];
+    /// Its name in the protocol.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FlowStarted => "flow-started",
+            Self::FlowEnded => "flow-ended",
+            Self::QueueAbove => "queue-above",
+            Self::QueueBelow => "queue-below",
+            Self::Moved => "moved",
+            Self::Marked => "marked",
+            Self::Rate => "rate",
+            Self::Dropped => "dropped",
+            Self::DelayAbove => "delay-above",
+            Self::DelayBelow => "delay-below",
+            Self::Promised => "promised",
+            Self::Waiting => "waiting",
+            Self::PromiseEnded => "promise-ended",
+            Self::Log => "log",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl std::str::FromStr for EventKind {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
+            format!("there are no events called `{text}`; there are {}", Self::ALL.map(Self::name).join(", "))
+        })
+    }
+}
+
+/// An event. Which of the optional keys are there depends on its kind; a client ignores what it does not know.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Event {
+    /// What happened.
+    pub kind: EventKind,
+    /// When, by the monotonic clock of the machine.
+    #[serde(rename = "time_ns", with = "ns")]
+    pub time: Span,
+    /// In which direction of the traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<String>,
+    /// The class; of a flow that moved, the one it is in now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// The class that a flow left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_class: Option<String>,
+    /// The flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<Flow>,
+    /// What the flow is granted at the moment.
+    #[serde(rename = "granted_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
+    pub granted: Option<Rate>,
+    /// The minimum of the flow.
+    #[serde(rename = "minimum_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
+    pub minimum: Option<Rate>,
+    /// How long the oldest packet of the flow has waited.
+    #[serde(rename = "delay_ns", with = "ns::option", default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+    /// Packets of the flow that were dropped, since it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<u64>,
+    /// Packets of the flow that were marked congestion experienced, since it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marked: Option<u64>,
+    /// The promise that the flow is under, or that ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<u64>,
+    /// What the flow has queued.
+    #[serde(rename = "queue_bytes", with = "bytes::option", default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Bytes>,
+    /// Something to read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// What else belongs to events of this kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<serde_json::Value>,
+}
+
+impl Event {
+    /// An event with nothing but its kind and time.
+    pub fn new(kind: EventKind, time: Span) -> Self {
+        Self {
+            kind,
+            time,
+            direction: None,
+            class: None,
+            from_class: None,
+            flow: None,
+            granted: None,
+            minimum: None,
+            delay: None,
+            dropped: None,
+            marked: None,
+            promise: None,
+            queue: None,
+            text: None,
+            data: None,
+        }
+    }
+}
+
+/// A transport protocol, by its number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Protocol(pub u8);
+
+impl Protocol {
+    /// TCP.
+    pub const TCP: Self = Self(6);
+    /// UDP.
+    pub const UDP: Self = Self(17);
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            1 => f.write_str("icmp"),
+            6 => f.write_str("tcp"),
+            17 => f.write_str("udp"),
+            58 => f.write_str("icmpv6"),
+            132 => f.write_str("sctp"),
+            n => write!(f, "protocol {n}"),
+        }
+    }
+}
+
+/// A flow: its key in this run of the daemon, and what its packets carry, where known.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Flow {
+    /// Its key, hexadecimal; another one after a restart.
+    pub key: String,
+    /// Transport protocol, by number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Protocol>,
+    /// Sending address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<IpAddr>,
+    /// Sending port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_port: Option<u16>,
+    /// Receiving address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<IpAddr>,
+    /// Receiving port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination_port: Option<u16>,
+    /// Owner of the sending socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+}
+
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(protocol) = self.protocol else { return write!(f, "flow {}", self.key) };
+        let end = |address: Option<IpAddr>, port: Option<u16>| match (address, port) {
+            (Some(IpAddr::V6(address)), Some(port)) => format!("[{address}]:{port}"),
+            (Some(address), Some(port)) => format!("{address}:{port}"),
+            (Some(address), None) => address.to_string(),
+            (None, _) => "?".into(),
+        };
+        let (from, to) = (end(self.source, self.source_port), end(self.destination, self.destination_port));
+        write!(f, "{protocol} {from} > {to}")
+    }
+}

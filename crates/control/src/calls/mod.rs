@@ -1,0 +1,20 @@
+//! The calls: their parameters, their answers, and the events that are pushed. One file for each.
+
+mod change;
+mod events;
+mod promise;
+mod reserve;
+mod seen;
+mod status;
+
+pub use change::{Applied, Apply, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text};
+pub use events::{Event, EventKind, Events, Flow, Protocol, Subscribed, Unsubscribe, Unsubscribed};
+pub use promise::{
+    Displacement, Feedback, FlowState, PromiseCall, PromiseList, PromiseState, Promised, Promises, Release, Released,
+    Renew, Target, Watching,
+};
+pub use reserve::{Refresh, Refreshed, ReservationList, ReservationsQuery, Reserve, Reserved, Unreserve, Unreserved};
+pub use seen::{
+    ClassSeen, Classes, DataPathSeen, DirectionSeen, FlowDrops, FlowSeen, FlowSort, Flows, Seen, TableSeen, Waits,
+};
+pub use status::{ClassStatus, ControlStatus, DirectionStatus, DropCount, Status, StatusQuery};

@@ -1,0 +1,28 @@
+//! The control protocol of a running Tidegate, and a small blocking client for it.
+//!
+//! A program that is shaped links this crate, not the engine: it needs the units and serde, nothing else. A message is
+//! one line of JSON on a Unix stream socket; see [`protocol`] for its form, [`calls`] for what can be asked, and
+//! `book/src/reference/control-protocol.md` for the same without Rust.
+//!
+//! ```no_run
+//! use tidegate_control::{Client, Place};
+//! let mut client = Client::connect(&Place::Interface("eth0".into()).find()?)?;
+//! for direction in client.status()?.directions {
+//!     for class in direction.classes {
+//!         println!("{}: {} bytes left", class.name, class.through_bytes);
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod calls;
+mod client;
+mod place;
+pub mod protocol;
+mod quantities;
+
+pub use calls::{Event, EventKind, Status};
+pub use client::{Client, ClientError, Pushed, Subscription};
+pub use place::{Place, PlaceError, candidates, directories, file_name};
+pub use protocol::{Call, Code, Refusal};

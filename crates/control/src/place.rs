@@ -1,0 +1,111 @@
+//! Where the socket is: beside those of other interfaces, in a directory of the system or of the user.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// How somebody names the socket.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Place {
+    /// The only one there is.
+    #[default]
+    Any,
+    /// That of an interface.
+    Interface(String),
+    /// This one.
+    Path(PathBuf),
+}
+
+/// There is no such socket.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PlaceError {
+    /// No daemon offers a socket.
+    #[error(
+        "no tidegate is running here: {looked}; start one with `tidegate run FILE`, or name its socket by --control"
+    )]
+    Nothing {
+        /// Where it was looked for.
+        looked: String,
+    },
+    /// Several do.
+    #[error("several tidegates are running: {}; choose one by --interface or --control", .0.join(", "))]
+    Several(Vec<String>),
+}
+
+/// The directories of sockets, the best first: the system's, then the user's.
+pub fn directories() -> Vec<PathBuf> {
+    let user = std::env::var_os("XDG_RUNTIME_DIR").map(|base| Path::new(&base).join("tidegate"));
+    std::iter::once(PathBuf::from("/run/tidegate")).chain(user).collect()
+}
+
+/// The names a socket of `interface` may have: plain, or with the number of the network namespace where another
+/// namespace has an interface of the same name.
+pub fn file_name(interface: &str, namespace: Option<u64>) -> String {
+    match namespace {
+        Some(namespace) => format!("{interface}@{namespace}.sock"),
+        None => format!("{interface}.sock"),
+    }
+}
+
+/// The sockets of `interface` that there may be in `directory`, the best first.
+pub fn candidates(directory: &Path, interface: &str) -> [PathBuf; 2] {
+    [directory.join(file_name(interface, own_namespace())), directory.join(file_name(interface, None))]
+}
+
+/// The number of the network namespace of this process.
+pub(crate) fn own_namespace() -> Option<u64> {
+    fs::metadata("/proc/thread-self/ns/net").ok().map(|metadata| metadata.ino())
+}
+
+impl Place {
+    /// The path of the socket.
+    ///
+    /// # Errors
+    /// When there is none, or the choice is not clear.
+    pub fn find(&self) -> Result<PathBuf, PlaceError> {
+        match self {
+            Self::Path(path) => Ok(path.clone()),
+            Self::Interface(interface) => {
+                let directories = directories();
+                let all = directories.iter().flat_map(|directory| candidates(directory, interface));
+                all.into_iter().find(|path| path.exists()).ok_or_else(|| PlaceError::Nothing {
+                    looked: format!("there is no {} in {}", file_name(interface, None), listed(&directories)),
+                })
+            }
+            Self::Any => {
+                let directories = directories();
+                let mut found: Vec<PathBuf> = directories.iter().flat_map(|directory| sockets(directory)).collect();
+                match (found.len(), found.pop()) {
+                    (1, Some(only)) => Ok(only),
+                    (_, None) => {
+                        Err(PlaceError::Nothing { looked: format!("there is no socket in {}", listed(&directories)) })
+                    }
+                    (_, Some(last)) => {
+                        found.push(last);
+                        Err(PlaceError::Several(found.iter().map(|path| path.display().to_string()).collect()))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn listed(directories: &[PathBuf]) -> String {
+    directories.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" nor in ")
+}
+
+/// The sockets in a directory that somebody listens at.
+fn sockets(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut found: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "sock"))
+        .filter(|path| match std::os::unix::net::UnixStream::connect(path) {
+            Ok(_) => true,
+            // One that we may not enter is still one.
+            Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
+        })
+        .collect();
+    found.sort();
+    found
+}
