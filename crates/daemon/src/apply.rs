@@ -1,0 +1,185 @@
+//! `apply`, `confirm`, `rollback`, `in-force`: another configuration for what runs, on trial if so wished.
+
+use std::time::{Duration, Instant};
+
+use tidegate_config::edit;
+use tidegate_config::shaper::{self, Config};
+use tidegate_config::{Diagnostics, Source};
+use tidegate_control::calls::{Applied, Apply, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text};
+use tidegate_control::protocol::{Code, Refusal};
+use tidegate_engine::How;
+use tidegate_live::timing;
+
+use crate::daemon::Daemon;
+use crate::requests::Caller;
+use crate::service;
+
+/// What was in force before a change on trial.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    direction: usize,
+    text: String,
+    config: Config,
+    until: Instant,
+}
+
+/// The longest trial.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+fn invalid(text: impl Into<String>) -> Refusal {
+    Refusal::new(Code::Invalid, text)
+}
+
+impl From<Edit> for EditOf {
+    fn from(edit: Edit) -> Self {
+        Self(match edit {
+            Edit::Set { section, name, key, value } => edit::Edit::Set { section, name, key, value },
+            Edit::Add { section, values } => edit::Edit::Add { section, values },
+            Edit::Remove { section, name } => edit::Edit::Remove { section, name },
+        })
+    }
+}
+
+struct EditOf(edit::Edit);
+
+/// Reads a text as a shaper file; with warnings for people.
+fn load(text: &str) -> Result<(Config, String), Refusal> {
+    let source = Source::new("the new file", text);
+    let mut diagnostics = Diagnostics::new();
+    let config = shaper::load(&source, &mut diagnostics);
+    let told = diagnostics.render(&source);
+    match config {
+        Some(config) => Ok((config, told)),
+        None => Err(invalid(told.trim_end())),
+    }
+}
+
+pub(crate) fn apply(daemon: &mut Daemon, caller: &Caller, call: Apply) -> Result<Applied, Refusal> {
+    caller.must_be_root("change what is shaped")?;
+    let at = daemon.direction_named(call.direction.as_deref())?;
+    if let Some(trial) = &daemon.trial
+        && !call.dry_run
+    {
+        let left = trial.until.saturating_duration_since(Instant::now()).as_secs();
+        return Err(invalid(format!("a change is on trial for another {left} s"))
+            .help("run `tidegate confirm` or `tidegate confirm --rollback` first"));
+    }
+    let confirm = call.confirm.map(|span| Duration::from_nanos(span.as_nanos()));
+    if confirm.is_some_and(|confirm| confirm > LONGEST || confirm.is_zero()) {
+        return Err(invalid("a trial lasts from a moment to an hour"));
+    }
+    let old = &daemon.directions[at].text;
+    let edits: Vec<_> = call.edits.into_iter().map(|edit| EditOf::from(edit).0).collect();
+    let new = match (call.text, edits.is_empty()) {
+        (Some(text), true) => text,
+        (None, true) => return Err(invalid("neither a file nor an edit was given")),
+        (text, false) => edit::apply(text.as_deref().unwrap_or(old), &edits).map_err(invalid)?,
+    };
+    let (config, warnings) = load(&new)?;
+    let differences = edit::differences(old, &new).map_err(invalid)?;
+    let differences = differences.into_iter().map(|difference| Difference {
+        text: difference.to_string(),
+        what: difference.what,
+        key: difference.key,
+        from: difference.from,
+        to: difference.to,
+    });
+    let mut applied =
+        Applied { differences: differences.collect(), warnings, applied: false, in_place: false, rehomed: 0 };
+    if call.dry_run {
+        return Ok(applied);
+    }
+    let before = (daemon.directions[at].text.clone(), daemon.directions[at].config.clone());
+    let swapped = change(daemon, at, config, new)?;
+    applied.applied = true;
+    applied.in_place = swapped.how == How::InPlace;
+    applied.rehomed = swapped.rehomed as u64;
+    if let Some(confirm) = confirm {
+        let (text, config) = before;
+        daemon.trial = Some(Trial { direction: at, text, config, until: Instant::now() + confirm });
+    }
+    daemon.say(&format!("another configuration is in force, {} differences", applied.differences.len()));
+    Ok(applied)
+}
+
+/// Reads the file again and applies it; one that is not valid changes nothing. What a service manager calls a reload.
+pub(crate) fn reload(daemon: &mut Daemon) {
+    let micros = timing::now().as_nanos() / 1_000;
+    service::notify(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
+    let file = daemon.settings.file.clone();
+    let outcome = std::fs::read_to_string(&file)
+        .map_err(|error| invalid(error.to_string()))
+        .and_then(|text| Ok((load(&text)?, text)))
+        .and_then(|((config, _), text)| match daemon.directions.as_slice() {
+            [one] if one.config.interface.direction == config.interface.direction => change(daemon, 0, config, text),
+            _ => Err(invalid("it shapes another direction; start again for that")),
+        });
+    match outcome {
+        Ok(_) => {
+            daemon.trial = None;
+            daemon.settings.modified = crate::modified(&file);
+            daemon.say(&format!("{} was read again and is in force", file.display()));
+        }
+        Err(refusal) => daemon.say(&format!("{} is not applied, nothing has changed: {refusal}", file.display())),
+    }
+    service::notify("READY=1");
+}
+
+fn change(daemon: &mut Daemon, at: usize, config: Config, text: String) -> Result<tidegate_engine::Swapped, Refusal> {
+    let direction = &mut daemon.directions[at];
+    let none = || Refusal::new(Code::Failed, "shaping is not in force at the moment").help("try again in a second");
+    let shaping = direction.shaping.as_mut().ok_or_else(none)?;
+    let outcome = shaping.reconfigure(&config, Some(&text));
+    if outcome.is_ok() {
+        (direction.config, direction.text) = (config, text);
+    }
+    daemon.scene_changed(at);
+    if !outcome.as_ref().is_ok_and(|swapped| swapped.how == How::InPlace) {
+        daemon.reinstate_promises(at);
+    }
+    outcome.map_err(|error| match error {
+        tidegate_live::shaping::StartError::Change(text) => invalid(text),
+        tidegate_live::shaping::StartError::Build(failure) => invalid(failure.to_string()),
+        error => Refusal::new(Code::Failed, format!("{error}; what was in force is in force again")),
+    })
+}
+
+pub(crate) fn confirm(daemon: &mut Daemon, caller: &Caller, _: Confirm) -> Result<Confirmed, Refusal> {
+    caller.must_be_root("confirm a change")?;
+    let trial = daemon.trial.take().ok_or_else(no_trial)?;
+    daemon.say("the change is confirmed");
+    Ok(Confirmed { direction: daemon.directions[trial.direction].name.clone() })
+}
+
+pub(crate) fn rollback(daemon: &mut Daemon, caller: &Caller, _: Rollback) -> Result<Confirmed, Refusal> {
+    caller.must_be_root("take a change back")?;
+    let trial = daemon.trial.take().ok_or_else(no_trial)?;
+    let direction = daemon.directions[trial.direction].name.clone();
+    go_back(daemon, trial)?;
+    Ok(Confirmed { direction })
+}
+
+fn no_trial() -> Refusal {
+    Refusal::new(Code::NotFound, "no change is on trial").help("it was confirmed, or its time was over")
+}
+
+fn go_back(daemon: &mut Daemon, trial: Trial) -> Result<(), Refusal> {
+    change(daemon, trial.direction, trial.config, trial.text)?;
+    daemon.say("the change was taken back; what was in force before is in force again");
+    Ok(())
+}
+
+/// Takes back what was not confirmed in time.
+pub(crate) fn tick(daemon: &mut Daemon) {
+    if daemon.trial.as_ref().is_some_and(|trial| trial.until <= Instant::now())
+        && let Some(trial) = daemon.trial.take()
+        && let Err(refusal) = go_back(daemon, trial)
+    {
+        daemon.say(&format!("the change was not confirmed, and cannot be taken back: {refusal}"));
+    }
+}
+
+pub(crate) fn in_force(daemon: &Daemon, call: &InForce) -> Result<Text, Refusal> {
+    let at = daemon.direction_named(call.direction.as_deref())?;
+    Ok(Text { text: daemon.directions[at].text.clone() })
+}

@@ -1,0 +1,591 @@
+//! [`Daemon`]: owns what is shaped, supervises it, and does what is asked over the socket.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime};
+
+use tidegate_config::shaper::{self, Config, Direction as Way};
+use tidegate_control::calls::{ControlStatus, DirectionStatus, Event, EventKind};
+use tidegate_control::protocol::{Code, Message, Refusal};
+use tidegate_engine::ClassStatus;
+use tidegate_live::probe::Version;
+use tidegate_live::rtnl::{LinkEvent, LinkMonitor};
+use tidegate_live::shaping::{LivePipeline, Options, Shaping, StartError, WorkerCounts};
+use tidegate_live::{netlink, timing};
+use tidegate_units::Span;
+
+use crate::apply;
+use crate::events::{Notice, Scene};
+use crate::hook::Hook;
+use crate::observe::{self, Observer};
+use crate::promise::{self, Desk};
+use crate::requests::{self, Caller};
+use crate::reserve;
+use crate::server::{Inbound, Outbound, Server};
+use crate::service;
+use crate::socket::{Listening, SocketError};
+use crate::watchdog::{Recovery, Watchdog};
+use crate::web::{Web, WebError, WebSettings};
+
+/// How often things are looked at that nobody tells about.
+const TICK: Duration = Duration::from_millis(50);
+/// How often classes are shown to a [`Sampler`].
+const SAMPLE: Duration = Duration::from_millis(250);
+/// How often the rules are read back.
+const INSPECT: Duration = Duration::from_secs(2);
+
+/// Where the control socket is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Control {
+    /// Where clients look for it. Without a directory for it, the daemon runs without.
+    #[default]
+    Default,
+    /// Here.
+    Path(PathBuf),
+    /// There is none.
+    Off,
+}
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Where the configuration came from; `-` for standard input.
+    pub file: PathBuf,
+    /// When that was last changed, taken before it was read.
+    pub modified: Option<SystemTime>,
+    /// End after this long.
+    pub limit: Option<Duration>,
+    /// How to shape.
+    pub options: Options,
+    /// Set by whoever wants the file to be read again.
+    pub reload: Arc<AtomicBool>,
+    /// The socket.
+    pub control: Control,
+    /// Where metrics and the web page are served; nowhere unless asked for.
+    pub web: Option<WebSettings>,
+    /// A program to run on events, in the place of the one that the configuration names. It needs a socket.
+    pub hook: Option<shaper::Hook>,
+}
+
+/// Why a daemon did not start, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// Shaping did not start, or failed.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The control socket cannot be.
+    #[error("no control socket: {0}")]
+    Socket(#[from] SocketError),
+    /// The kernel refused something.
+    #[error(transparent)]
+    Netlink(#[from] netlink::Error),
+    /// Metrics and the web page cannot be served.
+    #[error("no metrics: {0}")]
+    Web(#[from] WebError),
+    /// The program to run on events cannot be.
+    #[error("the hook cannot run: {0}")]
+    Hook(String),
+    /// A thread cannot be started.
+    #[error("cannot serve the control socket: {0}")]
+    Serve(std::io::Error),
+}
+
+/// One direction of the traffic, shaped.
+pub struct Direction {
+    /// `up` for what leaves, `down` for what comes.
+    pub name: String,
+    /// What it is shaped by.
+    pub config: Config,
+    /// The text that was read from.
+    pub text: String,
+    /// The shaping; missing while it is started again.
+    pub shaping: Option<Shaping>,
+    pub(crate) recovery: Recovery,
+    beat: (u64, Instant),
+    /// Protocols that no probe could prove: the first packet of each is told of.
+    awaited: Vec<Version>,
+}
+
+impl Direction {
+    /// The shaping.
+    ///
+    /// # Errors
+    /// [`Code::Failed`] while there is none.
+    pub fn shaping(&self) -> Result<&Shaping, Refusal> {
+        let none = || Refusal::new(Code::Failed, "shaping is not in force at the moment").help("try again in a second");
+        self.shaping.as_ref().ok_or_else(none)
+    }
+
+    /// How long the data path has not turned, to within a tick.
+    pub(crate) fn silent_for(&self) -> Duration {
+        let Some(shaping) = &self.shaping else { return Duration::ZERO };
+        if shaping.heartbeat() == self.beat.0 { self.beat.1.elapsed() } else { Duration::ZERO }
+    }
+
+    /// What the data path counts about itself.
+    ///
+    /// # Errors
+    /// [`Code::Failed`] when there is no shaping, or the data path does not answer.
+    pub fn counts(&self) -> Result<WorkerCounts, Refusal> {
+        self.shaping()?.counts().map_err(|error| Refusal::new(Code::Failed, error.to_string()))
+    }
+
+    /// Does `work` to the engine between two packets.
+    ///
+    /// # Errors
+    /// [`Code::Failed`] when there is no shaping, or the data path does not answer.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut LivePipeline, tidegate_units::Instant) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        self.shaping()?.with(work).map_err(|error| Refusal::new(Code::Failed, error.to_string()))
+    }
+}
+
+/// A shaper with all that runs beside its data path.
+pub struct Daemon {
+    pub(crate) settings: Settings,
+    /// What is shaped.
+    pub directions: Vec<Direction>,
+    server: Option<Server>,
+    inbox: Option<Receiver<Inbound>>,
+    monitor: Option<LinkMonitor>,
+    pub(crate) watchdog: Option<Watchdog>,
+    talk: fn(&str),
+    next: u64,
+    inspected: Instant,
+    pub(crate) started: Instant,
+    /// What keeps shaping from being in force.
+    pub trouble: Option<String>,
+    /// The subscriptions of each client.
+    pub(crate) subscriptions: HashMap<u64, Vec<u64>>,
+    /// A change that goes back unless it is confirmed.
+    pub(crate) trial: Option<apply::Trial>,
+    /// The reservations that somebody holds.
+    pub(crate) leases: reserve::Leases,
+    /// Looks at what is shaped, for people.
+    pub(crate) observer: Observer,
+    web: Option<Web>,
+    /// Promises, and who watches flows.
+    pub(crate) desk: Desk,
+    pub(crate) status_cache: Option<(Instant, Vec<DirectionStatus>)>,
+    /// Who sees the classes of each direction, four times a second.
+    pub sampler: Option<Sampler>,
+    sampled: Instant,
+}
+
+/// Sees the name of a direction and its classes.
+pub type Sampler = Box<dyn FnMut(&str, &[ClassStatus]) + Send>;
+
+impl Daemon {
+    /// Starts to shape, a data path for each of `configs` with its text, and to serve. `talk` gets what is said to people, a line at a
+    /// time.
+    ///
+    /// # Errors
+    /// See [`DaemonError`]; nothing is left behind then.
+    pub fn start(configs: Vec<(Config, String)>, settings: Settings, talk: fn(&str)) -> Result<Self, DaemonError> {
+        let mut directions = Vec::new();
+        for (config, text) in configs {
+            let shaping = Shaping::start(&config, &settings.options)?;
+            let beat = (shaping.heartbeat(), Instant::now());
+            let awaited = shaping.proof().awaited.iter().map(|(version, _)| *version).collect();
+            let name = name_of(&config).into();
+            directions.push(Direction {
+                name,
+                config,
+                text,
+                shaping: Some(shaping),
+                recovery: Recovery::new(),
+                beat,
+                awaited,
+            });
+        }
+        let Some(first) = directions.first() else { return Err(StartError::NoInterface.into()) };
+        let interface = first.shaping.as_ref().map_or(String::new(), |shaping| shaping.interface().to_owned());
+        let control = first.config.control.clone();
+        let listening = match &settings.control {
+            Control::Off => None,
+            Control::Path(path) => Some(Listening::at(path, control.mode)?),
+            Control::Default => match Listening::for_interface(&interface, control.mode) {
+                Ok(listening) => Some(listening),
+                Err(SocketError::NoDirectory(why)) => {
+                    talk(&format!("no control socket, there is no directory for it ({why}); name a path by --control"));
+                    None
+                }
+                Err(error) => return Err(error.into()),
+            },
+        };
+        raise_file_limit();
+        let (server, inbox) = match listening.map(Server::start).transpose().map_err(DaemonError::Serve)? {
+            Some((server, inbox)) => (Some(server), Some(inbox)),
+            None => (None, None),
+        };
+        let mut daemon = Self {
+            directions,
+            settings,
+            server,
+            inbox,
+            monitor: LinkMonitor::open().ok(),
+            watchdog: Some(Watchdog::start().map_err(DaemonError::Serve)?),
+            talk,
+            next: 1,
+            inspected: Instant::now(),
+            started: Instant::now(),
+            trouble: None,
+            subscriptions: HashMap::new(),
+            trial: None,
+            leases: reserve::Leases::default(),
+            observer: Observer::default(),
+            web: None,
+            desk: Desk::default(),
+            status_cache: None,
+            sampler: None,
+            sampled: Instant::now(),
+        };
+        for direction in 0..daemon.directions.len() {
+            daemon.guard(direction)?;
+            daemon.listen(direction)?;
+        }
+        if let Some(at) = daemon.settings.web {
+            daemon.web = Some(Web::start(at, Arc::clone(daemon.observer.shared()))?);
+        }
+        let hook = daemon.settings.hook.clone().or(control.hook);
+        if let (Some(server), Some(hook)) = (&daemon.server, hook) {
+            server.say(Outbound::Hook(Hook::start(&hook, &interface).map_err(DaemonError::Hook)?));
+            server.counters().hooked.store(true, Ordering::Relaxed);
+        }
+        Ok(daemon)
+    }
+
+    /// The interface.
+    pub fn interface(&self) -> &str {
+        let shaping = self.directions.iter().find_map(|direction| direction.shaping.as_ref()).map(Shaping::interface);
+        let meant = || self.settings.options.interface.as_deref();
+        let written = || self.directions.iter().find_map(|direction| direction.config.interface.name.as_deref());
+        shaping.or_else(meant).or_else(written).unwrap_or_default()
+    }
+    /// Where the control socket is, if there is one.
+    pub fn control_path(&self) -> Option<&Path> {
+        self.server.as_ref().map(Server::path)
+    }
+    /// Where metrics and the web page are, if anywhere.
+    pub fn web_address(&self) -> Option<std::net::SocketAddr> {
+        self.web.as_ref().map(Web::address)
+    }
+    /// How it was set up.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Watches, and answers, until `stop` is set or the time is over; then ends shaping in order, and gives the classes
+    /// of every direction as they ended.
+    ///
+    /// # Errors
+    /// See [`DaemonError`]; traffic passes unshaped then.
+    pub fn run(mut self, stop: &AtomicBool) -> Result<Vec<(String, Vec<ClassStatus>)>, DaemonError> {
+        service::notify(&format!("READY=1\nSTATUS=shaping {}", self.interface()));
+        let mut next = Instant::now() + TICK;
+        while !stop.load(Ordering::Relaxed) && self.settings.limit.is_none_or(|limit| self.started.elapsed() < limit) {
+            let wake = self.desk.next().map_or(next, |due| due.min(next));
+            let wait = wake.saturating_duration_since(Instant::now());
+            match self.inbox.as_ref().map(|inbox| inbox.recv_timeout(wait)) {
+                Some(Ok(inbound)) => self.take(inbound),
+                Some(Err(RecvTimeoutError::Timeout)) => {}
+                Some(Err(RecvTimeoutError::Disconnected)) => {
+                    self.say("the control socket has failed; shaping goes on without it");
+                    (self.server, self.inbox) = (None, None);
+                }
+                None => std::thread::sleep(wait),
+            }
+            if self.desk.next().is_some_and(|due| due <= Instant::now()) {
+                promise::tick(&mut self);
+            }
+            if Instant::now() >= next {
+                next = Instant::now() + TICK;
+                self.tick()?;
+            }
+        }
+        self.end()
+    }
+
+    fn end(mut self) -> Result<Vec<(String, Vec<ClassStatus>)>, DaemonError> {
+        service::notify("STOPPING=1");
+        let interface = self.interface().to_owned();
+        self.watchdog = None;
+        let mut ended = Vec::new();
+        for direction in &mut self.directions {
+            if let Some(shaping) = direction.shaping.take() {
+                let status = shaping.status()?;
+                shaping.stop()?;
+                ended.push((direction.name.clone(), status));
+            }
+        }
+        (self.talk)(&format!("shaping {interface} has ended; nothing is left behind"));
+        Ok(ended)
+    }
+
+    fn take(&mut self, inbound: Inbound) {
+        match inbound {
+            Inbound::Request { client, peer, request } => {
+                let mut caller = Caller { client, peer, after: Vec::new() };
+                let outcome = requests::answer(self, &mut caller, &request);
+                self.say_to_server(Outbound::Answer { client, message: Message::answer(request.id, outcome) });
+                caller.after.into_iter().for_each(|word| self.say_to_server(word));
+            }
+            Inbound::Gone { client } => self.gone(client),
+            Inbound::FlowBegan => {
+                if let Some(server) = &self.server {
+                    server.counters().scent.store(false, Ordering::Release);
+                }
+                self.desk.scents();
+            }
+        }
+    }
+
+    /// A client is gone: what it held ends.
+    fn gone(&mut self, client: u64) {
+        promise::gone(self, client);
+        self.subscriptions.remove(&client);
+        reserve::gone(self, client);
+    }
+
+    /// What is due besides requests.
+    fn tick(&mut self) -> Result<(), DaemonError> {
+        self.links();
+        self.sample();
+        self.heed();
+        if self.settings.reload.swap(false, Ordering::Relaxed) {
+            apply::reload(self);
+        }
+        for direction in &mut self.directions {
+            let Some(shaping) = &direction.shaping else { continue };
+            if shaping.heartbeat() != direction.beat.0 {
+                direction.beat = (shaping.heartbeat(), Instant::now());
+            }
+        }
+        for at in 0..self.directions.len() {
+            let Direction { name, shaping: Some(shaping), awaited, .. } = &mut self.directions[at] else { continue };
+            let Some(come) = awaited.iter().position(|version| shaping.has_seen(*version)) else { continue };
+            let text = format!("{name}: a packet of {:?} came through the queue", awaited.swap_remove(come));
+            self.say(&text);
+        }
+        observe::tick(self);
+        apply::tick(self);
+        reserve::tick(self);
+        if let Some(web) = &self.web {
+            web.tell(self.server_counters());
+        }
+        if self.inspected.elapsed() >= INSPECT {
+            self.inspected = Instant::now();
+            self.file_changed();
+            for direction in 0..self.directions.len() {
+                self.inspect(direction)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the classes to who wants to see them.
+    fn sample(&mut self) {
+        let Some(sampler) = &mut self.sampler else { return };
+        if self.sampled.elapsed() >= SAMPLE {
+            self.sampled = Instant::now();
+            for direction in &self.directions {
+                // What does not answer is the watchdog's.
+                if let Some(Ok(status)) = direction.shaping.as_ref().map(Shaping::status) {
+                    sampler(&direction.name, &status);
+                }
+            }
+        }
+    }
+
+    /// Reads the rules back; when somebody changed them, puts them back or says that shaping is off.
+    fn inspect(&mut self, at: usize) -> Result<(), DaemonError> {
+        let Some(shaping) = &mut self.directions[at].shaping else { return Ok(()) };
+        let inspection = shaping.inspect()?;
+        if inspection.is_sound() {
+            return Ok(());
+        }
+        for difference in &inspection.differences {
+            self.say(&format!("somebody changed our rules: {difference}"));
+        }
+        self.trouble = Some("somebody changed our rules".into());
+        self.say("shaping is NOT in force; starting it again");
+        if let Err(error) = self.restart(at) {
+            self.outage(at, &error.to_string());
+            return Ok(());
+        }
+        self.trouble = None;
+        self.say(&format!("shaping {} is in force again", self.interface()));
+        Ok(())
+    }
+
+    /// Ends the shaping of a direction and starts it again.
+    ///
+    /// # Errors
+    /// When it does not start; traffic passes unshaped then.
+    pub fn restart(&mut self, at: usize) -> Result<(), DaemonError> {
+        self.unguard(at);
+        let direction = &mut self.directions[at];
+        drop(direction.shaping.take());
+        let shaping = Shaping::start(&direction.config, &self.settings.options)?;
+        direction.shaping = Some(shaping);
+        self.guard(at)?;
+        self.listen(at)?;
+        promise::reinstate(self, at);
+        Ok(())
+    }
+
+    /// Has the events of a direction told to the server, with the names that they mean. After every start of a shaping,
+    /// and when its classes change.
+    ///
+    /// # Errors
+    /// When the data path has ended.
+    pub fn listen(&mut self, at: usize) -> Result<(), DaemonError> {
+        let (Some(server), direction) = (&self.server, &self.directions[at]) else { return Ok(()) };
+        let Some(shaping) = &direction.shaping else { return Ok(()) };
+        let scene = Scene { direction: direction.name.clone(), classes: shaping.class_names().to_vec() };
+        server.say(Outbound::Scene(at, scene));
+        let teller = server.teller().clone();
+        shaping.listen(Box::new(move |time, news| !teller.is_heard() || teller.tell(Notice::new(at, time, news))))?;
+        Ok(())
+    }
+
+    /// The classes of a direction are others from now on.
+    pub(crate) fn scene_changed(&mut self, at: usize) {
+        self.status_cache = None;
+        let direction = &self.directions[at];
+        if let (Some(server), Some(shaping)) = (&self.server, &direction.shaping) {
+            let scene = Scene { direction: direction.name.clone(), classes: shaping.class_names().to_vec() };
+            server.say(Outbound::Scene(at, scene));
+        }
+    }
+
+    fn links(&mut self) {
+        let interface = self.interface().to_owned();
+        let index = self.directions.iter().find_map(|direction| direction.shaping.as_ref()).map(Shaping::index);
+        let mut renamed = None;
+        let mut said = Vec::new();
+        if let Some(monitor) = &mut self.monitor {
+            while let Ok(Some(event)) = monitor.event() {
+                match event {
+                    LinkEvent::Gone { ref name, .. } if *name == interface => {
+                        said.push(format!("{interface} has vanished; the rules wait for it to come back"));
+                    }
+                    LinkEvent::Changed(ref link) if link.name == interface => {
+                        said.push(format!("{interface} is {:?}", link.state));
+                        renamed = None;
+                    }
+                    LinkEvent::Changed(link) if Some(link.index) == index => renamed = Some(link.name),
+                    _ => {}
+                }
+            }
+        }
+        said.iter().for_each(|text| self.say(text));
+        if let Some(name) = renamed {
+            self.follow(&name);
+        }
+    }
+
+    /// The interface has another name: the rules go by names, so they are made anew.
+    fn follow(&mut self, name: &str) {
+        self.say(&format!("{} is called {name} now; shaping follows it", self.interface()));
+        self.settings.options.interface = Some(name.to_owned());
+        for at in 0..self.directions.len() {
+            match self.restart(at) {
+                Ok(()) => self.say(&format!("shaping {name} is in force")),
+                Err(error) => self.outage(at, &error.to_string()),
+            }
+        }
+    }
+
+    fn file_changed(&mut self) {
+        let now = modified(&self.settings.file);
+        if now.is_some() && now != self.settings.modified {
+            self.settings.modified = now;
+            self.say(&format!(
+                "{} has changed; what runs is what was read at the start. Check it with `tidegate check`, then start \
+                 again to use it",
+                self.settings.file.display()
+            ));
+        }
+    }
+
+    /// Says something to the people who look after this, by standard error and as an event.
+    pub fn say(&mut self, text: &str) {
+        (self.talk)(&format!("tidegate: {text}"));
+        let mut event = Event::new(EventKind::Log, Span::from_nanos(timing::now().as_nanos()));
+        event.text = Some(text.into());
+        self.publish(event);
+    }
+
+    /// Tells everybody who subscribed to such events.
+    pub fn publish(&self, event: Event) {
+        self.say_to_server(Outbound::Publish(Box::new(event)));
+    }
+
+    pub(crate) fn say_to_server(&self, word: Outbound) {
+        if let Some(server) = &self.server {
+            server.say(word);
+        }
+    }
+    pub(crate) fn server_counters(&self) -> ControlStatus {
+        self.server.as_ref().map(|server| server.counters().status()).unwrap_or_default()
+    }
+    /// Tells the server whether flows of processes are looked for.
+    pub(crate) fn tell_hunting(&self) {
+        if let Some(server) = &self.server {
+            server.counters().hunting.store(self.desk.hunts(), Ordering::Relaxed);
+        }
+    }
+
+    /// The place of the direction that is called so; of the first without a name.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`].
+    pub fn direction_named(&self, name: Option<&str>) -> Result<usize, Refusal> {
+        let Some(name) = name else { return Ok(0) };
+        let names: Vec<&str> = self.directions.iter().map(|direction| direction.name.as_str()).collect();
+        names.iter().position(|other| *other == name).ok_or_else(|| {
+            Refusal::new(Code::NotFound, format!("nothing called `{name}` is shaped here"))
+                .help(format!("there is {}", names.join(" and ")))
+        })
+    }
+
+    /// Gives all promises of a direction again: after its engine was replaced by one that knows none.
+    pub fn reinstate_promises(&mut self, at: usize) {
+        promise::reinstate(self, at);
+    }
+
+    /// A number that was not given before: of a subscription, of a promise.
+    pub(crate) fn next_number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+}
+
+/// What people call a direction.
+fn name_of(config: &Config) -> &'static str {
+    match config.interface.direction {
+        Way::Egress => "up",
+        Way::Ingress => "down",
+    }
+}
+
+/// When a file was last changed; none for standard input.
+pub fn modified(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).ok()?.modified().ok()
+}
+
+/// Room for a thousand clients: the soft limit on open files is often no more than that.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Fewer clients then; the server says so when it comes to that.
+    let _ = setrlimit(Resource::Nofile, limit);
+}

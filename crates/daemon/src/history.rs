@@ -1,0 +1,365 @@
+//! [`History`]: the last day of every class, in memory of a fixed size.
+//!
+//! *Law*: three rings for each class: a point a second for 10 minutes, one for 10 s over 2 hours, one a minute over
+//! 24 hours. A coarser point is made of the finer ones under it: rates, queue and median are their means, the long wait
+//! is their largest, drops, marks and missed promises are their sums. Where nothing was measured (the machine slept,
+//! the class did not exist) there is a gap, not a zero.
+//! *Cost*: 2,760 points of 32 B, 88 kB a class; at most [`MOST`] classes are remembered, 5.7 MB. Everything is allocated
+//! when a class is first seen. A push is constant for each class, but after a gap, which is filled.
+//! *Notes*: the clock is that of the wall, in whole seconds; when it is set back, history begins anew.
+
+use serde_json::{Value, json};
+
+/// The most classes that are remembered, of all directions together.
+pub const MOST: usize = 64;
+/// A look that comes so many seconds after the one before is late; after more there is a gap.
+const LATE: u64 = 3;
+/// Seconds in a point, and points, of each ring.
+pub const RINGS: [(u64, usize); 3] = [(1, 600), (10, 720), (60, 1_440)];
+
+/// What is remembered of a class in a step of time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Point {
+    /// What left, in bit/s.
+    pub rate: f32,
+    /// Of that, what was borrowed.
+    pub borrowed: f32,
+    /// Bytes that waited.
+    pub queue: f32,
+    /// The median wait in seconds.
+    pub median: f32,
+    /// The wait that 99 of 100 did not exceed, in seconds.
+    pub long: f32,
+    /// Packets dropped in it.
+    pub drops: f32,
+    /// Packets marked in it.
+    pub marks: f32,
+    /// Seconds of it in which the promise was missed.
+    pub missed: f32,
+}
+
+impl Point {
+    const GAP: Self = Self {
+        rate: f32::NAN,
+        borrowed: f32::NAN,
+        queue: f32::NAN,
+        median: f32::NAN,
+        long: f32::NAN,
+        drops: f32::NAN,
+        marks: f32::NAN,
+        missed: f32::NAN,
+    };
+    fn is_gap(&self) -> bool {
+        self.rate.is_nan()
+    }
+    /// The names of the values in the JSON form, in the order of [`Point::values`].
+    const NAMES: [&'static str; 8] =
+        ["rate_bps", "borrowed_bps", "queue_bytes", "wait_p50_s", "wait_p99_s", "drops", "marks", "missed_s"];
+    fn values(&self) -> [f32; 8] {
+        [self.rate, self.borrowed, self.queue, self.median, self.long, self.drops, self.marks, self.missed]
+    }
+}
+
+/// Points on their way into a coarser one.
+#[derive(Clone, Copy, Debug)]
+struct Sum {
+    point: Point,
+    count: f32,
+}
+
+impl Sum {
+    const NOTHING: Self = Self { point: Point::GAP, count: 0.0 };
+    fn add(&mut self, point: Point) {
+        if point.is_gap() {
+            return;
+        }
+        if self.count == 0.0 {
+            *self = Self { point, count: 1.0 };
+            return;
+        }
+        self.count += 1.0;
+        let sum = &mut self.point;
+        let mean = |mean: &mut f32, value: f32| *mean += (value - *mean) / self.count;
+        mean(&mut sum.rate, point.rate);
+        mean(&mut sum.borrowed, point.borrowed);
+        mean(&mut sum.queue, point.queue);
+        mean(&mut sum.median, point.median);
+        sum.long = sum.long.max(point.long);
+        sum.drops += point.drops;
+        sum.marks += point.marks;
+        sum.missed += point.missed;
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Series {
+    direction: String,
+    class: String,
+    /// The point of step s stands at s modulo the length.
+    rings: [Vec<Point>; 3],
+    sums: [Sum; 3],
+    /// When it was last pushed to.
+    last: u64,
+}
+
+impl Series {
+    fn new(direction: &str, class: &str) -> Self {
+        Self {
+            direction: direction.into(),
+            class: class.into(),
+            rings: RINGS.map(|(_, length)| vec![Point::GAP; length]),
+            sums: [Sum::NOTHING; 3],
+            last: 0,
+        }
+    }
+}
+
+/// The last day. See the [module](self).
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    series: Vec<Series>,
+    /// The second that was pushed last.
+    now: u64,
+    /// The first second.
+    began: u64,
+}
+
+impl History {
+    /// Remembers second `second` (since 1970) of the classes that there are: direction, name, and what was measured.
+    /// A second that was pushed already is left as it is.
+    pub fn push<'a>(&mut self, second: u64, classes: impl Iterator<Item = (&'a str, &'a str, Point)>) {
+        if second < self.now.saturating_sub(1) {
+            *self = Self::default();
+        }
+        if second <= self.now {
+            return;
+        }
+        if self.now == 0 {
+            self.began = second;
+        }
+        // A look that comes late has measured the seconds before as well.
+        let late = second - self.now;
+        if self.now != 0 && (2..=LATE).contains(&late) {
+            let part = |point: Point| {
+                let of = |count: f32| count / late as f32;
+                Point { drops: of(point.drops), marks: of(point.marks), missed: of(point.missed), ..point }
+            };
+            let classes: Vec<_> = classes.map(|(direction, class, point)| (direction, class, part(point))).collect();
+            for between in self.now + 1..=second {
+                self.remember(between, classes.iter().copied());
+            }
+        } else {
+            self.remember(second, classes);
+        }
+    }
+
+    fn remember<'a>(&mut self, second: u64, classes: impl Iterator<Item = (&'a str, &'a str, Point)>) {
+        self.pass(second);
+        for (direction, class, point) in classes {
+            let found = self.series.iter().position(|series| series.direction == direction && series.class == class);
+            let at = match found {
+                Some(at) => at,
+                None if self.series.len() < MOST => {
+                    self.series.push(Series::new(direction, class));
+                    self.series.len() - 1
+                }
+                // A class that was not there for longest makes room, if it is not there any more.
+                None => match self.series.iter().enumerate().min_by_key(|(_, series)| series.last) {
+                    Some((at, series)) if series.last + 60 < second => {
+                        self.series[at] = Series::new(direction, class);
+                        at
+                    }
+                    _ => continue,
+                },
+            };
+            let series = &mut self.series[at];
+            series.last = second;
+            for ((ring, sum), (step, length)) in series.rings.iter_mut().zip(&mut series.sums).zip(RINGS) {
+                sum.add(point);
+                // A step that is not over yet shows what there is of it.
+                ring[(second / step) as usize % length] = sum.point;
+            }
+        }
+    }
+
+    /// Time passes to `second`: steps between become gaps, and a new step begins with nothing.
+    fn pass(&mut self, second: u64) {
+        for series in &mut self.series {
+            for ((ring, sum), (step, length)) in series.rings.iter_mut().zip(&mut series.sums).zip(RINGS) {
+                let (from, to) = (self.now / step, second / step);
+                if to > from {
+                    *sum = Sum::NOTHING;
+                }
+                for gap in (from + 1..=to).rev().take(length) {
+                    ring[gap as usize % length] = Point::GAP;
+                }
+            }
+        }
+        self.now = second;
+    }
+
+    /// Classes that are remembered.
+    pub fn len(&self) -> usize {
+        self.series.len()
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.series.is_empty()
+    }
+
+    /// The point of a class in ring `ring` at the step of second `second`; `None` where there is none.
+    pub fn at(&self, ring: usize, direction: &str, class: &str, second: u64) -> Option<Point> {
+        let (step, length) = RINGS[ring];
+        let inside = second <= self.now && second / step + length as u64 > self.now / step;
+        let series = self.series.iter().find(|series| series.direction == direction && series.class == class)?;
+        let point = series.rings[ring][(second / step) as usize % length];
+        (inside && !point.is_gap()).then_some(point)
+    }
+
+    /// The finest ring that holds `span` seconds, after second `since`, as JSON: `step_s`, `from_s` (the first step, in
+    /// seconds since 1970), and for each class its values step by step, `null` in gaps.
+    pub fn json(&self, span: u64, since: u64) -> Value {
+        let ring = RINGS.iter().position(|&(step, length)| step * length as u64 >= span).unwrap_or(RINGS.len() - 1);
+        let (step, length) = RINGS[ring];
+        let last = self.now / step;
+        let first = (last + 1).saturating_sub((span.max(1).div_ceil(step)).min(length as u64));
+        let first =
+            first.max(self.began / step).max(since.checked_div(step).map_or(0, |s| if since == 0 { 0 } else { s }));
+        let series = self.series.iter().map(|series| {
+            let points = (first..=last).map(|at| &series.rings[ring][at as usize % length]);
+            let mut columns: [Vec<Value>; 8] = Default::default();
+            for point in points {
+                for (column, value) in columns.iter_mut().zip(point.values()) {
+                    column.push(number(value));
+                }
+            }
+            let mut object = json!({ "direction": series.direction, "class": series.class });
+            for (name, column) in Point::NAMES.into_iter().zip(columns) {
+                object[name] = Value::Array(column);
+            }
+            object
+        });
+        let series: Vec<Value> = if self.now == 0 { Vec::new() } else { series.collect() };
+        json!({ "step_s": step, "from_s": first * step, "series": series })
+    }
+}
+
+/// Four digits are enough for a pixel.
+fn number(value: f32) -> Value {
+    if value.is_nan() {
+        Value::Null
+    } else if value >= 1_000.0 {
+        Value::from(f64::from(value).round() as u64)
+    } else {
+        let scale = 1e6;
+        Value::from((f64::from(value) * scale).round() / scale)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(rate: f32, long: f32, drops: f32) -> Point {
+        Point { rate, borrowed: 0.0, queue: 2.0 * rate, median: long / 2.0, long, drops, marks: 1.0, missed: 0.0 }
+    }
+
+    fn push(history: &mut History, second: u64, point: Point) {
+        history.push(second, [("up", "calls", point)].into_iter());
+    }
+
+    const START: u64 = 1_800_000_000;
+
+    #[test]
+    fn coarse_points_are_made_of_fine_ones() {
+        let mut history = History::default();
+        for s in 0..60 {
+            push(&mut history, START + s, point(s as f32, if s == 33 { 9.0 } else { 1.0 }, 2.0));
+        }
+        let at = |ring, second| history.at(ring, "up", "calls", second).unwrap();
+        assert_eq!(at(0, START + 41).rate, 41.0);
+        // 30 to 39: mean 34.5, the largest wait, the sum of the drops.
+        let ten = at(1, START + 30);
+        assert_eq!((ten.rate, ten.long, ten.drops, ten.queue), (34.5, 9.0, 20.0, 69.0));
+        let minute = at(2, START);
+        assert!((minute.rate - 29.5).abs() < 1e-3);
+        assert_eq!((minute.long, minute.drops, minute.marks), (9.0, 120.0, 60.0));
+    }
+
+    #[test]
+    fn a_day_and_no_more_is_remembered() {
+        let mut history = History::default();
+        for s in 0..100_000 {
+            push(&mut history, START + s, point(s as f32, 1.0, 0.0));
+        }
+        let end = START + 99_999;
+        let known = |ring, second| history.at(ring, "up", "calls", second).is_some();
+        for (ring, (step, length)) in RINGS.into_iter().enumerate() {
+            let span = step * (length as u64 - 1);
+            assert!(known(ring, end - span) && !known(ring, end - span - step), "ring {ring}");
+        }
+        assert_eq!(RINGS.map(|(step, length)| step * length as u64), [600, 7_200, 86_400]);
+        // 2,760 points of 32 bytes a class.
+        let bytes: usize = history.series[0].rings.iter().map(|ring| ring.capacity() * size_of::<Point>()).sum();
+        assert_eq!(bytes, 88_320);
+    }
+
+    #[test]
+    fn a_sleep_is_a_gap_and_a_clock_set_back_a_new_beginning() {
+        let mut history = History::default();
+        push(&mut history, START, point(1.0, 1.0, 0.0));
+        push(&mut history, START + 3, point(6.0, 1.0, 6.0));
+        // Three seconds in one look: each had a third of the drops, and the same rate.
+        let late = history.at(0, "up", "calls", START + 1).unwrap();
+        assert_eq!((late.rate, late.drops), (6.0, 2.0));
+        push(&mut history, START + 100, point(2.0, 1.0, 0.0));
+        for between in [START + 4, START + 50, START + 99] {
+            assert_eq!(history.at(0, "up", "calls", between), None);
+        }
+        assert_eq!(history.at(1, "up", "calls", START + 50), None);
+        assert_eq!(history.at(0, "up", "calls", START).unwrap().rate, 1.0);
+        // Longer than everything: nothing is left.
+        push(&mut history, START + 1_000_000, point(3.0, 1.0, 0.0));
+        let json = history.json(86_400, 0);
+        let rates = json["series"][0]["rate_bps"].as_array().unwrap();
+        assert_eq!((rates.len(), rates.iter().filter(|rate| !rate.is_null()).count()), (1_440, 1));
+        push(&mut history, START, point(4.0, 1.0, 0.0));
+        assert_eq!((history.len(), history.json(600, 0)["from_s"].as_u64()), (1, Some(START)));
+    }
+
+    #[test]
+    fn classes_come_and_go_within_bounds() {
+        let mut history = History::default();
+        for s in 0..200 {
+            let name = format!("class {s}");
+            history.push(START + s, [("up", name.as_str(), point(1.0, 1.0, 0.0))].into_iter());
+        }
+        assert_eq!(history.len(), MOST);
+        assert!(history.at(0, "up", "class 199", START + 199).is_some(), "the newest are there");
+        assert!(history.at(0, "up", "class 0", START).is_none(), "the oldest made room");
+        // More classes at once than are remembered: the first stay.
+        let names: Vec<String> = (0..100).map(|n| format!("at once {n}")).collect();
+        let mut history = History::default();
+        for s in 0..100 {
+            history.push(START + s, names.iter().map(|name| ("up", name.as_str(), point(1.0, 1.0, 0.0))));
+        }
+        assert!(history.at(0, "up", "at once 63", START + 99).is_some());
+        assert!(history.at(0, "up", "at once 64", START + 99).is_none());
+    }
+
+    #[test]
+    fn only_what_is_new_is_told() {
+        let mut history = History::default();
+        for s in 0..50 {
+            push(&mut history, START + s, point(s as f32, 0.001_234_7, 0.0));
+        }
+        let all = history.json(600, 0);
+        assert_eq!((all["step_s"].as_u64(), all["from_s"].as_u64()), (Some(1), Some(START)));
+        assert_eq!(all["series"][0]["rate_bps"].as_array().unwrap().len(), 50);
+        assert_eq!(all["series"][0]["wait_p99_s"][3], json!(0.001_235));
+        let new = history.json(600, START + 48);
+        assert_eq!(new["series"][0]["rate_bps"], json!([48.0, 49.0]));
+        assert_eq!(history.json(7_200, 0)["step_s"], 10);
+        assert_eq!(History::default().json(600, 0)["series"], json!([]));
+    }
+}

@@ -1,0 +1,209 @@
+//! `reserve`, `refresh`, `unreserve`, `reservations`: leases, and whose they are.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use tidegate_config::discipline::Discipline;
+use tidegate_config::edit;
+use tidegate_config::shaper::Root;
+use tidegate_config::values::User;
+use tidegate_control::calls::{
+    Refresh, Refreshed, ReservationList, ReservationsQuery, Reserve, Reserved, Unreserve, Unreserved,
+};
+use tidegate_control::protocol::{Code, Refusal};
+use tidegate_core::reservation::{Refusal as Admission, Request, Service, TSpec};
+use tidegate_engine::{Lease, Refused};
+use tidegate_units::{Bytes, Instant as Time, Rate, Span};
+
+use crate::daemon::Daemon;
+use crate::requests::Caller;
+
+/// A lease that somebody holds.
+#[derive(Clone, Debug)]
+struct Held {
+    direction: usize,
+    class: tidegate_core::ClassId,
+    name: String,
+    uid: u32,
+    /// The connection it ends with.
+    client: Option<u64>,
+    /// When it ends; it is kept alive until then.
+    until: Option<Instant>,
+    /// When it is kept alive next.
+    refresh: Instant,
+    every: Duration,
+}
+
+/// Every lease, by its number.
+#[derive(Debug, Default)]
+pub(crate) struct Leases(HashMap<u64, Held>);
+
+fn refused(refused: &Refused) -> Refusal {
+    let code = match refused {
+        Refused::Nowhere => Code::Unsupported,
+        Refused::Everything | Refused::Bounds(_) | Refused::Name(_) | Refused::Rules(_) => Code::Invalid,
+        Refused::Admission(Admission::Unknown(_)) => Code::NotFound,
+        Refused::Admission(Admission::TSpec(_) | Admission::PacketSize { .. }) => Code::Invalid,
+        Refused::Admission(Admission::NoBounds) => Code::Unsupported,
+        Refused::Admission(_) | Refused::InTheWay { .. } => Code::NoRoom,
+    };
+    Refusal::new(code, refused.to_string())
+}
+
+/// The link's rate and largest packet.
+fn link(daemon: &Daemon, at: usize) -> Option<(Rate, Bytes)> {
+    match &daemon.directions[at].config.root {
+        Root::Discipline(discipline) => match &**discipline {
+            Discipline::Cbq(cbq) => Some((cbq.link.value, cbq.mtu.value)),
+            _ => None,
+        },
+        Root::Shaper(_) => None,
+    }
+}
+
+fn reserved(number: u64, lease: &Lease, free: Option<Rate>, now: Time) -> Reserved {
+    Reserved {
+        reservation: number,
+        name: lease.name.clone(),
+        matches: lease.matches.to_string(),
+        rate: lease.grant.rate,
+        bound: lease.grant.bound,
+        buffer: lease.grant.buffer,
+        expires: lease.grant.expires.since(now),
+        free: free.unwrap_or(Rate::ZERO),
+    }
+}
+
+pub(crate) fn reserve(daemon: &mut Daemon, caller: &Caller, call: Reserve) -> Result<Reserved, Refusal> {
+    let at = daemon.direction_named(call.direction.as_deref())?;
+    let (link, mtu) = link(daemon, at).ok_or_else(|| refused(&Refused::Nowhere))?;
+    let mut matches = edit::matching(&call.matches).map_err(|text| Refusal::new(Code::Invalid, text))?;
+    if matches.is_everything() {
+        return Err(refused(&Refused::Everything));
+    }
+    if !caller.may_all() {
+        matches.users = vec![User::Id(caller.peer.uid)];
+    }
+    let max_packet = call.max_packet.unwrap_or(mtu);
+    let tspec = TSpec {
+        rate: call.rate,
+        bucket: call.bucket.unwrap_or(max_packet.saturating_mul(2)),
+        peak: call.peak.unwrap_or(link.max(call.rate)),
+        min_unit: call.min_unit.unwrap_or(Bytes::new(64).min(max_packet)),
+        max_packet,
+    };
+    let service = match (call.guaranteed, call.delay) {
+        (false, None) => Service::ControlledLoad,
+        (_, delay) => Service::Guaranteed { rate: None, delay },
+    };
+    let number = daemon.next_number();
+    let name = call.name.unwrap_or_else(|| format!("reservation {number}"));
+    let request = Request { tspec, service };
+    let shaping = daemon.directions[at].shaping()?;
+    let asked = name.clone();
+    let outcome = shaping.change(move |pipeline, now, gate| {
+        let lease = pipeline.reserve(now, &asked, &request, matches, gate)?;
+        Ok::<_, Refused>((lease, pipeline.free_to_reserve(), now))
+    });
+    let (lease, free, now) =
+        outcome.map_err(|error| Refusal::new(Code::Failed, error.to_string()))?.map_err(|reason| refused(&reason))?;
+    let every = Duration::from_nanos(lease.grant.expires.since(now).as_nanos() / 3);
+    let until = call.lasts.map(|span| Instant::now() + Duration::from_nanos(span.as_nanos()));
+    let held = Held {
+        direction: at,
+        class: lease.grant.id,
+        name,
+        uid: caller.peer.uid,
+        client: until.is_none().then_some(caller.client),
+        until,
+        refresh: Instant::now() + every,
+        every,
+    };
+    daemon.leases.0.insert(number, held);
+    Ok(reserved(number, &lease, free, now))
+}
+
+/// The lease `number`, which the caller may handle.
+fn held(daemon: &Daemon, caller: &Caller, number: u64) -> Result<Held, Refusal> {
+    let none = || Refusal::new(Code::NotFound, format!("there is no reservation {number}")).help("it may have expired");
+    let held = daemon.leases.0.get(&number).ok_or_else(none)?;
+    if held.uid != caller.peer.uid && !caller.may_all() {
+        return Err(Refusal::new(Code::NotAllowed, format!("reservation {number} belongs to user {}", held.uid)));
+    }
+    Ok(held.clone())
+}
+
+pub(crate) fn refresh(daemon: &mut Daemon, caller: &Caller, call: &Refresh) -> Result<Refreshed, Refusal> {
+    let lease = held(daemon, caller, call.reservation)?;
+    let class = lease.class;
+    let expires: Result<Span, Refused> = daemon.directions[lease.direction]
+        .ask(move |pipeline, now| pipeline.refresh(now, class).map(|expires| expires.since(now)))?;
+    expires.map(|expires| Refreshed { expires }).map_err(|reason| {
+        daemon.leases.0.remove(&call.reservation);
+        refused(&reason)
+    })
+}
+
+pub(crate) fn release(daemon: &mut Daemon, caller: &Caller, call: &Unreserve) -> Result<Unreserved, Refusal> {
+    let lease = held(daemon, caller, call.reservation)?;
+    daemon.leases.0.remove(&call.reservation);
+    end(daemon, &lease)?;
+    Ok(Unreserved { name: lease.name })
+}
+
+fn end(daemon: &Daemon, lease: &Held) -> Result<(), Refusal> {
+    let class = lease.class;
+    let outcome = daemon.directions[lease.direction]
+        .shaping()?
+        .change(move |pipeline, now, gate| pipeline.release(now, class, gate))
+        .map_err(|error| Refusal::new(Code::Failed, error.to_string()))?;
+    outcome.map_err(|reason| refused(&reason))
+}
+
+pub(crate) fn list(daemon: &Daemon, _: &ReservationsQuery) -> Result<ReservationList, Refusal> {
+    let mut reservations = Vec::new();
+    for (at, direction) in daemon.directions.iter().enumerate() {
+        let (leases, free, now) = direction
+            .ask(|pipeline, now| (pipeline.leases().cloned().collect::<Vec<_>>(), pipeline.free_to_reserve(), now))?;
+        for lease in &leases {
+            let known = daemon.leases.0.iter().find(|(_, held)| held.direction == at && held.class == lease.grant.id);
+            reservations.push(reserved(known.map_or(0, |(number, _)| *number), lease, free, now));
+        }
+    }
+    Ok(ReservationList { reservations })
+}
+
+/// A client is gone: its leases end.
+pub(crate) fn gone(daemon: &mut Daemon, client: u64) {
+    let of_client = |held: &Held| held.client == Some(client);
+    let ended: Vec<Held> = daemon.leases.0.values().filter(|held| of_client(held)).cloned().collect();
+    daemon.leases.0.retain(|_, held| !of_client(held));
+    for lease in ended {
+        // One that has expired in the meantime is none any more.
+        let _ = end(daemon, &lease);
+    }
+}
+
+/// Keeps alive what is to live for a time of its own, and ends it then.
+pub(crate) fn tick(daemon: &mut Daemon) {
+    let now = Instant::now();
+    let over = |held: &Held| held.until.is_some_and(|until| until <= now);
+    let ended: Vec<Held> = daemon.leases.0.values().filter(|held| over(held)).cloned().collect();
+    daemon.leases.0.retain(|_, held| !over(held));
+    for lease in ended {
+        let _ = end(daemon, &lease);
+    }
+    let mut gone = Vec::new();
+    for (number, held) in &mut daemon.leases.0 {
+        if held.until.is_none() || held.refresh > now {
+            continue;
+        }
+        held.refresh = now + held.every;
+        let class = held.class;
+        let kept = daemon.directions[held.direction].ask(move |pipeline, now| pipeline.refresh(now, class).is_ok());
+        if kept == Ok(false) {
+            gone.push(*number);
+        }
+    }
+    gone.iter().for_each(|number| drop(daemon.leases.0.remove(number)));
+}

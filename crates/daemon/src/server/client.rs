@@ -1,0 +1,291 @@
+//! One connection: its buffers, its allowance, its subscriptions.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+use tidegate_control::protocol::{Code, LONGEST, Message, Refusal, Request};
+
+use super::Peer;
+use crate::events::Interest;
+
+/// Requests that wait for their answers; more are not read.
+const OUTSTANDING: u32 = 8;
+/// Requests a second, and at once.
+const REQUESTS: u32 = 200;
+/// Bytes that may wait to be written before pushes are lost.
+const PUSHES_WAIT: usize = 256 << 10;
+/// Bytes that may wait to be written before the connection ends.
+const ALL_WAIT: usize = 8 << 20;
+
+/// What a client wants to be told.
+#[derive(Debug)]
+pub struct Wanted {
+    pub id: u64,
+    pub interest: Interest,
+    lost: u64,
+}
+
+/// What there was to take from a client.
+pub enum Taken {
+    Request(Request),
+    /// The number of a request that is none, and what to say to it.
+    Wrong(u64, Refusal),
+    /// It asks too fast; look again then.
+    Later(Instant),
+    Nothing,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    peer: Peer,
+    input: Vec<u8>,
+    /// How far `input` was searched for the end of a line.
+    searched: usize,
+    output: Vec<u8>,
+    written: usize,
+    outstanding: u32,
+    allowance: Allowance,
+    subscriptions: Vec<Wanted>,
+    interest: epoll::EventFlags,
+    /// It sends no more.
+    ended: bool,
+    /// We hear it no more, and close when all is written.
+    closing: bool,
+    /// It is too slow, and goes now.
+    overflowed: bool,
+    paused: bool,
+}
+
+impl Client {
+    pub fn new(stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let credentials = rustix::net::sockopt::socket_peercred(&stream)?;
+        let peer = Peer { uid: credentials.uid.as_raw(), pid: credentials.pid.as_raw_nonzero().get() };
+        Ok(Self {
+            stream,
+            peer,
+            input: Vec::new(),
+            searched: 0,
+            output: Vec::new(),
+            written: 0,
+            outstanding: 0,
+            allowance: Allowance { left: REQUESTS, at: Instant::now() },
+            subscriptions: Vec::new(),
+            interest: epoll::EventFlags::empty(),
+            ended: false,
+            closing: false,
+            overflowed: false,
+            paused: false,
+        })
+    }
+
+    pub fn peer(&self) -> Peer {
+        self.peer
+    }
+    pub fn subscriptions(&self) -> &[Wanted] {
+        &self.subscriptions
+    }
+    /// Whether it ends because of what it did.
+    pub fn is_cut(&self) -> bool {
+        self.overflowed || self.closing
+    }
+
+    pub fn register(&mut self, epoll: &OwnedFd, token: u64) -> io::Result<()> {
+        self.interest = epoll::EventFlags::IN;
+        epoll::add(epoll, &self.stream, epoll::EventData::new_u64(token), self.interest)?;
+        Ok(())
+    }
+
+    /// Says why, to somebody who is not let in.
+    pub fn turn_away(&mut self, refusal: Refusal) {
+        let _ = self.stream.write(&Message::Error { id: 0, error: refusal }.to_line());
+    }
+
+    /// Reads once: whoever sends much waits for the others.
+    pub fn read(&mut self) -> io::Result<()> {
+        let mut buffer = [0; 16 << 10];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => self.ended = true,
+            Ok(n) => self.input.extend_from_slice(&buffer[..n]),
+            Err(error) if is_later(&error) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// The next request, if one has come whole and may be taken.
+    pub fn take(&mut self, now: Instant) -> Taken {
+        self.paused = false;
+        if self.closing || self.outstanding >= OUTSTANDING {
+            return Taken::Nothing;
+        }
+        let Some(end) = self.input[self.searched..].iter().position(|byte| *byte == b'\n') else {
+            self.searched = self.input.len();
+            if self.input.len() >= LONGEST {
+                return self.too_long();
+            }
+            return Taken::Nothing;
+        };
+        let end = self.searched + end;
+        if end >= LONGEST {
+            return self.too_long();
+        }
+        if let Some(time) = self.allowance.refuses(now) {
+            self.paused = true;
+            return Taken::Later(time);
+        }
+        let line: Vec<u8> = self.input.drain(..=end).collect();
+        self.searched = 0;
+        let line = line[..end].trim_ascii();
+        if line.is_empty() {
+            // Counted against the allowance, and else nothing.
+            return self.take(now);
+        }
+        match Request::parse(line) {
+            Ok(request) => {
+                self.outstanding += 1;
+                Taken::Request(request)
+            }
+            Err((id, refusal)) => Taken::Wrong(id, refusal),
+        }
+    }
+
+    fn too_long(&mut self) -> Taken {
+        self.closing = true;
+        self.input = Vec::new();
+        self.searched = 0;
+        let text = format!("a line of more than {LONGEST} bytes");
+        Taken::Wrong(0, Refusal::new(Code::TooLong, text).help("the connection ends here"))
+    }
+
+    /// The answer to a request that was taken.
+    pub fn answered(&mut self, message: &Message) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        self.answer(message);
+    }
+    pub fn answer(&mut self, message: &Message) {
+        self.output.extend_from_slice(&message.to_line());
+        self.overflowed |= self.waiting() > ALL_WAIT;
+    }
+
+    /// A subscription, or another interest of one that there is.
+    pub fn subscribe(&mut self, id: u64, interest: Interest) {
+        match self.subscriptions.iter_mut().find(|wanted| wanted.id == id) {
+            Some(wanted) => wanted.interest = interest,
+            None => self.subscriptions.push(Wanted { id, interest, lost: 0 }),
+        }
+    }
+    pub fn unsubscribe(&mut self, id: u64) {
+        self.subscriptions.retain(|wanted| wanted.id != id);
+    }
+
+    /// Pushes a line of subscription `id`, or counts it as lost.
+    pub fn push_to(&mut self, id: u64, line: &[u8], pushes: &AtomicU64, lost: &AtomicU64) {
+        let room = self.waiting() + line.len() <= PUSHES_WAIT;
+        let Some(wanted) = self.subscriptions.iter_mut().find(|wanted| wanted.id == id) else { return };
+        // Once something was lost, it is said before anything else is pushed, and not before there is room for more.
+        if !room || wanted.lost > 0 {
+            wanted.lost += 1;
+            lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        pushes.fetch_add(1, Ordering::Relaxed);
+        self.output.extend_from_slice(line);
+    }
+
+    fn waiting(&self) -> usize {
+        self.output.len() - self.written
+    }
+
+    /// Writes what the socket takes.
+    pub fn flush(&mut self) -> io::Result<()> {
+        while self.waiting() > 0 {
+            match self.stream.write(&self.output[self.written..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => self.written += n,
+                Err(error) if is_later(&error) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if self.waiting() == 0 {
+            self.output.clear();
+            self.written = 0;
+            // Whoever once had a lot does not keep the room for it.
+            self.output.shrink_to(4 << 10);
+        } else if self.written > PUSHES_WAIT {
+            self.output.drain(..self.written);
+            self.written = 0;
+        }
+        if self.waiting() < PUSHES_WAIT / 2 {
+            for wanted in self.subscriptions.iter_mut().filter(|wanted| wanted.lost > 0) {
+                let lost = std::mem::take(&mut wanted.lost);
+                self.output.extend(Message::Lost { subscription: wanted.id, lost }.to_line());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes, and sets what is waited for next. An error means that the connection is over.
+    pub fn settle(&mut self, epoll: &OwnedFd, token: u64) -> io::Result<()> {
+        if self.overflowed {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        self.flush()?;
+        let done = self.waiting() == 0 && self.outstanding == 0;
+        let left = self.ended && self.subscriptions.is_empty() && !self.paused && !self.input.contains(&b'\n');
+        if done && (self.closing || left) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut interest = epoll::EventFlags::empty();
+        let deaf = self.ended || self.closing || self.paused || self.outstanding >= OUTSTANDING;
+        interest.set(epoll::EventFlags::IN, !deaf);
+        interest.set(epoll::EventFlags::OUT, self.waiting() > 0);
+        if interest != self.interest {
+            self.interest = interest;
+            epoll::modify(epoll, &self.stream, epoll::EventData::new_u64(token), interest)?;
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// How many requests a client may still make: [`REQUESTS`] a second, and as many at once.
+#[derive(Debug)]
+struct Allowance {
+    left: u32,
+    at: Instant,
+}
+
+impl Allowance {
+    /// Takes one; when there is none, tells when there will be.
+    fn refuses(&mut self, now: Instant) -> Option<Instant> {
+        let each = Duration::from_secs(1) / REQUESTS;
+        let gained = now.saturating_duration_since(self.at).as_nanos() / each.as_nanos();
+        let gained = u32::try_from(gained).unwrap_or(u32::MAX);
+        if self.left.saturating_add(gained) >= REQUESTS {
+            (self.left, self.at) = (REQUESTS, now);
+        } else {
+            (self.left, self.at) = (self.left + gained, self.at + each * gained);
+        }
+        if self.left == 0 {
+            return Some(self.at + each);
+        }
+        self.left -= 1;
+        None
+    }
+}

@@ -1,0 +1,129 @@
+//! The listening socket: found a place for, made with the right mode, and taken away at the end.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use tidegate_control as control;
+
+/// Why there is no control socket.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// Another daemon listens there.
+    #[error("another tidegate is running: it listens at {}; stop it, or give another path by --control", .0.display())]
+    Living(PathBuf),
+    /// Something else has this name.
+    #[error("{} is there and is not a socket; give another path by --control", .0.display())]
+    NotASocket(PathBuf),
+    /// The system refused.
+    #[error("cannot {operation} {}: {source}", .path.display())]
+    System {
+        /// What.
+        operation: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is no directory for it.
+    #[error("there is no directory for it: {0}; name a path by --control")]
+    NoDirectory(String),
+}
+
+/// A listening socket in the file system; goes when this goes.
+#[derive(Debug)]
+pub struct Listening {
+    path: PathBuf,
+    identity: (u64, u64),
+    listener: UnixListener,
+}
+
+impl Listening {
+    /// Listens at `path`. A socket of a process that is gone is replaced.
+    pub fn at(path: &Path, mode: u32) -> Result<Self, SocketError> {
+        let failed =
+            |operation| move |source: io::Error| SocketError::System { operation, path: path.to_owned(), source };
+        // An empty parent is the working directory.
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let directory = File::open(parent).map_err(failed("open the directory of"))?;
+        // Of two that start at once, one sees the other. The lock ends with this function.
+        flock(&directory, FlockOperation::LockExclusive)
+            .map_err(io::Error::from)
+            .map_err(failed("lock the directory of"))?;
+        let address =
+            SocketAddrUnix::new(path).map_err(io::Error::from).map_err(failed("make a socket of the name"))?;
+        let socket = || {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(io::Error::from)
+        };
+        match fs::symlink_metadata(path) {
+            Ok(metadata) if !metadata.file_type().is_socket() => return Err(SocketError::NotASocket(path.to_owned())),
+            Ok(_) => match net::connect(&socket().map_err(failed("make a socket for"))?, &address) {
+                Err(rustix::io::Errno::CONNREFUSED) => {
+                    fs::remove_file(path).map_err(failed("replace the socket of a process that is gone,"))?;
+                }
+                _ => return Err(SocketError::Living(path.to_owned())),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed("look at")(error)),
+        }
+        let listener = socket().map_err(failed("make a socket for"))?;
+        net::bind(&listener, &address).map_err(io::Error::from).map_err(failed("make the socket"))?;
+        // The mode is right before anybody can connect.
+        fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed("set the mode of"))?;
+        net::listen(&listener, 1_024).map_err(io::Error::from).map_err(failed("listen at"))?;
+        let metadata = fs::symlink_metadata(path).map_err(failed("look at"))?;
+        Ok(Self { path: path.to_owned(), identity: (metadata.dev(), metadata.ino()), listener: listener.into() })
+    }
+
+    /// Listens where clients look for the daemon of `interface`.
+    pub fn for_interface(interface: &str, mode: u32) -> Result<Self, SocketError> {
+        let mut refused = Vec::new();
+        for directory in control::directories() {
+            let parent = directory.parent().is_some_and(Path::exists);
+            let made = fs::DirBuilder::new().mode(0o755).create(&directory);
+            if let Err(error) = made
+                && (error.kind() != io::ErrorKind::AlreadyExists || !parent)
+            {
+                refused.push(format!("{}: {error}", directory.display()));
+                continue;
+            }
+            // A plain name is for the first; an interface of the same name in another namespace has a longer one.
+            let [long, plain] = control::candidates(&directory, interface);
+            let outcome = match Self::at(&plain, mode) {
+                Err(SocketError::Living(_)) => Self::at(&long, mode),
+                other => other,
+            };
+            match outcome {
+                Err(SocketError::System { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+                    refused.push(format!("{}: {source}", directory.display()));
+                }
+                other => return other,
+            }
+        }
+        Err(SocketError::NoDirectory(refused.join("; ")))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    /// The socket, nonblocking.
+    pub fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // Unless somebody put another one there.
+        let ours = |metadata: fs::Metadata| (metadata.dev(), metadata.ino()) == self.identity;
+        if fs::symlink_metadata(&self.path).is_ok_and(ours) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

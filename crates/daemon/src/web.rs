@@ -1,0 +1,366 @@
+//! [`Web`]: metrics and a page for people, over HTTP on a thread of its own; read-only.
+//!
+//! | path | what |
+//! | --- | --- |
+//! | `/` | the page, with `/app.js`, `/app.css`, `/theme.css`, `/uplot.js`, `/uplot.css`, `/licence` |
+//! | `/metrics` | [`metrics`] |
+//! | `/api/now` | the last look, as `flows` gives it over the control socket |
+//! | `/api/history?span=SECONDS&since=SECONDS` | [`History::json`](crate::history::History::json) |
+//!
+//! It listens on loopback unless told otherwise in so many words, and everybody who can connect may read: on a machine
+//! with several users that is all of them. A page of another site cannot read it: requests must name an address or
+//! `localhost` as their host (so that a name that somebody else bends to loopback is refused), and nothing is shared
+//! across origins. At most [`CONNECTIONS`] connections are open; more wait in the kernel. A request must be there
+//! within 5 s, and no connection lives for longer than a minute and a half, so that slow ones give way.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tidegate_control::calls::{ControlStatus, DirectionSeen, FlowSeen, FlowSort, Seen};
+use tidegate_report::assets;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::metrics;
+use crate::observe::Shared;
+
+/// The most connections at once.
+pub const CONNECTIONS: usize = 32;
+/// A request that is not there after this long is given up.
+const HEADERS: Duration = Duration::from_secs(5);
+/// After this long a connection takes no more requests, and after [`PATIENCE`] more it is cut.
+const LIFE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The most flows that the page shows.
+const FLOWS: usize = 200;
+
+/// Where to listen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WebSettings {
+    /// Address and port; port 0 for one that is free.
+    pub address: SocketAddr,
+    /// Who may reach it.
+    pub reach: Reach,
+}
+
+/// Who may reach the page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Reach {
+    /// This machine.
+    #[default]
+    Loopback,
+    /// Whoever the network lets through.
+    Anywhere,
+}
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+pub enum WebError {
+    /// The address is not on loopback, and nobody said that it shall be.
+    #[error("{0} can be reached from other machines, and everybody there could read who talks to whom here")]
+    NotLoopback(SocketAddr),
+    /// It cannot be listened there.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// A thread cannot be started.
+    #[error("cannot start a thread for it: {0}")]
+    Thread(io::Error),
+}
+
+/// A running server; ends when this is dropped.
+#[derive(Debug)]
+pub struct Web {
+    address: SocketAddr,
+    served: Arc<Served>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Served {
+    shared: Arc<Shared>,
+    control: Mutex<ControlStatus>,
+}
+
+impl Web {
+    /// Listens, in the network namespace of the calling thread, and serves what `shared` holds.
+    ///
+    /// # Errors
+    /// See [`WebError`].
+    pub fn start(settings: WebSettings, shared: Arc<Shared>) -> Result<Self, WebError> {
+        let address = settings.address;
+        if settings.reach == Reach::Loopback && !address.ip().to_canonical().is_loopback() {
+            return Err(WebError::NotLoopback(address));
+        }
+        let listen = |source| WebError::Listen { address, source };
+        let listener = std::net::TcpListener::bind(address).map_err(listen)?;
+        listener.set_nonblocking(true).map_err(listen)?;
+        let bound = listener.local_addr().map_err(listen)?;
+        let served = Arc::new(Served { shared, control: Mutex::default() });
+        let (stop, stopped) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(WebError::Thread)?;
+        let thread = std::thread::Builder::new()
+            .name("tidegate-web".into())
+            .spawn({
+                let served = Arc::clone(&served);
+                move || runtime.block_on(serve(listener, served, stopped))
+            })
+            .map_err(WebError::Thread)?;
+        Ok(Self { address: bound, served, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What the control socket has counted.
+    pub(crate) fn tell(&self, control: ControlStatus) {
+        *self.served.control.lock().unwrap_or_else(PoisonError::into_inner) = control;
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn serve(listener: std::net::TcpListener, served: Arc<Served>, mut stopped: oneshot::Receiver<()>) {
+    let Ok(listener) = TcpListener::from_std(listener) else { return };
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = &mut stopped => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let served = Arc::clone(&served);
+                tokio::spawn(async move {
+                    connection(stream, served).await;
+                    drop(place);
+                });
+            }
+            // Out of descriptors, most likely: others will end.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, served: Arc<Served>) {
+    let service = service_fn(move |request| {
+        let response = answer(&request, &served);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS)
+        .max_headers(64)
+        .max_buf_size(16 << 10)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    // How it ends is nobody's business: the reader went away, or was too slow.
+    if tokio::time::timeout(LIFE, connection.as_mut()).await.is_err() {
+        connection.as_mut().graceful_shutdown();
+        let _ = tokio::time::timeout(PATIENCE, connection).await;
+    }
+}
+
+type Answer = Response<Full<Bytes>>;
+
+fn answer(request: &Request<Incoming>, served: &Served) -> Answer {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    if !host.is_some_and(is_ours) {
+        return plain(StatusCode::MISDIRECTED_REQUEST, "ask for this by an address or as localhost\n");
+    }
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "this can only be read\n");
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    match request.uri().path() {
+        "/" => asset("text/html; charset=utf-8", PAGE),
+        "/app.js" => asset("text/javascript; charset=utf-8", SCRIPT),
+        "/app.css" => asset("text/css; charset=utf-8", STYLE),
+        "/theme.css" => asset("text/css; charset=utf-8", assets::THEME_CSS),
+        "/uplot.js" => asset("text/javascript; charset=utf-8", assets::UPLOT_JS),
+        "/uplot.css" => asset("text/css; charset=utf-8", assets::UPLOT_CSS),
+        "/icon.svg" => asset("image/svg+xml", ICON),
+        "/licence" => asset("text/plain; charset=utf-8", assets::UPLOT_LICENCE),
+        "/metrics" => {
+            served.shared.want_flows();
+            let control = *served.control.lock().unwrap_or_else(PoisonError::into_inner);
+            match metrics::text(&served.shared.seen(), &control) {
+                Ok(text) => data(metrics::CONTENT_TYPE, text.into()),
+                Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written\n"),
+            }
+        }
+        "/api/now" => {
+            served.shared.want_flows();
+            json(&now(&served.shared.seen()))
+        }
+        "/api/history" => {
+            let number = |name| query(request.uri().query().unwrap_or(""), name).and_then(|text| text.parse().ok());
+            let (span, since) = (number("span").unwrap_or(600), number("since").unwrap_or(0));
+            // A copy, so that nobody waits while it is written down.
+            let history = served.shared.history().clone();
+            json(&history.json(span, since))
+        }
+        _ => plain(StatusCode::NOT_FOUND, "there is nothing here; try /\n"),
+    }
+}
+
+/// The last look, with the fastest flows first and no more than a page can show.
+fn now(seen: &Seen) -> Seen {
+    let fastest = |direction: &DirectionSeen| {
+        let mut flows: Vec<&FlowSeen> = direction.flows.iter().collect();
+        FlowSort::Rate.sort(&mut flows);
+        direction.with_flows(flows.into_iter().take(FLOWS).cloned().collect())
+    };
+    seen.with_directions(seen.directions.iter().map(fastest).collect())
+}
+
+/// Whether a request that names `host` is meant for us: an address, or `localhost`. A page of another site whose name
+/// was bent to our address names that name.
+fn is_ours(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if !name.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let bracketed = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    match bracketed {
+        Some(address) => matches!(address.parse(), Ok(IpAddr::V6(_))),
+        None => name.eq_ignore_ascii_case("localhost") || matches!(name.parse(), Ok(IpAddr::V4(_))),
+    }
+}
+
+fn query<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+}
+
+fn json(value: &impl serde::Serialize) -> Answer {
+    match serde_json::to_vec(value) {
+        Ok(bytes) => data("application/json", bytes.into()),
+        Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "this cannot be written\n"),
+    }
+}
+
+fn data(kind: &'static str, body: Bytes) -> Answer {
+    respond(StatusCode::OK, kind, "no-store", body)
+}
+
+fn asset(kind: &'static str, text: &'static str) -> Answer {
+    respond(StatusCode::OK, kind, "no-cache", Bytes::from_static(text.as_bytes()))
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Answer {
+    respond(status, "text/plain; charset=utf-8", "no-store", Bytes::from_static(text.as_bytes()))
+}
+
+/// Scripts, styles and data come from here and from nowhere else; nobody frames us.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+fn respond(status: StatusCode, kind: &'static str, cache: &'static str, body: Bytes) -> Answer {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_TYPE, kind),
+        (header::CACHE_CONTROL, cache),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+const PAGE: &str = include_str!("../assets/page.html");
+const SCRIPT: &str = include_str!("../assets/app.js");
+const STYLE: &str = include_str!("../assets/app.css");
+const ICON: &str = include_str!("../assets/icon.svg");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_and_localhost_are_ours() {
+        for host in ["127.0.0.1:9435", "127.0.0.1", "localhost", "LocalHost:80", "[::1]:9435", "[::1]", "192.0.2.7:1"] {
+            assert!(is_ours(host), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:9435",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example:9435",
+            "",
+            ":80",
+            "[evil]:80",
+            "::1",
+        ] {
+            assert!(!is_ours(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn other_machines_must_be_asked_for() {
+        for address in ["0.0.0.0:0", "192.0.2.1:0", "[::]:0", "[2001:db8::1]:0"] {
+            let settings = WebSettings { address: address.parse().unwrap(), reach: Reach::Loopback };
+            assert!(matches!(Web::start(settings, Arc::default()), Err(WebError::NotLoopback(_))), "{address}");
+        }
+    }
+
+    /// What the page loads is what is served, and nothing comes from elsewhere.
+    #[test]
+    fn the_page_is_whole_and_names_no_other_place() {
+        let served = ["app.js", "app.css", "theme.css", "uplot.js", "uplot.css", "icon.svg", "licence"];
+        let named: Vec<&str> = ["href=\"", "src=\""]
+            .iter()
+            .flat_map(|key| PAGE.split(key).skip(1))
+            .map(|rest| rest.split('"').next().unwrap())
+            .collect();
+        assert!(named.len() >= served.len(), "{named:?}");
+        for name in named {
+            assert!(served.contains(&name) || name == "metrics", "{name}");
+        }
+        for text in [PAGE, SCRIPT, STYLE] {
+            assert!(!text.contains("://"), "nothing points outside");
+            assert!(!text.contains("innerHTML") && !text.contains("eval("), "text stays text");
+        }
+        assert!(
+            !PAGE.contains("<script>") && !PAGE.contains("style=") && !PAGE.contains("onclick"),
+            "the policy forbids it"
+        );
+    }
+}

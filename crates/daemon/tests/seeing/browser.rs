@@ -1,0 +1,133 @@
+//! The page in a real browser, on real traffic: what it says, that nothing is refused by its own policy, and how it looks
+//! (`TIDEGATE_SCREENSHOTS=directory` keeps pictures).
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::scene::Scene;
+use crate::support::Ended;
+
+/// So long a browser may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+pub fn a_browser_shows_it() -> Ended {
+    let Some(browser) = find() else {
+        return Ended::Skipped("no chromium; install it to test the page (apt install chromium)".into());
+    };
+    let scene = Scene::start("browser");
+    sleep(Duration::from_secs(2));
+    // Somebody looks, so that flows are there when the browser comes.
+    scene.get("/api/now");
+    sleep(Duration::from_millis(3_500));
+    let home = std::env::temp_dir().join(format!("tidegate-browser-{}", std::process::id()));
+    std::fs::create_dir_all(&home).expect("a directory");
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| look(&scene, &browser, &home)));
+    let _ = std::fs::remove_dir_all(&home);
+    match outcome {
+        Ok(ended) => ended,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn look(scene: &Scene, browser: &Path, home: &Path) -> Ended {
+    let page = run(scene, browser, home, &["--virtual-time-budget=3500", "--dump-dom"], "");
+    let (dom, talk) = match page {
+        Ok(output) => (text(&output.stdout), text(&output.stderr)),
+        Err(why) => return Ended::Skipped(format!("{} does not run here: {why}", browser.display())),
+    };
+    assert!(dom.contains("data-ready=\"yes\""), "the script ran: {dom}\n{talk}");
+    let body = &dom[dom.find("<body").expect("a body")..];
+    for word in ["tg0", "in force", "calls", "web", "besteffort", "video call", "Mbit/s", "10.77.0.1", "displaced"] {
+        // The last one is in no cell as long as nothing is displaced.
+        assert_eq!(body.contains(word), word != "displaced", "{word}");
+    }
+    assert_eq!(body.matches("<canvas").count(), 4, "four charts");
+    assert!(!body.contains("no answer") && !body.contains("NaN") && !body.contains("undefined"), "{body}");
+    let policy = talk.lines().find(|line| line.contains("Content Security Policy") || line.contains("Uncaught"));
+    assert!(policy.is_none(), "{policy:?}");
+
+    // A filter in the address leaves the flows of one rule.
+    let dom = text(
+        &run(scene, browser, home, &["--virtual-time-budget=3500", "--dump-dom"], "#filter=video")
+            .expect("again")
+            .stdout,
+    );
+    let flows = &dom[dom.find("id=\"flows\"").expect("a table")..];
+    let rows: Vec<_> = flows.split("<tr>").skip(2).collect();
+    assert!(!rows.is_empty() && rows.iter().all(|row| row.contains("video call")), "{flows}");
+
+    if let Some(directory) = std::env::var_os("TIDEGATE_SCREENSHOTS").map(PathBuf::from) {
+        for (name, size, at) in [
+            ("wide-light", "1400,1300", "#light"),
+            ("wide-dark", "1400,1300", "#dark"),
+            ("phone-light", "390,2600", "#light"),
+            ("phone-dark", "390,2600", "#dark"),
+        ] {
+            let picture = format!("--screenshot={}", directory.join(format!("{name}.png")).display());
+            let window = format!("--window-size={size}");
+            let flags = ["--virtual-time-budget=3500", "--hide-scrollbars", &picture, &window];
+            run(scene, browser, home, &flags, at).expect("a picture");
+        }
+    }
+    Ended::Passed
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn find() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    std::env::split_paths(&path)
+        .flat_map(|directory| names.map(|name| directory.join(name)))
+        .find(|file| file.is_file())
+}
+
+/// Runs the browser on the page, in the namespace of the sender.
+fn run(scene: &Scene, browser: &Path, home: &Path, flags: &[&str], fragment: &str) -> Result<Output, String> {
+    let mut command = scene.pair.sender.namespace.command(browser).map_err(|error| error.to_string())?;
+    command
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"])
+        .args(["--disable-dev-shm-usage", "--disable-extensions", "--enable-logging=stderr", "--log-level=0"])
+        .arg(format!("--user-data-dir={}", home.display()))
+        .args(flags)
+        .arg(format!("http://{}/{fragment}", scene.web))
+        .env("HOME", home)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let output = finish(command.spawn().map_err(|error| error.to_string())?)?;
+    if output.status.success() { Ok(output) } else { Err(text(&output.stderr)) }
+}
+
+/// Waits for the end of the browser, but not for ever.
+fn finish(mut child: Child) -> Result<Output, String> {
+    use std::io::Read;
+    let read = |mut pipe: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = pipe.read_to_end(&mut bytes);
+            bytes
+        })
+    };
+    let out = read(Box::new(child.stdout.take().expect("piped")));
+    let err = read(Box::new(child.stderr.take().expect("piped")));
+    let began = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => {
+                let stdout = out.join().unwrap_or_default();
+                return Ok(Output { status, stdout, stderr: err.join().unwrap_or_default() });
+            }
+            Ok(None) if began.elapsed() < PATIENCE => sleep(Duration::from_millis(20)),
+            other => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("it did not end: {other:?}"));
+            }
+        }
+    }
+}
