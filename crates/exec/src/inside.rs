@@ -1,0 +1,181 @@
+//! What happens inside: a namespace, a device, addresses and routes, and then the program.
+//!
+//! The program sees the host's files, processes and user numbers. Of the network it sees one device with an address
+//! that is used for nothing else (RFC 7600's dummy address in IPv4), through which everything leaves.
+
+use std::ffi::OsString;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+};
+use tidegate_live::rtnl::{Address, Route, Rtnl, sysctl};
+use tidegate_live::{netns, tun};
+
+/// The name of the device inside.
+pub const DEVICE: &str = "tidegate0";
+/// The program's IPv4 address: 192.0.0.8, which RFC 7600 keeps for hosts that have none.
+pub const V4: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
+/// The program's IPv6 address. Of the documentation prefix: programs prefer IPv6 with it as they do with any global
+/// address, and it is nobody else's.
+pub const V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x7469, 0x6465, 0, 0, 0, 1);
+
+/// What the program means by 127.0.0.1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Loopback {
+    /// The host: its services on 127.0.0.0/8 are reached, and shaped. Its name service works wherever it listens. The
+    /// program does not reach what it itself offers there. In IPv6 ::1 is always the program's own.
+    #[default]
+    Host,
+    /// Its own: it reaches what it itself offers on 127.0.0.1, and of the host only name servers at other loopback
+    /// addresses, such as 127.0.0.53.
+    Own,
+}
+
+/// Makes this process, which must have one thread, the program `command` in a namespace of its own; returns the exit
+/// code when that fails. `socket` is the number that the parent gave; the parent says what went wrong.
+pub fn run(socket: RawFd, loopback: Loopback, command: &[OsString]) -> u8 {
+    let Ok(mut socket) = tun::inherited_socket(socket) else { return 125 };
+    match prepare(loopback) {
+        Ok(tun) => {
+            if send(&socket, &tun).is_err() {
+                return 125;
+            }
+        }
+        Err(text) => {
+            // Without a descriptor: a reason. The parent may be gone; then nobody wants to know.
+            let _ = socket.write_all(text.as_bytes());
+            return 125;
+        }
+    }
+    let mut go = [0];
+    if socket.read_exact(&mut go).is_err() {
+        return 125;
+    }
+    let Some((program, arguments)) = command.split_first() else { return 125 };
+    let error = Command::new(program).args(arguments).exec();
+    let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+    let _ = write!(socket, "{code} cannot run `{}`: {error}", program.display());
+    code
+}
+
+/// Tells the child that the relay is ready.
+pub(crate) fn tell(mut socket: &UnixStream) -> io::Result<()> {
+    socket.write_all(&[1])
+}
+
+fn prepare(loopback: Loopback) -> Result<OwnedFd, String> {
+    // Of the host, before it is left.
+    let v6 = has_v6();
+    let servers = name_servers();
+    netns::isolate().map_err(|error| error.to_string())?;
+    let device = tun::create(DEVICE).map_err(|error| {
+        let advice = match error.kind() {
+            io::ErrorKind::NotFound => "; load it with `modprobe tun` as root (in a container: give it /dev/net/tun)",
+            io::ErrorKind::PermissionDenied => "; make /dev/net/tun readable and writable for everybody (mode 0666)",
+            _ => "",
+        };
+        format!("cannot make a TUN device: {error}{advice}")
+    })?;
+    configure(loopback, v6, &servers).map_err(|error| format!("cannot set up the network inside: {error}"))?;
+    Ok(device)
+}
+
+fn configure(loopback: Loopback, v6: bool, servers: &[IpAddr]) -> Result<(), Box<dyn std::error::Error>> {
+    let mut rtnl = Rtnl::open()?;
+    let (lo, device) = (rtnl.index("lo")?, rtnl.index(DEVICE)?);
+    // The largest, so that no datagram has to be cut and put together again here; TCP follows the size of segments that
+    // the relay announces.
+    rtnl.set_mtu(device, tun::MAX_MTU)?;
+    rtnl.up(lo)?;
+    rtnl.up(device)?;
+    // Sent to 127.0.0.0/8 by the device, and answered from there.
+    for (setting, value) in [("route_localnet", "1"), ("accept_local", "1"), ("rp_filter", "0")] {
+        sysctl::write(&format!("ipv4/conf/{DEVICE}/{setting}"), value)?;
+    }
+    // Everybody may ping; the relay asks the host whether it may.
+    let _ = sysctl::write("ipv4/ping_group_range", "0 2147483647");
+    rtnl.add_address(Address { index: device, address: V4.into(), prefix: 32 })?;
+    let everywhere = |any: IpAddr| Route { to: Some((any, 0)), via: None, index: Some(device) };
+    rtnl.add_route(everywhere(Ipv4Addr::UNSPECIFIED.into()))?;
+    if v6 {
+        rtnl.add_address(Address { index: device, address: V6.into(), prefix: 128 })?;
+        rtnl.add_route(everywhere(Ipv6Addr::UNSPECIFIED.into()))?;
+    }
+    match loopback {
+        Loopback::Host => {
+            let own = Address { index: lo, address: Ipv4Addr::LOCALHOST.into(), prefix: 8 };
+            rtnl.delete_address(own)?;
+            // A program that offers something there shall not fail.
+            sysctl::write("ipv4/ip_nonlocal_bind", "1")?;
+        }
+        Loopback::Own => {
+            let elsewhere = |server: &&IpAddr| matches!(server, IpAddr::V4(v4) if *v4 != Ipv4Addr::LOCALHOST);
+            for server in servers.iter().filter(|server| server.is_loopback()).filter(elsewhere) {
+                rtnl.divert(*server, device)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the host has an IPv6 address that leads anywhere.
+fn has_v6() -> bool {
+    const LINK_LOCAL: u16 = 0xfe80;
+    let Ok(mut rtnl) = Rtnl::open() else { return false };
+    let Ok(addresses) = rtnl.addresses() else { return false };
+    addresses.iter().any(|a| match a.address {
+        IpAddr::V6(v6) => !v6.is_loopback() && v6.segments()[0] & 0xffc0 != LINK_LOCAL,
+        IpAddr::V4(_) => false,
+    })
+}
+
+fn name_servers() -> Vec<IpAddr> {
+    let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    text.lines()
+        .filter_map(|line| line.trim().strip_prefix("nameserver"))
+        .filter_map(|rest| rest.split_whitespace().next()?.parse().ok())
+        .collect()
+}
+
+fn send(socket: &UnixStream, device: &OwnedFd) -> rustix::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [device.as_fd()];
+    control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    rustix::net::sendmsg(socket, &[IoSlice::new(&[0])], &mut control, SendFlags::empty()).map(drop)
+}
+
+/// The device, or why there is none.
+pub(crate) fn receive(socket: &UnixStream) -> Result<OwnedFd, String> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut bytes = [0; 1024];
+    let message =
+        rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)
+            .map_err(|error| format!("cannot hear from inside the namespace: {error}"))?;
+    let device = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    device.ok_or_else(|| match message.bytes {
+        0 => "the process inside the namespace ended without a word".into(),
+        n => String::from_utf8_lossy(&bytes[..n]).into_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_host_has_name_servers_or_none() {
+        // Whatever the machine has: what is read is addresses.
+        let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+        assert_eq!(super::name_servers().is_empty(), !text.lines().any(|line| line.starts_with("nameserver ")));
+    }
+}

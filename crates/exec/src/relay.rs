@@ -1,0 +1,336 @@
+//! The loop between the program's device and the world's sockets.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::time::Timespec;
+use tidegate_capture::dissect::{self, Dissection, protocol};
+use tidegate_core::Instant;
+use tidegate_core::classify::Hosts;
+use tidegate_live::timing::{self, Priority};
+use tidegate_units::Span;
+
+use crate::shape::Direction;
+use crate::signals::{Signals, Word, pass_on};
+use crate::tcp::{Connections, Segment};
+use crate::udp::{Datagrams, Owner};
+use crate::{Outcome, Until, wire};
+
+/// Packets that are read from the device before others have their turn.
+const BATCH: u32 = 64;
+/// The longest sleep; idle sockets are looked for at least so often.
+const SLEEP: Span = Span::from_secs(1);
+/// With [`Until::Command`], how long what the program has sent may take to leave.
+const LAST_WORDS: Span = Span::from_secs(2);
+/// After so long it is said why the program has ended and this has not.
+const EXPLAIN: Span = Span::from_secs(1);
+
+/// What an event belongs to.
+#[derive(Clone, Copy)]
+enum Token {
+    Device,
+    Signals,
+    Connection(u32),
+    Datagrams(u32),
+}
+
+impl Token {
+    fn encode(self) -> EventData {
+        let (kind, slot) = match self {
+            Self::Device => (0, 0),
+            Self::Signals => (1, 0),
+            Self::Connection(slot) => (2, slot),
+            Self::Datagrams(slot) => (3, slot),
+        };
+        EventData::new_u64(kind << 32 | u64::from(slot))
+    }
+    fn decode(data: EventData) -> Self {
+        let data = data.u64();
+        match data >> 32 {
+            0 => Self::Device,
+            1 => Self::Signals,
+            2 => Self::Connection(data as u32),
+            _ => Self::Datagrams(data as u32),
+        }
+    }
+}
+
+/// The program, and what is left of it.
+struct Program {
+    process: u32,
+    until: Until,
+    /// Its exit code, and when it ended.
+    ended: Option<(u8, Instant)>,
+    /// Whether none of the processes that it left behind is left.
+    alone: bool,
+    given_up: bool,
+    explained: bool,
+}
+
+/// The relay.
+pub(crate) struct Relay {
+    tun: OwnedFd,
+    poll: OwnedFd,
+    signals: Signals,
+    program: Program,
+    up: Direction,
+    down: Direction,
+    world: World,
+    began: Instant,
+}
+
+/// What the program reaches.
+struct World {
+    connections: Connections,
+    datagrams: Datagrams,
+    scratch: Vec<u8>,
+}
+
+impl Relay {
+    pub fn new(
+        tun: OwnedFd,
+        signals: Signals,
+        process: u32,
+        until: Until,
+        [up, down]: [Direction; 2],
+    ) -> io::Result<Self> {
+        // What the system grants: a busy machine must not make the program slower than its rates.
+        timing::prepare_thread(Priority::RealTime);
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&poll, &tun, Token::Device.encode(), EventFlags::IN)?;
+        epoll::add(&poll, signals.as_fd(), Token::Signals.encode(), EventFlags::IN)?;
+        let began = timing::now();
+        let world = World {
+            connections: Connections::new(began.as_nanos() ^ u64::from(process) << 32),
+            datagrams: Datagrams::new(),
+            scratch: Vec::new(),
+        };
+        let program = Program { process, until, ended: None, alone: false, given_up: false, explained: false };
+        Ok(Self { tun, poll, signals, program, up, down, world, began })
+    }
+
+    /// Relays until the program has ended.
+    pub fn run(mut self) -> io::Result<Outcome> {
+        let mut packet = vec![0; 65_536];
+        let mut events = [MaybeUninit::uninit(); 64];
+        // Nothing is known yet of what is ready, so everything is asked first.
+        let mut device = true;
+        loop {
+            let now = timing::now();
+            if device {
+                self.read(now, &mut packet);
+            }
+            let Self { up, down, world, poll, tun, .. } = &mut self;
+            up.depart(now, |packet| world.send(now, packet, down, poll));
+            world.connections.timers(now, down);
+            world.datagrams.sweep(now);
+            down.depart(now, |packet| {
+                // The device takes it or the program is gone.
+                let _ = rustix::io::write(&*tun, packet);
+            });
+            if let Some(code) = self.is_over(now) {
+                return Ok(self.outcome(code));
+            }
+            device = self.wait(&mut events)?;
+        }
+    }
+
+    /// Takes what the program sent.
+    fn read(&mut self, now: Instant, packet: &mut [u8]) {
+        for _ in 0..BATCH {
+            match rustix::io::read(&self.tun, &mut *packet) {
+                Ok(length) => self.up.offer(now, &packet[..length]),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Waits for something to do, does what sockets and signals ask for, and tells whether the device has packets.
+    fn wait(&mut self, events: &mut [MaybeUninit<Event>]) -> io::Result<bool> {
+        let now = timing::now();
+        let next = [self.up.deadline(now), self.down.deadline(now), self.world.connections.deadline()];
+        let sleep = next.into_iter().flatten().min().map_or(SLEEP, |next| next.since(now).min(SLEEP));
+        let nanos = sleep.as_nanos();
+        let timeout = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
+        let ready = match epoll::wait(&self.poll, &mut *events, Some(&timeout)) {
+            Ok((ready, _)) => ready,
+            Err(rustix::io::Errno::INTR) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let now = timing::now();
+        let mut device = false;
+        for event in ready {
+            match Token::decode(event.data) {
+                Token::Device => device = true,
+                Token::Signals => {
+                    while let Some(word) = self.signals.next() {
+                        self.program.hear(word, now);
+                    }
+                }
+                Token::Connection(slot) => self.world.connections.ready(now, slot, event.flags, &mut self.down),
+                Token::Datagrams(slot) => self.world.datagrams.ready(now, slot, &mut self.down),
+            }
+        }
+        Ok(device)
+    }
+
+    /// The exit code, once everything is done.
+    fn is_over(&mut self, now: Instant) -> Option<u8> {
+        let (code, since) = self.program.ended?;
+        let lasted = now.since(since);
+        let told = || self.up.is_empty() && self.world.connections.is_told();
+        let over = self.program.given_up
+            || match self.program.until {
+                Until::LastProcess => self.program.alone && told(),
+                Until::Command => told() || lasted > LAST_WORDS,
+            };
+        if over {
+            return Some(code);
+        }
+        if lasted > EXPLAIN && !self.program.explained {
+            self.program.explained = true;
+            let why = if self.program.alone {
+                "what the program sent is still on its way"
+            } else {
+                "processes that the program started still run"
+            };
+            eprintln!("tidegate: {why}; Ctrl-C gives it up");
+        }
+        None
+    }
+
+    fn outcome(&self, code: u8) -> Outcome {
+        Outcome {
+            code,
+            up: self.up.traffic(),
+            down: self.down.traffic(),
+            connections: self.world.connections.made(),
+            lasted: timing::now().since(self.began),
+        }
+    }
+}
+
+impl Program {
+    fn hear(&mut self, word: Word, now: Instant) {
+        match word {
+            Word::Child => self.reap(now),
+            // Nobody is there to hear it, so it is meant for what is left to do.
+            Word::PassOn(_) | Word::Terminal(_) if self.ended.is_some() => self.given_up = true,
+            Word::PassOn(signal) => pass_on(self.process, signal),
+            Word::Terminal(_) => {}
+        }
+    }
+
+    fn reap(&mut self, now: Instant) {
+        loop {
+            let (process, code) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(process, code)) => (process, code as u8),
+                Ok(WaitStatus::Signaled(process, signal, _)) => (process, 128 + signal as u8),
+                Ok(WaitStatus::StillAlive) => return,
+                Ok(_) | Err(Errno::EINTR) => continue,
+                Err(_) => {
+                    self.alone = true;
+                    return;
+                }
+            };
+            if process.as_raw() as u32 == self.process {
+                self.ended = Some((code, now));
+            }
+        }
+    }
+}
+
+impl World {
+    /// Does for the program what it meant by a packet.
+    fn send(&mut self, now: Instant, packet: &[u8], down: &mut Direction, poll: &OwnedFd) {
+        let Ok(seen) = dissect::network(packet, packet.len()) else { return };
+        let (source, destination): (IpAddr, IpAddr) = match seen.fields.hosts {
+            Hosts::V4 { source, destination } => (source.into(), destination.into()),
+            Hosts::V6 { source, destination } => (source.into(), destination.into()),
+            Hosts::Unknown => return,
+        };
+        // The device takes whole packets, so fragments are none that a program can make by ordinary means.
+        if seen.fields.fragment.is_some() {
+            return;
+        }
+        let class = seen.fields.dscp.value() << 2 | seen.ecn as u8;
+        let ports = seen.fields.source_port.zip(seen.fields.destination_port);
+        match (seen.fields.protocol, ports) {
+            (Some(protocol::TCP), Some((from, to))) => {
+                if destination.is_multicast() || destination.is_unspecified() {
+                    return;
+                }
+                let key = (SocketAddr::new(source, from), SocketAddr::new(destination, to));
+                let flags = seen.tcp_flags.unwrap_or_default();
+                let segment = Segment { key, flags, class, bytes: packet };
+                let watched = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+                self.connections.segment(now, &segment, down, &mut |socket, slot| {
+                    Ok(epoll::add(poll, socket, Token::Connection(slot).encode(), watched)?)
+                });
+            }
+            (Some(protocol::UDP), Some((from, to))) => {
+                let owner = Owner::Udp(SocketAddr::new(source, from));
+                self.datagram(now, owner, SocketAddr::new(destination, to), class, packet, &seen, down, poll);
+            }
+            (Some(protocol::ICMP | protocol::ICMPV6), _) => {
+                let message = &packet[usize::from(seen.network_header)..];
+                // Echo requests; errors are about the relay's own doing, neighbours are not asked on such a device.
+                if message.len() >= 8 && matches!((source, message[0]), (IpAddr::V4(_), 8) | (IpAddr::V6(_), 128)) {
+                    let owner = Owner::Echo(source, u16::from_be_bytes([message[4], message[5]]));
+                    self.datagram(now, owner, SocketAddr::new(destination, 0), class, packet, &seen, down, poll);
+                }
+            }
+            _ => self.unreachable(now, source, destination, packet, &Errno::EPROTONOSUPPORT.into(), down),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)] // What is known of one packet.
+    fn datagram(
+        &mut self,
+        now: Instant,
+        owner: Owner,
+        to: SocketAddr,
+        class: u8,
+        packet: &[u8],
+        seen: &Dissection,
+        down: &mut Direction,
+        poll: &OwnedFd,
+    ) {
+        let at = match owner {
+            Owner::Udp(_) => seen.payload_offset(),
+            Owner::Echo(..) => usize::from(seen.network_header),
+        };
+        let end = (seen.total as usize).min(packet.len());
+        let Some(payload) = packet.get(at..end) else { return };
+        let sent = self.datagrams.send(now, owner, to, class, payload, &mut |socket, slot| {
+            Ok(epoll::add(poll, socket, Token::Datagrams(slot).encode(), EventFlags::IN)?)
+        });
+        if let Err(error) = sent {
+            let source = match owner {
+                Owner::Udp(program) => program.ip(),
+                Owner::Echo(program, _) => program,
+            };
+            self.unreachable(now, source, to.ip(), packet, &error, down);
+        }
+    }
+
+    /// Tells the program that it cannot be done.
+    fn unreachable(
+        &mut self,
+        now: Instant,
+        program: IpAddr,
+        world: IpAddr,
+        packet: &[u8],
+        error: &io::Error,
+        down: &mut Direction,
+    ) {
+        if !world.is_multicast() && wire::unreachable(world, program, packet, error, &mut self.scratch) {
+            down.offer(now, &self.scratch);
+        }
+    }
+}

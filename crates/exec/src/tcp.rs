@@ -1,0 +1,559 @@
+//! TCP: one connection with the program and one with the world for each connection that the program makes.
+//!
+//! The connection with the program is spoken by `smoltcp`, one interface and one socket each, so that a packet finds
+//! its connection by a table and not by asking every socket. The program is answered only when the world has answered:
+//! a refusal is a refusal, an unreachable host is unreachable.
+//!
+//! *Cost*: constant for a packet; a heap of timers.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+
+use rustix::event::epoll::EventFlags;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
+use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
+use smoltcp::time::Instant as StackInstant;
+use smoltcp::wire::{HardwareAddress, IpCidr, IpListenEndpoint};
+use tidegate_capture::dissect::TcpFlags;
+use tidegate_core::Instant;
+use tidegate_units::Span;
+
+use crate::shape::Direction;
+use crate::wire;
+
+/// This many at once; more are refused.
+pub const CONNECTIONS: usize = 4_096;
+
+/// What may be on its way from the program. No more than a shaper's queue holds, so that the first burst of a connection
+/// cannot overflow it; the way is short, so it is enough for a gigabit a second. The way to the world has the buffer of
+/// the host's socket.
+const RECEIVE: usize = 64 << 10;
+/// What may be on its way to the program at the most; see [`Window`].
+const SEND: usize = 256 << 10;
+/// The packets that the relay writes to the program, like those of an Ethernet.
+const MTU: usize = 1_500;
+/// The payload of one of them.
+const MSS: usize = 1_460;
+
+/// Who speaks with whom: the program's end and the world's.
+pub(crate) type Key = (SocketAddr, SocketAddr);
+
+/// A packet of a connection, as far as it was looked at.
+pub(crate) struct Segment<'a> {
+    pub key: Key,
+    pub flags: TcpFlags,
+    /// The octet with code point and ECN field.
+    pub class: u8,
+    pub bytes: &'a [u8],
+}
+
+/// All connections.
+pub(crate) struct Connections {
+    slots: Vec<Option<Connection>>,
+    free: Vec<u32>,
+    table: HashMap<Key, u32>,
+    timers: BinaryHeap<Reverse<(Instant, u32)>>,
+    seed: u64,
+    scratch: Vec<u8>,
+    made: u64,
+}
+
+struct Connection {
+    key: Key,
+    state: Stage,
+}
+
+enum Stage {
+    /// The world has not answered; the program's first segment waits.
+    Connecting {
+        socket: TcpStream,
+        first: Vec<u8>,
+    },
+    Open(Box<Open>),
+}
+
+struct Open {
+    stream: TcpStream,
+    interface: Interface,
+    sockets: SocketSet<'static>,
+    handle: SocketHandle,
+    /// What the world's socket is ready for, until it says otherwise.
+    readable: bool,
+    writable: bool,
+    /// The world has said all.
+    heard_all: bool,
+    /// The program has said all, and the world was told.
+    told_all: bool,
+    due: Option<Instant>,
+    window: Window,
+}
+
+/// How much may be on its way to the program.
+///
+/// The sender before the shaper is ourselves, so its queue there is ours to choose: what has not been read from the
+/// world's socket yet waits there, and slows the sender down in time by TCP's own window. So a shaper need not drop to
+/// be heard, and a queue of a connection holds about [`Window::SET`], at whatever share of the rate it gets.
+///
+/// *Source*: the idea of dynamic queue limits (Linux 3.3, `lib/dynamic_queue_limits.c`), by delay instead of starvation.
+struct Window {
+    limit: usize,
+    /// Bytes that were ever taken from the world.
+    taken: u64,
+    /// When the program has acknowledged so many, those of that time have arrived.
+    sample: Option<(u64, Instant)>,
+    /// Whether more could have been taken since the last sample.
+    held_back: bool,
+}
+
+impl Window {
+    /// The delay to aim for.
+    const SET: Span = Span::from_millis(30);
+    /// Below this there is room for more.
+    const LOW: Span = Span::from_millis(15);
+    /// Two for one acknowledgement, and one that is on its way meanwhile.
+    const LEAST: usize = 3 * MSS;
+
+    fn new() -> Self {
+        Self { limit: 4 * MSS, taken: 0, sample: None, held_back: false }
+    }
+
+    /// How much may be taken while so much waits for the program.
+    fn room(&mut self, now: Instant, waiting: usize) -> usize {
+        if let Some((mark, since)) = self.sample
+            && self.taken - waiting as u64 >= mark
+        {
+            let delay = now.since(since);
+            self.sample = None;
+            if delay > Self::SET {
+                let fit = self.limit as u128 * u128::from(Self::SET.as_nanos()) / u128::from(delay.as_nanos());
+                self.limit = (fit as usize).max(self.limit / 2).max(Self::LEAST);
+            } else if delay < Self::LOW && self.held_back {
+                self.limit = (self.limit * 2).min(SEND);
+            }
+            self.held_back = false;
+        }
+        let room = self.limit.saturating_sub(waiting);
+        // Crumbs would cost a packet each.
+        let room = if room < MSS && waiting > 0 { 0 } else { room };
+        self.held_back |= room == 0;
+        room
+    }
+
+    fn took(&mut self, now: Instant, bytes: usize) {
+        self.taken += bytes as u64;
+        self.sample.get_or_insert((self.taken, now));
+    }
+}
+
+/// A socket to be watched, and the number by which it will be known.
+pub(crate) type Watch<'a> = &'a mut dyn FnMut(&TcpStream, u32) -> io::Result<()>;
+
+impl Connections {
+    pub fn new(seed: u64) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            table: HashMap::new(),
+            timers: BinaryHeap::new(),
+            seed,
+            scratch: Vec::new(),
+            made: 0,
+        }
+    }
+
+    /// How many were made so far.
+    pub fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// Whether everything that was sent is with the world, once nobody is left to send more: a connection that the
+    /// world has not answered carries nothing.
+    pub fn is_told(&self) -> bool {
+        self.slots.iter().flatten().all(|connection| match &connection.state {
+            Stage::Connecting { .. } => true,
+            Stage::Open(open) => open.told_all,
+        })
+    }
+
+    /// Takes a segment of the program.
+    pub fn segment(&mut self, now: Instant, segment: &Segment<'_>, down: &mut Direction, watch: Watch<'_>) {
+        if let Some(&slot) = self.table.get(&segment.key) {
+            let connection = self.slots[slot as usize].as_mut();
+            if let Some(Connection { state: Stage::Open(open), .. }) = connection {
+                open.poll(now, Some(segment.bytes), down, &mut self.scratch);
+                self.drive(now, slot, down);
+            }
+            // While the world has not answered the program can only ask again.
+            return;
+        }
+        let opens = segment.flags.any(TcpFlags::SYN) && !segment.flags.any(TcpFlags::ACK | TcpFlags::RST);
+        if !opens || self.table.len() >= CONNECTIONS {
+            self.reset(now, segment.key, segment.bytes, down);
+            return;
+        }
+        let outcome = connect(segment.key.1, segment.class).and_then(|socket| {
+            let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
+            watch(&socket, slot).inspect_err(|_| self.free.push(slot))?;
+            Ok((slot, socket))
+        });
+        match outcome {
+            Ok((slot, socket)) => {
+                let state = Stage::Connecting { socket, first: segment.bytes.to_vec() };
+                let connection = Some(Connection { key: segment.key, state });
+                match self.slots.get_mut(slot as usize) {
+                    Some(place) => *place = connection,
+                    None => self.slots.push(connection),
+                }
+                self.table.insert(segment.key, slot);
+            }
+            Err(error) => self.refuse(now, segment.key, segment.bytes, &error, down),
+        }
+    }
+
+    /// The world's socket of a connection is ready for something.
+    pub fn ready(&mut self, now: Instant, slot: u32, events: EventFlags, down: &mut Direction) {
+        let Some(Some(connection)) = self.slots.get_mut(slot as usize) else { return };
+        let ended = events.intersects(EventFlags::ERR | EventFlags::HUP);
+        match &mut connection.state {
+            Stage::Open(open) => {
+                open.readable |= ended || events.intersects(EventFlags::IN | EventFlags::RDHUP);
+                open.writable |= ended || events.intersects(EventFlags::OUT);
+                self.drive(now, slot, down);
+            }
+            Stage::Connecting { socket, .. } => match connected(socket) {
+                Ok(false) => {}
+                Ok(true) => self.answer(now, slot, down),
+                Err(error) => {
+                    if let Some(Connection { key, state: Stage::Connecting { first, .. } }) = self.forget(slot) {
+                        self.refuse(now, key, &first, &error, down);
+                    }
+                }
+            },
+        }
+    }
+
+    /// Does what is due by the clock.
+    pub fn timers(&mut self, now: Instant, down: &mut Direction) {
+        while let Some(&Reverse((due, slot))) = self.timers.peek() {
+            if due > now {
+                break;
+            }
+            self.timers.pop();
+            let Some(Some(Connection { state: Stage::Open(open), .. })) = self.slots.get_mut(slot as usize) else {
+                continue;
+            };
+            // An entry that is not the connection's newest is void.
+            if open.due == Some(due) {
+                open.due = None;
+                open.poll(now, None, down, &mut self.scratch);
+                self.drive(now, slot, down);
+            }
+        }
+    }
+
+    /// When something is due by the clock.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.timers.peek().map(|Reverse((due, _))| *due)
+    }
+
+    /// The world has answered: so is the program.
+    fn answer(&mut self, now: Instant, slot: u32, down: &mut Direction) {
+        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let seed = self.seed;
+        let Some(connection) = self.slots[slot as usize].take() else { return };
+        if let Stage::Connecting { socket, first } = connection.state {
+            let mut open = Box::new(Open::new(now, connection.key, socket, seed));
+            open.poll(now, Some(&first), down, &mut self.scratch);
+            self.slots[slot as usize] = Some(Connection { key: connection.key, state: Stage::Open(open) });
+            self.made += 1;
+            self.drive(now, slot, down);
+        }
+    }
+
+    /// Moves bytes as long as some move, then forgets the connection if it is over.
+    fn drive(&mut self, now: Instant, slot: u32, down: &mut Direction) {
+        let Some(Some(Connection { state: Stage::Open(open), .. })) = self.slots.get_mut(slot as usize) else { return };
+        while open.transfer(now) {
+            open.poll(now, None, down, &mut self.scratch);
+        }
+        if matches!(open.socket().state(), State::Closed | State::TimeWait) {
+            if !(open.heard_all && open.told_all) {
+                // The program broke it off: the world shall see that.
+                let _ = sockopt::set_socket_linger(&open.stream, Some(std::time::Duration::ZERO));
+            }
+            self.forget(slot);
+            return;
+        }
+        let due = open.next(now);
+        if due != open.due {
+            open.due = due;
+            if let Some(due) = due {
+                self.timers.push(Reverse((due, slot)));
+            }
+        }
+    }
+
+    fn forget(&mut self, slot: u32) -> Option<Connection> {
+        let connection = self.slots.get_mut(slot as usize)?.take()?;
+        self.table.remove(&connection.key);
+        self.free.push(slot);
+        Some(connection)
+    }
+
+    /// Tells the program why there is no connection.
+    fn refuse(&mut self, now: Instant, key: Key, first: &[u8], error: &io::Error, down: &mut Direction) {
+        if error.kind() == ErrorKind::ConnectionRefused
+            || error.kind() == ErrorKind::ConnectionReset
+            || !wire::unreachable(key.1.ip(), key.0.ip(), first, error, &mut self.scratch)
+        {
+            self.reset(now, key, first, down);
+        } else {
+            down.offer(now, &self.scratch);
+        }
+    }
+
+    /// Answers a segment that belongs to nothing: an interface without sockets knows how.
+    fn reset(&mut self, now: Instant, key: Key, bytes: &[u8], down: &mut Direction) {
+        let mut port = Port { receive: Some(bytes), now, down, scratch: &mut self.scratch };
+        let mut interface = interface(now, key, 0, &mut port);
+        interface.poll(stack_time(now), &mut port, &mut SocketSet::new([]));
+    }
+}
+
+impl Open {
+    fn new(now: Instant, key: Key, stream: TcpStream, seed: u64) -> Self {
+        let mut socket = Socket::new(SocketBuffer::new(vec![0; RECEIVE]), SocketBuffer::new(vec![0; SEND]));
+        // What the world sends is passed on as it comes; the sender there has decided how to cut it.
+        socket.set_nagle_enabled(false);
+        socket.set_congestion_control(CongestionControl::Reno);
+        let endpoint = IpListenEndpoint { addr: Some(key.1.ip().into()), port: key.1.port() };
+        // It refuses port 0 and a socket that is in use already; this one is new, and port 0 cannot be connected to.
+        let _ = socket.listen(endpoint);
+        let mut sockets = SocketSet::new(Vec::with_capacity(1));
+        let handle = sockets.add(socket);
+        let mut nothing = Described;
+        let interface = interface(now, key, seed, &mut nothing);
+        Self {
+            stream,
+            interface,
+            sockets,
+            handle,
+            readable: true,
+            writable: true,
+            heard_all: false,
+            told_all: false,
+            due: None,
+            window: Window::new(),
+        }
+    }
+
+    fn socket(&mut self) -> &mut Socket<'static> {
+        self.sockets.get_mut(self.handle)
+    }
+
+    fn poll(&mut self, now: Instant, receive: Option<&[u8]>, down: &mut Direction, scratch: &mut Vec<u8>) {
+        let mut port = Port { receive, now, down, scratch };
+        self.interface.poll(stack_time(now), &mut port, &mut self.sockets);
+    }
+
+    fn next(&mut self, now: Instant) -> Option<Instant> {
+        let at = self.interface.poll_at(stack_time(now), &self.sockets)?;
+        Some(Instant::from_nanos(u64::try_from(at.total_micros()).unwrap_or(0) * 1_000))
+    }
+
+    /// Moves bytes between the two connections; whether the program's must be looked at again.
+    fn transfer(&mut self, now: Instant) -> bool {
+        let Self { stream, sockets, handle, readable, writable, heard_all, told_all, window, .. } = self;
+        let socket: &mut Socket<'static> = sockets.get_mut(*handle);
+        let (mut moved, mut broken) = (false, false);
+        while *writable && socket.can_recv() {
+            let wrote = socket.recv(|data| match (&*stream).write(data) {
+                Ok(n) => (n, Ok(())),
+                Err(error) => (0, Err(error)),
+            });
+            match wrote {
+                Ok(Ok(())) => moved = true,
+                Ok(Err(error)) if error.kind() == ErrorKind::WouldBlock => *writable = false,
+                Ok(Err(error)) if error.kind() == ErrorKind::Interrupted => {}
+                _ => {
+                    (*writable, broken) = (false, true);
+                }
+            }
+        }
+        let said_all = matches!(
+            socket.state(),
+            State::CloseWait | State::LastAck | State::Closing | State::TimeWait | State::Closed
+        );
+        if said_all && !*told_all && socket.recv_queue() == 0 && socket.state() != State::Closed {
+            *told_all = true;
+            let _ = stream.shutdown(Shutdown::Write);
+        }
+        while *readable && !*heard_all && socket.can_send() {
+            let most = window.room(now, socket.send_queue());
+            if most == 0 {
+                break;
+            }
+            let read = socket.send(|room| {
+                let most = most.min(room.len());
+                match (&*stream).read(&mut room[..most]) {
+                    Ok(n) => (n, Ok(n)),
+                    Err(error) => (0, Err(error)),
+                }
+            });
+            match read {
+                Ok(Ok(0)) => {
+                    *heard_all = true;
+                    moved = true;
+                    socket.close();
+                }
+                Ok(Ok(read)) => {
+                    moved = true;
+                    window.took(now, read);
+                }
+                Ok(Err(error)) if error.kind() == ErrorKind::WouldBlock => *readable = false,
+                Ok(Err(error)) if error.kind() == ErrorKind::Interrupted => {}
+                _ => {
+                    (*readable, broken) = (false, true);
+                }
+            }
+        }
+        if broken {
+            moved = true;
+            socket.abort();
+        }
+        moved
+    }
+}
+
+/// A connection of the world that is being made.
+fn connect(to: SocketAddr, class: u8) -> io::Result<TcpStream> {
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket: OwnedFd = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    mark_class(&socket, to, class);
+    match rustix::net::connect(&socket, &to) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let stream = TcpStream::from(socket);
+    let _ = stream.set_nodelay(true);
+    Ok(stream)
+}
+
+/// Sends with the code point that the program sends with. What cannot be set is not sent.
+pub(crate) fn mark_class(socket: &OwnedFd, to: SocketAddr, class: u8) {
+    let _ = match to {
+        SocketAddr::V4(_) => sockopt::set_ip_tos(socket, class),
+        SocketAddr::V6(_) => sockopt::set_ipv6_tclass(socket, class.into()),
+    };
+}
+
+/// Whether it is connected by now.
+fn connected(socket: &TcpStream) -> io::Result<bool> {
+    if let Some(error) = socket.take_error()? {
+        return Err(error);
+    }
+    match socket.peer_addr() {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotConnected => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn stack_time(now: Instant) -> StackInstant {
+    StackInstant::from_micros((now.as_nanos() / 1_000) as i64)
+}
+
+/// An interface that has the world's address: for the program it is the world.
+fn interface(now: Instant, key: Key, seed: u64, device: &mut impl Device) -> Interface {
+    let mut config = Config::new(HardwareAddress::Ip);
+    config.random_seed = seed;
+    let mut interface = Interface::new(config, device, stack_time(now));
+    interface.update_ip_addrs(|addresses| {
+        // There is room for more than one; a prefix of everything makes the program a neighbour.
+        let _ = addresses.push(IpCidr::new(key.1.ip().into(), 0));
+    });
+    interface
+}
+
+fn capabilities() -> DeviceCapabilities {
+    let mut capabilities = DeviceCapabilities::default();
+    capabilities.medium = Medium::Ip;
+    capabilities.max_transmission_unit = MTU;
+    capabilities
+}
+
+/// A device that is described and not used.
+struct Described;
+
+impl Device for Described {
+    type RxToken<'a> = Received<'a>;
+    type TxToken<'a> = Sent<'a>;
+    fn receive(&mut self, _: StackInstant) -> Option<(Received<'_>, Sent<'_>)> {
+        None
+    }
+    fn transmit(&mut self, _: StackInstant) -> Option<Sent<'_>> {
+        None
+    }
+    fn capabilities(&self) -> DeviceCapabilities {
+        capabilities()
+    }
+}
+
+/// One packet in, and packets out through the shaper.
+struct Port<'p> {
+    receive: Option<&'p [u8]>,
+    now: Instant,
+    down: &'p mut Direction,
+    scratch: &'p mut Vec<u8>,
+}
+
+struct Received<'a>(&'a [u8]);
+
+struct Sent<'a> {
+    now: Instant,
+    down: &'a mut Direction,
+    scratch: &'a mut Vec<u8>,
+}
+
+impl Device for Port<'_> {
+    type RxToken<'a>
+        = Received<'a>
+    where
+        Self: 'a;
+    type TxToken<'a>
+        = Sent<'a>
+    where
+        Self: 'a;
+    fn receive(&mut self, _: StackInstant) -> Option<(Received<'_>, Sent<'_>)> {
+        let bytes = self.receive.take()?;
+        Some((Received(bytes), Sent { now: self.now, down: self.down, scratch: self.scratch }))
+    }
+    fn transmit(&mut self, _: StackInstant) -> Option<Sent<'_>> {
+        Some(Sent { now: self.now, down: self.down, scratch: self.scratch })
+    }
+    fn capabilities(&self) -> DeviceCapabilities {
+        capabilities()
+    }
+}
+
+impl RxToken for Received<'_> {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, take: F) -> R {
+        take(self.0)
+    }
+}
+
+impl TxToken for Sent<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, fill: F) -> R {
+        self.scratch.clear();
+        self.scratch.resize(length, 0);
+        let result = fill(self.scratch);
+        self.down.offer(self.now, self.scratch);
+        result
+    }
+}
