@@ -1,0 +1,71 @@
+//! Fenced blocks of a chapter, for what tests them.
+//!
+//! The first word after the fence is the language; words after commas say more: `toml,file:home.toml` is also written
+//! into the folder in which the chapter's commands run, `sh,root` needs privileges or a network and is only parsed,
+//! `toml,part` is a part of a file, `text` is output.
+
+/// A fenced block.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Block {
+    /// The line of its fence, from 1.
+    pub line: usize,
+    /// The language; empty when there is none.
+    pub language: String,
+    /// What else the fence says.
+    pub words: Vec<String>,
+    /// The text.
+    pub text: String,
+}
+
+impl Block {
+    /// Whether the fence says `word`.
+    pub fn is(&self, word: &str) -> bool {
+        self.words.iter().any(|own| own == word)
+    }
+    /// The name of the file it is.
+    pub fn file(&self) -> Option<&str> {
+        self.words.iter().find_map(|word| word.strip_prefix("file:"))
+    }
+}
+
+/// The fenced blocks of a text in Markdown.
+pub fn blocks(text: &str) -> Vec<Block> {
+    let mut found = Vec::new();
+    let mut open: Option<(Block, String)> = None;
+    for (n, line) in text.lines().enumerate() {
+        let inside = line.trim_start();
+        let ticks = inside.len() - inside.trim_start_matches('`').len();
+        match &mut open {
+            None if ticks >= 3 => {
+                let mut words = inside[ticks..].split(',').map(|word| word.trim().to_owned());
+                let language = words.next().unwrap_or_default();
+                let block = Block { line: n + 1, language, words: words.collect(), text: String::new() };
+                open = Some((block, "`".repeat(ticks)));
+            }
+            Some((_, fence)) if inside.starts_with(fence.as_str()) && inside.trim_matches('`').trim().is_empty() => {
+                found.extend(open.take().map(|(block, _)| block));
+            }
+            Some((block, _)) => {
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+            None => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_have_their_words_and_their_lines() {
+        let text = "a\n```toml,file:x.toml\nb = 1\n```\n````md\n```\ninner\n```\n````\n";
+        let found = blocks(text);
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].line, found[0].language.as_str(), found[0].file()), (2, "toml", Some("x.toml")));
+        assert_eq!(found[0].text, "b = 1\n");
+        assert_eq!(found[1].text, "```\ninner\n```\n");
+    }
+}

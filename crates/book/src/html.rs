@@ -1,0 +1,206 @@
+//! The book as HTML: a page for each chapter, the contents beside it, the colours of the reports.
+
+use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
+use tidegate_report::assets::THEME_CSS;
+
+use crate::Chapter;
+
+const CSS: &str = include_str!("../assets/book.css");
+
+pub fn pages(chapters: &[Chapter]) -> Vec<(String, String)> {
+    let mut pages = vec![("book.css".to_owned(), format!("{THEME_CSS}\n{CSS}"))];
+    for (n, chapter) in chapters.iter().enumerate() {
+        let before = n.checked_sub(1).map(|n| &chapters[n]);
+        pages.push((format!("{}.html", chapter.slug), page(chapter, before, chapters.get(n + 1), chapters)));
+    }
+    if let Some(first) = chapters.first() {
+        pages.push(("index.html".to_owned(), page(first, None, chapters.get(1), chapters)));
+    }
+    pages
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// A title in one line of HTML; its code stays code.
+fn title(text: &str) -> String {
+    let mut out = String::new();
+    for (n, part) in text.split('`').enumerate() {
+        out += &if n % 2 == 1 { format!("<code>{}</code>", escape(part)) } else { escape(part) };
+    }
+    out
+}
+
+fn page(chapter: &Chapter, before: Option<&Chapter>, after: Option<&Chapter>, all: &[Chapter]) -> String {
+    let up = "../".repeat(chapter.slug.matches('/').count());
+    let link = |to: &Chapter, rel: &str, sign: &str| {
+        format!("<a rel=\"{rel}\" href=\"{up}{}.html\">{sign} {}</a>", to.slug, title(&to.title))
+    };
+    let mut contents = String::new();
+    for entry in all {
+        let here = if entry.slug == chapter.slug { " aria-current=\"page\"" } else { "" };
+        contents += &format!(
+            "<li class=\"d{}\"><a href=\"{up}{}.html\"{here}>{}</a></li>\n",
+            entry.depth.min(2),
+            entry.slug,
+            title(&short(&entry.title))
+        );
+    }
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{} - Tidegate</title>\n\
+         <link rel=\"stylesheet\" href=\"{up}book.css\">\n</head>\n<body>\n\
+         <a class=\"skip\" href=\"#main\">To the text</a>\n\
+         <nav aria-label=\"Contents\"><details open><summary>Tidegate: the book</summary>\n<ul>\n{contents}</ul></details></nav>\n\
+         <main id=\"main\">\n{}\n<footer>{}{}</footer>\n</main>\n</body>\n</html>\n",
+        escape(&chapter.title.replace('`', "")),
+        body(chapter, all),
+        before.map_or(String::new(), |to| link(to, "prev", "\u{2190}")),
+        after.map_or(String::new(), |to| link(to, "next", "\u{2192}")),
+    )
+}
+
+/// A title for the contents: of a manual, its name.
+fn short(title: &str) -> String {
+    match title.strip_prefix('`').and_then(|rest| rest.split_once("`:")) {
+        Some((name, _)) => format!("`{name}`"),
+        None => title.to_owned(),
+    }
+}
+
+/// A place to link to, made of a heading as mdbook does.
+fn anchor(text: &str) -> String {
+    text.chars()
+        .filter_map(|c| match c {
+            ' ' => Some('-'),
+            c if c.is_alphanumeric() || c == '-' || c == '_' => Some(c.to_ascii_lowercase()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn body(chapter: &Chapter, all: &[Chapter]) -> String {
+    let known = |path: &str| all.iter().any(|chapter| chapter.slug == path);
+    let events: Vec<Event<'_>> =
+        Parser::new_ext(&chapter.text, Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES).collect();
+    let mut out: Vec<Event<'_>> = Vec::with_capacity(events.len());
+    let mut nowhere = false;
+    for (n, event) in events.iter().enumerate() {
+        match event {
+            Event::Start(Tag::Heading { level, id: None, classes, attrs }) if *level > HeadingLevel::H1 => {
+                let words = events[n + 1..].iter().take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))));
+                let text: String = words
+                    .filter_map(|event| match event {
+                        Event::Text(text) | Event::Code(text) => Some(text.as_ref()),
+                        _ => None,
+                    })
+                    .collect();
+                let id = Some(CowStr::from(anchor(&text)));
+                out.push(Event::Start(Tag::Heading {
+                    level: *level,
+                    id,
+                    classes: classes.clone(),
+                    attrs: attrs.clone(),
+                }));
+            }
+            Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
+                let outside = dest_url.contains("://") || dest_url.starts_with('#');
+                if !outside && !local(&chapter.slug, dest_url).is_some_and(|(path, _)| known(&path)) {
+                    // A file of the repository: its name stays, the link would lead nowhere.
+                    nowhere = true;
+                    continue;
+                }
+                let dest_url = match local(&chapter.slug, dest_url) {
+                    Some((path, rest)) if known(&path) => {
+                        let up = "../".repeat(chapter.slug.matches('/').count());
+                        CowStr::from(format!("{up}{path}.html{rest}"))
+                    }
+                    _ => dest_url.clone(),
+                };
+                out.push(Event::Start(Tag::Link {
+                    link_type: *link_type,
+                    dest_url,
+                    title: title.clone(),
+                    id: id.clone(),
+                }));
+            }
+            Event::End(TagEnd::Link) if nowhere => nowhere = false,
+            Event::Start(Tag::Table(_)) => {
+                out.push(Event::Html("<div class=\"scroll\" tabindex=\"0\">".into()));
+                out.push(event.clone());
+            }
+            Event::End(TagEnd::Table) => {
+                out.push(event.clone());
+                out.push(Event::Html("</div>".into()));
+            }
+            event => out.push(event.clone()),
+        }
+    }
+    let mut page = String::new();
+    html::push_html(&mut page, out.into_iter());
+    page
+}
+
+/// The chapter that a link of the chapter `from` leads to, if to one, and the place in it.
+pub(crate) fn local(from: &str, link: &str) -> Option<(String, String)> {
+    let (path, rest) = link.find('#').map_or((link, ""), |at| link.split_at(at));
+    let path = path.strip_suffix(".md")?;
+    if path.contains("://") {
+        return None;
+    }
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in path.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some((parts.join("/"), rest.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_between_chapters_lead_to_pages() {
+        assert_eq!(local("cookbook/home", "../concepts.md#laws"), Some(("concepts".into(), "#laws".into())));
+        assert_eq!(local("concepts", "disciplines/fifo.md"), Some(("disciplines/fifo".into(), String::new())));
+        assert_eq!(local("concepts", "../README.md"), None);
+        assert_eq!(local("concepts", "x.html"), None);
+    }
+
+    #[test]
+    fn every_link_of_the_book_leads_somewhere() {
+        let chapters = crate::Book::new().chapters();
+        for chapter in &chapters {
+            if chapter.slug.starts_with("experiments/") {
+                // They are pages of the repository first, and point at its files.
+                continue;
+            }
+            for event in Parser::new(&chapter.text) {
+                let Event::Start(Tag::Link { dest_url, .. }) = event else { continue };
+                if dest_url.contains("://") || dest_url.starts_with('#') {
+                    continue;
+                }
+                let found = local(&chapter.slug, &dest_url);
+                let known = found.as_ref().is_some_and(|(path, _)| chapters.iter().any(|other| other.slug == *path));
+                assert!(known, "{}: {dest_url}", chapter.slug);
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_loads_its_style_and_nothing_else() {
+        let pages = crate::Book::new().pages();
+        assert!(pages.iter().any(|(path, _)| path == "index.html"));
+        let (_, page) = pages.iter().find(|(path, _)| path == "disciplines/fifo.html").expect("the manual of FIFO");
+        assert!(page.contains("href=\"../book.css\"") && !page.contains("src=") && !page.contains("<script"));
+        assert!(page.contains("<em>Law</em>"));
+    }
+}

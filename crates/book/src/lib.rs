@@ -1,0 +1,266 @@
+//! The book: chapters that are written, manuals that stand at the heads of the disciplines' files, pages of the
+//! experiments; for the terminal, as HTML that opens without a network, and as sources for mdbook.
+//!
+//! What is code in it is compiled and run: `rust` as doctests of this crate, `toml` by the tests of this crate, `sh` by
+//! the tests of the command.
+#![forbid(unsafe_code)]
+
+pub mod blocks;
+mod html;
+
+use std::borrow::Cow;
+
+include!(concat!(env!("OUT_DIR"), "/chapters.rs"));
+
+/// A chapter.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Chapter {
+    /// Its path in the book without an extension: `cookbook/home`, `disciplines/fifo`.
+    pub slug: String,
+    /// Its first heading.
+    pub title: String,
+    /// How deep it stands in the contents, from 0.
+    pub depth: usize,
+    /// Its text in Markdown.
+    pub text: Cow<'static, str>,
+}
+
+impl Chapter {
+    fn new(slug: impl Into<String>, depth: usize, text: Cow<'static, str>) -> Self {
+        let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or_default().trim().to_owned();
+        Self { slug: slug.into(), title, depth, text }
+    }
+    /// The last part of its slug: what one types to get it.
+    pub fn topic(&self) -> &str {
+        self.slug.rsplit_once('/').map_or(&self.slug, |(_, name)| name)
+    }
+}
+
+/// The contents as they are written.
+fn summary() -> &'static str {
+    written("SUMMARY").unwrap_or_default()
+}
+
+fn written(slug: &str) -> Option<&'static str> {
+    CHAPTERS.iter().find(|(name, _)| *name == slug).map(|(_, text)| *text)
+}
+
+/// Where the manuals follow in the contents.
+const MANUALS_AFTER: &str = "disciplines";
+/// Where those of the building blocks follow.
+const PARTS_AFTER: &str = "parts";
+/// Where the pages of the experiments follow.
+const EXPERIMENTS_AFTER: &str = "experiments";
+
+/// The book, with what only its caller can say.
+#[derive(Clone, Debug, Default)]
+pub struct Book {
+    appended: Vec<(String, String)>,
+}
+
+impl Book {
+    /// As it is written.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// With `text` at the end of the chapter `slug`: references that are made from the program.
+    #[must_use]
+    pub fn append(mut self, slug: impl Into<String>, text: impl Into<String>) -> Self {
+        self.appended.push((slug.into(), text.into()));
+        self
+    }
+    /// All chapters, in the order of the contents.
+    pub fn chapters(&self) -> Vec<Chapter> {
+        let mut chapters = chapters();
+        for (slug, text) in &self.appended {
+            for chapter in chapters.iter_mut().filter(|chapter| chapter.slug == *slug) {
+                chapter.text.to_mut().push_str(text);
+            }
+        }
+        chapters
+    }
+    /// The chapter of this slug, or the one whose slug ends so.
+    pub fn find(&self, topic: &str) -> Option<Chapter> {
+        let topic = topic.trim_end_matches(".md");
+        let chapters = self.chapters();
+        let exact = chapters.iter().find(|chapter| chapter.slug == topic);
+        exact.or_else(|| chapters.iter().find(|chapter| chapter.topic() == topic)).cloned()
+    }
+    /// As pages: paths and contents, an index among them. They open without a network.
+    pub fn pages(&self) -> Vec<(String, String)> {
+        html::pages(&self.chapters())
+    }
+    /// As sources for mdbook, the manuals and the experiments among them: paths and contents.
+    pub fn sources(&self) -> Vec<(String, String)> {
+        let chapters = self.chapters();
+        let mut contents = String::from("# Contents\n\n");
+        for chapter in &chapters {
+            let indent = "  ".repeat(chapter.depth);
+            let title = chapter.title.replace(['[', ']'], "");
+            contents.push_str(&format!("{indent}- [{title}]({}.md)\n", chapter.slug));
+        }
+        let mut files = vec![
+            ("book.toml".to_owned(), include_str!("../../../book/book.toml").to_owned()),
+            ("src/SUMMARY.md".to_owned(), contents),
+        ];
+        let texts = chapters.into_iter().map(|chapter| (format!("src/{}.md", chapter.slug), chapter.text.into_owned()));
+        files.extend(texts);
+        files
+    }
+}
+
+/// All chapters in the order of the contents.
+///
+/// A line of the contents is `- [Title](path.md)`, deeper ones indented by two spaces. After the chapter
+/// `disciplines` come the manuals that it leads to, after `parts` the others, after `experiments` the pages of the
+/// experiments.
+fn chapters() -> Vec<Chapter> {
+    let mut chapters = Vec::new();
+    for line in summary().lines() {
+        let Some((depth, slug)) = entry(line) else { continue };
+        let Some(text) = written(slug) else { continue };
+        chapters.push(Chapter::new(slug, depth, Cow::Borrowed(text)));
+        if slug == MANUALS_AFTER || slug == PARTS_AFTER {
+            // What the choice of a discipline leads to comes first; what they are made of after it.
+            let wanted = MANUALS.iter().filter(|(name, _)| is_offered(name) == (slug == MANUALS_AFTER));
+            chapters.extend(wanted.map(|(name, text)| {
+                Chapter::new(format!("disciplines/{name}"), depth + 1, Cow::Owned(manual(name, text)))
+            }));
+        }
+        if slug == EXPERIMENTS_AFTER {
+            let pages = EXPERIMENTS
+                .iter()
+                .map(|(name, text)| Chapter::new(format!("experiments/{name}"), depth + 1, Cow::Borrowed(*text)));
+            chapters.extend(pages);
+        }
+    }
+    chapters
+}
+
+/// Whether the chapter on choosing a discipline leads to this manual.
+fn is_offered(name: &str) -> bool {
+    written(MANUALS_AFTER).is_some_and(|text| text.contains(&format!("](disciplines/{name}.md)")))
+}
+
+/// Depth and path of an entry of the contents.
+fn entry(line: &str) -> Option<(usize, &str)> {
+    let (_, rest) = line.split_once("](")?;
+    let (path, _) = rest.split_once(')')?;
+    let indent = line.len() - line.trim_start().len();
+    let depth = if line.trim_start().starts_with('-') { indent / 2 } else { 0 };
+    Some((depth, path.strip_prefix("./").unwrap_or(path).strip_suffix(".md")?))
+}
+
+/// A manual as a chapter: what only rustdoc understands is taken out.
+fn manual(name: &str, head: &str) -> String {
+    let mut out = String::new();
+    let mut lines = head.lines().peekable();
+    if let Some(first) = lines.next() {
+        // "FIFO: first in, first out" or "[`Mered`]: ...": all of the first sentence is the heading.
+        let mut title = first.to_owned();
+        while !title.ends_with('.') && lines.peek().is_some_and(|line| !line.trim().is_empty()) {
+            title.push(' ');
+            title.push_str(lines.next().unwrap_or_default());
+        }
+        out.push_str(&format!("# `{name}`: {}\n", plain_links(title.trim_end_matches('.'))));
+    }
+    let mut code = false;
+    for line in lines {
+        if line.trim_start().starts_with("```") {
+            code = !code;
+            let tag = line.trim_start().trim_start_matches('`').trim();
+            let rust = code && (tag.is_empty() || tag.starts_with("should_panic") || tag == "no_run");
+            out.push_str(if rust { "```rust" } else { line });
+        } else if code {
+            // Lines that a doctest hides.
+            if line == "#" || line.starts_with("# ") {
+                continue;
+            }
+            out.push_str(line);
+        } else {
+            // Each part of the manual is a paragraph of its own.
+            if line.starts_with('*') && !line.starts_with("**") && !line.starts_with("* ") && !out.ends_with("\n\n") {
+                out.push('\n');
+            }
+            out.push_str(&plain_links(line));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Links that only rustdoc resolves become what they say: ``[`X`](crate::x)`` becomes `` `X` ``.
+fn plain_links(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some(at) = rest.find('[') {
+        let Some(close) = rest[at..].find(']').map(|end| at + end) else { break };
+        let (inside, after) = (&rest[at + 1..close], &rest[close + 1..]);
+        let target = after.strip_prefix('(').and_then(|after| after.split_once(')'));
+        let rustdoc = match target {
+            Some((target, _)) => !target.contains('/') && !target.contains('#'),
+            None => inside.starts_with('`') && inside.ends_with('`'),
+        };
+        out.push_str(&rest[..at]);
+        if rustdoc {
+            out.push_str(inside);
+            rest = target.map_or(after, |(_, after)| after);
+        } else {
+            out.push_str(&rest[at..=close]);
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_in_the_contents_and_the_other_way_round() {
+        let listed: Vec<&str> = summary().lines().filter_map(entry).map(|(_, slug)| slug).collect();
+        for (slug, _) in CHAPTERS.iter().filter(|(slug, _)| *slug != "SUMMARY") {
+            assert!(listed.contains(slug), "book/src/{slug}.md is not in book/src/SUMMARY.md");
+        }
+        for slug in &listed {
+            assert!(written(slug).is_some(), "book/src/SUMMARY.md has {slug}.md, which is not there");
+        }
+        for after in [MANUALS_AFTER, PARTS_AFTER, EXPERIMENTS_AFTER] {
+            assert!(listed.contains(&after), "{after}");
+        }
+        let manuals = chapters().iter().filter(|chapter| chapter.slug.starts_with("disciplines/")).count();
+        assert_eq!(manuals, MANUALS.len(), "each manual once");
+    }
+
+    #[test]
+    fn every_kind_of_the_configuration_has_a_manual() {
+        let have: Vec<&str> = MANUALS.iter().map(|(name, _)| *name).collect();
+        for name in ["fifo", "drr", "sfq", "red", "mered", "codel", "fq_codel", "pie", "ras", "trtcm", "srtcm", "wred"]
+        {
+            assert!(have.contains(&name), "{name} of {have:?}");
+        }
+    }
+
+    #[test]
+    fn chapters_have_titles_and_no_two_the_same_path() {
+        let chapters = chapters();
+        for (n, chapter) in chapters.iter().enumerate() {
+            assert!(!chapter.title.is_empty(), "{} has no heading", chapter.slug);
+            assert!(chapters[..n].iter().all(|other| other.slug != chapter.slug), "{} twice", chapter.slug);
+        }
+        let book = Book::new();
+        assert!(book.find("fifo").is_some_and(|chapter| chapter.slug == "disciplines/fifo"));
+        assert!(book.find("no such thing").is_none());
+    }
+
+    #[test]
+    fn a_manual_is_for_readers() {
+        let head = "[`X`]: does it.\n\n*Law*: see [`Y`](crate::y) and [RFC 1](#a).\n*Source*: [1].\n```\n# hidden\nshown\n```\n";
+        assert_eq!(
+            manual("x", head),
+            "# `x`: `X`: does it\n\n*Law*: see `Y` and [RFC 1](#a).\n\n*Source*: [1].\n```rust\nshown\n```\n"
+        );
+    }
+}

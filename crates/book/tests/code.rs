@@ -1,0 +1,57 @@
+//! The configuration in the book is what it says: files that load, or that are refused.
+
+use std::path::Path;
+
+use tidegate_book::Book;
+use tidegate_book::blocks::{Block, blocks};
+use tidegate_config::{Diagnostics, Source, shaper};
+use tidegate_sim::scenario::Scenario;
+
+/// Every block of the chapters that are written for the book.
+fn all() -> Vec<(String, Block)> {
+    let chapters = Book::new().chapters();
+    // The HOWTO has fences of its own and a test that does it as written.
+    let written = chapters
+        .iter()
+        .filter(|chapter| !chapter.slug.starts_with("experiments/") && !chapter.slug.starts_with("howto"));
+    let found = written.flat_map(|chapter| {
+        blocks(&chapter.text).into_iter().map(|block| (format!("{}:{}", chapter.slug, block.line), block))
+    });
+    found.collect()
+}
+
+#[test]
+fn files_load() {
+    let (mut shapers, mut scenarios) = (0, 0);
+    for (place, block) in all() {
+        if block.language != "toml" || block.is("part") {
+            continue;
+        }
+        let source = Source::new(place.clone(), block.text.clone());
+        let mut diagnostics = Diagnostics::new();
+        let loaded = if block.text.contains("\nhosts = ") {
+            scenarios += 1;
+            Scenario::load(&source, None::<&Path>, &mut diagnostics).is_some()
+        } else {
+            shapers += 1;
+            shaper::load(&source, &mut diagnostics).is_some()
+        };
+        let said = diagnostics.render(&source);
+        assert_eq!(loaded, !block.is("refused"), "{place}\n{said}");
+        assert!(!loaded || said.is_empty(), "{place} is warned of\n{said}");
+    }
+    assert!(shapers >= 10 && scenarios >= 3, "{shapers} shapers, {scenarios} scenarios");
+}
+
+#[test]
+fn every_block_says_what_it_is() {
+    // Untagged blocks would be taken for Rust; other languages would be tested by nobody.
+    let known = ["rust", "toml", "sh", "tgs", "text", "json", "python"];
+    for (place, block) in all() {
+        assert!(known.contains(&block.language.as_str()), "{place}: `{}`", block.language);
+        let words = ["part", "refused", "root", "ignore", "no_run", "should_panic"];
+        for word in &block.words {
+            assert!(word.starts_with("file:") || words.contains(&word.as_str()), "{place}: `{word}`");
+        }
+    }
+}
