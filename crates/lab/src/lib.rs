@@ -7,10 +7,12 @@
 //! the machine's clock, which both ends share, so that one-way delays are exact.
 #![forbid(unsafe_code)]
 
+pub mod mice;
 pub mod sink;
 pub mod topology;
 pub mod traffic;
 
-pub use sink::{FlowReport, Sink};
-pub use topology::{Family, Host, Pair};
+pub use mice::{Direction, Mice, MiceSpec, Mouse, Sizes};
+pub use sink::{FlowReport, Sink, Stamp};
+pub use topology::{Chain, Family, Host, Pair};
 pub use traffic::{FlowSpec, Senders, Transport};

@@ -114,18 +114,36 @@ pub struct Sink {
     until: Arc<AtomicU64>,
 }
 
+/// When a datagram counts as arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stamp {
+    /// When its interface received it: exact, whatever the receiver's scheduler does.
+    Interface,
+    /// When it was read from its socket: behind what holds packets back on their way in.
+    Socket,
+}
+
 impl Sink {
     /// Listens on `host` for `flows`.
     ///
     /// # Errors
     /// When a port cannot be bound.
     pub fn start(host: &Host, flows: &[FlowSpec]) -> io::Result<Self> {
+        Self::start_with(host, flows, Stamp::Interface)
+    }
+
+    /// The same, with datagrams stamped by `stamp`.
+    ///
+    /// # Errors
+    /// When a port cannot be bound.
+    pub fn start_with(host: &Host, flows: &[FlowSpec], stamp: Stamp) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let reports = Arc::new(flows.iter().map(|_| Mutex::new(FlowReport::new())).collect::<Vec<_>>());
         let started = Arc::new(AtomicU64::new(wall_clock()));
         let until = Arc::new(AtomicU64::new(u64::MAX));
-        let ends =
-            host.namespace.run(|| flows.iter().map(|flow| End::open(host, flow)).collect::<io::Result<Vec<_>>>())??;
+        let ends = host
+            .namespace
+            .run(|| flows.iter().map(|flow| End::open(host, flow, stamp)).collect::<io::Result<Vec<_>>>())??;
         let thread = {
             let (stop, reports) = (Arc::clone(&stop), Arc::clone(&reports));
             let (started, until) = (Arc::clone(&started), Arc::clone(&until));
@@ -188,13 +206,13 @@ enum End {
 }
 
 impl End {
-    fn open(host: &Host, flow: &FlowSpec) -> io::Result<Self> {
+    fn open(host: &Host, flow: &FlowSpec, stamp: Stamp) -> io::Result<Self> {
         let address = SocketAddr::new(host.address(flow.family), flow.port);
         match flow.transport {
             Transport::Udp { .. } => {
                 let socket = UdpSocket::bind(address)?;
                 socket.set_nonblocking(true)?;
-                setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
+                setsockopt(&socket, sockopt::ReceiveTimestampns, &(stamp == Stamp::Interface))?;
                 match flow.family {
                     Family::V4 => setsockopt(&socket, sockopt::IpRecvTos, &true)?,
                     Family::V6 => setsockopt(&socket, sockopt::Ipv6RecvTClass, &true)?,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 
 use tidegate_live::netns::Namespace;
-use tidegate_live::rtnl::{Address, Rtnl};
+use tidegate_live::rtnl::{Address, Route, Rtnl, sysctl};
 use tidegate_units::{Bytes, Rate};
 
 /// IPv4 or IPv6.
@@ -93,6 +93,20 @@ impl Pair {
         self.at_sender(|rtnl, index| rtnl.delete_link(index))
     }
 
+    /// Gives `host` a further IPv4 address, the `last` of the network: another host as far as flows go.
+    ///
+    /// # Errors
+    /// When the machine refuses it.
+    pub fn add_host(&self, host: &Host, last: u8) -> io::Result<IpAddr> {
+        let address = IpAddr::from([10, 77, 0, last]);
+        host.namespace.run(|| {
+            let mut rtnl = Rtnl::open().map_err(io::Error::other)?;
+            let index = rtnl.index(host.interface).map_err(io::Error::other)?;
+            rtnl.add_address(Address { index, address, prefix: 24 }).map_err(io::Error::other)
+        })??;
+        Ok(address)
+    }
+
     /// Makes the sender's end of the link a wire of `rate` with a queue of `limit`, by the kernel's TBF.
     ///
     /// # Errors
@@ -113,6 +127,88 @@ impl Pair {
             work(&mut rtnl, index).map_err(io::Error::other)
         })?
     }
+}
+
+/// Two hosts with a router between them, IPv4 only: what a router queues does not slow its sender down as a queue on
+/// the sender's own host does (TCP small queues).
+#[derive(Debug)]
+pub struct Chain {
+    /// The one that sends most; with the addresses `10.78.1.1` and, as a second host, [`Chain::ELEPHANT`].
+    pub server: Host,
+    /// The router; its interface towards the client is `tgr1`.
+    pub router: Host,
+    /// The one that receives, by `tgc0`.
+    pub client: Host,
+}
+
+impl Chain {
+    /// The second address of the server.
+    pub const ELEPHANT: Ipv4Addr = Ipv4Addr::new(10, 78, 1, 3);
+
+    /// Makes the three, up, addressed and routed.
+    ///
+    /// # Errors
+    /// When the machine allows no namespaces (see [`tidegate_live::netns::available`]) or refuses a link.
+    pub fn create() -> io::Result<Self> {
+        let host = |interface, v4: [u8; 4]| -> io::Result<Host> {
+            let v6 = Ipv6Addr::new(0xfd78, 0, 0, v4[2].into(), 0, 0, 0, v4[3].into());
+            Ok(Host { namespace: Namespace::create()?, interface, v4: v4.into(), v6 })
+        };
+        let chain = Self {
+            server: host("tgs0", [10, 78, 1, 1])?,
+            router: host("tgr1", [10, 78, 2, 2])?,
+            client: host("tgc0", [10, 78, 2, 1])?,
+        };
+        let (to_server, to_client) = (chain.server.namespace.as_fd(), chain.client.namespace.as_fd());
+        chain.router.namespace.run(|| -> io::Result<()> {
+            let mut rtnl = Rtnl::open().map_err(io::Error::other)?;
+            rtnl.create_veth_into("tgr0", "tgs0", to_server).map_err(io::Error::other)?;
+            rtnl.create_veth_into("tgr1", "tgc0", to_client).map_err(io::Error::other)?;
+            sysctl::enable_forwarding()
+        })??;
+        let near: Ipv4Addr = [10, 78, 1, 2].into();
+        chain.router.namespace.run(|| settle("tgr0", &[near], None))??;
+        chain.router.namespace.run(|| settle("tgr1", &[chain.router.v4], None))??;
+        chain.server.namespace.run(|| settle("tgs0", &[chain.server.v4, Self::ELEPHANT], Some(near)))??;
+        chain.client.namespace.run(|| settle("tgc0", &[chain.client.v4], Some(chain.router.v4)))??;
+        Ok(chain)
+    }
+
+    /// Does something to the router's interface towards the client.
+    pub fn at_router<T: Send>(
+        &self,
+        work: impl FnOnce(&mut Rtnl, u32) -> Result<T, tidegate_live::netlink::Error> + Send,
+    ) -> io::Result<T> {
+        self.router.namespace.run(|| {
+            let mut rtnl = Rtnl::open().map_err(io::Error::other)?;
+            let index = rtnl.index("tgr1").map_err(io::Error::other)?;
+            work(&mut rtnl, index).map_err(io::Error::other)
+        })?
+    }
+}
+
+/// The TCP of the papers. A machine's own default may be one that holds back by itself (BBR), or leaves slow start early
+/// (CUBIC): what a queue does would then be seen less.
+const CONGESTION_CONTROL: &str = "reno";
+
+/// Addresses an interface of the calling thread's namespace, and routes everything else by `gateway`.
+fn settle(interface: &str, addresses: &[Ipv4Addr], gateway: Option<Ipv4Addr>) -> io::Result<()> {
+    sysctl::write("ipv4/tcp_congestion_control", CONGESTION_CONTROL)?;
+    let mut rtnl = Rtnl::open().map_err(io::Error::other)?;
+    let mut inner = || {
+        let loopback = rtnl.index("lo")?;
+        rtnl.up(loopback)?;
+        let index = rtnl.index(interface)?;
+        for &address in addresses {
+            rtnl.add_address(Address { index, address: address.into(), prefix: 24 })?;
+        }
+        rtnl.up(index)?;
+        if let Some(gateway) = gateway {
+            rtnl.add_route(Route { to: None, via: Some(gateway.into()), index: None })?;
+        }
+        Ok(())
+    };
+    inner().map_err(|error: tidegate_live::netlink::Error| io::Error::other(error))
 }
 
 fn bring_up(host: &Host) -> io::Result<()> {

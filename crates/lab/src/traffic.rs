@@ -48,6 +48,8 @@ pub struct FlowSpec {
     pub family: Family,
     /// `SO_PRIORITY`, which some kernel queues classify by.
     pub priority: Option<u32>,
+    /// The address that it sends from, of several that its host has. TCP only.
+    pub from: Option<IpAddr>,
 }
 
 impl FlowSpec {
@@ -61,11 +63,21 @@ impl FlowSpec {
             ecn: 0,
             family: Family::V4,
             priority: None,
+            from: None,
         }
     }
     /// A TCP flow over IPv4.
     pub fn tcp(name: impl Into<String>, port: u16, dscp: u8) -> Self {
-        Self { name: name.into(), transport: Transport::Tcp, port, dscp, ecn: 0, family: Family::V4, priority: None }
+        Self {
+            name: name.into(),
+            transport: Transport::Tcp,
+            port,
+            dscp,
+            ecn: 0,
+            family: Family::V4,
+            priority: None,
+            from: None,
+        }
     }
 }
 
@@ -184,7 +196,10 @@ fn udp_socket(target: SocketAddr, flow: &FlowSpec) -> io::Result<UdpSocket> {
 }
 
 fn tcp_stream(target: SocketAddr, flow: &FlowSpec) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&target, Duration::from_secs(5))?;
+    let stream = match flow.from {
+        Some(from) => crate::mice::connected(from, target, &AtomicBool::new(false))?,
+        None => TcpStream::connect_timeout(&target, Duration::from_secs(5))?,
+    };
     options(&stream, flow)?;
     stream.set_write_timeout(Some(Duration::from_millis(50)))?;
     Ok(stream)
