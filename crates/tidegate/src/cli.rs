@@ -1,31 +1,59 @@
 //! The one definition of the command line, and what its outcomes mean.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use tidegate_config::discipline;
 
 use crate::commands;
 
 /// Traffic shaping for Linux that people can trust
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version, propagate_version = true, after_help = EXIT_CODES)]
+#[command(name = "tidegate", version, propagate_version = true, disable_help_subcommand = true, after_help = MORE)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure, 2 wrong usage or a wrong file.";
+const MORE: &str = "\
+Exit codes: 0 success, 1 failure, 2 wrong usage or a wrong file.
+
+More: `tidegate help COMMAND` for all options, `tidegate book` for the book (concepts, the manual of each
+discipline, recipes, experiments), `tidegate help CHAPTER` for a chapter of it, `tidegate man COMMAND` for a
+manual page, `tidegate schema --text` for every key of a shaper file.";
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it")]
 enum Command {
     Run(commands::run::Args),
+    Status(commands::status::Args),
+    Top(commands::top::Args),
+    Events(commands::events::Args),
+    Apply(commands::apply::Args),
+    Confirm(commands::apply::ConfirmArgs),
+    Set(commands::apply::SetArgs),
+    Add(commands::apply::AddArgs),
+    Remove(commands::apply::RemoveArgs),
+    Reserve(Box<commands::reserve::Args>),
+    Promise(Box<commands::promise::Args>),
     Demo(commands::demo::Args),
     Check(commands::check::Args),
+    Doctor(commands::doctor::Args),
+    Exec(commands::exec::Args),
+    Explain(Box<commands::explain::Args>),
+    NewQdisc(commands::new_qdisc::Args),
     Pace(Box<commands::pace::Args>),
+    Replay(Box<commands::replay::Args>),
     Reproduce(commands::reproduce::Args),
     Schema(commands::schema::Args),
+    Script(commands::script::Args),
     Simulate(commands::simulate::Args),
+    Book(commands::book::Args),
+    Man(commands::man::Args),
+    Completions(commands::completions::Args),
+    Help(commands::book::HelpArgs),
 }
 
 /// Why a command did not succeed. The text has gone to standard error by the time the process ends.
@@ -37,6 +65,8 @@ pub enum Failure {
     Failed(String),
     /// It worked, and the answer is no (an experiment that does not hold): exit code 1, nothing more to say.
     Negative,
+    /// What a program that was run for somebody ended with, and what to say about it.
+    Exit(u8, String),
     /// The reader of our output went away: success.
     BrokenPipe,
 }
@@ -44,7 +74,7 @@ pub enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(text) | Self::Failed(text) => f.write_str(text),
+            Self::Usage(text) | Self::Failed(text) | Self::Exit(_, text) => f.write_str(text),
             Self::Negative | Self::BrokenPipe => Ok(()),
         }
     }
@@ -56,16 +86,79 @@ impl From<std::io::Error> for Failure {
     }
 }
 
+/// Disciplines of other crates that a binary has beside those of Tidegate.
+#[derive(Default)]
+pub struct Registry {
+    refused: Option<discipline::RegisterError>,
+}
+
+impl Registry {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Adds a kind: shaper files, scenarios, replay, scripts and live then know it. A name that is taken is told by
+    /// [`main_with`].
+    #[must_use]
+    pub fn with<K: discipline::Kind>(mut self) -> Self {
+        self.refused = self.refused.or(discipline::register::<K>().err());
+        self
+    }
+}
+
+/// The whole of Tidegate with the disciplines of `registry` in it: the `main` of a crate that adds one.
+pub fn main_with(registry: Registry) -> ExitCode {
+    main_from(registry, std::env::args_os())
+}
+
+/// [`main_with`], with these arguments instead of those of the process; the first is the name of the program.
+pub fn main_from(registry: Registry, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    if let Some(refused) = registry.refused {
+        eprintln!("tidegate: {refused}");
+        return ExitCode::FAILURE;
+    }
+    run(Cli::parse_from(arguments))
+}
+
+/// The definition of the command line.
+pub(crate) fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// Parses the command line and runs it.
 pub fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    run(Cli::parse())
+}
+
+fn run(cli: Cli) -> ExitCode {
+    let outcome = match cli.command {
         Command::Run(args) => commands::run::run(&args),
+        Command::Status(args) => commands::status::run(&args),
+        Command::Top(args) => commands::top::run(&args),
+        Command::Events(args) => commands::events::run(&args),
+        Command::Apply(args) => commands::apply::run(&args),
+        Command::Confirm(args) => commands::apply::confirm(&args),
+        Command::Set(args) => commands::apply::set(&args),
+        Command::Add(args) => commands::apply::add(&args),
+        Command::Remove(args) => commands::apply::remove(&args),
+        Command::Reserve(args) => commands::reserve::run(&args),
+        Command::Promise(args) => commands::promise::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Check(args) => commands::check::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Explain(args) => commands::explain::run(&args),
+        Command::Exec(args) => commands::exec::run(&args),
+        Command::NewQdisc(args) => commands::new_qdisc::run(&args),
         Command::Pace(args) => commands::pace::run(&args),
+        Command::Replay(args) => commands::replay::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Schema(args) => commands::schema::run(&args),
+        Command::Script(args) => commands::script::run(&args),
         Command::Simulate(args) => commands::simulate::run(&args),
+        Command::Book(args) => commands::book::run(&args),
+        Command::Man(args) => commands::man::run(&args),
+        Command::Completions(args) => commands::completions::run(&args),
+        Command::Help(args) => commands::book::help(&args),
     };
     match outcome {
         Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
@@ -74,7 +167,49 @@ pub fn main() -> ExitCode {
             if !text.is_empty() {
                 eprintln!("tidegate: {text}");
             }
-            ExitCode::from(if matches!(failure, Failure::Usage(_)) { 2 } else { 1 })
+            ExitCode::from(match failure {
+                Failure::Usage(_) => 2,
+                Failure::Exit(code, _) => code,
+                _ => 1,
+            })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_book::Book;
+    use tidegate_book::blocks::blocks;
+
+    #[test]
+    fn the_definition_is_sound() {
+        command().debug_assert();
+    }
+
+    /// Those that are run are run by `tests/book.rs`; what needs root or a network is parsed at least.
+    #[test]
+    fn every_command_line_of_the_book_is_understood() {
+        let mut seen = 0;
+        for chapter in Book::new().chapters() {
+            if chapter.slug.starts_with("experiments/") || chapter.slug.starts_with("howto") {
+                continue;
+            }
+            for block in blocks(&chapter.text).iter().filter(|block| block.language == "sh") {
+                for line in block.text.lines() {
+                    let line = line.trim().strip_prefix("sudo ").unwrap_or(line.trim());
+                    if !line.starts_with("tidegate ") {
+                        continue;
+                    }
+                    let words =
+                        line.split_whitespace().take_while(|word| !matches!(*word, "#" | ">" | "|" | "&&" | "--"));
+                    if let Err(error) = Cli::try_parse_from(words) {
+                        panic!("{}:{}: {line}\n{error}", chapter.slug, block.line);
+                    }
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen >= 30, "{seen} command lines");
     }
 }

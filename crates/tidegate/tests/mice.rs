@@ -8,7 +8,7 @@ fn tidegate(args: &[&str]) -> std::process::Output {
 
 #[test]
 fn the_quick_groups_hold_and_repeat_themselves() {
-    for only in ["dialup.me", "ared"] {
+    for only in ["dialup.me", "dialup.default", "ared"] {
         let args = ["reproduce", "mice", "--only", only, "--json"];
         let (first, second) = (tidegate(&args), tidegate(&args));
         assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stdout));
@@ -19,9 +19,10 @@ fn the_quick_groups_hold_and_repeat_themselves() {
 }
 
 #[test]
-fn what_has_no_live_part_says_so() {
-    let output = tidegate(&["reproduce", "mice", "--only", "live", "--json"]);
+fn what_the_kernel_lacks_is_said_and_what_it_has_is_measured() {
+    let output = tidegate(&["reproduce", "mice", "--only", "live.load.kernel_cake", "--json"]);
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
-    assert_eq!(text.matches("\"holds\": null").count(), 3, "{text}");
+    let lacking = text.contains("\"holds\": null") && text.contains("\"note\": \"");
+    assert!(lacking || text.contains("came through"), "{text}");
 }

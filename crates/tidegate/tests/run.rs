@@ -135,7 +135,10 @@ fn tables(pair: &Pair) -> usize {
 
 fn in_force_and_an_orderly_end() -> Ended {
     let (pair, file) = (Pair::new(), Scratch::new());
-    let mut running = Running::start(run(&pair, &file, DEVICE));
+    let page = file.0.with_extension("html");
+    let mut command = run(&pair, &file, DEVICE);
+    command.arg("--report").arg(&page);
+    let mut running = Running::start(command);
     running.says("class rest: a packet came through (IPv4, IPv6)");
     assert!(running.said.contains("is in force"), "{}", running.said);
     assert!(running.said.contains("class gold: a packet came through (IPv4, IPv6)"), "{}", running.said);
@@ -146,6 +149,63 @@ fn in_force_and_an_orderly_end() -> Ended {
     assert!(status.success(), "{status}: {said}");
     assert!(out.contains("gold") && out.contains("rest") && out.contains("re-marked"), "{out}");
     assert!(said.contains("nothing is left behind"), "{said}");
+    assert_eq!(tables(&pair), 0);
+    passes(&pair);
+    let report = fs::read_to_string(&page).expect("a report");
+    fs::remove_file(&page).expect("our file");
+    for part in ["Rate of each class", "Wait in the queue, distribution", "dscp = &quot;af11&quot;", "5 Mbit/s"] {
+        assert!(report.contains(part), "{part}");
+    }
+    assert!(!report.contains("://"));
+    Ended::Passed
+}
+
+fn rates_of_the_line_shape_both_ways() -> Ended {
+    let pair = Pair::new();
+    let line = ["--interface", DEVICE, "--up", "2mbit", "--down", "3mbit", "--link", "ip", "--json"];
+    let mut shape = command(&pair);
+    shape.arg("run").args(line);
+    let mut running = Running::start(shape);
+    running.says("shaping what arrives by tg0, by the preset --down, is in force");
+    assert!(running.said.contains("shaping tg0 by the preset --up is in force"), "{}", running.said);
+    passes(&pair);
+    // A second one finds either direction taken.
+    let said = {
+        let mut second = command(&pair);
+        second.args(["run", "--interface", DEVICE, "--down", "3mbit", "--control", "off"]);
+        Running::start(second).fails(1)
+    };
+    assert!(said.contains("shaping what arrives by tg0"), "{said}");
+    // A second of ten times the line in either direction, 2 and 3 Mbit/s less the margins: 1.9 and 2.7.
+    let flood = |from: &tidegate_live::netns::Namespace, to: &tidegate_live::netns::Namespace, own, other| {
+        let receiver = to.run(|| UdpSocket::bind((other, 0)).unwrap()).unwrap();
+        let sender = from.run(|| UdpSocket::bind((own, 0)).unwrap()).unwrap();
+        let (began, mut got) = (Instant::now(), 0_usize);
+        // A sender that waited for room would read late what came meanwhile.
+        for socket in [&receiver, &sender] {
+            socket.set_nonblocking(true).unwrap();
+        }
+        let mut buffer = [0; 2_000];
+        while began.elapsed() < Duration::from_millis(1_500) {
+            let _ = sender.send_to(&[0; 972], receiver.local_addr().unwrap());
+            while let Ok(n) = receiver.recv(&mut buffer) {
+                // The first half second is for buckets and queues to fill.
+                got += if began.elapsed() > Duration::from_millis(500) { n + 28 } else { 0 };
+            }
+            thread::sleep(Duration::from_micros(300));
+        }
+        got as f64 * 8.0 / 1e6
+    };
+    let up = flood(&pair.left, &pair.right, LEFT[0], RIGHT[0]);
+    let down = flood(&pair.right, &pair.left, RIGHT[0], LEFT[0]);
+    println!("  {up:.2} and {down:.2} Mbit/s");
+    assert!((1.5..2.0).contains(&up) && (2.2..2.8).contains(&down), "{up} {down}");
+    running.signal(libc::SIGINT);
+    let (status, out, said) = running.end();
+    assert!(status.success(), "{status}: {said}");
+    let ended: serde_json::Value = serde_json::from_str(&out).expect("valid JSON");
+    let ways: Vec<_> = ended["classes"].as_array().unwrap().iter().map(|class| class["direction"].clone()).collect();
+    assert_eq!(ways, ["up", "down"]);
     assert_eq!(tables(&pair), 0);
     passes(&pair);
     Ended::Passed
@@ -338,6 +398,7 @@ macro_rules! tests {
 fn main() {
     tests!(
         in_force_and_an_orderly_end,
+        rates_of_the_line_shape_both_ways,
         killed_it_stops_no_traffic_and_starts_again,
         a_wrong_interface_is_named_with_the_right_ones,
         missing_permission_is_said,

@@ -6,18 +6,24 @@ use std::path::{Path, PathBuf};
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle, presets};
 use serde_json::{Value, json};
 use tidegate_config::shaper::guarantees::{Guarantees, guarantees};
-use tidegate_config::shaper::{Borrow, Config, Root, Shaper};
+use tidegate_config::shaper::{Borrow, Config, Direction, Root, Shaper};
 use tidegate_config::values::dscp_name;
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Span};
 
 use crate::Failure;
+use crate::commands::line::{self, LineArgs};
 
 /// Read a shaper file, show its tree, and add up what it promises
+///
+/// With `--up` and `--down` instead of a file, it shows the files that `tidegate run` makes of them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The shaper file; - for standard input
-    file: PathBuf,
+    #[arg(required_unless_present_any = ["up", "down"])]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    line: LineArgs,
     /// Print the tree, the sums and the findings as JSON
     #[arg(long)]
     json: bool,
@@ -28,19 +34,13 @@ const STYLE: TableStyle = presets::NOTHING.header_separator(LineStyle::none().fi
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let source = open(&args.file)?;
+    let mut out = std::io::stdout().lock();
+    let Some(file) = &args.file else { return presets(args, &mut out) };
+    let source = open(file)?;
     let mut diagnostics = Diagnostics::new();
     let config = shaper::load(&source, &mut diagnostics);
-    let mut out = std::io::stdout().lock();
     if args.json {
-        let tree = config.as_ref().map(config_json);
-        let findings: Vec<Value> = diagnostics.iter().map(|d| finding_json(d, &source)).collect();
-        let whole = json!({
-            "file": source.name(),
-            "valid": config.is_some(),
-            "findings": findings,
-            "configuration": tree,
-        });
+        let whole = whole_json(&source, &diagnostics, config.as_ref());
         writeln!(out, "{whole:#}")?;
     } else {
         say(&diagnostics, &source);
@@ -55,16 +55,54 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// The files that `--up` and `--down` stand for, in order; as JSON a list with the text of each.
+fn presets(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut list = Vec::new();
+    for (direction, source) in args.line.sources(None)? {
+        let config = line::load(&source)?;
+        if args.json {
+            let mut whole = whole_json(&source, &Diagnostics::new(), Some(&config));
+            whole["direction"] = direction.word().into();
+            whole["text"] = source.text().into();
+            list.push(whole);
+        } else {
+            writeln!(out, "{}", source.text())?;
+        }
+    }
+    if args.json {
+        writeln!(out, "{:#}", Value::from(list))?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn whole_json(source: &Source, diagnostics: &Diagnostics, config: Option<&Config>) -> Value {
+    let findings: Vec<Value> = diagnostics.iter().map(|d| finding_json(d, source)).collect();
+    json!({
+        "file": source.name(),
+        "valid": config.is_some(),
+        "findings": findings,
+        "configuration": config.map(config_json),
+    })
+}
+
 /// Reads the shaper file at `path`; warnings and errors go to standard error.
 ///
 /// # Errors
 /// [`Failure::Usage`] when it cannot be read or is not valid.
 pub fn load(path: &Path) -> Result<Config, Failure> {
-    let source = open(path)?;
+    load_source(&open(path)?)
+}
+
+/// The same for a text that is here already.
+///
+/// # Errors
+/// [`Failure::Usage`] when it does not pass its checks.
+pub fn load_source(source: &Source) -> Result<Config, Failure> {
     let mut diagnostics = Diagnostics::new();
-    let config = shaper::load(&source, &mut diagnostics);
-    say(&diagnostics, &source);
-    config.ok_or_else(|| refusal(&diagnostics, &source))
+    let config = shaper::load(source, &mut diagnostics);
+    say(&diagnostics, source);
+    config.ok_or_else(|| refusal(&diagnostics, source))
 }
 
 /// Reads a file that the command line names.
@@ -98,7 +136,11 @@ fn print(out: &mut dyn Write, source: &Source, config: &Config) -> Result<(), Fa
     writeln!(out, "{}: valid\n", source.name())?;
     writeln!(
         out,
-        "interface {name}, packets up to {} B and {} B on top of each",
+        "interface {name}, what {}, packets up to {} B and {} B on top of each",
+        match interface.direction {
+            Direction::Egress => "leaves",
+            Direction::Ingress => "arrives",
+        },
         interface.mtu.as_u64(),
         interface.overhead.as_u64()
     )?;
@@ -280,6 +322,7 @@ fn config_json(config: &Config) -> Value {
     json!({
         "interface": {
             "name": config.interface.name,
+            "direction": config.interface.direction.word(),
             "mtu_bytes": config.interface.mtu.as_u64(),
             "overhead_bytes": config.interface.overhead.as_u64(),
         },

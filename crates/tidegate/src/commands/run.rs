@@ -1,33 +1,43 @@
 //! `tidegate run`: shape an interface, prove it, and stay until told to stop.
 
-use std::fs;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
-use tidegate_config::shaper::Config;
 use tidegate_core::DropReason;
+use tidegate_daemon::web::{Reach, WebError, WebSettings};
+use tidegate_daemon::{Control, Daemon, DaemonError, Settings};
 use tidegate_engine::ClassStatus;
 use tidegate_live::nfqueue::Outcome;
-use tidegate_live::rtnl::{LinkEvent, LinkMonitor};
-use tidegate_live::shaping::{Options, Shaping, StartError};
+use tidegate_live::rules::Direction;
+use tidegate_live::shaping::{Injection, Options, Shaping, StartError};
 use tidegate_live::timing::Priority;
+use tidegate_report::Source;
 use tidegate_units::Span;
 
 use crate::Failure;
-use crate::commands::check;
+use crate::commands::line::{self, LineArgs};
+use crate::commands::watch::Watch;
+use crate::commands::{check, record};
+use crate::output::Files;
 
-/// Shape what leaves by an interface, as a shaper file says
+/// Shape what leaves or arrives by an interface, as a shaper file says
+///
+/// Without a file, `--up` and `--down` shape both ways with a preset: hosts and connections share evenly, queues stay
+/// short. `tidegate check --up RATE --down RATE` shows the files that they stand for.
 ///
 /// Says that shaping is in force only after reading its rules back and seeing a packet of each class and protocol come
 /// through. Traffic passes unshaped if the program dies. Ends in order on Ctrl-C or SIGTERM, and prints what it did.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The shaper file; - for standard input
-    file: PathBuf,
+    #[arg(required_unless_present_any = ["up", "down"])]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    line: LineArgs,
     /// The interface, instead of the one the file names
     #[arg(long, short, value_name = "NAME")]
     interface: Option<String>,
@@ -40,54 +50,163 @@ pub struct Args {
     /// Watch the clock instead of sleeping for this long before a packet is due, at most 50us
     #[arg(long, value_name = "TIME", default_value = "0us")]
     spin: Span,
+    /// The control socket: a path, or `off`; /run/tidegate/INTERFACE.sock unless given
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+    /// Serve metrics (/metrics) and a web page (/) at this address, on loopback: for example 127.0.0.1:9435
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<std::net::SocketAddr>,
+    /// Let --metrics be an address that other machines reach: whoever does sees who talks to whom here
+    #[arg(long, requires = "metrics")]
+    metrics_anywhere: bool,
+    /// Run this program on events, with the facts in its environment
+    #[arg(long, value_name = "PROGRAM")]
+    hook: Option<PathBuf>,
+    /// On these kinds of events, as `tidegate events` names them; else on trouble and on promises that wait or end
+    #[arg(long, value_name = "KIND", value_delimiter = ',', requires = "hook")]
+    hook_event: Vec<String>,
     /// Do not ask for real-time scheduling
     #[arg(long)]
     normal_priority: bool,
+    #[command(flatten)]
+    files: Files,
     /// Print the final counts as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    record: record::Args,
+    /// Let something go wrong in the data path, for tests: KIND:AFTER[:LENGTH]
+    #[arg(long, hide = true, value_name = "FAULT", value_parser = Injection::parse)]
+    inject: Option<Injection>,
 }
-
-/// How often the rules are read back.
-const INSPECT: Duration = Duration::from_secs(2);
-/// A data path that does not turn for this long is stalled: it turns at least once a second when idle.
-const STALLED: Duration = Duration::from_secs(4);
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     // Before it is read, so that no change goes unnoticed.
-    let modified = modified(&args.file);
-    let config = check::load(&args.file)?;
+    let modified = args.file.as_deref().and_then(tidegate_daemon::modified);
+    let configs = match &args.file {
+        Some(file) => {
+            let source = check::open(file)?;
+            vec![(check::load_source(&source)?, source.text().to_owned())]
+        }
+        None => {
+            let sources = args.line.sources(args.interface.as_deref())?;
+            let load = |source| Ok((line::load(source)?, source.text().to_owned()));
+            sources.iter().map(|(_, source)| load(source)).collect::<Result<_, Failure>>()?
+        }
+    };
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let options = Options {
-        interface: args.interface.clone(),
-        quantum: args.quantum,
-        spin: args.spin,
-        priority: if args.normal_priority { Priority::Normal } else { Priority::RealTime },
-        ..Options::default()
+    // A terminal that goes ends what runs in it; from anybody else it means: read the file again.
+    let reload = Arc::new(AtomicBool::new(false));
+    let hung_up = if args.file.is_none() || std::io::stderr().is_terminal() { &stop } else { &reload };
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(hung_up))?;
+    let mut settings = Settings {
+        file: args.file.clone().unwrap_or_else(|| "-".into()),
+        modified,
+        limit: args.duration.map(|span| Duration::from_nanos(span.as_nanos())),
+        options: Options {
+            interface: args.interface.clone(),
+            quantum: args.quantum,
+            spin: args.spin,
+            priority: if args.normal_priority { Priority::Normal } else { Priority::RealTime },
+            inject: args.inject,
+            ..Options::default()
+        },
+        reload,
+        control: match &args.control {
+            None => Control::Default,
+            Some(path) if path.as_os_str() == "off" => Control::Off,
+            Some(path) => Control::Path(path.clone()),
+        },
+        web: args.metrics.map(|address| WebSettings {
+            address,
+            reach: if args.metrics_anywhere { Reach::Anywhere } else { Reach::Loopback },
+        }),
+        hook: args.hook.as_ref().map(|program| tidegate_config::shaper::Hook {
+            program: program.clone(),
+            events: args.hook_event.clone(),
+            rate: 10,
+        }),
     };
-    let shaping = Shaping::start(&config, &options).map_err(explain)?;
-    announce(&shaping, args);
-    let mut supervisor = Supervisor::new(args, &config, modified);
-    let verdict = supervisor.watch(shaping, &stop, &options);
-    verdict.and_then(|status| report(args, &status))
+    let recorders = record::start(&args.record, &mut settings.options)?;
+    let wanted = args.files.wanted();
+    let sources = if wanted { sources(args)? } else { Vec::new() };
+    let mut daemon = Daemon::start(configs, settings, |line| eprintln!("{line}")).map_err(explain)?;
+    announce(&daemon, args);
+    let interface = daemon.interface().to_owned();
+    let watch = Arc::new(Mutex::new(Watch::new()));
+    if wanted {
+        let (watch, several) = (Arc::clone(&watch), daemon.directions.len() > 1);
+        daemon.sampler = Some(Box::new(move |direction, classes| {
+            watch.lock().unwrap_or_else(PoisonError::into_inner).look(direction, several, classes);
+        }));
+    }
+    let ended = daemon.run(&stop);
+    recorders.finish();
+    let ended = ended.map_err(explain)?;
+    if wanted {
+        let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.iter().for_each(|(direction, classes)| watch.look(direction, ended.len() > 1, classes));
+        args.files.write(|| watch.report(&interface, &ended, sources), || watch.table())?;
+    }
+    report(args, &ended)
+}
+
+/// What the run was configured by, for its report. The text of standard input has been read already.
+fn sources(args: &Args) -> Result<Vec<Source>, Failure> {
+    let Some(file) = &args.file else {
+        let presets = args.line.sources(args.interface.as_deref())?;
+        let source = |source: &tidegate_config::Source| Source {
+            name: source.name().to_owned(),
+            text: source.text().to_owned(),
+        };
+        return Ok(presets.iter().map(|(_, preset)| source(preset)).collect());
+    };
+    let text = if file.as_os_str() == "-" {
+        "# read from standard input\n".to_owned()
+    } else {
+        std::fs::read_to_string(file)?
+    };
+    Ok(vec![Source { name: file.display().to_string(), text }])
 }
 
 /// A wrong name is the user's; everything else is the machine's.
-fn explain(error: StartError) -> Failure {
+fn explain(error: DaemonError) -> Failure {
     match error {
-        StartError::NoInterface | StartError::UnknownInterface { .. } => Failure::Usage(error.to_string()),
-        StartError::Build(_) => Failure::Usage(error.to_string()),
+        DaemonError::Start(StartError::NoInterface | StartError::UnknownInterface { .. } | StartError::Build(_)) => {
+            Failure::Usage(error.to_string())
+        }
+        DaemonError::Web(error @ WebError::NotLoopback(_)) => {
+            Failure::Usage(format!("{error}; use 127.0.0.1, or say --metrics-anywhere as well"))
+        }
         error => Failure::Failed(error.to_string()),
     }
 }
 
-fn announce(shaping: &Shaping, args: &Args) {
+fn announce(daemon: &Daemon, args: &Args) {
+    for direction in &daemon.directions {
+        if let Some(shaping) = &direction.shaping {
+            announce_one(shaping, &direction.name, args);
+        }
+    }
+    if let Some(path) = daemon.control_path() {
+        eprintln!("  control socket: {}; try `tidegate status`", path.display());
+    }
+    if let Some(address) = daemon.web_address() {
+        eprintln!("  web page: http://{address}/, metrics: http://{address}/metrics");
+    }
+}
+
+fn announce_one(shaping: &Shaping, direction: &str, args: &Args) {
     let proof = shaping.proof();
-    eprintln!("shaping {} by {} is in force:", shaping.interface(), args.file.display());
+    let by = args.file.as_ref().map_or_else(|| format!("the preset --{direction}"), |file| file.display().to_string());
+    match shaping.direction() {
+        Direction::Egress => eprintln!("shaping {} by {by} is in force:", shaping.interface()),
+        Direction::Ingress => eprintln!("shaping what arrives by {}, by {by}, is in force:", shaping.interface()),
+    }
     if let Some(installed) = shaping.installed() {
         eprintln!("  rules: {installed}; read back as meant");
     }
@@ -100,6 +219,13 @@ fn announce(shaping: &Shaping, args: &Args) {
     }
     for (version, why) in &proof.not_carried {
         eprintln!("  {}: not carried by this interface ({why})", format!("{version:?}").replace('V', "IPv"));
+    }
+    for (version, why) in &proof.awaited {
+        let version = format!("{version:?}").replace('V', "IPv");
+        eprintln!("  {version}: not proven yet, {why}; the first packet will be told of");
+    }
+    if shaping.direction() == Direction::Ingress {
+        eprintln!("  its rate must be below the line's: what arrives has used the line already");
     }
     let readiness = shaping.readiness();
     for (what, outcome, effect) in [
@@ -120,109 +246,11 @@ fn announce(shaping: &Shaping, args: &Args) {
     }
 }
 
-/// Looks after a running shaper.
-struct Supervisor {
-    started: Instant,
-    limit: Option<Duration>,
-    file: PathBuf,
-    modified: Option<SystemTime>,
-    monitor: Option<LinkMonitor>,
-    config: Config,
-}
-
-impl Supervisor {
-    fn new(args: &Args, config: &Config, modified: Option<SystemTime>) -> Self {
-        Self {
-            started: Instant::now(),
-            limit: args.duration.map(|span| Duration::from_nanos(span.as_nanos())),
-            modified,
-            file: args.file.clone(),
-            monitor: LinkMonitor::open().ok(),
-            config: config.clone(),
-        }
-    }
-
-    /// Watches until told to stop, and gives the classes as they ended.
-    fn watch(
-        &mut self,
-        mut shaping: Shaping,
-        stop: &AtomicBool,
-        options: &Options,
-    ) -> Result<Vec<ClassStatus>, Failure> {
-        let (mut inspected, mut beat) = (Instant::now(), (shaping.heartbeat(), Instant::now()));
-        while !stop.load(Ordering::Relaxed) && self.limit.is_none_or(|limit| self.started.elapsed() < limit) {
-            std::thread::sleep(Duration::from_millis(50));
-            self.links(shaping.interface());
-            if shaping.heartbeat() != beat.0 {
-                beat = (shaping.heartbeat(), Instant::now());
-            } else if beat.1.elapsed() > STALLED {
-                return Err(Failure::Failed("the data path is stalled; traffic passes unshaped from here on".into()));
-            }
-            if inspected.elapsed() >= INSPECT {
-                inspected = Instant::now();
-                self.file_changed();
-                shaping = self.inspect(shaping, options)?;
-            }
-        }
-        let status = shaping.status().map_err(explain)?;
-        let interface = shaping.interface().to_owned();
-        shaping.stop().map_err(explain)?;
-        eprintln!("shaping {interface} has ended; nothing is left behind");
-        Ok(status)
-    }
-
-    /// Reads the rules back; when somebody changed them, puts them back or says that shaping is off.
-    fn inspect(&self, mut shaping: Shaping, options: &Options) -> Result<Shaping, Failure> {
-        let inspection = shaping.inspect().map_err(|error| Failure::Failed(error.to_string()))?;
-        if inspection.is_sound() {
-            return Ok(shaping);
-        }
-        for difference in &inspection.differences {
-            eprintln!("tidegate: somebody changed our rules: {difference}");
-        }
-        eprintln!("tidegate: shaping is NOT in force; starting it again");
-        drop(shaping);
-        let shaping = Shaping::start(&self.config, options).map_err(explain)?;
-        eprintln!("tidegate: shaping {} is in force again", shaping.interface());
-        Ok(shaping)
-    }
-
-    fn links(&mut self, interface: &str) {
-        let Some(monitor) = &mut self.monitor else { return };
-        while let Ok(Some(event)) = monitor.event() {
-            match event {
-                LinkEvent::Gone { ref name, .. } if name == interface => {
-                    eprintln!("tidegate: {interface} has vanished; the rules wait for it to come back");
-                }
-                LinkEvent::Changed(ref link) if link.name == interface => {
-                    eprintln!("tidegate: {interface} is {:?}", link.state);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn file_changed(&mut self) {
-        let now = modified(&self.file);
-        if now.is_some() && now != self.modified {
-            eprintln!(
-                "tidegate: {} has changed; what runs is what was read at the start. Check it with `tidegate check`, \
-                 then start again to use it",
-                self.file.display()
-            );
-            self.modified = now;
-        }
-    }
-}
-
-fn modified(file: &PathBuf) -> Option<SystemTime> {
-    fs::metadata(file).ok()?.modified().ok()
-}
-
-fn report(args: &Args, status: &[ClassStatus]) -> Result<(), Failure> {
+fn report(args: &Args, ended: &[(String, Vec<ClassStatus>)]) -> Result<(), Failure> {
+    let status = || ended.iter().flat_map(|(way, classes)| classes.iter().map(move |class| (way.as_str(), class)));
     let mut out = std::io::stdout().lock();
     if args.json {
-        let classes: Vec<_> = status.iter().map(class_json).collect();
+        let classes: Vec<_> = status().map(|(way, class)| class_json(way, class)).collect();
         writeln!(out, "{:#}", serde_json::json!({ "version": env!("CARGO_PKG_VERSION"), "classes": classes }))?;
         return Ok(());
     }
@@ -239,10 +267,10 @@ fn report(args: &Args, status: &[ClassStatus]) -> Result<(), Failure> {
         "wait p50",
         "wait p99",
     ]);
-    for class in status {
+    for (way, class) in status() {
         let counts = &class.counts;
         table.add_row([
-            class.name.clone(),
+            if ended.len() > 1 { format!("{way}: {}", class.name) } else { class.name.clone() },
             class.rate.map_or("-".into(), |rate| rate.to_string()),
             counts.through.packets.to_string(),
             counts.through.bytes.as_u64().to_string(),
@@ -264,13 +292,14 @@ fn micros(span: Span) -> String {
     format!("{:.1} us", span.as_nanos() as f64 / 1e3)
 }
 
-fn class_json(class: &ClassStatus) -> serde_json::Value {
+fn class_json(way: &str, class: &ClassStatus) -> serde_json::Value {
     let counts = &class.counts;
     let dropped: serde_json::Map<_, _> = DropReason::ALL
         .iter()
         .map(|reason| (reason.name().to_owned(), counts.accounts.dropped[*reason as usize].packets.into()))
         .collect();
     serde_json::json!({
+        "direction": way,
         "name": class.name,
         "rate_bps": class.rate.map(|rate| rate.as_bps()),
         "flows": class.flows,

@@ -10,10 +10,14 @@ use comfy_table::{CellAlignment, LineStyle, Table, TableStyle, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tidegate_config::Diagnostics;
-use tidegate_sim::scenario::{Curve, Digest, Outcome, Scenario, summarise};
+use tidegate_report::columns::{self, Column, field};
+use tidegate_report::number::human;
+use tidegate_report::{Fold, Report as Page, Section, Source as Text};
+use tidegate_sim::scenario::{Curve, Detail, Digest, Outcome, Scenario, summarise};
 
 use super::check::{open, refusal, say};
 use crate::Failure;
+use crate::output::{self, Files};
 
 /// Run a scenario in the simulator
 #[derive(Debug, clap::Args)]
@@ -29,6 +33,8 @@ pub struct Args {
     /// Write results.json, summary.csv, runs.csv and the curves of each run into this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
@@ -81,7 +87,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let beside = args.file.parent().filter(|_| args.file.as_os_str() != "-");
     let scenario = Scenario::load(&source, beside, &mut diagnostics);
     say(&diagnostics, &source);
-    let scenario = scenario.ok_or_else(|| refusal(&diagnostics, &source))?;
+    let mut scenario = scenario.ok_or_else(|| refusal(&diagnostics, &source))?;
+    if args.out.is_some() || args.files.wanted() {
+        scenario.detail = Detail::Parts;
+    }
 
     let (seed, runs) = (args.seed.unwrap_or(scenario.seed), args.runs.unwrap_or(scenario.runs) as usize);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -109,6 +118,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         write_all(folder, &report, &outcomes)
             .map_err(|error| Failure::Failed(format!("cannot write into {}: {error}", folder.display())))?;
     }
+    let text = || Text { name: source.name().to_owned(), text: source.text().to_owned() };
+    args.files.write(|| page(&report, &outcomes, text()), || tidy(&report, &outcomes))?;
     let mut out = std::io::stdout().lock();
     if args.hash {
         writeln!(out, "{}", report.digest)?;
@@ -231,35 +242,6 @@ fn items(outcomes: &[Outcome]) -> Vec<Item> {
     items
 }
 
-/// A value for people, in a unit that fits it.
-fn human(value: f64, unit: &str) -> String {
-    let scaled = |steps: &[(f64, &str)]| {
-        let (scale, unit) = steps.iter().find(|(scale, _)| value.abs() >= *scale).unwrap_or(&steps[steps.len() - 1]);
-        format!("{} {unit}", digits(value / scale))
-    };
-    match unit {
-        "bps" => scaled(&[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")]),
-        "ns" => scaled(&[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")]),
-        "packets" => format!("{} packets", digits(value)),
-        _ => digits(value),
-    }
-}
-
-/// Four digits of a number, without trailing zeros behind the point.
-fn digits(value: f64) -> String {
-    let places = if value.abs() >= 1000.0 {
-        0
-    } else if value.abs() >= 100.0 {
-        1
-    } else if value.abs() >= 10.0 {
-        2
-    } else {
-        3
-    };
-    let text = format!("{value:.places$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-}
-
 fn table(out: &mut impl Write, report: &Report<'_>) -> Result<(), Failure> {
     if let Some(sentence) = report.sentence {
         writeln!(out, "{sentence}")?;
@@ -286,9 +268,121 @@ fn table(out: &mut impl Write, report: &Report<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A field of a CSV line.
-fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+/// Runs whose curves stand in a report; the values of all runs do.
+const SHOWN: usize = 4;
+
+/// The report of a simulation.
+fn page(report: &Report<'_>, outcomes: &[Outcome], source: Text) -> Page {
+    let seconds = |nanos: u64| human(nanos as f64 / 1e9, "s");
+    let first = report.runs.first().map_or(0, |run| run.seed);
+    let facts = [
+        ("version", report.version.to_owned()),
+        ("scenario", report.scenario.to_owned()),
+        ("simulated", seconds(report.duration_ns)),
+        ("of that not measured", seconds(report.warm_up_ns)),
+        ("seed", first.to_string()),
+        ("runs", report.runs.len().to_string()),
+        ("events", report.runs.iter().map(|run| run.events).sum::<u64>().to_string()),
+        ("digest", report.digest.clone()),
+    ];
+    let many = report.runs.len() > 1;
+    let heads: &[&str] = if many {
+        &["of", "what", ">mean", ">± 95 %", ">least run", ">greatest run"]
+    } else {
+        &["of", "what", ">measured"]
+    };
+    let mut table = tidegate_report::Table::new("Values over all runs", heads.iter().copied());
+    for item in &report.items {
+        let say = |value: Option<f64>| value.map_or(String::new(), |value| human(value, item.unit));
+        let values = || item.values.iter().copied().flatten();
+        let row = [
+            item.subject.clone(),
+            item.measure.clone(),
+            human(item.mean, item.unit),
+            say(item.half_width_95),
+            say(values().reduce(f64::min)),
+            say(values().reduce(f64::max)),
+        ];
+        table.row(row.into_iter().take(heads.len()).map(Into::into));
+    }
+    let mut runs = tidegate_report::Table::new("Runs", ["seed", ">events", "digest"]);
+    for run in &report.runs {
+        runs.row([run.seed.to_string().into(), run.events.to_string().into(), run.digest.clone().into()]);
+    }
+    let mut sections = vec![Section::new("Results").with(table)];
+    for (n, outcome) in outcomes.iter().take(SHOWN).enumerate() {
+        let (title, fold) =
+            if n == 0 { (String::new(), Fold::Open) } else { (format!("Seed {}: ", outcome.seed), Fold::Closed) };
+        let note = format!(
+            "The run with seed {}. Rates, delays and queues are means over the width of a bin; the warm-up is \
+             not measured.",
+            outcome.seed
+        );
+        let curves = output::measured(&outcome.curves, report.warm_up_ns as f64 / 1e9);
+        let found = output::sections(&title, &note, &curves, fold);
+        sections.extend(found);
+    }
+    let mut last = Section::new("Runs").with(runs);
+    if outcomes.len() > SHOWN {
+        last = last.note(format!("Curves of the first {SHOWN} runs stand above; --out writes those of all."));
+    }
+    sections.push(last);
+    Page {
+        title: report.sentence.map_or_else(|| format!("Simulation of {}", report.scenario), str::to_owned),
+        sentence: report.sentence.map(|_| format!("Simulation of {}", report.scenario)),
+        facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        sections,
+        sources: vec![source],
+    }
+}
+
+/// All values and all points as one table: a row is a value of a run, or a point of a curve of it.
+fn tidy(report: &Report<'_>, outcomes: &[Outcome]) -> columns::Table {
+    let (mut seed, mut kind, mut variant, mut subject) = (vec![], vec![], vec![], vec![]);
+    let (mut measure, mut part, mut x, mut x_unit) = (vec![], vec![], vec![], vec![]);
+    let (mut value, mut unit) = (vec![], vec![]);
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    for outcome in outcomes {
+        for item in &outcome.values {
+            seed.push(Some(outcome.seed));
+            kind.push(text("value"));
+            variant.push(None);
+            subject.push(text(&item.subject));
+            measure.push(text(&item.measure));
+            part.push(None);
+            x.push(None);
+            x_unit.push(None);
+            value.push(Some(item.value));
+            unit.push(text(item.unit));
+        }
+        for curve in &outcome.curves {
+            for point in &curve.points {
+                seed.push(Some(outcome.seed));
+                kind.push(text(if curve.x == "time_s" { "series" } else { "distribution" }));
+                variant.push(text(&curve.variant));
+                subject.push(text(&curve.subject));
+                measure.push(text(curve.measure));
+                part.push(text(&curve.part));
+                x.push(Some(point.0));
+                x_unit.push(text(curve.x));
+                value.push(Some(point.1));
+                unit.push(text(curve.y));
+            }
+        }
+    }
+    let rows = seed.len();
+    columns::Table::default()
+        .with("scenario", Column::Text(vec![text(report.scenario); rows]))
+        .with("seed", Column::Integer(seed))
+        .with("kind", Column::Text(kind))
+        .with("variant", Column::Text(variant))
+        .with("subject", Column::Text(subject))
+        .with("measure", Column::Text(measure))
+        .with("part", Column::Text(part))
+        .with("x", Column::Number(x))
+        .with("x_unit", Column::Text(x_unit))
+        .with("value", Column::Number(value))
+        .with("unit", Column::Text(unit))
 }
 
 fn write_all(folder: &Path, report: &Report<'_>, outcomes: &[Outcome]) -> std::io::Result<()> {
@@ -318,7 +412,7 @@ fn write_all(folder: &Path, report: &Report<'_>, outcomes: &[Outcome]) -> std::i
     for outcome in outcomes {
         let inside = folder.join(format!("run-{}", outcome.seed));
         std::fs::create_dir_all(&inside)?;
-        for Curve { name, x, y, points } in &outcome.curves {
+        for Curve { name, x, y, points, .. } in &outcome.curves {
             let slug: String = name.chars().map(|c| if c.is_alphanumeric() || c == '.' { c } else { '-' }).collect();
             let mut file = create(inside.join(format!("{slug}.csv")))?;
             writeln!(file, "{x},{y}")?;
@@ -329,24 +423,4 @@ fn write_all(folder: &Path, report: &Report<'_>, outcomes: &[Outcome]) -> std::i
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_for_people_have_four_digits_and_a_unit() {
-        assert_eq!(human(9_733_333.0, "bps"), "9.733 Mbit/s");
-        assert_eq!(human(0.0, "bps"), "0 bit/s");
-        assert_eq!(human(12_345_678.0, "ns"), "12.35 ms");
-        assert_eq!(human(123_456.0, "packets"), "123456 packets");
-        assert_eq!(human(0.97, "1"), "0.97");
-    }
-
-    #[test]
-    fn csv_fields_are_quoted_where_they_must_be() {
-        assert_eq!(field("link a->b"), "link a->b");
-        assert_eq!(field("a, \"b\""), "\"a, \"\"b\"\"\"");
-    }
 }

@@ -1,11 +1,13 @@
 //! `tidegate demo`: real traffic, shaped, with no set-up and no change to the host.
 
+mod beside;
 mod scene;
 mod stage;
 mod table;
 mod view;
 
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tidegate_live::netns;
@@ -30,6 +32,9 @@ pub struct Args {
     /// Print the shaper file that the demonstration uses, and stop
     #[arg(long)]
     print_config: bool,
+    /// Shape four transfers and a call by this file instead; several are run one after the other and compared
+    #[arg(long, value_name = "FILE")]
+    with: Vec<PathBuf>,
     /// Plain lines on standard error instead of a live view, as when there is no terminal
     #[arg(long)]
     plain: bool,
@@ -40,6 +45,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.print_config {
         std::io::stdout().write_all(scene::SHAPER.as_bytes())?;
         return Ok(());
+    }
+    if !args.with.is_empty() {
+        return beside::run(&args.with, args.seconds, args.json);
     }
     let way = netns::enter().map_err(|error| Failure::Failed(error.to_string()))?;
     let stage = Stage::build()?;

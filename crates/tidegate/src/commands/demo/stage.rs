@@ -171,21 +171,16 @@ impl Stage {
         match turn {
             Turn::Prefer(n, steps) => {
                 let key = key(n);
-                let done = shaping
-                    .with(move |pipeline, now| pipeline.tree_mut().shaper_mut().map(|fbc| fbc.prefer(now, key, steps)))
-                    .map_err(stopped)?;
-                let word = if done.is_some_and(|done| done.is_ok()) { "preferred" } else { "gone, so not preferred" };
+                let done = shaping.with(move |pipeline, now| pipeline.prefer(now, key, steps)).map_err(stopped)?;
+                let word = if done.is_ok() { "preferred" } else { "gone, so not preferred" };
                 Ok(format!("{} is {word} by {steps} steps", self.cast[n].spec.name))
             }
             Turn::Minimum(n, rate) => {
                 let key = key(n);
-                let promise = shaping
-                    .with(move |pipeline, now| {
-                        pipeline.tree_mut().shaper_mut().map(|fbc| fbc.set_minimum(now, key, rate))
-                    })
-                    .map_err(stopped)?;
+                let promise =
+                    shaping.with(move |pipeline, now| pipeline.set_minimum(now, key, rate)).map_err(stopped)?;
                 Ok(format!("{} asks for a minimum of {rate}: {promise:?}", self.cast[n].spec.name)
-                    .replace("Some(Ok(Granted))", "granted"))
+                    .replace("Ok(Granted)", "granted"))
             }
         }
     }

@@ -9,17 +9,16 @@ mod goals;
 mod issues;
 mod linkshare;
 mod performance;
-mod plot;
 mod rig;
 
 use serde::Deserialize;
 use tidegate_core::cbq::{Class, LinkClock, Params};
 use tidegate_core::{Bytes, Rate, Span};
+use tidegate_report::{Axis, Curve, Plot, Style};
 use tidegate_sim::Driver;
 
 use super::{Item, Options};
 use crate::Failure;
-use plot::{Curve, Plot, Style};
 use rig::{Load, Outcome, ROOT};
 
 /// The paper's numbers.
@@ -123,11 +122,21 @@ const TCP: Load = Load::Tcp { connections: 1, mss: 1_460, window: 16_384 };
 
 /// Draws the throughput of classes over time, if plots are wanted.
 fn draw(options: &Options, name: &str, title: &str, outcome: &Outcome, classes: &[(u32, &str)]) -> Result<(), Failure> {
-    let Some(dir) = &options.plots else { return Ok(()) };
-    let curves: Vec<_> = classes.iter().map(|&(id, _)| outcome.curve(id, Span::from_millis(500))).collect();
-    let curves: Vec<Curve<'_>> =
-        curves.iter().zip(classes).map(|(points, &(_, name))| Curve { name, points }).collect();
-    Plot { title, x: "time, s", y: "throughput, kbit/s", style: Style::Lines, curves: &curves }.write(dir, name)
+    if !options.plots.wanted() {
+        return Ok(());
+    }
+    let curve = |&(id, name): &(u32, &str)| {
+        let kbit = outcome.curve(id, Span::from_millis(500));
+        Curve::new(name, kbit.into_iter().map(|(at, kbit)| (at, kbit * 1e3)))
+    };
+    let plot = Plot {
+        title: title.to_owned(),
+        x: Axis::new("time", "s"),
+        y: Axis::new("throughput", "bit/s"),
+        style: Style::Lines,
+        curves: classes.iter().map(curve).collect(),
+    };
+    options.plots.add(name, plot)
 }
 
 /// Draws the packets that left, as bytes over time, if plots are wanted.
@@ -139,11 +148,17 @@ fn draw_pattern(
     classes: &[(u32, &str)],
     window: (f64, f64),
 ) -> Result<(), Failure> {
-    let Some(dir) = &options.plots else { return Ok(()) };
-    let curves: Vec<_> = classes.iter().map(|&(id, _)| outcome.pattern(id, window)).collect();
-    let curves: Vec<Curve<'_>> =
-        curves.iter().zip(classes).map(|(points, &(_, name))| Curve { name, points }).collect();
-    Plot { title, x: "time, s", y: "bytes sent", style: Style::Marks, curves: &curves }.write(dir, name)
+    if !options.plots.wanted() {
+        return Ok(());
+    }
+    let plot = Plot {
+        title: title.to_owned(),
+        x: Axis::new("time", "s"),
+        y: Axis::new("sent so far", "B"),
+        style: Style::Marks,
+        curves: classes.iter().map(|&(id, name)| Curve::new(name, outcome.pattern(id, window))).collect(),
+    };
+    options.plots.add(name, plot)
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@
 mod adaptive;
 mod dialup;
 mod filter;
+mod live;
+mod load;
 mod mix;
 mod peers;
 
@@ -66,17 +68,12 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         ("filter", filter::run),
         ("mix", mix::run),
         ("ared", adaptive::run),
+        ("live", live::run),
+        ("live.load", load::run),
     ] {
         if options.wants(group) {
             items.extend(run(options)?);
         }
-    }
-    for (id, what) in [
-        ("live.dialup", "the first scenario between namespaces, every discipline"),
-        ("live.filter", "the second scenario between namespaces, queue and filter"),
-        ("live.load", "processor time against rate, queue and filter, beside the kernel's own disciplines"),
-    ] {
-        items.push(Item::unmeasured(id, what, "this experiment measures in the simulator only; it has no live part"));
     }
     Ok(items)
 }

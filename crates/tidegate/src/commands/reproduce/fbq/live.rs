@@ -138,7 +138,7 @@ fn shape(pair: &Pair) -> io::Result<Shaping> {
 
 /// Seconds of processor time that this process has used: senders, receiver and, under FBQ, the data path. What the
 /// kernel does in interrupts is not in it, under any of the systems.
-fn busy_time() -> Option<f64> {
+pub fn busy_time() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     // Behind the name, which may hold anything: state is the first field, user and system time the 12th and 13th.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11).map(str::parse::<f64>);

@@ -1,6 +1,8 @@
 //! `tidegate reproduce fbq`: jitter and cost of one FIFO (RAW), CBQ and FBC/FBQ; section 7 of the FBQ paper.
 
 mod live;
+
+pub use live::busy_time;
 mod simulated;
 
 use super::{Item, Options};

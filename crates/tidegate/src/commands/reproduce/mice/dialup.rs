@@ -1,10 +1,11 @@
 //! The first scenario of the paper: a line of 56 kbit/s, uploads of 5 kB on average, one a second.
 
+use tidegate_core::elephants::PairRule;
 use tidegate_core::fifo::Limit;
-use tidegate_core::{Bytes, Instant, Rate, Span};
+use tidegate_core::{Bytes, Instant, Probability, Qdisc, Rate, Span, mered};
 use tidegate_sim::metrics::Histogram;
 use tidegate_sim::tcp::{Config, RtoBounds};
-use tidegate_sim::{Direction, Distribution, FlowSpec, Line, Network, Workload};
+use tidegate_sim::{Direction, Distribution, FlowSpec, Line, Network, SimPacket, Workload};
 
 use super::peers::Peer;
 use super::{Item, Options};
@@ -13,10 +14,22 @@ use crate::Failure;
 const LINE: Rate = Rate::from_kbit(56);
 /// Packets that the queue before the line holds: 6.4 s of the line. The paper does not say.
 const ROOM: u64 = 30;
+/// One way. The paper does not say.
+const DELAY: Span = Span::from_millis(50);
 /// Uploads that the client has open at most; the paper says that some could not be started, not when.
 const MOST_OPEN: u32 = 25;
 /// Runs with different seeds for one of the command line: a run is half an hour and takes some 20 ms.
 const SEEDS: u64 = 10;
+
+/// What is tried: a discipline, and what the paper does not say.
+struct Setup<'a> {
+    queue: &'a dyn Fn(Limit, u64) -> Result<Box<dyn Qdisc<SimPacket>>, Failure>,
+    with_elephant: bool,
+    /// Packets that the queue holds.
+    room: u64,
+    /// The way from the router to the server.
+    delay: Span,
+}
 
 /// Means over the runs.
 #[derive(Clone, Copy, Default, Debug)]
@@ -32,14 +45,14 @@ struct Outcome {
 }
 
 /// Half an hour on the line, the first two minutes not counted.
-fn simulate(peer: Peer, with_elephant: bool, seed: u64) -> Result<Outcome, Failure> {
+fn simulate(setup: &Setup<'_>, seed: u64) -> Result<Outcome, Failure> {
     let mut net = Network::new(seed);
-    let limit = Limit { packets: ROOM, bytes: Bytes::new(ROOM * 1_500) };
+    let limit = Limit { packets: setup.room, bytes: Bytes::new(setup.room * 1_500) };
     let (client, elephant_host) = (net.host("client"), net.host("elephant host"));
     let (router, server) = (net.router("router"), net.host("server"));
-    let (up, down) = net.duplex(router, server, Line::new(LINE, Span::from_millis(50)));
-    net.queue(up, peer.make(LINE, limit, seed)?);
-    net.queue(down, peer.make(LINE, limit, seed)?);
+    let (up, down) = net.duplex(router, server, Line::new(LINE, setup.delay));
+    net.queue(up, (setup.queue)(limit, seed)?);
+    net.queue(down, (setup.queue)(limit, seed)?);
     for host in [client, elephant_host] {
         net.duplex(host, router, Line::new(Rate::from_mbit(100), Span::from_micros(100)));
     }
@@ -54,7 +67,7 @@ fn simulate(peer: Peer, with_elephant: bool, seed: u64) -> Result<Outcome, Failu
     };
     let mice = net.flow(FlowSpec::tcp("mice", client, server, config, workload));
     let elephant =
-        with_elephant.then(|| net.flow(FlowSpec::tcp("elephant", elephant_host, server, config, Workload::BULK)));
+        setup.with_elephant.then(|| net.flow(FlowSpec::tcp("elephant", elephant_host, server, config, Workload::BULK)));
     net.warm_up(Span::from_secs(120));
     let mut sim = net.build().map_err(|error| Failure::Failed(error.to_string()))?;
     sim.run_until(Instant::ZERO + Span::from_secs(1_920));
@@ -69,16 +82,76 @@ fn simulate(peer: Peer, with_elephant: bool, seed: u64) -> Result<Outcome, Failu
 }
 
 fn mean(options: &Options, peer: Peer, with_elephant: bool) -> Result<Outcome, Failure> {
+    let queue = |limit, seed| peer.make(LINE, limit, seed);
+    mean_of(options, &Setup { queue: &queue, with_elephant, room: ROOM, delay: DELAY })
+}
+
+fn mean_of(options: &Options, setup: &Setup<'_>) -> Result<Outcome, Failure> {
     let runs = SEEDS * u64::from(options.runs);
     let mut sum = Outcome::default();
     for seed in options.seed..options.seed + runs {
-        let one = simulate(peer, with_elephant, seed)?;
+        let one = simulate(setup, seed)?;
         sum.response += one.response / runs as f64;
         sum.connect += one.connect / runs as f64;
         sum.goodput += one.goodput / runs as f64;
         sum.refused += one.refused / runs as f64;
     }
     Ok(sum)
+}
+
+/// What the answer hangs on: MERED with its defaults, one thing changed at a time, by mice only under the same line.
+fn sensitivity(options: &Options) -> Result<Vec<Item>, Failure> {
+    let base = mered::Params::for_link(LINE);
+    let floor = |percent| Probability::from_ratio(percent, 100).unwrap_or(Probability::ZERO);
+    let pair = |kbit| base.pair.map(|pair| PairRule { rate: Rate::from_kbit(kbit), ..pair });
+    let (kb, ms) = (|n: u64| Bytes::new(n * 1_000), Span::from_millis);
+    let same = |params| (params, ROOM, DELAY);
+    let cases = [
+        ("threshold.7kB", same(mered::Params { threshold: kb(7), ..base })),
+        ("threshold.15kB", same(base)),
+        ("threshold.30kB", same(mered::Params { threshold: kb(30), ..base })),
+        ("threshold.100kB", same(mered::Params { threshold: kb(100), ..base })),
+        ("floor.0", same(mered::Params { floor: floor(0), ..base })),
+        ("floor.5", same(mered::Params { floor: floor(5), ..base })),
+        ("floor.20", same(mered::Params { floor: floor(20), ..base })),
+        ("credit.0", same(mered::Params { floor_credit: kb(0), ..base })),
+        ("credit.5kB", same(mered::Params { floor_credit: kb(5), ..base })),
+        ("credit.15kB", same(mered::Params { floor_credit: kb(15), ..base })),
+        ("credit.60kB", same(mered::Params { floor_credit: kb(60), ..base })),
+        ("pair.14kbit", same(mered::Params { pair: pair(14), ..base })),
+        ("pair.42kbit", same(mered::Params { pair: pair(42), ..base })),
+        ("room.20", (base, 20, DELAY)),
+        ("room.40", (base, 40, DELAY)),
+        ("delay.10ms", (base, ROOM, ms(10))),
+        ("delay.150ms", (base, ROOM, ms(150))),
+    ];
+    let mut items = Vec::new();
+    for (name, (params, room, delay)) in cases {
+        let id = format!("dialup.sensitivity.{name}");
+        if !options.wants(&id) {
+            continue;
+        }
+        let fifo = |limit, seed| Peer::Fifo.make(LINE, limit, seed);
+        let only = mean_of(options, &Setup { queue: &fifo, with_elephant: false, room, delay })?;
+        let queue = |limit: Limit, seed| -> Result<Box<dyn Qdisc<SimPacket>>, Failure> {
+            let elephant_limit = Bytes::new(limit.bytes.as_u64() / 2);
+            let params = mered::Params { limit, elephant_limit, ..params };
+            let wrong = |error| Failure::Failed(format!("{name}: {error}"));
+            Ok(Box::new(mered::Mered::new(params, seed, "mered").map_err(wrong)?))
+        };
+        let got = mean_of(options, &Setup { queue: &queue, with_elephant: true, room, delay })?;
+        let ratio = got.response / only.response;
+        let note = format!(
+            "{:.2} by {:.2} s; elephant {:.0} bit/s, {:.1} % refused",
+            got.response,
+            only.response,
+            got.goodput,
+            got.refused * 100.0
+        );
+        let what = format!("M&E with its defaults but {name}: response by mice only");
+        items.push(Item::measured(id, what, "ratio", ratio).note(note));
+    }
+    Ok(items)
 }
 
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
@@ -117,6 +190,30 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
             .within(0.95, f64::INFINITY)
             .note(format!("{:.0} by {:.0} bit/s", ours.goodput, congested.goodput)),
     ];
+    let ours = mean(options, Peer::Mered, true)?;
+    let elephant = ours.goodput / congested.goodput;
+    items.extend([
+        item(
+            "default.response_ratio",
+            "M&E with its defaults: response by mice only",
+            "ratio",
+            ours.response / only.response,
+        )
+        .within(0.0, 1.3),
+        item(
+            "default.connect_ratio",
+            "M&E with its defaults: time to connect by mice only",
+            "ratio",
+            ours.connect / only.connect,
+        )
+        .within(0.0, 1.5),
+        Item::claim("dialup.default.refused", "M&E with its defaults: every mouse can be started", ours.refused == 0.0),
+        item("default.elephant", "goodput of the elephant, M&E with its defaults by drop tail", "ratio", elephant)
+            .within(0.95, f64::INFINITY),
+    ]);
+    if options.wants("dialup.sensitivity") {
+        items.extend(sensitivity(options)?);
+    }
     for peer in Peer::ALL {
         let (id, group) = (peer.name(), format!("dialup.all.{}", peer.name()));
         if !options.wants(&group) {

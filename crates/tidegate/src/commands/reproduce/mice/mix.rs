@@ -2,11 +2,11 @@
 
 use tidegate_core::fifo::Limit;
 use tidegate_core::{Bytes, Instant, Rate, Span};
+use tidegate_report::{Axis, Curve, Plot, Style};
 use tidegate_sim::metrics::{Histogram, SizeClass};
 use tidegate_sim::tcp::Config;
 use tidegate_sim::{Direction, Distribution, FlowSpec, Line, Network, Workload};
 
-use super::super::plot::Plot;
 use super::peers::Peer;
 use super::{Item, Options};
 use crate::Failure;
@@ -134,12 +134,13 @@ fn plot(percent: u32, outcomes: &[(Peer, Outcome)]) -> Plot {
     let curve = |(peer, outcome): &(Peer, Outcome)| {
         let mice = outcome.together(&[SizeClass::Tiny, SizeClass::Small]);
         let longer = mice.distribution().map(|(ns, share)| (ns as f64 / 1e9, 1.0 - share)).collect();
-        (peer.name().to_owned(), longer)
+        Curve { name: peer.name().to_owned(), points: longer }
     };
     Plot {
         title: format!("Transfers below 100 kB that take longer, at {percent} % load of 10 Mbit/s"),
-        x: "completion time, s".into(),
-        y: "share".into(),
+        x: Axis::log("completion time", "s"),
+        y: Axis::log("share", "1"),
+        style: Style::Lines,
         curves: outcomes.iter().map(curve).collect(),
     }
 }
@@ -158,8 +159,8 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         for (peer, outcome) in &outcomes {
             outcome.items(&group, *peer, &mut items);
         }
-        if let Some(folder) = &options.plots {
-            plot(percent, &outcomes).write(folder, &format!("mice-mix-load{percent}"))?;
+        if options.plots.wanted() {
+            options.plots.add(&format!("mice-mix-load{percent}"), plot(percent, &outcomes))?;
         }
         let of = |wanted: Peer| outcomes.iter().find(|(peer, _)| *peer == wanted).map(|(_, outcome)| outcome);
         let (Some(fq), Some(me), Some(fifo), Some(srpt)) =

@@ -33,7 +33,7 @@ pub enum Peer {
     Meredt,
     /// MERED as the paper has it: no floor for elephants, and no rule on pairs of hosts.
     MeredAsPublished,
-    /// MERED with the floor, and no rule on pairs of hosts.
+    /// MERED with the floor from packet to packet, and no rule on pairs of hosts.
     MeredWithFloor,
     Srpt,
 }
@@ -121,7 +121,10 @@ impl Peer {
                 let floor = Probability::ZERO;
                 mered(mered::Params { floor, pair: None, ..mered::Params::for_link(link) }, limit, seed)?
             }
-            Self::MeredWithFloor => mered(mered::Params { pair: None, ..mered::Params::for_link(link) }, limit, seed)?,
+            Self::MeredWithFloor => {
+                let floor_credit = Bytes::ZERO;
+                mered(mered::Params { floor_credit, pair: None, ..mered::Params::for_link(link) }, limit, seed)?
+            }
             Self::Srpt => Box::new(Srpt::new(limit)),
         })
     }

@@ -1,0 +1,204 @@
+//! `tidegate apply`, `confirm`, `set`, `add` and `remove`: other rates, classes and rules for a shaper that runs.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use tidegate_control::calls::{Apply, Confirm, Edit, Rollback};
+use tidegate_control::{Client, ClientError, Code};
+use tidegate_units::Span;
+
+use crate::Failure;
+use crate::commands::check;
+use crate::commands::connect::Connect;
+
+/// How a change is made.
+#[derive(Debug, Clone, clap::Args)]
+pub struct How {
+    #[command(flatten)]
+    connect: Connect,
+    /// The direction, where both are shaped
+    #[arg(long, value_name = "NAME")]
+    direction: Option<String>,
+    /// Show what would be different, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Go back after this time unless Enter is pressed here, or `tidegate confirm` is run
+    #[arg(long, value_name = "TIME")]
+    confirm: Option<Span>,
+}
+
+/// Go on with another shaper file, without losing or reordering a packet
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The shaper file; - for standard input
+    file: PathBuf,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Keep a change that is on trial
+#[derive(Debug, clap::Args)]
+pub struct ConfirmArgs {
+    #[command(flatten)]
+    connect: Connect,
+    /// Take it back instead, at once
+    #[arg(long)]
+    rollback: bool,
+}
+
+/// Change values of what runs: set class NAME rate 5mbit, set rule 2 weight 3, set shaper rate 20mbit
+#[derive(Debug, clap::Args)]
+pub struct SetArgs {
+    /// class, rule, or a table of the file such as shaper, discipline or interface
+    section: String,
+    /// The name of the class or number of the rule, then keys and values
+    #[arg(required = true, num_args = 1.., value_name = "[NAME] KEY VALUE")]
+    words: Vec<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Add to what runs: add class NAME rate 1mbit, add rule CLASS destination-port 5004
+#[derive(Debug, clap::Args)]
+pub struct AddArgs {
+    /// class or rule; a rule goes before the others
+    #[arg(value_parser = ["class", "rule"])]
+    section: String,
+    /// The name of the class, then keys and values
+    #[arg(required = true, num_args = 1.., value_name = "CLASS KEY VALUE")]
+    words: Vec<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Remove from what runs: remove class NAME, remove rule 2
+#[derive(Debug, clap::Args)]
+pub struct RemoveArgs {
+    /// class or rule
+    #[arg(value_parser = ["class", "rule"])]
+    section: String,
+    /// The name of the class, or the number of the rule
+    name: String,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Runs `apply`.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let source = check::open(&args.file)?;
+    // Findings have their places in this file, not in the one that the daemon is sent.
+    check::load_source(&source)?;
+    change(&args.how, Some(source.text().to_owned()), Vec::new())
+}
+
+/// Runs `set`.
+pub fn set(args: &SetArgs) -> Result<(), Failure> {
+    let named = matches!(args.section.as_str(), "class" | "rule");
+    let (name, words) = match (named, args.words.split_first()) {
+        (true, Some((name, words))) => (Some(name.clone()), words),
+        _ => (None, args.words.as_slice()),
+    };
+    let edits = pairs(words)?
+        .into_iter()
+        .map(|(key, value)| Edit::Set { section: args.section.clone(), name: name.clone(), key, value })
+        .collect();
+    change(&args.how, None, edits)
+}
+
+/// Runs `add`.
+pub fn add(args: &AddArgs) -> Result<(), Failure> {
+    let (name, words) = args.words.split_first().ok_or_else(|| Failure::Usage("name a class".into()))?;
+    let first = if args.section == "class" { "name" } else { "class" };
+    let mut values = vec![(first.to_owned(), name.clone())];
+    values.extend(pairs(words)?);
+    change(&args.how, None, vec![Edit::Add { section: args.section.clone(), values }])
+}
+
+/// Runs `remove`.
+pub fn remove(args: &RemoveArgs) -> Result<(), Failure> {
+    change(&args.how, None, vec![Edit::Remove { section: args.section.clone(), name: args.name.clone() }])
+}
+
+/// Runs `confirm`.
+pub fn confirm(args: &ConfirmArgs) -> Result<(), Failure> {
+    let mut client = args.connect.open()?;
+    if args.rollback {
+        client.call(&Rollback {})?;
+        eprintln!("tidegate: what was in force before is in force again");
+    } else {
+        client.call(&Confirm {})?;
+        eprintln!("tidegate: the change is kept");
+    }
+    Ok(())
+}
+
+fn pairs(words: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    if words.is_empty() || !words.len().is_multiple_of(2) {
+        return Err(Failure::Usage("keys and values come in pairs, such as: rate 5mbit".into()));
+    }
+    Ok(words.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
+}
+
+/// Shows what will be different, then makes it so.
+fn change(how: &How, text: Option<String>, edits: Vec<Edit>) -> Result<(), Failure> {
+    let mut client = how.connect.open()?;
+    let call = Apply { direction: how.direction.clone(), text, edits, dry_run: true, confirm: None };
+    let shown = client.call(&call)?;
+    let mut out = std::io::stdout().lock();
+    for difference in &shown.differences {
+        writeln!(out, "{}", difference.text)?;
+    }
+    out.flush()?;
+    if !shown.warnings.is_empty() {
+        eprint!("{}", shown.warnings);
+    }
+    if shown.differences.is_empty() {
+        eprintln!("tidegate: nothing is different");
+        return Ok(());
+    }
+    if how.dry_run {
+        return Ok(());
+    }
+    let applied = client.call(&Apply { dry_run: false, confirm: how.confirm, ..call })?;
+    let tree = if applied.in_place { "in place" } else { "with other queues" };
+    eprintln!("tidegate: in force, {tree}; {} packets that waited were entered anew", applied.rehomed);
+    match how.confirm {
+        Some(time) => keep(&mut client, time),
+        None => Ok(()),
+    }
+}
+
+/// Waits for Enter, or for the time to be over.
+fn keep(client: &mut Client, time: Span) -> Result<(), Failure> {
+    if !std::io::stdin().is_terminal() {
+        eprintln!("tidegate: it goes back after {time} unless `tidegate confirm` is run");
+        return Ok(());
+    }
+    eprintln!("tidegate: press Enter within {time} to keep it, or run `tidegate confirm` elsewhere");
+    let (entered, enter) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        if std::io::stdin().read_line(&mut line).is_ok_and(|n| n > 0) {
+            let _ = entered.send(());
+        }
+    });
+    let end = Instant::now() + Duration::from_nanos(time.as_nanos());
+    match enter.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        Ok(()) => match client.call(&Confirm {}) {
+            Ok(_) => {
+                eprintln!("tidegate: the change is kept");
+                Ok(())
+            }
+            // Somebody else confirmed it, or the time was over a moment ago; the daemon says which.
+            Err(ClientError::Refused(refusal)) if refusal.code == Code::NotFound => {
+                Err(Failure::Failed("nothing is on trial any more; `tidegate events` tells what happened".into()))
+            }
+            Err(error) => Err(error.into()),
+        },
+        Err(_) => Err(Failure::Failed(
+            "not confirmed here in time; unless `tidegate confirm` was run, what was in force before is again".into(),
+        )),
+    }
+}

@@ -1,0 +1,124 @@
+//! `tidegate book`: the book in the terminal, as pages, or as sources of mdbook; and `tidegate help`, which leads there.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tidegate_book::Book;
+use tidegate_config::schema::reference;
+use tidegate_config::shaper;
+use tidegate_sim::scenario;
+
+use crate::{Failure, output};
+
+/// Read the book: concepts, the manual of each discipline, a cookbook, the experiments, references
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The chapter, as `concepts` or `fq_codel`; without one, the contents
+    chapter: Option<String>,
+    /// Write the book as HTML pages, which open without a network, into this folder
+    #[arg(long, value_name = "DIR", conflicts_with = "chapter")]
+    html: Option<PathBuf>,
+    /// Write the book as sources for mdbook into this folder
+    #[arg(long, value_name = "DIR", conflicts_with = "chapter")]
+    sources: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(folder) = &args.html {
+        write_all(folder, book().pages())?;
+        eprintln!("open {}", folder.join("index.html").display());
+    }
+    if let Some(folder) = &args.sources {
+        write_all(folder, book().sources())?;
+        eprintln!("mdbook build {}", folder.display());
+    }
+    if args.html.is_some() || args.sources.is_some() {
+        return Ok(());
+    }
+    match &args.chapter {
+        Some(topic) => show(topic).unwrap_or_else(|| {
+            Err(Failure::Usage(format!("the book has no chapter `{topic}`; `tidegate book` lists them")))
+        }),
+        None => contents(),
+    }
+}
+
+/// The book with the references that follow from the program.
+fn book() -> Book {
+    let keys = |schema| format!("\n## Every key\n\n```text\n{}```\n", reference(&schema));
+    let mut command = crate::cli::command();
+    command.build();
+    let mut options = String::new();
+    helps(&mut command, "tidegate", &mut options);
+    Book::new()
+        .append("reference/shaper-file", keys(shaper::schema()))
+        .append("reference/scenario-file", keys(scenario::schema()))
+        .append("reference/command-line", options)
+}
+
+/// The long help of each command, however deep, as sections.
+fn helps(command: &mut clap::Command, name: &str, out: &mut String) {
+    out.push_str(&format!("\n## {name}\n\n```text\n{}```\n", command.render_long_help()));
+    for inner in command.get_subcommands_mut().filter(|inner| !inner.is_hide_set()) {
+        let name = format!("{name} {}", inner.get_name());
+        helps(inner, &name, out);
+    }
+}
+
+fn contents() -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "Chapters; `tidegate book NAME` prints one, `tidegate book --html DIR` writes pages.\n")?;
+    for chapter in book().chapters() {
+        let topic = format!("{}{}", "  ".repeat(chapter.depth), chapter.topic());
+        let title: String = chapter.title.chars().take(80).collect();
+        writeln!(out, "{topic:28} {}", title.trim_start_matches(&format!("`{}`: ", chapter.topic())))?;
+    }
+    Ok(())
+}
+
+/// Prints a chapter; `None` when there is none of that name.
+fn show(topic: &str) -> Option<Result<(), Failure>> {
+    let chapter = book().find(topic)?;
+    Some(std::io::stdout().lock().write_all(chapter.text.as_bytes()).map_err(Failure::from))
+}
+
+fn write_all(folder: &Path, files: Vec<(String, String)>) -> Result<(), Failure> {
+    for (path, text) in files {
+        let path = folder.join(path);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)
+                .map_err(|error| Failure::Failed(format!("cannot make {}: {error}", parent.display())))?;
+        }
+        output::write(&path, text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Print the help of a command, or a chapter of the book
+#[derive(Debug, clap::Args)]
+pub struct HelpArgs {
+    /// A command, as `simulate`, or a chapter of the book, as `concepts`; `tidegate book` lists the chapters
+    topic: Vec<String>,
+}
+
+/// Runs `tidegate help`.
+pub fn help(args: &HelpArgs) -> Result<(), Failure> {
+    let mut command = crate::cli::command();
+    command.build();
+    let mut at = &mut command;
+    for (n, word) in args.topic.iter().enumerate() {
+        if at.find_subcommand(word).is_none() {
+            if let Some(shown) = (n == 0).then(|| show(word)).flatten() {
+                return shown;
+            }
+            let given = args.topic.join(" ");
+            return Err(Failure::Usage(format!(
+                "there is no command and no chapter `{given}`; `tidegate help` lists commands, `tidegate book` chapters"
+            )));
+        }
+        at = at.find_subcommand_mut(word).ok_or_else(|| Failure::Failed(format!("`{word}` went away")))?;
+    }
+    write!(std::io::stdout().lock(), "{}", at.render_long_help().ansi())?;
+    Ok(())
+}

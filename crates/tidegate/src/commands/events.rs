@@ -1,0 +1,109 @@
+//! `tidegate events`: what happens, as it happens.
+
+use std::io::Write;
+
+use tidegate_control::calls::Events;
+use tidegate_control::{Event, EventKind, Pushed};
+
+use crate::Failure;
+use crate::commands::connect::Connect;
+
+/// Show what happens in a running tidegate, as it happens: flows, queues that fill, moves, marks, trouble
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    connect: Connect,
+    /// Only these kinds; `tidegate events --kind ?` lists them
+    #[arg(long, short, value_name = "KIND", value_delimiter = ',')]
+    kind: Vec<EventKind>,
+    /// Only of these classes
+    #[arg(long, short, value_name = "NAME", value_delimiter = ',')]
+    class: Vec<String>,
+    /// Only of flows of this user
+    #[arg(long, value_name = "NUMBER")]
+    uid: Option<u32>,
+    /// Only of flows from or to this port
+    #[arg(long, value_name = "NUMBER")]
+    port: Option<u16>,
+    /// Only of this direction: up or down
+    #[arg(long, value_name = "NAME")]
+    direction: Option<String>,
+    /// End after this many
+    #[arg(long, value_name = "NUMBER")]
+    count: Option<u64>,
+    /// Print each as JSON in a line of its own
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let which = Events {
+        kinds: args.kind.clone(),
+        classes: args.class.clone(),
+        direction: args.direction.clone(),
+        uid: args.uid,
+        port: args.port,
+    };
+    let mut client = args.connect.open()?;
+    let mut left = args.count.unwrap_or(u64::MAX);
+    for pushed in client.events(&which)? {
+        if left == 0 {
+            break;
+        }
+        let mut out = std::io::stdout().lock();
+        match pushed? {
+            Pushed::Event(event) if args.json => {
+                let line = serde_json::to_string(&event).map_err(|error| Failure::Failed(error.to_string()))?;
+                writeln!(out, "{line}")?;
+                left -= 1;
+            }
+            Pushed::Event(event) => {
+                writeln!(out, "{}", line(&event))?;
+                left -= 1;
+            }
+            Pushed::Lost(lost) if args.json => writeln!(out, "{{\"lost\":{lost}}}")?,
+            Pushed::Lost(lost) => writeln!(out, "... {lost} events were lost: this reader is too slow")?,
+        }
+        // Whoever reads wants it now.
+        out.flush()?;
+        if left == 0 {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// An event in a line, for people.
+pub(super) fn line(event: &Event) -> String {
+    let time = event.time.as_nanos();
+    let mut line = format!("{}.{:06} {:<12}", time / 1_000_000_000, time / 1_000 % 1_000_000, event.kind.name());
+    let class = event.class.as_deref().unwrap_or_default();
+    match &event.from_class {
+        Some(from) => line += &format!(" {from} -> {class}"),
+        None if !class.is_empty() => line += &format!(" {class}"),
+        None => {}
+    }
+    if let Some(flow) = &event.flow {
+        line += &format!(" {flow}");
+    }
+    if let Some(granted) = event.granted {
+        line += &format!(" granted {granted}");
+    }
+    if let Some(minimum) = event.minimum.filter(|minimum| !minimum.is_zero()) {
+        line += &format!(" minimum {minimum}");
+    }
+    if let Some(delay) = event.delay {
+        line += &format!(" delay {:.1} ms", delay.as_nanos() as f64 / 1e6);
+    }
+    if let Some(dropped) = event.dropped.filter(|dropped| *dropped > 0) {
+        line += &format!(" dropped {dropped}");
+    }
+    if let Some(queue) = event.queue {
+        line += &format!(" queue {queue}");
+    }
+    if let Some(text) = &event.text {
+        line += &format!(" {text}");
+    }
+    line
+}

@@ -1,0 +1,84 @@
+//! `tidegate man`: manual pages, from the one definition of the command line.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Command;
+
+use crate::{Failure, output};
+
+/// Print a manual page, or write them all
+///
+/// Without a name: of `tidegate` itself. `tidegate man simulate | man -l -` shows one; `--dir` writes all of them, for
+/// a package or for ~/.local/share/man/man1.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The command, as `simulate`
+    command: Option<String>,
+    /// Write all pages into this folder instead
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    dir: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let pages = pages(crate::cli::command())?;
+    if let Some(folder) = &args.dir {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::Failed(format!("cannot make {}: {error}", folder.display())))?;
+        for (name, page) in &pages {
+            output::write(&folder.join(format!("{name}.1")), page)?;
+        }
+        eprintln!("{} pages in {}", pages.len(), folder.display());
+        return Ok(());
+    }
+    let wanted = match args.command.as_deref() {
+        None | Some("tidegate") => "tidegate".to_owned(),
+        Some(name) => format!("tidegate-{}", name.strip_prefix("tidegate-").unwrap_or(name)),
+    };
+    let Some((_, page)) = pages.iter().find(|(name, _)| *name == wanted) else {
+        let known: Vec<&str> = pages.iter().filter_map(|(name, _)| name.strip_prefix("tidegate-")).collect();
+        let given = args.command.as_deref().unwrap_or_default();
+        return Err(Failure::Usage(format!("there is no command `{given}`; there are: {}", known.join(", "))));
+    };
+    std::io::stdout().lock().write_all(page)?;
+    Ok(())
+}
+
+/// Names and pages: of the command itself and of each subcommand, however deep.
+pub fn pages(mut command: Command) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+    fn add(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
+        let mut page = Vec::new();
+        let man = clap_mangen::Man::new(command.clone());
+        man.render(&mut page)?;
+        pages.push((name.to_owned(), tidy(&String::from_utf8_lossy(&page), name).into_bytes()));
+        for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set() && inner.get_name() != "help") {
+            add(inner, &format!("{name}-{}", inner.get_name()), pages)?;
+        }
+        Ok(())
+    }
+    // Tells each command its full name.
+    command.build();
+    let mut pages = Vec::new();
+    add(&command, "tidegate", &mut pages)?;
+    Ok(pages)
+}
+
+/// What mandoc has against the pages as they are rendered: without a date, its field is missing instead of empty, and
+/// the source would be taken for it; and lines are broken beside paragraphs.
+fn tidy(page: &str, name: &str) -> String {
+    let lines: Vec<&str> = page.lines().collect();
+    let mut out = String::with_capacity(page.len());
+    for (n, line) in lines.iter().enumerate() {
+        let beside =
+            |at: Option<usize>| at.and_then(|at| lines.get(at)).is_some_and(|line| matches!(*line, ".sp" | ""));
+        if line.starts_with(".TH ") {
+            let (title, version) = (name.to_uppercase(), env!("CARGO_PKG_VERSION"));
+            out.push_str(&format!(".TH \"{title}\" \"1\" \"\" \"Tidegate {version}\" \"Tidegate\"\n"));
+        } else if *line != ".br" || !(beside(n.checked_sub(1)) || beside(n.checked_add(1))) {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out
+}

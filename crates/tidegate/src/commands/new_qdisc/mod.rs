@@ -1,0 +1,322 @@
+//! `tidegate new-qdisc`: a crate of its own with a discipline to change, and Tidegate around it.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tidegate_config::discipline::{Discipline, is_kind_name};
+
+use crate::Failure;
+
+/// Write a crate with a queueing discipline of your own to change, and Tidegate around it
+///
+/// The crate has a commented drop-tail queue, its manual, the test of the laws, a script, a scenario that compares it
+/// with FIFO, and files for a live demonstration. `cargo test` and `cargo run` work at once; the binary that it builds
+/// is Tidegate with the new kind in shaper files, scenarios, replay, scripts and live. The book's chapter "A new
+/// discipline" leads from here to RED.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The name: of the crate, and of the kind in files (`kind = "NAME"`); lower case letters, digits and -
+    name: String,
+    /// The folder to make. Default: ./NAME
+    #[arg(long, value_name = "DIR")]
+    path: Option<PathBuf>,
+    /// Where Tidegate's crates come from: a source tree, the address of a git repository, or a version of a registry.
+    /// Default: the source tree that this tidegate was built from
+    #[arg(long, value_name = "PATH|URL|VERSION")]
+    tidegate: Option<String>,
+}
+
+/// The files: path in the crate, and text with `{{name}}`, `{{snake}}`, `{{Type}}`, `{{dependency ...}}` to fill in.
+const FILES: &[(&str, &str)] = &[
+    ("Cargo.toml", include_str!("../../../templates/new-qdisc/Cargo.toml.in")),
+    (".gitignore", "/target\n/out\n*.html\n"),
+    ("README.md", include_str!("../../../templates/new-qdisc/README.md")),
+    ("rustfmt.toml", "max_width = 120\nuse_small_heuristics = \"Max\"\n"),
+    ("src/lib.rs", include_str!("../../../templates/new-qdisc/src/lib.rs.in")),
+    ("src/kind.rs", include_str!("../../../templates/new-qdisc/src/kind.rs.in")),
+    ("src/main.rs", include_str!("../../../templates/new-qdisc/src/main.rs.in")),
+    ("tests/laws.rs", include_str!("../../../templates/new-qdisc/tests/laws.rs.in")),
+    ("tests/scripts.rs", include_str!("../../../templates/new-qdisc/tests/scripts.rs.in")),
+    ("tests/tidegate.rs", include_str!("../../../templates/new-qdisc/tests/tidegate.rs.in")),
+    ("scripts/limit.tgs", include_str!("../../../templates/new-qdisc/scripts/limit.tgs")),
+    ("scenario.toml", include_str!("../../../templates/new-qdisc/scenario.toml")),
+    ("demo/fifo.toml", include_str!("../../../templates/new-qdisc/demo/fifo.toml")),
+    ("demo/{{name}}.toml", include_str!("../../../templates/new-qdisc/demo/name.toml")),
+];
+
+/// The crates that the new one may depend on, and their folders.
+const CRATES: [(&str, &str); 6] = [
+    ("tidegate", "tidegate"),
+    ("tidegate-core", "core"),
+    ("tidegate-config", "config"),
+    ("tidegate-laws", "laws"),
+    ("tidegate-script", "script"),
+    ("tidegate-sim", "sim"),
+];
+
+/// Words that cannot be the name of a crate or of a module: keywords of Rust, and crates that are always there.
+const KEYWORDS: &[&str] = &[
+    "abstract",
+    "alloc",
+    "as",
+    "async",
+    "await",
+    "become",
+    "box",
+    "break",
+    "const",
+    "continue",
+    "core",
+    "crate",
+    "do",
+    "dyn",
+    "else",
+    "enum",
+    "extern",
+    "false",
+    "final",
+    "fn",
+    "for",
+    "gen",
+    "if",
+    "impl",
+    "in",
+    "let",
+    "loop",
+    "macro",
+    "match",
+    "mod",
+    "move",
+    "mut",
+    "override",
+    "priv",
+    "proc-macro",
+    "pub",
+    "ref",
+    "return",
+    "self",
+    "static",
+    "std",
+    "struct",
+    "super",
+    "test",
+    "trait",
+    "true",
+    "try",
+    "type",
+    "typeof",
+    "union",
+    "unsafe",
+    "unsized",
+    "use",
+    "virtual",
+    "where",
+    "while",
+    "yield",
+];
+
+/// Where the crates of Tidegate come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Origin {
+    /// A source tree, by its absolute path.
+    Tree(PathBuf),
+    /// A git repository.
+    Git(String),
+    /// A version of a registry.
+    Version(String),
+}
+
+impl Origin {
+    /// The dependency on `name`, whose folder is `folder`, as a line of Cargo.toml.
+    fn dependency(&self, name: &str, folder: &str) -> String {
+        match self {
+            Self::Tree(root) => {
+                let path = root.join("crates").join(folder);
+                format!("{name} = {{ path = {} }}", quoted(&path.display().to_string()))
+            }
+            Self::Git(url) => format!("{name} = {{ git = {} }}", quoted(url)),
+            Self::Version(version) => format!("{name} = {}", quoted(version)),
+        }
+    }
+}
+
+/// A text of TOML.
+fn quoted(text: &str) -> String {
+    let escaped: String = text
+        .chars()
+        .flat_map(|c| match c {
+            '"' | '\\' => vec!['\\', c],
+            c => vec![c],
+        })
+        .collect();
+    format!("\"{escaped}\"")
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let name = args.name.replace('_', "-");
+    if let Some(problem) = wrong_name(&name) {
+        return Err(Failure::Usage(problem));
+    }
+    let origin = origin(args.tidegate.as_deref())?;
+    let folder = args.path.clone().unwrap_or_else(|| PathBuf::from(&name));
+    write_all(&folder, &name, &origin)?;
+    if let Origin::Tree(root) = &origin {
+        // The versions that Tidegate itself is tested with, so that nothing has to be looked up. Without the file
+        // Cargo chooses versions itself.
+        let _ = fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"));
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}: a crate with the discipline `{name}`, to be changed in src/lib.rs", folder.display())?;
+    writeln!(out, "\n    cd {}", folder.display())?;
+    writeln!(out, "    cargo test                  # the laws, its script, its scenario")?;
+    writeln!(out, "    cargo run                   # simulated beside FIFO")?;
+    writeln!(out, "    cargo run -- script scripts/limit.tgs")?;
+    writeln!(out, "    cargo run -- demo --with demo/fifo.toml --with demo/{name}.toml   # real packets")?;
+    Ok(())
+}
+
+/// What is wrong with `name`, and the way out.
+fn wrong_name(name: &str) -> Option<String> {
+    if !is_kind_name(name) || name.len() > 48 {
+        return Some(format!(
+            "`{name}` cannot name a discipline: begin with a lower case letter and use up to 48 letters, digits and -, \
+             for example my-red"
+        ));
+    }
+    if KEYWORDS.contains(&name) {
+        return Some(format!("`{name}` is a word of Rust and cannot name a crate; try my-{name}"));
+    }
+    if Discipline::kinds().contains(&name) {
+        return Some(format!("there is a discipline `{name}` already; try my-{name}"));
+    }
+    if name == "tidegate" || name.starts_with("tidegate-") {
+        return Some(format!("`{name}` is the name of one of Tidegate's own crates; try another"));
+    }
+    None
+}
+
+/// Where the crates come from: what the user says, or the tree this was built from.
+fn origin(said: Option<&str>) -> Result<Origin, Failure> {
+    let is_tree = |path: &Path| path.join("crates/core/Cargo.toml").is_file();
+    let Some(said) = said else {
+        let built = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        return match built.canonicalize() {
+            Ok(root) if is_tree(&root) => Ok(Origin::Tree(root)),
+            _ => Err(Failure::Usage(format!(
+                "the source tree that this tidegate was built from ({}) is not here, and the new crate needs \
+                 Tidegate's crates; say where they are with --tidegate: the path of a source tree, the address of a \
+                 git repository, or a version of a registry",
+                built.display()
+            ))),
+        };
+    };
+    let path = Path::new(said);
+    if said.contains("://") || said.starts_with("git@") {
+        Ok(Origin::Git(said.into()))
+    } else if is_tree(path) {
+        path.canonicalize().map(Origin::Tree).map_err(|error| Failure::Usage(format!("{said}: {error}")))
+    } else if said.starts_with(|c: char| c.is_ascii_digit()) && !path.exists() {
+        Ok(Origin::Version(said.into()))
+    } else {
+        Err(Failure::Usage(format!(
+            "--tidegate {said}: neither a source tree of Tidegate (a folder with crates/core), nor an address with \
+             ://, nor a version like 0.1.0"
+        )))
+    }
+}
+
+/// `my-red` as `MyRed`.
+fn type_name(name: &str) -> String {
+    let capital = |part: &str| part[..1].to_uppercase() + &part[1..];
+    name.split('-').map(capital).collect()
+}
+
+/// `text` with everything filled in.
+fn filled(text: &str, name: &str, origin: &Origin) -> String {
+    let mut text = text
+        .replace("{{name}}", name)
+        .replace("{{snake}}", &name.replace('-', "_"))
+        .replace("{{Type}}", &type_name(name))
+        .replace("{{rust}}", env!("CARGO_PKG_RUST_VERSION"));
+    for (crate_name, folder) in CRATES {
+        let place = format!("{{{{dependency {crate_name}}}}}");
+        text = text.replace(&place, &origin.dependency(crate_name, folder));
+    }
+    text
+}
+
+/// Writes the crate. Nothing that exists is overwritten.
+fn write_all(folder: &Path, name: &str, origin: &Origin) -> Result<(), Failure> {
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |error: std::io::Error| Failure::Failed(format!("{path}: {error}"))
+    };
+    if folder.exists() && fs::read_dir(folder).map_err(failed(folder))?.next().is_some() {
+        return Err(Failure::Usage(format!(
+            "{} exists and is not empty; nothing is overwritten. Choose another folder with --path",
+            folder.display()
+        )));
+    }
+    for (path, text) in FILES {
+        let path = folder.join(filled(path, name, origin));
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(failed(parent))?;
+        }
+        let mut file = fs::File::create_new(&path).map_err(failed(&path))?;
+        file.write_all(filled(text, name, origin).as_bytes()).map_err(failed(&path))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_work_and_names_that_do_not() {
+        for name in ["my-red", "red2", "a"] {
+            assert_eq!(wrong_name(name), None, "{name}");
+        }
+        for (name, why) in [
+            ("Red", "lower case"),
+            ("2red", "lower case"),
+            ("a--b", "lower case"),
+            ("", "lower case"),
+            ("../x", "lower case"),
+            ("fifo", "already; try my-fifo"),
+            ("match", "a word of Rust"),
+            ("tidegate-core", "own crates"),
+        ] {
+            assert!(wrong_name(name).is_some_and(|told| told.contains(why)), "{name}");
+        }
+        assert_eq!(type_name("my-red2-x"), "MyRed2X");
+    }
+
+    #[test]
+    fn the_crates_come_from_where_the_user_says() {
+        let line = |said: &str| origin(Some(said)).map(|origin| origin.dependency("tidegate-core", "core"));
+        assert_eq!(
+            line("https://example.org/t.git").ok().as_deref(),
+            Some("tidegate-core = { git = \"https://example.org/t.git\" }")
+        );
+        assert_eq!(line("0.1.0").ok().as_deref(), Some("tidegate-core = \"0.1.0\""));
+        assert!(line("/nowhere/at/all").is_err());
+        // The tree that this test is built from.
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("it is here");
+        assert_eq!(origin(None).ok(), Some(Origin::Tree(root.clone())));
+        let said = root.display().to_string();
+        assert!(line(&said).is_ok_and(|line| line.contains("crates/core")));
+        assert_eq!(quoted("a \"b\" \\c"), "\"a \\\"b\\\" \\\\c\"");
+    }
+
+    #[test]
+    fn nothing_is_left_to_fill_in() {
+        let origin = Origin::Version("1".into());
+        for (path, text) in FILES {
+            assert!(!filled(path, "my-red", &origin).contains("{{"), "{path}");
+            assert!(!filled(text, "my-red", &origin).contains("{{"), "{path}");
+        }
+    }
+}

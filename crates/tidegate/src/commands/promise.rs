@@ -1,0 +1,241 @@
+//! `tidegate promise`: what is granted to some flows beside the configuration, for as long as this runs, or for a lease.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use tidegate_control::calls::{Displacement, PromiseCall, PromiseState, Protocol, Target};
+use tidegate_control::{Client, EventKind, Pushed};
+use tidegate_units::{Rate, Span};
+
+use crate::Failure;
+use crate::commands::connect::Connect;
+use crate::commands::events;
+
+/// Promise some flows a rate, prefer them, or have them moved when they get too little
+///
+/// The promise holds from now on, for flows that are there and flows to come, until this command ends; with --for it
+/// outlives the command and ends by itself. Changes are printed as they happen. Without --min, --prefer or --below, and
+/// without saying for which flows, the promises that are held are listed.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    connect: Connect,
+    /// Flows from or to this port
+    #[arg(long, value_name = "NUMBER", help_heading = "Which flows")]
+    port: Option<u16>,
+    /// Flows of this protocol
+    #[arg(long, value_name = "NAME", help_heading = "Which flows")]
+    protocol: Option<Transport>,
+    /// Flows from this address, or address and port: 192.0.2.1:5004
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = end, help_heading = "Which flows")]
+    source: Option<End>,
+    /// Flows to this address, or address and port
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = end, help_heading = "Which flows")]
+    destination: Option<End>,
+    /// Flows of sockets of this user
+    #[arg(long, value_name = "NUMBER", help_heading = "Which flows")]
+    uid: Option<u32>,
+    /// Flows of sockets of processes in this control group
+    #[arg(long, value_name = "PATH", help_heading = "Which flows")]
+    cgroup: Option<String>,
+    /// Flows of sockets of this process and its descendants
+    #[arg(long, value_name = "NUMBER", help_heading = "Which flows")]
+    pid: Option<u32>,
+    /// In this direction: up or down
+    #[arg(long, value_name = "NAME", help_heading = "Which flows")]
+    direction: Option<String>,
+    /// Each of them is granted at least this
+    #[arg(long, value_name = "RATE", help_heading = "What")]
+    min: Option<Rate>,
+    /// The minimum is held for this many flows
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "What")]
+    flows: u32,
+    /// Raise their shares by this many steps
+    #[arg(long, value_name = "STEPS", default_value_t = 0, help_heading = "What")]
+    prefer: u32,
+    /// Move them to this class when they are granted less than RATE; an eighth above --min unless given
+    #[arg(long, value_name = "[RATE:]CLASS", help_heading = "What")]
+    below: Option<String>,
+    /// Hold the rate in this class, not in the one to which the rules lead
+    #[arg(long, value_name = "NAME", help_heading = "What")]
+    class: Option<String>,
+    /// Where there is no room, wait for what others release
+    #[arg(long, help_heading = "What")]
+    wait: bool,
+    /// For this long, also after this command has ended
+    #[arg(long = "for", value_name = "TIME", help_heading = "What")]
+    lease: Option<Span>,
+    /// End the promise of this number
+    #[arg(long, value_name = "NUMBER", exclusive = true)]
+    release: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A transport protocol with ports.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Transport {
+    /// TCP
+    Tcp,
+    /// UDP
+    Udp,
+}
+
+/// An address, with a port or without.
+#[derive(Clone, Copy, Debug)]
+struct End(Option<IpAddr>, Option<u16>);
+
+fn end(text: &str) -> Result<End, String> {
+    if let Ok(socket) = text.parse::<std::net::SocketAddr>() {
+        return Ok(End(Some(socket.ip()), Some(socket.port())));
+    }
+    if let Some(port) = text.strip_prefix(':').and_then(|port| port.parse().ok()) {
+        return Ok(End(None, Some(port)));
+    }
+    text.parse().map(|address| End(Some(address), None)).map_err(|_| {
+        "write an address, an address and a port such as 192.0.2.1:5004 or [2001:db8::1]:5004, or a port such as :5004"
+            .into()
+    })
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let mut client = args.connect.open()?;
+    if let Some(number) = args.release {
+        client.release(number)?;
+        return Ok(());
+    }
+    let (call, nothing) = (call(args)?, args.min.is_none() && args.prefer == 0 && args.below.is_none());
+    if nothing && call.target.is_empty() {
+        return list(args, &client.promises()?);
+    }
+    let detached = call.detached;
+    let promised = client.promise(&call)?;
+    if args.json {
+        let text = serde_json::to_string(&promised.state).map_err(|error| Failure::Failed(error.to_string()))?;
+        writeln!(std::io::stdout(), "{text}")?;
+    } else {
+        writeln!(std::io::stdout(), "{}", told(&promised.state))?;
+    }
+    if detached { Ok(()) } else { stay(args, &mut client) }
+}
+
+fn call(args: &Args) -> Result<PromiseCall, Failure> {
+    let target = Target {
+        port: args.port,
+        protocol: args.protocol.map(|protocol| match protocol {
+            Transport::Tcp => Protocol::TCP,
+            Transport::Udp => Protocol::UDP,
+        }),
+        source: args.source.and_then(|end| end.0),
+        source_port: args.source.and_then(|end| end.1),
+        destination: args.destination.and_then(|end| end.0),
+        destination_port: args.destination.and_then(|end| end.1),
+        uid: args.uid,
+        cgroup: args.cgroup.clone(),
+        pid: args.pid,
+    };
+    let displace = args.below.as_deref().map(|text| displacement(text, args.min)).transpose()?;
+    Ok(PromiseCall {
+        target,
+        direction: args.direction.clone(),
+        class: args.class.clone(),
+        minimum: args.min,
+        flows: args.flows,
+        prefer: args.prefer,
+        displace,
+        lease: args.lease,
+        detached: args.lease.is_some(),
+        wait: args.wait,
+    })
+}
+
+/// `1mbit:besteffort`, or the class alone.
+fn displacement(text: &str, minimum: Option<Rate>) -> Result<Displacement, Failure> {
+    if let Some((rate, class)) = text.split_once(':')
+        && let Ok(below) = rate.parse()
+    {
+        return Ok(Displacement { below, to: class.into() });
+    }
+    let Some(minimum) = minimum else {
+        let help = format!("write for example --below 1mbit:{text}, or give --min");
+        return Err(Failure::Usage(format!("below which rate flows go to `{text}` is not said; {help}")));
+    };
+    Ok(Displacement { below: Rate::from_bps(minimum.as_bps() / 8 * 9), to: text.into() })
+}
+
+/// Stays until told to stop; the promise ends with the connection.
+fn stay(args: &Args, client: &mut Client) -> Result<(), Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    while !stop.load(Ordering::Relaxed) {
+        let pushed = match client.next_push(Some(Duration::from_millis(100)))? {
+            Some((_, pushed)) => pushed,
+            None => continue,
+        };
+        let mut out = std::io::stdout().lock();
+        match pushed {
+            Pushed::Event(event) => {
+                if args.json {
+                    let line = serde_json::to_string(&event).map_err(|error| Failure::Failed(error.to_string()))?;
+                    writeln!(out, "{line}")?;
+                } else {
+                    writeln!(out, "{}", events::line(&event))?;
+                }
+                if event.kind == EventKind::PromiseEnded {
+                    return Err(Failure::Failed(format!("the promise ended: {}", event.text.unwrap_or_default())));
+                }
+            }
+            Pushed::Lost(lost) => writeln!(out, "... {lost} events were lost")?,
+        }
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn told(state: &PromiseState) -> String {
+    let mut text = format!("promise {} in class {}", state.promise, state.class);
+    if !state.minimum.is_zero() {
+        text += &format!(": at least {} a flow", state.minimum);
+    }
+    if state.prefer > 0 {
+        text += &format!(", preferred by {} steps", state.prefer);
+    }
+    text += &match state.flows {
+        0 => "; no such flow yet".to_owned(),
+        1 => format!("; one flow, granted {} now", state.granted),
+        flows => format!("; {flows} flows, granted {} together now", state.granted),
+    };
+    if state.held > 0 {
+        text += &format!("; held for {} to come", state.held);
+    }
+    if state.waiting > 0 {
+        text += &format!("; {} of them wait for room", state.waiting);
+    }
+    if let Some(lease) = state.lease {
+        text += &format!("; for {} s", lease.as_nanos() / 1_000_000_000);
+    }
+    text + &format!("; {} are left to promise", state.free)
+}
+
+fn list(args: &Args, promises: &[PromiseState]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let text = serde_json::to_string_pretty(promises).map_err(|error| Failure::Failed(error.to_string()))?;
+        writeln!(out, "{text}")?;
+    } else if promises.is_empty() {
+        writeln!(out, "nothing is promised; `tidegate promise --port 5004 --min 2mbit` promises something")?;
+    } else {
+        for state in promises {
+            writeln!(out, "{}", told(state))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! `tidegate run --record`: what runs, written down.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tidegate_config::shaper::Config;
+use tidegate_engine::{Setup as EngineSetup, Tap};
+use tidegate_live::shaping::{Options, TapMaker};
+use tidegate_live::timing;
+use tidegate_replay::recording::{Payload, Recording, Settings, Setup};
+use tidegate_units::{Bytes, Instant};
+
+use crate::Failure;
+
+/// Bytes of a packet that are asked of the kernel when payload is kept: all.
+const WHOLE: u32 = 65_535;
+/// Chunks of 256 KiB that may wait for the disk.
+const BUFFERS: usize = 32;
+
+/// Whether and how to record.
+// No group of its own: it would have the name of that of the command.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub struct Args {
+    /// Record every call of the engine into this file, for `tidegate replay` and `tidegate explain`
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Record payload as well as headers
+    #[arg(long, requires = "record")]
+    record_payload: bool,
+    /// Begin another file (FILE.1, FILE.2, ...) when one has this size
+    #[arg(long, value_name = "SIZE", requires = "record")]
+    record_limit: Option<Bytes>,
+    /// Keep so many files; the oldest go
+    #[arg(long, value_name = "N", requires = "record_limit", value_parser = clap::value_parser!(u64).range(1..))]
+    record_files: Option<u64>,
+}
+
+/// One recording for each direction: its interface's name with the direction, and the file.
+type Recordings = Arc<Mutex<Vec<(String, PathBuf, Recording)>>>;
+
+/// What is being recorded.
+#[derive(Default)]
+pub struct Recorders(Option<Recordings>);
+
+/// Begins to record, if that was asked for, and has `options` tell of every engine.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn start(args: &Args, options: &mut Options) -> Result<Recorders, Failure> {
+    let Some(path) = &args.record else { return Ok(Recorders::default()) };
+    let wall_clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+    let settings = Settings {
+        of: String::new(),
+        payload: if args.record_payload { Payload::All } else { Payload::Headers },
+        limit: args.record_limit,
+        files: args.record_files,
+        clock: (timing::now(), wall_clock),
+        buffers: BUFFERS,
+    };
+    // Now, and not when packets come: a file that cannot be written ends the command.
+    if let Err(error) = std::fs::OpenOptions::new().append(true).create(true).open(path) {
+        return Err(Failure::Usage(format!("{}: {error}", path.display())));
+    }
+    let recordings: Recordings = Arc::default();
+    let (path, shared, interface) = (path.clone(), Arc::clone(&recordings), options.interface.clone());
+    let make = move |config: &Config, setup: &EngineSetup, now: Instant| -> Option<Box<dyn Tap>> {
+        let name = interface.as_deref().or(config.interface.name.as_deref()).unwrap_or("");
+        let direction = format!("{:?}", config.interface.direction).to_lowercase();
+        let of = format!("{name} {direction}");
+        let mut recordings = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = recordings.iter().position(|(known, ..)| *known == of);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let mut path = path.clone();
+                if !recordings.is_empty() {
+                    path.as_mut_os_string().push(format!(".{direction}"));
+                }
+                match Recording::create(&path, Settings { of: of.clone(), ..settings.clone() }) {
+                    Ok(recording) => recordings.push((of, path, recording)),
+                    Err(error) => {
+                        eprintln!("tidegate: {}: {error}; {of} is not recorded", path.display());
+                        return None;
+                    }
+                }
+                recordings.len() - 1
+            }
+        };
+        let setup = Setup::new(setup, &config.text, now);
+        recordings.get(at).map(|(_, _, recording)| Box::new(recording.recorder(setup)) as Box<dyn Tap>)
+    };
+    options.tap = Some(TapMaker(Arc::new(make)));
+    if args.record_payload {
+        options.copy_range = Some(WHOLE);
+    }
+    Ok(Recorders(Some(recordings)))
+}
+
+impl Recorders {
+    /// Ends it, when what was recorded has ended, and says what there is.
+    pub fn finish(self) {
+        let Some(recordings) = self.0 else { return };
+        let recordings = std::mem::take(&mut *recordings.lock().unwrap_or_else(PoisonError::into_inner));
+        for (of, path, recording) in recordings {
+            let counts = recording.counts();
+            match recording.finish() {
+                Ok(counts) => {
+                    let files = match counts.files {
+                        1 => String::new(),
+                        files => format!(" in {files} files"),
+                    };
+                    let lost = match counts.lost {
+                        0 => "none was lost".to_owned(),
+                        lost => format!("{lost} were LOST, the disk could not follow"),
+                    };
+                    eprintln!(
+                        "recorded {of} into {}{files}: {} records, {} bytes; {lost}",
+                        path.display(),
+                        counts.records,
+                        counts.bytes
+                    );
+                }
+                Err(error) => {
+                    eprintln!("tidegate: the recording stopped ({error}); {} records were kept before", counts.records);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What `--with` names.
+
+use std::path::Path;
+
+use tidegate_config::shaper::{self, Config};
+use tidegate_config::{Diagnostics, Source as Text};
+use tidegate_replay::recording::Setup;
+use tidegate_replay::run::Settings;
+use tidegate_replay::session::Part;
+use tidegate_units::Rate;
+
+use super::Args;
+use crate::Failure;
+use crate::commands::check;
+
+/// Reads every configuration.
+pub fn load(args: &Args) -> Result<Vec<Part>, Failure> {
+    let mut parts: Vec<Part> = Vec::new();
+    for name in &args.with {
+        let (config, link) = one(name)?;
+        let mut settings = Settings::seeded(args.seed);
+        settings.link = link.or(args.link);
+        settings.keep.departures = args.departures.is_some();
+        settings.keep.series = args.files.wanted();
+        let invented = settings.invent_names(&config);
+        if !invented.is_empty() {
+            eprintln!("tidegate: {name}: nobody knows here who sent a packet: nothing matches {}", invented.join(", "));
+        }
+        if settings.link.is_none() && matches!(config.root, shaper::Root::Discipline(_)) {
+            eprintln!(
+                "tidegate: {name}: behind a link that takes no time nothing waits; give its rate, {name}@20mbit or --link"
+            );
+        }
+        let times = parts.iter().filter(|part| part.name == *name).count();
+        parts.push(Part { name: name.clone(), config, settings });
+        if times > 0 {
+            return Err(Failure::Usage(format!("--with names {name} twice")));
+        }
+    }
+    Ok(parts)
+}
+
+/// A shaper file or a kind, and the rate behind it.
+pub fn one(name: &str) -> Result<(Config, Option<Rate>), Failure> {
+    if Path::new(name).exists() || name == "-" {
+        return Ok((check::load(Path::new(name))?, None));
+    }
+    let (what, link) = match name.rsplit_once('@') {
+        Some((what, rate)) => match rate.parse::<Rate>() {
+            Ok(rate) => (what, Some(rate)),
+            Err(error) => return Err(Failure::Usage(format!("--with {name}: the rate behind the @: {error}"))),
+        },
+        None => (name, None),
+    };
+    if Path::new(what).exists() {
+        return Ok((check::load(Path::new(what))?, link));
+    }
+    if what.contains(['.', '/']) {
+        return Err(Failure::Usage(format!("--with {name}: there is no such file")));
+    }
+    let kind = what.replace('_', "-");
+    let text = match (kind.as_str(), link) {
+        ("fbq", Some(rate)) => {
+            format!("version = 1\n[[class]]\nname = \"all\"\nrate = \"{rate}\"\ndefault = true\n")
+        }
+        ("fbq", None) => return Err(Failure::Usage("--with fbq: give its rate, for example fbq@20mbit".into())),
+        _ => format!("version = 1\n[discipline]\nkind = \"{kind}\"\n"),
+    };
+    let source = Text::new(format!("--with {name}"), text);
+    let mut diagnostics = Diagnostics::new();
+    let config = shaper::load(&source, &mut diagnostics);
+    match config {
+        Some(config) => Ok((config, link)),
+        None => {
+            check::say(&diagnostics, &source);
+            Err(Failure::Usage(format!(
+                "--with {name}: neither a file nor a kind of discipline that needs no more than a rate; write a shaper \
+                 file (`tidegate schema --text` has its keys)"
+            )))
+        }
+    }
+}
+
+/// Gives the configurations beside a recording the seed, the flow keys and the names of the recording.
+pub fn like_recorded(parts: &mut [Part], setup: &Setup) {
+    for part in parts {
+        let invented = std::mem::take(&mut part.settings.setup.names);
+        part.settings.setup = setup.engine();
+        let names = &mut part.settings.setup.names;
+        for (name, id) in invented.users {
+            names.users.entry(name).or_insert(id);
+        }
+        for (path, id) in invented.cgroups {
+            names.cgroups.entry(path).or_insert(id);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! `tidegate replay`: a capture or a recording through one configuration or several.
+
+pub(super) mod configurations;
+mod output;
+mod page;
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use tidegate_core::classify::Prefix;
+use tidegate_replay::departures::Departures;
+use tidegate_replay::exact::Verdict;
+use tidegate_replay::meter::Keep;
+use tidegate_replay::recording::{Reader, part_path};
+use tidegate_replay::session::{self, Again, Hooks, Part};
+use tidegate_replay::source::{Choice, Direction, Kind, Notice, Source, SourceError, sniff};
+use tidegate_units::Rate;
+
+use crate::Failure;
+use crate::output::Files;
+
+/// Put the packets of a capture or a recording through configurations, in virtual time
+///
+/// FILE is a pcap or pcapng capture (Ethernet, VLAN, raw IP, Linux cooked, loopback), or a recording of `tidegate run
+/// --record`. Each configuration gets every packet at its time, and what it does is shown side by side. A recording is
+/// also done again with its own configuration: its departures must be those of the recording, bit for bit; exit code 1
+/// when they are not. The digest of departures is equal for equal input on every machine.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The capture or recording; - for standard input
+    file: PathBuf,
+    /// A shaper file, or a kind of discipline and the rate of the link behind it: fifo@20mbit, fq-codel@20mbit,
+    /// fbq@20mbit. A shaper file may have a rate behind it as well
+    #[arg(long, value_name = "CONFIG", num_args = 1..)]
+    with: Vec<String>,
+    /// The rate of the link behind configurations that do not say it themselves. Default: it takes no time
+    #[arg(long, value_name = "RATE")]
+    link: Option<Rate>,
+    /// Only packets sent by these: an address or a prefix
+    #[arg(long, value_name = "ADDRESS", num_args = 1..)]
+    from: Vec<Prefix>,
+    /// Only packets that went this way, where the capture tells (Linux cooked)
+    #[arg(long, value_name = "WAY", value_enum, default_value_t = Way::Any)]
+    direction: Way,
+    /// Random streams and flow keys are derived from it; those of a recording are its own
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// In real time; SPEED times as fast with a number
+    #[arg(long, value_name = "SPEED", num_args = 0..=1, default_missing_value = "1")]
+    real_time: Option<f64>,
+    /// Write what left as pcapng; - for standard output
+    #[arg(long, value_name = "FILE")]
+    departures: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
+    /// Print the results as JSON
+    #[arg(long)]
+    json: bool,
+    /// Print the results as CSV, a line for each class of each configuration
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Print the digests and nothing else
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    hash: bool,
+}
+
+/// Which way packets went.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Way {
+    /// Both
+    Any,
+    /// Sent by the host that captured
+    Sent,
+    /// Received by it
+    Received,
+}
+
+/// Warnings that are shown; of the rest the number.
+const SHOWN: u64 = 10;
+
+/// What a replay gave: what was done again, and what was put through configurations.
+struct Results {
+    again: Option<Again>,
+    session: Option<session::Session>,
+    notices: u64,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if args.real_time.is_some_and(|speed| !speed.is_finite() || speed <= 0.0) {
+        return Err(Failure::Usage("--real-time takes a number above zero".into()));
+    }
+    let parts = configurations::load(args)?;
+    let mut departures = match &args.departures {
+        None => None,
+        Some(path) => Some(Departures::new(sink(path)?).map_err(write_failed)?),
+    };
+    let results = replay(args, parts, departures.as_mut())?;
+    if let Some(departures) = departures {
+        if departures.left_out() > 0 {
+            eprintln!("tidegate: {} departures of an unknown link type were left out", departures.left_out());
+        }
+        departures.finish().map_err(write_failed)?;
+    }
+    if args.files.wanted() {
+        let outcomes = output::outcomes(&results);
+        args.files.write(|| page::page(args, &results, &outcomes), || page::tidy(args, &outcomes))?;
+    }
+    if args.departures.as_ref().is_none_or(|path| path.as_os_str() != "-") {
+        output::print(args, &results)?;
+    }
+    verdict(args, &results)
+}
+
+/// What the exit code says.
+fn verdict(args: &Args, results: &Results) -> Result<(), Failure> {
+    let name = args.file.display();
+    if let Some(error) = results.session.as_ref().and_then(|session| session.broken.as_ref()) {
+        return Err(Failure::Failed(format!("{name}: {error}")));
+    }
+    let Some(again) = &results.again else { return Ok(()) };
+    if let Verdict::Parted(parting) = &again.exact.verdict {
+        return Err(Failure::Failed(format!("{name}: the replay parts from the recording: {parting}")));
+    }
+    if let Some(error) = &again.broken {
+        return Err(Failure::Failed(format!("{name}: {error}")));
+    }
+    match &again.exact.verdict {
+        Verdict::EqualUpTo { why: tidegate_replay::exact::Unrepeatable::Build(why), .. } => {
+            Err(Failure::Failed(format!("{name}: {why}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn replay(
+    args: &Args,
+    parts: Vec<Part>,
+    mut departures: Option<&mut Departures<Box<dyn Write>>>,
+) -> Result<Results, Failure> {
+    let unreadable = |error: SourceError| Failure::Usage(format!("{}: {error}", args.file.display()));
+    let mut notices = 0;
+    let mut notice = |notice: Notice| {
+        notices += 1;
+        if notices <= SHOWN {
+            eprintln!("tidegate: {}: {notice}", args.file.display());
+        }
+    };
+    let choice = choice(args);
+    let (mut again, mut source) = (None, None);
+    match sniff(open(&args.file)?)? {
+        Kind::Capture(_) if parts.is_empty() => {
+            return Err(Failure::Usage(
+                "a capture has no configuration of its own; name one by --with, for example --with fifo@20mbit".into(),
+            ));
+        }
+        Kind::Capture(whole) => source = Some(Source::capture(whole, choice).map_err(unreadable)?),
+        Kind::Recording(whole) => {
+            let recording = |error| unreadable(SourceError::Recording(error));
+            let mut reader = Reader::with_parts(whole, next_part(&args.file)).map_err(recording)?;
+            // All that is in it counts: what was chosen of it would not be what happened.
+            let to = departures.as_deref_mut();
+            let keep = Keep { series: args.files.wanted(), ..Keep::default() };
+            again = Some(session::again(&mut reader, "recorded", keep, to).map_err(write_failed)?);
+            if !parts.is_empty() {
+                if args.file.as_os_str() == "-" {
+                    return Err(Failure::Usage("a recording is read twice; give a file, not standard input".into()));
+                }
+                let Kind::Recording(whole) = sniff(open(&args.file)?)? else {
+                    return Err(Failure::Failed(format!("{} changes while it is read", args.file.display())));
+                };
+                let reader = Reader::with_parts(whole, next_part(&args.file)).map_err(recording)?;
+                source = Some(Source::recording(reader, choice));
+            }
+        }
+    }
+    let mut session = None;
+    if let Some(mut source) = source {
+        let mut parts = parts;
+        if let Some(again) = &again
+            && let Some(setup) = &again.setup
+        {
+            configurations::like_recorded(&mut parts, setup);
+        }
+        let began = Instant::now();
+        let mut wait = |time: tidegate_units::Instant| {
+            let speed = args.real_time.unwrap_or(1.0);
+            let due = Duration::from_secs_f64(time.as_nanos() as f64 / 1e9 / speed);
+            std::thread::sleep(due.saturating_sub(began.elapsed()));
+        };
+        let pace: Option<&mut dyn FnMut(tidegate_units::Instant)> = match args.real_time {
+            Some(_) => Some(&mut wait),
+            None => None,
+        };
+        let hooks = Hooks { notice: &mut notice, pace, departures };
+        session = Some(session::replay(&mut source, &parts, hooks).map_err(|error| match error {
+            session::SessionError::Build(..) => Failure::Usage(error.to_string()),
+            session::SessionError::Write(error) => write_failed(error),
+        })?);
+    }
+    if notices > SHOWN {
+        eprintln!("tidegate: {}: and {} more warnings", args.file.display(), notices - SHOWN);
+    }
+    Ok(Results { again, session, notices })
+}
+
+fn choice(args: &Args) -> Choice {
+    Choice {
+        from: args.from.clone(),
+        direction: match args.direction {
+            Way::Any => Direction::Any,
+            Way::Sent => Direction::Sent,
+            Way::Received => Direction::Received,
+        },
+    }
+}
+
+/// Opens what the command line names.
+pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    let missing = |error: io::Error| {
+        // Of a recording with files of a limited size the first may have gone.
+        let older = (1..10_000).find(|part| part_path(path, *part).exists());
+        let help = match older {
+            Some(part) if error.kind() == io::ErrorKind::NotFound => {
+                format!("; the oldest part that is left is {}", part_path(path, part).display())
+            }
+            _ => String::new(),
+        };
+        Failure::Usage(format!("{}: {error}{help}", path.display()))
+    };
+    let file = File::open(path).map_err(missing)?;
+    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        return Err(Failure::Usage(format!("{} is a directory", path.display())));
+    }
+    Ok(Box::new(BufReader::with_capacity(256 << 10, file)))
+}
+
+/// Finds the files of a recording that goes on.
+pub(super) fn next_part(
+    first: &Path,
+) -> impl FnMut(u64) -> Option<tidegate_replay::source::Sniffed<Box<dyn Read>>> + 'static {
+    // Of `FILE.3` the next is `FILE.4`.
+    let stem = match (first.extension().and_then(|end| end.to_str()?.parse::<u64>().ok()), first.file_stem()) {
+        (Some(_), Some(stem)) => first.with_file_name(stem),
+        _ => first.to_owned(),
+    };
+    move |part| {
+        let file = File::open(part_path(&stem, part)).ok()?;
+        match sniff(Box::new(BufReader::with_capacity(256 << 10, file)) as Box<dyn Read>).ok()? {
+            Kind::Recording(whole) => Some(whole),
+            Kind::Capture(_) => None,
+        }
+    }
+}
+
+fn sink(path: &Path) -> Result<Box<dyn Write>, Failure> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(io::stdout().lock()));
+    }
+    let file = File::create(path).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+    Ok(Box::new(BufWriter::new(file)))
+}
+
+fn write_failed(error: tidegate_capture::write::WriteError) -> Failure {
+    match error.io().map(io::Error::kind) {
+        Some(io::ErrorKind::BrokenPipe) => Failure::BrokenPipe,
+        _ => Failure::Failed(error.to_string()),
+    }
+}

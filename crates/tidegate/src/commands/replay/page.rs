@@ -1,0 +1,135 @@
+//! The report of a replay, and its table for notebooks.
+
+use tidegate_core::DropReason;
+use tidegate_report::columns::{self, Column};
+use tidegate_report::number::human;
+use tidegate_report::{Fold, Report, Section, Source, Table};
+use tidegate_sim::scenario::Curve;
+
+use super::output::sentence;
+use super::{Args, Results};
+use crate::output::sections;
+
+use tidegate_replay::run::Outcome;
+
+/// The curves of all outcomes, so named that what is compared stands in one plot: the configurations for each class,
+/// or the classes of the only configuration.
+fn curves(outcomes: &[&Outcome]) -> Vec<Curve> {
+    let named = |outcome: &Outcome, curve: &Curve| match (outcomes.len(), curve.x) {
+        (1, "time_s") => Curve { subject: outcome.name.clone(), part: curve.subject.clone(), ..curve.clone() },
+        (1, _) => curve.clone(),
+        _ => Curve { variant: outcome.name.clone(), ..curve.clone() },
+    };
+    outcomes.iter().flat_map(|outcome| outcome.curves.iter().map(move |curve| named(outcome, curve))).collect()
+}
+
+/// The report.
+pub fn page(args: &Args, results: &Results, outcomes: &[&Outcome]) -> Report {
+    let mut table = Table::new(
+        "Classes of each configuration",
+        [
+            "configuration",
+            "class",
+            ">packets",
+            ">sent",
+            ">mean rate",
+            ">wait p50",
+            ">wait p99",
+            ">dropped",
+            ">marked",
+            ">re-marked",
+        ],
+    );
+    let mut whole =
+        Table::new("Configurations", ["configuration", ">left", ">dropped", ">lasted", "digest of departures"]);
+    let mut reasons = Table::new("Why packets were dropped", ["configuration", "class", "reason", ">packets"]);
+    for outcome in outcomes {
+        let seconds = outcome.time.as_secs_f64();
+        whole.row([
+            outcome.name.as_str().into(),
+            outcome.passed.to_string().into(),
+            outcome.refused.to_string().into(),
+            human(seconds, "s").into(),
+            outcome.digest.to_string().into(),
+        ]);
+        for class in &outcome.classes {
+            let counts = &class.counts;
+            let bytes = counts.through.bytes.as_u64() as f64;
+            let wait = |part: f64| human(counts.waited_at(part).as_secs_f64(), "s");
+            let rate = if seconds > 0.0 { human(bytes * 8.0 / seconds, "bit/s") } else { String::new() };
+            table.row([
+                outcome.name.as_str().into(),
+                class.name.as_str().into(),
+                counts.through.packets.to_string().into(),
+                human(bytes, "B").into(),
+                rate.into(),
+                wait(0.5).into(),
+                wait(0.99).into(),
+                counts.accounts.dropped_total().packets.to_string().into(),
+                counts.marked.to_string().into(),
+                counts.remarked.to_string().into(),
+            ]);
+            for reason in DropReason::ALL {
+                let packets = counts.accounts.dropped[reason as usize].packets;
+                if packets > 0 {
+                    let (name, class) = (outcome.name.as_str(), class.name.as_str());
+                    reasons.row([name.into(), class.into(), reason.name().into(), packets.to_string().into()]);
+                }
+            }
+        }
+    }
+    let mut result = Section::new("Results").with(table).with(whole);
+    if !reasons.rows.is_empty() {
+        result = result.with(reasons);
+    }
+    if let Some(again) = &results.again {
+        result = result.note(sentence(again));
+    }
+    let note = "Rates, delays and queues are of a bin; the queue is at the end of it.";
+    let mut all = vec![result];
+    all.extend(sections("", note, &curves(outcomes), Fold::Open));
+    let file = args.file.display().to_string();
+    let packets = results.session.as_ref().map(|session| session.packets);
+    let packets = packets.or(results.again.as_ref().map(|again| again.packets)).unwrap_or_default();
+    let sources = args.with.iter().filter_map(|name| {
+        let path = name.rsplit_once('@').map_or(name.as_str(), |(path, _)| path);
+        let text = std::fs::read_to_string(name).or_else(|_| std::fs::read_to_string(path)).ok()?;
+        Some(Source { name: name.clone(), text })
+    });
+    Report {
+        title: format!("Replay of {file}"),
+        sentence: Some("What each configuration does with the same packets at the same times".to_owned()),
+        facts: vec![
+            ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+            ("packets".to_owned(), packets.to_string()),
+            ("seed".to_owned(), args.seed.to_string()),
+            ("configurations".to_owned(), outcomes.len().to_string()),
+            ("warnings".to_owned(), results.notices.to_string()),
+        ],
+        sections: all,
+        sources: sources.collect(),
+    }
+}
+
+/// Every point of every curve, a row each.
+pub fn tidy(args: &Args, outcomes: &[&Outcome]) -> columns::Table {
+    let rows: Vec<(&Outcome, &Curve, (f64, f64))> = outcomes
+        .iter()
+        .flat_map(|outcome| outcome.curves.iter().map(move |curve| (*outcome, curve)))
+        .flat_map(|(outcome, curve)| curve.points.iter().map(move |point| (outcome, curve, *point)))
+        .collect();
+    let text = |of: &dyn Fn(&Outcome, &Curve) -> String| {
+        Column::Text(rows.iter().map(|(outcome, curve, _)| Some(of(outcome, curve))).collect())
+    };
+    let number = |of: fn((f64, f64)) -> f64| Column::Number(rows.iter().map(|row| Some(of(row.2))).collect());
+    columns::Table::default()
+        .with("file", text(&|_, _| args.file.display().to_string()))
+        .with("configuration", text(&|outcome, _| outcome.name.clone()))
+        .with("kind", text(&|_, curve| if curve.x == "time_s" { "series" } else { "distribution" }.to_owned()))
+        .with("subject", text(&|_, curve| curve.subject.clone()))
+        .with("measure", text(&|_, curve| curve.measure.to_owned()))
+        .with("x", number(|point| point.0))
+        .with("x_unit", text(&|_, curve| curve.x.to_owned()))
+        .with("value", number(|point| point.1))
+        .with("unit", text(&|_, curve| curve.y.to_owned()))
+}

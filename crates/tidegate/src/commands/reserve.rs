@@ -1,0 +1,160 @@
+//! `tidegate reserve`: a class of its own for a flow, as long as this runs.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tidegate_control::Client;
+use tidegate_control::calls::{Refresh, ReservationsQuery, Reserve, Reserved};
+use tidegate_units::{Bytes, Rate, Span};
+
+use crate::Failure;
+use crate::commands::connect::Connect;
+
+/// Reserve rate for a flow where a CBQ shaper runs: a class of its own, kept as long as this command runs or for --for
+///
+/// The flow says what it will send: no more than its bucket at once and its token rate on the average. It is admitted
+/// if that fits, and then gets its rate whatever others send; the longest wait of its packets is told. A refusal says
+/// what is free.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    connect: Connect,
+    /// The direction, where both are shaped
+    #[arg(long, value_name = "NAME")]
+    direction: Option<String>,
+    /// Show the reservations there are, and make none
+    #[arg(long, conflicts_with_all = ["rate", "flow", "port"])]
+    list: bool,
+    /// What it is called in `tidegate status`
+    #[arg(long)]
+    name: Option<String>,
+    /// Token rate r
+    #[arg(long, required_unless_present = "list")]
+    rate: Option<Rate>,
+    /// Bucket b: what it sends at once (two of the largest packets if not given)
+    #[arg(long, value_name = "SIZE")]
+    bucket: Option<Bytes>,
+    /// Peak rate p (that of the link if not given)
+    #[arg(long, value_name = "RATE")]
+    peak: Option<Rate>,
+    /// Minimum policed unit m: smaller packets count as this (64B if not given)
+    #[arg(long, value_name = "SIZE")]
+    min_unit: Option<Bytes>,
+    /// Largest packet M (that of the link if not given)
+    #[arg(long, value_name = "SIZE")]
+    max_packet: Option<Bytes>,
+    /// Guaranteed service (RFC 2212): refused unless a bound on the delay can be given
+    #[arg(long)]
+    guaranteed: bool,
+    /// The longest delay that will do; as much rate is reserved as that needs
+    #[arg(long, value_name = "TIME")]
+    delay: Option<Span>,
+    /// Its packets: KEY=VALUE as in a rule of a shaper file, such as destination=10.0.0.2 or protocol=udp
+    #[arg(long, value_name = "KEY=VALUE", required_unless_present_any = ["port", "list"])]
+    flow: Vec<String>,
+    /// The port they go to
+    #[arg(long)]
+    port: Option<u16>,
+    /// Keep it for this time, also when this command has ended
+    #[arg(long = "for", value_name = "TIME")]
+    lasts: Option<Span>,
+    /// Print what was granted as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let mut client = args.connect.open()?;
+    let mut out = std::io::stdout().lock();
+    if args.list {
+        let list = client.call(&ReservationsQuery {})?;
+        if args.json {
+            writeln!(out, "{}", json(&list)?)?;
+        } else {
+            list.reservations.iter().try_for_each(|one| writeln!(out, "{}", told(one)))?;
+        }
+        return Ok(());
+    }
+    let call = call(args)?;
+    let mut granted = client.call(&call)?;
+    if args.json {
+        writeln!(out, "{}", json(&granted)?)?;
+    } else {
+        writeln!(out, "{}", told(&granted))?;
+    }
+    out.flush()?;
+    if args.lasts.is_some() {
+        return Ok(());
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    eprintln!("tidegate: reserved as long as this runs");
+    keep(&mut client, &call, &mut granted, &stop)
+    // The reservation ends with the connection.
+}
+
+/// Refreshes it, and asks again where it was lost, until it is time to stop.
+fn keep(client: &mut Client, call: &Reserve, granted: &mut Reserved, stop: &AtomicBool) -> Result<(), Failure> {
+    let third = |span: Span| Instant::now() + Duration::from_nanos(span.as_nanos() / 3);
+    let mut next = third(granted.expires);
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(100).min(next.saturating_duration_since(Instant::now())));
+        if Instant::now() < next {
+            continue;
+        }
+        match client.call(&Refresh { reservation: granted.reservation }) {
+            Ok(refreshed) => next = third(refreshed.expires),
+            Err(tidegate_control::ClientError::Refused(refusal)) => {
+                eprintln!("tidegate: {refusal}; asking again");
+                *granted = client.call(call)?;
+                next = third(granted.expires);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn call(args: &Args) -> Result<Reserve, Failure> {
+    let mut matches = Vec::new();
+    for flow in &args.flow {
+        let Some((key, value)) = flow.split_once('=') else {
+            return Err(Failure::Usage(format!("--flow {flow}: write KEY=VALUE, such as destination=10.0.0.2")));
+        };
+        matches.push((key.to_owned(), value.to_owned()));
+    }
+    matches.extend(args.port.map(|port| ("destination-port".to_owned(), port.to_string())));
+    Ok(Reserve {
+        direction: args.direction.clone(),
+        name: args.name.clone(),
+        matches,
+        rate: args.rate.unwrap_or(Rate::ZERO),
+        bucket: args.bucket,
+        peak: args.peak,
+        min_unit: args.min_unit,
+        max_packet: args.max_packet,
+        guaranteed: args.guaranteed,
+        delay: args.delay,
+        lasts: args.lasts,
+    })
+}
+
+fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+fn told(granted: &Reserved) -> String {
+    let bound = match granted.bound {
+        Some(bound) => format!("no packet waits longer than {:.3} ms", bound.as_nanos() as f64 / 1e6),
+        None => "no bound on the delay".into(),
+    };
+    format!(
+        "{}: {} for {}; {bound} while it keeps to its bucket; {} are free for others",
+        granted.name, granted.rate, granted.matches, granted.free
+    )
+}

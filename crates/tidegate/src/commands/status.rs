@@ -1,0 +1,87 @@
+//! `tidegate status`: what is in force, and what it did so far.
+
+use std::io::Write;
+
+use comfy_table::{CellAlignment, Table, presets};
+use tidegate_control::Status;
+use tidegate_units::{Rate, Span};
+
+use crate::Failure;
+use crate::commands::connect::Connect;
+
+/// Show what a running tidegate does: its classes, their rates, queues, drops and waits
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    connect: Connect,
+    /// Print it as JSON, as it comes over the control socket
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let status = args.connect.open()?.status()?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let text = serde_json::to_string_pretty(&status).map_err(|error| Failure::Failed(error.to_string()))?;
+        writeln!(out, "{text}")?;
+        return Ok(());
+    }
+    print(&mut out, &status)
+}
+
+fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
+    let uptime = status.uptime.as_nanos() / 1_000_000_000;
+    writeln!(
+        out,
+        "{}: shaping by {} {}, for {}:{:02}:{:02}, process {}, {} clients",
+        status.interface,
+        status.file,
+        if status.in_force { "is in force" } else { "is NOT in force" },
+        uptime / 3600,
+        uptime / 60 % 60,
+        uptime % 60,
+        status.pid,
+        status.control.clients,
+    )?;
+    if let Some(trouble) = &status.trouble {
+        writeln!(out, "trouble: {trouble}")?;
+    }
+    for direction in &status.directions {
+        if let Some(rate) = direction.rate {
+            writeln!(out, "{}: {rate} in total", direction.name)?;
+        }
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+        table.set_header([
+            "class", "promised", "free", "flows", "packets", "bytes", "queue", "dropped", "marked", "wait p50",
+            "wait p99",
+        ]);
+        let rate = |rate: Option<Rate>| rate.map_or("-".into(), |rate| rate.to_string());
+        for class in &direction.classes {
+            table.add_row([
+                class.name.clone(),
+                rate(class.rate),
+                rate(class.unpromised),
+                class.flows.map_or("-".into(), |flows| flows.to_string()),
+                class.through_packets.to_string(),
+                class.through_bytes.as_u64().to_string(),
+                class.queue_bytes.to_string(),
+                class.dropped.iter().map(|count| count.packets).sum::<u64>().to_string(),
+                class.marked_packets.to_string(),
+                micros(class.wait_p50),
+                micros(class.wait_p99),
+            ]);
+        }
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        writeln!(out, "{table}")?;
+    }
+    Ok(())
+}
+
+fn micros(span: Span) -> String {
+    format!("{:.1} us", span.as_nanos() as f64 / 1e3)
+}

@@ -1,0 +1,247 @@
+//! What is written into the cells, and the table without a terminal.
+
+use std::io::Write;
+
+use comfy_table::{CellAlignment, LineStyle, Table, TableStyle, presets};
+use tidegate_control::calls::{ClassSeen, DirectionSeen, Flow, FlowSeen, Seen};
+use tidegate_units::{Rate, Span};
+
+use super::Names;
+use super::programs::Programs;
+use crate::Failure;
+
+/// A line under the header and none between the rows.
+const STYLE: TableStyle = presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// Three digits and a letter: `12.3M`.
+pub fn scaled(value: u64) -> String {
+    let (mut value, mut unit) = (value as f64, "");
+    for next in ["k", "M", "G", "T"] {
+        if value < 999.5 {
+            break;
+        }
+        (value, unit) = (value / 1e3, next);
+    }
+    match unit {
+        "" => format!("{value:.0}"),
+        _ if value < 9.995 => format!("{value:.2}{unit}"),
+        _ if value < 99.95 => format!("{value:.1}{unit}"),
+        _ => format!("{value:.0}{unit}"),
+    }
+}
+
+/// A rate in bit/s.
+pub fn rate(rate: Rate) -> String {
+    scaled(rate.as_bps())
+}
+
+/// A rate that may be unknown.
+pub fn maybe(value: Option<Rate>) -> String {
+    value.map_or("-".into(), rate)
+}
+
+/// A wait with its unit.
+pub fn wait(span: Span) -> String {
+    let us = span.as_nanos() as f64 / 1e3;
+    match us {
+        0.0 => "0".into(),
+        _ if us < 999.5 => format!("{us:.0}us"),
+        _ if us < 9_995.0 => format!("{:.2}ms", us / 1e3),
+        _ if us < 99_950.0 => format!("{:.1}ms", us / 1e3),
+        _ if us < 999_500.0 => format!("{:.0}ms", us / 1e3),
+        _ => format!("{:.2}s", us / 1e6),
+    }
+}
+
+/// A time for people.
+pub fn clock(span: Span) -> String {
+    let s = span.as_nanos() / 1_000_000_000;
+    match s {
+        0..3_600 => format!("{}:{:02}", s / 60, s % 60),
+        3_600..86_400 => format!("{}:{:02}:{:02}", s / 3_600, s / 60 % 60, s % 60),
+        _ => format!("{}d {}:{:02}", s / 86_400, s / 3_600 % 24, s / 60 % 60),
+    }
+}
+
+/// Seconds kept and missed: `ok`, or how many were missed.
+pub fn promise(kept: u64, missed: u64) -> String {
+    match (kept, missed) {
+        (0, 0) => "-".into(),
+        (_, 0) => "kept".into(),
+        _ => format!("-{}s", scaled(missed)),
+    }
+}
+
+/// Drops by reason.
+pub fn reasons<'a>(drops: impl Iterator<Item = (&'a str, u64)>) -> String {
+    let parts: Vec<String> = drops.map(|(reason, packets)| format!("{} {packets}", reason.replace('_', " "))).collect();
+    if parts.is_empty() { "none".into() } else { parts.join(", ") }
+}
+
+/// All drops of a class.
+pub fn class_drops(class: &ClassSeen) -> u64 {
+    class.dropped.iter().map(|count| count.packets).sum()
+}
+
+/// What a flow borrows is told as a part of what it sent.
+pub fn borrowed(flow: &FlowSeen) -> String {
+    let part = flow.borrowed_bytes.as_u64() as f64 / flow.sent_bytes.as_u64().max(1) as f64;
+    if flow.borrowed_bytes.as_u64() == 0 { "-".into() } else { format!("{:.0}%", (part * 100.0).min(100.0)) }
+}
+
+/// A flow in `width` places: where that is too little, without our own end's address, which is the same for most.
+pub fn flow(flow: &Flow, direction: &str, width: usize) -> String {
+    let whole = flow.to_string();
+    if whole.chars().count() <= width {
+        return whole;
+    }
+    let port = |port: Option<u16>| port.map_or("?".into(), |port| format!(":{port}"));
+    match (flow.protocol, direction) {
+        (None, _) => whole,
+        (Some(_), "down") => Flow { destination: None, ..flow.clone() }
+            .to_string()
+            .replace("> ?", &format!("> {}", port(flow.destination_port))),
+        (Some(_), _) => {
+            Flow { source: None, ..flow.clone() }.to_string().replace("? >", &format!("{} >", port(flow.source_port)))
+        }
+    }
+}
+
+/// The class of a flow; where it went if it is displaced.
+pub fn class_of(flow: &FlowSeen) -> String {
+    match &flow.through {
+        Some(through) => format!("{}>{through}", flow.class),
+        None => flow.class.clone(),
+    }
+}
+
+/// Who owns it: the program, or the user.
+pub fn owner(flow: &FlowSeen, names: &Names, programs: &Programs) -> String {
+    match (names.get(&flow.flow.key), flow.flow.uid) {
+        (Some((name, _)), _) => name.clone(),
+        (None, Some(uid)) => format!("({})", programs.user(uid)),
+        (None, None) => "-".into(),
+    }
+}
+
+/// Whether what is written of a flow has `filter` in it.
+pub fn matches(flow: &FlowSeen, names: &Names, programs: &Programs, filter: &str) -> bool {
+    if filter.is_empty() {
+        return true;
+    }
+    let user = flow.flow.uid.map(|uid| programs.user(uid)).unwrap_or_default();
+    let program = names.get(&flow.flow.key).map_or("", |(name, _)| name);
+    let rule = flow.rule.as_deref().unwrap_or("");
+    let text = format!("{} {} {rule} {program} {user}", flow.flow, class_of(flow)).to_lowercase();
+    text.contains(&filter.to_lowercase())
+}
+
+/// A line about a direction.
+pub fn headline(seen: &Seen, direction: &DirectionSeen) -> String {
+    let sum = Rate::from_bps(direction.classes.iter().map(|class| class.rate.as_bps()).sum());
+    let of = direction.limit.map_or(String::new(), |limit| format!(" of {}", rate(limit)));
+    format!(
+        "{} {}: {}, {}{of}bit/s, {} flows",
+        seen.interface,
+        direction.name,
+        if seen.in_force { "in force" } else { "NOT in force" },
+        rate(sum),
+        direction.table.flows,
+    )
+}
+
+/// Tables for a pipe or a log.
+pub fn table(out: &mut impl Write, seen: &Seen, names: &Names, programs: &Programs) -> Result<(), Failure> {
+    for direction in &seen.directions {
+        writeln!(out, "{}", headline(seen, direction))?;
+        let mut table = Table::new();
+        table.load_style(STYLE);
+        table.set_header([
+            "class", "rate", "promised", "borrowed", "flows", "queue", "p50", "p99", "jitter", "drops", "marks",
+            "promise",
+        ]);
+        for class in &direction.classes {
+            table.add_row([
+                class.name.clone(),
+                rate(class.rate),
+                maybe(class.promised),
+                rate(class.borrowed),
+                class.flows.map_or("-".into(), |flows| flows.to_string()),
+                scaled(class.queue_bytes.as_u64()),
+                wait(class.wait_p50),
+                wait(class.wait_p99),
+                wait(class.jitter),
+                scaled(class_drops(class)),
+                scaled(class.marked_packets),
+                promise(class.promise_kept_seconds, class.promise_missed_seconds),
+            ]);
+        }
+        align(&mut table, 1);
+        writeln!(out, "{table}")?;
+        let mut table = Table::new();
+        table.load_style(STYLE);
+        table.set_header([
+            "program", "flow", "class", "rate", "share", "borrowed", "queue", "p50", "p99", "jitter", "drops", "marks",
+        ]);
+        for flow in &direction.flows {
+            table.add_row([
+                owner(flow, names, programs),
+                flow.flow.to_string(),
+                class_of(flow),
+                rate(flow.rate),
+                maybe(flow.share),
+                borrowed(flow),
+                scaled(flow.queue_bytes.as_u64()),
+                wait(flow.wait_p50),
+                wait(flow.wait_p99),
+                wait(flow.jitter),
+                reasons(flow.dropped.iter().map(|drops| (drops.reason.as_str(), drops.packets))),
+                scaled(flow.marked_packets),
+            ]);
+        }
+        align(&mut table, 3);
+        if direction.table.counted {
+            writeln!(out, "{table}")?;
+        } else {
+            writeln!(out, "flows are not counted: the file says so under [statistics]")?;
+        }
+    }
+    Ok(())
+}
+
+fn align(table: &mut Table, from: usize) {
+    for column in table.column_iter_mut().skip(from) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_are_shown() {
+        let shown = [0, 999, 1_000, 9_994, 12_345, 999_499, 999_500, 20_000_000, 1_234_567_890].map(scaled);
+        assert_eq!(shown, ["0", "999", "1.00k", "9.99k", "12.3k", "999k", "1.00M", "20.0M", "1.23G"]);
+        let waits = [0, 400, 15_000, 999_499, 1_000_000, 12_340_000, 123_400_000, 2_500_000_000];
+        assert_eq!(
+            waits.map(|ns| wait(Span::from_nanos(ns))),
+            ["0", "0us", "15us", "999us", "1.00ms", "12.3ms", "123ms", "2.50s"]
+        );
+        assert_eq!(clock(Span::from_secs(59 * 60 + 7)), "59:07");
+        assert_eq!(clock(Span::from_secs(90_000)), "1d 1:00");
+        let udp = Flow {
+            key: "1".into(),
+            protocol: Some(tidegate_control::calls::Protocol::UDP),
+            source: Some([10, 0, 0, 1].into()),
+            source_port: Some(5),
+            destination: Some([10, 0, 0, 2].into()),
+            destination_port: Some(53),
+            uid: None,
+        };
+        assert_eq!(flow(&udp, "up", 40), "udp 10.0.0.1:5 > 10.0.0.2:53");
+        assert_eq!(flow(&udp, "up", 20), "udp :5 > 10.0.0.2:53");
+        assert_eq!(flow(&udp, "down", 20), "udp 10.0.0.1:5 > :53");
+        assert_eq!([promise(0, 0), promise(5, 0), promise(5, 12)], ["-", "kept", "-12s"]);
+    }
+}

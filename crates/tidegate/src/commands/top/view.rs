@@ -1,0 +1,748 @@
+//! The live view: what is on the screen, and what keys do to it.
+
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style, Stylize};
+use ratatui::text::{Line, Span as Words};
+use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, TableState};
+use ratatui::{DefaultTerminal, Frame};
+use tidegate_control::calls::{ClassSeen, DirectionSeen, FlowSeen, FlowSort, Seen};
+
+use super::programs::Programs;
+use super::show::{self, clock, maybe, promise, rate, scaled, wait};
+use super::{Names, News, newest};
+use crate::Failure;
+
+/// How long a key may wait for the screen to be drawn again, and news to be seen.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Shows `first` and what is `told` until somebody ends it.
+pub fn run(
+    first: (Seen, Names),
+    told: &Receiver<News>,
+    programs: Programs,
+    sort: FlowSort,
+    filter: String,
+) -> Result<(), Failure> {
+    let mut screen = Screen { terminal: ratatui::try_init()? };
+    let mut view = View::new(first, programs, sort, filter);
+    loop {
+        screen.terminal.draw(|frame| view.paint(frame))?;
+        if event::poll(TICK)? {
+            // Whatever came at once is done at once, and drawn once.
+            loop {
+                if let Event::Key(key) = event::read()?
+                    && key.kind != KeyEventKind::Release
+                    && view.key(key) == Next::End
+                {
+                    return Ok(());
+                }
+                if !event::poll(Duration::ZERO)? {
+                    break;
+                }
+            }
+        }
+        view.take(newest(told));
+    }
+}
+
+/// The terminal while it belongs to us; given back when dropped.
+struct Screen {
+    terminal: DefaultTerminal,
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    GoOn,
+    End,
+}
+
+/// What keys go to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    Table,
+    Filter,
+    Help,
+}
+
+/// What is seen, and how.
+struct View {
+    seen: Seen,
+    names: Names,
+    programs: Programs,
+    sort: FlowSort,
+    filter: String,
+    mode: Mode,
+    frozen: bool,
+    lost: Option<String>,
+    direction: usize,
+    /// The flow that is selected, by key, so that it stays when others overtake it.
+    selected: Option<String>,
+    state: TableState,
+    /// Lines of flows that fit, as of the last drawing.
+    page: usize,
+}
+
+impl View {
+    fn new((seen, names): (Seen, Names), programs: Programs, sort: FlowSort, filter: String) -> Self {
+        Self {
+            seen,
+            names,
+            programs,
+            sort,
+            filter,
+            mode: Mode::Table,
+            frozen: false,
+            lost: None,
+            direction: 0,
+            selected: None,
+            state: TableState::default(),
+            page: 1,
+        }
+    }
+
+    fn take(&mut self, news: Option<News>) {
+        match news {
+            Some(News::Seen(seen)) => {
+                self.lost = None;
+                if !self.frozen {
+                    (self.seen, self.names) = *seen;
+                }
+            }
+            Some(News::Lost(why)) => self.lost = Some(why),
+            None => {}
+        }
+    }
+
+    /// The flows of the direction that is shown, filtered and in order.
+    fn flows(&self) -> Vec<FlowSeen> {
+        let Some(direction) = self.seen.directions.get(self.direction) else { return Vec::new() };
+        let wanted = |flow: &&FlowSeen| show::matches(flow, &self.names, &self.programs, &self.filter);
+        let mut flows: Vec<FlowSeen> = direction.flows.iter().filter(wanted).cloned().collect();
+        self.sort.sort(&mut flows);
+        flows
+    }
+
+    fn key(&mut self, key: KeyEvent) -> Next {
+        if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
+            return Next::End;
+        }
+        match self.mode {
+            Mode::Filter => match key.code {
+                KeyCode::Enter => self.mode = Mode::Table,
+                KeyCode::Esc => {
+                    self.filter.clear();
+                    self.mode = Mode::Table;
+                }
+                KeyCode::Backspace => drop(self.filter.pop()),
+                KeyCode::Char(c) if self.filter.len() < 60 => self.filter.push(c),
+                _ => {}
+            },
+            Mode::Help => self.mode = Mode::Table,
+            Mode::Table => return self.command(key.code),
+        }
+        Next::GoOn
+    }
+
+    fn command(&mut self, key: KeyCode) -> Next {
+        match key {
+            KeyCode::Char('q') => return Next::End,
+            KeyCode::Esc if self.filter.is_empty() && self.selected.is_none() => return Next::End,
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.selected = None;
+            }
+            KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.mode = Mode::Help,
+            KeyCode::Char('/') => self.mode = Mode::Filter,
+            KeyCode::Char('f') | KeyCode::Char(' ') => self.frozen = !self.frozen,
+            KeyCode::Char('s') | KeyCode::Right => self.turn(1),
+            KeyCode::Char('S') | KeyCode::Left => self.turn(FlowSort::ALL.len() - 1),
+            KeyCode::Char('r') => self.sort = FlowSort::Rate,
+            KeyCode::Char('b') => self.sort = FlowSort::Bytes,
+            KeyCode::Char('u') => self.sort = FlowSort::Queue,
+            KeyCode::Char('w') => self.sort = FlowSort::Delay,
+            KeyCode::Char('x') => self.sort = FlowSort::Drops,
+            KeyCode::Char('n') => self.sort = FlowSort::Recent,
+            KeyCode::Char('d') | KeyCode::Tab => {
+                self.direction = (self.direction + 1) % self.seen.directions.len().max(1);
+                self.selected = None;
+            }
+            KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
+            KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
+            KeyCode::PageDown => self.move_by(self.page as isize),
+            KeyCode::PageUp => self.move_by(-(self.page as isize)),
+            KeyCode::Home => self.move_by(isize::MIN / 2),
+            KeyCode::End => self.move_by(isize::MAX / 2),
+            _ => {}
+        }
+        Next::GoOn
+    }
+
+    fn turn(&mut self, by: usize) {
+        let at = FlowSort::ALL.iter().position(|sort| *sort == self.sort).unwrap_or(0);
+        self.sort = FlowSort::ALL[(at + by) % FlowSort::ALL.len()];
+    }
+
+    fn move_by(&mut self, by: isize) {
+        let flows = self.flows();
+        let at = flows.iter().position(|flow| Some(&flow.flow.key) == self.selected.as_ref());
+        let to = match at {
+            Some(at) => at.saturating_add_signed(by).min(flows.len().saturating_sub(1)),
+            None if by > 1 => flows.len().saturating_sub(1).min(by.unsigned_abs()),
+            None => 0,
+        };
+        self.selected = flows.get(to).map(|flow| flow.flow.key.clone());
+    }
+
+    fn paint(&mut self, frame: &mut Frame<'_>) {
+        let area = frame.area();
+        self.direction = self.direction.min(self.seen.directions.len().saturating_sub(1));
+        let Some(direction) = self.seen.directions.get(self.direction).cloned() else {
+            frame.render_widget(Paragraph::new("nothing is shaped at the moment"), area);
+            return;
+        };
+        // In little room the flows come last to give way to nothing: first details, then classes.
+        let details = if area.height >= 16 { 3 } else { 0 };
+        let most = usize::from(area.height.saturating_sub(9 + details) / 2).max(1);
+        let shown = direction.classes.len().min(most);
+        let [head, classes, flows, below, foot] = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Length(shown as u16 + 1),
+            Constraint::Min(2),
+            Constraint::Length(details),
+            Constraint::Length(1),
+        ])
+        .areas(area);
+        self.paint_head(frame, head, &direction);
+        paint_classes(frame, classes, &direction, shown);
+        let list = self.flows();
+        self.paint_flows(frame, flows, &direction, &list);
+        if details > 0 {
+            self.paint_details(frame, below, &list);
+        }
+        self.paint_foot(frame, foot);
+        if self.mode == Mode::Help {
+            paint_help(frame, area);
+        }
+    }
+
+    fn paint_head(&self, frame: &mut Frame<'_>, area: Rect, direction: &DirectionSeen) {
+        let style = if self.seen.in_force { Style::new().bold() } else { Style::new().bold().red() };
+        let mut line = vec![Words::styled(show::headline(&self.seen, direction), style)];
+        line.push(Words::raw(format!(", up {}", clock(self.seen.uptime))));
+        if self.frozen {
+            line.push(Words::styled("  FROZEN", Style::new().yellow().bold()));
+        }
+        if let Some(trouble) = &self.seen.trouble {
+            line.push(Words::styled(format!("  {trouble}"), Style::new().red()));
+        }
+        if let Some(lost) = &self.lost {
+            line = vec![Words::styled(format!("{lost}; trying again"), Style::new().red().bold())];
+        }
+        frame.render_widget(Paragraph::new(Line::from(line)), area);
+    }
+
+    fn paint_flows(&mut self, frame: &mut Frame<'_>, area: Rect, direction: &DirectionSeen, flows: &[FlowSeen]) {
+        self.page = usize::from(area.height.saturating_sub(1)).max(1);
+        if !direction.table.counted {
+            let text = "flows are not counted: the file says so under [statistics]";
+            frame.render_widget(Paragraph::new(text), area);
+            return;
+        }
+        let columns = columns(area.width, &FLOWS);
+        let at = flows.iter().position(|flow| Some(&flow.flow.key) == self.selected.as_ref());
+        self.state.select(at);
+        if at.is_none() {
+            *self.state.offset_mut() = 0;
+        }
+        let rows = flows.iter().map(|flow| {
+            let cells = columns.iter().map(|&(n, width)| {
+                let text = match FLOWS[n].name {
+                    "flow" => show::flow(&flow.flow, &direction.name, width),
+                    _ => self.cell(&FLOWS[n], flow),
+                };
+                Cell::from(if FLOWS[n].left { fit(&text, width) } else { format!("{text:>width$}", width = width) })
+            });
+            let row = Row::new(cells);
+            if flow.rate.is_zero() && flow.queue_packets == 0 {
+                row.style(Style::new().add_modifier(Modifier::DIM))
+            } else if flow.promise_missed_seconds > 0 {
+                row.style(Style::new().fg(Color::Yellow))
+            } else {
+                row
+            }
+        });
+        let widths = columns.iter().map(|&(_, width)| Constraint::Length(width as u16));
+        let table = Table::new(rows, widths)
+            .column_spacing(1)
+            .header(head(&columns, &FLOWS, self.sort))
+            .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+        let mut state = self.state;
+        frame.render_stateful_widget(table, area, &mut state);
+        self.state = state;
+    }
+
+    fn cell(&self, column: &Column, flow: &FlowSeen) -> String {
+        match column.name {
+            "program" => show::owner(flow, &self.names, &self.programs),
+            "flow" => flow.flow.to_string(),
+            "class" => show::class_of(flow),
+            "rate" => rate(flow.rate),
+            "share" => maybe(flow.share),
+            "lent" => show::borrowed(flow),
+            "queue" => scaled(flow.queue_bytes.as_u64()),
+            "p50" => wait(flow.wait_p50),
+            "p90" => wait(flow.wait_p90),
+            "p99" => wait(flow.wait_p99),
+            "jitter" => wait(flow.jitter),
+            "drops" => scaled(flow.dropped_packets()),
+            "marks" => scaled(flow.marked_packets),
+            "minimum" => maybe(flow.minimum),
+            "promise" => promise(flow.promise_kept_seconds, flow.promise_missed_seconds),
+            "sent" => scaled(flow.sent_bytes.as_u64()),
+            "rule" => flow.rule.clone().unwrap_or_else(|| "-".into()),
+            _ => String::new(),
+        }
+    }
+
+    fn paint_details(&self, frame: &mut Frame<'_>, area: Rect, flows: &[FlowSeen]) {
+        let selected = flows.iter().find(|flow| Some(&flow.flow.key) == self.selected.as_ref());
+        let lines = match selected {
+            None => {
+                let drops = self.seen.directions.get(self.direction).map(|direction| {
+                    let classes = direction.classes.iter().filter(|class| !class.dropped.is_empty());
+                    let of = |class: &ClassSeen| {
+                        let drops = class.dropped.iter().map(|drops| (drops.reason.as_str(), drops.packets));
+                        format!("{}: {}", class.name, show::reasons(drops))
+                    };
+                    classes.map(of).collect::<Vec<_>>().join("; ")
+                });
+                let drops = drops.filter(|text| !text.is_empty()).unwrap_or_else(|| "none".into());
+                vec![Line::from(format!("drops by reason: {drops}")), Line::from("up and down select a flow").dim()]
+            }
+            Some(flow) => {
+                let program = self.names.get(&flow.flow.key);
+                let program =
+                    program.map_or("program not visible".into(), |(name, pid)| format!("{name}, process {pid}"));
+                let user = flow.flow.uid.map_or("no owner".into(), |uid| format!("user {}", self.programs.user(uid)));
+                let minimum = flow.minimum.map_or("no minimum".into(), |minimum| {
+                    let granted = if flow.granted { "granted" } else { "waits for room" };
+                    format!(
+                        "minimum {} {granted}, kept {} s, missed {} s",
+                        rate(minimum),
+                        flow.promise_kept_seconds,
+                        flow.promise_missed_seconds
+                    )
+                });
+                let drops = show::reasons(flow.dropped.iter().map(|drops| (drops.reason.as_str(), drops.packets)));
+                vec![
+                    Line::from(format!("{}  {program}, {user}", flow.flow)),
+                    Line::from(format!(
+                        "{minimum}; rule {}; sent {}B in {}",
+                        flow.rule.as_deref().unwrap_or("-"),
+                        scaled(flow.sent_bytes.as_u64()),
+                        clock(flow.age)
+                    )),
+                    Line::from(format!(
+                        "wait p50 {} p90 {} p99 {} longest {}; drops: {drops}",
+                        wait(flow.wait_p50),
+                        wait(flow.wait_p90),
+                        wait(flow.wait_p99),
+                        wait(flow.wait_longest),
+                    )),
+                ]
+            }
+        };
+        frame.render_widget(Paragraph::new(lines), area);
+    }
+
+    fn paint_foot(&self, frame: &mut Frame<'_>, area: Rect) {
+        let line = if self.mode == Mode::Filter {
+            Line::from(format!("filter: {}_   enter keeps it, esc drops it", self.filter)).yellow()
+        } else {
+            let mut words = Vec::new();
+            let mut key = |key: &'static str, what: String| {
+                words.push(Words::styled(key, Style::new().bold()));
+                words.push(Words::raw(format!(" {what}  ")));
+            };
+            key("q", "quit".into());
+            key("s", format!("sort: {}", self.sort));
+            key("/", if self.filter.is_empty() { "filter".into() } else { format!("filter: {}", self.filter) });
+            key("f", if self.frozen { "go on".into() } else { "freeze".into() });
+            if self.seen.directions.len() > 1 {
+                key("d", "direction".into());
+            }
+            key("?", "help".into());
+            Line::from(words)
+        };
+        frame.render_widget(Paragraph::new(line), area);
+    }
+}
+
+/// A column: its width, and how soon it gives way in little room (the highest first).
+struct Column {
+    name: &'static str,
+    width: usize,
+    gives_way: u8,
+    left: bool,
+    /// What the table can be sorted by.
+    sort: Option<FlowSort>,
+}
+
+const fn right(name: &'static str, width: usize, gives_way: u8) -> Column {
+    Column { name, width, gives_way, left: false, sort: None }
+}
+const fn left(name: &'static str, width: usize, gives_way: u8) -> Column {
+    Column { name, width, gives_way, left: true, sort: None }
+}
+const fn sorted(column: Column, sort: FlowSort) -> Column {
+    Column { sort: Some(sort), ..column }
+}
+
+/// The flow takes what is left.
+const FLOWS: [Column; 17] = [
+    left("program", 11, 1),
+    left("flow", 21, 0),
+    left("class", 10, 2),
+    sorted(right("rate", 6, 0), FlowSort::Rate),
+    right("share", 6, 3),
+    right("lent", 5, 7),
+    sorted(right("queue", 6, 4), FlowSort::Queue),
+    right("p50", 7, 8),
+    right("p90", 7, 14),
+    sorted(right("p99", 7, 5), FlowSort::Delay),
+    right("jitter", 7, 9),
+    sorted(right("drops", 6, 6), FlowSort::Drops),
+    right("marks", 6, 10),
+    right("minimum", 7, 11),
+    right("promise", 8, 12),
+    sorted(right("sent", 6, 13), FlowSort::Bytes),
+    left("rule", 24, 15),
+];
+
+const CLASSES: [Column; 14] = [
+    left("class", 12, 0),
+    right("rate", 6, 0),
+    right("promised", 8, 2),
+    right("free", 6, 10),
+    right("lent", 6, 3),
+    right("flows", 6, 5),
+    right("queue", 6, 4),
+    right("p50", 7, 7),
+    right("p90", 7, 12),
+    right("p99", 7, 6),
+    right("jitter", 7, 9),
+    right("drops", 6, 8),
+    right("marks", 6, 11),
+    right("promise", 8, 1),
+];
+
+/// Which columns fit into `width`, each with its own; the first wide one to the left takes what is left.
+fn columns(width: u16, all: &[Column]) -> Vec<(usize, usize)> {
+    let width = usize::from(width);
+    let mut chosen: Vec<usize> = (0..all.len()).collect();
+    let needed = |chosen: &[usize]| chosen.iter().map(|&n| all[n].width + 1).sum::<usize>().saturating_sub(1);
+    while chosen.len() > 1 {
+        let Some(worst) = chosen.iter().copied().max_by_key(|&n| all[n].gives_way) else { break };
+        // Whole addresses come before the columns that few look at.
+        let room = if all[worst].gives_way >= 9 && all.iter().any(|column| column.name == "flow") { 17 } else { 0 };
+        if needed(&chosen) + room <= width || all[worst].gives_way == 0 {
+            break;
+        }
+        chosen.retain(|&n| n != worst);
+    }
+    let mut spare = width.saturating_sub(needed(&chosen));
+    let mut result = Vec::new();
+    for n in chosen {
+        // No address pair is longer than this; what is left beyond it stays empty.
+        let extra = if all[n].name == "flow" { spare.min(80) } else { 0 };
+        spare -= extra;
+        result.push((n, all[n].width + extra));
+    }
+    result
+}
+
+fn head(columns: &[(usize, usize)], all: &[Column], sort: FlowSort) -> Row<'static> {
+    let cells = columns.iter().map(|&(n, width)| {
+        let column = &all[n];
+        let text = if column.left { column.name.to_owned() } else { format!("{:>width$}", column.name) };
+        let cell = Cell::from(text);
+        if column.sort == Some(sort) { cell.style(Style::new().fg(Color::Cyan).bold()) } else { cell }
+    });
+    Row::new(cells.collect::<Vec<_>>()).style(Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED))
+}
+
+/// `text` in `width` places; what does not fit is shortened in its middle, where addresses differ least.
+fn fit(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.into();
+    }
+    let (head, tail) = (width.saturating_sub(1) / 2, width.saturating_sub(1) - width.saturating_sub(1) / 2);
+    text.chars().take(head).chain(['…']).chain(text.chars().skip(length - tail)).collect()
+}
+
+fn paint_classes(frame: &mut Frame<'_>, area: Rect, direction: &DirectionSeen, shown: usize) {
+    let columns = columns(area.width, &CLASSES);
+    let rows = direction.classes.iter().enumerate().take(shown).map(|(at, class)| {
+        let cells = columns.iter().map(|&(n, width)| {
+            // The last line stands for all that there is no room for.
+            let more = at + 1 == shown && shown < direction.classes.len();
+            let text = match CLASSES[n].name {
+                "class" if more => format!("{} +{}", class.name, direction.classes.len() - shown),
+                "class" => class.name.clone(),
+                "rate" => rate(class.rate),
+                "promised" => maybe(class.promised),
+                "free" => maybe(class.unpromised),
+                "lent" => rate(class.borrowed),
+                "flows" => class.flows.map_or("-".into(), |flows| flows.to_string()),
+                "queue" => scaled(class.queue_bytes.as_u64()),
+                "p50" => wait(class.wait_p50),
+                "p90" => wait(class.wait_p90),
+                "p99" => wait(class.wait_p99),
+                "jitter" => wait(class.jitter),
+                "drops" => scaled(show::class_drops(class)),
+                "marks" => scaled(class.marked_packets),
+                "promise" => promise(class.promise_kept_seconds, class.promise_missed_seconds),
+                _ => String::new(),
+            };
+            Cell::from(if CLASSES[n].left { fit(&text, width) } else { format!("{text:>width$}") })
+        });
+        let row = Row::new(cells.collect::<Vec<_>>());
+        if class.promise_missed_seconds > 0 { row.style(Style::new().fg(Color::Yellow)) } else { row }
+    });
+    let widths = columns.iter().map(|&(_, width)| Constraint::Length(width as u16));
+    let table = Table::new(rows, widths).column_spacing(1).header(head(&columns, &CLASSES, FlowSort::Recent));
+    frame.render_widget(table, area);
+}
+
+const HELP: &[&str] = &[
+    "q, Esc     quit",
+    "s, S       sort by the next, the last column that can be",
+    "r b u w x n   by rate, bytes, queue, delay, drops, recent",
+    "/          filter: address, port, class, rule, program, user",
+    "f, space   freeze; again to go on",
+    "d, Tab     the other direction",
+    "up, down   select a flow, and see its drops by reason",
+    "",
+    "rates are in bit/s; share: what it would get if all asked",
+    "lent: sent on rate that other classes did not use",
+    "p50..p99: waits of the last seconds; jitter: RFC 3550",
+    "promise: kept, or seconds in which it was missed",
+    "(user): you may not see which program it is",
+    "",
+    "any key closes this",
+];
+
+fn paint_help(frame: &mut Frame<'_>, area: Rect) {
+    let width = HELP.iter().map(|line| line.len()).max().unwrap_or(0) as u16 + 4;
+    let (width, height) = (width.min(area.width), (HELP.len() as u16 + 2).min(area.height));
+    let place = Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
+    frame.render_widget(Clear, place);
+    let lines: Vec<Line<'_>> = HELP.iter().map(|line| Line::raw(format!(" {line}"))).collect();
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" keys ")), place);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use tidegate_control::calls::{Flow, FlowDrops, Protocol, TableSeen};
+    use tidegate_units::{Bytes, Rate, Span};
+
+    fn flow(n: u16) -> FlowSeen {
+        FlowSeen {
+            flow: Flow {
+                key: format!("{n:016x}"),
+                protocol: Some(Protocol::TCP),
+                source: Some([10, 77, 0, 1].into()),
+                source_port: Some(40_000 + n),
+                destination: Some([198, 51, 100, 2].into()),
+                destination_port: Some(443),
+                uid: Some(0),
+            },
+            class: "besteffort".into(),
+            through: None,
+            rule: Some("web".into()),
+            age: Span::from_secs(100),
+            idle: Span::ZERO,
+            rate: Rate::from_bps(u64::from(n) * 100_000),
+            share: Some(Rate::from_mbit(1)),
+            minimum: (n == 3).then_some(Rate::from_mbit(2)),
+            granted: true,
+            preferred: 0,
+            arrived_packets: 1_000,
+            arrived_bytes: Bytes::new(1_500_000),
+            sent_packets: 900,
+            sent_bytes: Bytes::new(1_350_000),
+            borrowed_bytes: Bytes::new(135_000),
+            queue_packets: 10,
+            queue_bytes: Bytes::new(15_000),
+            wait_p50: Span::from_millis(12),
+            wait_p90: Span::from_millis(22),
+            wait_p99: Span::from_micros(33_300),
+            wait_longest: Span::from_millis(50),
+            jitter: Span::from_micros(1_234),
+            dropped: vec![FlowDrops { reason: "flow_limit".into(), packets: u64::from(n) }],
+            dropped_bytes: Bytes::new(1_500),
+            marked_packets: 4,
+            remarked_packets: 0,
+            promise_kept_seconds: 5,
+            promise_missed_seconds: u64::from(n == 3),
+        }
+    }
+
+    fn view(flows: u16, classes: usize) -> View {
+        let class = |n: usize| ClassSeen {
+            name: format!("class{n}"),
+            promised: Some(Rate::from_mbit(10)),
+            rate: Rate::from_bps(3_210_000),
+            ..ClassSeen::default()
+        };
+        let direction = DirectionSeen {
+            name: "up".into(),
+            limit: Some(Rate::from_mbit(20)),
+            classes: (0..classes).map(class).collect(),
+            flows: (0..flows).map(flow).collect(),
+            table: TableSeen { counted: true, flows: flows.into(), ..TableSeen::default() },
+            ..DirectionSeen::default()
+        };
+        let down = DirectionSeen { name: "down".into(), ..direction.clone() };
+        let seen =
+            Seen { interface: "eth0".into(), in_force: true, directions: vec![direction, down], ..Seen::default() };
+        let names = [(format!("{:016x}", 3), ("curl".to_owned(), 4711))].into_iter().collect();
+        View::new((seen, names), Programs::of_process(None), FlowSort::Rate, String::new())
+    }
+
+    fn drawn(view: &mut View, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| view.paint(frame)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        (0..height).map(|y| format!("{}\n", line(y).trim_end())).collect()
+    }
+
+    fn press(view: &mut View, keys: &str) {
+        for key in keys.chars() {
+            view.key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE));
+        }
+    }
+
+    #[test]
+    fn eighty_columns_are_enough() {
+        let mut view = view(30, 3);
+        let text = drawn(&mut view, 80, 24);
+        for word in [
+            "eth0 up: in force",
+            "class2",
+            "promised",
+            "10.0M",
+            "program",
+            "rate",
+            "share",
+            "p99",
+            "33.3ms",
+            "q quit",
+            "s sort: rate",
+        ] {
+            assert!(text.contains(word), "{word} in\n{text}");
+        }
+        // The fastest first, and none below it is left out up to the end of the table.
+        let place = |port: &str| text.find(port).unwrap_or_else(|| panic!("{port} in\n{text}"));
+        assert!(place("2.90M") < place("2.80M"));
+        let wide = drawn(&mut view, 200, 50);
+        for word in [
+            "tcp 10.77.0.1:40029 > 198.51.100.2:443",
+            "jitter",
+            "marks",
+            "minimum",
+            "promise",
+            "rule",
+            "curl",
+            "(root)",
+            "-1s",
+        ] {
+            assert!(wide.contains(word), "{word} in\n{wide}");
+        }
+    }
+
+    #[test]
+    fn no_size_is_too_small_or_too_large() {
+        for (width, height) in [(1, 1), (5, 3), (20, 5), (40, 10), (79, 15), (80, 16), (300, 100)] {
+            for flows in [0, 1, 300] {
+                for classes in [0, 1, 40] {
+                    let mut view = view(flows, classes);
+                    drawn(&mut view, width, height);
+                    view.key(KeyEvent::new(KeyCode::End, KeyModifiers::NONE));
+                    drawn(&mut view, width, height);
+                    press(&mut view, "?");
+                    drawn(&mut view, width, height);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn keys_sort_filter_freeze_and_select() {
+        let mut view = view(10, 1);
+        press(&mut view, "x");
+        assert_eq!(view.sort, FlowSort::Drops);
+        press(&mut view, "/curl");
+        assert_eq!(view.mode, Mode::Filter);
+        assert!(drawn(&mut view, 80, 24).contains("filter: curl_"));
+        view.key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
+        assert_eq!(view.flows().len(), 1);
+        view.key(KeyEvent::new(KeyCode::Down, KeyModifiers::NONE));
+        let text = drawn(&mut view, 100, 24);
+        for word in [
+            "curl, process 4711",
+            "minimum 2.00M granted, kept 5 s, missed 1 s",
+            "flow limit 3",
+            "rule web",
+            "sent 1.35MB",
+        ] {
+            assert!(text.contains(word), "{word} in\n{text}");
+        }
+        view.key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
+        assert_eq!((view.flows().len(), view.selected.clone()), (10, None));
+        // Frozen, news are not shown; later they are.
+        press(&mut view, "f");
+        assert!(drawn(&mut view, 80, 24).contains("FROZEN"));
+        let news = || News::Seen(Box::new((Seen::default(), Names::new())));
+        view.take(Some(news()));
+        assert_eq!(view.seen.interface, "eth0");
+        press(&mut view, "f");
+        view.take(Some(news()));
+        assert_eq!(view.seen.interface, "");
+        view.take(Some(News::Lost("the connection to tidegate broke".into())));
+        drawn(&mut view, 80, 24);
+        assert_eq!(view.key(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE)), Next::End);
+    }
+
+    #[test]
+    fn the_other_direction_is_a_key_away() {
+        let mut view = view(3, 1);
+        press(&mut view, "d");
+        assert!(drawn(&mut view, 80, 24).contains("eth0 down: in force"));
+        press(&mut view, "d");
+        assert!(drawn(&mut view, 80, 24).contains("eth0 up: in force"));
+    }
+
+    #[test]
+    fn long_text_keeps_its_ends() {
+        let short = fit("tcp 10.0.0.1:1 > 10.0.0.2:443", 15);
+        assert!(short.chars().count() == 15 && short.starts_with("tcp 10.") && short.ends_with(".2:443"), "{short}");
+        assert_eq!(fit("abc", 3), "abc");
+        assert_eq!(fit("abcd", 1).chars().count(), 1);
+    }
+}

@@ -1,0 +1,300 @@
+//! What a report of a live run is made of: samples of the classes, in memory that does not grow with time.
+
+use std::time::Instant;
+
+use tidegate_core::DropReason;
+use tidegate_engine::ClassStatus;
+use tidegate_engine::delays::Delays;
+use tidegate_report::columns::{self, Column};
+use tidegate_report::number::human;
+use tidegate_report::{Axis, Curve, Plot, Report, Section, Source, Style, Table};
+
+/// Samples that are kept. When there are more, neighbours are put together, and each then covers twice the time: a
+/// second and a month take the same memory.
+const SAMPLES: usize = 2_000;
+
+/// What a class did between two looks.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Sample {
+    /// Seconds since the start at its end.
+    at: f64,
+    /// Seconds it covers.
+    width: f64,
+    bytes: u64,
+    dropped: u64,
+    marked: u64,
+    /// Packets that waited at the end, the most of what was put together.
+    backlog: u64,
+    /// Packets that left, and how long they had waited together, in seconds.
+    left: u64,
+    waited: f64,
+    /// The wait that 99 of 100 did not exceed, the greatest of what was put together.
+    p99: f64,
+}
+
+impl Sample {
+    fn and(self, next: Self) -> Self {
+        Self {
+            at: next.at,
+            width: self.width + next.width,
+            bytes: self.bytes + next.bytes,
+            dropped: self.dropped + next.dropped,
+            marked: self.marked + next.marked,
+            backlog: self.backlog.max(next.backlog),
+            left: self.left + next.left,
+            waited: self.waited + next.waited,
+            p99: self.p99.max(next.p99),
+        }
+    }
+}
+
+/// A class over time.
+#[derive(Debug)]
+struct Class {
+    name: String,
+    samples: Vec<Sample>,
+    /// Looks that one sample covers, and those in the last one.
+    covers: u32,
+    open: u32,
+    bytes: u64,
+    dropped: u64,
+    marked: u64,
+    delays: Delays,
+}
+
+impl Class {
+    fn look(&mut self, at: f64, status: &ClassStatus) {
+        let counts = &status.counts;
+        let (bytes, dropped) = (counts.through.bytes.as_u64(), counts.accounts.dropped_total().packets);
+        let waited = counts.waited.since(&self.delays);
+        // After a restart the counts begin anew.
+        let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
+        let sample = Sample {
+            at,
+            width: at - self.samples.last().map_or(0.0, |last| last.at),
+            bytes: since(bytes, self.bytes),
+            dropped: since(dropped, self.dropped),
+            marked: since(counts.marked, self.marked),
+            backlog: counts.backlog.packets,
+            left: waited.count(),
+            waited: waited.sum().as_secs_f64(),
+            p99: waited.quantile(0.99).as_secs_f64(),
+        };
+        (self.bytes, self.dropped, self.marked) = (bytes, dropped, counts.marked);
+        self.delays = counts.waited;
+        self.add(sample);
+    }
+
+    fn add(&mut self, sample: Sample) {
+        match self.samples.last_mut() {
+            Some(last) if self.open > 0 && self.open < self.covers => {
+                *last = last.and(sample);
+                self.open += 1;
+            }
+            _ => {
+                self.samples.push(sample);
+                self.open = 1;
+            }
+        }
+        if self.samples.len() >= SAMPLES && self.open == self.covers {
+            let halves =
+                self.samples.chunks(2).map(|pair| pair.iter().copied().reduce(Sample::and).unwrap_or_default());
+            self.samples = halves.collect();
+            self.covers *= 2;
+            self.open = self.covers;
+        }
+    }
+}
+
+/// All classes over time.
+#[derive(Debug)]
+pub struct Watch {
+    begin: Instant,
+    classes: Vec<Class>,
+}
+
+impl Watch {
+    /// Begins now.
+    pub fn new() -> Self {
+        Self { begin: Instant::now(), classes: Vec::new() }
+    }
+    /// Looks at the classes of a direction. `several` says whether there is more than one direction.
+    pub fn look(&mut self, direction: &str, several: bool, classes: &[ClassStatus]) {
+        self.look_at(self.begin.elapsed().as_secs_f64(), direction, several, classes);
+    }
+
+    fn look_at(&mut self, at: f64, direction: &str, several: bool, classes: &[ClassStatus]) {
+        for status in classes {
+            let name = if several { format!("{direction} {}", status.name) } else { status.name.clone() };
+            let class = match self.classes.iter().position(|class| class.name == name) {
+                Some(index) => &mut self.classes[index],
+                None => {
+                    let delays = Delays::default();
+                    let (samples, covers, open) = (Vec::new(), 1, 0);
+                    self.classes.push(Class { name, samples, covers, open, bytes: 0, dropped: 0, marked: 0, delays });
+                    let last = self.classes.len() - 1;
+                    &mut self.classes[last]
+                }
+            };
+            class.look(at, status);
+        }
+    }
+
+    fn plot(&self, title: &str, y: Axis, style: Style, value: impl Fn(&Sample) -> Option<f64>) -> Plot {
+        let curves = self.classes.iter().map(|class| {
+            let points = class.samples.iter().filter_map(|sample| value(sample).map(|value| (sample.at, value)));
+            Curve::new(class.name.clone(), points)
+        });
+        Plot { title: title.to_owned(), x: Axis::new("time", "s"), y, style, curves: curves.collect() }
+    }
+
+    /// The report of the run.
+    pub fn report(&self, interface: &str, ended: &[(String, Vec<ClassStatus>)], sources: Vec<Source>) -> Report {
+        let seconds = self.begin.elapsed().as_secs_f64();
+        let several = ended.len() > 1;
+        let mut totals = Table::new(
+            "Classes, from start to end",
+            ["class", ">promised", ">packets", ">sent", ">mean rate", ">dropped", ">marked", ">wait p50", ">wait p99"],
+        );
+        let mut reasons = Table::new("Why packets were dropped", ["class", "reason", ">packets"]);
+        let mut waits = Vec::new();
+        for (direction, classes) in ended {
+            for class in classes {
+                let counts = &class.counts;
+                let name = if several { format!("{direction} {}", class.name) } else { class.name.clone() };
+                let bytes = counts.through.bytes.as_u64() as f64;
+                let wait = |part: f64| human(counts.waited_at(part).as_secs_f64(), "s");
+                totals.row([
+                    name.clone().into(),
+                    class.rate.map_or("-".to_owned(), |rate| human(rate.as_bps() as f64, "bit/s")).into(),
+                    counts.through.packets.to_string().into(),
+                    human(bytes, "B").into(),
+                    human(bytes * 8.0 / seconds, "bit/s").into(),
+                    counts.accounts.dropped_total().packets.to_string().into(),
+                    counts.marked.to_string().into(),
+                    wait(0.5).into(),
+                    wait(0.99).into(),
+                ]);
+                for reason in DropReason::ALL {
+                    let packets = counts.accounts.dropped[reason as usize].packets;
+                    if packets > 0 {
+                        reasons.row([name.clone().into(), reason.name().into(), packets.to_string().into()]);
+                    }
+                }
+                if !counts.waited.is_empty() {
+                    let shares = (1..=200).map(|n| f64::from(n) / 200.0).chain([0.999, 1.0]);
+                    let mut points: Vec<(f64, f64)> =
+                        shares.map(|share| (counts.waited_at(share).as_secs_f64(), share)).collect();
+                    points.sort_by(|a, b| a.1.total_cmp(&b.1));
+                    waits.push(Curve::new(name, points));
+                }
+            }
+        }
+        let rate = |sample: &Sample| (sample.width > 0.0).then(|| sample.bytes as f64 * 8.0 / sample.width);
+        let per_second = |count: fn(&Sample) -> u64| {
+            move |sample: &Sample| (sample.width > 0.0).then(|| count(sample) as f64 / sample.width)
+        };
+        let over_time = Section::new("Over time")
+            .note("A point is what happened since the point before it; of the queue, the most that was seen.")
+            .with(self.plot("Rate of each class", Axis::new("rate", "bit/s"), Style::Lines, rate))
+            .with(self.plot("Packets in the queue of each class", Axis::new("packets", ""), Style::Lines, |sample| {
+                Some(sample.backlog as f64)
+            }))
+            .with(self.plot("Mean wait of each class", Axis::new("wait", "s"), Style::Lines, |sample| {
+                (sample.left > 0).then(|| sample.waited / sample.left as f64)
+            }))
+            .with(self.plot("Wait that 99 of 100 did not exceed", Axis::new("wait", "s"), Style::Lines, |sample| {
+                (sample.left > 0).then_some(sample.p99)
+            }))
+            .with(self.plot(
+                "Drops of each class",
+                Axis::new("packets a second", ""),
+                Style::Lines,
+                per_second(|sample| sample.dropped),
+            ))
+            .with(self.plot(
+                "Congestion marks of each class",
+                Axis::new("packets a second", ""),
+                Style::Lines,
+                per_second(|sample| sample.marked),
+            ));
+        let cdf = Plot {
+            title: "Wait in the queue, distribution".to_owned(),
+            x: Axis::log("wait", "s"),
+            y: Axis::new("share of the packets", "1"),
+            style: Style::Cdf,
+            curves: waits,
+        };
+        let mut results = Section::new("Results").with(totals);
+        if !reasons.rows.is_empty() {
+            results = results.with(reasons);
+        }
+        let names: Vec<String> = sources.iter().map(|source| source.name.clone()).collect();
+        Report {
+            title: format!("Shaping {interface}"),
+            sentence: Some("A live run: what passed, what waited, what was dropped".to_owned()),
+            facts: vec![
+                ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+                ("interface".to_owned(), interface.to_owned()),
+                ("configuration".to_owned(), names.join(", ")),
+                ("lasted".to_owned(), human(seconds, "s")),
+            ],
+            sections: vec![results, over_time, Section::new("Distributions").with(cdf)],
+            sources,
+        }
+    }
+
+    /// The samples as columns for notebooks: a row for each class and sample.
+    pub fn table(&self) -> columns::Table {
+        let rows: Vec<(&str, &Sample)> = self
+            .classes
+            .iter()
+            .flat_map(|class| class.samples.iter().map(move |sample| (class.name.as_str(), sample)))
+            .collect();
+        let integer = |of: fn(&Sample) -> u64| Column::Integer(rows.iter().map(|row| Some(of(row.1))).collect());
+        let number = |of: fn(&Sample) -> Option<f64>| Column::Number(rows.iter().map(|row| of(row.1)).collect());
+        columns::Table::default()
+            .with("class", Column::Text(rows.iter().map(|row| Some(row.0.to_owned())).collect()))
+            .with("end_s", number(|sample| Some(sample.at)))
+            .with("width_s", number(|sample| Some(sample.width)))
+            .with("sent_bytes", integer(|sample| sample.bytes))
+            .with("dropped_packets", integer(|sample| sample.dropped))
+            .with("marked_packets", integer(|sample| sample.marked))
+            .with("backlog_packets", integer(|sample| sample.backlog))
+            .with("sent_packets", integer(|sample| sample.left))
+            .with("wait_mean_s", number(|sample| (sample.left > 0).then(|| sample.waited / sample.left as f64)))
+            .with("wait_p99_s", number(|sample| (sample.left > 0).then_some(sample.p99)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_bounded_and_no_count_is_lost() {
+        let delays = Delays::default();
+        let (samples, name) = (Vec::new(), String::new());
+        let mut class = Class { name, samples, covers: 1, open: 0, bytes: 0, dropped: 0, marked: 0, delays };
+        for n in 1..=100_000_u64 {
+            let backlog = if n == 50_000 { 77 } else { 1 };
+            let at = n as f64 / 4.0;
+            class.add(Sample {
+                at,
+                width: 0.25,
+                bytes: 3,
+                dropped: u64::from(n % 10 == 0),
+                backlog,
+                ..Sample::default()
+            });
+        }
+        assert!(class.samples.len() <= SAMPLES);
+        let sum = |of: fn(&Sample) -> u64| class.samples.iter().map(of).sum::<u64>();
+        assert_eq!((sum(|s| s.bytes), sum(|s| s.dropped)), (300_000, 10_000));
+        // 100,000 looks in samples of 64: 1563.
+        assert_eq!((class.covers, class.samples.len()), (64, 1_563));
+        assert!((class.samples.iter().map(|s| s.width).sum::<f64>() - 25_000.0).abs() < 1e-6);
+        assert_eq!(class.samples.iter().map(|s| s.backlog).max(), Some(77));
+        assert!(class.samples.is_sorted_by(|a, b| a.at < b.at));
+    }
+}

@@ -1,0 +1,126 @@
+//! The commands of the book are run, chapter by chapter, in a folder of their own with the files of the chapter.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tidegate_book::Book;
+use tidegate_book::blocks::blocks;
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("tidegate-book-{}-{}", name.replace('/', "-"), std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder of our own");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn the_commands_of_the_book_work() {
+    let program = Path::new(env!("CARGO_BIN_EXE_tidegate"));
+    let path =
+        std::env::join_paths(
+            program.parent().map(Path::to_path_buf).into_iter().chain(
+                std::env::var_os("PATH").iter().flat_map(|path| std::env::split_paths(path).collect::<Vec<_>>()),
+            ),
+        )
+        .expect("a search path");
+    let mut run = 0;
+    for chapter in Book::new().chapters() {
+        if chapter.slug.starts_with("experiments/") || chapter.slug.starts_with("howto") {
+            // The pages of the experiments run for minutes, and the HOWTO has a test of its own.
+            continue;
+        }
+        let blocks = blocks(&chapter.text);
+        let folder = Folder::new(&chapter.slug);
+        for block in &blocks {
+            if let Some(file) = block.file() {
+                std::fs::write(folder.0.join(file), &block.text).expect("written");
+            }
+            let privileged = block.is("root") || block.text.lines().any(|line| line.starts_with("sudo "));
+            if block.language != "sh" || privileged {
+                continue;
+            }
+            let output = Command::new("sh")
+                .args(["-e", "-c", &block.text])
+                .current_dir(&folder.0)
+                .env("PATH", &path)
+                .output()
+                .expect("a shell");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{}:{}\n{}\n{said}", chapter.slug, block.line, block.text);
+            run += 1;
+        }
+        if chapter.slug == "reports" {
+            check_files(&folder.0);
+        }
+    }
+    assert!(run >= 10, "{run} blocks of commands");
+}
+
+/// What the chapter on reports writes is what it says.
+fn check_files(folder: &Path) {
+    let page = std::fs::read_to_string(folder.join("small.html")).expect("a report");
+    assert!(!page.contains("://"), "an address outside of the page");
+    for part in [
+        "Three transfers over 10 Mbit/s",
+        "Throughput of each flow, link r-&gt;d",
+        "Queueing delay of each flow, link r-&gt;d",
+        "Drops of each flow, link r-&gt;d",
+        "One-way delay, distribution",
+        "digest",
+        "hosts = [&quot;s{1..3}&quot;, &quot;d&quot;]",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(folder.join("pacing.html").is_file());
+    let parquet = std::fs::read(folder.join("small.parquet")).expect("a table");
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+    pandas(&folder.join("small.parquet"));
+}
+
+/// The table in a notebook's own reader, where there is one.
+fn pandas(file: &Path) {
+    let script = "\
+import sys
+try:
+    import pyarrow.parquet as parquet
+except ImportError:
+    sys.exit(77)
+table = parquet.read_table(sys.argv[1])
+names = 'scenario seed kind variant subject measure part x x_unit value unit'.split()
+assert table.column_names == names, table.column_names
+rows = table.to_pylist()
+assert {row['kind'] for row in rows} == {'value', 'series', 'distribution'}
+assert {row['seed'] for row in rows} == {1}
+flows = {row['part'] for row in rows if row['measure'] == 'throughput' and row['part'] and row['part'].startswith('flow')}
+assert flows == {'flow bulk 1', 'flow bulk 2', 'flow bulk 3'}, flows
+# The three flows fill 10 Mbit/s: in the last second the sum of their means is within 2 % of it.
+late = [row for row in rows if row['measure'] == 'throughput' and row['part'] in flows and 8 <= row['x'] < 9]
+times = len({row['x'] for row in late})
+assert 9.8e6 <= sum(row['value'] for row in late) / times <= 10.05e6, sum(row['value'] for row in late) / times
+";
+    let python = std::env::var_os("TIDEGATE_PYTHON").unwrap_or_else(|| "python3".into());
+    let status = Command::new(python).args(["-c", script]).arg(file).status();
+    match status.map(|status| status.code()) {
+        Ok(Some(0)) => {}
+        Ok(Some(77)) | Err(_) => {
+            use std::io::Write;
+            let reason = "no pyarrow (a Python with it can be named in TIDEGATE_PYTHON): Parquet is read back by our own reader only";
+            eprintln!("SKIP: {reason}");
+            if let Some(log) = std::env::var_os("TIDEGATE_SKIP_LOG") {
+                let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
+                let _ = file.and_then(|mut file| writeln!(file, "SKIP: {reason}"));
+            }
+        }
+        Ok(code) => panic!("pyarrow reads something else: {code:?}"),
+    }
+}

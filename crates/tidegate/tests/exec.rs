@@ -1,0 +1,535 @@
+//! `tidegate exec` as a shell sees it: real programs behind it, servers on the loopback of a namespace that stands for
+//! the host. The programs are this test itself, told by its environment to be a client.
+
+#[path = "../../live/tests/support/mod.rs"]
+mod support;
+
+mod running;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use running::Scratch;
+use support::Ended;
+use tidegate_live::netlink::{Protocol, Socket};
+use tidegate_live::netns::Namespace;
+use tidegate_live::nft;
+use tidegate_live::rtnl::{Address, Rtnl};
+
+const ROLE: &str = "TIDEGATE_EXEC_ROLE";
+const V6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1);
+/// A TCP segment of the relay is 1,500 bytes with 1,460 of payload.
+const OF_TCP: f64 = 1_460.0 / 1_500.0;
+
+/// The host: a namespace with a loopback, which also has an IPv6 address that is not only local.
+fn host() -> Namespace {
+    let host = Namespace::create().unwrap();
+    host.run(|| {
+        let mut rtnl = Rtnl::open().unwrap();
+        let lo = rtnl.index("lo").unwrap();
+        rtnl.up(lo).unwrap();
+        rtnl.add_address(Address { index: lo, address: V6.into(), prefix: 128 }).unwrap();
+    })
+    .unwrap();
+    host
+}
+
+fn command(host: &Namespace, flags: &[&str], program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = host.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
+    command.arg("exec").args(flags).arg("--").arg(program).stdin(Stdio::null());
+    command
+}
+
+/// This test as a client behind the command.
+fn client(host: &Namespace, flags: &[&str], role: &str) -> Output {
+    command(host, flags, std::env::current_exe().unwrap()).env(ROLE, role).output().unwrap()
+}
+
+/// What a client printed, which must have ended well.
+fn printed(output: &Output) -> String {
+    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+fn numbers(output: &Output) -> Vec<f64> {
+    printed(output).split_whitespace().map(|word| word.parse().unwrap()).collect()
+}
+
+fn assert_near(what: &str, measured: f64, meant: f64, share: f64) {
+    println!("{what}: {measured:.0}, meant {meant:.0}");
+    assert!((measured / meant - 1.0).abs() < share, "{what}: {measured:.0} instead of {meant:.0}");
+}
+
+/// Sends `bytes` to everybody who connects, `connections` times; the data tells where it is.
+fn sender(host: &Namespace, address: impl Into<std::net::IpAddr>, bytes: usize, connections: usize) -> SocketAddr {
+    let address = address.into();
+    let listener = host.run(|| TcpListener::bind((address, 0)).unwrap()).unwrap();
+    let at = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().take(connections) {
+            let mut stream = stream.unwrap();
+            thread::spawn(move || {
+                let data: Vec<u8> = (0..bytes).map(pattern).collect();
+                let _ = stream.write_all(&data);
+            });
+        }
+    });
+    at
+}
+
+fn pattern(at: usize) -> u8 {
+    (at / 251 + at) as u8
+}
+
+/// Takes what one connection brings until its end.
+fn taker(host: &Namespace) -> (SocketAddr, JoinHandle<(Vec<u8>, Duration)>) {
+    let listener = host.run(|| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).unwrap();
+    let at = listener.local_addr().unwrap();
+    let taker = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let (mut all, began) = (Vec::new(), Instant::now());
+        stream.read_to_end(&mut all).unwrap();
+        (all, began.elapsed())
+    });
+    (at, taker)
+}
+
+fn whole(data: &[u8], length: usize) -> bool {
+    data.len() == length && data.iter().enumerate().all(|(at, &byte)| byte == pattern(at))
+}
+
+// The roles of the client.
+
+fn play(role: &str) {
+    let words: Vec<&str> = role.split(' ').collect();
+    let address = || words[1].parse::<SocketAddr>().unwrap();
+    let number = |at: usize| words[at].parse::<u64>().unwrap();
+    match words[0] {
+        // Prints the bytes, the seconds from the first to the last, and whether all are right.
+        "download" => {
+            let mut stream = TcpStream::connect(address()).unwrap();
+            let (mut all, mut began) = (vec![0; 1], None);
+            stream.read_exact(&mut all).unwrap();
+            began.get_or_insert(Instant::now());
+            stream.read_to_end(&mut all).unwrap();
+            let right = u8::from(whole(&all, all.len()));
+            println!("{} {} {right}", all.len(), began.unwrap().elapsed().as_secs_f64());
+        }
+        // And ends at once, whatever is on its way.
+        "upload" => {
+            let data: Vec<u8> = (0..number(2) as usize).map(pattern).collect();
+            TcpStream::connect(address()).unwrap().write_all(&data).unwrap();
+        }
+        "connect" => match TcpStream::connect_timeout(&address(), Duration::from_secs(5)) {
+            Ok(_) => println!("connected"),
+            Err(error) => println!("{:?}", error.kind()),
+        },
+        // Asks for datagrams and counts for so many ms what comes.
+        "receive" => {
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            socket.send_to(b"go", address()).unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+            let (began, mut bytes, mut buffer) = (Instant::now(), 0, [0; 65_536]);
+            while began.elapsed() < Duration::from_millis(number(2)) {
+                bytes += socket.recv(&mut buffer).unwrap_or(0);
+            }
+            println!("{bytes} {}", began.elapsed().as_secs_f64());
+        }
+        // Sends datagrams of 972 bytes at about 8 Mbit/s for so many ms.
+        "flood" => {
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            let began = Instant::now();
+            let mut sent = 0;
+            while began.elapsed() < Duration::from_millis(number(2)) {
+                let _ = socket.send_to(&[7; 972], address());
+                sent += 1;
+                thread::sleep((began + Duration::from_millis(sent)).saturating_duration_since(Instant::now()));
+            }
+        }
+        // Echoes with an echo server, one each 20 ms; prints the median and the 95th percentile in ms.
+        "echo" => {
+            let any = if address().is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+            let socket = UdpSocket::bind(any).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+            let mut times = Vec::new();
+            for number in 0..number(2) {
+                let began = Instant::now();
+                socket.send_to(&number.to_be_bytes(), address()).unwrap();
+                let mut buffer = [0; 8];
+                socket.recv(&mut buffer).unwrap();
+                times.push(began.elapsed().as_secs_f64() * 1e3);
+                thread::sleep(Duration::from_millis(20));
+            }
+            times.sort_by(f64::total_cmp);
+            println!("{} {}", times[times.len() / 2], times[times.len() * 95 / 100]);
+        }
+        // A datagram as large as it can be, there and back.
+        "large" => {
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            let data: Vec<u8> = (0..60_000).map(pattern).collect();
+            socket.send_to(&data, address()).unwrap();
+            let mut buffer = vec![0; 65_536];
+            let length = socket.recv(&mut buffer).unwrap();
+            println!("{}", whole(&buffer[..length], 60_000));
+        }
+        "identity" => {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = |name: &str| status.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+            println!("{}\n{}\n{}", line("Uid:"), line("Gid:"), std::env::current_dir().unwrap().display());
+        }
+        // A server of its own on 127.0.0.1, and whether it reaches that.
+        "own" => {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let at = listener.local_addr().unwrap();
+            println!("{}", TcpStream::connect_timeout(&at, Duration::from_secs(2)).is_ok());
+        }
+        role => panic!("no such role: {role}"),
+    }
+}
+
+fn echo_server(host: &Namespace, address: impl Into<std::net::IpAddr>) -> SocketAddr {
+    let address = address.into();
+    let socket = host.run(|| UdpSocket::bind((address, 0)).unwrap()).unwrap();
+    let at = socket.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut buffer = vec![0; 65_536];
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            let _ = socket.send_to(&buffer[..length], from);
+        }
+    });
+    at
+}
+
+// The tests.
+
+fn downloads_keep_the_rate() -> Ended {
+    let host = host();
+    for address in [std::net::IpAddr::from(Ipv4Addr::LOCALHOST), V6.into()] {
+        let at = sender(&host, address, 1_000_000, 1);
+        let result = numbers(&client(&host, &["--down", "4mbit"], &format!("download {at}")));
+        assert_eq!((result[0], result[2]), (1_000_000.0, 1.0), "all of it, and right");
+        // IPv6 has 20 bytes more of header.
+        let payload = if at.is_ipv4() { OF_TCP } else { 1_440.0 / 1_500.0 };
+        assert_near(&format!("down from {at}, bit/s"), result[0] * 8.0 / result[1], 4e6 * payload, 0.05);
+    }
+    Ended::Passed
+}
+
+fn uploads_keep_the_rate_and_nothing_is_lost_at_the_end() -> Ended {
+    let host = host();
+    let (at, taker) = taker(&host);
+    let began = Instant::now();
+    // The program ends long before its data has left: 500 kB at 2 Mbit/s take 2 s.
+    printed(&client(&host, &["--up", "2mbit"], &format!("upload {at} 500000")));
+    let (data, _) = taker.join().unwrap();
+    assert!(whole(&data, 500_000), "{} bytes", data.len());
+    assert_near("up, bit/s", 500_000.0 * 8.0 / began.elapsed().as_secs_f64(), 2e6 * OF_TCP, 0.12);
+    Ended::Passed
+}
+
+fn datagrams_keep_the_rate_in_both_directions() -> Ended {
+    let host = host();
+    // Down: whoever asks gets 8 Mbit/s of datagrams of 972 + 28 bytes, for 3 s.
+    let socket = host.run(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).unwrap();
+    let at = socket.local_addr().unwrap();
+    let server = thread::spawn(move || {
+        let (_, from) = socket.recv_from(&mut [0; 8]).unwrap();
+        let began = Instant::now();
+        for sent in 1..=3_000 {
+            let _ = socket.send_to(&[7; 972], from);
+            thread::sleep((began + Duration::from_millis(sent)).saturating_duration_since(Instant::now()));
+        }
+    });
+    let result = numbers(&client(&host, &["--down", "2mbit"], &format!("receive {at} 2500")));
+    assert_near("down, bit/s", result[0] * 8.0 / result[1], 2e6 * 0.972, 0.06);
+    server.join().unwrap();
+
+    // Up: what arrives between the first and the last.
+    let socket = host.run(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(800))).unwrap();
+    let at = socket.local_addr().unwrap();
+    let counter = thread::spawn(move || {
+        let mut buffer = [0; 2_000];
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket.recv(&mut buffer).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        let (began, mut last, mut bytes) = (Instant::now(), Instant::now(), 0);
+        while let Ok(length) = socket.recv(&mut buffer) {
+            bytes += length;
+            last = Instant::now();
+        }
+        bytes as f64 * 8.0 / (last - began).as_secs_f64()
+    });
+    printed(&client(&host, &["--up", "1mbit"], &format!("flood {at} 2500")));
+    assert_near("up, bit/s", counter.join().unwrap(), 1e6 * 0.972, 0.06);
+    Ended::Passed
+}
+
+fn a_call_beside_a_download_does_not_wait() -> Ended {
+    let host = host();
+    let bulk = sender(&host, Ipv4Addr::LOCALHOST, 300_000, 3);
+    let echo = echo_server(&host, Ipv4Addr::LOCALHOST);
+    let own = std::env::current_exe().unwrap();
+    // Three downloads and an echo in one program's children.
+    let script = format!(
+        "for i in 1 2 3; do {ROLE}='download {bulk}' '{own}' >/dev/null & done; sleep 0.3; {ROLE}='echo {echo} 60' \
+         '{own}'; wait",
+        own = own.display()
+    );
+    let mut command = command(&host, &["--down", "2mbit", "--up", "500kbit"], "sh");
+    let output = command.args(["-c", &script]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let times: Vec<f64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    println!(
+        "echo beside three downloads at 2 Mbit/s: {:.1} ms median, {:.1} ms at the 95th percentile",
+        times[0], times[1]
+    );
+    // A packet of each download, 6 ms each, may be before it; a queue in common would be 30 ms and more of each.
+    assert!(times[0] < 25.0 && times[1] < 60.0, "{times:?}");
+    Ended::Passed
+}
+
+fn exit_codes_and_signals_are_passed_through() -> Ended {
+    let host = host();
+    let sh = |script: &str| command(&host, &["--up", "1mbit"], "sh").args(["-c", script]).output().unwrap();
+    assert_eq!(sh("exit 3").status.code(), Some(3));
+    assert_eq!(sh("kill -TERM $$").status.code(), Some(128 + 15));
+    let none = command(&host, &[], "/nosuch/program").output().unwrap();
+    assert_eq!(none.status.code(), Some(127));
+    assert!(String::from_utf8_lossy(&none.stderr).contains("/nosuch/program"));
+    assert_eq!(command(&host, &[], "/etc/passwd").output().unwrap().status.code(), Some(126));
+    assert_eq!(command(&host, &["--up", "fast"], "true").output().unwrap().status.code(), Some(2));
+    // A signal to the command is for the program.
+    let mut child = command(&host, &[], "sh")
+        .args(["-c", "trap 'echo heard; exit 7' USR1; echo ready; while :; do sleep 0.05; done"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut ready = [0; 6];
+    out.read_exact(&mut ready).unwrap();
+    // SAFETY: a child of ours that has not been waited for.
+    unsafe { libc::kill(child.id() as i32, libc::SIGUSR1) };
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert_eq!((child.wait().unwrap().code(), rest.trim()), (Some(7), "heard"));
+    Ended::Passed
+}
+
+fn the_program_is_who_it_was() -> Ended {
+    let host = host();
+    let own = std::env::current_exe().unwrap();
+    let expected = Command::new(&own).env(ROLE, "identity").output().unwrap();
+    assert_eq!(printed(&client(&host, &[], "identity")), printed(&expected));
+    // SAFETY: cannot fail.
+    if unsafe { libc::geteuid() } == 0 && std::fs::read_to_string("/proc/self/uid_map").unwrap().contains("4294967295")
+    {
+        // Without any privilege, in a user namespace that the command makes by itself.
+        let as_nobody = || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+            command.args(["exec", "--down", "1mbit", "--"]).arg(&own).env(ROLE, "identity");
+            command.uid(65_534).gid(65_534).current_dir("/").stdin(Stdio::null()).output().unwrap()
+        };
+        // From a thread inside: who is nobody may not enter any more.
+        let output = host.run(as_nobody).unwrap();
+        assert!(printed(&output).contains("Uid:\t65534\t65534\t65534\t65534"), "{}", printed(&output));
+    }
+    Ended::Passed
+}
+
+fn what_cannot_be_reached_is_said_at_once() -> Ended {
+    let host = host();
+    // A port that was just free.
+    let free = host.run(|| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()).unwrap();
+    let began = Instant::now();
+    assert_eq!(printed(&client(&host, &[], &format!("connect {free}"))), "ConnectionRefused");
+    let unreachable = printed(&client(&host, &[], "connect 203.0.113.1:80"));
+    assert!(["NetworkUnreachable", "HostUnreachable"].contains(&unreachable.as_str()), "{unreachable}");
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    Ended::Passed
+}
+
+fn large_datagrams_and_ipv6_pass() -> Ended {
+    let host = host();
+    let echo = echo_server(&host, Ipv4Addr::LOCALHOST);
+    assert_eq!(printed(&client(&host, &["--up", "10mbit", "--down", "10mbit"], &format!("large {echo}"))), "true");
+    let echo = echo_server(&host, V6);
+    let result = numbers(&client(&host, &["--up", "1mbit", "--down", "1mbit"], &format!("echo {echo} 5")));
+    assert!(result[0] < 100.0, "{result:?}");
+    Ended::Passed
+}
+
+fn the_loopback_is_the_hosts_or_its_own() -> Ended {
+    let host = host();
+    assert_eq!(printed(&client(&host, &["--loopback", "own"], "own")), "true");
+    let at = sender(&host, Ipv4Addr::LOCALHOST, 10, 2);
+    assert_eq!(printed(&client(&host, &["--loopback", "own"], &format!("connect {at}"))), "ConnectionRefused");
+    assert_eq!(printed(&client(&host, &["--loopback", "host"], &format!("connect {at}"))), "connected");
+    Ended::Passed
+}
+
+fn the_host_is_not_touched_and_a_dead_relay_lets_nothing_out() -> Ended {
+    let host = host();
+    let seen = || {
+        host.run(|| {
+            let links: Vec<_> = Rtnl::open().unwrap().links().unwrap().into_iter().map(|link| link.name).collect();
+            let tables = nft::tables(&mut Socket::open(Protocol::Netfilter).unwrap()).unwrap().len();
+            (links, Rtnl::open().unwrap().addresses().unwrap().len(), tables)
+        })
+        .unwrap()
+    };
+    let before = seen();
+    let at = echo_server(&host, Ipv4Addr::LOCALHOST);
+    let scratch = Scratch::new();
+    let own = std::env::current_exe().unwrap();
+    let script = format!(
+        "echo started; read x < '{fifo}'; {ROLE}='connect {at}' '{own}' > '{out}'; echo done >> '{out}'",
+        fifo = scratch.0.join("fifo").display(),
+        out = scratch.0.join("out").display(),
+        own = own.display()
+    );
+    let fifo = std::ffi::CString::new(scratch.0.join("fifo").to_str().unwrap()).unwrap();
+    // SAFETY: the path is live for the call.
+    assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
+    let mut child =
+        command(&host, &["--up", "1mbit"], "sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut started = [0; 7];
+    child.stdout.take().unwrap().read_exact(&mut started).unwrap();
+    assert_eq!(seen(), before, "while it runs");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    std::fs::write(scratch.0.join("fifo"), "\n").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let said = loop {
+        let said = std::fs::read_to_string(scratch.0.join("out")).unwrap_or_default();
+        if said.contains("done") || Instant::now() > deadline {
+            break said;
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert!(said.starts_with("NetworkUnreachable"), "{said}");
+    assert_eq!(seen(), before, "afterwards");
+    Ended::Passed
+}
+
+/// A program without a dynamic linker, made here.
+fn static_program(scratch: &Path) -> Result<PathBuf, String> {
+    let (source, program) = (scratch.join("static.rs"), scratch.join("static"));
+    let text = "use std::io::Read; fn main() { let mut all = Vec::new(); \
+        std::net::TcpStream::connect(std::env::args().nth(1).unwrap()).unwrap().read_to_end(&mut all).unwrap(); \
+        println!(\"{}\", all.len()); }";
+    std::fs::write(&source, text).unwrap();
+    let output = Command::new("rustc")
+        .args(["-C", "target-feature=+crt-static", "-O", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .output()
+        .map_err(|error| format!("no rustc: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("no static program can be linked: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let interpreter = has_interpreter(&std::fs::read(&program).unwrap());
+    if interpreter { Err("the program that was made is not static".into()) } else { Ok(program) }
+}
+
+/// Whether a 64-bit ELF file names a dynamic linker: a program header of type 3, `PT_INTERP`.
+fn has_interpreter(file: &[u8]) -> bool {
+    let number = |at: usize, length: usize| {
+        file[at..at + length].iter().rev().fold(0_usize, |number, &byte| number << 8 | usize::from(byte))
+    };
+    let (first, size, count) = (number(32, 8), number(54, 2), number(56, 2));
+    (0..count).any(|header| number(first + header * size, 4) == 3)
+}
+
+fn a_static_program_is_shaped() -> Ended {
+    let (host, scratch) = (host(), Scratch::new());
+    let program = match static_program(&scratch.0) {
+        Ok(program) => program,
+        Err(why) => return Ended::Skipped(why),
+    };
+    let at = sender(&host, Ipv4Addr::LOCALHOST, 250_000, 1);
+    let began = Instant::now();
+    let output = command(&host, &["--down", "2mbit", "--verbose"], &program).arg(at.to_string()).output().unwrap();
+    assert_eq!(printed(&output), "250000");
+    let seconds = began.elapsed().as_secs_f64();
+    // 250,000 * 8 / 2,000,000 / 0.973 = 1.03 s.
+    assert!((0.95..1.6).contains(&seconds), "{seconds} s");
+    let summary = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(summary.contains("1 TCP connections") && summary.contains("down:"), "{summary}");
+    Ended::Passed
+}
+
+fn a_shaper_file_shapes() -> Ended {
+    let (host, scratch) = (host(), Scratch::new());
+    let file = scratch.write(
+        "shaper.toml",
+        "version = 1\n[[class]]\nname = \"all\"\nrate = \"1mbit\"\ndefault = true\nqueue = { kind = \"fifo\" }\n",
+    );
+    let at = sender(&host, Ipv4Addr::LOCALHOST, 200_000, 1);
+    let flags = ["--config-down", file.to_str().unwrap()];
+    let result = numbers(&client(&host, &flags, &format!("download {at}")));
+    assert_near("by a file, bit/s", result[0] * 8.0 / result[1], 1e6 * OF_TCP, 0.06);
+    Ended::Passed
+}
+
+fn processes_left_behind_are_served_until_they_end() -> Ended {
+    let host = host();
+    let (at, taker) = taker(&host);
+    let own = std::env::current_exe().unwrap();
+    let script = format!("(sleep 0.5; {ROLE}='upload {at} 50000' '{}') & exit 4", own.display());
+    let output = command(&host, &["--up", "2mbit"], "sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    assert!(whole(&taker.join().unwrap().0, 50_000));
+    Ended::Passed
+}
+
+fn main() -> ! {
+    if let Ok(role) = std::env::var(ROLE) {
+        play(&role);
+        std::process::exit(0);
+    }
+    if let Err(error) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun")
+        && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
+    {
+        let line = format!("SKIP: tidegate exec: no TUN devices here: {error}\n");
+        eprint!("{line}");
+        if let Some(log) = std::env::var_os("TIDEGATE_SKIP_LOG") {
+            let _ = std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(log)
+                .map(|mut f| f.write_all(line.as_bytes()));
+        }
+        std::process::exit(0);
+    }
+    support::main_with(
+        &[
+            ("downloads_keep_the_rate", downloads_keep_the_rate),
+            (
+                "uploads_keep_the_rate_and_nothing_is_lost_at_the_end",
+                uploads_keep_the_rate_and_nothing_is_lost_at_the_end,
+            ),
+            ("datagrams_keep_the_rate_in_both_directions", datagrams_keep_the_rate_in_both_directions),
+            ("a_call_beside_a_download_does_not_wait", a_call_beside_a_download_does_not_wait),
+            ("exit_codes_and_signals_are_passed_through", exit_codes_and_signals_are_passed_through),
+            ("the_program_is_who_it_was", the_program_is_who_it_was),
+            ("what_cannot_be_reached_is_said_at_once", what_cannot_be_reached_is_said_at_once),
+            ("large_datagrams_and_ipv6_pass", large_datagrams_and_ipv6_pass),
+            ("the_loopback_is_the_hosts_or_its_own", the_loopback_is_the_hosts_or_its_own),
+            (
+                "the_host_is_not_touched_and_a_dead_relay_lets_nothing_out",
+                the_host_is_not_touched_and_a_dead_relay_lets_nothing_out,
+            ),
+            ("a_static_program_is_shaped", a_static_program_is_shaped),
+            ("a_shaper_file_shapes", a_shaper_file_shapes),
+            ("processes_left_behind_are_served_until_they_end", processes_left_behind_are_served_until_they_end),
+        ],
+        &["datagrams_keep_the_rate_in_both_directions", "a_static_program_is_shaped", "a_shaper_file_shapes"],
+    )
+}

@@ -1,0 +1,86 @@
+//! `tidegate explain` on a capture: the rule, the class, what stood there, and what became of the packet.
+
+use std::fs;
+use std::process::Command;
+
+const SHAPER: &str = r#"
+version = 1
+[shaper]
+rate = "2mbit"
+[[class]]
+name = "names"
+rate = "1mbit"
+priority = 0
+[[class]]
+name = "rest"
+rate = "1mbit"
+borrow = false
+limit = "4kB"
+default = true
+[[rule]]
+class = "names"
+protocol = "udp"
+destination-port = 53
+"#;
+
+/// A record of a pcap file at its time zero: a UDP packet of `size` bytes to `port`, with no link header.
+fn record(port: u16, size: u16) -> Vec<u8> {
+    let mut packet = vec![0x45, 0];
+    packet.extend(size.to_be_bytes());
+    packet.extend([0, 1, 0, 0, 64, 17, 0, 0, 192, 0, 2, 7, 198, 51, 100, 1]);
+    packet.extend(4_000_u16.to_be_bytes());
+    packet.extend(port.to_be_bytes());
+    packet.extend((size - 20).to_be_bytes());
+    packet.resize(size.into(), 0);
+    let header = [0, 0, u32::from(size), u32::from(size)];
+    header.iter().flat_map(|word| word.to_le_bytes()).chain(packet).collect()
+}
+
+#[test]
+fn a_packet_of_a_capture_is_explained() {
+    let folder = std::env::temp_dir().join(format!("tidegate-explain-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    // Microseconds, version 2.4, raw IP.
+    let head = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 101];
+    let mut capture: Vec<u8> = head.iter().flat_map(|word| word.to_le_bytes()).collect();
+    for _ in 0..4 {
+        capture.extend(record(9_000, 1_000));
+    }
+    capture.extend(record(53, 100));
+    fs::write(folder.join("all.pcap"), capture).expect("a capture");
+    fs::write(folder.join("shaper.toml"), SHAPER).expect("a file");
+    let explain = |packet: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["explain", "all.pcap", "--packet", packet, "--with", "shaper.toml"])
+            .current_dir(&folder)
+            .output()
+            .expect("the command runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        (output.status.code(), text)
+    };
+
+    // One flow of a class of 4 kB may hold half of it: with two packets of 1,000 bytes the third is dropped.
+    let (code, text) = explain("3");
+    assert_eq!(code, Some(0), "{text}");
+    for line in [
+        "rule 1 (class names) does not match",
+        "no  destination-port is 9000; wanted: 53",
+        "class rest: no rule matches, and it is the default",
+        "in its class 2 packets (2000 bytes), of 1 flows; it has 1mbit",
+        "of its flow 2 packets (2000 bytes) waited; its rate was 1mbit",
+        "dropped as it came: the queue of its flow was full",
+    ] {
+        assert!(text.contains(line), "{line:?} is not in\n{text}");
+    }
+
+    let (code, text) = explain("5");
+    assert_eq!(code, Some(0), "{text}");
+    for line in ["rule 1 (class names) matches", "its flow was new", "it left at once"] {
+        assert!(text.contains(line), "{line:?} is not in\n{text}");
+    }
+
+    let (code, text) = explain("6");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("they are numbered 1 to 5"), "{text}");
+    let _ = fs::remove_dir_all(&folder);
+}

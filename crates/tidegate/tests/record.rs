@@ -1,0 +1,183 @@
+//! A live run, recorded and done again: the departures are equal, bit for bit.
+
+#[path = "../../live/tests/support/mod.rs"]
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::{DEVICE, Ended, LEFT, Pair, RIGHT};
+
+const SHAPER: &str = "version = 1\n\
+    [[class]]\nname = \"gold\"\nrate = \"4mbit\"\ndscp = \"af11\"\nlimit = \"30kB\"\n\
+    [[class]]\nname = \"rest\"\nrate = \"16mbit\"\ndefault = true\n\
+    [[rule]]\nclass = \"gold\"\nprotocol = \"udp\"\n";
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A folder that everybody may write to; it goes when this goes.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("tidegate-record-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("shaper.toml"), SHAPER).unwrap();
+        Self(path)
+    }
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn tidegate(arguments: &[&str], file: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.arg(arguments[0]).arg(file).args(&arguments[1..]).output().expect("it runs")
+}
+
+/// Real TCP and UDP through the shaped link, more than it carries.
+fn traffic(pair: &Pair) {
+    let listener = pair.right.run(|| TcpListener::bind((RIGHT[0], 0)).unwrap()).unwrap();
+    let to = listener.local_addr().unwrap();
+    let reading = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        all.len()
+    });
+    let connect = || TcpStream::connect_timeout(&to, Duration::from_secs(2)).unwrap();
+    let mut stream = pair.left.run(connect).unwrap();
+    let receiver = pair.right.run(|| UdpSocket::bind((RIGHT[1], 0)).unwrap()).unwrap();
+    let sender = pair.left.run(|| UdpSocket::bind((LEFT[1], 0)).unwrap()).unwrap();
+    let datagrams_to = receiver.local_addr().unwrap();
+    let sending = thread::spawn(move || {
+        for n in 0..1_200_u32 {
+            let _ = sender.send_to(&[n as u8; 700], datagrams_to);
+            // Bursts beyond the rate and the queue of its class.
+            if n % 40 == 0 {
+                thread::sleep(Duration::from_millis(15));
+            }
+        }
+    });
+    stream.write_all(&vec![7; 1_500_000]).unwrap();
+    drop(stream);
+    assert_eq!(reading.join().unwrap(), 1_500_000);
+    sending.join().unwrap();
+}
+
+/// Runs the shaper with `more` arguments while there is traffic; what it said when it ended.
+fn recorded(pair: &Pair, folder: &Folder, more: &[&str]) -> String {
+    let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
+    command.arg("run").arg(folder.file("shaper.toml")).args(["--interface", DEVICE, "--control", "off", "--record"]);
+    command.arg(folder.file("run.tgr")).args(more);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    let mut talk = BufReader::new(child.stderr.take().unwrap());
+    let deadline = Instant::now() + PATIENCE;
+    while !said.contains("class gold: a packet came through") {
+        assert!(talk.read_line(&mut said).unwrap() > 0 && Instant::now() < deadline, "{said}");
+    }
+    traffic(pair);
+    // SAFETY: a child of ours that has not been waited for.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    talk.read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().success(), "{said}");
+    said
+}
+
+fn live_record_and_replay_are_equal() -> Ended {
+    let (pair, folder) = (Pair::new(), Folder::new());
+    let said = recorded(&pair, &folder, &[]);
+    assert!(
+        said.contains("recorded left0 egress into") || said.contains(&format!("recorded {DEVICE} egress into")),
+        "{said}"
+    );
+    assert!(said.contains("none was lost"), "{said}");
+    let file = folder.file("run.tgr");
+
+    let output = tidegate(&["replay", "--json"], &file);
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said} {told:#}");
+    let recording = &told["recording"];
+    assert_eq!(recording["verdict"], "equal", "{told:#}");
+    assert_eq!(recording["digest_recorded"], recording["digest_here"]);
+    let number = |value: &serde_json::Value| value.as_u64().unwrap();
+    assert!(number(&recording["compared"]) > 1_500, "{told:#}");
+    let run = &told["configurations"][0];
+    assert!(number(&run["dropped_packets"]) > 10, "the queue of gold was too short: {told:#}");
+    assert!(number(&run["classes"][0]["remarked_packets"]) > 100, "{told:#}");
+    assert!(number(&run["classes"][1]["packets"]) > 500, "{told:#}");
+
+    // In words, and again: the same digest.
+    let words = tidegate(&["replay"], &file);
+    let text = String::from_utf8_lossy(&words.stdout).into_owned();
+    assert!(text.contains("equal: all") && text.contains("bit for bit"), "{text}");
+    let [first, again] = [(); 2].map(|()| tidegate(&["replay", "--hash"], &file).stdout);
+    assert_eq!(first, again);
+    assert!(String::from_utf8_lossy(&first).starts_with(run["digest"].as_str().unwrap()));
+
+    // Beside another configuration, and what left as a capture.
+    let capture = folder.file("left.pcapng");
+    let to = capture.to_str().unwrap();
+    let beside = tidegate(&["replay", "--with", "fifo@20mbit", "--departures", to], &file);
+    let text = String::from_utf8_lossy(&beside.stdout).into_owned();
+    assert!(beside.status.success() && text.contains("fifo@20mbit"), "{text}");
+    let fifo = tidegate(&["replay", "--with", "fifo@100mbit", "--json"], &capture);
+    let told: serde_json::Value = serde_json::from_slice(&fifo.stdout).unwrap();
+    assert!(number(&told["packets"]) > 3_000, "of both: {told:#}");
+
+    // Why a datagram was dropped.
+    let explained = tidegate(&["explain", "--packet", "1", "--json"], &file);
+    let told: serde_json::Value = serde_json::from_slice(&explained.stdout).unwrap();
+    assert!(explained.status.success() && told["end"]["how"] != "unknown", "{told:#}");
+    Ended::Passed
+}
+
+fn files_of_a_limited_size() -> Ended {
+    let (pair, folder) = (Pair::new(), Folder::new());
+    let said = recorded(&pair, &folder, &["--record-payload", "--record-limit", "300kB"]);
+    assert!(said.contains("files: "), "{said}");
+    let file = folder.file("run.tgr");
+    let output = tidegate(&["replay"], &file);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("bit for bit"), "{text}");
+    // From the second file on nobody can know.
+    let second = tidegate(&["replay"], &folder.file("run.tgr.1"));
+    let text = String::from_utf8_lossy(&second.stdout).into_owned();
+    assert!(text.contains("goes on from another"), "{text}");
+    Ended::Passed
+}
+
+fn a_file_that_cannot_be_written() -> Ended {
+    let (pair, folder) = (Pair::new(), Folder::new());
+    let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
+    command.arg("run").arg(folder.file("shaper.toml")).args(["--interface", DEVICE, "--record", "/nowhere/run.tgr"]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("/nowhere/run.tgr"), "{said}");
+    Ended::Passed
+}
+
+fn main() {
+    support::main_with(
+        &[
+            ("live_record_and_replay_are_equal", live_record_and_replay_are_equal),
+            ("files_of_a_limited_size", files_of_a_limited_size),
+            ("a_file_that_cannot_be_written", a_file_that_cannot_be_written),
+        ],
+        &["files_of_a_limited_size"],
+    );
+}

@@ -1,0 +1,198 @@
+//! Reports of the commands: whole, consistent, and naming no place outside of themselves.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn tidegate(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tidegate")).args(args).output().expect("tidegate runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A folder of its own that goes away in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tidegate-page-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder of our own");
+        Self(path)
+    }
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The plots of a page: titles, and for each curve its name and its points. Checks what holds for every page.
+fn plots(path: &Path) -> Vec<(String, Vec<(String, usize)>)> {
+    let page = std::fs::read_to_string(path).expect("a report");
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    assert!(!page.contains("://"), "an address outside of the page");
+    let data = page.split_once("<script type=\"application/json\" id=\"data\">").expect("data").1;
+    let data: serde_json::Value = serde_json::from_str(data.split_once("</script>").expect("an end").0).expect("JSON");
+    let plots = data.as_array().expect("a list");
+    assert_eq!(page.matches("<figure class=\"plot\"").count(), plots.len());
+    let numbers = |value: &serde_json::Value| -> Vec<f64> {
+        value.as_array().expect("numbers").iter().map(|number| number.as_f64().expect("a number")).collect()
+    };
+    plots
+        .iter()
+        .map(|plot| {
+            let title = plot["title"].as_str().expect("a title").to_owned();
+            let curves = plot["curves"].as_array().expect("curves").iter().map(|curve| {
+                let (x, y) = (numbers(&curve["x"]), numbers(&curve["y"]));
+                assert_eq!(x.len(), y.len(), "{title}");
+                assert!(x.is_sorted_by(|a, b| a < b), "{title}: x rises");
+                if plot["style"] == "cdf" {
+                    assert!(y.is_sorted() && y.iter().all(|share| (0.0..=1.0).contains(share)), "{title}");
+                }
+                (curve["name"].as_str().expect("a name").to_owned(), x.len())
+            });
+            let curves = curves.collect();
+            (title, curves)
+        })
+        .collect()
+}
+
+const SCENARIO: &str = r#"
+version = 1
+sentence = "Two flows, two queues & <marks>"
+duration = "6s"
+warm-up = "2s"
+runs = 2
+hosts = ["a", "b"]
+[[link]]
+from = "a"
+to = "b"
+rate = "5mbit"
+delay = "10ms"
+[[flow]]
+name = "bulk"
+from = "a"
+to = "b"
+workload = { kind = "bulk" }
+[[flow]]
+name = "pages"
+from = "a"
+to = "b"
+workload = { kind = "mice", per-second = 5.0, size = { kind = "bounded-pareto", least = "4kB", most = "40kB" } }
+[[variant]]
+name = "tail"
+from = "a"
+to = "b"
+queue = { kind = "fifo", limit = "50kB" }
+[[variant]]
+name = "fair"
+from = "a"
+to = "b"
+queue = { kind = "fq-codel" }
+"#;
+
+#[test]
+fn a_simulation_has_its_flows_its_variants_and_its_digest() {
+    let folder = Folder::new("simulate");
+    std::fs::write(folder.file("s.toml"), SCENARIO).expect("written");
+    let plain = tidegate(&["simulate", &folder.file("s.toml"), "--hash"]);
+    assert!(plain.status.success(), "{}", text(&plain.stderr));
+    let page = folder.file("s.html");
+    let with = tidegate(&["simulate", &folder.file("s.toml"), "--hash", "--report", &page]);
+    assert!(with.status.success(), "{}", text(&with.stderr));
+    let digest = text(&plain.stdout);
+    // What is kept for the report changes nothing of the run.
+    assert_eq!(digest, text(&with.stdout));
+
+    let found = plots(Path::new(&page));
+    let of = |title: &str| {
+        let plot = found.iter().find(|(own, _)| own == title);
+        plot.map(|(_, curves)| curves.clone()).unwrap_or_else(|| panic!("no plot `{title}` in {found:?}"))
+    };
+    for variant in ["tail", "fair"] {
+        for measure in ["Throughput", "Queueing delay"] {
+            let curves = of(&format!("{measure} of each flow, link a->b, {variant}"));
+            let names: Vec<&str> = curves.iter().map(|curve| curve.0.as_str()).collect();
+            assert_eq!(names, ["flow bulk", "flow pages"], "{measure}");
+        }
+    }
+    let queues = of("Queueing delay, link a->b");
+    assert_eq!((queues[0].0.as_str(), queues[1].0.as_str()), ("tail", "fair"));
+    // From 2 s, the warm-up, to 6 s in bins of 100 ms.
+    assert!(queues.iter().all(|curve| (35..=41).contains(&curve.1)), "{queues:?}");
+    assert_eq!(of("Completion time, distribution").len(), 2);
+
+    let page = std::fs::read_to_string(page).expect("a report");
+    for part in
+        [digest.trim(), "Two flows, two queues &amp; &lt;marks&gt;", "kind = &quot;fq-codel&quot;", "Seed 2: over time"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn an_experiment_has_its_items_and_its_page() {
+    let folder = Folder::new("reproduce");
+    let page = folder.file("r.html");
+    let run = tidegate(&["reproduce", "pacing", "--only", "fig6", "--report", &page, "--json"]);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let found = plots(Path::new(&page));
+    assert!(found.iter().any(|(title, _)| title == "Ours by the paper's: 1 is equal"), "{found:?}");
+    let page = std::fs::read_to_string(page).expect("a report");
+    let results: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    for item in results["items"].as_array().expect("items") {
+        assert!(page.contains(item["id"].as_str().expect("an id")), "{item}");
+    }
+    assert!(page.contains("experiments/pacing/README.md") && page.contains("tidegate reproduce pacing --only fig6"));
+}
+
+/// A capture of datagrams of 1000 bytes, `count` of them, `gap` microseconds apart.
+fn capture(count: u32, gap: u32) -> Vec<u8> {
+    let mut file = Vec::new();
+    for number in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 101] {
+        file.extend(number.to_le_bytes());
+    }
+    for n in 0..count {
+        let micros = n * gap;
+        for number in [micros / 1_000_000, micros % 1_000_000, 1_000, 1_000] {
+            file.extend(number.to_le_bytes());
+        }
+        let mut packet = vec![0x45, 0, 0x03, 0xe8, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        // From one of two ports; the length of the datagram is 980.
+        packet.extend([0x10, (n % 2) as u8, 0x20, 0, 0x03, 0xd4, 0, 0]);
+        packet.resize(1_000, 0);
+        file.extend(packet);
+    }
+    file
+}
+
+#[test]
+fn a_replay_has_its_configurations_side_by_side() {
+    let folder = Folder::new("replay");
+    // 8 Mbit/s for a second, into 4 Mbit/s.
+    std::fs::write(folder.file("c.pcap"), capture(1_000, 1_000)).expect("written");
+    let (page, table) = (folder.file("p.html"), folder.file("p.parquet"));
+    let run = tidegate(&[
+        "replay",
+        &folder.file("c.pcap"),
+        "--with",
+        "fifo@4mbit",
+        "fq-codel@4mbit",
+        "--report",
+        &page,
+        "--parquet",
+        &table,
+    ]);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let found = plots(Path::new(&page));
+    let delay = found.iter().find(|(title, _)| title.starts_with("Queueing delay, class")).expect("a plot of delays");
+    let names: Vec<&str> = delay.1.iter().map(|curve| curve.0.as_str()).collect();
+    assert_eq!(names, ["fifo@4mbit", "fq-codel@4mbit"]);
+    assert!(delay.1.iter().all(|curve| curve.1 >= 2), "{delay:?}");
+    assert!(std::fs::read(&table).expect("a table").starts_with(b"PAR1"));
+}

@@ -1,0 +1,163 @@
+//! The built command, running, with what it says line by line; and traffic beside it.
+#![allow(dead_code)] // Each test target uses a part of it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::support::{LEFT, Pair, RIGHT};
+
+pub const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A directory that everybody may write to; it goes when this goes.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("tidegate-test-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub struct Running {
+    pub child: Child,
+    lines: Receiver<String>,
+    pub said: String,
+}
+
+impl Running {
+    pub fn start(mut command: Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let (to, lines) = mpsc::channel();
+        let talk = child.stderr.take().unwrap();
+        thread::spawn(move || BufReader::new(talk).lines().map_while(Result::ok).try_for_each(|line| to.send(line)));
+        Self { child, lines, said: String::new() }
+    }
+
+    /// Waits until it says `text`.
+    pub fn says(&mut self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.said.contains(text) {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.said = format!("{}{line}\n", self.said),
+                Err(_) => panic!("it does not say {text:?}, but {}", self.said),
+            }
+        }
+    }
+
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: a child of ours that has not been waited for.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+    }
+
+    /// Its end: the exit status, standard output, and all it said.
+    pub fn end(mut self) -> (ExitStatus, String, String) {
+        let mut out = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        let status = self.child.wait().unwrap();
+        self.said.extend(self.lines.iter().map(|line| line + "\n"));
+        (status, out, std::mem::take(&mut self.said))
+    }
+}
+
+/// Datagrams from left to right, numbered, until it is stopped.
+pub struct Traffic {
+    stop: Arc<AtomicBool>,
+    sender: JoinHandle<u64>,
+    receiver: JoinHandle<Vec<(Instant, u64)>>,
+}
+
+/// What arrived.
+pub struct Arrivals {
+    pub sent: u64,
+    pub at: Vec<(Instant, u64)>,
+}
+
+impl Traffic {
+    /// `size` bytes of payload each `every`.
+    pub fn start(pair: &Pair, size: usize, every: Duration) -> Self {
+        let receiver = pair.right.run(|| UdpSocket::bind((RIGHT[0], 0)).unwrap()).unwrap();
+        let sender = pair.left.run(|| UdpSocket::bind((LEFT[0], 0)).unwrap()).unwrap();
+        let to = receiver.local_addr().unwrap();
+        receiver.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (sending, receiving) = (Arc::clone(&stop), Arc::clone(&stop));
+        let sender = thread::spawn(move || {
+            let mut payload = vec![0; size];
+            let began = Instant::now();
+            let mut number = 0_u64;
+            while !sending.load(Ordering::Relaxed) {
+                payload[..8].copy_from_slice(&number.to_be_bytes());
+                if sender.send_to(&payload, to).is_ok() {
+                    number += 1;
+                }
+                // By the plan, so that a late wake-up is made up for.
+                thread::sleep((began + every * number as u32).saturating_duration_since(Instant::now()));
+            }
+            number
+        });
+        let receiver = thread::spawn(move || {
+            let (mut arrivals, mut buffer) = (Vec::new(), [0; 2_048]);
+            loop {
+                match receiver.recv(&mut buffer) {
+                    Ok(_) => arrivals.push((Instant::now(), u64::from_be_bytes(buffer[..8].try_into().unwrap()))),
+                    // What waits when the sender has stopped comes within half a second, or it does not come.
+                    Err(_) if receiving.load(Ordering::Relaxed) => return arrivals,
+                    Err(_) => {}
+                }
+            }
+        });
+        Self { stop, sender, receiver }
+    }
+
+    pub fn stop(self) -> Arrivals {
+        self.stop.store(true, Ordering::Relaxed);
+        Arrivals { sent: self.sender.join().unwrap(), at: self.receiver.join().unwrap() }
+    }
+}
+
+impl Arrivals {
+    /// The longest time in which nothing arrived.
+    pub fn longest_gap(&self) -> Duration {
+        self.at.windows(2).map(|pair| pair[1].0 - pair[0].0).max().unwrap_or_default()
+    }
+    pub fn lost(&self) -> u64 {
+        self.sent - self.at.len() as u64
+    }
+    pub fn reordered(&self) -> usize {
+        self.at.windows(2).filter(|pair| pair[1].1 < pair[0].1).count()
+    }
+    /// The most packets that arrived in any `window`.
+    pub fn most_within(&self, window: Duration) -> usize {
+        let mut first = 0;
+        let mut most = 0;
+        for (last, (time, _)) in self.at.iter().enumerate() {
+            while *time - self.at[first].0 > window {
+                first += 1;
+            }
+            most = most.max(last + 1 - first);
+        }
+        most
+    }
+}

@@ -1,0 +1,298 @@
+//! The command as a service: what it tells a service manager, what the unit allows it, and what `doctor` finds where
+//! something really is in the way.
+
+#[path = "../../live/tests/support/mod.rs"]
+mod support;
+
+mod running;
+
+use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use running::{Running, Scratch};
+use serde_json::Value;
+use support::{DEVICE, Ended, Pair};
+use tidegate_live::netlink::{Protocol, Socket};
+use tidegate_live::nft::{self, Chain, Expression, Family, Ownership, Rule, Table};
+use tidegate_live::rtnl::Rtnl;
+use tidegate_units::{Bytes, Rate};
+
+const SHAPER: &str =
+    "version = 1\n[interface]\nmtu = \"1400B\"\n[[class]]\nname = \"rest\"\nrate = \"5mbit\"\ndefault = true\n";
+
+fn command(pair: &Pair, arguments: &[&str]) -> Command {
+    let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Waits for a message of the service that contains `text`.
+fn told(manager: &UnixDatagram, text: &str) {
+    let deadline = Instant::now() + Duration::from_secs(15);
+    let mut heard = Vec::new();
+    while Instant::now() < deadline {
+        let mut buffer = [0; 1_024];
+        if let Ok(length) = manager.recv(&mut buffer) {
+            let message = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            if message.lines().any(|line| line == text) {
+                return;
+            }
+            heard.push(message);
+        }
+    }
+    panic!("{text} was not said, but {heard:?}");
+}
+
+fn a_service_manager_hears_of_it() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let at = scratch.0.join("notify");
+    let manager = UnixDatagram::bind(&at).unwrap();
+    manager.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let file = scratch.write("shaper.toml", SHAPER);
+    let mut run = command(&pair, &["run", file.to_str().unwrap(), "--interface", DEVICE]);
+    run.env("NOTIFY_SOCKET", &at).env("WATCHDOG_USEC", "400000");
+    let running = Running::start(run);
+    told(&manager, "READY=1");
+    // Twice, at half of what is asked for: so it is alive, and not only was.
+    told(&manager, "WATCHDOG=1");
+    let first = Instant::now();
+    told(&manager, "WATCHDOG=1");
+    assert!(first.elapsed() < Duration::from_secs(2), "{:?}", first.elapsed());
+    running.signal(libc::SIGTERM);
+    told(&manager, "STOPPING=1");
+    let (status, _, said) = running.end();
+    assert!(status.success(), "{said}");
+    Ended::Passed
+}
+
+fn a_fault_is_told_to_the_service_manager() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let at = scratch.0.join("notify");
+    let manager = UnixDatagram::bind(&at).unwrap();
+    manager.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let file = scratch.write("shaper.toml", SHAPER);
+    let mut run = command(&pair, &["run", file.to_str().unwrap(), "--interface", DEVICE, "--inject", "panic:200ms"]);
+    run.env("NOTIFY_SOCKET", &at);
+    let mut running = Running::start(run);
+    told(&manager, "READY=1");
+    let traffic = running::Traffic::start(&pair, 500, Duration::from_millis(10));
+    told(&manager, "STATUS=not shaping: the discipline panicked: a fault was injected");
+    told(&manager, "STATUS=shaping");
+    running.says("is in force again");
+    traffic.stop();
+    running.signal(libc::SIGTERM);
+    assert!(running.end().0.success());
+    Ended::Passed
+}
+
+fn a_reload_applies_the_file_and_a_wrong_one_changes_nothing() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let at = scratch.0.join("notify");
+    let manager = UnixDatagram::bind(&at).unwrap();
+    manager.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let file = scratch.write("shaper.toml", SHAPER);
+    let control = scratch.0.join("control");
+    let control = control.to_str().unwrap();
+    let mut run = command(&pair, &["run", file.to_str().unwrap(), "--interface", DEVICE, "--control", control]);
+    run.env("NOTIFY_SOCKET", &at);
+    let mut running = Running::start(run);
+    told(&manager, "READY=1");
+    let rate = || {
+        let output = command(&pair, &["status", "--json", "--control", control]).output().unwrap();
+        let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+        shown["directions"][0]["classes"][0]["rate_bps"].clone()
+    };
+    assert_eq!(rate(), 5_000_000);
+    scratch.write("shaper.toml", &SHAPER.replace("5mbit", "3mbit"));
+    running.signal(libc::SIGHUP);
+    told(&manager, "RELOADING=1");
+    told(&manager, "READY=1");
+    running.says("was read again and is in force");
+    assert_eq!(rate(), 3_000_000);
+    scratch.write("shaper.toml", "version = 1\n[[class]]\n");
+    running.signal(libc::SIGHUP);
+    running.says("is not applied, nothing has changed");
+    assert_eq!(rate(), 3_000_000);
+    running.signal(libc::SIGTERM);
+    assert!(running.end().0.success());
+    Ended::Passed
+}
+
+fn the_unit_is_valid_and_allows_little() -> Ended {
+    let scratch = Scratch::new();
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd/tidegate@.service");
+    // The command is not installed here; the pages neither.
+    let text = std::fs::read_to_string(unit).unwrap().replace("/usr/bin/tidegate", env!("CARGO_BIN_EXE_tidegate"));
+    let text: String =
+        text.lines().filter(|line| !line.starts_with("Documentation=")).flat_map(|line| [line, "\n"]).collect();
+    let unit = scratch.write("tidegate@.service", &text);
+    let analyze = |arguments: &[&str]| Command::new("systemd-analyze").args(arguments).arg(&unit).output();
+    let verified = match analyze(&["verify"]) {
+        Ok(output) => output,
+        Err(error) => return Ended::Skipped(format!("no systemd-analyze: {error}")),
+    };
+    let said = String::from_utf8_lossy(&verified.stderr).into_owned();
+    assert!(verified.status.success() && !said.contains("Unknown"), "{said}");
+    // 10.0 is exposed to everything; services without any sandbox have 9.6.
+    let scored = analyze(&["security", "--offline=true", "--threshold=27"]).unwrap();
+    let table = String::from_utf8_lossy(&scored.stdout).into_owned();
+    println!("{}", table.lines().last().unwrap_or_default());
+    if !scored.status.success() && String::from_utf8_lossy(&scored.stderr).contains("unrecognized option") {
+        return Ended::Skipped("systemd-analyze is too old to score a file".into());
+    }
+    assert!(scored.status.success(), "{table}");
+    Ended::Passed
+}
+
+/// What `doctor` says, and its exit code.
+fn doctor(pair: &Pair, arguments: &[&str]) -> (Value, Option<i32>) {
+    let output = command(pair, &[&["doctor", "--json"], arguments].concat()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let found = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    (found, output.status.code())
+}
+
+/// Whether there is a finding about something, of a severity, that says `text` and how to mend it.
+fn finds(found: &Value, about: &str, severity: &str, text: &str) {
+    let matches = |finding: &&Value| {
+        finding["about"] == about
+            && finding["severity"] == severity
+            && finding["found"].as_str().unwrap().contains(text)
+    };
+    let one = found["findings"].as_array().unwrap().iter().find(matches);
+    let one = one.unwrap_or_else(|| panic!("no {severity} about {about} with {text:?} in {found:#}"));
+    assert!(severity == "fine" || !one["mend"].as_str().unwrap().is_empty(), "{one}");
+}
+
+fn doctor_finds_nothing_where_nothing_is() -> Ended {
+    let pair = Pair::new();
+    let (found, code) = doctor(&pair, &["--interface", DEVICE]);
+    assert_eq!((code, &found["sound"]), (Some(0), &Value::Bool(true)), "{found:#}");
+    for about in ["nf_tables", "queue", "interface", "qdisc", "mtu"] {
+        finds(&found, about, "fine", "");
+    }
+    Ended::Passed
+}
+
+fn doctor_finds_what_is_wrong_with_the_interface() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let at_left = |work: fn(&mut Rtnl, u32)| {
+        pair.left
+            .run(|| {
+                let mut rtnl = Rtnl::open().unwrap();
+                let index = rtnl.index(DEVICE).unwrap();
+                work(&mut rtnl, index);
+            })
+            .unwrap();
+    };
+    let file = scratch.write("shaper.toml", SHAPER);
+    let (found, code) = doctor(&pair, &[file.to_str().unwrap(), "--interface", DEVICE]);
+    assert_eq!(code, Some(0));
+    finds(&found, "mtu", "weakens", "1400");
+    at_left(|rtnl, index| {
+        rtnl.set_tbf(index, Rate::from_bps(1_000_000), Bytes::new(5_000), Bytes::new(50_000)).unwrap();
+    });
+    let (found, code) = doctor(&pair, &["--interface", DEVICE]);
+    assert_eq!(code, Some(0), "it weakens");
+    finds(&found, "qdisc", "weakens", "tbf");
+    at_left(|rtnl, index| rtnl.down(index).unwrap());
+    let (found, code) = doctor(&pair, &["--interface", DEVICE]);
+    assert_eq!(code, Some(1));
+    finds(&found, "interface", "prevents", "is down");
+    let (found, code) = doctor(&pair, &["--interface", "nosuch0"]);
+    assert_eq!(code, Some(1));
+    finds(&found, "interface", "prevents", "nosuch0");
+    Ended::Passed
+}
+
+fn doctor_finds_other_rules_and_other_instances() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let table = |rules: Vec<(&str, Expression)>| Table {
+        family: Family::Inet,
+        name: "others".into(),
+        chains: vec![
+            Chain { name: "early".into(), hook: Some((4, 0)) },
+            Chain { name: "late".into(), hook: Some((4, 300)) },
+        ],
+        rules: rules
+            .into_iter()
+            .map(|(chain, expression)| Rule {
+                chain: chain.into(),
+                comment: "a test".into(),
+                expressions: vec![expression],
+            })
+            .collect(),
+    };
+    // Owned by nobody, so that it stays when the socket goes; by the expression or the target, as the kernel has it.
+    let install = |queue: Expression| {
+        let rules = table(vec![("early", queue), ("late", Expression::Drop)]);
+        pair.left
+            .run(|| {
+                let mut socket = Socket::open(Protocol::Netfilter).unwrap();
+                nft::create(&mut socket, std::slice::from_ref(&rules), Ownership::Nobody)
+            })
+            .unwrap()
+    };
+    let installed = install(Expression::Queue { first: 5, count: 1 })
+        .or_else(|_| install(Expression::QueueTarget { first: 5, count: 1 }));
+    if let Err(error) = installed {
+        return Ended::Skipped(format!("no rule to a queue: {error}"));
+    }
+    let (found, code) = doctor(&pair, &["--interface", DEVICE]);
+    assert_eq!(code, Some(0), "{found:#}");
+    finds(&found, "rules", "weakens", "inet others early, before ours, hands packets to queue 5");
+    finds(&found, "rules", "note", "inet others late, behind ours, drops packets");
+    pair.left
+        .run(|| nft::delete(&mut Socket::open(Protocol::Netfilter).unwrap(), Family::Inet, "others").unwrap())
+        .unwrap();
+
+    let file = scratch.write("shaper.toml", SHAPER);
+    let mut running = Running::start(command(&pair, &["run", file.to_str().unwrap(), "--interface", DEVICE]));
+    running.says("is in force");
+    finds(&doctor(&pair, &["--interface", DEVICE]).0, "instance", "note", "another tidegate");
+    running.signal(libc::SIGTERM);
+    assert!(running.end().0.success());
+    Ended::Passed
+}
+
+fn doctor_says_when_it_may_not() -> Ended {
+    const NO_ROOT_LOCKED: libc::c_ulong = 3;
+    let pair = Pair::new();
+    let mut powerless = command(&pair, &["doctor", "--json", "--interface", DEVICE]);
+    let strip = || {
+        // SAFETY: a system call on numbers, allowed between fork and exec.
+        if unsafe { libc::prctl(libc::PR_SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0) } < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes one system call and touches nothing of the parent's.
+    unsafe { powerless.pre_exec(strip) };
+    let output = powerless.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    finds(&found, "privileges", "prevents", "");
+    Ended::Passed
+}
+
+fn main() -> ! {
+    support::main_with(
+        &[
+            ("a_service_manager_hears_of_it", a_service_manager_hears_of_it),
+            ("a_fault_is_told_to_the_service_manager", a_fault_is_told_to_the_service_manager),
+            (
+                "a_reload_applies_the_file_and_a_wrong_one_changes_nothing",
+                a_reload_applies_the_file_and_a_wrong_one_changes_nothing,
+            ),
+            ("the_unit_is_valid_and_allows_little", the_unit_is_valid_and_allows_little),
+            ("doctor_finds_nothing_where_nothing_is", doctor_finds_nothing_where_nothing_is),
+            ("doctor_finds_what_is_wrong_with_the_interface", doctor_finds_what_is_wrong_with_the_interface),
+            ("doctor_finds_other_rules_and_other_instances", doctor_finds_other_rules_and_other_instances),
+            ("doctor_says_when_it_may_not", doctor_says_when_it_may_not),
+        ],
+        &["a_fault_is_told_to_the_service_manager", "the_unit_is_valid_and_allows_little"],
+    )
+}
