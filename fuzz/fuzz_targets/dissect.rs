@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use tidegate_capture::dissect::network;
 use tidegate_capture::link::{LinkType, frame};
-use tidegate_capture::{rewrite, wire};
+use tidegate_capture::rewrite;
 use tidegate_core::{Dscp, Ecn};
 
 fuzz_target!(|input: &[u8]| {
@@ -13,8 +13,6 @@ fuzz_target!(|input: &[u8]| {
     for link in LinkType::ALL {
         let seen = frame(link, bytes, length);
         assert!(seen.total as usize <= length);
-        assert!(wire::segments(&seen, 1500) >= 1);
-        assert!(wire::wire_bytes(&seen, wire::segments(&seen, 1500)).as_u64() >= u64::from(seen.total));
         let _ = (seen.payload(), seen.payload_offset(), seen.is_pure_ack());
     }
     let mut bytes = bytes.to_vec();

@@ -1,0 +1,51 @@
+//! Any bytes as a recording: no panic, an end, times and numbers in bounds; and what can be read can be done again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tidegate_replay::exact;
+use tidegate_replay::recording::{FORMAT, MAGIC, Reader, Record};
+use tidegate_replay::source::{Choice, Source};
+
+/// Checksums are no obstacle here: the input is the bodies of chunks, each behind two bytes of length.
+fn with_checksums(input: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "{{\"format\":{FORMAT},\"tidegate\":\"\",\"recording\":\"\",\"part\":0,\"of\":\"\",\"instant_ns\":0,\
+         \"wall_clock_ns\":0,\"payload\":\"all\",\"reasons\":[\"early\",\"queue_limit\"]}}"
+    );
+    let mut file = MAGIC.to_vec();
+    file.extend(tidegate_replay::recording::raw_chunk(b'H', head.as_bytes()));
+    let mut rest = input;
+    while let Some((length, behind)) = rest.split_first_chunk::<2>() {
+        let length = usize::from(u16::from_le_bytes(*length)).min(behind.len());
+        let (body, behind) = behind.split_at(length);
+        file.extend(tidegate_replay::recording::raw_chunk(b'R', body));
+        rest = behind;
+    }
+    file
+}
+
+fn read(file: &[u8]) {
+    let Ok(mut reader) = Reader::new(file) else { return };
+    let mut records = 0_u64;
+    while let Some(record) = reader.next_record() {
+        records += 1;
+        assert!(records <= file.len() as u64 + 2, "more records than bytes");
+        match record {
+            Ok(Record::Arrives { .. }) => assert!(reader.bytes().len() <= file.len().max(96)),
+            Ok(_) => {}
+            Err(_) => assert!(reader.next_record().is_none()),
+        }
+    }
+    let _ = exact::replay(&mut Reader::new(file).expect("it could be read before"));
+    let mut source = Source::recording(Reader::new(file).expect("it could be read before"), Choice::default());
+    let mut last = 0;
+    while let Some(Ok(arrival)) = source.next_arrival(&mut |_| ()) {
+        assert!(arrival.time.as_nanos() >= last);
+        last = arrival.time.as_nanos();
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    read(input);
+    read(&with_checksums(input));
+});
