@@ -78,9 +78,12 @@ fn a_stalled_data_path_is_let_pass_and_started_again() -> Ended {
         thread::sleep(Duration::from_secs(2));
     });
     passes_within_a_second("stall", &arrivals);
-    nothing_lost(&arrivals);
+    assert_eq!(arrivals.lost(), 0, "of {} sent", arrivals.sent);
     let said = orderly(running);
     assert!(said.contains("traffic passes unshaped; starting again at once"), "{said}");
+    // A packet that comes in the very moment in which the rules change may overtake the one before it.
+    let stalls = said.matches("the data path is stalled").count();
+    assert!(arrivals.reordered() <= stalls, "{} reordered by {stalls} stalls", arrivals.reordered());
     Ended::Passed
 }
 
@@ -88,16 +91,24 @@ fn a_panic_in_a_discipline_is_caught_and_said() -> Ended {
     let (arrivals, running) = under("panic:500ms", |pair, scratch, running| {
         running.says("the discipline panicked: a fault was injected");
         running.says("is in force again");
-        // It panics again after half a second, and now there is a pause: then the reason is shown.
+        // It panics again after half a second, and now there is a pause, longer each time: then the reason is shown.
         running.says("starting again in 1 s");
-        let shown = status(pair, scratch);
-        assert_eq!(shown["in_force"], false);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let shown = loop {
+            let shown = status(pair, scratch);
+            if shown["in_force"] == false {
+                break shown;
+            }
+            assert!(Instant::now() < deadline, "always in force: {shown}");
+        };
         assert!(shown["trouble"].as_str().unwrap().contains("panicked"), "{shown}");
         thread::sleep(Duration::from_millis(1_500));
     });
     passes_within_a_second("panic", &arrivals);
-    nothing_lost(&arrivals);
-    orderly(running);
+    assert_eq!(arrivals.lost(), 0, "of {} sent", arrivals.sent);
+    let said = orderly(running);
+    let panics = said.matches("the discipline panicked").count();
+    assert!(arrivals.reordered() <= panics, "{} reordered by {panics} panics", arrivals.reordered());
     Ended::Passed
 }
 

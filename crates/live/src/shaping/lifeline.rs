@@ -12,6 +12,8 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use tidegate_units::{Instant, Span};
 
@@ -19,6 +21,9 @@ use crate::netlink;
 use crate::nfqueue::Releaser;
 use crate::rules::Rules;
 use crate::timing;
+
+/// How often what waits is let go while the rules change.
+const SWEEP: Duration = Duration::from_micros(50);
 
 /// What the data path tells about itself, for whoever looks.
 #[derive(Debug, Default)]
@@ -87,15 +92,30 @@ impl Lifeline {
 
     /// Gives the data path up, because of `why`, and lets traffic pass: what is queued first, in its order, then all.
     ///
+    /// Nothing is lost. What waits is let go every 50 us while the kernel changes its rules: a packet that comes in
+    /// the moment of the change can overtake what came within one such step before it, and no more.
+    ///
     /// # Errors
     /// When the kernel refuses the rules; what is queued has been let go nevertheless.
     pub fn let_pass(&self, why: &str) -> Result<(), netlink::Error> {
         self.pulse.fail(why.into());
         self.pulse.abandoned.store(true, Ordering::Relaxed);
-        let bypassed = lock(&self.rules).as_mut().map_or(Ok(()), Rules::bypass);
+        let releaser = lock(&self.pulse.releaser);
+        let release = || releaser.as_ref().map_or(Ok(()), Releaser::accept_all);
+        let changed = AtomicBool::new(false);
+        let bypassed = thread::scope(|scope| {
+            // Without this thread the same happens, with more to overtake.
+            let _ = thread::Builder::new().name("tidegate-release".into()).spawn_scoped(scope, || {
+                while release().is_ok() && !changed.load(Ordering::Relaxed) {
+                    thread::sleep(SWEEP);
+                }
+            });
+            let bypassed = lock(&self.rules).as_mut().map_or(Ok(()), Rules::bypass);
+            changed.store(true, Ordering::Relaxed);
+            bypassed
+        });
         // Now that nothing is added.
-        let released = lock(&self.pulse.releaser).as_ref().map_or(Ok(()), Releaser::accept_all);
-        bypassed.and(released)
+        bypassed.and(release())
     }
 }
 
