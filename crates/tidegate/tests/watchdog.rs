@@ -8,7 +8,7 @@ mod running;
 
 use std::os::unix::process::ExitStatusExt;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use running::{Arrivals, Running, Scratch, Traffic};
 use support::{DEVICE, Ended, Pair};
@@ -201,7 +201,7 @@ fn a_suspended_process_makes_no_burst_when_it_wakes() -> Ended {
     thread::sleep(Duration::from_secs(4));
     let traffic = Traffic::start(&pair, PAYLOAD, Duration::from_millis(2));
     thread::sleep(Duration::from_millis(100));
-    let woken = Instant::now();
+    let woken = SystemTime::now();
     running.signal(libc::SIGCONT);
     thread::sleep(Duration::from_secs(2));
     let mut arrivals = traffic.stop();

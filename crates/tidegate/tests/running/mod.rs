@@ -2,15 +2,18 @@
 #![allow(dead_code)] // Each test target uses a part of it.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, IoSliceMut, Read};
 use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
+
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 
 use crate::support::{LEFT, Pair, RIGHT};
 
@@ -85,13 +88,14 @@ impl Running {
 pub struct Traffic {
     stop: Arc<AtomicBool>,
     sender: JoinHandle<u64>,
-    receiver: JoinHandle<Vec<(Instant, u64)>>,
+    receiver: JoinHandle<Vec<(SystemTime, u64)>>,
 }
 
 /// What arrived.
 pub struct Arrivals {
     pub sent: u64,
-    pub at: Vec<(Instant, u64)>,
+    /// When the kernel got it, so that a busy machine's late receiver does not look like a burst; and its number.
+    pub at: Vec<(SystemTime, u64)>,
 }
 
 impl Traffic {
@@ -101,6 +105,7 @@ impl Traffic {
         let sender = pair.left.run(|| UdpSocket::bind((LEFT[0], 0)).unwrap()).unwrap();
         let to = receiver.local_addr().unwrap();
         receiver.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        setsockopt(&receiver, sockopt::ReceiveTimestampns, &true).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let (sending, receiving) = (Arc::clone(&stop), Arc::clone(&stop));
         let sender = thread::spawn(move || {
@@ -120,8 +125,8 @@ impl Traffic {
         let receiver = thread::spawn(move || {
             let (mut arrivals, mut buffer) = (Vec::new(), [0; 2_048]);
             loop {
-                match receiver.recv(&mut buffer) {
-                    Ok(_) => arrivals.push((Instant::now(), u64::from_be_bytes(buffer[..8].try_into().unwrap()))),
+                match receive(&receiver, &mut buffer) {
+                    Ok(time) => arrivals.push((time, u64::from_be_bytes(buffer[..8].try_into().unwrap()))),
                     // What waits when the sender has stopped comes within half a second, or it does not come.
                     Err(_) if receiving.load(Ordering::Relaxed) => return arrivals,
                     Err(_) => {}
@@ -137,10 +142,22 @@ impl Traffic {
     }
 }
 
+/// The next datagram, and when the kernel got it.
+fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> nix::Result<SystemTime> {
+    let mut control = nix::cmsg_space!(nix::sys::time::TimeSpec);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let message = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut control), MsgFlags::empty())?;
+    let stamp = message.cmsgs()?.find_map(|one| match one {
+        ControlMessageOwned::ScmTimestampns(time) => Some(Duration::from(time)),
+        _ => None,
+    });
+    Ok(SystemTime::UNIX_EPOCH + stamp.expect("a timestamp, as was asked for"))
+}
+
 impl Arrivals {
     /// The longest time in which nothing arrived.
     pub fn longest_gap(&self) -> Duration {
-        self.at.windows(2).map(|pair| pair[1].0 - pair[0].0).max().unwrap_or_default()
+        self.at.windows(2).filter_map(|pair| pair[1].0.duration_since(pair[0].0).ok()).max().unwrap_or_default()
     }
     pub fn lost(&self) -> u64 {
         self.sent - self.at.len() as u64
@@ -153,7 +170,7 @@ impl Arrivals {
         let mut first = 0;
         let mut most = 0;
         for (last, (time, _)) in self.at.iter().enumerate() {
-            while *time - self.at[first].0 > window {
+            while time.duration_since(self.at[first].0).is_ok_and(|since| since > window) {
                 first += 1;
             }
             most = most.max(last + 1 - first);
