@@ -80,6 +80,14 @@ impl Ecn {
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)
     }
+    /// Becomes [`Ecn::Ce`] where a mark may stand in for a drop, and tells whether it may: what
+    /// [`Packet::mark_ce`] does to the field.
+    pub const fn mark(&mut self) -> bool {
+        if self.is_capable() {
+            *self = Self::Ce;
+        }
+        self.is_capable()
+    }
 }
 
 /// The colour a meter gave (RFC 2697): green conforms, yellow exceeds the committed burst, red all bursts.
@@ -175,6 +183,43 @@ pub trait Packet: Send {
     fn remaining(&self) -> Option<Bytes> {
         None
     }
+}
+
+/// The methods of [`Packet`] that read, or write, the field of the same name: for types that keep what a packet tells in
+/// plain fields. To be used inside `impl Packet for ...`; what is not named keeps its default.
+///
+/// `mark_ce` marks the field `ecn` and needs no field of its own; who counts marks writes it by hand.
+///
+/// ```
+/// use tidegate_core::{Bytes, Dscp, FlowKey, Packet, packet_fields};
+/// struct Datagram { size: Bytes, flow: FlowKey, dscp: Dscp }
+/// impl Packet for Datagram {
+///     packet_fields!(size, flow, dscp);
+/// }
+/// let mut datagram = Datagram { size: Bytes::new(100), flow: FlowKey::numbered(1), dscp: Dscp::EF };
+/// datagram.set_dscp(Dscp::BEST_EFFORT);
+/// assert_eq!((datagram.size(), datagram.dscp()), (Bytes::new(100), Dscp::BEST_EFFORT));
+/// ```
+#[macro_export]
+macro_rules! packet_fields {
+    ($($field:ident),+ $(,)?) => { $($crate::packet_fields!(@ $field);)+ };
+    (@ size) => { fn size(&self) -> $crate::Bytes { self.size } };
+    (@ flow) => { fn flow(&self) -> $crate::FlowKey { self.flow } };
+    (@ class) => { fn class(&self) -> $crate::ClassId { self.class } };
+    (@ profile) => { fn profile(&self) -> u32 { self.profile } };
+    (@ dscp) => {
+        fn dscp(&self) -> $crate::Dscp { self.dscp }
+        fn set_dscp(&mut self, dscp: $crate::Dscp) { self.dscp = dscp; }
+    };
+    (@ ecn) => { fn ecn(&self) -> $crate::Ecn { self.ecn } };
+    (@ mark_ce) => { fn mark_ce(&mut self) -> bool { self.ecn.mark() } };
+    (@ colour) => {
+        fn colour(&self) -> $crate::Colour { self.colour }
+        fn set_colour(&mut self, colour: $crate::Colour) { self.colour = colour; }
+    };
+    (@ segments) => { fn segments(&self) -> u32 { self.segments } };
+    (@ pure_ack) => { fn is_pure_ack(&self) -> bool { self.pure_ack } };
+    (@ remaining) => { fn remaining(&self) -> Option<$crate::Bytes> { self.remaining } };
 }
 
 #[cfg(test)]

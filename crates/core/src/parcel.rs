@@ -13,6 +13,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
+use crate::packet_fields;
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
 use tidegate_units::{Bytes, Instant};
 
@@ -35,51 +36,15 @@ pub struct Parcel {
 }
 
 impl Packet for Parcel {
-    fn size(&self) -> Bytes {
-        self.size
-    }
-    fn flow(&self) -> FlowKey {
-        self.flow
-    }
-    fn class(&self) -> ClassId {
-        self.class
-    }
+    packet_fields!(size, flow, class, profile, dscp, ecn, colour, segments, pure_ack, remaining);
+
     fn leaves_by(&mut self, class: ClassId) {
         self.left_by = Some(class);
     }
-    fn profile(&self) -> u32 {
-        self.profile
-    }
-    fn dscp(&self) -> Dscp {
-        self.dscp
-    }
-    fn set_dscp(&mut self, dscp: Dscp) {
-        self.dscp = dscp;
-    }
-    fn ecn(&self) -> Ecn {
-        self.ecn
-    }
     fn mark_ce(&mut self) -> bool {
-        if self.ecn.is_capable() {
-            self.marked = true;
-            self.ecn = Ecn::Ce;
-        }
-        self.ecn.is_capable()
-    }
-    fn colour(&self) -> Colour {
-        self.colour
-    }
-    fn set_colour(&mut self, colour: Colour) {
-        self.colour = colour;
-    }
-    fn segments(&self) -> u32 {
-        self.segments
-    }
-    fn is_pure_ack(&self) -> bool {
-        self.pure_ack
-    }
-    fn remaining(&self) -> Option<Bytes> {
-        self.remaining
+        let could = self.ecn.mark();
+        self.marked |= could;
+        could
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`Held`]: a packet that somebody else holds, and what the engine knows of it.
 
-use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Instant, Packet};
+use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Instant, Packet, packet_fields};
 
 /// A packet in the engine. The data path keeps the bytes; `handle` is its way to find them again.
 #[derive(Clone, Copy, Debug)]
@@ -42,47 +42,15 @@ pub struct Held<H> {
 }
 
 impl<H: Send> Packet for Held<H> {
-    fn size(&self) -> Bytes {
-        self.size
-    }
-    fn flow(&self) -> FlowKey {
-        self.flow
-    }
-    fn class(&self) -> ClassId {
-        self.class
-    }
+    packet_fields!(size, flow, class, profile, dscp, ecn, colour, segments, pure_ack);
+
     fn leaves_by(&mut self, class: ClassId) {
         self.left_by = class;
     }
-    fn profile(&self) -> u32 {
-        self.profile
-    }
-    fn dscp(&self) -> Dscp {
-        self.dscp
-    }
-    fn set_dscp(&mut self, dscp: Dscp) {
-        self.dscp = dscp;
-    }
-    fn ecn(&self) -> Ecn {
-        self.ecn
-    }
     fn mark_ce(&mut self) -> bool {
-        if self.ecn.is_capable() {
-            self.marked |= self.ecn != Ecn::Ce;
-            self.ecn = Ecn::Ce;
-        }
-        self.ecn.is_capable()
-    }
-    fn colour(&self) -> Colour {
-        self.colour
-    }
-    fn set_colour(&mut self, colour: Colour) {
-        self.colour = colour;
-    }
-    fn segments(&self) -> u32 {
-        self.segments
-    }
-    fn is_pure_ack(&self) -> bool {
-        self.pure_ack
+        let was = self.ecn;
+        let could = self.ecn.mark();
+        self.marked |= self.ecn != was;
+        could
     }
 }

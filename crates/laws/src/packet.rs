@@ -1,6 +1,6 @@
 //! [`TestPacket`]: a packet that knows everything a discipline may ask.
 
-use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
+use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Packet, packet_fields};
 
 /// A packet of a test. `id` counts up in the order of arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -51,40 +51,5 @@ impl TestPacket {
 }
 
 impl Packet for TestPacket {
-    fn size(&self) -> Bytes {
-        self.size
-    }
-    fn flow(&self) -> FlowKey {
-        self.flow
-    }
-    fn class(&self) -> ClassId {
-        self.class
-    }
-    fn profile(&self) -> u32 {
-        self.profile
-    }
-    fn dscp(&self) -> Dscp {
-        self.dscp
-    }
-    fn set_dscp(&mut self, dscp: Dscp) {
-        self.dscp = dscp;
-    }
-    fn ecn(&self) -> Ecn {
-        self.ecn
-    }
-    fn mark_ce(&mut self) -> bool {
-        if self.ecn.is_capable() {
-            self.ecn = Ecn::Ce;
-        }
-        self.ecn.is_capable()
-    }
-    fn colour(&self) -> Colour {
-        self.colour
-    }
-    fn set_colour(&mut self, colour: Colour) {
-        self.colour = colour;
-    }
-    fn is_pure_ack(&self) -> bool {
-        self.pure_ack
-    }
+    packet_fields!(size, flow, class, profile, dscp, ecn, mark_ce, colour, pure_ack);
 }

@@ -1,7 +1,7 @@
 //! [`Item`]: a packet of a script; [`Header`]: what a script says of one.
 
 use tidegate_core::classify::Fields;
-use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
+use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Packet, packet_fields};
 
 /// What a script says of a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,43 +57,5 @@ pub struct Item {
 }
 
 impl Packet for Item {
-    fn size(&self) -> Bytes {
-        self.size
-    }
-    fn flow(&self) -> FlowKey {
-        self.flow
-    }
-    fn class(&self) -> ClassId {
-        self.class
-    }
-    fn profile(&self) -> u32 {
-        self.profile
-    }
-    fn dscp(&self) -> Dscp {
-        self.dscp
-    }
-    fn set_dscp(&mut self, dscp: Dscp) {
-        self.dscp = dscp;
-    }
-    fn ecn(&self) -> Ecn {
-        self.ecn
-    }
-    fn mark_ce(&mut self) -> bool {
-        if self.ecn.is_capable() {
-            self.ecn = Ecn::Ce;
-        }
-        self.ecn.is_capable()
-    }
-    fn colour(&self) -> Colour {
-        self.colour
-    }
-    fn set_colour(&mut self, colour: Colour) {
-        self.colour = colour;
-    }
-    fn segments(&self) -> u32 {
-        self.segments
-    }
-    fn is_pure_ack(&self) -> bool {
-        self.pure_ack
-    }
+    packet_fields!(size, flow, class, profile, dscp, ecn, mark_ce, colour, segments, pure_ack);
 }

@@ -1,6 +1,6 @@
 //! [`SimPacket`]: a packet of the simulation.
 
-use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
+use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Packet, packet_fields};
 
 use crate::tcp::{Flags, Segment};
 
@@ -85,6 +85,8 @@ impl SimPacket {
 }
 
 impl Packet for SimPacket {
+    packet_fields!(dscp, colour);
+
     fn size(&self) -> Bytes {
         Bytes::new(u64::from(self.size))
     }
@@ -97,26 +99,11 @@ impl Packet for SimPacket {
     fn profile(&self) -> u32 {
         u32::from(self.profile)
     }
-    fn dscp(&self) -> Dscp {
-        self.dscp
-    }
-    fn set_dscp(&mut self, dscp: Dscp) {
-        self.dscp = dscp;
-    }
     fn ecn(&self) -> Ecn {
         self.segment.ecn
     }
     fn mark_ce(&mut self) -> bool {
-        if self.segment.ecn.is_capable() {
-            self.segment.ecn = Ecn::Ce;
-        }
-        self.segment.ecn.is_capable()
-    }
-    fn colour(&self) -> Colour {
-        self.colour
-    }
-    fn set_colour(&mut self, colour: Colour) {
-        self.colour = colour;
+        self.segment.ecn.mark()
     }
     fn is_pure_ack(&self) -> bool {
         self.transport == Proto::Tcp && self.segment.len == 0 && self.segment.flags == Flags::ACK
