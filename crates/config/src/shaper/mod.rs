@@ -8,6 +8,7 @@ pub mod control;
 pub mod file;
 pub mod guarantees;
 mod resolve;
+mod rules;
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,0 +1,239 @@
+//! One of several: [`words!`](crate::words), [`choice!`](crate::choice) and what they are made of.
+
+use serde_json::{Value as Json, json};
+
+use super::mismatch;
+use crate::diagnostic::Diagnostics;
+use crate::node::{Node, Value};
+use crate::schema::Schemas;
+use crate::suggest;
+
+/// Declares a choice between words: an enum without payload, how it is read, and its schema.
+#[macro_export]
+macro_rules! words {
+    (
+        $(#[doc = $doc:literal])*
+        $vis:vis enum $name:ident as $title:literal {
+            $( $(#[doc = $vdoc:literal])* $variant:ident = $word:literal ),* $(,)?
+        }
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        $vis enum $name {
+            $( $(#[doc = $vdoc])* $variant, )*
+        }
+
+        impl $name {
+            /// All of them, in the order of their declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+            /// The word in the file.
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)*
+                }
+            }
+        }
+
+        impl ::core::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.pad(self.word())
+            }
+        }
+
+        impl $crate::Decode for $name {
+            fn decode(
+                node: &$crate::node::Node,
+                diagnostics: &mut $crate::Diagnostics,
+            ) -> ::core::option::Option<Self> {
+                $crate::decode::word(node, $title, &[$(($word, Self::$variant)),*], diagnostics)
+            }
+            fn example() -> String {
+                format!("\"{}\"", Self::ALL[0].word())
+            }
+            fn schema(_schemas: &mut $crate::Schemas) -> $crate::serde_json::Value {
+                $crate::serde_json::json!({ "oneOf": [$({
+                    "const": $word, "description": $crate::schema::paragraph(&[$($vdoc),*]),
+                }),*] })
+            }
+        }
+    };
+}
+
+/// The one of `words` that `node` is. For [`words!`](crate::words).
+pub fn word<T: Copy>(
+    node: &Node,
+    title: &str,
+    words: &[(&'static str, T)],
+    diagnostics: &mut Diagnostics,
+) -> Option<T> {
+    let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
+    let Value::Text(text) = &node.value else {
+        mismatch(
+            node,
+            &format!("the {title} as a text"),
+            &format!("choose from {}", suggest::listed(&names)),
+            diagnostics,
+        );
+        return None;
+    };
+    let found = words.iter().find(|(name, _)| name == text).map(|(_, value)| *value);
+    if found.is_none() {
+        diagnostics
+            .error(node.place, format!("unknown {title} `{text}`"))
+            .label(format!("not a {title}"))
+            .help(suggest::help(text, &names));
+    }
+    found
+}
+
+/// The kinds of a [`choice!`](crate::choice) that are not known when it is compiled.
+pub trait Open: Sized {
+    /// The words that there are now.
+    fn kinds() -> Vec<&'static str>;
+    /// The word of this one.
+    fn kind(&self) -> &'static str;
+    /// Reads the table of one of [`Open::kinds`], without its word.
+    fn decode(kind: &str, node: &Node, diagnostics: &mut Diagnostics) -> Option<Self>;
+    /// The schemas of their tables, the word included.
+    fn schemas(schemas: &mut Schemas) -> Vec<Json>;
+}
+
+/// Declares a table of one of several kinds: an enum whose payloads are [`record!`](crate::record)s, chosen by the
+/// key in `by`. A last variant after `..` takes kinds that are added later: its payload is [`Open`](crate::decode::Open).
+///
+/// ```
+/// use tidegate_config::{choice, record};
+/// use tidegate_core::{Rate, Span};
+///
+/// record! {
+///     /// Constant bit rate.
+///     pub struct Constant as "constant source" {
+///         /// The rate.
+///         pub rate: Rate,
+///     }
+/// }
+/// record! {
+///     /// On and off.
+///     pub struct OnOff as "on-off source" {
+///         /// How long it is on.
+///         pub on: Span = "1s",
+///     }
+/// }
+/// choice! {
+///     /// Who sends.
+///     pub enum Sender as "sender" by "kind" {
+///         /// At one rate.
+///         Constant(Constant) = "constant",
+///         /// In turns.
+///         OnOff(OnOff) = "on-off",
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! choice {
+    (
+        $(#[doc = $doc:literal])*
+        $vis:vis enum $name:ident as $title:literal by $tag:literal {
+            $( $(#[doc = $vdoc:literal])* $variant:ident($ty:ty) = $word:literal ),* $(,)?
+            $( .. $(#[doc = $odoc:literal])* $open:ident($openty:ty) $(,)? )?
+        }
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug)]
+        $vis enum $name {
+            $( $(#[doc = $vdoc])* $variant($ty), )*
+            $( $(#[doc = $odoc])* $open($openty), )?
+        }
+
+        impl $name {
+            /// The kinds that are declared here.
+            pub const KINDS: &'static [&'static str] = &[$($word),*];
+            /// All kinds that exist now.
+            pub fn kinds() -> Vec<&'static str> {
+                #[allow(unused_mut)]
+                let mut kinds = Self::KINDS.to_vec();
+                $( kinds.extend(<$openty as $crate::decode::Open>::kinds()); )?
+                kinds
+            }
+            /// Its kind, as the file names it.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(_) => $word,)*
+                    $(Self::$open(open) => $crate::decode::Open::kind(open),)?
+                }
+            }
+        }
+
+        impl $crate::Decode for $name {
+            fn decode(
+                node: &$crate::node::Node,
+                diagnostics: &mut $crate::Diagnostics,
+            ) -> ::core::option::Option<Self> {
+                let (kind, rest) = $crate::decode::kind(node, $title, $tag, &Self::kinds(), diagnostics)?;
+                match kind {
+                    $($word => <$ty as $crate::Decode>::decode(&rest, diagnostics).map(Self::$variant),)*
+                    $(other => {
+                        <$openty as $crate::decode::Open>::decode(other, &rest, diagnostics).map(Self::$open)
+                    })?
+                    #[allow(unreachable_patterns)]
+                    _ => ::core::option::Option::None,
+                }
+            }
+            fn example() -> String {
+                format!("{{ {} = \"{}\" }}", $tag, Self::KINDS[0])
+            }
+            fn schema(schemas: &mut $crate::Schemas) -> $crate::serde_json::Value {
+                schemas.define::<Self>($title, |schemas| {
+                    #[allow(unused_mut)]
+                    let mut kinds: Vec<$crate::serde_json::Value> = vec![$(
+                        $crate::decode::tagged(<$ty as $crate::Record>::object(schemas), $tag, $word)
+                    ),*];
+                    $( kinds.extend(<$openty as $crate::decode::Open>::schemas(schemas)); )?
+                    $crate::serde_json::json!({
+                        "description": $crate::schema::paragraph(&[$($doc),*]),
+                        "oneOf": kinds,
+                    })
+                })
+            }
+        }
+    };
+}
+
+/// The kind of a table and the table without it. For [`choice!`](crate::choice).
+pub fn kind(
+    node: &Node,
+    title: &str,
+    tag: &str,
+    kinds: &[&'static str],
+    diagnostics: &mut Diagnostics,
+) -> Option<(&'static str, Node)> {
+    let Value::Table(entries) = &node.value else {
+        mismatch(
+            node,
+            &format!("the table of a {title}"),
+            &format!("write {{ {tag} = \"{}\" }}", kinds[0]),
+            diagnostics,
+        );
+        return None;
+    };
+    let Some(entry) = entries.iter().find(|entry| entry.key == tag) else {
+        diagnostics
+            .error(node.place, format!("{title} lacks `{tag}`"))
+            .label(format!("`{tag}` is missing"))
+            .help(format!("add {tag} = ..., one of {}", suggest::listed(kinds)));
+        return None;
+    };
+    let pairs: Vec<(&'static str, &'static str)> = kinds.iter().map(|kind| (*kind, *kind)).collect();
+    let kind = word(&entry.node, &format!("{tag} of {title}"), &pairs, diagnostics)?;
+    let rest = entries.iter().filter(|entry| entry.key != tag).cloned().collect();
+    Some((kind, Node { place: node.place, value: Value::Table(rest) }))
+}
+
+/// The schema of a record with the key that chooses it. For [`choice!`](crate::choice).
+pub fn tagged(mut object: Json, tag: &str, word: &str) -> Json {
+    object["properties"][tag] = json!({ "const": word });
+    if let Some(required) = object["required"].as_array_mut() {
+        required.insert(0, tag.into());
+    }
+    object
+}

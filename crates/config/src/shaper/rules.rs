@@ -1,0 +1,242 @@
+//! What the rules of a file match, and where they lead.
+
+use std::collections::HashMap;
+
+use tidegate_core::{ClassId, Rate};
+
+use super::file::{File, RuleSection};
+use super::{Displace, Match, Root, Rule, Shaper, conditions};
+use crate::decode::{Many, Spanned};
+use crate::diagnostic::{Diagnostics, Place};
+use crate::suggest;
+
+pub(super) fn rules(file: &File, root: &Root, names: &[String], diagnostics: &mut Diagnostics) -> Vec<Rule> {
+    let by_name = numbered(names);
+    let listed: Vec<&str> = names.iter().map(String::as_str).collect();
+    let errors = diagnostics.errors();
+    let rules: Vec<Rule> =
+        file.rule.iter().map(|rule| self::rule(rule, root, &by_name, &listed, diagnostics)).collect();
+    if diagnostics.errors() == errors {
+        let places: Vec<Place> = file.rule.iter().map(|rule| rule.place).collect();
+        conditions::check(&rules, &places, diagnostics);
+    }
+    if let Root::Shaper(shaper) = root {
+        minimums(file, shaper, &by_name, diagnostics);
+    }
+    rules
+}
+
+pub(super) fn numbered(names: &[String]) -> HashMap<&str, u32> {
+    names.iter().enumerate().map(|(i, name)| (name.as_str(), i as u32)).collect()
+}
+
+pub(super) fn lookup(
+    name: &Spanned<String>,
+    by_name: &HashMap<&str, u32>,
+    listed: &[&str],
+    diagnostics: &mut Diagnostics,
+) -> ClassId {
+    let found = by_name.get(name.as_str()).copied();
+    if found.is_none() {
+        diagnostics
+            .error(name.place, format!("there is no class `{}`", name.value))
+            .label("unknown class")
+            .help(suggest::help(&name.value, listed));
+    }
+    ClassId(found.unwrap_or(0))
+}
+
+fn rule(
+    section: &Spanned<RuleSection>,
+    root: &Root,
+    by_name: &HashMap<&str, u32>,
+    listed: &[&str],
+    diagnostics: &mut Diagnostics,
+) -> Rule {
+    let class = lookup(&section.class, by_name, listed, diagnostics);
+    impossible(section, diagnostics);
+    if section.weight.value == 0 || section.weight.value > 1_000_000 {
+        diagnostics
+            .error(section.weight.place, format!("a weight of {} is not possible", section.weight.value))
+            .label("not between 1 and 1000000")
+            .help("write 2 for twice what others get");
+    }
+    let minimum = section.minimum.map_or(Rate::ZERO, |minimum| minimum.value);
+    if let Some(minimum) = section.minimum.filter(|minimum| minimum.value.is_zero()) {
+        diagnostics
+            .error(minimum.place, "a minimum of nothing")
+            .label("zero")
+            .help("leave `minimum` out, or write a rate");
+    }
+    if let Some(flows) = &section.flows {
+        if section.minimum.is_none() {
+            diagnostics
+                .error(flows.place, "`flows` without `minimum`")
+                .label("it says for how many flows the minimum must fit")
+                .help("add minimum = \"...\", or remove `flows`");
+        } else if flows.value == 0 {
+            diagnostics.error(flows.place, "a minimum for no flow").label("zero").help("write at least 1");
+        }
+    }
+    let displace = section.displace.as_ref().map(|displace| {
+        let to = lookup(&displace.to, by_name, listed, diagnostics);
+        if displace.to.value == section.class.value {
+            diagnostics
+                .error(
+                    displace.to.place,
+                    format!("flows of `{}` cannot be displaced to `{}` itself", section.class.value, displace.to.value),
+                )
+                .label("the same class")
+                .related(section.class.place, "the class of the rule")
+                .help("name another class");
+        }
+        if displace.below.value <= minimum {
+            diagnostics
+                .error(
+                    displace.below.place,
+                    format!("the threshold {} is not above the minimum {minimum}", displace.below.value),
+                )
+                .label("a share never falls below the minimum, so that this never happens")
+                .related(section.minimum.map_or(section.place, |m| m.place), "the minimum")
+                .help("raise `below` or lower `minimum`");
+        }
+        Displace { below: displace.below.value, to }
+    });
+    let per_flow = [
+        ("minimum", section.minimum.map(|minimum| minimum.place)),
+        ("displace", section.displace.as_ref().map(|displace| displace.below.place)),
+        ("weight", (section.weight.value != 1).then_some(section.weight.place)),
+    ];
+    let without_flows = match root {
+        Root::Discipline(discipline) => Some(format!("the discipline `{}`", discipline.kind())),
+        Root::Shaper(shaper) => shaper.classes.get(class.0 as usize).and_then(|class| {
+            class.queue.as_ref().map(|queue| format!("the `{}` queue of `{}`", queue.kind(), class.name))
+        }),
+    };
+    if let Some(owner) = without_flows {
+        for (key, place) in per_flow {
+            if let Some(place) = place {
+                diagnostics
+                    .error(place, format!("`{key}` does not apply to {owner}"))
+                    .label("only classes with a queue per flow know it")
+                    .help(format!("remove `{key}`, or use a class without a queue of its own"));
+            }
+        }
+    }
+    if let Some(name) = &section.name
+        && (name.is_empty() || name.len() > 64 || name.chars().any(char::is_control))
+    {
+        diagnostics
+            .error(name.place, "this cannot be the name of a rule")
+            .label("not 1 to 64 bytes without control characters")
+            .help("write for example name = \"calls\", or leave it out");
+    }
+    Rule {
+        name: section.name.as_ref().map(|name| name.value.clone()),
+        class,
+        matches: matches(&section.value),
+        weight: section.weight.value,
+        minimum,
+        flows: section.flows.map_or(1, |flows| flows.value),
+        displace,
+    }
+}
+
+fn values<T: Clone>(list: &Many<Spanned<T>>) -> Vec<T> {
+    list.iter().map(|one| one.value.clone()).collect()
+}
+
+fn matches(section: &RuleSection) -> Match {
+    Match {
+        dscps: section.dscp.0.clone(),
+        protocols: values(&section.protocol),
+        sources: values(&section.source),
+        destinations: values(&section.destination),
+        source_ports: values(&section.source_port),
+        destination_ports: values(&section.destination_port),
+        marks: section.mark.0.clone(),
+        users: section.uid.0.clone(),
+        cgroups: section.cgroup.iter().map(|path| path.value.trim_matches('/').to_owned()).collect(),
+    }
+}
+
+/// Rules that no packet can match.
+fn impossible(section: &RuleSection, diagnostics: &mut Diagnostics) {
+    let ports = section.source_port.first().or(section.destination_port.first());
+    if let Some(ports) = ports {
+        for protocol in section.protocol.iter().filter(|protocol| !protocol.value.has_ports()) {
+            diagnostics
+                .error(ports.place, format!("packets of {} have no ports", protocol.value))
+                .label("nothing matches this")
+                .related(protocol.place, "the protocol")
+                .help("remove the ports, or write protocol = [\"tcp\", \"udp\"]");
+        }
+    }
+    if let (Some(source), Some(destination)) = (section.source.first(), section.destination.first()) {
+        let family = |v4: bool| {
+            section.source.iter().any(|p| p.address.is_ipv4() == v4)
+                && section.destination.iter().any(|p| p.address.is_ipv4() == v4)
+        };
+        if !family(true) && !family(false) {
+            diagnostics
+                .error(destination.place, "no packet goes from IPv4 to IPv6")
+                .label(if destination.address.is_ipv4() { "IPv4" } else { "IPv6" })
+                .related(source.place, if source.address.is_ipv4() { "IPv4" } else { "IPv6" })
+                .help("make a rule for each of the two");
+        }
+    }
+    for path in section.cgroup.iter() {
+        if path.trim_matches('/').is_empty() || path.split('/').any(|part| part == "..") {
+            diagnostics
+                .error(path.place, format!("`{}` is not the path of a control group", path.value))
+                .label("not a path below the root")
+                .help("write for example \"/system.slice/backup.service\"; `systemd-cgls` lists them");
+        }
+    }
+}
+
+/// The promises to flows must fit into their class.
+fn minimums(file: &File, shaper: &Shaper, by_name: &HashMap<&str, u32>, diagnostics: &mut Diagnostics) {
+    let mut by_class: Vec<Vec<&Spanned<RuleSection>>> = vec![Vec::new(); shaper.classes.len()];
+    for rule in file.rule.iter().filter(|rule| rule.minimum.is_some()) {
+        if let Some(class) = by_name.get(rule.class.as_str()) {
+            by_class[*class as usize].push(rule);
+        }
+    }
+    for (i, (class, rules)) in shaper.classes.iter().zip(by_class).enumerate() {
+        let promised = |rule: &RuleSection| {
+            let flows = rule.flows.map_or(1, |flows| flows.value);
+            rule.minimum.map_or(0, |minimum| u128::from(minimum.value.as_bps()) * u128::from(flows))
+        };
+        let sum: u128 = rules.iter().map(|rule| promised(rule)).sum();
+        let rate = u128::from(class.rate.as_bps());
+        if sum <= rate {
+            continue;
+        }
+        let bps = |n: u128| Rate::from_bps(u64::try_from(n).unwrap_or(u64::MAX));
+        // Point at the promise that makes it too much.
+        let mut so_far = 0;
+        for rule in rules {
+            so_far += promised(rule);
+            if so_far > rate
+                && let Some(minimum) = rule.minimum
+            {
+                let class_rate = file.class.get(i).map_or(Place::default(), |class| class.rate.place);
+                diagnostics
+                    .error(
+                        minimum.place,
+                        format!(
+                            "the flows of class `{}` are promised {}, more than its {}",
+                            class.name,
+                            bps(sum),
+                            class.rate
+                        ),
+                    )
+                    .label(format!("with this, {} are promised", bps(so_far)))
+                    .related(class_rate, "the rate of the class")
+                    .help("lower a minimum (or its `flows`), or raise the rate of the class");
+                break;
+            }
+        }
+    }
+}

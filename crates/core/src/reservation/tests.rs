@@ -1,0 +1,104 @@
+//! Worked examples and refusals.
+
+use super::*;
+use crate::cbq::Params;
+use crate::fifo::Fifo;
+use crate::packet::FlowKey;
+use crate::qdisc::Discard;
+use alloc::string::ToString;
+
+struct P;
+impl Packet for P {
+    fn size(&self) -> Bytes {
+        Bytes::new(100)
+    }
+    fn flow(&self) -> FlowKey {
+        FlowKey::default()
+    }
+    fn class(&self) -> ClassId {
+        ClassId(32_768)
+    }
+}
+
+const ROOT: ClassId = ClassId(1);
+const RESERVED: ClassId = ClassId(2);
+
+fn tree() -> Cbq<P, Fifo<P>> {
+    let mut cbq = Cbq::new(Params::new(Rate::from_mbit(8), Bytes::new(1000), ROOT)).unwrap();
+    cbq.add_inner(Instant::ZERO, RESERVED, ROOT, Class::new(Rate::from_mbit(4))).unwrap();
+    cbq
+}
+
+fn voice() -> TSpec {
+    TSpec {
+        rate: Rate::from_mbit(1),
+        bucket: Bytes::new(3000),
+        peak: Rate::from_mbit(4),
+        min_unit: Bytes::new(500),
+        max_packet: Bytes::new(1000),
+    }
+}
+
+#[test]
+fn the_bound_by_hand() {
+    // b - M = 2000 B = 16,000 bit; p - R = 2, p - r = 3 Mbit/s: 10,666.67 bit, up to 10,667, at R = 2 Mbit/s less
+    // 3 bit/s (a millionth and one): 5,333,508.0003 ns up to 5,333,509. M + C = 3000 B = 24,000 bit:
+    // 12,000,018.00003 ns up to 12,000,019. D = 7 ns.
+    let errors = ErrorTerms { bytes: Bytes::new(2000), time: Span::from_nanos(7) };
+    let bound = delay_bound(&voice(), Rate::from_mbit(2), errors);
+    assert_eq!(bound, Span::from_nanos(5_333_509 + 12_000_019 + 7));
+}
+
+#[test]
+fn the_error_terms_by_hand() {
+    // 4 leaves, mtu 1000: a round of 4000 B, of which 1 of 4 Mbit/s has 1000. X = 4000 + 2 x 3000 + 500 B
+    // = 84,000 bit at 8 Mbit/s: 10.5 ms. C = 2 x 300 B.
+    let mbit = Rate::from_mbit;
+    let errors = ErrorTerms::of(mbit(8), Bytes::new(1000), Bytes::new(500), 4, mbit(4), mbit(1), Bytes::new(300));
+    assert_eq!(errors, ErrorTerms { bytes: Bytes::new(600), time: Span::from_micros(10_500) });
+}
+
+#[test]
+fn refusals_say_what_is_free() {
+    let mut cbq = tree();
+    let policy = Policy { flows: 3, buffer: Bytes::new(40_000), ..Policy::new(RESERVED) };
+    let mut desk = Reservations::new(policy).unwrap();
+    let mut ask = |cbq: &mut Cbq<P, Fifo<P>>, service| {
+        desk.reserve(Instant::ZERO, cbq, &Request { tspec: voice(), service }, Fifo::new)
+    };
+    let fast = Service::Guaranteed { rate: Some(Rate::from_mbit(3)), delay: None };
+    let grant = ask(&mut cbq, fast).unwrap();
+    assert_eq!((grant.id, grant.rate), (ClassId(32_768), Rate::from_mbit(3)));
+    let refused = ask(&mut cbq, fast).unwrap_err();
+    assert_eq!(refused, Refusal::Rate { free: Rate::from_mbit(1), asked: Rate::from_mbit(3) });
+    assert_eq!(refused.to_string(), "needs 3000000 bit/s, 1000000 bit/s are free");
+    let soon = Service::Guaranteed { rate: None, delay: Some(Span::from_millis(1)) };
+    let Err(Refusal::Delay { least, .. }) = ask(&mut cbq, soon) else { panic!("1 ms cannot be kept") };
+    // Asking for exactly the least gets all that is free.
+    let kept = Service::Guaranteed { rate: None, delay: Some(least) };
+    assert_eq!(ask(&mut cbq, kept).unwrap().bound, Some(least));
+    assert_eq!(cbq.class(ClassId(32_769)).unwrap().packet_size, Some(Bytes::new(500)));
+    assert_eq!(cbq.free_rate(RESERVED), Some(Rate::ZERO));
+}
+
+#[test]
+fn what_is_not_refreshed_ends() {
+    let mut cbq = tree();
+    let mut desk = Reservations::new(Policy { lifetime: Span::from_secs(10), ..Policy::new(RESERVED) }).unwrap();
+    let request = Request { tspec: voice(), service: Service::ControlledLoad };
+    let at = |s| Instant::ZERO + Span::from_secs(s);
+    let first = desk.reserve(at(0), &mut cbq, &request, Fifo::new).unwrap();
+    let second = desk.reserve(at(0), &mut cbq, &request, Fifo::new).unwrap();
+    cbq.enqueue(at(1), P, &mut Discard);
+    assert_eq!(desk.refresh(at(8), second.id), Ok(at(18)));
+    assert_eq!(desk.next_expiry(), Some(at(10)));
+    let mut dropped = Vec::new();
+    assert_eq!(desk.expire(at(9), &mut cbq, Removal::Flush, &mut dropped), Ok(Vec::new()));
+    assert_eq!(desk.expire(at(10), &mut cbq, Removal::Flush, &mut dropped), Ok(alloc::vec![first.id]));
+    assert_eq!(dropped.len(), 1, "the packet that waited is handed out");
+    assert_eq!(desk.refresh(at(10), first.id), Err(Refusal::Unknown(first.id)));
+    assert_eq!(cbq.free_rate(RESERVED), Some(Rate::from_mbit(3)));
+    desk.release(at(11), &mut cbq, second.id, Removal::Flush, &mut dropped).unwrap();
+    assert_eq!(desk.grants().count(), 0);
+    assert_eq!(desk.buffer, Bytes::ZERO);
+}

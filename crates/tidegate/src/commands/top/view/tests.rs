@@ -1,0 +1,188 @@
+//! The pictures that the screen shows, in terminals of several sizes.
+
+use super::*;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use tidegate_control::calls::{Flow, FlowDrops, Protocol, TableSeen};
+use tidegate_units::{Bytes, Rate, Span};
+
+fn flow(n: u16) -> FlowSeen {
+    FlowSeen {
+        flow: Flow {
+            key: format!("{n:016x}"),
+            protocol: Some(Protocol::TCP),
+            source: Some([10, 77, 0, 1].into()),
+            source_port: Some(40_000 + n),
+            destination: Some([198, 51, 100, 2].into()),
+            destination_port: Some(443),
+            uid: Some(0),
+        },
+        class: "besteffort".into(),
+        through: None,
+        rule: Some("web".into()),
+        age: Span::from_secs(100),
+        idle: Span::ZERO,
+        rate: Rate::from_bps(u64::from(n) * 100_000),
+        share: Some(Rate::from_mbit(1)),
+        minimum: (n == 3).then_some(Rate::from_mbit(2)),
+        granted: true,
+        preferred: 0,
+        arrived_packets: 1_000,
+        arrived_bytes: Bytes::new(1_500_000),
+        sent_packets: 900,
+        sent_bytes: Bytes::new(1_350_000),
+        borrowed_bytes: Bytes::new(135_000),
+        queue_packets: 10,
+        queue_bytes: Bytes::new(15_000),
+        wait_p50: Span::from_millis(12),
+        wait_p90: Span::from_millis(22),
+        wait_p99: Span::from_micros(33_300),
+        wait_longest: Span::from_millis(50),
+        jitter: Span::from_micros(1_234),
+        dropped: vec![FlowDrops { reason: "flow_limit".into(), packets: u64::from(n) }],
+        dropped_bytes: Bytes::new(1_500),
+        marked_packets: 4,
+        remarked_packets: 0,
+        promise_kept_seconds: 5,
+        promise_missed_seconds: u64::from(n == 3),
+    }
+}
+
+fn view(flows: u16, classes: usize) -> View {
+    let class = |n: usize| ClassSeen {
+        name: format!("class{n}"),
+        promised: Some(Rate::from_mbit(10)),
+        rate: Rate::from_bps(3_210_000),
+        ..ClassSeen::default()
+    };
+    let direction = DirectionSeen {
+        name: "up".into(),
+        limit: Some(Rate::from_mbit(20)),
+        classes: (0..classes).map(class).collect(),
+        flows: (0..flows).map(flow).collect(),
+        table: TableSeen { counted: true, flows: flows.into(), ..TableSeen::default() },
+        ..DirectionSeen::default()
+    };
+    let down = DirectionSeen { name: "down".into(), ..direction.clone() };
+    let seen = Seen { interface: "eth0".into(), in_force: true, directions: vec![direction, down], ..Seen::default() };
+    let names = [(format!("{:016x}", 3), ("curl".to_owned(), 4711))].into_iter().collect();
+    View::new((seen, names), Programs::of_process(None), FlowSort::Rate, String::new())
+}
+
+fn drawn(view: &mut View, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| view.paint(frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    (0..height).map(|y| format!("{}\n", line(y).trim_end())).collect()
+}
+
+fn press(view: &mut View, keys: &str) {
+    for key in keys.chars() {
+        view.key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE));
+    }
+}
+
+#[test]
+fn eighty_columns_are_enough() {
+    let mut view = view(30, 3);
+    let text = drawn(&mut view, 80, 24);
+    for word in [
+        "eth0 up: in force",
+        "class2",
+        "promised",
+        "10.0M",
+        "program",
+        "rate",
+        "share",
+        "p99",
+        "33.3ms",
+        "q quit",
+        "s sort: rate",
+    ] {
+        assert!(text.contains(word), "{word} in\n{text}");
+    }
+    // The fastest first, and none below it is left out up to the end of the table.
+    let place = |port: &str| text.find(port).unwrap_or_else(|| panic!("{port} in\n{text}"));
+    assert!(place("2.90M") < place("2.80M"));
+    let wide = drawn(&mut view, 200, 50);
+    for word in [
+        "tcp 10.77.0.1:40029 > 198.51.100.2:443",
+        "jitter",
+        "marks",
+        "minimum",
+        "promise",
+        "rule",
+        "curl",
+        "(root)",
+        "-1s",
+    ] {
+        assert!(wide.contains(word), "{word} in\n{wide}");
+    }
+}
+
+#[test]
+fn no_size_is_too_small_or_too_large() {
+    for (width, height) in [(1, 1), (5, 3), (20, 5), (40, 10), (79, 15), (80, 16), (300, 100)] {
+        for flows in [0, 1, 300] {
+            for classes in [0, 1, 40] {
+                let mut view = view(flows, classes);
+                drawn(&mut view, width, height);
+                view.key(KeyEvent::new(KeyCode::End, KeyModifiers::NONE));
+                drawn(&mut view, width, height);
+                press(&mut view, "?");
+                drawn(&mut view, width, height);
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_sort_filter_freeze_and_select() {
+    let mut view = view(10, 1);
+    press(&mut view, "x");
+    assert_eq!(view.sort, FlowSort::Drops);
+    press(&mut view, "/curl");
+    assert_eq!(view.mode, Mode::Filter);
+    assert!(drawn(&mut view, 80, 24).contains("filter: curl_"));
+    view.key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
+    assert_eq!(view.flows().len(), 1);
+    view.key(KeyEvent::new(KeyCode::Down, KeyModifiers::NONE));
+    let text = drawn(&mut view, 100, 24);
+    for word in
+        ["curl, process 4711", "minimum 2.00M granted, kept 5 s, missed 1 s", "flow limit 3", "rule web", "sent 1.35MB"]
+    {
+        assert!(text.contains(word), "{word} in\n{text}");
+    }
+    view.key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
+    assert_eq!((view.flows().len(), view.selected.clone()), (10, None));
+    // Frozen, news are not shown; later they are.
+    press(&mut view, "f");
+    assert!(drawn(&mut view, 80, 24).contains("FROZEN"));
+    let news = || News::Seen(Box::new((Seen::default(), Names::new())));
+    view.take(Some(news()));
+    assert_eq!(view.seen.interface, "eth0");
+    press(&mut view, "f");
+    view.take(Some(news()));
+    assert_eq!(view.seen.interface, "");
+    view.take(Some(News::Lost("the connection to tidegate broke".into())));
+    drawn(&mut view, 80, 24);
+    assert_eq!(view.key(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE)), Next::End);
+}
+
+#[test]
+fn the_other_direction_is_a_key_away() {
+    let mut view = view(3, 1);
+    press(&mut view, "d");
+    assert!(drawn(&mut view, 80, 24).contains("eth0 down: in force"));
+    press(&mut view, "d");
+    assert!(drawn(&mut view, 80, 24).contains("eth0 up: in force"));
+}
+
+#[test]
+fn long_text_keeps_its_ends() {
+    let short = fit("tcp 10.0.0.1:1 > 10.0.0.2:443", 15);
+    assert!(short.chars().count() == 15 && short.starts_with("tcp 10.") && short.ends_with(".2:443"), "{short}");
+    assert_eq!(fit("abc", 3), "abc");
+    assert_eq!(fit("abcd", 1).chars().count(), 1);
+}
