@@ -1,9 +1,12 @@
 //! What commands write beside what they print: reports and tables for notebooks.
 
+use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 
+use comfy_table::{CellAlignment, Table};
 use tidegate_report::{Axis, Curve, Fold, Plot, Report, Scale, Section, Style, columns};
 use tidegate_sim::scenario::Curve as Measured;
+use tidegate_units::Span;
 
 use crate::Failure;
 
@@ -38,6 +41,20 @@ impl Files {
         }
         Ok(())
     }
+}
+
+/// Sets the columns of a table that hold numbers flush right; those it does not have are left out.
+pub fn numbers(table: &mut Table, columns: impl RangeBounds<usize>) {
+    for column in table.column_iter_mut() {
+        if columns.contains(&column.index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+}
+
+/// A wait as tables show it.
+pub fn micros(span: Span) -> String {
+    format!("{:.1} us", span.as_nanos() as f64 / 1e3)
 }
 
 /// Writes a file, naming it when that fails.

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use comfy_table::{CellAlignment, LineStyle, Table, TableStyle, presets};
+use comfy_table::{LineStyle, Table, TableStyle, presets};
 use serde_json::{Value, json};
 use tidegate_config::shaper::guarantees::{Guarantees, guarantees};
 use tidegate_config::shaper::{Borrow, Config, Direction, Root, Shaper};
@@ -13,6 +13,7 @@ use tidegate_core::{ClassId, Span};
 
 use crate::Failure;
 use crate::commands::line::{self, LineArgs};
+use crate::output::numbers;
 
 /// Read a shaper file, show its tree, and add up what it promises
 ///
@@ -224,11 +225,7 @@ fn tree(config: &Config, shaper: &Shaper, sums: &Guarantees) -> Table {
     if !sums.left.is_zero() {
         table.add_row(["└─ not promised".into(), String::new(), sums.left.to_string()]);
     }
-    for column in 1..9 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    numbers(&mut table, 1..9);
     table
 }
 

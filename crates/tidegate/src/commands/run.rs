@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{Table, presets};
 use tidegate_core::DropReason;
 use tidegate_daemon::web::{Reach, WebError, WebSettings};
 use tidegate_daemon::{Control, Daemon, DaemonError, Settings};
@@ -22,7 +22,7 @@ use crate::Failure;
 use crate::commands::line::{self, LineArgs};
 use crate::commands::watch::Watch;
 use crate::commands::{check, record};
-use crate::output::Files;
+use crate::output::{Files, micros, numbers};
 
 /// Shape what leaves or arrives by an interface, as a shaper file says
 ///
@@ -281,15 +281,9 @@ fn report(args: &Args, ended: &[(String, Vec<ClassStatus>)]) -> Result<(), Failu
             micros(counts.waited_at(0.99)),
         ]);
     }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    numbers(&mut table, 1..);
     writeln!(out, "{table}")?;
     Ok(())
-}
-
-fn micros(span: Span) -> String {
-    format!("{:.1} us", span.as_nanos() as f64 / 1e3)
 }
 
 fn class_json(way: &str, class: &ClassStatus) -> serde_json::Value {

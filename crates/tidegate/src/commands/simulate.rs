@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use comfy_table::{CellAlignment, LineStyle, Table, TableStyle, presets};
+use comfy_table::{LineStyle, Table, TableStyle, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tidegate_config::Diagnostics;
@@ -17,7 +17,7 @@ use tidegate_sim::scenario::{Curve, Detail, Digest, Outcome, Scenario, summarise
 
 use super::check::{open, refusal, say};
 use crate::Failure;
-use crate::output::{self, Files};
+use crate::output::{self, Files, numbers};
 
 /// Run a scenario in the simulator
 #[derive(Debug, clap::Args)]
@@ -256,11 +256,7 @@ fn table(out: &mut impl Write, report: &Report<'_>) -> Result<(), Failure> {
         subject = &item.subject;
         table.add_row([name.to_owned(), item.measure.clone(), human(item.mean, item.unit), half]);
     }
-    for column in 2..4 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    numbers(&mut table, 2..);
     writeln!(out, "{table}")?;
     let plural = if report.runs.len() == 1 { "" } else { "s" };
     let first = report.runs.first().map_or(0, |run| run.seed);

@@ -2,12 +2,13 @@
 
 use std::io::Write;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{Table, presets};
 use tidegate_control::Status;
-use tidegate_units::{Rate, Span};
+use tidegate_units::Rate;
 
 use crate::Failure;
 use crate::commands::connect::Connect;
+use crate::output::{micros, numbers};
 
 /// Show what a running tidegate does: its classes, their rates, queues, drops and waits
 #[derive(Debug, clap::Args)]
@@ -74,14 +75,8 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
                 micros(class.wait_p99),
             ]);
         }
-        for column in table.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
+        numbers(&mut table, 1..);
         writeln!(out, "{table}")?;
     }
     Ok(())
-}
-
-fn micros(span: Span) -> String {
-    format!("{:.1} us", span.as_nanos() as f64 / 1e3)
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use comfy_table::{LineStyle, Table, presets};
 use serde::Serialize;
 use tidegate_config::shaper::Config;
 use tidegate_lab::{FlowReport, FlowSpec, Pair, Senders, Sink, Transport};
@@ -13,6 +13,7 @@ use tidegate_units::{Bytes, Rate};
 
 use crate::Failure;
 use crate::commands::check;
+use crate::output::numbers;
 
 /// The part of each phase at its beginning that is not measured: TCP finds its pace.
 const WARM_UP: f64 = 0.25;
@@ -159,9 +160,7 @@ fn print(out: &mut impl Write, rows: &[Row], totals: &[Total]) -> Result<(), Fai
             total.marked_packets.to_string(),
         ]);
     }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    numbers(&mut table, 2..);
     writeln!(out, "{table}")?;
     writeln!(
         out,

@@ -3,12 +3,13 @@
 use std::io::Write;
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use comfy_table::{LineStyle, Table, presets};
 use serde::Serialize;
 
 use super::scene::{self, Actor};
 use super::stage::Outcome;
 use crate::Failure;
+use crate::output::numbers;
 
 /// One flow, unshaped beside shaped. Jitter is the mean deviation of the gaps between packets from their mean.
 #[derive(Clone, Debug, Serialize)]
@@ -121,9 +122,7 @@ pub fn print(out: &mut impl Write, rows: &[Row]) -> Result<(), Failure> {
             if dscps.is_empty() { "-".into() } else { dscps.join(" ") },
         ]);
     }
-    for column in table.column_iter_mut().skip(4) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    numbers(&mut table, 4..);
     writeln!(out, "{table}")?;
     writeln!(
         out,

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use comfy_table::{CellAlignment, LineStyle, Table, TableStyle, presets};
+use comfy_table::{LineStyle, Table, TableStyle, presets};
 use serde_json::{Value, json};
 use tidegate_core::DropReason;
 use tidegate_engine::ClassStatus;
@@ -13,6 +13,7 @@ use tidegate_units::{Rate, Span};
 
 use super::{Args, Results};
 use crate::Failure;
+use crate::output::numbers;
 
 /// A line under the header and none between the rows.
 const STYLE: TableStyle = presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
@@ -87,9 +88,7 @@ fn table(out: &mut dyn Write, outcomes: &[&Outcome]) -> Result<(), Failure> {
             ]);
         }
     }
-    for column in table.column_iter_mut().skip(2).take(5) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    numbers(&mut table, 2..7);
     writeln!(out, "{table}")?;
     Ok(())
 }

@@ -2,13 +2,14 @@
 
 use std::io::Write;
 
-use comfy_table::{CellAlignment, LineStyle, Table, TableStyle, presets};
+use comfy_table::{LineStyle, Table, TableStyle, presets};
 use tidegate_control::calls::{ClassSeen, DirectionSeen, Flow, FlowSeen, Seen};
 use tidegate_units::{Rate, Span};
 
 use super::Names;
 use super::programs::Programs;
 use crate::Failure;
+use crate::output::numbers;
 
 /// A line under the header and none between the rows.
 const STYLE: TableStyle = presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
@@ -176,7 +177,7 @@ pub fn table(out: &mut impl Write, seen: &Seen, names: &Names, programs: &Progra
                 promise(class.promise_kept_seconds, class.promise_missed_seconds),
             ]);
         }
-        align(&mut table, 1);
+        numbers(&mut table, 1..);
         writeln!(out, "{table}")?;
         let mut table = Table::new();
         table.load_style(STYLE);
@@ -199,7 +200,7 @@ pub fn table(out: &mut impl Write, seen: &Seen, names: &Names, programs: &Progra
                 scaled(flow.marked_packets),
             ]);
         }
-        align(&mut table, 3);
+        numbers(&mut table, 3..);
         if direction.table.counted {
             writeln!(out, "{table}")?;
         } else {
@@ -207,12 +208,6 @@ pub fn table(out: &mut impl Write, seen: &Seen, names: &Names, programs: &Progra
         }
     }
     Ok(())
-}
-
-fn align(table: &mut Table, from: usize) {
-    for column in table.column_iter_mut().skip(from) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
 }
 
 #[cfg(test)]
