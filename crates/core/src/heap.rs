@@ -20,6 +20,10 @@ impl<K: Ord + Copy> Heap<K> {
     pub const fn new() -> Self {
         Self { items: Vec::new() }
     }
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
     /// The smallest key and its id.
     pub fn peek(&self) -> Option<(K, u32)> {
         self.items.first().copied()
@@ -42,16 +46,16 @@ impl<K: Ord + Copy> Heap<K> {
         let (_, id) = self.items.swap_remove(at);
         place(id, NOWHERE);
         if at < self.items.len() {
-            self.up(at, place);
-            self.down(at, place);
+            self.settle(at, place);
         }
     }
     /// Gives what stands at `position` another key.
     pub fn update(&mut self, position: u32, key: K, place: &mut impl FnMut(u32, u32)) {
         let at = position as usize;
-        self.items[at].0 = key;
-        self.up(at, place);
-        self.down(at, place);
+        if self.items[at].0 != key {
+            self.items[at].0 = key;
+            self.settle(at, place);
+        }
     }
     /// Inserts `id`, or gives it another key when `position` says that it is in.
     pub fn set(&mut self, position: u32, key: K, id: u32, place: &mut impl FnMut(u32, u32)) {
@@ -62,32 +66,62 @@ impl<K: Ord + Copy> Heap<K> {
         }
     }
 
+    /// Visits members whose key is before a bound, which `visit` may lower: nothing behind a key that is not before it
+    /// is looked at. Each visit gives the bound from then on; without one every key is before it.
+    pub fn visit_before(&self, visit: &mut impl FnMut(K, u32) -> Option<K>) {
+        self.visit_below(0, &mut None, visit);
+    }
+
+    /// Depth first without a stack of its own: the array is its map.
+    fn visit_below(&self, at: usize, bound: &mut Option<K>, visit: &mut impl FnMut(K, u32) -> Option<K>) {
+        if let Some(&(key, id)) = self.items.get(at)
+            && bound.is_none_or(|bound| key < bound)
+        {
+            *bound = visit(key, id);
+            for child in at * ARITY + 1..=at * ARITY + ARITY {
+                self.visit_below(child, bound, visit);
+            }
+        }
+    }
+
+    fn settle(&mut self, at: usize, place: &mut impl FnMut(u32, u32)) {
+        if at > 0 && self.items[at] < self.items[(at - 1) / ARITY] {
+            self.up(at, place);
+        } else {
+            self.down(at, place);
+        }
+    }
+
     fn up(&mut self, mut at: usize, place: &mut impl FnMut(u32, u32)) {
+        let item = self.items[at];
         while at > 0 {
             let parent = (at - 1) / ARITY;
-            if self.items[parent] <= self.items[at] {
+            if self.items[parent] <= item {
                 break;
             }
-            self.items.swap(parent, at);
+            self.items[at] = self.items[parent];
             place(self.items[at].1, at as u32);
             at = parent;
         }
-        place(self.items[at].1, at as u32);
+        self.items[at] = item;
+        place(item.1, at as u32);
     }
 
     fn down(&mut self, mut at: usize, place: &mut impl FnMut(u32, u32)) {
+        let item = self.items[at];
         loop {
             let first = at * ARITY + 1;
             let last = (first + ARITY).min(self.items.len());
             let Some(least) = (first..last).min_by_key(|&child| self.items[child]) else { break };
-            if self.items[at] <= self.items[least] {
+            if item <= self.items[least] {
                 break;
             }
-            self.items.swap(at, least);
+            self.items[at] = self.items[least];
             place(self.items[at].1, at as u32);
             at = least;
         }
-        place(self.items[at].1, at as u32);
+        self.items[at] = item;
+        place(item.1, at as u32);
     }
 }
 
@@ -122,6 +156,16 @@ mod tests {
             for &(key, id) in &oracle {
                 assert_eq!(heap.key(places[id as usize]), Some(key));
             }
+            assert_eq!(heap.is_empty(), oracle.is_empty());
+            // All before a bound that stays, and the smallest id by a bound that falls.
+            let mut before = BTreeSet::new();
+            heap.visit_before(&mut |key, id| {
+                before.insert((key, id));
+                Some(15)
+            });
+            // The first is visited before there is a bound.
+            let first = oracle.first().copied();
+            assert_eq!(before, oracle.iter().copied().filter(|item| item.0 < 15 || Some(*item) == first).collect());
         }
     }
 }

@@ -69,13 +69,13 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::books::Account;
+use crate::heap::Heap;
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
 pub mod estimator;
-mod heap;
 mod scheduler;
 pub mod sharing;
 mod succession;
@@ -85,7 +85,6 @@ pub use estimator::{Accounting, Estimate, Finish};
 pub use sharing::{Heuristic, Sharing};
 pub use tree::{Removal, TreeError};
 
-use heap::Heap;
 use scheduler::{Leaf, Ring};
 use tree::Node;
 
@@ -414,13 +413,13 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     /// Moves the clock, never back, and lets in what became able to send by the passing of time.
     fn advance(&mut self, now: Instant) {
         self.clock = self.clock.max(now);
-        while let Some((due, node)) = self.timers.top() {
+        while let Some((due, node)) = self.timers.peek() {
             if due > self.clock {
                 break;
             }
             self.came_below(node);
         }
-        while let Some((due, leaf)) = self.waiting.top() {
+        while let Some((due, leaf)) = self.waiting.peek() {
             if due > self.clock {
                 break;
             }
@@ -506,16 +505,11 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
     fn deadline(&self, now: Instant) -> Deadline {
         let now = now.max(self.clock);
         let mut earliest = self.first_ready(now);
-        for_each_before(
-            self.waiting.items(),
-            &mut |due, leaf, earliest: &mut Option<Instant>| {
-                let due = due.max(self.permitted_at(leaf, now));
-                if earliest.is_none_or(|e| due < e) {
-                    *earliest = Some(due);
-                }
-            },
-            &mut earliest,
-        );
+        self.waiting.visit_before(&mut |due, leaf| {
+            let due = due.max(self.permitted_at(leaf, now));
+            earliest = Some(earliest.map_or(due, |e| e.min(due)));
+            earliest
+        });
         match earliest {
             Some(t) if t < Instant::MAX => Deadline::at(t.max(self.gate()), now),
             _ => Deadline::Idle,
@@ -525,28 +519,4 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
     fn backlog(&self) -> Backlog {
         self.backlog
     }
-}
-
-/// Visits the entries of a heap that lie before the `earliest` so far, in the order of the heap's array.
-fn for_each_before(
-    items: &[(Instant, u32)],
-    visit: &mut impl FnMut(Instant, u32, &mut Option<Instant>),
-    earliest: &mut Option<Instant>,
-) {
-    // Depth first without a stack: a heap's array is its own map.
-    fn go(
-        items: &[(Instant, u32)],
-        at: usize,
-        visit: &mut impl FnMut(Instant, u32, &mut Option<Instant>),
-        earliest: &mut Option<Instant>,
-    ) {
-        if let Some(&(due, leaf)) = items.get(at)
-            && earliest.is_none_or(|e| due < e)
-        {
-            visit(due, leaf, earliest);
-            go(items, 2 * at + 1, visit, earliest);
-            go(items, 2 * at + 2, visit, earliest);
-        }
-    }
-    go(items, 0, visit, earliest);
 }

@@ -15,8 +15,8 @@
 use alloc::vec::Vec;
 
 use super::estimator::Sent;
-use super::heap::{Heap, NOWHERE};
 use super::{Borrow, Cbq, General, LEVELS, PRIORITIES, Regulation, Served};
+use crate::heap::{Heap, NOWHERE};
 use crate::packet::Packet;
 use crate::qdisc::{Backlog, Deadline, Qdisc};
 use tidegate_units::{Bytes, Instant};
@@ -154,8 +154,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         let tell = &mut |leaf: u32, at: u32| leaves[leaf as usize].wait = at;
         match (at, until) {
             (NOWHERE, None) => {}
-            (NOWHERE, Some(until)) => self.waiting.push(until, leaf, tell),
-            (at, Some(until)) => self.waiting.change(at, until, tell),
+            (NOWHERE, Some(until)) => self.waiting.insert(until, leaf, tell),
+            (at, Some(until)) => self.waiting.update(at, until, tell),
             (at, None) => self.waiting.remove(at, tell),
         }
     }
@@ -189,7 +189,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             let leaves = &mut self.leaves;
             let tell = &mut |leaf: u32, at: u32| leaves[leaf as usize].rescue = at;
             if ready {
-                self.rings[priority].rescue.push(key, leaf, tell);
+                self.rings[priority].rescue.insert(key, leaf, tell);
             } else {
                 self.rings[priority].rescue.remove(at, tell);
             }
@@ -205,7 +205,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             let borrowers = &mut self.nodes[node as usize];
             if join {
                 borrowers.borrowers += 1;
-                borrowers.members[priority].push(key, handle(leaf, hop), tell_leaf!(self.leaves));
+                borrowers.members[priority].insert(key, handle(leaf, hop), tell_leaf!(self.leaves));
             } else {
                 borrowers.borrowers -= 1;
                 borrowers.members[priority].remove(place, tell_leaf!(self.leaves));
@@ -218,7 +218,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     fn first_of(&self, node: u32, priority: usize) -> Option<Key> {
         let slot = &self.nodes[node as usize];
         if slot.leaf == NOWHERE {
-            slot.members[priority].top().map(|(key, _)| key)
+            slot.members[priority].peek().map(|(key, _)| key)
         } else {
             let leaf = &self.leaves[slot.leaf as usize];
             (leaf.ready && leaf.priority == priority).then_some(leaf.key)
@@ -245,8 +245,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         let tell = &mut |node: u32, at: u32| nodes[node as usize].timer = at;
         match (timer, wanted) {
             (NOWHERE, false) => {}
-            (NOWHERE, true) => self.timers.push(due, node, tell),
-            (timer, true) => self.timers.change(timer, due, tell),
+            (NOWHERE, true) => self.timers.insert(due, node, tell),
+            (timer, true) => self.timers.update(timer, due, tell),
             (timer, false) => self.timers.remove(timer, tell),
         }
     }
@@ -288,10 +288,10 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         match (at, first) {
             (NOWHERE, None) => {}
             (NOWHERE, Some(key)) => {
-                ring.open[level].push(key, node, tell);
+                ring.open[level].insert(key, node, tell);
                 ring.levels |= 1 << level;
             }
-            (at, Some(key)) => ring.open[level].change(at, key, tell),
+            (at, Some(key)) => ring.open[level].update(at, key, tell),
             (at, None) => {
                 ring.open[level].remove(at, tell);
                 if ring.open[level].is_empty() {
@@ -335,13 +335,13 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         if ready {
             for hop in 0..slot.chain.len() {
                 let Link { node, place } = self.leaves[leaf as usize].chain[hop];
-                self.nodes[node as usize].members[priority].change(place, key, tell_leaf!(self.leaves));
+                self.nodes[node as usize].members[priority].update(place, key, tell_leaf!(self.leaves));
             }
             let at = self.leaves[leaf as usize].rescue;
             if at != NOWHERE {
                 let leaves = &mut self.leaves;
                 let tell = &mut |leaf: u32, at: u32| leaves[leaf as usize].rescue = at;
-                self.rings[priority].rescue.change(at, key, tell);
+                self.rings[priority].rescue.update(at, key, tell);
             }
         }
 

@@ -71,7 +71,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         while levels != 0 {
             let level = levels.trailing_zeros();
             levels &= levels - 1;
-            let top = ring.open[level as usize].top();
+            let top = ring.open[level as usize].peek();
             if best.is_none_or(|best| top.is_some_and(|top| top.0 < best)) {
                 best = top.map(|top| top.0);
             }
@@ -89,7 +89,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         if !may {
             return None;
         }
-        self.rings.iter().find_map(|ring| ring.rescue.top()).map(|(key, _)| key.leaf)
+        self.rings.iter().find_map(|ring| ring.rescue.peek()).map(|(key, _)| key.leaf)
     }
 
     /// The scheduler was asked, and nobody could send.
@@ -136,7 +136,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         if self.rings.iter().any(|ring| ring.levels != 0) {
             return Some(now);
         }
-        let due = self.timers.top().map(|(due, _)| due);
+        let due = self.timers.peek().map(|(due, _)| due);
         let rescue = match self.params.conserving {
             Conserving::Strict => None,
             Conserving::Efficient => Some(now),

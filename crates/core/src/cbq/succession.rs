@@ -1,7 +1,7 @@
 //! What a tree takes over when it succeeds another, and queues that change while their class goes on.
 
-use super::heap::NOWHERE;
 use super::{Cbq, Lead, TreeError};
+use crate::heap::NOWHERE;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::Qdisc;
 use tidegate_units::{Credit, Instant, Span};

@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::estimator::{Estimator, Given, Limits};
-use super::heap::{Heap, NOWHERE};
 use super::scheduler::{Key, Leaf, Ring};
 use super::{Cbq, Class, LEVELS, PRIORITIES, Params, Stats, Status};
+use crate::heap::{Heap, NOWHERE};
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
