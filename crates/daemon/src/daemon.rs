@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use tidegate_config::shaper::{self, Config, Direction as Way};
-use tidegate_control::calls::{ControlStatus, DirectionStatus, Event, EventKind};
+use tidegate_control::calls::{ControlStatus, DirectionSeen, DirectionStatus, Event, EventKind};
 use tidegate_control::protocol::{Code, Message, Refusal};
 use tidegate_engine::ClassStatus;
 use tidegate_live::probe::Version;
@@ -176,10 +176,12 @@ pub struct Daemon {
     /// Who sees the classes of each direction, four times a second.
     pub sampler: Option<Sampler>,
     sampled: Instant,
+    /// Which look at the flows was shown to the sampler last.
+    shown: u64,
 }
 
-/// Sees the name of a direction and its classes.
-pub type Sampler = Box<dyn FnMut(&str, &[ClassStatus]) + Send>;
+/// Sees the name of a direction and its classes; and once a second its flows, as they were at most a second ago.
+pub type Sampler = Box<dyn FnMut(&str, &[ClassStatus], Option<&DirectionSeen>) + Send>;
 
 impl Daemon {
     /// Starts to shape, a data path for each of `configs` with its text, and to serve. `talk` gets what is said to people, a line at a
@@ -245,6 +247,7 @@ impl Daemon {
             status_cache: None,
             sampler: None,
             sampled: Instant::now(),
+            shown: 0,
         };
         for direction in 0..daemon.directions.len() {
             daemon.guard(direction)?;
@@ -315,6 +318,11 @@ impl Daemon {
     fn end(mut self) -> Result<Vec<(String, Vec<ClassStatus>)>, DaemonError> {
         service::notify("STOPPING=1");
         let interface = self.interface().to_owned();
+        if self.sampler.is_some() {
+            // Of flows that began since the last look.
+            let _ = observe::look(&mut self, true, false);
+            self.show();
+        }
         self.watchdog = None;
         let mut ended = Vec::new();
         for direction in &mut self.directions {
@@ -389,16 +397,24 @@ impl Daemon {
         Ok(())
     }
 
-    /// Shows the classes to who wants to see them.
+    /// Shows the classes to who wants to see them, and once a second the flows.
     fn sample(&mut self) {
-        let Some(sampler) = &mut self.sampler else { return };
-        if self.sampled.elapsed() >= SAMPLE {
+        if self.sampler.is_some() && self.sampled.elapsed() >= SAMPLE {
             self.sampled = Instant::now();
-            for direction in &self.directions {
-                // What does not answer is the watchdog's.
-                if let Some(Ok(status)) = direction.shaping.as_ref().map(Shaping::status) {
-                    sampler(&direction.name, &status);
-                }
+            self.observer.shared().want_flows();
+            self.show();
+        }
+    }
+    fn show(&mut self) {
+        let Some(sampler) = &mut self.sampler else { return };
+        let seen = self.observer.shared().seen();
+        let fresh = seen.time_ms != self.shown;
+        self.shown = seen.time_ms;
+        for direction in &self.directions {
+            let flows = seen.directions.iter().find(|seen| fresh && seen.name == direction.name);
+            // What does not answer is the watchdog's.
+            if let Some(Ok(status)) = direction.shaping.as_ref().map(Shaping::status) {
+                sampler(&direction.name, &status, flows);
             }
         }
     }

@@ -161,7 +161,7 @@ pub(crate) fn flows(daemon: &mut Daemon, call: &Flows) -> Result<Seen, Refusal> 
 }
 
 /// Looks at every direction. `second`: whether a second is over, from which rates and waits of the last moments follow.
-fn look(daemon: &mut Daemon, with_flows: bool, second: bool) -> Result<(), Refusal> {
+pub(crate) fn look(daemon: &mut Daemon, with_flows: bool, second: bool) -> Result<(), Refusal> {
     let mut observer = std::mem::take(&mut daemon.observer);
     let outcome = observer.look(daemon, with_flows, second);
     daemon.observer = observer;

@@ -81,8 +81,8 @@ pub trait Exit<H> {
     }
     /// News of a flow.
     fn news(&mut self, _news: &News<'_>) {}
-    /// All that is known of a packet, just before it passes or is refused: for measurements.
-    fn leaves(&mut self, _held: &Held<H>, _fate: Fate) {}
+    /// All that is known of a packet, and by what it was judged, just before it passes or is refused: for measurements.
+    fn leaves(&mut self, _held: &Held<H>, _fields: &Fields, _fate: Fate) {}
 }
 
 /// What becomes of a packet that was taken in.
@@ -552,7 +552,7 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
         if let Some(tap) = &mut self.tap {
             tap.passed(held.number, change);
         }
-        out.leaves(held, Fate::Passes(change));
+        out.leaves(held, self.ledger.fields(held.slot), Fate::Passes(change));
         out.pass(held.handle, change);
     }
 
@@ -774,7 +774,7 @@ impl<H: Copy + Send, E: Exit<H>> Door<'_, H, E> {
         if let Some(tap) = self.tap {
             tap.refused(held.number, reason);
         }
-        self.out.leaves(&held, Fate::Refused(reason));
+        self.out.leaves(&held, self.ledger.fields(held.slot), Fate::Refused(reason));
         self.out.refuse(held.handle, reason);
     }
 }

@@ -12,6 +12,7 @@ use std::io::Read;
 
 use tidegate_config::{Diagnostics, Source as Text, shaper};
 use tidegate_core::DropReason;
+use tidegate_core::classify::Fields;
 use tidegate_engine::{Change, Exit, Fate, Held, Names, Next, Setup as EngineSetup, Taken};
 use tidegate_units::{Instant, Span};
 
@@ -129,8 +130,8 @@ impl Exit<Ticket> for Both<'_> {
         self.came.push_back((ticket.packet, Came::Refused(reason)));
         self.meter.refuse(ticket, reason);
     }
-    fn leaves(&mut self, held: &Held<Ticket>, fate: Fate) {
-        self.meter.leaves(held, fate);
+    fn leaves(&mut self, held: &Held<Ticket>, fields: &Fields, fate: Fate) {
+        self.meter.leaves(held, fields, fate);
     }
 }
 

@@ -17,6 +17,7 @@ pub mod departures;
 pub mod digest;
 pub mod exact;
 pub mod explain;
+pub mod flows;
 pub mod meter;
 pub mod run;
 pub mod session;

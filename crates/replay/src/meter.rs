@@ -1,14 +1,17 @@
 //! What is measured of what leaves the engine: a digest, and series over time.
 
+use tidegate_config::shaper::FlowBy;
 use tidegate_core::DropReason;
+use tidegate_core::classify::Fields;
 use tidegate_engine::{Change, Exit, Fate, Held};
-use tidegate_sim::metrics::{Histogram, Series};
+use tidegate_sim::metrics::{Part, PartSeries};
 use tidegate_units::{Instant, Span};
 
 use crate::digest::Digest;
+use crate::flows::{self, Flows};
 
 /// The bins that series begin with; they become wider as time passes.
-const BIN: Span = Span::from_millis(1);
+pub(crate) const BIN: Span = Span::from_millis(1);
 
 /// A packet in a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -32,32 +35,10 @@ pub struct Departure {
     pub fate: Fate,
 }
 
-/// Sums over time of one class.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ClassSeries {
-    /// Bytes that were put into the class, by when they came.
-    pub arrived: Series,
-    /// Bytes that left through it.
-    pub left: Series,
-    /// Bytes that were put into the class and were dropped or left, by when: `arrived` less this is its queue.
-    pub gone: Series,
-    /// Packets dropped.
-    pub dropped: Series,
-    /// How long what left had waited, in ns.
-    pub waited: Series,
-}
-
-impl Default for ClassSeries {
-    fn default() -> Self {
-        let series = || Series::new(BIN);
-        Self { arrived: series(), left: series(), gone: series(), dropped: series(), waited: series() }
-    }
-}
-
 /// Whether to keep series, and departures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Keep {
-    /// Series over time; some 100 ns a packet.
+    /// Series over time, of classes and flows; some 200 ns a packet.
     pub series: bool,
     /// Every departure, until [`Meter::take_departures`].
     pub departures: bool,
@@ -74,15 +55,16 @@ pub struct Meter {
     passed: u64,
     refused: u64,
     last: Instant,
-    series: Vec<ClassSeries>,
-    delays: Vec<Histogram>,
+    series: Vec<PartSeries>,
+    flows: Option<Flows>,
+    by: FlowBy,
     departures: Option<Vec<Departure>>,
     /// The size of what passed in the last call.
     pub(crate) sent: u64,
 }
 
 impl Meter {
-    pub(crate) fn new(keep: Keep, classes: usize, start: Instant) -> Self {
+    pub(crate) fn new(keep: Keep, classes: usize, by: FlowBy, start: Instant) -> Self {
         Self {
             now: start,
             start,
@@ -90,8 +72,9 @@ impl Meter {
             passed: 0,
             refused: 0,
             last: start,
-            series: if keep.series { vec![ClassSeries::default(); classes] } else { Vec::new() },
-            delays: if keep.series { vec![Histogram::default(); classes] } else { Vec::new() },
+            series: if keep.series { vec![PartSeries::new(BIN); classes] } else { Vec::new() },
+            flows: keep.series.then(|| Flows::new(BIN)),
+            by,
             departures: keep.departures.then(Vec::new),
             sent: 0,
         }
@@ -114,12 +97,12 @@ impl Meter {
         self.last
     }
     /// The series of the classes, if they are kept.
-    pub fn series(&self) -> &[ClassSeries] {
+    pub fn series(&self) -> &[PartSeries] {
         &self.series
     }
-    /// How long what left through the classes had waited, in ns, where series are kept.
-    pub fn delays(&self) -> &[Histogram] {
-        &self.delays
+    /// The series of the largest flows, if they are kept.
+    pub fn flows(&self) -> Option<&Flows> {
+        self.flows.as_ref()
     }
     /// What has left since the last time.
     pub fn take_departures(&mut self) -> std::vec::Drain<'_, Departure> {
@@ -159,7 +142,7 @@ impl Exit<Ticket> for Meter {
         self.refused += 1;
         self.digest_one(ticket, code_of_drop(reason));
     }
-    fn leaves(&mut self, held: &Held<Ticket>, fate: Fate) {
+    fn leaves(&mut self, held: &Held<Ticket>, fields: &Fields, fate: Fate) {
         let waited = self.now.since(held.arrived);
         if matches!(fate, Fate::Passes(_)) {
             self.sent = held.size.as_u64();
@@ -167,23 +150,24 @@ impl Exit<Ticket> for Meter {
         if let Some(departures) = &mut self.departures {
             departures.push(Departure { time: self.now, waited, held: *held, fate });
         }
-        if self.series.is_empty() {
-            return;
-        }
+        let Some(flows) = &mut self.flows else { return };
         let from_start = |time: Instant| Instant::ZERO + time.since(self.start);
         let (now, arrived, size) = (from_start(self.now), from_start(held.arrived), held.size.as_u64());
         let last = self.series.len() - 1;
         let of_class = &mut self.series[(held.class.0 as usize).min(last)];
-        of_class.arrived.add(arrived, size);
-        of_class.gone.add(now, size);
+        let of_flow = flows.of(held.flow.flow, size, || flows::name(self.by, fields));
+        for part in [&mut *of_class, &mut *of_flow] {
+            part.arrived.add(arrived, size);
+            part.gone.add(now, size);
+        }
         match fate {
-            Fate::Refused(_) => of_class.dropped.add(now, 1),
+            Fate::Refused(_) => {
+                of_class.dropped.add(now, 1);
+                of_flow.dropped.add(now, 1);
+            }
             Fate::Passes(_) => {
-                let at = (held.left_by.0 as usize).min(last);
-                self.delays[at].record(waited.as_nanos());
-                let through = &mut self.series[at];
-                through.left.add(now, size);
-                through.waited.add(now, waited.as_nanos());
+                of_flow.left(now, size, waited);
+                self.series[(held.left_by.0 as usize).min(last)].left(now, size, waited);
             }
         }
     }

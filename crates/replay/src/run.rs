@@ -9,11 +9,11 @@
 //! [`Settings::link`] packets leave through a virtual link that takes its time for each.
 
 use tidegate_capture::dissect::protocol;
-use tidegate_config::shaper::Config;
+use tidegate_config::shaper::{Config, FlowBy, Root};
 use tidegate_config::values::User;
 use tidegate_engine::{BuildFailure, ClassStatus, Names, Pipeline, Setup, Shape, Sighting, Taken};
-use tidegate_sim::metrics::Series;
-use tidegate_sim::scenario::Curve;
+use tidegate_sim::metrics::{PartSeries, Series};
+use tidegate_sim::scenario::{Curve, OTHER_FLOWS, SHOWN_PARTS};
 use tidegate_units::{Instant, Rate, Span};
 
 use crate::cut;
@@ -83,7 +83,11 @@ impl Run {
     /// When the engine cannot be built.
     pub fn new(config: &Config, settings: &Settings, now: Instant) -> Result<Self, BuildFailure> {
         let pipeline = Pipeline::new(config, &settings.setup, now)?;
-        let meter = Meter::new(settings.keep, pipeline.class_names().len(), now);
+        let by = match &config.root {
+            Root::Shaper(shaper) => shaper.flow_by,
+            Root::Discipline(_) => FlowBy::FiveTuple,
+        };
+        let meter = Meter::new(settings.keep, pipeline.class_names().len(), by, now);
         let mtu = u32::try_from(config.interface.mtu.as_u64()).unwrap_or(u32::MAX);
         Ok(Self { pipeline, meter, link: settings.link, mtu, now, free: now, start: now })
     }
@@ -207,29 +211,43 @@ pub struct Outcome {
     pub time: Span,
     /// The digest of all departures.
     pub digest: Digest,
-    /// For each class its rate, queue, delay and drops over time, where series were kept.
+    /// For each class, and for each of the largest flows and the others together, its rate, queue, delay and drops over
+    /// time, where series were kept.
     pub curves: Vec<Curve>,
 }
 
-/// Series as curves for reports.
+/// Series as curves for reports: classes, then flows.
 fn curves(names: &[String], meter: &Meter) -> Vec<Curve> {
     let mut curves = Vec::new();
-    for ((name, series), delays) in names.iter().zip(meter.series()).zip(meter.delays()) {
-        let mut add = |measure, (form, x, y), points| {
-            let subject = format!("class {name}");
-            let name = format!("{subject} {measure} {form}");
-            curves.push(Curve { name, variant: String::new(), subject, measure, part: String::new(), x, y, points });
-        };
-        let over_time = |y| ("over time", "time_s", y);
-        add("arrivals", over_time("rate_bps"), rate(&series.arrived));
-        add("throughput", over_time("rate_bps"), rate(&series.left));
-        add("backlog", over_time("bytes"), queue(&series.arrived, &series.gone));
-        add("queueing", over_time("delay_ns"), series.waited.means().map(|(at, mean)| (seconds(at), mean)).collect());
-        add("drops", over_time("packets"), series.dropped.sums().map(|(at, sum)| (seconds(at), sum as f64)).collect());
-        let points = delays.distribution().map(|(value, share)| (value as f64, share)).collect();
-        add("queueing", ("distribution", "value_ns", "share"), points);
+    for (name, part) in names.iter().zip(meter.series()) {
+        part_curves(&format!("class {name}"), part, &mut curves);
+    }
+    if let Some(flows) = meter.flows() {
+        let (largest, others) = flows.largest(SHOWN_PARTS);
+        for (name, part) in largest {
+            part_curves(&format!("flow {name}"), part, &mut curves);
+        }
+        if let Some(others) = others {
+            part_curves(OTHER_FLOWS, &others, &mut curves);
+        }
     }
     curves
+}
+
+fn part_curves(subject: &str, part: &PartSeries, curves: &mut Vec<Curve>) {
+    let mut add = |measure, (form, x, y), points| {
+        let (name, subject) = (format!("{subject} {measure} {form}"), subject.to_owned());
+        curves.push(Curve { name, variant: String::new(), subject, measure, part: String::new(), x, y, points });
+    };
+    let over_time = |y| ("over time", "time_s", y);
+    let level = |(at, bytes): (Instant, u64)| (seconds(at), bytes as f64);
+    add("arrivals", over_time("rate_bps"), rate(&part.arrived));
+    add("throughput", over_time("rate_bps"), rate(&part.sent));
+    add("backlog", over_time("bytes"), part.queue().into_iter().map(level).collect());
+    add("queueing", over_time("delay_ns"), part.delay_ns.means().map(|(at, mean)| (seconds(at), mean)).collect());
+    add("drops", over_time("packets"), part.dropped.sums().map(level).collect());
+    let points = part.delays.distribution().map(|(value, share)| (value as f64, share)).collect();
+    add("queueing", ("distribution", "value_ns", "share"), points);
 }
 
 fn seconds(at: Instant) -> f64 {
@@ -239,28 +257,6 @@ fn seconds(at: Instant) -> f64 {
 fn rate(series: &Series) -> Vec<(f64, f64)> {
     let width = series.width().as_nanos() as f64 / 1e9;
     series.sums().map(|(at, bytes)| (seconds(at), bytes as f64 * 8.0 / width)).collect()
-}
-
-/// What has come and not gone, at the end of each bin of the wider of the two.
-fn queue(arrived: &Series, gone: &Series) -> Vec<(f64, f64)> {
-    let width = arrived.width().max(gone.width());
-    let mut bins: Vec<i64> = Vec::new();
-    for (series, sign) in [(arrived, 1), (gone, -1)] {
-        for (at, bytes) in series.sums() {
-            let bin = (at.as_nanos() / width.as_nanos()) as usize;
-            if bin >= bins.len() {
-                bins.resize(bin + 1, 0);
-            }
-            bins[bin] += sign * bytes as i64;
-        }
-    }
-    let mut level = 0;
-    let at = |bin: usize| (bin + 1) as f64 * width.as_nanos() as f64 / 1e9;
-    let point = |(bin, change): (usize, i64)| {
-        level += change;
-        (at(bin), level as f64)
-    };
-    bins.into_iter().enumerate().map(point).collect()
 }
 
 /// Whether a protocol is one whose superpackets are cut into segments.

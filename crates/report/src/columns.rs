@@ -90,6 +90,59 @@ impl Table {
     }
 }
 
+impl Table {
+    /// As JSON: a list of objects, one a row, in lines; what is missing, and numbers that are none, are null.
+    pub fn json(&self) -> String {
+        let mut out = String::from("[");
+        for row in 0..self.rows() {
+            out.push_str(if row == 0 { "\n" } else { ",\n" });
+            for (n, (name, column)) in self.names.iter().zip(&self.columns).enumerate() {
+                out.push_str(if n == 0 { "{" } else { ", " });
+                quote(&mut out, name);
+                out.push_str(": ");
+                // Writing to a string cannot fail.
+                let _ = match column {
+                    Column::Text(values) => match &values[row] {
+                        Some(text) => {
+                            quote(&mut out, text);
+                            Ok(())
+                        }
+                        None => out.write_str("null"),
+                    },
+                    Column::Integer(values) => plain(&mut out, values[row]),
+                    Column::Number(values) => plain(&mut out, values[row].filter(|value| value.is_finite())),
+                    Column::Truth(values) => plain(&mut out, values[row]),
+                };
+            }
+            out.push('}');
+        }
+        out.push_str("\n]\n");
+        out
+    }
+}
+
+fn plain(out: &mut String, value: Option<impl std::fmt::Display>) -> std::fmt::Result {
+    match value {
+        Some(value) => write!(out, "{value}"),
+        None => out.write_str("null"),
+    }
+}
+
+/// A string of JSON.
+fn quote(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        // Writing to a string cannot fail.
+        let _ = match c {
+            '"' => out.write_str("\\\""),
+            '\\' => out.write_str("\\\\"),
+            c if c < ' ' => write!(out, "\\u{:04x}", u32::from(c)),
+            c => out.write_char(c),
+        };
+    }
+    out.push('"');
+}
+
 /// Rows of a row group: what a reader holds at once.
 const GROUP: usize = 1 << 20;
 
@@ -195,6 +248,19 @@ mod tests {
         assert_eq!(lines[1], "link a->b,1,0.1,true");
         assert!(lines[2].starts_with("\"a, \"\"b\"\"\",,-1000"));
         assert_eq!(lines[3], ",18446744073709551615,,");
+    }
+
+    #[test]
+    fn json_has_an_object_for_each_row() {
+        let odd = Table::default()
+            .with("a \"name\"", Column::Text(vec![Some("x\\y\n".into()), None]))
+            .with("n", Column::Number(vec![Some(f64::NAN), Some(0.5)]))
+            .with("k", Column::Integer(vec![Some(u64::MAX), None]))
+            .with("t", Column::Truth(vec![Some(true), None]));
+        let expected = "[\n{\"a \\\"name\\\"\": \"x\\\\y\\u000a\", \"n\": null, \"k\": 18446744073709551615, \"t\": true},\n\
+                        {\"a \\\"name\\\"\": null, \"n\": 0.5, \"k\": null, \"t\": null}\n]\n";
+        assert_eq!(odd.json(), expected);
+        assert_eq!(Table::default().json(), "[\n]\n");
     }
 
     #[test]

@@ -296,6 +296,7 @@ impl Simulation {
             return;
         }
         let admitted = l.hooks.is_none() || l.admit(now, packet, &mut ledger);
+        l.comes(now, packet);
         packet.queued = now;
         let packet = *packet;
         self.packets.free(index);

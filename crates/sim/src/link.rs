@@ -13,7 +13,7 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, DropReason, Event, Instant, Outlet, Qdisc, Rate, Span};
 
 use crate::driver::DriverState;
-use crate::metrics::{FlowMetrics, LinkMetrics};
+use crate::metrics::{FlowMetrics, LinkMetrics, PartSeries};
 use crate::packet::SimPacket;
 
 /// No event is pending.
@@ -206,6 +206,7 @@ pub(crate) struct DropBook<'a, 'b> {
 impl DropBook<'_, '_> {
     fn drop_one(&mut self, packet: &SimPacket, reason: DropReason) {
         see(self.hooks, self.now, Stage::Dropped(reason), packet);
+        note(self.metrics, packet, |part| part.gone.add(Instant::from_nanos(self.now), packet.size.into()));
         if !self.ledger.measuring {
             return;
         }
@@ -214,11 +215,19 @@ impl DropBook<'_, '_> {
         if let Some(series) = &mut self.metrics.series {
             let at = Instant::from_nanos(self.now);
             series.dropped.add(at, 1);
-            if let Some(parts) = &mut series.parts {
-                parts.note(packet.group, packet.class, series.first, |part| part.dropped.add(at, 1));
-            }
+            note(self.metrics, packet, |part| part.dropped.add(at, 1));
         }
         self.ledger.flows[usize::from(packet.group)].dropped.count(packet.size);
+    }
+}
+
+/// Lets `note` see the series of the flow and of the class of `packet`, where they are kept.
+#[inline]
+fn note(metrics: &mut LinkMetrics, packet: &SimPacket, note: impl Fn(&mut PartSeries)) {
+    if let Some(series) = &mut metrics.series
+        && let Some(parts) = &mut series.parts
+    {
+        parts.note(packet.group, packet.class, series.first, note);
     }
 }
 
@@ -277,6 +286,16 @@ impl Link {
         see(&mut self.hooks, at, stage, packet);
     }
 
+    /// Notes that `packet` has come, once its class is known. What waits when measuring begins came before: this is noted
+    /// all the time.
+    #[inline]
+    pub fn comes(&mut self, at: u64, packet: &SimPacket) {
+        if self.watched {
+            let at = Instant::from_nanos(at);
+            note(&mut self.metrics, packet, |part| part.arrived.add(at, packet.size.into()));
+        }
+    }
+
     /// Lets the conditioners at the entry see `packet`; false when one dropped it.
     pub fn admit(&mut self, at: u64, packet: &mut SimPacket, ledger: &mut Ledger<'_>) -> bool {
         self.see(at, Stage::Arrived, packet);
@@ -314,7 +333,9 @@ impl Link {
     /// does not. Arrivals must come in order of time.
     #[inline]
     pub fn pass(&mut self, at: u64, packet: &mut SimPacket, ledger: &mut Ledger<'_>) -> Option<u64> {
-        if self.hooks.is_some() && !self.admit(at, packet, ledger) {
+        let admitted = self.hooks.is_none() || self.admit(at, packet, ledger);
+        self.comes(at, packet);
+        if !admitted {
             return None;
         }
         let start = self.free_at.max(at);
@@ -351,6 +372,10 @@ impl Link {
     #[inline]
     pub fn transmit(&mut self, start: u64, packet: &SimPacket, ledger: &mut Ledger<'_>) -> Option<u64> {
         self.free_at = start + self.transmission(packet.size);
+        if self.watched {
+            let at = Instant::from_nanos(start);
+            note(&mut self.metrics, packet, |part| part.gone.add(at, packet.size.into()));
+        }
         if ledger.measuring {
             self.metrics.sent[packet.colour as usize].count(packet.size);
             if self.watched {
@@ -385,12 +410,8 @@ impl Link {
             let at = Instant::from_nanos(start);
             series.sent[packet.colour as usize].add(at, u64::from(packet.size));
             series.delay_ns.add(at, waited);
-            if let Some(parts) = &mut series.parts {
-                parts.note(packet.group, packet.class, series.first, |part| {
-                    part.sent.add(at, u64::from(packet.size));
-                    part.delay_ns.add(at, waited);
-                });
-            }
+            let waited = Span::from_nanos(waited);
+            note(&mut self.metrics, packet, |part| part.left(at, packet.size.into(), waited));
         }
     }
 

@@ -227,7 +227,7 @@ impl Network {
     pub fn watch(&mut self, link: LinkId) {
         self.edges[link.index()].watched = true;
     }
-    /// The same, and keeps flows and classes apart over time, up to [`PARTS`](crate::metrics::PARTS) of each.
+    /// The same, and keeps flows and classes apart over time, [`PARTS`](crate::metrics::PARTS) of each and the others together.
     pub fn watch_parts(&mut self, link: LinkId) {
         self.watch(link);
         self.edges[link.index()].parts = true;

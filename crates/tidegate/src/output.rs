@@ -19,14 +19,44 @@ pub struct Files {
     /// Write the results as one table for notebooks into this file (Parquet)
     #[arg(long, value_name = "FILE.parquet")]
     pub parquet: Option<PathBuf>,
+    /// Write that table in the form that the name says: .csv, .json or .parquet
+    #[arg(long, value_name = "FILE", value_parser = TableFile::parse)]
+    pub table: Option<TableFile>,
+}
+
+/// A file for a table, and its form.
+#[derive(Debug, Clone)]
+pub struct TableFile {
+    path: PathBuf,
+    form: Form,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Csv,
+    Json,
+    Parquet,
+}
+
+impl TableFile {
+    fn parse(text: &str) -> Result<Self, String> {
+        let path = PathBuf::from(text);
+        let form = match path.extension().and_then(|end| end.to_str()) {
+            Some("csv") => Form::Csv,
+            Some("json") => Form::Json,
+            Some("parquet") => Form::Parquet,
+            _ => return Err("the name says the form: let it end in .csv, .json or .parquet".into()),
+        };
+        Ok(Self { path, form })
+    }
 }
 
 impl Files {
     /// Whether anything is wanted.
     pub fn wanted(&self) -> bool {
-        self.report.is_some() || self.parquet.is_some()
+        self.report.is_some() || self.parquet.is_some() || self.table.is_some()
     }
-    /// Writes what is wanted. The two are made only then.
+    /// Writes what is wanted. They are made only then.
     pub fn write(
         &self,
         report: impl FnOnce() -> Report,
@@ -35,11 +65,23 @@ impl Files {
         if let Some(path) = &self.report {
             write(path, report().html().as_bytes())?;
         }
-        if let Some(path) = &self.parquet {
-            let bytes = table().parquet().map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
-            write(path, &bytes)?;
+        if self.parquet.is_none() && self.table.is_none() {
+            return Ok(());
         }
-        Ok(())
+        let table = table();
+        let parquet = |path: &Path| {
+            let bytes = table.parquet().map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+            write(path, &bytes)
+        };
+        if let Some(path) = &self.parquet {
+            parquet(path)?;
+        }
+        match &self.table {
+            Some(TableFile { path, form: Form::Csv }) => write(path, table.csv().as_bytes()),
+            Some(TableFile { path, form: Form::Json }) => write(path, table.json().as_bytes()),
+            Some(TableFile { path, form: Form::Parquet }) => parquet(path),
+            None => Ok(()),
+        }
     }
 }
 
@@ -80,6 +122,10 @@ pub fn sections(title: &str, note: &str, curves: &[Measured], fold: Fold) -> Vec
     for curve in curves {
         let (kind, groups) = match curve.x {
             "time_s" => (Kind::of(curve), &mut over_time),
+            _ if !curve.part.is_empty() => {
+                let (subject, variant) = (&curve.subject, &curve.variant);
+                (Kind::PartsSpread(subject, curve.measure, variant, family(&curve.part)), &mut distributions)
+            }
             _ => (Kind::Distribution(curve.measure, family(&curve.subject)), &mut distributions),
         };
         match groups.iter_mut().find(|group| group.kind == kind) {
@@ -109,6 +155,8 @@ fn family(subject: &str) -> &str {
 enum Kind<'a> {
     /// A measure of all flows, or of all links, of all variants.
     Distribution(&'a str, &'a str),
+    /// A measure of the parts of a subject, in one variant: subject, measure, variant, kind of part.
+    PartsSpread(&'a str, &'a str, &'a str, &'a str),
     /// The goodput of all flows of a variant.
     Goodput(&'a str),
     /// A measure of a link, all variants beside each other.
@@ -186,6 +234,9 @@ impl Group<'_> {
             Kind::Distribution(measure, family) => {
                 format!("{} of each {family}, distribution", capital(words(measure)))
             }
+            Kind::PartsSpread(subject, measure, variant, part) => {
+                format!("{} of each {part}, {subject}{}, distribution", capital(words(measure)), of(variant))
+            }
             Kind::Goodput(variant) => format!("Goodput of the flows that are watched{}", of(variant)),
             Kind::Whole(subject, measure) => format!("{}, {subject}", capital(words(measure))),
             Kind::Parts(subject, measure, variant, _) if whole => {
@@ -200,7 +251,7 @@ impl Group<'_> {
             Kind::Goodput(_) => format!("{} {}", curve.subject, curve.part).trim_end().to_owned(),
             Kind::Whole(subject, _) => join(&curve.variant, if curve.variant.is_empty() { subject } else { "" }),
             Kind::Parts(..) if whole => "all".to_owned(),
-            Kind::Parts(..) => curve.part.clone(),
+            Kind::Parts(..) | Kind::PartsSpread(..) => curve.part.clone(),
         };
         let (y, scale, unit) = match curves[0].y {
             "rate_bps" => ("rate", 1.0, "bit/s"),
@@ -210,7 +261,7 @@ impl Group<'_> {
             other => (other, 1.0, "packets"),
         };
         let y = Axis::new(y, if y == "packets" { "" } else { unit });
-        let distribution = matches!(self.kind, Kind::Distribution(..));
+        let distribution = matches!(self.kind, Kind::Distribution(..) | Kind::PartsSpread(..));
         let (x, x_scale) = if distribution { (Axis::log("time", "s"), 1e-9) } else { (Axis::new("time", "s"), 1.0) };
         let scaled = |curve: &Measured| {
             let points = curve.points.iter().map(|&(x, y)| (x * x_scale, y * scale));

@@ -115,11 +115,15 @@ fn a_simulation_has_its_flows_its_variants_and_its_digest() {
         plot.map(|(_, curves)| curves.clone()).unwrap_or_else(|| panic!("no plot `{title}` in {found:?}"))
     };
     for variant in ["tail", "fair"] {
-        for measure in ["Throughput", "Queueing delay"] {
+        for measure in ["Throughput", "Queue", "Queueing delay"] {
             let curves = of(&format!("{measure} of each flow, link a->b, {variant}"));
             let names: Vec<&str> = curves.iter().map(|curve| curve.0.as_str()).collect();
             assert_eq!(names, ["flow bulk", "flow pages"], "{measure}");
         }
+        assert_eq!(of(&format!("Queueing delay of each flow, link a->b, {variant}, distribution")).len(), 2);
+        // The tail drops, of the flow that fills it.
+        let drops = of(&format!("Drops of each flow, link a->b, {variant}"));
+        assert!(drops.iter().any(|curve| curve.0 == "flow bulk"), "{drops:?}");
     }
     let queues = of("Queueing delay, link a->b");
     assert_eq!((queues[0].0.as_str(), queues[1].0.as_str()), ("tail", "fair"));
@@ -195,4 +199,76 @@ fn a_replay_has_its_configurations_side_by_side() {
     assert_eq!(names, ["fifo@4mbit", "fq-codel@4mbit"]);
     assert!(delay.1.iter().all(|curve| curve.1 >= 2), "{delay:?}");
     assert!(std::fs::read(&table).expect("a table").starts_with(b"PAR1"));
+    // Two senders, each with a curve.
+    for measure in ["Throughput", "Queue", "Queueing delay", "Drops"] {
+        for configuration in ["fifo@4mbit", "fq-codel@4mbit"] {
+            let title = format!("{measure} of each flow, {configuration}");
+            let Some(plot) = found.iter().find(|(own, _)| *own == title) else {
+                // FIFO with its default limit drops nothing here.
+                assert_eq!(measure, "Drops", "no plot `{title}` in {found:?}");
+                continue;
+            };
+            let names: Vec<&str> = plot.1.iter().map(|curve| curve.0.as_str()).collect();
+            assert_eq!(names, ["flow udp 10.0.0.1:4096 > 10.0.0.2:8192", "flow udp 10.0.0.1:4097 > 10.0.0.2:8192"]);
+        }
+    }
+}
+
+/// Sends from each of `ports` ports, the n-th n + 1 datagrams of 1000 bytes, in turn.
+fn many(ports: u16) -> Vec<u8> {
+    let mut file = capture(0, 0);
+    let mut micros = 0_u32;
+    for round in 0..u32::from(ports) {
+        for port in round as u16..ports {
+            micros += 100;
+            for number in [micros / 1_000_000, micros % 1_000_000, 1_000, 1_000] {
+                file.extend(number.to_le_bytes());
+            }
+            let mut packet = vec![0x45, 0, 0x03, 0xe8, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+            packet.extend(port.to_be_bytes());
+            packet.extend([0x20, 0, 0x03, 0xd4, 0, 0]);
+            packet.resize(1_000, 0);
+            file.extend(packet);
+        }
+    }
+    file
+}
+
+#[test]
+fn of_many_flows_the_largest_have_curves_and_the_others_one_together() {
+    let folder = Folder::new("many");
+    // 100 senders, 5,050 datagrams: more flows than are kept.
+    std::fs::write(folder.file("m.pcap"), many(100)).expect("written");
+    let (page, csv, json) = (folder.file("m.html"), folder.file("m.csv"), folder.file("m.json"));
+    let file = folder.file("m.pcap");
+    let replay = |more: &[&str]| {
+        let run = tidegate(&[&["replay", &file, "--with", "fifo@100mbit"], more].concat());
+        assert!(run.status.success(), "{}", text(&run.stderr));
+    };
+    replay(&["--report", &page, "--table", &csv]);
+    replay(&["--table", &json]);
+    let found = plots(Path::new(&page));
+    let rates = found.iter().find(|(title, _)| title == "Throughput of each flow, fifo@100mbit").expect("a plot");
+    assert_eq!(rates.1.len(), 16, "{rates:?}");
+    assert!(rates.1.iter().any(|curve| curve.0 == "flow udp 10.0.0.1:99 > 10.0.0.2:8192"), "{rates:?}");
+    assert_eq!(rates.1.last().map(|curve| curve.0.as_str()), Some("flow (others)"));
+
+    // A row for each point: the bytes of the flows and of the others are those of the class.
+    let rows: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).expect("a table")).expect("JSON");
+    let bits = |of: &str| -> f64 {
+        let rows = rows.as_array().expect("a list").iter();
+        let own = rows.filter(|row| row["subject"].as_str().is_some_and(|subject| subject.starts_with(of)));
+        // Half a second is in bins of a millisecond.
+        own.filter(|row| row["measure"] == "throughput").map(|row| row["value"].as_f64().expect("a rate") / 1e3).sum()
+    };
+    let (class, flows) = (bits("class all"), bits("flow "));
+    assert!((class - 5_050.0 * 8_000.0).abs() < 1.0, "{class}");
+    assert!((class - flows).abs() < 1.0, "{class} {flows}");
+    let csv = std::fs::read_to_string(&csv).expect("a table");
+    assert_eq!(csv.lines().count(), rows.as_array().expect("a list").len() + 1);
+    assert!(csv.starts_with("file,configuration,kind,subject,measure,x,x_unit,value,unit\n"));
+
+    let wrong = tidegate(&["replay", &file, "--with", "fifo@100mbit", "--table", "m.txt"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains(".csv, .json or .parquet"), "{}", text(&wrong.stderr));
 }

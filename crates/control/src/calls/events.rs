@@ -243,7 +243,7 @@ impl fmt::Display for Protocol {
 }
 
 /// A flow: its key in this run of the daemon, and what its packets carry, where known.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Flow {
     /// Its key, hexadecimal; another one after a restart.
     pub key: String,

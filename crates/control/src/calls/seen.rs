@@ -285,7 +285,7 @@ impl Waits {
 }
 
 /// A flow. Counts are since its first packet; rates and waits are of the last moments.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct FlowSeen {
     /// Who it is.
     pub flow: Flow,

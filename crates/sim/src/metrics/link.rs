@@ -2,7 +2,7 @@
 
 use tidegate_core::{DropReason, Span};
 
-use super::{Histogram, Series, Tally};
+use super::{Histogram, Part, PartSeries, Series, Tally};
 
 /// What is measured of a link, after the warm-up.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -44,10 +44,10 @@ pub struct LinkSeries {
     pub first: Span,
 }
 
-/// Flows and classes of a link that are kept apart over time, at most: more would not be told apart in a plot.
-pub const PARTS: usize = 32;
+/// Flows, and classes, of a link that are kept apart over time: those with the lowest numbers. At most 130 kB each.
+pub const PARTS: usize = 128;
 
-/// Flows and classes of a link over time, by their numbers; those from [`PARTS`] on are not kept.
+/// Flows and classes of a link over time, by their numbers; those from [`PARTS`] on together.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Parts {
     /// By flow of the scenario.
@@ -56,40 +56,15 @@ pub struct Parts {
     pub classes: Vec<Option<Box<PartSeries>>>,
 }
 
-/// A flow or a class of a link over time.
-#[derive(Clone, PartialEq, Debug)]
-pub struct PartSeries {
-    /// Bytes sent.
-    pub sent: Series,
-    /// Queueing delay of what left, in nanoseconds: take the means.
-    pub delay_ns: Series,
-    /// Packets dropped.
-    pub dropped: Series,
-}
-
-impl PartSeries {
-    fn footprint(&self) -> usize {
-        self.sent.footprint() + self.delay_ns.footprint() + self.dropped.footprint()
-    }
-}
-
 impl Parts {
     /// Lets `note` see the series of the flow and of the class of a packet, which begin with bins of `width`.
     pub(crate) fn note(&mut self, flow: u16, class: u16, width: Span, note: impl Fn(&mut PartSeries)) {
         for (parts, number) in [(&mut self.flows, flow), (&mut self.classes, class)] {
-            let number = usize::from(number);
-            if number >= PARTS {
-                continue;
-            }
+            let number = usize::from(number).min(PARTS);
             if number >= parts.len() {
                 parts.resize(number + 1, None);
             }
-            let series = || Series::new(width);
-            note(
-                parts[number].get_or_insert_with(|| {
-                    Box::new(PartSeries { sent: series(), delay_ns: series(), dropped: series() })
-                }),
-            );
+            note(parts[number].get_or_insert_with(|| Box::new(PartSeries::new(width))));
         }
     }
     fn footprint(&self) -> usize {

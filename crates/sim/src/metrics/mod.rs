@@ -4,10 +4,12 @@ mod fairness;
 mod flow;
 pub mod histogram;
 mod link;
+mod part;
 pub mod series;
 
 pub use fairness::jain;
 pub use flow::{FlowMetrics, SizeClass, Tally};
 pub use histogram::Histogram;
-pub use link::{LinkMetrics, LinkSeries, PARTS, PartSeries, Parts};
+pub use link::{LinkMetrics, LinkSeries, PARTS, Parts};
+pub use part::{Part, PartSeries, largest};
 pub use series::Series;

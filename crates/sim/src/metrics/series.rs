@@ -37,6 +37,22 @@ impl Series {
         self.sums[bin] += value;
         self.counts[bin] += 1;
     }
+    /// Adds what `other` has, whose bins began as wide as these: the wider bins of the two are those of both then.
+    pub fn merge(&mut self, other: &Self) {
+        while self.width < other.width {
+            self.halve();
+        }
+        let bins = other.sums.iter().zip(&other.counts).enumerate();
+        for (number, (sum, count)) in bins {
+            let bin = (number as u64 * other.width / self.width) as usize;
+            if bin >= self.sums.len() {
+                self.sums.resize(bin + 1, 0);
+                self.counts.resize(bin + 1, 0);
+            }
+            self.sums[bin] += sum;
+            self.counts[bin] += count;
+        }
+    }
     /// Bytes of memory.
     pub(crate) fn footprint(&self) -> usize {
         size_of::<Self>() + (self.sums.capacity() + self.counts.capacity()) * size_of::<u64>()
@@ -86,5 +102,26 @@ mod tests {
         assert_eq!(series.sums().map(|(_, sum)| sum).sum::<u64>(), 100_000);
         assert_eq!(series.sums().nth(1), Some((Instant::from_nanos(128_000_000), 128)));
         assert!(series.means().all(|(_, mean)| mean == 1.0));
+    }
+
+    #[test]
+    fn merging_is_adding_to_one() {
+        let (mut short, mut long) = (Series::new(Span::from_millis(1)), Series::new(Span::from_millis(1)));
+        let mut both = Series::new(Span::from_millis(1));
+        for step in 0..5_000_u64 {
+            let at = Instant::from_nanos(step * 1_000_000);
+            if step < 700 {
+                short.add(at, step);
+                both.add(at, step);
+            }
+            long.add(at, 7);
+            both.add(at, 7);
+        }
+        assert_ne!(short.width(), long.width());
+        let mut merged = short.clone();
+        merged.merge(&long);
+        assert_eq!(merged, both);
+        long.merge(&short);
+        assert_eq!(long, both);
     }
 }

@@ -5,7 +5,14 @@ use tidegate_core::{Colour, Instant};
 use super::file::Measure;
 use super::{Scenario, Section};
 use crate::engine::Simulation;
-use crate::metrics::{FlowMetrics, Histogram, LinkMetrics, Series, SizeClass, jain};
+use crate::metrics::{FlowMetrics, Histogram, LinkMetrics, PARTS, Part, PartSeries, Series, SizeClass, jain, largest};
+
+/// Flows, and classes, of a link that have curves of their own: those with the most bytes. The others have one together.
+pub const SHOWN_PARTS: usize = 15;
+/// What the curve of all other flows is called.
+pub const OTHER_FLOWS: &str = "flow (others)";
+/// What the curve of all other classes is called.
+pub const OTHER_CLASSES: &str = "class (others)";
 
 /// One measured value.
 #[derive(Clone, PartialEq, Debug)]
@@ -299,21 +306,54 @@ impl Outcome {
             }
         }
         let Some(parts) = &series.parts else { return };
-        let flows = parts.flows.iter().enumerate().map(|(number, part)| (scenario.flow_name(number), part));
+        fn there(parts: &[Option<Box<PartSeries>>]) -> impl Iterator<Item = (usize, &PartSeries)> {
+            parts.iter().enumerate().filter_map(|(number, part)| Some((number, &**part.as_ref()?)))
+        }
         // One class is all of it: nothing to keep apart.
-        let classes: &[_] = if parts.classes.iter().flatten().count() > 1 { &parts.classes } else { &[] };
-        let classes = classes.iter().enumerate().map(|(number, part)| (format!("class {number}"), part));
-        for (name, part) in flows.chain(classes) {
-            let Some(part) = part else { continue };
+        let classes: &[_] = if there(&parts.classes).count() > 1 { &parts.classes } else { &[] };
+        let flow = |number| scenario.flow_name(number);
+        let class = |number: usize| format!("class {number}");
+        self.parts(&subject, there(&parts.flows), &flow, OTHER_FLOWS);
+        self.parts(&subject, there(classes), &class, OTHER_CLASSES);
+    }
+
+    /// The curves of the largest flows, or classes, of a link, and of the others.
+    fn parts<'a>(
+        &mut self,
+        subject: &str,
+        parts: impl Iterator<Item = (usize, &'a PartSeries)>,
+        name: &dyn Fn(usize) -> String,
+        others: &str,
+    ) {
+        // What is kept as number PARTS is of many.
+        let (own, beyond): (Vec<_>, Vec<_>) = parts.partition(|(number, _)| *number < PARTS);
+        let own = own.into_iter().map(|(number, part)| (number, part.bytes(), part));
+        let (largest, mut rest) = largest(own, SHOWN_PARTS);
+        for (_, part) in beyond {
+            match &mut rest {
+                Some(rest) => rest.merge(part),
+                None => rest = Some(part.clone()),
+            }
+        }
+        let largest = largest.into_iter().map(|(number, part)| (name(number), part));
+        for (name, part) in largest.chain(rest.iter().map(|rest| (others.to_owned(), rest))) {
+            let queue = part.queue().into_iter().map(|(at, bytes)| (seconds(at), bytes as f64)).collect();
             let curves = [
                 ("throughput", "rate_bps", rates(&part.sent)),
+                ("backlog", "bytes", queue),
                 ("queueing", "delay_ns", means(&part.delay_ns)),
                 ("drops", "packets", counts(&part.dropped)),
             ];
             for (measure, y, points) in curves {
                 if !points.is_empty() {
-                    self.curves.push(over_time(&subject, measure, name.clone(), y, points));
+                    self.curves.push(over_time(subject, measure, name.clone(), y, points));
                 }
+            }
+            if part.delays.count() > 0 {
+                let mut curve = distribution(subject, "queueing", &part.delays);
+                curve.name = format!("{subject} queueing of {name} distribution");
+                curve.part = name;
+                self.curves.push(curve);
             }
         }
     }

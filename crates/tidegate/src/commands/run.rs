@@ -140,8 +140,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let watch = Arc::new(Mutex::new(Watch::new()));
     if wanted {
         let (watch, several) = (Arc::clone(&watch), daemon.directions.len() > 1);
-        daemon.sampler = Some(Box::new(move |direction, classes| {
-            watch.lock().unwrap_or_else(PoisonError::into_inner).look(direction, several, classes);
+        daemon.sampler = Some(Box::new(move |direction, classes, seen| {
+            watch.lock().unwrap_or_else(PoisonError::into_inner).look(direction, several, classes, seen);
         }));
     }
     let ended = daemon.run(&stop);
@@ -149,7 +149,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let ended = ended.map_err(explain)?;
     if wanted {
         let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.iter().for_each(|(direction, classes)| watch.look(direction, ended.len() > 1, classes));
+        ended.iter().for_each(|(direction, classes)| watch.look(direction, ended.len() > 1, classes, None));
         args.files.write(|| watch.report(&interface, &ended, sources), || watch.table())?;
     }
     report(args, &ended)

@@ -1,13 +1,19 @@
-//! What a report of a live run is made of: samples of the classes, in memory that does not grow with time.
+//! What a report of a live run is made of: samples of the classes, and the largest flows, in memory that does not grow
+//! with time.
+
+mod flows;
 
 use std::time::Instant;
 
+use tidegate_control::calls::DirectionSeen;
 use tidegate_core::DropReason;
 use tidegate_engine::ClassStatus;
 use tidegate_engine::delays::Delays;
 use tidegate_report::columns::{self, Column};
 use tidegate_report::number::human;
 use tidegate_report::{Axis, Curve, Plot, Report, Section, Source, Style, Table};
+
+use flows::FlowWatch;
 
 /// Samples that are kept. When there are more, neighbours are put together, and each then covers twice the time: a
 /// second and a month take the same memory.
@@ -111,16 +117,30 @@ impl Class {
 pub struct Watch {
     begin: Instant,
     classes: Vec<Class>,
+    /// Of each direction.
+    flows: Vec<(String, FlowWatch)>,
 }
 
 impl Watch {
     /// Begins now.
     pub fn new() -> Self {
-        Self { begin: Instant::now(), classes: Vec::new() }
+        Self { begin: Instant::now(), classes: Vec::new(), flows: Vec::new() }
     }
     /// Looks at the classes of a direction. `several` says whether there is more than one direction.
-    pub fn look(&mut self, direction: &str, several: bool, classes: &[ClassStatus]) {
-        self.look_at(self.begin.elapsed().as_secs_f64(), direction, several, classes);
+    /// `seen` has its flows, where they were looked at.
+    pub fn look(&mut self, direction: &str, several: bool, classes: &[ClassStatus], seen: Option<&DirectionSeen>) {
+        let elapsed = self.begin.elapsed();
+        self.look_at(elapsed.as_secs_f64(), direction, several, classes);
+        let Some(seen) = seen.filter(|seen| !seen.flows.is_empty()) else { return };
+        let name = if several { direction } else { "" };
+        let at = match self.flows.iter().position(|(known, _)| known == name) {
+            Some(at) => at,
+            None => {
+                self.flows.push((name.to_owned(), FlowWatch::new()));
+                self.flows.len() - 1
+            }
+        };
+        self.flows[at].1.look(elapsed, &seen.flows);
     }
 
     fn look_at(&mut self, at: f64, direction: &str, several: bool, classes: &[ClassStatus]) {
@@ -225,6 +245,8 @@ impl Watch {
             style: Style::Cdf,
             curves: waits,
         };
+        let distributions = [Section::new("Distributions").with(cdf)];
+        let flows = self.flows.iter().map(|(direction, flows)| flows.section(direction));
         let mut results = Section::new("Results").with(totals);
         if !reasons.rows.is_empty() {
             results = results.with(reasons);
@@ -239,31 +261,85 @@ impl Watch {
                 ("configuration".to_owned(), names.join(", ")),
                 ("lasted".to_owned(), human(seconds, "s")),
             ],
-            sections: vec![results, over_time, Section::new("Distributions").with(cdf)],
+            sections: [results, over_time].into_iter().chain(flows).chain(distributions).collect(),
             sources,
         }
     }
 
-    /// The samples as columns for notebooks: a row for each class and sample.
+    /// The samples as columns for notebooks: a row for each class, or flow, and sample.
     pub fn table(&self) -> columns::Table {
-        let rows: Vec<(&str, &Sample)> = self
-            .classes
-            .iter()
-            .flat_map(|class| class.samples.iter().map(move |sample| (class.name.as_str(), sample)))
-            .collect();
-        let integer = |of: fn(&Sample) -> u64| Column::Integer(rows.iter().map(|row| Some(of(row.1))).collect());
-        let number = |of: fn(&Sample) -> Option<f64>| Column::Number(rows.iter().map(|row| of(row.1)).collect());
+        let mut rows: Vec<Row> = Vec::new();
+        for class in &self.classes {
+            rows.extend(class.samples.iter().map(|sample| Row::of(&class.name, sample)));
+        }
+        for (direction, flows) in &self.flows {
+            let name = |flow: &str| if direction.is_empty() { flow.to_owned() } else { format!("{direction} {flow}") };
+            for point in flows.points() {
+                rows.push(Row { name: name(&point.flow), is_flow: true, ..Row::of_flow(&point) });
+            }
+        }
+        let text = |of: fn(&Row) -> Option<String>| Column::Text(rows.iter().map(of).collect());
+        let integer = |of: fn(&Row) -> Option<u64>| Column::Integer(rows.iter().map(of).collect());
+        let number = |of: fn(&Row) -> Option<f64>| Column::Number(rows.iter().map(of).collect());
         columns::Table::default()
-            .with("class", Column::Text(rows.iter().map(|row| Some(row.0.to_owned())).collect()))
-            .with("end_s", number(|sample| Some(sample.at)))
-            .with("width_s", number(|sample| Some(sample.width)))
-            .with("sent_bytes", integer(|sample| sample.bytes))
-            .with("dropped_packets", integer(|sample| sample.dropped))
-            .with("marked_packets", integer(|sample| sample.marked))
-            .with("backlog_packets", integer(|sample| sample.backlog))
-            .with("sent_packets", integer(|sample| sample.left))
-            .with("wait_mean_s", number(|sample| (sample.left > 0).then(|| sample.waited / sample.left as f64)))
-            .with("wait_p99_s", number(|sample| (sample.left > 0).then_some(sample.p99)))
+            .with("class", text(|row| (!row.is_flow).then(|| row.name.clone())))
+            .with("flow", text(|row| row.is_flow.then(|| row.name.clone())))
+            .with("end_s", number(|row| Some(row.end)))
+            .with("width_s", number(|row| Some(row.width)))
+            .with("sent_bytes", integer(|row| Some(row.bytes)))
+            .with("dropped_packets", integer(|row| Some(row.dropped)))
+            .with("marked_packets", integer(|row| row.marked))
+            .with("backlog_packets", integer(|row| row.backlog))
+            .with("backlog_bytes", integer(|row| row.backlog_bytes))
+            .with("sent_packets", integer(|row| row.left))
+            .with("wait_mean_s", number(|row| row.wait_mean))
+            .with("wait_p99_s", number(|row| row.wait_p99))
+    }
+}
+
+/// A row of the table for notebooks.
+#[derive(Debug, Default)]
+struct Row {
+    name: String,
+    is_flow: bool,
+    end: f64,
+    width: f64,
+    bytes: u64,
+    dropped: u64,
+    marked: Option<u64>,
+    backlog: Option<u64>,
+    backlog_bytes: Option<u64>,
+    left: Option<u64>,
+    wait_mean: Option<f64>,
+    wait_p99: Option<f64>,
+}
+
+impl Row {
+    fn of(name: &str, sample: &Sample) -> Self {
+        Self {
+            name: name.to_owned(),
+            end: sample.at,
+            width: sample.width,
+            bytes: sample.bytes,
+            dropped: sample.dropped,
+            marked: Some(sample.marked),
+            backlog: Some(sample.backlog),
+            left: Some(sample.left),
+            wait_mean: (sample.left > 0).then(|| sample.waited / sample.left as f64),
+            wait_p99: (sample.left > 0).then_some(sample.p99),
+            ..Self::default()
+        }
+    }
+    fn of_flow(point: &flows::Point) -> Self {
+        Self {
+            end: point.end,
+            width: point.width,
+            bytes: point.bytes,
+            dropped: point.dropped,
+            backlog_bytes: Some(point.queue),
+            wait_p99: point.wait,
+            ..Self::default()
+        }
     }
 }
 

@@ -13,14 +13,21 @@ use crate::output::sections;
 use tidegate_replay::run::Outcome;
 
 /// The curves of all outcomes, so named that what is compared stands in one plot: the configurations for each class,
-/// or the classes of the only configuration.
+/// or the classes of the only configuration. The flows of a configuration stand in plots of their own.
 fn curves(outcomes: &[&Outcome]) -> Vec<Curve> {
-    let named = |outcome: &Outcome, curve: &Curve| match (outcomes.len(), curve.x) {
-        (1, "time_s") => Curve { subject: outcome.name.clone(), part: curve.subject.clone(), ..curve.clone() },
-        (1, _) => curve.clone(),
-        _ => Curve { variant: outcome.name.clone(), ..curve.clone() },
+    let named = |outcome: &Outcome, curve: &Curve| {
+        let of_flow = curve.subject.starts_with("flow ");
+        match (outcomes.len(), curve.x) {
+            (1, "time_s") => Curve { subject: outcome.name.clone(), part: curve.subject.clone(), ..curve.clone() },
+            _ if of_flow => Curve { subject: outcome.name.clone(), part: curve.subject.clone(), ..curve.clone() },
+            (1, _) => curve.clone(),
+            _ => Curve { variant: outcome.name.clone(), ..curve.clone() },
+        }
     };
-    outcomes.iter().flat_map(|outcome| outcome.curves.iter().map(move |curve| named(outcome, curve))).collect()
+    let all = || outcomes.iter().flat_map(|outcome| outcome.curves.iter().map(move |curve| named(outcome, curve)));
+    // Classes first: what is compared is at the top.
+    let (flows, classes): (Vec<_>, Vec<_>) = all().partition(|curve| curve.part.starts_with("flow "));
+    classes.into_iter().chain(flows).collect()
 }
 
 /// The report.
@@ -85,7 +92,8 @@ pub fn page(args: &Args, results: &Results, outcomes: &[&Outcome]) -> Report {
     if let Some(again) = &results.again {
         result = result.note(sentence(again));
     }
-    let note = "Rates, delays and queues are of a bin; the queue is at the end of it.";
+    let note = "Rates, delays and queues are of a bin; the queue is at the end of it. Of flows, those with the most bytes \
+                have curves of their own; what one had before it was among them is with the others.";
     let mut all = vec![result];
     all.extend(sections("", note, &curves(outcomes), Fold::Open));
     let file = args.file.display().to_string();

@@ -1,0 +1,148 @@
+//! [`PartSeries`]: a flow or a class over time.
+
+use tidegate_core::{Instant, Span};
+
+use super::{Histogram, Series};
+
+/// What is measured over time of one of many that are alike, and can be added up.
+pub trait Part: Clone {
+    /// Nothing yet, with bins of `width` to begin with.
+    fn new(width: Span) -> Self;
+    /// Adds what `other` has, whose bins began as wide as these.
+    fn merge(&mut self, other: &Self);
+}
+
+/// A flow or a class over time, in memory that does not grow: at most 130 kB.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PartSeries {
+    /// Bytes that came, by when.
+    pub arrived: Series,
+    /// Bytes that left.
+    pub sent: Series,
+    /// Bytes that came and left or were dropped, by when: [`arrived`](Self::arrived) less this waits.
+    pub gone: Series,
+    /// How long what left had waited, in nanoseconds: take the means.
+    pub delay_ns: Series,
+    /// Packets dropped.
+    pub dropped: Series,
+    /// The distribution of what left had waited, in nanoseconds.
+    pub delays: Histogram,
+}
+
+impl Part for PartSeries {
+    fn new(width: Span) -> Self {
+        let series = || Series::new(width);
+        let (arrived, sent, gone, delay_ns, dropped) = (series(), series(), series(), series(), series());
+        Self { arrived, sent, gone, delay_ns, dropped, delays: Histogram::default() }
+    }
+    fn merge(&mut self, other: &Self) {
+        self.arrived.merge(&other.arrived);
+        self.sent.merge(&other.sent);
+        self.gone.merge(&other.gone);
+        self.delay_ns.merge(&other.delay_ns);
+        self.dropped.merge(&other.dropped);
+        self.delays.merge(&other.delays);
+    }
+}
+
+impl PartSeries {
+    /// Bytes that came.
+    pub fn bytes(&self) -> u64 {
+        self.arrived.sums().map(|(_, bytes)| bytes).sum()
+    }
+    /// A packet of `size` bytes left at `at` after `waited`.
+    pub fn left(&mut self, at: Instant, size: u64, waited: Span) {
+        self.sent.add(at, size);
+        self.delay_ns.add(at, waited.as_nanos());
+        self.delays.record(waited.as_nanos());
+    }
+    /// Bytes that wait at the end of each bin: what had come and not gone. Bins are as wide as the wider of the two.
+    pub fn queue(&self) -> Vec<(Instant, u64)> {
+        let width = self.arrived.width().max(self.gone.width()).as_nanos();
+        let mut changes: Vec<i64> = Vec::new();
+        for (series, sign) in [(&self.arrived, 1), (&self.gone, -1)] {
+            for (at, bytes) in series.sums() {
+                let bin = (at.as_nanos() / width) as usize;
+                if bin >= changes.len() {
+                    changes.resize(bin + 1, 0);
+                }
+                changes[bin] += sign * bytes as i64;
+            }
+        }
+        let mut level = 0;
+        let point = |(bin, change): (usize, i64)| {
+            level += change;
+            (Instant::from_nanos((bin as u64 + 1) * width), level.max(0) as u64)
+        };
+        changes.into_iter().enumerate().map(point).collect()
+    }
+    /// Bytes of memory.
+    pub(crate) fn footprint(&self) -> usize {
+        let series = [&self.arrived, &self.sent, &self.gone, &self.delay_ns, &self.dropped];
+        series.into_iter().map(Series::footprint).sum::<usize>() + self.delays.footprint()
+    }
+}
+
+/// The `most` parts with the most bytes (the number beside each), in their order, and all others as one; ties go to the first.
+pub fn largest<'a, T, P: Part>(
+    parts: impl IntoIterator<Item = (T, u64, &'a P)>,
+    most: usize,
+) -> (Vec<(T, &'a P)>, Option<P>) {
+    let mut ranked: Vec<(usize, u64, T, &P)> =
+        parts.into_iter().enumerate().map(|(place, (what, bytes, part))| (place, bytes, what, part)).collect();
+    ranked.sort_by_key(|(place, bytes, ..)| (std::cmp::Reverse(*bytes), *place));
+    let mut others: Option<P> = None;
+    for (.., part) in ranked.drain(most.min(ranked.len())..) {
+        match &mut others {
+            Some(others) => others.merge(part),
+            None => others = Some(part.clone()),
+        }
+    }
+    ranked.sort_by_key(|(place, ..)| *place);
+    (ranked.into_iter().map(|(_, _, what, part)| (what, part)).collect(), others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn the_queue_is_what_came_and_did_not_go() {
+        let mut part = PartSeries::new(Span::from_millis(10));
+        part.arrived.add(at(1), 300);
+        part.arrived.add(at(15), 100);
+        part.gone.add(at(12), 300);
+        part.gone.add(at(2_000_000), 100);
+        // 2,000 s in 1024 bins that begin with 10 ms: 2.56 s each.
+        let queue = part.queue();
+        assert_eq!(queue.first(), Some(&(at(2_560), 100)));
+        assert_eq!(queue.last().map(|point| point.1), Some(0));
+        assert!(queue[..queue.len() - 1].iter().all(|point| point.1 == 100));
+    }
+
+    #[test]
+    fn the_largest_and_the_others_are_all() {
+        let parts: Vec<PartSeries> = [5, 100, 7, 100, 3]
+            .iter()
+            .map(|bytes| {
+                let mut part = PartSeries::new(Span::from_millis(1));
+                part.arrived.add(at(1), *bytes);
+                part
+            })
+            .collect();
+        let of = |most| {
+            let (largest, others) =
+                largest(parts.iter().enumerate().map(|(name, part)| (name, part.bytes(), part)), most);
+            let names: Vec<usize> = largest.iter().map(|(name, _)| *name).collect();
+            (names, others.map(|others| others.bytes()))
+        };
+        assert_eq!(of(2), (vec![1, 3], Some(15)));
+        assert_eq!(of(3), (vec![1, 2, 3], Some(8)));
+        assert_eq!(of(5), (vec![0, 1, 2, 3, 4], None));
+        assert_eq!(of(0), (vec![], Some(215)));
+    }
+}

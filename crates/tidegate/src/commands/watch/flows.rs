@@ -1,0 +1,209 @@
+//! The largest flows of a live run over time: looked at once a second, in memory that does not grow with time.
+//!
+//! *Law*: what all flows sent and had dropped, as far as it was seen, is in the series of the flows and of the others.
+//! *Notes*: a flow that comes and goes between two looks is in its class and not here.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tidegate_control::calls::FlowSeen;
+use tidegate_replay::flows::Flows;
+use tidegate_report::{Axis, Curve, Plot, Section, Style};
+use tidegate_sim::metrics::{Part, Series};
+use tidegate_sim::scenario::{OTHER_FLOWS, SHOWN_PARTS};
+use tidegate_units::{Instant, Span};
+
+/// The bins that series begin with: the time between two looks.
+const BIN: Span = Span::from_secs(1);
+
+/// A flow over time.
+#[derive(Clone, Debug)]
+struct Live {
+    sent: Series,
+    dropped: Series,
+    /// Bytes that waited, as every look saw them.
+    queue: Series,
+    /// The wait that 99 of 100 did not exceed, in ns.
+    wait: Series,
+}
+
+impl Part for Live {
+    fn new(width: Span) -> Self {
+        let series = || Series::new(width);
+        Self { sent: series(), dropped: series(), queue: series(), wait: series() }
+    }
+    fn merge(&mut self, other: &Self) {
+        self.sent.merge(&other.sent);
+        self.dropped.merge(&other.dropped);
+        self.queue.merge(&other.queue);
+        self.wait.merge(&other.wait);
+    }
+}
+
+/// What a flow had sent, and had had dropped.
+type Counts = (u64, u64);
+
+/// The flows of a direction over time.
+#[derive(Debug)]
+pub struct FlowWatch {
+    flows: Flows<Live>,
+    /// Looks: what a sum of levels is divided by.
+    looks: Series,
+    before: HashMap<u64, Counts>,
+}
+
+/// A flow in a bin.
+#[derive(Debug)]
+pub struct Point {
+    /// What it is called.
+    pub flow: String,
+    /// Seconds since the start at the end of the bin.
+    pub end: f64,
+    /// Seconds it covers.
+    pub width: f64,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Packets dropped.
+    pub dropped: u64,
+    /// Bytes that waited, the mean.
+    pub queue: u64,
+    /// The wait that 99 of 100 did not exceed, the mean of what was seen, in seconds; not of others together.
+    pub wait: Option<f64>,
+}
+
+impl FlowWatch {
+    /// Nothing seen yet.
+    pub fn new() -> Self {
+        Self { flows: Flows::new(BIN), looks: Series::new(BIN), before: HashMap::new() }
+    }
+
+    /// Looks at what was seen of all flows, so long after the start.
+    pub fn look(&mut self, elapsed: Duration, seen: &[FlowSeen]) {
+        let at = Instant::from_nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
+        self.looks.add(at, 1);
+        let mut now = HashMap::with_capacity(seen.len());
+        for flow in seen {
+            let Ok(key) = u64::from_str_radix(&flow.flow.key, 16) else { continue };
+            let counts = (flow.sent_bytes.as_u64(), flow.dropped.iter().map(|drops| drops.packets).sum::<u64>());
+            let (bytes, dropped) = self.before.get(&key).copied().unwrap_or_default();
+            // After a restart, or when it was forgotten in between, the counts begin anew.
+            let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
+            let (sent, dropped) = (since(counts.0, bytes), since(counts.1, dropped));
+            now.insert(key, counts);
+            let live = self.flows.of(key, sent, || flow.flow.to_string());
+            live.sent.add(at, sent);
+            live.dropped.add(at, dropped);
+            live.queue.add(at, flow.queue_bytes.as_u64());
+            if sent > 0 {
+                live.wait.add(at, flow.wait_p99.as_nanos());
+            }
+        }
+        self.before = now;
+    }
+
+    /// Flows and others as points, bin by bin. The bins of all are those of the looks.
+    pub fn points(&self) -> Vec<Point> {
+        let width = self.looks.width().as_nanos();
+        let bins = self.looks.sums().count();
+        let (flows, others) = self.flows.largest(SHOWN_PARTS);
+        let all = flows.into_iter().chain(others.iter().map(|others| (OTHER_FLOWS, others)));
+        let mut points = Vec::new();
+        for (name, live) in all {
+            let others = name == OTHER_FLOWS;
+            let place = |at: Instant| ((at.as_nanos() / width) as usize).min(bins.saturating_sub(1));
+            let spread = |series: &Series| {
+                let mut sums = vec![0_u64; bins];
+                series.sums().for_each(|(at, sum)| sums[place(at)] += sum);
+                sums
+            };
+            let (sent, dropped, queue) = (spread(&live.sent), spread(&live.dropped), spread(&live.queue));
+            let mut waits = vec![None; bins];
+            live.wait.means().for_each(|(at, wait)| waits[place(at)] = Some(wait / 1e9));
+            let flow = if others { name.to_owned() } else { format!("flow {name}") };
+            for (bin, (_, looks)) in self.looks.sums().enumerate().filter(|(_, (_, looks))| *looks > 0) {
+                points.push(Point {
+                    flow: flow.clone(),
+                    end: (bin as u64 + 1) as f64 * width as f64 / 1e9,
+                    width: width as f64 / 1e9,
+                    bytes: sent[bin],
+                    dropped: dropped[bin],
+                    queue: queue[bin] / looks,
+                    wait: waits[bin].filter(|_| !others),
+                });
+            }
+        }
+        points
+    }
+
+    /// The plots of a direction; without a name where there is only one.
+    pub fn section(&self, direction: &str) -> Section {
+        let points = self.points();
+        let of = if direction.is_empty() { String::new() } else { format!(", {direction}") };
+        let plot = |title: &str, y: Axis, value: &dyn Fn(&Point) -> Option<f64>| {
+            let mut curves: Vec<Curve> = Vec::new();
+            for point in &points {
+                let Some(value) = value(point) else { continue };
+                match curves.last_mut().filter(|curve| curve.name == point.flow) {
+                    Some(curve) => curve.points.push((point.end, value)),
+                    None => curves.push(Curve::new(point.flow.clone(), [(point.end, value)])),
+                }
+            }
+            let (x, title) = (Axis::new("time", "s"), format!("{title} of each flow{of}"));
+            Plot { title, x, y, style: Style::Lines, curves }
+        };
+        Section::new(format!("Flows over time{of}"))
+            .note(format!(
+                "The {SHOWN_PARTS} flows with the most bytes, and all others together, as they were seen once a second."
+            ))
+            .with(plot("Rate", Axis::new("rate", "bit/s"), &|point| Some(point.bytes as f64 * 8.0 / point.width)))
+            .with(plot("Queue", Axis::new("queue", "B"), &|point| Some(point.queue as f64)))
+            .with(plot("Wait that 99 of 100 packets did not exceed", Axis::new("wait", "s"), &|point| point.wait))
+            .with(plot("Drops", Axis::new("packets a second", ""), &|point| Some(point.dropped as f64 / point.width)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_control::calls::{Flow, FlowDrops};
+    use tidegate_units::Bytes;
+
+    fn seen(key: u64, sent: u64, dropped: u64, queue: u64) -> FlowSeen {
+        let drops = FlowDrops { reason: "queue_limit".into(), packets: dropped };
+        FlowSeen {
+            flow: Flow { key: format!("{key:016x}"), ..Flow::default() },
+            sent_bytes: Bytes::new(sent),
+            queue_bytes: Bytes::new(queue),
+            dropped: vec![drops],
+            ..FlowSeen::default()
+        }
+    }
+
+    #[test]
+    fn what_is_sent_between_two_looks_is_in_one_of_the_series() {
+        let mut watch = FlowWatch::new();
+        let second = |n: u64| Duration::from_millis(n * 1_000 + 500);
+        // Two hundred flows of which flow 7 sends a hundred times as much; another comes in the third second.
+        for n in 0..5_u64 {
+            let mut flows: Vec<_> =
+                (0..200).map(|key| seen(key, (n + 1) * if key == 7 { 100_000 } else { 1_000 }, n, 10)).collect();
+            if n >= 3 {
+                flows.push(seen(500, (n - 2) * 3_000_000, 0, 7));
+            }
+            watch.look(second(n), &flows);
+        }
+        let points = watch.points();
+        // One without a protocol is called by its key.
+        let name = |key: u64| format!("flow flow {key:016x}");
+        let sum = |flow: &str| -> u64 { points.iter().filter(|p| p.flow == flow).map(|p| p.bytes).sum() };
+        assert_eq!(sum(&name(7)), 500_000);
+        assert_eq!(sum(&name(500)), 6_000_000);
+        let all: u64 = points.iter().map(|point| point.bytes).sum();
+        assert_eq!(all, 5 * (199 * 1_000 + 100_000) + 6_000_000);
+        assert_eq!(points.iter().map(|point| point.dropped).sum::<u64>(), 200 * 4);
+        // Fifteen have a curve; the others' queue is the sum of theirs: 201 - 15 flows of 10 bytes in the last second.
+        let last = points.iter().rfind(|point| point.flow == OTHER_FLOWS).unwrap();
+        assert_eq!((last.queue, last.wait), (1_860, None));
+        assert_eq!(points.iter().filter(|point| point.flow == name(7)).count(), 5);
+    }
+}
