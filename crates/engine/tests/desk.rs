@@ -189,3 +189,31 @@ fn preference_goes_with_the_promise() {
     let counts = run(&mut pipeline, &mut log, &[1, 2, 3, 4], at(1_200), at(2_200));
     assert!(counts.iter().all(|count| count.abs_diff(250) < 25), "{counts:?}");
 }
+
+#[test]
+fn a_preference_of_a_flow_alone_counts_when_others_come_and_its_owner_is_told() {
+    let (mut pipeline, mut log) = (pipeline(), Log::default());
+    let preferred = Terms { steps: 2, ..Terms::default() };
+    pipeline.steering(at(0)).promise(1, preferred, ClassId(0), 1, false).unwrap();
+    drop(pipeline.steering(at(0)).set_book(book(&[(1, 1)])));
+    // Nobody is there at whose cost: it is granted all.
+    run(&mut pipeline, &mut log, &[1], at(0), at(200));
+    let rates = |log: &mut Log| -> Vec<u64> {
+        let told = std::mem::take(&mut log.told).into_iter();
+        let rate = |(what, promise, rate): (What, Option<u64>, Option<Rate>)| {
+            (what == What::Rate && promise == Some(1)).then(|| rate.map(|rate| rate.as_bps().div_ceil(1_000)))?
+        };
+        told.filter_map(rate).collect()
+    };
+    assert_eq!(rates(&mut log), [8_000]);
+    // A quarter and 0.2 of 8 Mbit/s; the owner hears of it once, or of each of the three that come: 5.6, 4.3, 3.6.
+    let counts = run(&mut pipeline, &mut log, &[1, 2, 3, 4], at(200), at(1_200));
+    assert!(counts[0].abs_diff(450) < 25 && counts[1].abs_diff(183) < 25, "{counts:?}");
+    let told = rates(&mut log);
+    assert_eq!(told.last(), Some(&3_600), "{told:?}");
+    // When two have been silent for a second, a half and 0.2.
+    let counts = run(&mut pipeline, &mut log, &[1, 2], at(1_200), at(3_300));
+    assert!(counts[0] > counts[1] * 3 / 2, "{counts:?}");
+    let told = rates(&mut log);
+    assert_eq!(told.last(), Some(&5_600), "{told:?}");
+}

@@ -89,6 +89,7 @@ impl<P: Packet> Fbc<P> {
         class.bucket.set_depth(now, params.burst);
         class.params = params;
         class.shares_changed();
+        class.step_changed(&mut self.flows, now);
         self.rechoose(id.0, now);
     }
 

@@ -1,11 +1,12 @@
 //! One FBQ: the flows of a class, which of them sends next, and when the class can pay for it.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use core::ops::Bound;
 
 use tidegate_units::{Bytes, Credit, Instant, Rate};
 
-use super::flow::Flows;
-use super::shares::{Ratio, Shares};
+use super::flow::{Flow, Flows};
+use super::shares::{Ratio, Shares, WHOLE};
 use crate::books::Account;
 use crate::bucket::TokenBucket;
 use crate::heap::Heap;
@@ -154,6 +155,11 @@ pub(super) struct Class {
     pub away: VecDeque<u64>,
     /// Whether something changed since displacement was last tried in vain.
     pub unsettled: bool,
+    /// Flows that are preferred.
+    preferred: BTreeSet<u32>,
+    /// How many of those are to be weighed anew, and the one after which it goes on.
+    stale: usize,
+    weighed: u32,
 }
 
 impl Class {
@@ -176,6 +182,9 @@ impl Class {
             thresholds: BTreeSet::new(),
             away: VecDeque::new(),
             unsettled: false,
+            preferred: BTreeSet::new(),
+            stale: 0,
+            weighed: 0,
         }
     }
 
@@ -238,10 +247,38 @@ impl Class {
         self.virtual_at = now;
     }
 
-    /// After the shares changed: the rest of the old division means nothing any more. Less than one unit is lost.
+    /// After somebody came, went or is promised something else, or d(q) is another: the rest of the old division means
+    /// nothing any more (less than one unit is lost), and what preference adds is not what it was.
     pub fn shares_changed(&mut self) {
         self.virtual_rest = 0;
         self.unsettled = true;
+        self.stale = self.preferred.len();
+    }
+
+    /// The flow `at` is in the shares from now on, or no longer.
+    pub fn list_preferred(&mut self, at: u32, preferred: bool) {
+        if preferred {
+            self.preferred.insert(at);
+        } else {
+            self.preferred.remove(&at);
+        }
+    }
+
+    /// The next flow whose preference is to be weighed anew, if there is one.
+    pub fn next_stale(&mut self) -> Option<u32> {
+        if self.stale == 0 {
+            return None;
+        }
+        self.stale -= 1;
+        let after = (Bound::Excluded(self.weighed), Bound::Unbounded);
+        let next = self.preferred.range(after).next().or_else(|| self.preferred.first()).copied()?;
+        self.weighed = next;
+        Some(next)
+    }
+
+    /// What `steps` of preference are of d(q), in 1/2^32: no more than all of it.
+    pub fn part_of(&self, steps: u32) -> u64 {
+        self.params.increment.saturating_mul(steps.into()).min(WHOLE)
     }
 
     /// A flow comes in at `now`, with no packets yet. Its bucket is full when nobody waits here and the class can
@@ -352,31 +389,68 @@ impl Class {
         }
     }
 
-    /// Another weight, minimum or burst of a flow: its place in V keeps its tokens.
-    pub fn reweigh(
-        &mut self,
-        flows: &mut Flows,
-        at: u32,
-        now: Instant,
-        change: impl FnOnce(&mut super::flow::Flow, &mut Shares),
-    ) {
+    /// Another minimum or preference of a flow, which `change` sets while the flow is out of the shares: its place in V
+    /// keeps its tokens.
+    pub fn change(&mut self, flows: &mut Flows, at: u32, now: Instant, change: impl FnOnce(&mut Flow, &Shares)) {
         self.settle(now);
-        let virtual_now = self.virtual_time(now);
         let flow = &mut flows[at];
         let before = flow.weight;
-        change(flow, &mut self.shares);
-        // Tokens = (V - start) * weight, kept across the change of weight; a debt likewise.
-        if flow.weight != before {
-            let scale = |length: u128| length / u128::from(flow.weight) * u128::from(before);
+        self.shares.leave(flow.stake());
+        change(flow, &self.shares);
+        flow.part = self.part_of(flow.preferred);
+        flow.weight = self.shares.join(flow.stake());
+        let minimum = flow.stake().minimum;
+        flow.guarantee.set_rate(now, minimum);
+        let preferred = flow.part > 0;
+        self.list_preferred(at, preferred);
+        self.reweighed(flows, at, now, before);
+        self.shares_changed();
+    }
+
+    /// `incr` may be another: what the preferred flows have of d(q) is too. Cost: linear in those.
+    pub fn step_changed(&mut self, flows: &mut Flows, now: Instant) {
+        for at in self.preferred.clone() {
+            if flows[at].part != self.part_of(flows[at].preferred) {
+                self.change(flows, at, now, |_, _| {});
+            }
+        }
+    }
+
+    /// Weighs a preferred flow anew; tells whether that changed its weight.
+    pub fn weigh(&mut self, flows: &mut Flows, at: u32, now: Instant) -> bool {
+        let flow = &mut flows[at];
+        let (before, after) = (flow.weight, self.shares.weight_of(flow.stake()));
+        if before == after {
+            return false;
+        }
+        self.settle(now);
+        self.shares.weigh(flow.stake(), after);
+        flow.weight = after;
+        self.virtual_rest = 0;
+        self.unsettled = true;
+        self.reweighed(flows, at, now, before);
+        true
+    }
+
+    /// The weight of a flow was `before` and is another: puts it where it belongs by that.
+    fn reweighed(&mut self, flows: &mut Flows, at: u32, now: Instant, before: u64) {
+        let virtual_now = self.virtual_time(now);
+        let flow = &mut flows[at];
+        let after = flow.weight;
+        if after != before {
+            // Tokens = (V - start) * weight, kept across the change of weight; a debt likewise.
+            let scale = |length: u128| (length / u128::from(after)).saturating_mul(before.into());
             flow.start = if flow.start <= virtual_now {
                 virtual_now - scale(virtual_now - flow.start).min(virtual_now)
             } else {
-                virtual_now + scale(flow.start - virtual_now)
+                virtual_now.saturating_add(scale(flow.start - virtual_now))
             };
+            if let Some(displace) = flow.profile.displace
+                && self.thresholds.remove(&(Ratio::new(displace.below, before), at))
+            {
+                self.thresholds.insert((Ratio::new(displace.below, after), at));
+            }
         }
-        let minimum = flow.stake().minimum;
-        flow.guarantee.set_rate(now, minimum);
-        self.shares_changed();
         if flow.backlog.packets > 0 {
             self.key(flows, at);
         }

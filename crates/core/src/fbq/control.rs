@@ -6,7 +6,7 @@ use super::class::{Class, Spare};
 use super::fbc::Fbc;
 use super::flow::{FlowCounts, Profile};
 use super::shares::Ratio;
-use super::terms::{Terms, raise};
+use super::terms::Terms;
 use crate::books::Account;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::{Backlog, Event, Outlet};
@@ -17,6 +17,8 @@ const AWAY_AT_LEAST: Span = Span::from_secs(1);
 const RETURN_EIGHTHS: u64 = 9;
 /// Flows looked at for displacement in one call.
 const MOVES_A_CALL: usize = 2;
+/// Preferred flows weighed anew in one call, after others came or went.
+const WEIGHED_A_CALL: usize = 4;
 
 /// What became of a minimum rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,15 +114,15 @@ impl<P: Packet> Fbc<P> {
         class.settle(now);
         let flow = &mut self.flows[at];
         flow.class = q;
-        flow.weight = class.shares.newcomer(flow.profile.weight);
+        flow.part = class.part_of(flow.preferred);
         flow.granted = !flow.profile.minimum.is_zero() && flow.profile.minimum <= class.shares.unpromised();
         if !flow.granted && !flow.profile.minimum.is_zero() {
             flow.waiting_since = line;
             class.waiting.insert(line, at);
         }
-        class.shares.join(flow.stake());
-        if let Some(own) = flow.own.filter(|own| own.steps > 0) {
-            raise(flow, &mut class.shares, class.params.increment, own.steps);
+        flow.weight = class.shares.join(flow.stake());
+        if flow.part > 0 {
+            class.list_preferred(at, true);
         }
         class.admit(&mut self.flows, at, now);
         class.shares_changed();
@@ -148,6 +150,7 @@ impl<P: Packet> Fbc<P> {
         class.unkey(&mut self.flows, at);
         let flow = &mut self.flows[at];
         class.shares.leave(flow.stake());
+        class.list_preferred(at, false);
         class.shares_changed();
         class.waiting.remove(&flow.waiting_since);
         if let Some(displace) = flow.profile.displace {
@@ -156,7 +159,6 @@ impl<P: Packet> Fbc<P> {
         class.queued -= u64::from(!flow.backlog.is_empty());
         class.backlog.packets -= flow.backlog.packets;
         class.backlog.bytes -= flow.backlog.bytes;
-        flow.preferred = 0;
         if chosen {
             self.rechoose(q, now);
         } else {
@@ -216,6 +218,13 @@ impl<P: Packet> Fbc<P> {
     }
 
     fn visit(&mut self, now: Instant, q: u32, out: &mut dyn Outlet<P>) {
+        for _ in 0..WEIGHED_A_CALL {
+            let class = &mut self.classes[q as usize];
+            let Some(at) = class.next_stale() else { break };
+            if class.weigh(&mut self.flows, at, now) {
+                self.choose(q, now);
+            }
+        }
         let class = &self.classes[q as usize];
         if class.unsettled && !class.waiting.is_empty() {
             self.grant(now, q);
@@ -241,11 +250,7 @@ impl<P: Packet> Fbc<P> {
             return;
         }
         class.waiting.remove(&line);
-        class.reweigh(&mut self.flows, at, now, |flow, shares| {
-            shares.leave(flow.stake());
-            flow.granted = true;
-            shares.join(flow.stake());
-        });
+        class.change(&mut self.flows, at, now, |flow, _| flow.granted = true);
         self.choose(q, now);
     }
 
@@ -253,7 +258,7 @@ impl<P: Packet> Fbc<P> {
     fn has_room(&self, to: u32, at: u32, least: Rate) -> bool {
         let (shares, flow) = (&self.classes[to as usize].shares, &self.flows[at]);
         let minimum = flow.stake().minimum;
-        minimum <= shares.unpromised() && shares.prospect(shares.newcomer(flow.profile.weight)).max(minimum) >= least
+        minimum <= shares.unpromised() && shares.prospect(flow.stake().plain).max(minimum) >= least
     }
 
     /// Moves flows whose share fell below their threshold to where they would get it.
@@ -308,11 +313,9 @@ impl<P: Packet> Fbc<P> {
         self.line += 1;
         let class = &mut self.classes[q as usize];
         class.waiting.remove(&self.flows[at].waiting_since);
-        class.reweigh(&mut self.flows, at, now, |flow, shares| {
-            shares.leave(flow.stake());
+        class.change(&mut self.flows, at, now, |flow, shares| {
             flow.profile.minimum = minimum;
             flow.granted = !minimum.is_zero() && minimum <= shares.unpromised();
-            shares.join(flow.stake());
         });
         let promise = if self.flows[at].granted || minimum.is_zero() {
             Promise::Granted
@@ -325,8 +328,8 @@ impl<P: Packet> Fbc<P> {
         Ok(promise)
     }
 
-    /// Prefers the flow `key` by `steps` steps of `incr`, none for no preference. Each step raises its share by
-    /// `incr`, at most by what is free (4.5).
+    /// Prefers the flow `key` by `steps` steps of `incr`, none for no preference: as long as it is, it has so much of the
+    /// rate of its class beyond its share, whoever comes and goes, at most what is free (4.5).
     ///
     /// # Errors
     /// [`NoSuchFlow`].
@@ -334,27 +337,7 @@ impl<P: Packet> Fbc<P> {
         let now = now.max(self.now);
         let at = self.flows.find(key).ok_or(NoSuchFlow)?;
         let q = self.flows[at].class;
-        let class = &mut self.classes[q as usize];
-        let threshold = |flow: &super::flow::Flow| {
-            flow.profile.displace.map(|displace| (Ratio::new(displace.below, flow.weight), at))
-        };
-        let old = threshold(&self.flows[at]);
-        let increment = class.params.increment;
-        class.reweigh(&mut self.flows, at, now, |flow, shares| {
-            if steps <= flow.preferred {
-                shares.leave(flow.stake());
-                flow.weight = shares.newcomer(flow.profile.weight);
-                flow.preferred = 0;
-                shares.join(flow.stake());
-            }
-            raise(flow, shares, increment, steps);
-        });
-        if let Some(old) = old
-            && class.thresholds.remove(&old)
-            && let Some(new) = threshold(&self.flows[at])
-        {
-            class.thresholds.insert(new);
-        }
+        self.classes[q as usize].change(&mut self.flows, at, now, |flow, _| flow.preferred = steps);
         self.choose(q, now);
         Ok(())
     }
@@ -381,11 +364,9 @@ impl<P: Packet> Fbc<P> {
             let Some(at) = youngest else { break };
             let line = self.line;
             self.line += 1;
-            q.reweigh(flows, at, now, |flow, shares| {
-                shares.leave(flow.stake());
+            q.change(flows, at, now, |flow, _| {
                 flow.granted = false;
                 flow.waiting_since = line;
-                shares.join(flow.stake());
             });
             q.waiting.insert(line, at);
         }
@@ -452,7 +433,7 @@ impl<P: Packet> Fbc<P> {
         let q = self.classes.get(at.map_or(class.0, |at| self.flows[at].class) as usize)?;
         let promised = match at {
             Some(at) => q.shares.rate_of(self.flows[at].stake()),
-            None => q.shares.prospect(q.shares.newcomer(super::shares::WEIGHT_ONE)),
+            None => q.shares.prospect(super::shares::WEIGHT_ONE),
         };
         let waits = at.is_some_and(|at| !self.flows[at].backlog.is_empty());
         let queued = q.queued + u64::from(!waits);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 use tidegate_units::{Bytes, Instant, Rate};
 
-use super::shares::{Stake, WEIGHT_ONE};
+use super::shares::{Stake, WEIGHT_MAX, WEIGHT_ONE};
 use super::terms::Terms;
 use crate::books::Account;
 use crate::bucket::TokenBucket;
@@ -63,12 +63,14 @@ pub(super) struct Flow {
     pub class: u32,
     pub profile: Profile,
     pub profile_index: u32,
-    /// The weight now: the profile's in the company it is in, and what preference added.
+    /// The weight that it is served by: the profile's, and what preference adds in the company it is in.
     pub weight: u64,
     /// What it was granted by itself.
     pub own: Option<Terms>,
     /// Steps of preference.
     pub preferred: u32,
+    /// What they are of the rate of its class, in 1/2^32.
+    pub part: u64,
     /// Whether the minimum is promised, or waits until somebody releases rate.
     pub granted: bool,
     /// Place in the line of those whose minimum waits.
@@ -99,7 +101,8 @@ impl Flow {
     pub fn stake(&self) -> Stake {
         Stake {
             weight: self.weight,
-            spoken: self.profile.weight,
+            plain: self.profile.weight.clamp(1, WEIGHT_MAX),
+            part: self.part,
             minimum: if self.granted { self.profile.minimum } else { Rate::ZERO },
         }
     }
@@ -224,6 +227,7 @@ pub(super) fn record(key: u64, class: u32, profile: Profile, profile_index: u32,
         weight: profile.weight,
         own: None,
         preferred: 0,
+        part: 0,
         granted: false,
         waiting_since: 0,
         guarantee: TokenBucket::empty(Rate::ZERO, Bytes::ZERO, now),

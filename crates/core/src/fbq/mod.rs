@@ -12,6 +12,8 @@
 //! 3. Shares: two flows that stay backlogged, without minimum, get service in proportion to their weights up to
 //!    one packet each and the TB(f) one of them had saved up.
 //! 4. Nothing is wasted: with [`Spare::Shared`] a class with a backlog sends whenever its bucket can pay.
+//! 5. Preference: a flow preferred by k steps is promised what it would be without, and k·`incr` of d(q) more, at most what
+//!    the others have above their minimums (4.5), as long as it is preferred and whoever comes and goes.
 //!
 //! *Source*: FBQ paper, equations (4.1) to (5.4). Who is next inside a class, with spare rate shared, is
 //! self-clocked fair queueing (Golestani, INFOCOM 1994) with a bucket of saved-up service for each flow.
@@ -25,7 +27,9 @@
 //! ([`Spare::Shared`]; the paper loses them, users expect them; [`Spare::Idle`] is the paper's rule). A new flow
 //! starts with a full bucket only while nobody waits in its class: else a stream of new flows would starve the old
 //! ones. A flow's bucket is a time at which it was empty in the virtual time of its class, not a number updated
-//! with each packet of every other flow.
+//! with each packet of every other flow. Preference is a state and not an event: the paper raises a share once, which is
+//! nothing for a flow that is alone then, and melts away with each flow that joins. After a flow came or went those who are
+//! preferred are weighed anew, four with each packet of their class.
 //! *See also*: CBQ, which shares between classes only, and whose round robin sends the packets of a class in bursts.
 
 mod agenda;

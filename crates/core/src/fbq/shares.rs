@@ -1,13 +1,20 @@
 //! The nominal shares of an FBQ: who is promised what, if everybody wanted it.
 //!
-//! *Law*: for the flows present, `d(f) = max(dmin(f), c * w(f))` with the one `c` for which they add up to `d(q)`.
-//! Without minimum rates and with equal weights this is the paper's `s = 1/n`.
+//! *Law*: without preference, for the flows present, `d(f) = max(dmin(f), c * w(f))` with the one `c` for which they add
+//! up to `d(q)`; with equal weights and no minimums this is the paper's `s = 1/n`. A preferred flow has its part of d(q)
+//! more than that, and the others share what is left in the same way, down to their minimums. Where all that is wanted
+//! exceeds what the minimums leave, s_free, those who are preferred have that in proportion to what each wants above its
+//! minimum.
 //! *Source*: FBQ paper, section 4.1, equations (4.1) to (4.5).
 //! *Cost*: O(log n) a join, leave or change, plus O(log n) for each distinct ratio `dmin/w` that `c` crosses by it;
 //! never once a flow. Nothing of this is done for a packet.
+//! *Departures from the source, and why*: the paper raises a share once, when it is asked to. Who is preferred while he is
+//! alone would have nothing of it, and less with each flow that joins later. Here a preference is a state: what a flow
+//! gets by it follows from who is present, not from what happened before, and two flows preferred alike get the same.
 
 use alloc::collections::BTreeMap;
 use core::cmp::Ordering;
+use core::ops::Bound;
 
 use tidegate_units::Rate;
 
@@ -15,6 +22,8 @@ use tidegate_units::Rate;
 pub const WEIGHT_ONE: u64 = 1 << 16;
 /// The largest weight; a preferred flow can take this many times what its neighbours get, not all of it.
 pub const WEIGHT_MAX: u64 = 1 << 40;
+/// All of d(q), of which preference gives parts.
+pub const WHOLE: u64 = 1 << 32;
 
 /// `rate / weight`: where the common rate `c` puts a flow at its minimum, or a threshold at its rate.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +63,9 @@ struct Sum {
     flows: u64,
     minimum: u64,
     weight: u64,
-    spoken: u64,
+    /// Of those, the preferred ones.
+    preferred_minimum: u64,
+    preferred_weight: u64,
 }
 
 impl Sum {
@@ -62,123 +73,73 @@ impl Sum {
         self.flows += other.flows;
         self.minimum += other.minimum;
         self.weight += other.weight;
-        self.spoken += other.spoken;
+        self.preferred_minimum += other.preferred_minimum;
+        self.preferred_weight += other.preferred_weight;
     }
     fn remove(&mut self, other: Self) {
         self.flows -= other.flows;
         self.minimum -= other.minimum;
         self.weight -= other.weight;
-        self.spoken -= other.spoken;
+        self.preferred_minimum -= other.preferred_minimum;
+        self.preferred_weight -= other.preferred_weight;
     }
 }
 
 /// What a flow brings into the shares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stake {
-    /// Its weight now.
+    /// The weight that it is served by: its own, and what preference added.
     pub weight: u64,
-    /// The weight its configuration speaks of, [`WEIGHT_ONE`] by default.
-    pub spoken: u64,
+    /// Its weight without preference, [`WEIGHT_ONE`] by default.
+    pub plain: u64,
+    /// What of d(q) it is to have beyond its share, in 1/2^32.
+    pub part: u64,
     /// Its granted minimum; zero when it has none.
     pub minimum: Rate,
 }
 
 impl Stake {
-    fn sum(self) -> Sum {
-        Sum { flows: 1, minimum: self.minimum.as_bps(), weight: self.weight, spoken: self.spoken }
+    fn sum(self, weight: u64) -> Sum {
+        let minimum = self.minimum.as_bps();
+        let (preferred_minimum, preferred_weight) = if self.part > 0 { (minimum, weight) } else { (0, 0) };
+        Sum { flows: 1, minimum, weight, preferred_minimum, preferred_weight }
+    }
+    fn ratio(self, weight: u64) -> Option<Ratio> {
+        (!self.minimum.is_zero()).then(|| Ratio::new(self.minimum, weight))
     }
 }
 
-/// The nominal shares of one FBQ. See the [module](self).
+/// A rate shared by weight, where nobody gets less than his minimum.
 #[derive(Clone, Debug)]
-pub struct Shares {
-    rate: Rate,
+struct Filling {
+    rate: u64,
     all: Sum,
-    /// Of d(q), what is kept for minimums to come.
-    reserved: Rate,
     /// Those that `c` leaves at their minimum: the groups at and above `boundary`.
     held: Sum,
     groups: BTreeMap<Ratio, Sum>,
     boundary: Option<Ratio>,
 }
 
-impl Shares {
-    /// No flows at `rate`.
-    pub fn new(rate: Rate) -> Self {
-        Self {
-            rate,
-            all: Sum::default(),
-            reserved: Rate::ZERO,
-            held: Sum::default(),
-            groups: BTreeMap::new(),
-            boundary: None,
+impl Filling {
+    fn new(rate: Rate) -> Self {
+        let (all, held) = (Sum::default(), Sum::default());
+        Self { rate: rate.as_bps(), all, held, groups: BTreeMap::new(), boundary: None }
+    }
+    fn set_rate(&mut self, rate: u64) {
+        if self.rate != rate {
+            self.rate = rate;
+            self.balance();
         }
     }
-    /// d(q).
-    pub fn rate(&self) -> Rate {
-        self.rate
+    /// The common rate as a fraction: (rate left to the flows above their minimum, their weights). The latter is zero only
+    /// where there are no flows.
+    fn common(&self) -> (u64, u64) {
+        (self.rate.saturating_sub(self.held.minimum), self.all.weight - self.held.weight)
     }
-    /// Another d(q). The caller sees to it that the granted minimums still fit.
-    pub fn set_rate(&mut self, rate: Rate) {
-        self.rate = rate;
-        self.balance();
-    }
-    /// The flows present, n.
-    pub fn flows(&self) -> u64 {
-        self.all.flows
-    }
-    /// What is left of d(q) for further minimum rates.
-    pub fn unpromised(&self) -> Rate {
-        self.rate.saturating_sub(Rate::from_bps(self.all.minimum)).saturating_sub(self.reserved)
-    }
-    /// Keeps `rate` for minimums to come. Until they come, the flows present share it.
-    pub fn hold(&mut self, rate: Rate) {
-        self.reserved += rate;
-    }
-    /// Gives back what was kept.
-    pub fn release(&mut self, rate: Rate) {
-        self.reserved = self.reserved.saturating_sub(rate);
-    }
-    /// The common rate as a fraction: (rate left to the flows above their minimum, their weights).
-    pub fn common(&self) -> (u64, u64) {
-        (self.rate.as_bps().saturating_sub(self.held.minimum), self.all.weight - self.held.weight)
-    }
-    /// Whether the common rate is below `ratio`.
-    pub fn common_below(&self, ratio: Ratio) -> bool {
-        let (rate, weight) = self.common();
-        u128::from(rate) * u128::from(ratio.weight) < u128::from(ratio.rate) * u128::from(weight.max(1))
-    }
-    /// d(f) of a flow with this stake, rounded down (4.2).
-    pub fn rate_of(&self, stake: Stake) -> Rate {
-        let (rate, weight) = self.common();
-        let share = if weight == 0 { 0 } else { u128::from(rate) * u128::from(stake.weight) / u128::from(weight) };
-        Rate::from_bps(u64::try_from(share).unwrap_or(u64::MAX)).max(stake.minimum).min(self.rate)
-    }
-    /// The weight of a newcomer whose configuration speaks of `spoken`: with it the newcomer obtains 1/(n+1) of
-    /// what the flows above their minimum have (4.3), times `spoken`.
-    pub fn newcomer(&self, spoken: u64) -> u64 {
-        let weight = u128::from(self.all.weight - self.held.weight);
-        let average = self.all.spoken - self.held.spoken;
-        if average == 0 {
-            return spoken.clamp(1, WEIGHT_MAX);
-        }
-        u64::try_from(weight * u128::from(spoken) / u128::from(average)).unwrap_or(WEIGHT_MAX).clamp(1, WEIGHT_MAX)
-    }
-    /// What a newcomer would get with weight `weight`, at least: flows that it pushes to their minimum are not
-    /// counted out.
-    pub fn prospect(&self, weight: u64) -> Rate {
-        let (rate, others) = self.common();
-        Rate::from_bps(
-            u64::try_from(u128::from(rate) * u128::from(weight) / (u128::from(others) + u128::from(weight)))
-                .unwrap_or(u64::MAX),
-        )
-    }
-    /// A flow joins.
-    pub fn join(&mut self, stake: Stake) {
-        let sum = stake.sum();
+    fn join(&mut self, stake: Stake, weight: u64) {
+        let sum = stake.sum(weight);
         self.all.add(sum);
-        if !stake.minimum.is_zero() {
-            let ratio = Ratio::new(stake.minimum, stake.weight);
+        if let Some(ratio) = stake.ratio(weight) {
             self.groups.entry(ratio).or_default().add(sum);
             if self.boundary.is_some_and(|boundary| ratio >= boundary) {
                 self.held.add(sum);
@@ -186,12 +147,10 @@ impl Shares {
         }
         self.balance();
     }
-    /// A flow that joined with this stake leaves.
-    pub fn leave(&mut self, stake: Stake) {
-        let sum = stake.sum();
+    fn leave(&mut self, stake: Stake, weight: u64) {
+        let sum = stake.sum(weight);
         self.all.remove(sum);
-        if !stake.minimum.is_zero() {
-            let ratio = Ratio::new(stake.minimum, stake.weight);
+        if let Some(ratio) = stake.ratio(weight) {
             if self.boundary.is_some_and(|boundary| ratio >= boundary) {
                 self.held.remove(sum);
             }
@@ -204,62 +163,212 @@ impl Shares {
         }
         self.balance();
     }
-    /// The stake that gives a flow `increment / 2^32` more of d(q) than `stake` does, at most s_free (4.5), at the
-    /// cost of the others in proportion. The flow must be in with `stake`; it is left out when this returns, and
-    /// must join with the result.
-    pub fn prefer(&mut self, stake: Stake, increment: u64) -> Stake {
-        let total = u128::from(self.rate.as_bps());
-        let now = u128::from(self.rate_of(stake).as_bps());
-        self.leave(stake);
-        // d(q) * s_free: what the others have above their minimums.
-        let free = total.saturating_sub(now).saturating_sub(u128::from(self.all.minimum));
-        let wanted = now + free.min((total * u128::from(increment)) >> 32);
-        // The common rate the others are left with when `wanted` is taken out of d(q).
-        let whole = self.rate;
-        self.set_rate(Rate::from_bps(u64::try_from(total - wanted.min(total)).unwrap_or(0)));
-        let (rate, others) = self.common();
-        self.set_rate(whole);
-        let weight = if others == 0 {
-            stake.weight
-        } else if rate == 0 {
-            WEIGHT_MAX
-        } else {
-            u64::try_from(wanted * u128::from(others) / u128::from(rate)).unwrap_or(WEIGHT_MAX)
-        };
-        Stake { weight: weight.clamp(stake.weight, WEIGHT_MAX), ..stake }
-    }
-
-    /// Moves groups across the boundary until those above it, and no others, are at their minimum.
     fn balance(&mut self) {
+        (self.held, self.boundary) = self.fill(self.rate, 0);
+    }
+    /// Who is at his minimum at `rate`, with `more` weight of flows that are not here: moves groups across the boundary
+    /// until those above it, and no others, are.
+    fn fill(&self, rate: u64, more: u64) -> (Sum, Option<Ratio>) {
+        let (mut held, mut boundary) = (self.held, self.boundary);
         loop {
-            let (rate, weight) = self.common();
-            let unheld = match self.boundary {
+            // Below zero only on the way, when a flow with a minimum is in before the rate for it.
+            let free = i128::from(rate) - i128::from(held.minimum);
+            let weight = i128::from(self.all.weight - held.weight) + i128::from(more);
+            let unheld = match boundary {
                 Some(boundary) => self.groups.range(..boundary).next_back(),
                 None => self.groups.iter().next_back(),
             };
             if let Some((&ratio, &sum)) = unheld
-                && u128::from(ratio.rate) * u128::from(weight) > u128::from(rate) * u128::from(ratio.weight)
+                && i128::from(ratio.rate) * weight > free * i128::from(ratio.weight)
             {
-                self.held.add(sum);
-                self.boundary = Some(ratio);
+                held.add(sum);
+                boundary = Some(ratio);
                 continue;
             }
-            let Some(boundary) = self.boundary else { break };
-            let Some((&ratio, &sum)) = self.groups.range(boundary..).next() else {
-                self.boundary = None;
+            let Some(lowest) = boundary else { break };
+            let Some((&ratio, &sum)) = self.groups.range(lowest..).next() else {
+                boundary = None;
                 break;
             };
-            if u128::from(rate) * u128::from(ratio.weight) < u128::from(ratio.rate) * u128::from(weight) {
+            if free * i128::from(ratio.weight) < i128::from(ratio.rate) * weight {
                 break;
             }
             // Letting the group go only raises what is shared in proportion, so it stays above its minimum.
-            self.held.remove(sum);
-            self.boundary = self
-                .groups
-                .range((core::ops::Bound::Excluded(ratio), core::ops::Bound::Unbounded))
-                .next()
-                .map(|(&next, _)| next);
+            held.remove(sum);
+            let above = (Bound::Excluded(ratio), Bound::Unbounded);
+            boundary = self.groups.range(above).next().map(|(&next, _)| next);
         }
+        (held, boundary)
+    }
+}
+
+/// What preference gives: of what all want above their minimums by it, as much as is free.
+#[derive(Clone, Copy, Debug)]
+struct Raise {
+    wanted: u128,
+    free: u128,
+}
+
+impl Raise {
+    /// What a flow that wants `wanted` above its minimum gets.
+    fn of(self, wanted: u128) -> u128 {
+        if self.wanted <= self.free { wanted } else { wanted.saturating_mul(self.free) / self.wanted }
+    }
+}
+
+/// `rate * weight / weights`, rounded down; zero of nothing.
+fn part_of(rate: u64, weight: u64, weights: u64) -> u128 {
+    u128::from(rate) * u128::from(weight) / u128::from(weights.max(1))
+}
+
+fn rate_from(bps: u128) -> Rate {
+    Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
+}
+
+/// The nominal shares of one FBQ. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Shares {
+    /// Of d(q), what is kept for minimums to come.
+    reserved: Rate,
+    /// The preferred parts of d(q), added up.
+    parts: u64,
+    /// All flows by the weights that they are served by.
+    now: Filling,
+    /// All flows as if nobody were preferred.
+    plain: Filling,
+    /// Those who are not preferred, with what those who are leave.
+    rest: Filling,
+}
+
+impl Shares {
+    /// No flows at `rate`.
+    pub fn new(rate: Rate) -> Self {
+        let filling = Filling::new(rate);
+        Self { reserved: Rate::ZERO, parts: 0, now: filling.clone(), plain: filling.clone(), rest: filling }
+    }
+    /// d(q).
+    pub fn rate(&self) -> Rate {
+        Rate::from_bps(self.now.rate)
+    }
+    /// Another d(q). The caller sees to it that the granted minimums still fit.
+    pub fn set_rate(&mut self, rate: Rate) {
+        self.now.set_rate(rate.as_bps());
+        self.plain.set_rate(rate.as_bps());
+        self.leave_rest();
+    }
+    /// The flows present, n.
+    pub fn flows(&self) -> u64 {
+        self.now.all.flows
+    }
+    /// What is left of d(q) for further minimum rates.
+    pub fn unpromised(&self) -> Rate {
+        self.rate().saturating_sub(Rate::from_bps(self.now.all.minimum)).saturating_sub(self.reserved)
+    }
+    /// Keeps `rate` for minimums to come. Until they come, the flows present share it.
+    pub fn hold(&mut self, rate: Rate) {
+        self.reserved += rate;
+    }
+    /// Gives back what was kept.
+    pub fn release(&mut self, rate: Rate) {
+        self.reserved = self.reserved.saturating_sub(rate);
+    }
+    /// The common rate as a fraction: (rate left to the flows above their minimum, their weights).
+    pub fn common(&self) -> (u64, u64) {
+        self.now.common()
+    }
+    /// Whether the common rate is below `ratio`.
+    pub fn common_below(&self, ratio: Ratio) -> bool {
+        let (rate, weight) = self.common();
+        u128::from(rate) * u128::from(ratio.weight) < u128::from(ratio.rate) * u128::from(weight.max(1))
+    }
+    /// d(f) of a flow with this stake, rounded down (4.2).
+    pub fn rate_of(&self, stake: Stake) -> Rate {
+        let (rate, weight) = self.common();
+        rate_from(part_of(rate, stake.weight, weight)).max(stake.minimum).min(self.rate())
+    }
+    /// What a newcomer of weight `weight`, without minimum and preference, would get (4.3).
+    pub fn prospect(&self, weight: u64) -> Rate {
+        let (held, _) = self.plain.fill(self.plain.rate, weight);
+        let rate = self.left(self.raise(held, weight));
+        let (held, _) = self.rest.fill(rate, weight);
+        let others = self.rest.all.weight - held.weight;
+        rate_from(part_of(rate.saturating_sub(held.minimum), weight, others.saturating_add(weight)))
+    }
+    /// A flow joins. Returns the weight that it is served by; the weight of the stake given does not matter.
+    pub fn join(&mut self, stake: Stake) -> u64 {
+        self.parts += stake.part;
+        self.plain.join(stake, stake.plain);
+        if stake.part == 0 {
+            self.rest.join(stake, stake.plain);
+        }
+        self.leave_rest();
+        let weight = self.weight_of(stake);
+        self.now.join(stake, weight);
+        weight
+    }
+    /// A flow that joined with this stake, or was weighed anew to it, leaves.
+    pub fn leave(&mut self, stake: Stake) {
+        self.parts -= stake.part;
+        self.plain.leave(stake, stake.plain);
+        if stake.part == 0 {
+            self.rest.leave(stake, stake.plain);
+        }
+        self.now.leave(stake, stake.weight);
+        self.leave_rest();
+    }
+    /// The weight that a flow with this stake, which is in, is to be served by: since it joined others may have come and
+    /// gone, which changes it for those who are preferred.
+    pub fn weight_of(&self, stake: Stake) -> u64 {
+        if stake.part == 0 {
+            return stake.plain;
+        }
+        let (rate, weights) = self.plain.common();
+        let share = part_of(rate, stake.plain, weights);
+        let minimum = u128::from(stake.minimum.as_bps());
+        let wanted = share.saturating_sub(minimum) + self.whole(stake.part);
+        let granted = minimum + self.raise(self.plain.held, 0).of(wanted);
+        // In units of what the others get for theirs; where nobody else is, of what everybody would get alike. When
+        // nothing is left to the others, they get what the largest weight leaves.
+        let (left, others) = if self.rest.all.flows == 0 { (rate, weights) } else { self.rest.common() };
+        let whole = self.now.rate;
+        let (left, others) = if u128::from(left) * u128::from(WEIGHT_MAX) < u128::from(whole) * u128::from(others) {
+            (whole, WEIGHT_MAX)
+        } else {
+            (left, others)
+        };
+        let weight = granted * u128::from(others) / u128::from(left.max(1));
+        u64::try_from(weight).unwrap_or(WEIGHT_MAX).clamp(1, WEIGHT_MAX)
+    }
+    /// A flow that is in with `stake` is served by another weight from now on.
+    pub fn weigh(&mut self, stake: Stake, weight: u64) {
+        self.now.leave(stake, stake.weight);
+        self.now.join(stake, weight);
+    }
+
+    /// `part` of d(q).
+    fn whole(&self, part: u64) -> u128 {
+        u128::from(self.now.rate) * u128::from(part) / u128::from(WHOLE)
+    }
+    /// What preference gives when, without it, `held` are at their minimum, and `more` weight is there.
+    fn raise(&self, held: Sum, more: u64) -> Raise {
+        let all = self.plain.all;
+        let shared = self.plain.rate.saturating_sub(held.minimum);
+        let weights = (all.weight - held.weight).saturating_add(more);
+        let shares = part_of(shared, all.preferred_weight - held.preferred_weight, weights);
+        let minimums = u128::from(all.preferred_minimum - held.preferred_minimum);
+        Raise {
+            wanted: shares.saturating_sub(minimums) + self.whole(self.parts),
+            free: u128::from(self.plain.rate.saturating_sub(all.minimum)),
+        }
+    }
+    /// What is left to those who are not preferred.
+    fn left(&self, raise: Raise) -> u64 {
+        let raised = u64::try_from(raise.wanted.min(raise.free)).unwrap_or(u64::MAX);
+        self.plain.rate.saturating_sub(self.plain.all.preferred_minimum).saturating_sub(raised)
+    }
+    fn leave_rest(&mut self) {
+        let left = if self.parts == 0 { self.now.rate } else { self.left(self.raise(self.plain.held, 0)) };
+        self.rest.set_rate(left);
     }
 }
 
@@ -270,25 +379,45 @@ mod tests {
     use alloc::vec::Vec;
 
     fn plain(weight: u64) -> Stake {
-        Stake { weight, spoken: WEIGHT_ONE, minimum: Rate::ZERO }
+        Stake { weight, plain: weight, part: 0, minimum: Rate::ZERO }
     }
     fn minimum(mbit: u64) -> Stake {
         Stake { minimum: Rate::from_mbit(mbit), ..plain(WEIGHT_ONE) }
     }
+    /// Preferred by so many tenths of d(q).
+    fn preferred(tenths: u64) -> Stake {
+        Stake { part: WHOLE / 10 * tenths, ..plain(WEIGHT_ONE) }
+    }
+    fn together<const N: usize>(mbit: u64, stakes: [Stake; N]) -> (Shares, [Stake; N]) {
+        let mut shares = Shares::new(Rate::from_mbit(mbit));
+        let stakes = stakes.map(|stake| Stake { weight: shares.join(stake), ..stake });
+        let stakes = stakes.map(|stake| weighed(&mut shares, stake));
+        (shares, stakes)
+    }
+    fn weighed(shares: &mut Shares, stake: Stake) -> Stake {
+        let weight = shares.weight_of(stake);
+        shares.weigh(stake, weight);
+        Stake { weight, ..stake }
+    }
+    fn assert_rates<const N: usize>(shares: &Shares, stakes: [Stake; N], kbit: [u64; N]) {
+        for (stake, kbit) in stakes.into_iter().zip(kbit) {
+            let got = shares.rate_of(stake);
+            assert!(got.as_bps().abs_diff(kbit * 1_000) < 1_000, "{got} instead of {kbit} kbit/s: {stake:?}");
+        }
+    }
 
     #[test]
     fn a_newcomer_obtains_one_in_n_plus_one() {
-        // (4.3): flows with 3/4 and 1/4; the third gets 1/3, the others 3/4 * 2/3 = 1/2 and 1/4 * 2/3 = 1/6.
-        let mut shares = Shares::new(Rate::from_mbit(12));
-        let (a, b) = (plain(3 * WEIGHT_ONE), plain(WEIGHT_ONE));
-        shares.join(a);
-        shares.join(b);
-        let c = plain(shares.newcomer(WEIGHT_ONE));
+        // (4.3): flows of weight 3 and 1; the third, of weight 2, gets 1/3, the others 3/4 * 2/3 = 1/2 and 1/4 * 2/3 = 1/6.
+        let (mut shares, [a, b]) = together(12, [plain(3 * WEIGHT_ONE), plain(WEIGHT_ONE)]);
+        assert_rates(&shares, [a, b], [9_000, 3_000]);
+        assert_eq!(shares.prospect(2 * WEIGHT_ONE), Rate::from_mbit(4));
+        let c = plain(2 * WEIGHT_ONE);
         shares.join(c);
-        assert_eq!([a, b, c].map(|f| shares.rate_of(f)), [6, 2, 4].map(Rate::from_mbit));
+        assert_rates(&shares, [a, b, c], [6_000, 2_000, 4_000]);
         // When it ends its share goes back in proportion.
         shares.leave(c);
-        assert_eq!([a, b].map(|f| shares.rate_of(f)), [9, 3].map(Rate::from_mbit));
+        assert_rates(&shares, [a, b], [9_000, 3_000]);
     }
 
     #[test]
@@ -299,7 +428,7 @@ mod tests {
         shares.join(promised);
         for (flows, each) in [(1, 5_000_000), (2, 3_000_000), (3, 2_000_000), (6, 1_000_000)] {
             while shares.flows() < flows + 1 {
-                shares.join(plain(shares.newcomer(WEIGHT_ONE)));
+                shares.join(plain(WEIGHT_ONE));
             }
             assert_eq!(shares.rate_of(plain(WEIGHT_ONE)), Rate::from_bps(each));
         }
@@ -312,7 +441,7 @@ mod tests {
         let mut shares = Shares::new(Rate::from_mbit(10));
         shares.join(minimum(6));
         shares.join(minimum(4));
-        let late = plain(shares.newcomer(WEIGHT_ONE));
+        let late = plain(WEIGHT_ONE);
         shares.join(late);
         assert_eq!(shares.rate_of(late), Rate::ZERO);
         assert_eq!(shares.unpromised(), Rate::ZERO);
@@ -324,21 +453,53 @@ mod tests {
     fn preference_takes_what_is_free_and_no_more() {
         // (4.5): three flows of 1/3 of 9 Mbit/s; g has a minimum of 2. Half of d(q) more for f is 3 + 4.5 = 7.5,
         // but s_free is 6 - 2 = 4 Mbit/s: f gets 7, g its 2, h nothing (to the rounding of the largest weight).
-        let mut shares = Shares::new(Rate::from_mbit(9));
-        let (f, g, h) = (plain(WEIGHT_ONE), minimum(2), plain(WEIGHT_ONE));
-        [f, g, h].into_iter().for_each(|stake| shares.join(stake));
-        let f = shares.prefer(f, 1 << 31);
-        shares.join(f);
-        assert_eq!(shares.rate_of(g), Rate::from_mbit(2));
-        assert!(shares.rate_of(f) > Rate::from_bps(6_999_000), "{}", shares.rate_of(f));
+        let (shares, stakes) = together(9, [preferred(5), minimum(2), plain(WEIGHT_ONE)]);
+        assert_rates(&shares, stakes, [7_000, 2_000, 0]);
         // A tenth more: 3 + 0.9; the others share 5.1 in proportion, 2.55 each.
-        let mut shares = Shares::new(Rate::from_mbit(9));
-        let f = plain(WEIGHT_ONE);
-        [f, g, h].into_iter().for_each(|stake| shares.join(stake));
-        let f = shares.prefer(f, (1_u64 << 32) / 10);
-        shares.join(f);
-        assert!(shares.rate_of(f).as_bps().abs_diff(3_900_000) < 200, "{}", shares.rate_of(f));
-        assert!(shares.rate_of(g).as_bps().abs_diff(2_550_000) < 200, "{}", shares.rate_of(g));
+        let (shares, stakes) = together(9, [preferred(1), minimum(2), plain(WEIGHT_ONE)]);
+        assert_rates(&shares, stakes, [3_900, 2_550, 2_550]);
+    }
+
+    #[test]
+    fn preference_lasts_while_others_come_and_go() {
+        // Alone there is nobody at whose cost. With one more: half and 2/10 of 10 Mbit/s; with four: 2 + 2, and 6/4 each.
+        let mut shares = Shares::new(Rate::from_mbit(10));
+        let mut f = preferred(2);
+        f.weight = shares.join(f);
+        assert_rates(&shares, [f], [10_000]);
+        for (others, kbit) in [(1, 7_000), (4, 4_000), (2, 5_333), (0, 10_000)] {
+            while shares.flows() < others + 1 {
+                shares.join(plain(WEIGHT_ONE));
+            }
+            while shares.flows() > others + 1 {
+                shares.leave(plain(WEIGHT_ONE));
+            }
+            // As the one who comes is told.
+            let newcomer = shares.prospect(WEIGHT_ONE);
+            f = weighed(&mut shares, f);
+            assert_rates(&shares, [f], [kbit]);
+            shares.join(plain(WEIGHT_ONE));
+            f = weighed(&mut shares, f);
+            assert!(shares.rate_of(plain(WEIGHT_ONE)).as_bps().abs_diff(newcomer.as_bps()) < 1_000);
+            shares.leave(plain(WEIGHT_ONE));
+            f = weighed(&mut shares, f);
+        }
+    }
+
+    #[test]
+    fn flows_that_are_preferred_alike_get_the_same() {
+        // Of ten flows in 10 Mbit/s two get 1 + 2, the others 4/8.
+        let others = [plain(WEIGHT_ONE); 8];
+        let [a, b, c, d, e, f, g, h] = others;
+        let (shares, stakes) = together(10, [preferred(2), preferred(2), a, b, c, d, e, f, g, h]);
+        assert_rates(&shares, stakes, [3_000, 3_000, 500, 500, 500, 500, 500, 500, 500, 500]);
+        // Where nobody else is there is nothing to take: 5 + 8 and 5 + 1 share 10 as 13 to 6.
+        let (shares, stakes) = together(10, [preferred(8), preferred(1)]);
+        assert_rates(&shares, stakes, [6_842, 3_158]);
+        // Minimums come first: 4 and 2 of them, and 4 in proportion to 5 - 4 + 8 and 5 - 2 + 1.
+        let promised = |tenths, mbit| Stake { minimum: Rate::from_mbit(mbit), ..preferred(tenths) };
+        let (shares, stakes) = together(10, [promised(8, 4), promised(1, 2)]);
+        assert_rates(&shares, stakes, [6_769, 3_231]);
     }
 
     #[test]
@@ -355,9 +516,8 @@ mod tests {
                 } else {
                     let wanted = Rate::from_kbit(random.below(3) * random.below(4) * 500);
                     let stake = Stake {
-                        weight: WEIGHT_ONE * (1 + random.below(4)),
-                        spoken: WEIGHT_ONE,
                         minimum: if wanted <= shares.unpromised() { wanted } else { Rate::ZERO },
+                        ..plain(WEIGHT_ONE * (1 + random.below(4)))
                     };
                     shares.join(stake);
                     present.push(stake);

@@ -13,7 +13,7 @@ use tidegate_units::{Instant, Rate};
 use super::control::{NoSuchFlow, Promise};
 use super::fbc::Fbc;
 use super::flow::{Displace, Flow, Profile, record};
-use super::shares::{Ratio, Shares};
+use super::shares::Ratio;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::{Event, Outlet};
 
@@ -38,17 +38,6 @@ impl Terms {
             ..profile
         }
     }
-}
-
-/// Raises the weight of a flow that is in `shares` by steps of `increment` until it has `steps`.
-pub(super) fn raise(flow: &mut Flow, shares: &mut Shares, increment: u64, steps: u32) {
-    // A share cannot grow for more steps than fit into d(q), so the loop is short however large `steps` is.
-    let most = (1_u64 << 32).div_ceil(increment.max(1)).min(1_000) as u32;
-    for _ in flow.preferred..steps.min(most.max(flow.preferred)) {
-        flow.weight = shares.prefer(flow.stake(), increment).weight;
-        shares.join(flow.stake());
-    }
-    flow.preferred = steps;
 }
 
 impl<P: Packet> Fbc<P> {
@@ -118,7 +107,11 @@ impl<P: Packet> Fbc<P> {
         }
         let wanted = self.profile(profile);
         let wanted = terms.map_or(wanted, |terms| terms.over(wanted, self.classes.len()));
-        let at = self.flows.insert(Flow { own: terms, ..record(key, home, wanted, profile, now) });
+        let at = self.flows.insert(Flow {
+            own: terms,
+            preferred: terms.map_or(0, |terms| terms.steps),
+            ..record(key, home, wanted, profile, now)
+        });
         self.join(now, at, home);
         out.event(Event::FlowStarted { flow: key, class: ClassId(home) });
         Some(at)
