@@ -1,7 +1,8 @@
 //! How long after its cause feedback arrives: `cargo bench -p tidegate-daemon --bench feedback`.
 //!
 //! The cause is a packet: that of a newcomer, by which every other flow of the class is granted less. Measured is from
-//! just before it is sent to when the owner of another flow has read his new rate.
+//! just before it is sent to when the owner of another flow has read his new rate. Between two samples the newcomer is
+//! forgotten: a sample in which one flow joins while another leaves changes nobody's rate, and nothing is told.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -17,10 +18,33 @@ use tidegate_daemon::{Control, Daemon, Settings};
 use tidegate_lab::Pair;
 use tidegate_live::netns;
 use tidegate_live::shaping::Options;
+use tidegate_units::Rate;
 
-const SHAPER: &str = "version = 1\n[shaper]\nidle-timeout = \"300ms\"\n\
+const SHAPER: &str = "version = 1\n[shaper]\nidle-timeout = \"250ms\"\n\
     [[class]]\nname = \"all\"\nrate = \"100mbit\"\ndefault = true\n";
-const SAMPLES: usize = 400;
+const SAMPLES: usize = 300;
+/// What the owner is granted while he is alone, and beside a newcomer.
+const ALONE: Rate = Rate::from_mbit(100);
+const TWO: Rate = Rate::from_mbit(50);
+/// Longer than a flow is remembered.
+const PAUSE: Duration = Duration::from_millis(280);
+/// A sample counts when the machine lets the newcomer follow so soon: well before the owner is forgotten.
+const SOON: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Waits until the owner is told that he is granted `rate`.
+fn told(client: &mut Client, rate: Rate) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if let Some((_, Pushed::Event(event))) = client.next_push(Some(Duration::from_millis(100))).expect("it runs")
+            && event.kind == EventKind::Rate
+            && event.granted == Some(rate)
+        {
+            return true;
+        }
+    }
+    false
+}
 
 fn main() {
     if let Err(reason) = netns::enter() {
@@ -55,32 +79,31 @@ fn main() {
     let target = Target { source_port: Some(9_000), ..Target::default() };
     let (_, events) = client.feedback(&Feedback { target, ..Feedback::default() }).expect("feedback");
     let _ = events.id();
-    let mut micros = Vec::new();
-    for n in 0..SAMPLES as u16 {
-        thread::sleep(Duration::from_millis(40));
-        // It stays, and nothing that was told before is taken for the answer.
+    assert!(told(&mut client, ALONE), "how it stands at the beginning");
+    let (mut micros, mut lost) = (Vec::new(), 0);
+    let newcomer = socket(9_001);
+    while micros.len() + lost < SAMPLES {
+        let sent = Instant::now();
         owner.send_to(&[0; 100], "10.77.0.2:9").expect("it is sent");
-        while client.next_push(Some(Duration::from_millis(10))).expect("it runs").is_some() {}
-        let newcomer = socket(10_000 + n);
+        thread::sleep(Duration::from_millis(10));
         let began = Instant::now();
         newcomer.send_to(&[0; 100], "10.77.0.2:9").expect("it is sent");
-        let deadline = began + Duration::from_millis(500);
-        while Instant::now() < deadline {
-            match client.next_push(Some(Duration::from_millis(100))).expect("it runs") {
-                Some((_, Pushed::Event(event))) if event.kind == EventKind::Rate => {
-                    micros.push(began.elapsed().as_micros());
-                    break;
-                }
-                _ => {}
-            }
+        if told(&mut client, TWO) {
+            micros.push(began.elapsed().as_micros());
+        } else if began.duration_since(sent) < SOON {
+            lost += 1;
         }
+        // The newcomer is forgotten with the next packet.
+        thread::sleep(PAUSE);
+        owner.send_to(&[0; 100], "10.77.0.2:9").expect("it is sent");
+        told(&mut client, ALONE);
     }
     stop.store(true, Ordering::Relaxed);
     daemon.join().expect("it ends in order");
     micros.sort_unstable();
     let at = |part: f64| micros[((micros.len() - 1) as f64 * part) as usize];
     println!(
-        "feedback after its cause, {} of {SAMPLES} samples: min {} us, p50 {} us, p90 {} us, p99 {} us, max {} us",
+        "feedback after its cause, {} samples, {lost} never came: min {} us, p50 {} us, p90 {} us, p99 {} us, max {} us",
         micros.len(),
         at(0.0),
         at(0.5),
