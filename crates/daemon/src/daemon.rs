@@ -161,7 +161,7 @@ pub struct Daemon {
     pub(crate) started: Instant,
     /// What keeps shaping from being in force.
     pub trouble: Option<String>,
-    /// The subscriptions of each client.
+    /// The subscriptions of each client to events and feedback.
     pub(crate) subscriptions: HashMap<u64, Vec<u64>>,
     /// A change that goes back unless it is confirmed.
     pub(crate) trial: Option<apply::Trial>,
@@ -339,10 +339,9 @@ impl Daemon {
     fn take(&mut self, inbound: Inbound) {
         match inbound {
             Inbound::Request { client, peer, request } => {
-                let mut caller = Caller { client, peer, after: Vec::new() };
+                let mut caller = Caller { client, peer };
                 let outcome = requests::answer(self, &mut caller, &request);
                 self.say_to_server(Outbound::Answer { client, message: Message::answer(request.id, outcome) });
-                caller.after.into_iter().for_each(|word| self.say_to_server(word));
             }
             Inbound::Gone { client } => self.gone(client),
             Inbound::FlowBegan => {

@@ -139,17 +139,23 @@ fn is_wanted(event: &Event, which: &Events) -> bool {
         && which.port.is_none_or(port)
 }
 
-pub(crate) fn subscribe(daemon: &mut Daemon, caller: &mut Caller, which: Events) -> Result<Subscribed, Refusal> {
-    let subscriptions = daemon.subscriptions.entry(caller.client).or_default();
-    if subscriptions.len() >= SUBSCRIPTIONS {
-        return Err(Refusal::new(Code::TooMany, format!("a client has at most {SUBSCRIPTIONS} subscriptions"))
-            .help("end one by `unsubscribe`, or ask for more kinds in one"));
+/// Refuses a client that has as many subscriptions as one may have.
+pub(crate) fn may_subscribe(daemon: &Daemon, caller: &Caller) -> Result<(), Refusal> {
+    if daemon.subscriptions.get(&caller.client).map_or(0, Vec::len) < SUBSCRIPTIONS {
+        return Ok(());
     }
+    let text =
+        format!("this connection has {SUBSCRIPTIONS} subscriptions to events and feedback, and may have no more");
+    Err(Refusal::new(Code::TooMany, text)
+        .help("end one by `unsubscribe`, ask for more kinds in one, or open another connection"))
+}
+
+pub(crate) fn subscribe(daemon: &mut Daemon, caller: &mut Caller, which: Events) -> Result<Subscribed, Refusal> {
+    may_subscribe(daemon, caller)?;
     let subscription = daemon.next_number();
     daemon.subscriptions.entry(caller.client).or_default().push(subscription);
-    // After the answer, so that the client knows the number when the first event comes.
     let interest = Interest::Events(which);
-    caller.after.push(Outbound::Subscribe { client: caller.client, subscription, interest });
+    daemon.say_to_server(Outbound::Subscribe { client: caller.client, subscription, interest });
     Ok(Subscribed { subscription })
 }
 
@@ -161,7 +167,7 @@ pub(crate) fn unsubscribe(
     let subscriptions = daemon.subscriptions.entry(caller.client).or_default();
     let before = subscriptions.len();
     subscriptions.retain(|id| *id != call.subscription);
-    if subscriptions.len() == before {
+    if subscriptions.len() == before && !promise::has_subscription(daemon, caller.client, call.subscription) {
         let text = format!("this connection has no subscription {}", call.subscription);
         return Err(Refusal::new(Code::NotFound, text));
     }

@@ -21,13 +21,15 @@ use tidegate_live::timing;
 use tidegate_units::{Rate, Span};
 
 use crate::daemon::{Daemon, Direction};
-use crate::events::{Interest, flow_of};
+use crate::events::{Interest, flow_of, may_subscribe};
 use crate::requests::Caller;
-use crate::server::{Outbound, SUBSCRIPTIONS};
+use crate::server::Outbound;
 use crate::targets::Selection;
 
 /// The most promises in all.
 const PROMISES: usize = 1_024;
+/// The most promises that were given over one connection.
+const PROMISES_OF_ONE: usize = 256;
 /// The most flows for which one promise holds rate.
 const FLOWS: u32 = 1_024;
 /// Flows that are reviewed between two packets.
@@ -137,7 +139,16 @@ pub(crate) fn promise(daemon: &mut Daemon, caller: &mut Caller, call: PromiseCal
         within_bounds(daemon, at, caller, &call)?;
     }
     if daemon.desk.given.len() >= PROMISES {
-        return Err(Refusal::new(Code::TooMany, format!("{PROMISES} promises are held already")));
+        return Err(Refusal::new(
+            Code::TooMany,
+            format!("{PROMISES} promises are held already, which is all there may be"),
+        )
+        .help("wait until one ends; `tidegate promise` without conditions lists them"));
+    }
+    if daemon.desk.given.iter().filter(|given| given.client == caller.client).count() >= PROMISES_OF_ONE {
+        let text = format!("{PROMISES_OF_ONE} promises were given over this connection, and there may be no more");
+        return Err(Refusal::new(Code::TooMany, text)
+            .help("release one, ask for more `flows` in one, or open another connection"));
     }
     let selection = Selection::of(caller, call.target.clone(), own)?;
     let (class, name) = class_of(daemon, at, call.class.as_deref(), &selection)?;
@@ -157,10 +168,6 @@ pub(crate) fn promise(daemon: &mut Daemon, caller: &mut Caller, call: PromiseCal
     };
     let number = daemon.next_number();
     let subscription = daemon.next_number();
-    let subscriptions = daemon.subscriptions.entry(caller.client).or_default();
-    if subscriptions.len() >= SUBSCRIPTIONS.max(PROMISES) {
-        return Err(Refusal::new(Code::TooMany, "too many promises on this connection"));
-    }
     let (terms, flows, wait) = (Terms { minimum, steps: call.prefer, displace }, call.flows, call.wait);
     let given = daemon.directions[at]
         .ask(move |pipeline, now| pipeline.steering(now).promise(number, terms, class, flows, wait))?;
@@ -180,7 +187,7 @@ pub(crate) fn promise(daemon: &mut Daemon, caller: &mut Caller, call: PromiseCal
         flows,
         until: lease.map(|lease| Instant::now() + lease),
     });
-    // Before it is in force, so that nothing that follows from it is missed; the client keeps what comes early.
+    // Before it is in force, so that nothing that follows from it is missed.
     let interest = Interest::Promise(number);
     daemon.say_to_server(Outbound::Subscribe { client: caller.client, subscription, interest });
     if let Err(refusal) = rebook(daemon, at) {
@@ -190,7 +197,6 @@ pub(crate) fn promise(daemon: &mut Daemon, caller: &mut Caller, call: PromiseCal
         let _ = daemon.directions[at].ask(move |pipeline, now| pipeline.steering(now).end(number));
         return Err(refusal);
     }
-    daemon.subscriptions.entry(caller.client).or_default().push(subscription);
     let place = daemon.desk.given.len() - 1;
     Ok(Promised { promise: number, subscription, state: state(daemon, place)? })
 }
@@ -401,9 +407,6 @@ fn end(daemon: &mut Daemon, numbers: Vec<u64>, why: Option<&str>) {
             daemon.publish(event);
         }
         daemon.say_to_server(Outbound::Unsubscribe { client: given.client, subscription: given.subscription });
-        if let Some(subscriptions) = daemon.subscriptions.get_mut(&given.client) {
-            subscriptions.retain(|id| *id != given.subscription);
-        }
         if !directions.contains(&given.direction) {
             directions.push(given.direction);
         }
@@ -415,17 +418,16 @@ fn end(daemon: &mut Daemon, numbers: Vec<u64>, why: Option<&str>) {
 
 pub(crate) fn feedback(daemon: &mut Daemon, caller: &mut Caller, call: Feedback) -> Result<Watching, Refusal> {
     let at = daemon.direction_named(call.direction.as_deref())?;
-    let subscriptions = daemon.subscriptions.entry(caller.client).or_default();
-    if subscriptions.len() >= SUBSCRIPTIONS {
-        return Err(Refusal::new(Code::TooMany, format!("a client has at most {SUBSCRIPTIONS} subscriptions"))
-            .help("end one by `unsubscribe`"));
-    }
+    may_subscribe(daemon, caller)?;
     let Root::Shaper(_) = &daemon.directions[at].config.root else {
         return Err(no_promise(NoPromise::NoShaper, "", Rate::ZERO, 1));
     };
     let selection = Selection::of(caller, call.target, false)?;
     let subscription = daemon.next_number();
     let matches = selection.matches.clone();
+    // Before the engine looks: what it told before would be the last that it tells until something changes again.
+    let interest = Interest::Flows { direction: at, matches: matches.clone() };
+    daemon.say_to_server(Outbound::Subscribe { client: caller.client, subscription, interest });
     daemon.desk.watches.push(Watch {
         subscription,
         client: caller.client,
@@ -434,12 +436,11 @@ pub(crate) fn feedback(daemon: &mut Daemon, caller: &mut Caller, call: Feedback)
         delay: call.delay.unwrap_or(DELAY).max(Span::from_micros(1)),
     });
     if let Err(refusal) = rebook(daemon, at) {
+        daemon.say_to_server(Outbound::Unsubscribe { client: caller.client, subscription });
         daemon.desk.watches.pop();
         return Err(refusal);
     }
     daemon.subscriptions.entry(caller.client).or_default().push(subscription);
-    let interest = Interest::Flows { direction: at, matches: matches.clone() };
-    caller.after.push(Outbound::Subscribe { client: caller.client, subscription, interest });
     let direction = &daemon.directions[at];
     let names = direction.config.class_names();
     let (mut from, mut flows) = (Some(0), Vec::new());
@@ -460,6 +461,11 @@ pub(crate) fn feedback(daemon: &mut Daemon, caller: &mut Caller, call: Feedback)
         promised: facts.granted,
     };
     Ok(Watching { subscription, flows: flows.iter().take(LISTED).map(state).collect() })
+}
+
+/// Whether a promise of this connection is told of by that subscription.
+pub(crate) fn has_subscription(daemon: &Daemon, client: u64, subscription: u64) -> bool {
+    daemon.desk.given.iter().any(|given| (given.client, given.subscription) == (client, subscription))
 }
 
 /// This subscription has ended; it may have been a watch.

@@ -8,7 +8,7 @@ use tidegate_control::calls::{
 use tidegate_control::protocol::{Call, Code, Refusal, Request};
 
 use crate::daemon::Daemon;
-use crate::server::{Outbound, Peer};
+use crate::server::Peer;
 use crate::{apply, events, observe, promise, reserve, status};
 
 /// Who asks.
@@ -18,8 +18,6 @@ pub struct Caller {
     pub client: u64,
     /// The process at its other end.
     pub peer: Peer,
-    /// What is said to the server after the answer.
-    pub(crate) after: Vec<Outbound>,
 }
 
 impl Caller {

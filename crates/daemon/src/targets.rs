@@ -193,7 +193,7 @@ mod tests {
     use crate::server::Peer;
 
     fn caller(uid: u32) -> Caller {
-        Caller { client: 1, peer: Peer { uid, pid: 1 }, after: Vec::new() }
+        Caller { client: 1, peer: Peer { uid, pid: 1 } }
     }
 
     fn packet(source_port: u16, destination_port: u16) -> Fields {

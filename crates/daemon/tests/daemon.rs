@@ -524,6 +524,121 @@ fn feedback_comes_within_milliseconds() -> Ended {
     Ended::Passed
 }
 
+fn what_happens_right_after_a_subscription_is_told() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, LASTING);
+    // So many busy threads that whoever tells may be interrupted at any place.
+    let busy = Arc::new(AtomicBool::new(true));
+    let spinning = || {
+        let busy = Arc::clone(&busy);
+        thread::spawn(move || while busy.load(Ordering::Relaxed) {})
+    };
+    let spinning: Vec<_> = (0..4).map(|_| spinning()).collect();
+    let mut client = running.client();
+    let mut missed = Vec::new();
+    for port in 9_000..9_100 {
+        let owner = pair.sender.namespace.run(move || UdpSocket::bind(("10.77.0.1", port)).unwrap()).unwrap();
+        let target = Target { source_port: Some(port), ..Target::default() };
+        let subscription = client.feedback(&Feedback { target, ..Feedback::default() }).unwrap().1.id();
+        owner.send_to(&[0; 100], "10.77.0.2:9").unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        loop {
+            match client.next_push(Some(Duration::from_millis(100))).unwrap() {
+                Some((of, Pushed::Event(event))) if of == subscription && event.kind == EventKind::Rate => break,
+                _ if Instant::now() > deadline => {
+                    missed.push(port);
+                    break;
+                }
+                _ => {}
+            }
+        }
+        client.unsubscribe(subscription).unwrap();
+        if missed.len() > 2 {
+            break;
+        }
+    }
+    busy.store(false, Ordering::Relaxed);
+    spinning.into_iter().for_each(|thread| thread.join().unwrap());
+    assert!(missed.is_empty(), "no news of the flows from {missed:?}");
+    Ended::Passed
+}
+
+fn promises_and_subscriptions_of_a_connection_have_limits_of_their_own() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    let mut client = running.client();
+    let preference = |port| PromiseCall { prefer: 1, target: target(port), ..PromiseCall::default() };
+    let promises: Vec<u64> = (0..256).map(|n| client.promise(&preference(5_000 + n)).unwrap().promise).collect();
+    let refused = refusal(client.promise(&preference(5_900)).unwrap_err());
+    assert_eq!(refused.code, Code::TooMany);
+    assert!(refused.message.contains("256 promises") && refused.help.is_some(), "{refused}");
+    // However many promises it holds, it may look and be told.
+    let events: Vec<u64> = (0..15).map(|_| client.events(&Events::default()).unwrap().id()).collect();
+    let which = Feedback { target: target(5_000), ..Feedback::default() };
+    client.feedback(&which).unwrap();
+    for refused in [client.events(&Events::default()).map(drop), client.feedback(&which).map(drop)] {
+        let refused = refusal(refused.unwrap_err());
+        assert_eq!(refused.code, Code::TooMany);
+        assert!(refused.message.contains("16 subscriptions") && refused.help.is_some(), "{refused}");
+    }
+    // What is given up makes room for one of its kind, and another connection has its own.
+    client.release(promises[7]).unwrap();
+    assert_eq!(refusal(client.events(&Events::default()).map(drop).unwrap_err()).code, Code::TooMany);
+    let given = client.promise(&preference(5_900)).unwrap();
+    client.unsubscribe(events[3]).unwrap();
+    client.events(&Events::default()).unwrap();
+    let mut other = running.client();
+    other.promise(&preference(5_901)).unwrap();
+    // Who does not want to hear of a promise need not.
+    client.unsubscribe(given.subscription).unwrap();
+    assert_eq!(running.client().promises().unwrap().len(), 257);
+    drop((client, other));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !running.client().promises().unwrap().is_empty() {
+        assert!(Instant::now() < deadline, "they end with their connections");
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ended::Passed
+}
+
+/// Flows are remembered for so long that none leaves during the test, and what else the namespace says is in `rest`.
+const LASTING: &str = "version = 1\n[shaper]\nidle-timeout = \"600s\"\n\
+    [[class]]\nname = \"ours\"\nrate = \"60mbit\"\nborrow = false\n\
+    [[class]]\nname = \"rest\"\nrate = \"1mbit\"\ndefault = true\n\
+    [[rule]]\nclass = \"ours\"\ndestination-port = 9\n";
+
+fn the_owner_is_told_of_each_flow_that_joins() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, LASTING);
+    let from = |port: u16| pair.sender.namespace.run(move || UdpSocket::bind(("10.77.0.1", port)).unwrap()).unwrap();
+    let owner = from(9_000);
+    let mut client = running.client();
+    let target = Target { source_port: Some(9_000), ..Target::default() };
+    let (_, events) = client.feedback(&Feedback { target, ..Feedback::default() }).unwrap();
+    let subscription = events.id();
+    let next = |client: &mut Client, n: u64| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < deadline {
+            match client.next_push(Some(Duration::from_millis(100))).unwrap() {
+                Some((of, Pushed::Event(event))) if event.kind == EventKind::Rate => {
+                    assert_eq!((of, event.granted), (subscription, Some(Rate::from_bps(60_000_000 / n))), "flow {n}");
+                    return;
+                }
+                _ => {}
+            }
+        }
+        panic!("the owner was never told of flow {n}");
+    };
+    owner.send_to(&[0; 100], "10.77.0.2:9").unwrap();
+    next(&mut client, 1);
+    // Each takes more than a 64th of what the owner had: news at once, and none is left out or told twice.
+    for n in 2..=50 {
+        from(9_000 + n).send_to(&[0; 100], "10.77.0.2:9").unwrap();
+        next(&mut client, n.into());
+    }
+    Ended::Passed
+}
+
 fn the_socket_of_the_dead_is_replaced_and_of_the_living_is_not() -> Ended {
     let pair = Pair::create().unwrap();
     let running = Running::start(&pair, SHAPER);
@@ -648,6 +763,9 @@ fn main() {
         hostile_clients_change_nothing_for_the_data_path,
         a_slow_reader_is_told_what_it_lost,
         feedback_comes_within_milliseconds,
+        what_happens_right_after_a_subscription_is_told,
+        promises_and_subscriptions_of_a_connection_have_limits_of_their_own,
+        the_owner_is_told_of_each_flow_that_joins,
         video_that_heeds_its_grants_does_not_stall_where_blind_video_does,
         the_socket_of_the_dead_is_replaced_and_of_the_living_is_not,
         a_hook_is_run_with_the_facts;
@@ -657,6 +775,7 @@ fn main() {
         hostile_clients_change_nothing_for_the_data_path,
         a_slow_reader_is_told_what_it_lost,
         feedback_comes_within_milliseconds,
+        the_owner_is_told_of_each_flow_that_joins,
         video_that_heeds_its_grants_does_not_stall_where_blind_video_does,
         the_socket_of_the_dead_is_replaced_and_of_the_living_is_not
     );

@@ -27,6 +27,8 @@ pub struct Wanted {
     pub id: u64,
     pub interest: Interest,
     lost: u64,
+    /// What there is to push before the client has its number, by the answer that is under way.
+    early: Option<Vec<u8>>,
 }
 
 /// What there was to take from a client.
@@ -168,6 +170,9 @@ impl Client {
     pub fn answered(&mut self, message: &Message) {
         self.outstanding = self.outstanding.saturating_sub(1);
         self.answer(message);
+        for wanted in &mut self.subscriptions {
+            self.output.extend(wanted.early.take().unwrap_or_default());
+        }
     }
     pub fn answer(&mut self, message: &Message) {
         self.output.extend_from_slice(&message.to_line());
@@ -178,7 +183,7 @@ impl Client {
     pub fn subscribe(&mut self, id: u64, interest: Interest) {
         match self.subscriptions.iter_mut().find(|wanted| wanted.id == id) {
             Some(wanted) => wanted.interest = interest,
-            None => self.subscriptions.push(Wanted { id, interest, lost: 0 }),
+            None => self.subscriptions.push(Wanted { id, interest, lost: 0, early: Some(Vec::new()) }),
         }
     }
     pub fn unsubscribe(&mut self, id: u64) {
@@ -187,8 +192,9 @@ impl Client {
 
     /// Pushes a line of subscription `id`, or counts it as lost.
     pub fn push_to(&mut self, id: u64, line: &[u8], pushes: &AtomicU64, lost: &AtomicU64) {
-        let room = self.waiting() + line.len() <= PUSHES_WAIT;
+        let waiting = self.waiting();
         let Some(wanted) = self.subscriptions.iter_mut().find(|wanted| wanted.id == id) else { return };
+        let room = waiting + wanted.early.as_ref().map_or(0, Vec::len) + line.len() <= PUSHES_WAIT;
         // Once something was lost, it is said before anything else is pushed, and not before there is room for more.
         if !room || wanted.lost > 0 {
             wanted.lost += 1;
@@ -196,7 +202,10 @@ impl Client {
             return;
         }
         pushes.fetch_add(1, Ordering::Relaxed);
-        self.output.extend_from_slice(line);
+        match &mut wanted.early {
+            Some(early) => early.extend_from_slice(line),
+            None => self.output.extend_from_slice(line),
+        }
     }
 
     fn waiting(&self) -> usize {
@@ -223,7 +232,7 @@ impl Client {
             self.written = 0;
         }
         if self.waiting() < PUSHES_WAIT / 2 {
-            for wanted in self.subscriptions.iter_mut().filter(|wanted| wanted.lost > 0) {
+            for wanted in self.subscriptions.iter_mut().filter(|wanted| wanted.lost > 0 && wanted.early.is_none()) {
                 let lost = std::mem::take(&mut wanted.lost);
                 self.output.extend(Message::Lost { subscription: wanted.id, lost }.to_line());
             }

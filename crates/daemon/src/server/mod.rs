@@ -30,7 +30,7 @@ use client::{Client, Taken};
 pub const CLIENTS: usize = 4_096;
 /// The most clients of one user who is not root.
 pub const CLIENTS_OF_ONE: usize = 256;
-/// The most subscriptions of one client.
+/// The most subscriptions of one client to events and feedback; those that come with promises do not count.
 pub const SUBSCRIPTIONS: usize = 16;
 /// Events of the data path that wait to be fanned out; more are lost and counted.
 const NOTICES: usize = 16_384;
@@ -65,7 +65,8 @@ pub(crate) enum Inbound {
 pub(crate) enum Outbound {
     /// The answer to the oldest request of this client.
     Answer { client: u64, message: Message },
-    /// From now on this client is told of these.
+    /// From now on this client is told of these; what happens before its next answer, which is that to the request that led
+    /// to this, is told after it.
     Subscribe { client: u64, subscription: u64, interest: Interest },
     /// And of these no more.
     Unsubscribe { client: u64, subscription: u64 },
