@@ -59,9 +59,11 @@ pub fn flows_and_classes_are_seen_as_they_are() -> Ended {
     assert!(flood.dropped.iter().any(|drops| drops.packets > 10), "{flood:#?}");
     let balance = flood.sent_packets + flood.queue_packets + flood.dropped_packets();
     assert_eq!(flood.arrived_packets, balance, "every packet is somewhere");
-    // Its class is promised 3 Mbit/s, and asks for more all the time. On a machine that is too busy it may miss some.
+    // Its class is promised 3 Mbit/s, and asks for more all the time: each second is kept or missed. Missed only where a
+    // machine that is too busy really gave it less.
     let best = direction.classes.iter().find(|class| class.name == "besteffort").expect("a class");
-    assert!(best.promise_kept_seconds >= 2, "{best:#?}");
+    let (kept, missed) = (best.promise_kept_seconds, best.promise_missed_seconds);
+    assert!(kept + missed >= 4 && (kept >= 2 || best.rate.as_bps() < 2_980_000), "{best:#?}");
     assert!(best.rate.as_bps() > 2_000_000 && best.queue_bytes.as_u64() > 0, "{best:#?}");
     let waits = &best.waits;
     assert!(waits.count == best.sent_packets && waits.up_to.last() == Some(&waits.count), "{waits:?}");
