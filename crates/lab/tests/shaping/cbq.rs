@@ -171,7 +171,11 @@ fn reservation() -> Result<(), String> {
     shaping.stop().expect("an orderly end");
     println!("  {before:.0?}, reserved {during:.0?} ({} missing), then {after:.0?}", video.missing);
     println!("  bound {:?}, longest {} us", lease.grant.bound, video.delays.max() / 1_000);
-    assert_eq!(video.missing, 0, "what is reserved loses nothing");
+    // What is reserved loses nothing, as long as it keeps to what it asked for: a sender that gets no processor for
+    // 24 ms makes up for it with a burst beyond its bucket of 6,000 bytes.
+    if video.missing > 0 {
+        return Err(format!("{} packets of what is reserved are missing", video.missing));
+    }
     near(during[2], 2e6 * (972 + HEADERS) as f64 / 972.0, 0.03)?;
     near(during.iter().sum(), 8e6, 0.02)?;
     near(before.iter().sum(), 8e6, 0.02)?;
