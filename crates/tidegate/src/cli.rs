@@ -20,9 +20,12 @@ struct Cli {
 const MORE: &str = "\
 Exit codes: 0 success, 1 failure, 2 wrong usage or a wrong file.
 
-More: `tidegate help COMMAND` for all options, `tidegate book` for the book (concepts, the manual of each
-discipline, recipes, experiments), `tidegate help CHAPTER` for a chapter of it, `tidegate man COMMAND` for a
-manual page, `tidegate schema --text` for every key of a shaper file.";
+More:
+  tidegate help COMMAND   all options of a command
+  tidegate man COMMAND    its manual page
+  tidegate book           concepts, the manual of each discipline, recipes, experiments
+  tidegate help CHAPTER   a chapter of it
+  tidegate schema --text  every key of a shaper file";
 
 #[derive(Debug, Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "there is one of it")]
