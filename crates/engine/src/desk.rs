@@ -16,7 +16,7 @@ use tidegate_core::nested::Staged;
 use tidegate_core::{ClassId, Event, Instant, Outlet, Packet, Rate, Span};
 
 use crate::news::{Facts, News, What};
-use crate::tap::{Act, Tap};
+use crate::tap::{Act, Control, Tap};
 use crate::tree::Tree;
 
 /// Watched flows are looked at so often at the most.
@@ -387,10 +387,9 @@ pub enum NoPromise {
 }
 
 impl<P: Packet + 'static> Steering<'_, P> {
-    /// What departures depend on changes in a way that no record repeats.
-    fn untold(&mut self) {
+    fn tell(&mut self, control: Control<'_>) {
         if let Some(tap) = self.tap {
-            tap.acts(self.now, Act::Untold);
+            tap.acts(self.now, Act::Control(control));
         }
     }
 
@@ -408,7 +407,7 @@ impl<P: Packet + 'static> Steering<'_, P> {
         flows: u32,
         anyway: bool,
     ) -> Result<(), NoPromise> {
-        self.untold();
+        self.tell(Control::Promise { number, terms, class, flows, anyway });
         let fbc = self.tree.shaper_mut().ok_or(NoPromise::NoShaper)?;
         let before = self.desk.entries.get(&number).map_or(0, |entry| entry.flows.len() as u32);
         debug_assert!(before == 0, "a promise is changed by ending it and giving another");
@@ -434,8 +433,8 @@ impl<P: Packet + 'static> Steering<'_, P> {
     /// Ends promise `number`: what was held for flows to come is free. Flows under it keep their terms until they are
     /// reviewed with a book without it.
     pub fn end(&mut self, number: u64) {
+        self.tell(Control::End(number));
         let Some(entry) = self.desk.entries.remove(&number) else { return };
-        self.untold();
         if let Some(fbc) = self.tree.shaper_mut() {
             (0..entry.slots).for_each(|_| fbc.release(entry.class, entry.terms.minimum));
         }
@@ -444,7 +443,7 @@ impl<P: Packet + 'static> Steering<'_, P> {
     /// Another book, for flows that appear from now on. Gives the old one back, so that it is not freed here.
     pub fn set_book(&mut self, book: Book) -> Book {
         if book.promises.is_some() || self.desk.book.promises.is_some() {
-            self.untold();
+            self.tell(Control::Book(&book));
         }
         std::mem::replace(&mut self.desk.book, book)
     }
@@ -452,6 +451,7 @@ impl<P: Packet + 'static> Steering<'_, P> {
     /// Applies the book to flows that are present: up to `most` places of the table from the `from`-th on. Gives the
     /// place to go on from, `None` when that was all.
     pub fn review(&mut self, from: u32, most: u32) -> Option<u32> {
+        self.tell(Control::Review { from, most });
         let fbc = self.tree.shaper_mut()?;
         let all = self.desk.places.len() as u32;
         let end = from.saturating_add(most).min(all);
@@ -519,6 +519,7 @@ impl<P: Packet + 'static> Steering<'_, P> {
 
     /// After the discipline was replaced: forgets every promise and what was held, but not who the flows are.
     pub fn forget_promises(&mut self) {
+        self.tell(Control::Forget);
         self.desk.entries.clear();
         self.desk.ended.clear();
         self.desk.book = Book::default();

@@ -29,5 +29,5 @@ pub use pipeline::{BuildFailure, Change, ClassRow, Exit, Fate, Names, Pipeline, 
 pub use reserve::{Lease, Refused};
 pub use stats::{ClassCounts, ClassStatus};
 pub use swap::{How, Next, Spare, SwapFailure, Swapped};
-pub use tap::{Act, Steer, Tap};
+pub use tap::{Act, Control, Steer, Tap};
 pub use tree::Tree;

@@ -602,8 +602,7 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
         self.arrivals
     }
 
-    /// The control plane's way to promises, and to who the flows are. A recording cannot be replayed beyond a promise
-    /// that is made or ended there.
+    /// The control plane's way to promises, and to who the flows are.
     pub fn steering(&mut self, now: Instant) -> Steering<'_, Held<H>> {
         Steering { tree: &mut self.tree, desk: &mut self.desk, tap: &mut self.tap, now }
     }

@@ -18,7 +18,7 @@ use tidegate_core::reservation::{Grant, Refusal, Request, Reservations};
 use tidegate_core::{ClassId, Instant, Packet, Qdisc, Rate};
 
 use crate::pipeline::{BuildFailure, Exit, Pipeline};
-use crate::tap::Act;
+use crate::tap::{Act, Control};
 
 /// A reservation that was granted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -174,6 +174,7 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
         matches: Match,
         out: &mut impl Exit<H>,
     ) -> Result<Lease, Refused> {
+        self.tell(now, Act::Control(Control::Reserve { name, request, matches: &matches }));
         let (Some(cbq), Some(reservations), Some(section)) =
             (self.tree.cbq_mut(), &mut self.leases.reservations, section(&self.config))
         else {
@@ -195,7 +196,6 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
             }
             return Err(Refused::Rules(failure));
         }
-        self.tell(now, Act::Untold);
         self.classes.open(grant.id);
         self.rehouse(now, &[], out);
         let lease = self.leases.list.last().cloned();
@@ -207,6 +207,7 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
     /// # Errors
     /// When it has ended.
     pub fn refresh(&mut self, now: Instant, id: ClassId) -> Result<Instant, Refused> {
+        self.tell(now, Act::Control(Control::Refresh(id)));
         let expires = match &mut self.leases.reservations {
             Some(reservations) => reservations.refresh(now, id).map_err(Refused::Admission)?,
             None => return Err(Refused::Nowhere),
@@ -222,13 +223,18 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
     /// # Errors
     /// When it has ended before.
     pub fn release(&mut self, now: Instant, id: ClassId, out: &mut impl Exit<H>) -> Result<(), Refused> {
+        self.tell(now, Act::Control(Control::Release(id)));
+        self.end_lease(now, id, out)
+    }
+
+    /// The same, where it follows from another call: no tap is told.
+    fn end_lease(&mut self, now: Instant, id: ClassId, out: &mut impl Exit<H>) -> Result<(), Refused> {
         let (Some(cbq), Some(reservations)) = (self.tree.cbq_mut(), &mut self.leases.reservations) else {
             return Err(Refused::Nowhere);
         };
         // What the leaf holds stands in the ledger, and is entered anew from there.
         reservations.release(now, cbq, id, Removal::Flush, &mut Discard).map_err(Refused::Admission)?;
         self.leases.list.retain(|lease| lease.grant.id != id);
-        self.tell(now, Act::Untold);
         self.rules.set_reserved(&self.leases.rules(), &self.setup.names).map_err(Refused::Rules)?;
         self.rehouse(now, &[id], out);
         Ok(())
@@ -238,7 +244,7 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
     pub(crate) fn expire_reservations(&mut self, now: Instant, out: &mut impl Exit<H>) {
         while self.leases.next_expiry().is_some_and(|expiry| expiry <= now) {
             let over = self.leases.list.iter().find(|lease| lease.grant.expires <= now).map(|lease| lease.grant.id);
-            if over.is_none_or(|id| self.release(now, id, out).is_err()) {
+            if over.is_none_or(|id| self.end_lease(now, id, out).is_err()) {
                 break;
             }
         }

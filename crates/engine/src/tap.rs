@@ -5,8 +5,12 @@
 //! Whoever adds such a call adds its report, or goes through [`Pipeline::tree_mut`](crate::Pipeline::tree_mut), which
 //! reports that the run cannot be repeated from here on ([`Act::Untold`]).
 
+use tidegate_config::shaper::Match;
+use tidegate_core::fbq::Terms;
+use tidegate_core::reservation::Request;
 use tidegate_core::{ClassId, DropReason, Instant, Rate, Span};
 
+use crate::desk::Book;
 use crate::pipeline::{Change, Names, Sighting};
 
 /// A change that the control plane makes to the running shaper, between two packets.
@@ -24,6 +28,51 @@ pub enum Steer {
     Prefer(u64, u32),
 }
 
+/// What the control plane does about promises and reservations, between two packets; refused or not. Who watches flows
+/// is not told: nothing of departures depends on it.
+#[derive(Clone, Copy, Debug)]
+pub enum Control<'a> {
+    /// [`Steering::promise`](crate::Steering::promise).
+    Promise {
+        /// The number of the promise.
+        number: u64,
+        /// What is promised.
+        terms: Terms,
+        /// In which class.
+        class: ClassId,
+        /// For how many flows rate is held.
+        flows: u32,
+        /// Whether it may wait for room.
+        anyway: bool,
+    },
+    /// [`Steering::end`](crate::Steering::end).
+    End(u64),
+    /// [`Steering::set_book`](crate::Steering::set_book).
+    Book(&'a Book),
+    /// [`Steering::review`](crate::Steering::review).
+    Review {
+        /// From this place of the table on.
+        from: u32,
+        /// So many places.
+        most: u32,
+    },
+    /// [`Steering::forget_promises`](crate::Steering::forget_promises).
+    Forget,
+    /// [`Pipeline::reserve`](crate::Pipeline::reserve).
+    Reserve {
+        /// What it is called.
+        name: &'a str,
+        /// What is asked for.
+        request: &'a Request,
+        /// For which packets.
+        matches: &'a Match,
+    },
+    /// [`Pipeline::refresh`](crate::Pipeline::refresh).
+    Refresh(ClassId),
+    /// [`Pipeline::release`](crate::Pipeline::release).
+    Release(ClassId),
+}
+
 /// What is done to the engine other than packets coming and going.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -32,6 +81,8 @@ pub enum Act<'a> {
     ReleaseAll,
     /// The control plane changes a rate or a promise.
     Steer(Steer),
+    /// The control plane gives or ends a promise or a reservation.
+    Control(Control<'a>),
     /// Another configuration takes over, with all that waits.
     Reconfigure {
         /// The shaper file.

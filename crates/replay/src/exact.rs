@@ -268,6 +268,12 @@ impl Replayer {
                     self.verdict = Verdict::EqualUpTo { record, why: Unrepeatable::Build(why) };
                 }
             }
+            Record::Control { now, control } => {
+                (self.now, both.meter.now) = (*now, *now);
+                if let Err(why) = control.again(pipeline, *now, &mut both) {
+                    self.verdict = Verdict::EqualUpTo { record, why: Unrepeatable::Build(why) };
+                }
+            }
             _ => {}
         }
         let at = self.now.since(self.start);

@@ -403,6 +403,7 @@ pub fn packet_of_record<R: Read>(reader: &mut Reader<R>, wanted: u64) -> Result<
             Record::ReleaseAll => "everything was let go at once",
             Record::Steer { .. } => "the control plane changed a rate or a promise",
             Record::Reconfigure { .. } => "another configuration took over",
+            Record::Control { .. } => "the control plane changed a promise or a reservation",
             Record::Untold => "something was done that recordings do not keep",
             _ => "records are missing there",
         };

@@ -3,14 +3,19 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-use tidegate_config::{Diagnostics, Source as Text, shaper};
-use tidegate_core::classify::{Fields, Fragment, Hosts};
+use tidegate_config::{Diagnostics, Source as Text, edit, shaper};
+use tidegate_core::classify::{Classifier, Fields, Fragment, Hosts, Match, Rule};
+use tidegate_core::fbq::Terms;
 use tidegate_core::random::Stream;
+use tidegate_core::reservation::{Request, Service, TSpec};
 use tidegate_core::{Bytes, ClassId, DropReason, Dscp, Ecn, Rate};
-use tidegate_engine::{Change, Exit, Names, Pipeline, Setup as EngineSetup, Shape, Sighting, Steer};
+use tidegate_engine::{
+    Book, Change, Exit, How, Lease, Names, Next, Pipeline, Setup as EngineSetup, Shape, Sighting, Steer,
+};
 use tidegate_replay::exact::{self, Unrepeatable, Verdict};
+use tidegate_replay::meter::Keep;
 use tidegate_replay::recording::{
-    Came, Counts, Missing, Payload, Reader, Record, Recording, RecordingError, Settings, Setup, part_path,
+    Came, Control, Counts, Missing, Payload, Reader, Record, Recording, RecordingError, Settings, Setup, part_path,
 };
 use tidegate_units::{Instant, Span};
 
@@ -128,39 +133,53 @@ fn packet(draw: &mut Stream) -> (Sighting, Vec<u8>) {
     (seen, bytes)
 }
 
+fn load(text: &str) -> shaper::Config {
+    let (text, mut diagnostics) = (Text::new("test", text), Diagnostics::new());
+    let config = shaper::load(&text, &mut diagnostics);
+    config.unwrap_or_else(|| panic!("{}", diagnostics.render(&text)))
+}
+
 /// Drives an engine as a data path does, told to `recording`, and gives what came out.
 fn drive(recording: &Recording, seed: u64, packets: usize) -> Sink {
-    let mut diagnostics = Diagnostics::new();
-    let config = shaper::load(&Text::new("test", SHAPER), &mut diagnostics).expect("a valid file");
-    let mut now = Instant::from_nanos(1_000_000_000);
-    let mut pipeline = Pipeline::new(&config, &setup(), now).unwrap();
-    pipeline.set_tap(Some(Box::new(recording.recorder(Setup::new(&setup(), SHAPER, now)))));
-    let mut sink = Sink::default();
-    // Two streams, so that the packets can be drawn again without the rest.
-    let (mut draw, mut whim) = (Stream::named(seed, "recording"), Stream::named(seed, "whim"));
-    let mut flow = 0;
-    for handle in 0..packets as u64 {
-        now += Span::from_nanos(draw.below(400_000));
-        let (seen, bytes) = packet(&mut draw);
-        pipeline.tap().unwrap().bytes(&bytes);
-        let _taken = pipeline.arrive(now, handle, &seen, &mut sink);
+    let (mut whim, mut flow) = (Stream::named(seed, "whim"), 0);
+    drive_with(recording, SHAPER, seed, packets, &mut |handle, now, fields, pipeline, sink| {
         if handle == 30 {
-            flow = pipeline.judge(&seen.fields).flow.flow;
-        }
-        while pipeline.deadline(now).instant(now).is_some_and(|due| due <= now) {
-            if !pipeline.depart(now, &mut sink) {
-                break;
-            }
+            flow = pipeline.judge(fields).flow.flow;
         }
         match whim.below(400) {
             0 => drop(pipeline.set_minimum(now, flow, kbit(200))),
             1 => drop(pipeline.prefer(now, flow, 1)),
             2 => drop(pipeline.set_class_rate(now, ClassId(1), kbit(9_000 + whim.below(3_000)))),
             3 => drop(pipeline.set_catch_up(Span::from_millis(whim.below(20)))),
-            4 => pipeline.release_all(&mut sink),
+            4 => pipeline.release_all(sink),
             5 => drop(pipeline.set_rate(now, kbit(20_000))),
             _ => {}
         }
+    })
+}
+
+/// What the control plane does after a packet: its number, when it came, and what it is.
+type Act<'a> = dyn FnMut(u64, Instant, &Fields, &mut Pipeline<u64>, &mut Sink) + 'a;
+
+/// The same, of a configuration, with what the control plane does.
+fn drive_with(recording: &Recording, text: &str, seed: u64, packets: usize, act: &mut Act<'_>) -> Sink {
+    let mut now = Instant::from_nanos(1_000_000_000);
+    let mut pipeline = Pipeline::new(&load(text), &setup(), now).unwrap();
+    pipeline.set_tap(Some(Box::new(recording.recorder(Setup::new(&setup(), text, now)))));
+    let mut sink = Sink::default();
+    // A stream of its own, so that the packets can be drawn again without the rest.
+    let mut draw = Stream::named(seed, "recording");
+    for handle in 0..packets as u64 {
+        now += Span::from_nanos(draw.below(400_000));
+        let (seen, bytes) = packet(&mut draw);
+        pipeline.tap().unwrap().bytes(&bytes);
+        let _taken = pipeline.arrive(now, handle, &seen, &mut sink);
+        while pipeline.deadline(now).instant(now).is_some_and(|due| due <= now) {
+            if !pipeline.depart(now, &mut sink) {
+                break;
+            }
+        }
+        act(handle, now, &seen.fields, &mut pipeline, &mut sink);
         pipeline.tap().unwrap().idles(now);
     }
     pipeline.release_all(&mut sink);
@@ -203,6 +222,219 @@ fn a_recording_done_again_is_equal_bit_for_bit() {
         );
         // 5,000 packets with headers of 40 bytes, and what was done with each.
         assert!(counts.bytes < 400_000, "{}", counts.bytes);
+    }
+}
+
+/// Another tree: a class more, other rules, other flows.
+const OTHER: &str = r#"
+version = 1
+[shaper]
+flow-by = "source"
+[[class]]
+name = "gold"
+rate = "4mbit"
+[[class]]
+name = "silver"
+rate = "6mbit"
+queue = { kind = "fq-codel" }
+[[class]]
+name = "rest"
+rate = "10mbit"
+default = true
+[[rule]]
+class = "gold"
+dscp = "af11"
+[[rule]]
+class = "silver"
+protocol = "tcp"
+source = "10.0.0.16/28"
+"#;
+
+fn swap_to(text: &str, now: Instant, pipeline: &mut Pipeline<u64>, sink: &mut Sink) -> How {
+    // Made ready a moment before, as a daemon does.
+    let built = Instant::from_nanos(now.as_nanos() - 500_000);
+    let setup = EngineSetup { catch_up: Span::ZERO, ..setup() };
+    let next = Next::new(&load(text), &setup, built).unwrap().with_text(text);
+    pipeline.swap(next, now, sink).unwrap().0.how
+}
+
+/// Conditions of promises to flows of UDP from one port each.
+fn book(promises: &[(u64, u16)]) -> Book {
+    let rule = |(target, (_, port)): (usize, &(u64, u16))| {
+        let protocol = Some(17);
+        let (source_ports, destination) = (vec![*port..=*port], Some("10.0.0.0/8".parse().unwrap()));
+        Rule { matching: Match { protocol, source_ports, destination, ..Match::default() }, target: target as u32 }
+    };
+    let rules: Vec<Rule> = promises.iter().enumerate().map(rule).collect();
+    Book {
+        promises: (!rules.is_empty()).then(|| Classifier::new(rules).unwrap()),
+        numbers: promises.iter().map(|(number, _)| *number).collect(),
+        ..Book::default()
+    }
+}
+
+fn rebook(promises: &[(u64, u16)], now: Instant, pipeline: &mut Pipeline<u64>) {
+    drop(pipeline.steering(now).set_book(book(promises)));
+    let mut from = Some(0);
+    while let Some(place) = from {
+        from = pipeline.steering(now).review(place, 16);
+    }
+}
+
+#[test]
+fn a_recording_is_exact_through_changes_and_promises() {
+    let folder = Folder::new("changes");
+    let recording = Recording::create(&folder.file(), settings()).unwrap();
+    let mut hows = Vec::new();
+    let terms = |rate| Terms { minimum: kbit(rate), steps: 1, ..Terms::default() };
+    let slower = SHAPER.replace("15mbit", "12mbit");
+    let mut refused = false;
+    let act: &mut Act<'_> = &mut |handle, now, _, pipeline, sink| match handle {
+        1_000 => hows.push(swap_to(&slower, now, pipeline, sink)),
+        2_000 => {
+            pipeline.steering(now).promise(1, terms(1_500), ClassId(0), 1, false).unwrap();
+            refused = pipeline.steering(now).promise(2, terms(9_000), ClassId(0), 1, false).is_err();
+            pipeline.steering(now).promise(3, Terms { steps: 3, ..Terms::default() }, ClassId(0), 2, true).unwrap();
+            rebook(&[(1, 1_001), (3, 1_002)], now, pipeline);
+        }
+        3_000 => {
+            pipeline.steering(now).end(3);
+            rebook(&[(1, 1_001)], now, pipeline);
+        }
+        4_000 => hows.push(swap_to(OTHER, now, pipeline, sink)),
+        4_001 => {
+            // As a daemon gives promises again.
+            pipeline.steering(now).forget_promises();
+            pipeline.steering(now).promise(1, terms(1_000), ClassId(2), 1, true).unwrap();
+            rebook(&[(1, 1_001)], now, pipeline);
+        }
+        5_000 => hows.push(swap_to(&slower, now, pipeline, sink)),
+        6_000 => hows.push(swap_to(SHAPER, now, pipeline, sink)),
+        _ => {}
+    };
+    let sink = drive_with(&recording, SHAPER, 11, 8_000, act);
+    let counts = recording.finish().unwrap();
+    assert!(refused && counts.lost == 0);
+    assert_eq!(hows, [How::InPlace, How::Replaced, How::Replaced, How::InPlace]);
+    assert!(sink.refused > 100 && sink.passed > 4_000, "{} {}", sink.passed, sink.refused);
+    let mut reader = reader(&folder);
+    assert_eq!(reader.head().format, 2);
+    let (exact, broken) = exact::replay(&mut reader);
+    assert!(broken.is_none());
+    assert_eq!(exact.verdict, Verdict::Equal);
+    assert!(exact.compared > sink.passed + sink.refused);
+    assert_eq!(exact.here, exact.recorded);
+    // The changes do something: left out, the departures are others.
+    for left_out in ["promise", "review", "book", "swap"] {
+        assert!(matches!(without(&folder, left_out), Verdict::Parted(_)), "{left_out}");
+    }
+}
+
+/// What comes of a recording without its calls of one kind.
+fn without(folder: &Folder, kind: &str) -> Verdict {
+    let mut reader = reader(folder);
+    let mut replayer = exact::Replayer::new(Keep::default());
+    while let Some(record) = reader.next_record() {
+        let (record, at) = (record.unwrap(), reader.position().0 - 1);
+        let leave_out = match &record {
+            Record::Control { control, .. } => match control {
+                Control::Promise { .. } => kind == "promise",
+                Control::Book { .. } => kind == "book",
+                Control::Review { .. } => kind == "review",
+                Control::Reserve { .. } => kind == "reserve",
+                Control::Refresh { .. } => kind == "refresh",
+                Control::Release { .. } => kind == "release",
+                _ => false,
+            },
+            Record::Reconfigure { .. } => kind == "swap",
+            _ => false,
+        };
+        if !leave_out && !replayer.record(at, &record) {
+            break;
+        }
+    }
+    replayer.finish(reader.position().0, true).verdict
+}
+
+const RESERVING: &str = r#"
+version = 1
+[discipline]
+kind = "cbq"
+link = "10mbit"
+mtu = "1500B"
+class = [{ name = "rest", rate = "5mbit", borrow = "from-parent" }, { name = "reserved", rate = "5mbit" }]
+reservations = { class = "reserved", flows = 4, max-rate = "2.5mbit", lifetime = "1s" }
+"#;
+
+#[test]
+fn a_recording_is_exact_through_reservations() {
+    let folder = Folder::new("reservations");
+    let recording = Recording::create(&folder.file(), settings()).unwrap();
+    let request = |rate: u64, delay: Option<Span>| Request {
+        tspec: TSpec {
+            rate: kbit(rate),
+            bucket: Bytes::new(4_000),
+            peak: kbit(10_000),
+            min_unit: Bytes::new(64),
+            max_packet: Bytes::new(1_500),
+        },
+        service: delay.map_or(Service::ControlledLoad, |delay| Service::Guaranteed { rate: None, delay: Some(delay) }),
+    };
+    let of = |pairs: &[(&str, &str)]| {
+        let pairs: Vec<_> = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        edit::matching(&pairs).unwrap()
+    };
+    let mut leases: Vec<Lease> = Vec::new();
+    let mut refusals = 0;
+    let act: &mut Act<'_> = &mut |handle, now, _, pipeline, sink| {
+        let mut reserve = |name: &str, rate, delay, matches| match pipeline.reserve(
+            now,
+            name,
+            &request(rate, delay),
+            matches,
+            sink,
+        ) {
+            Ok(lease) => leases.push(lease),
+            Err(_) => refusals += 1,
+        };
+        match handle {
+            500 => reserve("one", 800, None, of(&[("protocol", "udp"), ("source-port", "1001")])),
+            600 => reserve("two", 600, Some(Span::from_millis(80)), of(&[("source", "10.0.0.7"), ("uid", "alice")])),
+            700 => reserve("three", 100_000, None, of(&[("protocol", "tcp")])),
+            800 => reserve("four", 500, None, of(&[("dscp", "af11"), ("destination", "10.0.1.0/24")])),
+            // The first is kept alive and ended, the second runs out, the third is ended by what ends all.
+            1_000..=20_000 if handle % 1_000 == 0 => {
+                let [first, _, third] = &leases[..] else { panic!("{leases:?}") };
+                // Both live yet: each lives a second, and is kept alive five times in one.
+                pipeline.refresh(now, third.grant.id).unwrap();
+                if handle <= 15_000 {
+                    pipeline.refresh(now, first.grant.id).unwrap();
+                }
+                if handle == 15_000 {
+                    pipeline.release(now, first.grant.id, sink).unwrap();
+                }
+            }
+            _ => {}
+        }
+    };
+    // 200 us between two packets: 8 s, and a lease lives a second by itself.
+    let mut ended = 0;
+    let sink = drive_with(&recording, RESERVING, 5, 40_000, &mut |handle, now, fields, pipeline, sink| {
+        act(handle, now, fields, pipeline, sink);
+        if handle == 39_999 {
+            ended = 3 - pipeline.leases().count();
+        }
+    });
+    let counts = recording.finish().unwrap();
+    assert_eq!((counts.lost, refusals), (0, 1));
+    assert_eq!(ended, 3, "ended, or ran out");
+    assert!(sink.passed > 10_000, "{}", sink.passed);
+    let (exact, broken) = exact::replay(&mut reader(&folder));
+    assert!(broken.is_none());
+    assert_eq!(exact.verdict, Verdict::Equal);
+    assert_eq!(exact.here, exact.recorded);
+    for left_out in ["reserve", "refresh", "release"] {
+        assert!(matches!(without(&folder, left_out), Verdict::Parted(_)), "{left_out}");
     }
 }
 
@@ -441,18 +673,10 @@ fn an_outcome_that_was_forged_is_found() {
     assert_ne!(exact.here, exact.recorded);
 }
 
-/// A file that an earlier build wrote stays readable; it is the seed of the fuzz target as well. `TIDEGATE_WRITE_SEED=1`
-/// writes it anew, for a new version of the format.
+/// Files that earlier builds wrote stay readable; they are seeds of the fuzz target as well.
 #[test]
 fn a_recording_of_version_1_can_be_read() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/recording/small.tgr");
-    if std::env::var_os("TIDEGATE_WRITE_SEED").is_some() {
-        let folder = Folder::new("seed");
-        record(&folder, settings(), 5, 12);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::copy(folder.file(), &path).unwrap();
-    }
-    let mut reader = Reader::new(File::open(&path).unwrap()).unwrap();
+    let mut reader = Reader::new(File::open(seed("small.tgr")).unwrap()).unwrap();
     assert_eq!(reader.head().format, 1);
     let (mut arrivals, mut came) = (0, 0);
     while let Some(record) = reader.next_record() {
@@ -465,4 +689,40 @@ fn a_recording_of_version_1_can_be_read() {
     }
     assert_eq!((arrivals, came), (12, 12));
     assert_eq!(reader.counts().unwrap().lost, 0);
+}
+
+fn seed(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/recording").join(name)
+}
+
+/// `TIDEGATE_WRITE_SEED=1` writes it anew.
+#[test]
+fn a_recording_of_version_2_can_be_done_again() {
+    let path = seed("control.tgr");
+    if std::env::var_os("TIDEGATE_WRITE_SEED").is_some() {
+        let recording = Recording::create(&path, settings()).unwrap();
+        drive_with(&recording, SHAPER, 5, 12, &mut |handle, now, _, pipeline, _| {
+            if handle == 4 {
+                let terms = Terms { minimum: kbit(500), ..Terms::default() };
+                pipeline.steering(now).promise(1, terms, ClassId(0), 1, false).unwrap();
+                rebook(&[(1, 1_001)], now, pipeline);
+            }
+        });
+        recording.finish().unwrap();
+    }
+    let mut reader = Reader::new(File::open(&path).unwrap()).unwrap();
+    assert_eq!(reader.head().format, 2);
+    let mut calls = Vec::new();
+    while let Some(record) = reader.next_record() {
+        if let Record::Control { control, .. } = record.unwrap() {
+            calls.push(control);
+        }
+    }
+    assert!(
+        matches!(
+            &calls[..],
+            [Control::Promise { number: 1, minimum_bps: 500_000, .. }, Control::Book { .. }, Control::Review { .. }]
+        ),
+        "{calls:?}"
+    );
 }

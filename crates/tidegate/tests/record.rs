@@ -78,17 +78,24 @@ fn traffic(pair: &Pair) {
 
 /// Runs the shaper with `more` arguments while there is traffic; what it said when it ended.
 fn recorded(pair: &Pair, folder: &Folder, more: &[&str]) -> String {
+    recorded_while(pair, folder, "class gold: a packet came through", &[&["--control", "off"], more].concat(), || {
+        traffic(pair)
+    })
+}
+
+/// The same while something is done, from when it has said `ready` on.
+fn recorded_while(pair: &Pair, folder: &Folder, ready: &str, more: &[&str], during: impl FnOnce()) -> String {
     let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
-    command.arg("run").arg(folder.file("shaper.toml")).args(["--interface", DEVICE, "--control", "off", "--record"]);
+    command.arg("run").arg(folder.file("shaper.toml")).args(["--interface", DEVICE, "--record"]);
     command.arg(folder.file("run.tgr")).args(more);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
     let mut talk = BufReader::new(child.stderr.take().unwrap());
     let deadline = Instant::now() + PATIENCE;
-    while !said.contains("class gold: a packet came through") {
+    while !said.contains(ready) {
         assert!(talk.read_line(&mut said).unwrap() > 0 && Instant::now() < deadline, "{said}");
     }
-    traffic(pair);
+    during();
     // SAFETY: a child of ours that has not been waited for.
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
     talk.read_to_string(&mut said).unwrap();
@@ -145,6 +152,87 @@ fn live_record_and_replay_are_equal() -> Ended {
     Ended::Passed
 }
 
+/// Runs `tidegate COMMAND...` beside the shaper, while there is traffic before and behind each of them.
+fn through(pair: &Pair, folder: &Folder, ready: &str, commands: &[&[&str]]) -> serde_json::Value {
+    let socket = folder.file("control.sock");
+    let socket = socket.to_str().unwrap();
+    let said = recorded_while(pair, folder, ready, &["--control", socket], || {
+        thread::scope(|scope| {
+            let sending = scope.spawn(|| {
+                for _ in 0..2 {
+                    traffic(pair);
+                }
+            });
+            for arguments in commands {
+                let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
+                command.arg(arguments[0]).args(["--control", socket]).args(&arguments[1..]);
+                let output = command.stdin(Stdio::null()).output().unwrap();
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert!(output.status.success(), "{arguments:?}: {said}");
+                // Some packets between two changes; how many does not matter.
+                thread::sleep(Duration::from_millis(60));
+            }
+            sending.join().unwrap();
+        });
+    });
+    assert!(said.contains("none was lost"), "{said}");
+    let output = tidegate(&["replay", "--json"], &folder.file("run.tgr"));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(output.status.success(), "{} {told:#}", String::from_utf8_lossy(&output.stderr));
+    let recording = &told["recording"];
+    assert_eq!(recording["verdict"], "equal", "{told:#}");
+    assert_eq!(recording["digest_recorded"], recording["digest_here"]);
+    assert!(recording["compared"].as_u64().unwrap() > 3_000, "{told:#}");
+    told
+}
+
+fn live_changes_and_promises_are_replayed() -> Ended {
+    let (pair, folder) = (Pair::new(), Folder::new());
+    // Another class, so that the tree is another.
+    let other = SHAPER
+        .replace("[[rule]]", "[[class]]\nname = \"silver\"\nrate = \"3mbit\"\n[[rule]]")
+        .replace("16mbit", "12mbit");
+    fs::write(folder.file("other.toml"), other).unwrap();
+    let other = folder.file("other.toml");
+    let told = through(
+        &pair,
+        &folder,
+        "class gold: a packet came through",
+        &[
+            &["promise", "--protocol", "udp", "--min", "1mbit", "--prefer", "1", "--for", "400ms"],
+            &["set", "class", "gold", "rate", "3mbit"],
+            &["promise", "--protocol", "tcp", "--class", "rest", "--min", "2mbit", "--flows", "2", "--for", "60s"],
+            &["apply", other.to_str().unwrap()],
+            &["add", "rule", "silver", "destination-port", "9"],
+            &["promise", "--protocol", "udp", "--min", "500kbit", "--for", "60s"],
+            &["remove", "rule", "1"],
+            &["set", "class", "silver", "rate", "2mbit"],
+        ],
+    );
+    assert_eq!(told["configurations"][0]["classes"].as_array().unwrap().len(), 3, "{told:#}");
+    Ended::Passed
+}
+
+const RESERVING: &str = "version = 1\n[discipline]\nkind = \"cbq\"\nlink = \"20mbit\"\n\
+    class = [{ name = \"rest\", rate = \"12mbit\", borrow = \"from-parent\" }, { name = \"reserved\", rate = \"8mbit\" }]\n\
+    reservations = { class = \"reserved\", flows = 4, max-rate = \"4mbit\" }\n";
+
+fn live_reservations_are_replayed() -> Ended {
+    let (pair, folder) = (Pair::new(), Folder::new());
+    fs::write(folder.file("shaper.toml"), RESERVING).unwrap();
+    through(
+        &pair,
+        &folder,
+        "is in force:",
+        &[
+            &["reserve", "--rate", "2mbit", "--flow", "protocol=udp", "--name", "calls", "--for", "300ms"],
+            &["reserve", "--rate", "3mbit", "--flow", "protocol=tcp", "--name", "bulk", "--for", "60s"],
+            &["set", "class", "rest", "rate", "11mbit"],
+        ],
+    );
+    Ended::Passed
+}
+
 fn files_of_a_limited_size() -> Ended {
     let (pair, folder) = (Pair::new(), Folder::new());
     let said = recorded(&pair, &folder, &["--record-payload", "--record-limit", "300kB"]);
@@ -175,6 +263,8 @@ fn main() {
     support::main_with(
         &[
             ("live_record_and_replay_are_equal", live_record_and_replay_are_equal),
+            ("live_changes_and_promises_are_replayed", live_changes_and_promises_are_replayed),
+            ("live_reservations_are_replayed", live_reservations_are_replayed),
             ("files_of_a_limited_size", files_of_a_limited_size),
             ("a_file_that_cannot_be_written", a_file_that_cannot_be_written),
         ],

@@ -367,6 +367,9 @@ impl State<'_> {
             tag::RECONFIGURE => {
                 Record::Reconfigure { now: self.time(cursor)?, to: serde_json::from_slice(cursor.bytes()?).ok()? }
             }
+            tag::CONTROL => {
+                Record::Control { now: self.time(cursor)?, control: serde_json::from_slice(cursor.bytes()?).ok()? }
+            }
             tag::UNTOLD => Record::Untold,
             tag::PASSED => Record::Came { number: self.number(cursor)?, came: Came::Passed(Change::default()) },
             tag::CHANGED => {

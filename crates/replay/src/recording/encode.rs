@@ -220,6 +220,11 @@ impl Encoder {
         put(&mut self.out, a);
         put(&mut self.out, b);
     }
+    /// The control plane did something about a promise or a reservation; `json` is the [`Control`](super::Control).
+    pub fn control(&mut self, now: Instant, json: &str) {
+        self.timed(tag::CONTROL, now);
+        put_bytes(&mut self.out, json.as_bytes());
+    }
     /// Something was done that is not recorded.
     pub fn untold(&mut self) {
         self.record(tag::UNTOLD);

@@ -13,6 +13,7 @@
 //! *See also*: [`exact`](crate::exact), which does a recording again and compares.
 
 pub(crate) mod codec;
+mod control;
 mod decode;
 mod encode;
 mod file;
@@ -26,6 +27,7 @@ use tidegate_units::{Instant, Span};
 
 use tidegate_core::DropReason;
 
+pub use control::Control;
 pub use decode::{Reader, RecordingError};
 pub use encode::{Encoder, raw_chunk};
 pub use file::{Counts, Payload, Recording, Settings, part_path};
@@ -34,7 +36,7 @@ pub use recorder::Recorder;
 /// What a recording begins with. The first byte is not text, and line ends in it show what a transfer as text breaks.
 pub const MAGIC: [u8; 8] = *b"\x89TGR\r\n\x1a\n";
 /// The version of the format that is written. A reader refuses a later one.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// The largest body of a chunk.
 pub const MAX_CHUNK: usize = 16 << 20;
 /// Flows that a chunk can name at a time.
@@ -78,6 +80,7 @@ pub(crate) mod tag {
     pub const STEER: u8 = 9;
     pub const RECONFIGURE: u8 = 10;
     pub const UNTOLD: u8 = 11;
+    pub const CONTROL: u8 = 12;
 }
 
 /// What is said of a packet beside its flow and its length.
@@ -272,6 +275,13 @@ pub enum Record {
         now: Instant,
         /// Which.
         to: Reconfiguration,
+    },
+    /// The control plane gives or ends a promise or a reservation.
+    Control {
+        /// When.
+        now: Instant,
+        /// What.
+        control: Control,
     },
     /// Something is done that was not told to the recorder.
     Untold,

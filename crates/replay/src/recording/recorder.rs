@@ -9,7 +9,7 @@ use tidegate_engine::{Act, Change, Sighting, Tap};
 use tidegate_units::{Instant, Span};
 
 use super::file::{CHUNK, Chunk, Shared};
-use super::{Encoder, Reconfiguration, Setup};
+use super::{Control, Encoder, MAX_CHUNK, Reconfiguration, Setup};
 
 /// What has been kept is handed on at least this often.
 const LONGEST: Span = Span::from_secs(1);
@@ -96,6 +96,16 @@ impl Tap for Recorder {
                 self.room(json.len());
                 self.encoder.reconfigure(now, &json);
                 self.shared.reconfigured(to);
+            }
+            Act::Control(control) => {
+                let json = serde_json::to_string(&Control::from(&control)).expect("strings and numbers");
+                // Conditions of thousands of promises do not fit into a chunk.
+                if json.len() > MAX_CHUNK / 2 {
+                    self.encoder.untold();
+                    return;
+                }
+                self.room(json.len());
+                self.encoder.control(now, &json);
             }
             _ => self.encoder.untold(),
         }

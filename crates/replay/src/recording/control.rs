@@ -1,0 +1,272 @@
+//! [`Control`]: what was done about promises and reservations, as a recording has it.
+
+use serde::{Deserialize, Serialize};
+use tidegate_config::edit;
+use tidegate_config::shaper;
+use tidegate_core::classify::{Classifier, DscpSet, MarkMatch, Match, Prefix, Rule, Version};
+use tidegate_core::fbq::{Displace, Terms};
+use tidegate_core::reservation::{Request, Service, TSpec};
+use tidegate_core::{Bytes, ClassId, Dscp, Rate};
+use tidegate_engine::{Book, Control as Told, Exit, Pipeline};
+use tidegate_units::{Instant, Span};
+
+/// A call of the control plane. See [`tidegate_engine::Control`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "call", rename_all = "kebab-case")]
+pub enum Control {
+    /// A promise is given.
+    Promise {
+        /// Its number.
+        number: u64,
+        /// The minimum.
+        minimum_bps: u64,
+        /// Steps of preference.
+        prefer: u32,
+        /// Displacement: below which share, to which class.
+        displace: Option<(u64, u32)>,
+        /// The class.
+        class: u32,
+        /// Flows for which rate is held.
+        flows: u32,
+        /// Whether it may wait for room.
+        anyway: bool,
+    },
+    /// A promise ends.
+    End {
+        /// Its number.
+        number: u64,
+    },
+    /// The conditions of all promises.
+    Book {
+        /// The number of the promise of each target.
+        numbers: Vec<u64>,
+        /// The conditions, first match first.
+        rules: Vec<Conditions>,
+    },
+    /// The conditions are applied to flows that are there.
+    Review {
+        /// From this place of the table on.
+        from: u32,
+        /// So many places.
+        most: u32,
+    },
+    /// All promises are forgotten.
+    Forget,
+    /// A reservation is asked for.
+    Reserve {
+        /// Its name.
+        name: String,
+        /// Token rate, bucket, peak rate, minimum policed unit, largest packet: bit/s and bytes.
+        tspec: [u64; 5],
+        /// Whether the service is guaranteed: the rate in bit/s, and the longest delay in ns.
+        guaranteed: Option<(Option<u64>, Option<u64>)>,
+        /// Keys and values as a rule of a shaper file has them.
+        matches: Vec<(String, String)>,
+    },
+    /// A reservation lives on.
+    Refresh {
+        /// Its class.
+        class: u32,
+    },
+    /// A reservation ends.
+    Release {
+        /// Its class.
+        class: u32,
+    },
+}
+
+/// What packets of a promise must be; what is missing is no condition.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Conditions {
+    /// The place of its promise among the numbers.
+    target: u32,
+    /// 4 or 6.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<u8>,
+    /// Code points, a bit each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dscp: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocol: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    destination: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    source_ports: Vec<(u16, u16)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    destination_ports: Vec<(u16, u16)>,
+    /// Value and mask.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<(u32, u32)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid: Option<(u32, u32)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cgroup: Option<u64>,
+}
+
+impl From<&Rule> for Conditions {
+    fn from(rule: &Rule) -> Self {
+        let matching = &rule.matching;
+        let ports = |ranges: &[core::ops::RangeInclusive<u16>]| {
+            ranges.iter().map(|range| (*range.start(), *range.end())).collect::<Vec<_>>()
+        };
+        Self {
+            target: rule.target,
+            version: matching.version.map(|version| match version {
+                Version::V4 => 4,
+                Version::V6 => 6,
+            }),
+            dscp: matching.dscp.map(DscpSet::bits),
+            protocol: matching.protocol,
+            source: matching.source.map(|prefix| prefix.to_string()),
+            destination: matching.destination.map(|prefix| prefix.to_string()),
+            source_ports: ports(&matching.source_ports),
+            destination_ports: ports(&matching.destination_ports),
+            mark: matching.mark.map(|mark| (mark.value, mark.mask)),
+            uid: matching.uid.as_ref().map(|range| (*range.start(), *range.end())),
+            cgroup: matching.cgroup,
+        }
+    }
+}
+
+impl Conditions {
+    fn rule(&self) -> Result<Rule, String> {
+        let prefix = |text: &Option<String>| {
+            let parse = |text: &String| text.parse::<Prefix>().map_err(|error| format!("`{text}`: {error}"));
+            text.as_ref().map(parse).transpose()
+        };
+        let ports = |ranges: &[(u16, u16)]| ranges.iter().map(|(first, last)| *first..=*last).collect::<Vec<_>>();
+        let codes = |bits: u64| (0..64).filter(move |code| bits >> code & 1 == 1).filter_map(Dscp::new).collect();
+        let matching = Match {
+            version: match self.version {
+                None => None,
+                Some(4) => Some(Version::V4),
+                Some(6) => Some(Version::V6),
+                Some(other) => return Err(format!("version {other} of IP")),
+            },
+            dscp: self.dscp.map(codes),
+            protocol: self.protocol,
+            source: prefix(&self.source)?,
+            destination: prefix(&self.destination)?,
+            source_ports: ports(&self.source_ports),
+            destination_ports: ports(&self.destination_ports),
+            mark: self.mark.map(|(value, mask)| MarkMatch { value, mask }),
+            uid: self.uid.map(|(first, last)| first..=last),
+            cgroup: self.cgroup,
+        };
+        Ok(Rule { matching, target: self.target })
+    }
+}
+
+/// Keys and values as a rule of a shaper file has them.
+fn pairs(matches: &shaper::Match) -> Vec<(String, String)> {
+    fn of<T: ToString>(key: &'static str, list: &[T]) -> impl Iterator<Item = (String, String)> {
+        list.iter().map(move |one| (key.to_owned(), one.to_string())).collect::<Vec<_>>().into_iter()
+    }
+    let dscps: Vec<u8> = matches.dscps.iter().map(|dscp| dscp.value()).collect();
+    of("dscp", &dscps)
+        .chain(of("protocol", &matches.protocols))
+        .chain(of("source", &matches.sources))
+        .chain(of("destination", &matches.destinations))
+        .chain(of("source-port", &matches.source_ports))
+        .chain(of("destination-port", &matches.destination_ports))
+        .chain(of("mark", &matches.marks))
+        .chain(of("uid", &matches.users))
+        .chain(of("cgroup", &matches.cgroups))
+        .collect()
+}
+
+impl From<&Told<'_>> for Control {
+    fn from(told: &Told<'_>) -> Self {
+        match told {
+            Told::Promise { number, terms, class, flows, anyway } => Self::Promise {
+                number: *number,
+                minimum_bps: terms.minimum.as_bps(),
+                prefer: terms.steps,
+                displace: terms.displace.map(|displace| (displace.below.as_bps(), displace.to)),
+                class: class.0,
+                flows: *flows,
+                anyway: *anyway,
+            },
+            Told::End(number) => Self::End { number: *number },
+            Told::Book(book) => Self::Book {
+                numbers: book.numbers.clone(),
+                rules: book.promises.iter().flat_map(Classifier::rules).map(Conditions::from).collect(),
+            },
+            Told::Review { from, most } => Self::Review { from: *from, most: *most },
+            Told::Forget => Self::Forget,
+            Told::Reserve { name, request: Request { tspec, service }, matches } => Self::Reserve {
+                name: (*name).to_owned(),
+                tspec: [
+                    tspec.rate.as_bps(),
+                    tspec.bucket.as_u64(),
+                    tspec.peak.as_bps(),
+                    tspec.min_unit.as_u64(),
+                    tspec.max_packet.as_u64(),
+                ],
+                guaranteed: match service {
+                    Service::ControlledLoad => None,
+                    Service::Guaranteed { rate, delay } => Some((rate.map(Rate::as_bps), delay.map(Span::as_nanos))),
+                },
+                matches: pairs(matches),
+            },
+            Told::Refresh(class) => Self::Refresh { class: class.0 },
+            Told::Release(class) => Self::Release { class: class.0 },
+        }
+    }
+}
+
+impl Control {
+    /// Makes the call. Whether it was refused shows in what follows.
+    ///
+    /// # Errors
+    /// When this version cannot make it.
+    pub(crate) fn again<H: Copy + Send + 'static>(
+        &self,
+        pipeline: &mut Pipeline<H>,
+        now: Instant,
+        out: &mut impl Exit<H>,
+    ) -> Result<(), String> {
+        match self {
+            Self::Promise { number, minimum_bps, prefer, displace, class, flows, anyway } => {
+                let displace = displace.map(|(below, to)| Displace { below: Rate::from_bps(below), to });
+                let terms = Terms { minimum: Rate::from_bps(*minimum_bps), steps: *prefer, displace };
+                let _refused = pipeline.steering(now).promise(*number, terms, ClassId(*class), *flows, *anyway);
+            }
+            Self::End { number } => pipeline.steering(now).end(*number),
+            Self::Book { numbers, rules } => {
+                let rules = rules.iter().map(Conditions::rule).collect::<Result<Vec<_>, _>>()?;
+                let promises = match rules.is_empty() {
+                    true => None,
+                    false => Some(Classifier::new(rules).map_err(|error| error.to_string())?),
+                };
+                let book = Book { promises, numbers: numbers.clone(), ..Book::default() };
+                drop(pipeline.steering(now).set_book(book));
+            }
+            Self::Review { from, most } => drop(pipeline.steering(now).review(*from, *most)),
+            Self::Forget => pipeline.steering(now).forget_promises(),
+            Self::Reserve { name, tspec: [rate, bucket, peak, least, most], guaranteed, matches } => {
+                let tspec = TSpec {
+                    rate: Rate::from_bps(*rate),
+                    bucket: Bytes::new(*bucket),
+                    peak: Rate::from_bps(*peak),
+                    min_unit: Bytes::new(*least),
+                    max_packet: Bytes::new(*most),
+                };
+                let service = match guaranteed {
+                    None => Service::ControlledLoad,
+                    Some((rate, delay)) => {
+                        Service::Guaranteed { rate: rate.map(Rate::from_bps), delay: delay.map(Span::from_nanos) }
+                    }
+                };
+                let matches = edit::matching(matches)?;
+                drop(pipeline.reserve(now, name, &Request { tspec, service }, matches, out));
+            }
+            Self::Refresh { class } => drop(pipeline.refresh(now, ClassId(*class))),
+            Self::Release { class } => drop(pipeline.release(now, ClassId(*class), out)),
+        }
+        Ok(())
+    }
+}
