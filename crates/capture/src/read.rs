@@ -162,6 +162,7 @@ impl fmt::Display for CaptureError {
             }
             Self::Foreign(first) => write!(f, "not a pcap or pcapng file: it begins with {first:02x?}"),
             Self::Compressed(program) => write!(f, "the capture is compressed; unpack it first, with `{program} -d`"),
+            Self::Truncated { offset: 0, .. } => f.write_str("the file ends within its header"),
             Self::Truncated { packet, offset } => write!(
                 f,
                 "packet {packet} at byte {offset}: the file ends within it, or its length is damaged; nothing can be \

@@ -43,6 +43,9 @@ impl fmt::Display for RecordingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Foreign(first) if first.is_empty() => f.write_str("the file is empty; a recording was expected"),
+            Self::Foreign(first) if first.starts_with(&MAGIC[..4]) => {
+                f.write_str("this was a recording, and was changed on its way as text is; copy it again, as binary")
+            }
             Self::Foreign(first) => write!(f, "not a recording: it begins with {first:02x?}"),
             Self::Newer(format) => {
                 write!(f, "the recording has format {format}, this program reads up to {FORMAT}; use a newer one")

@@ -14,10 +14,10 @@ use tidegate_replay::explain::{self, Belongs, End, Explanation, NotExplained, co
 use tidegate_replay::meter::Departure;
 use tidegate_replay::recording::Reader;
 use tidegate_replay::run::{Run, Settings};
-use tidegate_replay::source::{Choice, Kind, Source, SourceError, sniff};
+use tidegate_replay::source::{Choice, Kind, Source, SourceError};
 use tidegate_units::{Instant, Span};
 
-use super::replay::{configurations, next_part, open};
+use super::replay::{configurations, look, next_part};
 use crate::Failure;
 
 /// Tell why a packet goes where it goes: the rule that matches and those that do not, its class, what stood there
@@ -154,7 +154,7 @@ fn of_file(args: &Args, file: &Path) -> Result<Explanation, Failure> {
         }
     };
     let recording = |error| failed(NotExplained::Recording(error));
-    match sniff(open(file)?)? {
+    match look(file)? {
         Kind::Capture(whole) => {
             let Some(packet) = args.packet else {
                 return Err(Failure::Usage("name a packet of the capture by --packet N".into()));
@@ -177,7 +177,7 @@ fn of_file(args: &Args, file: &Path) -> Result<Explanation, Failure> {
                 (Some(packet), _) => (1, packet - 1),
                 (None, Some(event)) => {
                     let found = explain::packet_of_record(&mut reader, event).map_err(failed)?;
-                    let Kind::Recording(whole) = sniff(open(file)?)? else {
+                    let Kind::Recording(whole) = look(file)? else {
                         return Err(Failure::Failed(format!("{} changes while it is read", file.display())));
                     };
                     reader = Reader::with_parts(whole, next_part(file)).map_err(recording)?;

@@ -96,7 +96,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let parts = configurations::load(args)?;
     let mut departures = match &args.departures {
         None => None,
-        Some(path) => Some(Departures::new(sink(path)?).map_err(write_failed)?),
+        Some(path) => {
+            let sink = sink(path)?;
+            // Whoever reads along in real time gets each packet when it leaves.
+            let sink = if args.real_time.is_some() { Box::new(Prompt(sink)) } else { sink };
+            Some(Departures::new(sink).map_err(write_failed)?)
+        }
     };
     let results = replay(args, parts, departures.as_mut())?;
     if let Some(departures) = departures {
@@ -151,7 +156,7 @@ fn replay(
     };
     let choice = choice(args);
     let (mut again, mut source) = (None, None);
-    match sniff(open(&args.file)?)? {
+    match look(&args.file)? {
         Kind::Capture(_) if parts.is_empty() => {
             return Err(Failure::Usage(
                 "a capture has no configuration of its own; name one by --with, for example --with fifo@20mbit".into(),
@@ -169,7 +174,7 @@ fn replay(
                 if args.file.as_os_str() == "-" {
                     return Err(Failure::Usage("a recording is read twice; give a file, not standard input".into()));
                 }
-                let Kind::Recording(whole) = sniff(open(&args.file)?)? else {
+                let Kind::Recording(whole) = look(&args.file)? else {
                     return Err(Failure::Failed(format!("{} changes while it is read", args.file.display())));
                 };
                 let reader = Reader::with_parts(whole, next_part(&args.file)).map_err(recording)?;
@@ -201,6 +206,14 @@ fn replay(
             session::SessionError::Write(error) => write_failed(error),
         })?);
     }
+    if let Some(session) = &session
+        && session.packets == 0
+        && session.broken.is_none()
+    {
+        let chosen = !args.from.is_empty() || !matches!(args.direction, Way::Any);
+        let what = if chosen { "of its packets none is chosen by --from or --direction" } else { "it has no packets" };
+        eprintln!("tidegate: {}: {what}", args.file.display());
+    }
     if notices > SHOWN {
         eprintln!("tidegate: {}: and {} more warnings", args.file.display(), notices - SHOWN);
     }
@@ -216,6 +229,11 @@ fn choice(args: &Args) -> Choice {
             Way::Received => Direction::Received,
         },
     }
+}
+
+/// Opens what the command line names, and looks whether it is a capture or a recording.
+pub(super) fn look(path: &Path) -> Result<Kind<Box<dyn Read>>, Failure> {
+    sniff(open(path)?).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
 }
 
 /// Opens what the command line names.
@@ -265,6 +283,20 @@ fn sink(path: &Path) -> Result<Box<dyn Write>, Failure> {
     }
     let file = File::create(path).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
     Ok(Box::new(BufWriter::new(file)))
+}
+
+/// Flushes whatever is written.
+struct Prompt(Box<dyn Write>);
+
+impl Write for Prompt {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.0.write(bytes)?;
+        self.0.flush()?;
+        Ok(written)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 fn write_failed(error: tidegate_capture::write::WriteError) -> Failure {
