@@ -64,6 +64,32 @@ function columns(plot) {
   return out;
 }
 
+// Places for ticks on a logarithmic axis, also within one decade. Those of uPlot never end in some small windows.
+function decades(low, high) {
+  const out = [];
+  const span = Math.log10(high / low);
+  const steps = span > 3 ? [1] : span > 1 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9];
+  for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high); e++)
+    for (const step of steps) {
+      const at = Number(step + "e" + e);
+      if (at >= low && at <= high) out.push(at);
+    }
+  if (out.length > 1) return out;
+  return [0, 0.25, 0.5, 0.75, 1].map(part => Number((low + (high - low) * part).toPrecision(6)));
+}
+
+// Of these only what has room beside the one before has a label.
+function apart(u, splits, n) {
+  const room = u.axes[n].scale === "x" ? 58 : 18;
+  let last = -Infinity;
+  return splits.map(value => {
+    const at = u.valToPos(value, u.axes[n].scale);
+    if (Math.abs(at - last) < room) return null;
+    last = at;
+    return value;
+  });
+}
+
 function colours() {
   const style = getComputedStyle(root);
   const of = name => style.getPropertyValue("--tg-" + name).trim();
@@ -133,7 +159,8 @@ class Chart {
     this.width = size.width;
     const font = "12px " + ink.sans;
     const axis = (of, extra) => ({ stroke: ink.muted, font, labelFont: font, labelSize: 18, values: ticks(of),
-      grid: { stroke: ink.grid, width: 1 }, ticks: { stroke: ink.line, width: 1, size: 5 }, ...extra });
+      grid: { stroke: ink.grid, width: 1 }, ticks: { stroke: ink.line, width: 1, size: 5 },
+      ...(of.log ? { splits: (u, n, low, high) => decades(low, high), filter: apart } : {}), ...extra });
     const steps = uPlot.paths.stepped({ align: 1 });
     const series = plot.curves.map((curve, n) => ({
       label: curve.name, stroke: ink.curve(n), width: 1.75, show: !this.hidden.has(n),
@@ -160,7 +187,11 @@ class Chart {
       axes: [axis(plot.x, { label: label(plot.x), space: 64, size: 26 }), axis(plot.y, { size: (u, values) =>
         Math.max(34, 14 + 6.8 * Math.max(0, ...(values || []).map(v => v.length))) })],
       series: [{ label: plot.x.title, value: (u, value) => human(value, plot.x.unit) }, ...series],
-      hooks: { setScale: [(u, key) => { if (key === "x") this.window = [u.scales.x.min, u.scales.x.max]; }],
+      hooks: { setScale: [(u, key) => {
+        if (key !== "x") return;
+        this.window = [u.scales.x.min, u.scales.x.max];
+        Object.assign(this.figure.dataset, { window: this.window.join(" "), log: plot.x.log });
+      }],
         setSeries: [(u, n, options) => { if (n != null && options.show != null)
           options.show ? this.hidden.delete(n - 1) : this.hidden.add(n - 1); }] },
     }, this.data, this.box);

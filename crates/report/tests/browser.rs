@@ -3,26 +3,12 @@
 //!
 //! With `TIDEGATE_SHOTS=folder` the screenshots stay there for eyes.
 
+mod support;
+
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use support::{LOOKS, Look, ask, chromium, command, shoot, skip};
 use tidegate_report::{Axis, Cell, Curve, Fold, Mood, Plot, Report, Section, Source, Style, Table};
-
-/// Says that a test could not run, where people and CI see it.
-fn skip(reason: &str) {
-    use std::io::Write;
-    eprintln!("SKIP: {reason}");
-    if let Some(log) = std::env::var_os("TIDEGATE_SKIP_LOG") {
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
-        let _ = file.and_then(|mut file| writeln!(file, "SKIP: {reason}"));
-    }
-}
-
-fn chromium() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file())
-}
 
 fn wave(n: usize, phase: f64) -> Vec<(f64, f64)> {
     (0..n).map(|i| i as f64 * 60.0 / n as f64).map(|t| (t, 1e7 * (1.0 + (t / 5.0 + phase).sin()))).collect()
@@ -120,27 +106,6 @@ addEventListener("load", () => setTimeout(() => {
 }, 300));
 </script>"#;
 
-struct Look<'a> {
-    name: &'a str,
-    width: u32,
-    dark: bool,
-}
-
-fn command(chromium: &Path, folder: &Path, look: &Look<'_>) -> Command {
-    let mut command = Command::new(chromium);
-    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]);
-    command.args([
-        "--hide-scrollbars",
-        "--disable-dev-shm-usage",
-        "--disable-component-update",
-        "--enable-logging=stderr",
-    ]);
-    command.arg(format!("--user-data-dir={}", folder.join(format!("profile-{}", look.name)).display()));
-    // 0 is dark, 1 is light.
-    command.arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!look.dark)));
-    command
-}
-
 #[test]
 fn a_report_is_whole_wide_and_narrow_light_and_dark() {
     let Some(chromium) = chromium() else {
@@ -150,35 +115,8 @@ fn a_report_is_whole_wide_and_narrow_light_and_dark() {
     std::fs::create_dir_all(&folder).expect("a folder of our own");
     let page = report().html();
     std::fs::write(folder.join("report.html"), &page).expect("written");
-    std::fs::write(folder.join("probe.html"), page.replace("</body>", &format!("{PROBE}</body>"))).expect("written");
-    let looks = [
-        Look { name: "wide-light", width: 1200, dark: false },
-        Look { name: "wide-dark", width: 1200, dark: true },
-        Look { name: "narrow-light", width: 390, dark: false },
-        Look { name: "narrow-dark", width: 390, dark: true },
-    ];
-    for look in &looks {
-        // A frame is as narrow as one wants; windows are not.
-        let frame = format!(
-            "<!doctype html><body><iframe src=probe.html style=\"border:0;width:{}px;height:900px\"></iframe>\
-             <script>onmessage = event => document.body.textContent = JSON.stringify(event.data)</script>",
-            look.width
-        );
-        let file = folder.join(format!("{}.html", look.name));
-        std::fs::write(&file, frame).expect("written");
-        let output = command(&chromium, &folder, look)
-            .args([
-                "--allow-file-access-from-files",
-                "--window-size=1300,1000",
-                "--virtual-time-budget=8000",
-                "--dump-dom",
-            ])
-            .arg(format!("file://{}", file.display()))
-            .output()
-            .expect("chromium starts");
-        let (dom, talk) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        let found = dom.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}')).map_or("", |(found, _)| found);
-        assert!(!found.is_empty(), "{}: no answer of the page\n{dom}\n{talk}", look.name);
+    for look in &LOOKS {
+        let (found, said) = ask(&chromium, &folder, &page, PROBE, look);
         eprintln!("{}: {found}", look.name);
         let has = |part: &str| assert!(found.contains(part), "{}: {part} is not in {found}", look.name);
         has(&format!("\"width\":{w},\"scroll\":{w},", w = look.width));
@@ -196,34 +134,19 @@ fn a_report_is_whole_wide_and_narrow_light_and_dark() {
         assert_eq!(colours.len(), 6, "{}: {painted}", look.name);
         // Text, grid and curves: ten curves give more colours than one, and an empty plot has its axes.
         assert!(colours.iter().all(|n| *n >= 3) && colours[0] > colours[4], "{}: {colours:?}", look.name);
-        let said: Vec<&str> = talk.lines().filter(|line| line.contains("CONSOLE")).collect();
         assert!(said.is_empty(), "{}: {said:?}", look.name);
     }
     if let Some(shots) = std::env::var_os("TIDEGATE_SHOTS").map(PathBuf::from) {
         std::fs::create_dir_all(&shots).expect("a folder for screenshots");
-        screenshots(&chromium, &folder, &shots, &looks);
+        screenshots(&chromium, &folder, &shots);
     }
     std::fs::remove_dir_all(&folder).expect("our folder");
 }
 
 /// Whole pages for eyes.
-fn screenshots(chromium: &Path, folder: &Path, shots: &Path, looks: &[Look<'_>]) {
-    for look in looks {
-        let frame = format!(
-            "<!doctype html><body style=\"margin:0\"><iframe src=report.html style=\"border:0;width:{}px;height:3400px\"></iframe>",
-            look.width
-        );
-        let file = folder.join("frame.html");
-        std::fs::write(&file, frame).expect("written");
-        let shot = shots.join(format!("{}.png", look.name));
-        let status = command(chromium, folder, look)
-            .arg(format!("--window-size={},3400", look.width.max(500)))
-            .args(["--virtual-time-budget=3000"])
-            .arg(format!("--screenshot={}", shot.display()))
-            .arg(format!("file://{}", file.display()))
-            .output()
-            .expect("chromium starts");
-        assert!(status.status.success() && shot.is_file(), "{}", look.name);
+fn screenshots(chromium: &Path, folder: &Path, shots: &Path) {
+    for look in &LOOKS {
+        shoot(chromium, folder, &shots.join(format!("{}.png", look.name)), look);
     }
     let look = Look { name: "paper", width: 800, dark: true };
     let paper = shots.join("paper.pdf");

@@ -168,6 +168,95 @@ fn the_chapter_is_done_as_written() {
     assert!(goodput("my-red") > goodput("fifo") * 0.9, "{} against {}", goodput("my-red"), goodput("fifo"));
     let page = fs::read_to_string(folder.join("red.html")).expect("the plot is there");
     assert!(page.contains("my-red"), "the plot does not show the discipline");
+    replayed(&folder);
+    if live() {
+        run_live(&folder);
+    }
+}
+
+/// The JSON that a script prints.
+fn json(folder: &Path, script: &str) -> serde_json::Value {
+    let output = shell(folder, script);
+    assert!(output.status.success(), "{script}: {}", text(&output));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{script}: {error}: {}", text(&output)))
+}
+
+/// The discipline from outside over a capture, beside FIFO: real drops of its own, and the same every time.
+fn replayed(folder: &Path) {
+    // 300 datagrams of 1000 bytes at 40 Mbit/s, into 20.
+    let mut file: Vec<u8> =
+        [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 101].into_iter().flat_map(u32::to_le_bytes).collect();
+    for n in 0..300_u32 {
+        file.extend([0, n * 200, 1_000, 1_000].into_iter().flat_map(u32::to_le_bytes));
+        let mut packet = vec![0x45, 0, 0x03, 0xe8, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        packet.extend([0x10, (n % 3) as u8, 0x20, 0, 0x03, 0xd4, 0, 0]);
+        packet.resize(1_000, 0);
+        file.extend(packet);
+    }
+    fs::write(folder.join("c.pcap"), file).expect("it can be written");
+    let script =
+        "\"$CARGO_TARGET_DIR\"/debug/my-red replay c.pcap --json --with demo/fifo.toml demo/my-red.toml my-red@20mbit";
+    let told = json(folder, script);
+    assert_eq!(told, json(folder, script), "two runs, one result");
+    let [fifo, red, alone] = [0, 1, 2].map(|n| &told["configurations"][n]);
+    let early = |run: &serde_json::Value| run["classes"][0]["dropped_packets"]["early"].as_u64().expect("a count");
+    assert!(early(fifo) == 0 && early(red) > 0 && early(alone) > 0, "{told:#}");
+    assert_ne!(fifo["digest"], red["digest"]);
+}
+
+/// A shaper on one end of a cable between two namespaces, with more traffic than it lets through, recorded. `$BINARY` and
+/// `$FILE` say what runs.
+const LIVE: &str = r#"
+mount -t tmpfs none /run
+unshare -n sleep 300 &
+far=$!
+until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do sleep 0.05; done
+ip link add tg0 type veth peer name tg1
+ip link set tg1 netns $far
+ip address add 10.9.0.1/24 dev tg0
+ip link set tg0 up
+ip link set lo up
+nsenter -t $far -n sh -c 'ip address add 10.9.0.2/24 dev tg1 && ip link set tg1 up'
+rm -f said run.tgr
+"$BINARY" run "$FILE" --interface tg0 --control off --record run.tgr --json > counts.json 2> said &
+shaper=$!
+until grep -q 'a packet came through' said; do kill -0 $shaper || { cat said >&2; exit 1; }; sleep 0.05; done
+filling=$(seq -s' ' 200)
+for n in $(seq 600); do echo "$filling" > /dev/udp/10.9.0.2/9 || true; done 2> /dev/null
+kill -INT $shaper
+code=0
+wait $shaper || code=$?
+kill $far
+cat said >&2
+exit $code
+"#;
+
+/// The discipline from outside live, as root and without, and what was recorded done again.
+fn run_live(folder: &Path) {
+    fs::write(folder.join("live.sh"), LIVE).expect("it can be written");
+    // 400 kB take over three seconds at 1 Mbit/s, and are there at once.
+    let slow = fs::read_to_string(folder.join("demo/my-red.toml")).expect("a file").replace("20mbit", "1mbit");
+    fs::write(folder.join("slow.toml"), slow).expect("it can be written");
+    let root = shell(folder, "test $(id -u) = 0").status.success();
+    let ways: &[&str] = if root { &["unshare -nm", "unshare -Urnm"] } else { &["unshare -Urnm"] };
+    for way in ways {
+        let run = format!(
+            "export BINARY=\"$CARGO_TARGET_DIR\"/debug/my-red FILE=slow.toml; {way} timeout 120 bash -e live.sh && cat counts.json"
+        );
+        let output = shell(folder, &run);
+        assert!(output.status.success(), "{way}: {}", text(&output));
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let class = &told["classes"][0];
+        let dropped: u64 =
+            class["dropped_packets"].as_object().expect("reasons").values().filter_map(|n| n.as_u64()).sum();
+        assert!(dropped > 0 && class["through_packets"].as_u64().is_some_and(|n| n > 50), "{way}: {told:#}");
+        let told = json(folder, "\"$CARGO_TARGET_DIR\"/debug/my-red replay run.tgr --json");
+        assert_eq!(told["recording"]["verdict"], "equal", "{way}: {told:#}");
+        assert!(told["configurations"][0]["dropped_packets"].as_u64().is_some_and(|n| n > 0), "{way}: {told:#}");
+        // A Tidegate without the discipline says so, and does not guess.
+        let without = shell(folder, "tidegate replay run.tgr");
+        assert!(!without.status.success() && text(&without).contains("my-red"), "{way}: {}", text(&without));
+    }
 }
 
 #[test]

@@ -3,6 +3,9 @@
 #[path = "../../live/tests/support/mod.rs"]
 mod support;
 
+#[path = "../../report/tests/support/mod.rs"]
+mod browser;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -248,6 +251,33 @@ fn files_of_a_limited_size() -> Ended {
     Ended::Passed
 }
 
+/// The report of a live run has its classes and its flows, and is whole in a browser.
+fn the_report_of_a_live_run() -> Ended {
+    let (pair, folder) = (Pair::new(), Folder::new());
+    let (page, csv) = (folder.file("live.html"), folder.file("live.csv"));
+    let (page_text, csv_text) = (page.to_str().unwrap(), csv.to_str().unwrap());
+    recorded(&pair, &folder, &["--report", page_text, "--table", csv_text]);
+    let report = fs::read_to_string(&page).unwrap();
+    for part in ["Rate of each class", "Rate of each flow", "Queue of each flow", "Drops of each flow", "flow udp "] {
+        assert!(report.contains(part), "{part}");
+    }
+    // Rows are of a class or of a flow; the flow of TCP and that of UDP sent what their classes did, but for others.
+    let table = fs::read_to_string(&csv).unwrap();
+    let mut lines = table.lines();
+    assert!(lines.next().unwrap().starts_with("class,flow,end_s,width_s,sent_bytes,dropped_packets,"));
+    let sent = |of: &dyn Fn(&str, &str) -> bool| -> u64 {
+        let rows = table.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
+        rows.filter(|row| of(row[0], row[1])).map(|row| row[4].parse::<u64>().unwrap()).sum()
+    };
+    let classes = sent(&|class, _| !class.is_empty());
+    let flows = sent(&|_, flow| !flow.is_empty());
+    assert!(classes > 1_500_000, "{classes}\n{table}");
+    assert!(flows <= classes && flows > classes / 2, "{flows} of {classes}\n{table}");
+    assert!(sent(&|_, flow| flow.starts_with("flow tcp ")) > 1_500_000, "{table}");
+    browser::look_at(&page, 11);
+    Ended::Passed
+}
+
 fn a_file_that_cannot_be_written() -> Ended {
     let (pair, folder) = (Pair::new(), Folder::new());
     let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
@@ -266,8 +296,9 @@ fn main() {
             ("live_changes_and_promises_are_replayed", live_changes_and_promises_are_replayed),
             ("live_reservations_are_replayed", live_reservations_are_replayed),
             ("files_of_a_limited_size", files_of_a_limited_size),
+            ("the_report_of_a_live_run", the_report_of_a_live_run),
             ("a_file_that_cannot_be_written", a_file_that_cannot_be_written),
         ],
-        &["files_of_a_limited_size"],
+        &["files_of_a_limited_size", "the_report_of_a_live_run"],
     );
 }

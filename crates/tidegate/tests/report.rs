@@ -1,5 +1,8 @@
 //! Reports of the commands: whole, consistent, and naming no place outside of themselves.
 
+#[path = "../../report/tests/support/mod.rs"]
+mod browser;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -131,6 +134,7 @@ fn a_simulation_has_its_flows_its_variants_and_its_digest() {
     assert!(queues.iter().all(|curve| (35..=41).contains(&curve.1)), "{queues:?}");
     assert_eq!(of("Completion time, distribution").len(), 2);
 
+    browser::look_at(Path::new(&page), 20);
     let page = std::fs::read_to_string(page).expect("a report");
     for part in
         [digest.trim(), "Two flows, two queues &amp; &lt;marks&gt;", "kind = &quot;fq-codel&quot;", "Seed 2: over time"]
@@ -147,6 +151,7 @@ fn an_experiment_has_its_items_and_its_page() {
     assert!(run.status.success(), "{}", text(&run.stderr));
     let found = plots(Path::new(&page));
     assert!(found.iter().any(|(title, _)| title == "Ours by the paper's: 1 is equal"), "{found:?}");
+    browser::look_at(Path::new(&page), 1);
     let page = std::fs::read_to_string(page).expect("a report");
     let results: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
     for item in results["items"].as_array().expect("items") {
@@ -199,6 +204,7 @@ fn a_replay_has_its_configurations_side_by_side() {
     assert_eq!(names, ["fifo@4mbit", "fq-codel@4mbit"]);
     assert!(delay.1.iter().all(|curve| curve.1 >= 2), "{delay:?}");
     assert!(std::fs::read(&table).expect("a table").starts_with(b"PAR1"));
+    browser::look_at(Path::new(&page), 10);
     // Two senders, each with a curve.
     for measure in ["Throughput", "Queue", "Queueing delay", "Drops"] {
         for configuration in ["fifo@4mbit", "fq-codel@4mbit"] {
@@ -248,6 +254,7 @@ fn of_many_flows_the_largest_have_curves_and_the_others_one_together() {
     replay(&["--report", &page, "--table", &csv]);
     replay(&["--table", &json]);
     let found = plots(Path::new(&page));
+    browser::look_at(Path::new(&page), 10);
     let rates = found.iter().find(|(title, _)| title == "Throughput of each flow, fifo@100mbit").expect("a plot");
     assert_eq!(rates.1.len(), 16, "{rates:?}");
     assert!(rates.1.iter().any(|curve| curve.0 == "flow udp 10.0.0.1:99 > 10.0.0.2:8192"), "{rates:?}");

@@ -1,0 +1,176 @@
+//! A page in a real browser, for tests of this crate and of the command.
+#![allow(dead_code)] // Each test target uses a part of it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Says that a test could not run, where people and CI see it.
+pub fn skip(reason: &str) {
+    use std::io::Write;
+    eprintln!("SKIP: {reason}");
+    if let Some(log) = std::env::var_os("TIDEGATE_SKIP_LOG") {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
+        let _ = file.and_then(|mut file| writeln!(file, "SKIP: {reason}"));
+    }
+}
+
+/// The browser, if there is one.
+pub fn chromium() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file())
+}
+
+/// How a page is looked at.
+pub struct Look<'a> {
+    /// What this is called.
+    pub name: &'a str,
+    /// Pixels.
+    pub width: u32,
+    /// Whether the system wants dark colours.
+    pub dark: bool,
+}
+
+/// Wide and narrow, light and dark.
+pub const LOOKS: [Look<'static>; 4] = [
+    Look { name: "wide-light", width: 1200, dark: false },
+    Look { name: "wide-dark", width: 1200, dark: true },
+    Look { name: "narrow-light", width: 390, dark: false },
+    Look { name: "narrow-dark", width: 390, dark: true },
+];
+
+/// The browser, without a window, with its own files in `folder`.
+pub fn command(chromium: &Path, folder: &Path, look: &Look<'_>) -> Command {
+    let mut command = Command::new(chromium);
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]);
+    command.args([
+        "--hide-scrollbars",
+        "--disable-dev-shm-usage",
+        "--disable-component-update",
+        "--enable-logging=stderr",
+    ]);
+    command.arg(format!("--user-data-dir={}", folder.join(format!("profile-{}", look.name)).display()));
+    // 0 is dark, 1 is light.
+    command.arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!look.dark)));
+    command.env("HOME", folder);
+    command
+}
+
+/// Shows `page` with `probe` in it, a script that tells the window around it what it found; gives what it told, and
+/// whatever the console said.
+pub fn ask(chromium: &Path, folder: &Path, page: &str, probe: &str, look: &Look<'_>) -> (String, Vec<String>) {
+    std::fs::write(folder.join("probe.html"), page.replace("</body>", &format!("{probe}</body>"))).expect("written");
+    // A frame is as narrow as one wants; windows are not.
+    let frame = format!(
+        "<!doctype html><body><iframe src=probe.html style=\"border:0;width:{}px;height:900px\"></iframe>\
+         <script>onmessage = event => document.body.textContent = JSON.stringify(event.data)</script>",
+        look.width
+    );
+    let file = folder.join(format!("{}.html", look.name));
+    std::fs::write(&file, frame).expect("written");
+    let output = command(chromium, folder, look)
+        .args(["--allow-file-access-from-files", "--window-size=1300,1000", "--virtual-time-budget=8000", "--dump-dom"])
+        .arg(format!("file://{}", file.display()))
+        .output()
+        .expect("chromium starts");
+    let (dom, talk) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let found = dom.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}')).map_or("", |(found, _)| found);
+    assert!(!found.is_empty(), "{}: no answer of the page\n{dom}\n{talk}", look.name);
+    let said = talk.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect();
+    (found.to_owned(), said)
+}
+
+/// Opens all there is, zooms every plot to a half and back, and tells what came of it.
+const PROBE: &str = r#"<script>
+addEventListener("load", () => setTimeout(() => {
+  document.querySelectorAll("details.section").forEach(details => { details.open = true; });
+  setTimeout(() => {
+    const figures = [...document.querySelectorAll("figure[data-plot]")];
+    const title = figure => figure.querySelector("h3, figcaption, .title, [id]")?.textContent || figure.dataset.plot;
+    const blank = figures.filter(figure => {
+      const canvas = figure.querySelector("canvas");
+      if (!canvas) return true;
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      const seen = new Set();
+      for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200) seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
+      return seen.size < 3;
+    }).map(title);
+    const wide = [...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll, pre, .skip, .said") &&
+      e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + "." + e.className).slice(0, 5);
+    const press = key => figures.forEach(figure => figure.querySelector(".chart")
+      .dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })));
+    const widths = () => figures.map(figure => {
+      const [low, high] = (figure.dataset.window || "0 0").split(" ").map(Number);
+      return figure.dataset.log === "true" ? Math.log(high / low) : high - low;
+    });
+    const before = widths();
+    press("+");
+    setTimeout(() => {
+      const zoomed = widths();
+      press("0");
+      setTimeout(() => {
+        const after = widths();
+        const off = (a, b) => Math.abs(a - b) > 1e-6 * Math.abs(b);
+        const stuck = figures.filter((f, n) => !(before[n] > 0) || off(zoomed[n], before[n] / 2) || off(after[n], before[n]));
+        parent.postMessage({
+          width: innerWidth, scroll: document.documentElement.scrollWidth, wide, blank, stuck: stuck.map(title),
+          dark: matchMedia("(prefers-color-scheme: dark)").matches,
+          errors: document.documentElement.dataset.errors, drawn: Number(document.documentElement.dataset.plots),
+          figures: figures.length, fetched: performance.getEntriesByType("resource").length,
+        }, "*");
+      }, 300);
+    }, 300);
+  }, 500);
+}, 300));
+</script>"#;
+
+/// Looks at a report that a command wrote: all of its plots are drawn and can be zoomed, nothing overflows, nothing is
+/// fetched, no error is said. It has at least `plots` plots. With `TIDEGATE_SHOTS=folder` screenshots stay there for
+/// eyes.
+pub fn look_at(page: &Path, plots: usize) {
+    let name = page.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let Some(chromium) = chromium() else {
+        return skip("no chromium: reports of the commands are not looked at in a browser");
+    };
+    let folder = std::env::temp_dir().join(format!("tidegate-look-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder of our own");
+    let text = std::fs::read_to_string(page).expect("a report");
+    for look in &LOOKS {
+        let (found, said) = ask(&chromium, &folder, &text, PROBE, look);
+        let at = format!("{name}, {}: {found}", look.name);
+        let has = |part: &str| assert!(found.contains(part), "{part} is not in {at}");
+        has(&format!("\"width\":{w},\"scroll\":{w},\"wide\":[],\"blank\":[],\"stuck\":[],", w = look.width));
+        has(&format!("\"dark\":{},\"errors\":\"0\"", look.dark));
+        has("\"fetched\":0");
+        let number = |key: &str| -> usize {
+            let (_, rest) = found.split_once(&format!("\"{key}\":")).expect("the page tells it");
+            rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok()).expect("a number")
+        };
+        assert!(number("drawn") == number("figures") && number("figures") >= plots, "{at}");
+        assert!(said.is_empty(), "{at} {said:?}");
+        if let Some(shots) = std::env::var_os("TIDEGATE_SHOTS").map(PathBuf::from) {
+            std::fs::create_dir_all(&shots).expect("a folder for screenshots");
+            std::fs::write(folder.join("report.html"), &text).expect("written");
+            shoot(&chromium, &folder, &shots.join(format!("{name}-{}.png", look.name)), look);
+        }
+    }
+    std::fs::remove_dir_all(&folder).expect("our folder");
+}
+
+/// A whole page, `report.html` of `folder`, for eyes.
+pub fn shoot(chromium: &Path, folder: &Path, shot: &Path, look: &Look<'_>) {
+    let frame = format!(
+        "<!doctype html><body style=\"margin:0\"><iframe src=report.html style=\"border:0;width:{}px;height:3400px\"></iframe>",
+        look.width
+    );
+    let file = folder.join("frame.html");
+    std::fs::write(&file, frame).expect("written");
+    let output = command(chromium, folder, look)
+        .arg(format!("--window-size={},3400", look.width.max(500)))
+        .args(["--virtual-time-budget=3000"])
+        .arg(format!("--screenshot={}", shot.display()))
+        .arg(format!("file://{}", file.display()))
+        .output()
+        .expect("chromium starts");
+    assert!(output.status.success() && shot.is_file(), "{}", look.name);
+}
