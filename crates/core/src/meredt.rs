@@ -1,9 +1,10 @@
 //! MEREDT: Mice and Elephants by RED, table-driven.
 //!
 //! *Law*: packets of mice leave before those of elephants, except that while elephants wait they get at least
-//! `floor` of the bytes served, less `floor_credit` and one packet, over any interval. A mouse is dropped only when the whole queue is
-//! full. An elephant is dropped or marked with ARED's probability times `1 - fairness + fairness * v / V`, where v
-//! is the value of its flow and V the running mean of the values of the elephants that arrive.
+//! `floor` of the bytes served, less `floor_credit` and one packet, over any interval. A mouse is dropped only when the
+//! whole queue is full. An elephant is dropped or marked with ARED's probability times `1 - fairness + fairness * v / V`,
+//! where v is the value of its flow and V the running mean of the values of the elephants that arrive; but never by
+//! chance while fewer than two packets of elephants wait.
 //! *Source*: "Implementation of AQMs on Linux made Easy" (Braithwaite), section "Mice and Elephants Strategies", and
 //! the options of its MEREDT prototype; ARED as in [`ared`].
 //! *Units*: bytes, packets, bit/s; the floor and the fairness are fractions.
@@ -12,9 +13,13 @@
 //! *Notes*: the running mean is over 64 arrivals of elephants. A flow that becomes an elephant keeps its order: its
 //! first packets as an elephant wait until its last as a mouse have left, and so long the floor rests; what it owes
 //! is paid afterwards. Records of flows with packets inside are kept, so `records` must exceed the packet limit.
+//! Mice that arrive at the full rate of the line keep elephants waiting for at most `(floor_credit + packet) / floor`
+//! bytes: with the defaults 0.2 s at 10 Mbit/s, and 36 s at 56 kbit/s, where a smaller credit costs mice more.
 //! *Departures from the source, and why*: the floor, for the prototype starves elephants when mice fill the link;
 //! the rules of [`elephants`] against false mice; ECN. ARED averages the queue of the elephants
-//! alone: with that of the whole, a crowd of mice would shut the elephants out and the floor would be of no use.
+//! alone: with that of the whole, a crowd of mice would shut the elephants out and the floor would be of no use. The
+//! average lags behind the queue, and with it ARED would go on dropping the lone retransmission of an elephant that
+//! has long emptied it; so chance rests below two packets, as in RFC 8033, section 4.1.
 //! *See also*: [`mered`](crate::mered), one threshold; [`ingress`](crate::ingress), the same without a queue;
 //! [`fq_codel`](crate::fq_codel), where a flow is favoured while it is sparse, not while it is short.
 //!
@@ -53,6 +58,9 @@ pub(crate) const DELAY: Span = Span::from_millis(80);
 /// What elephants got beyond the floor and that still counts: sixteen packets. Mice may then take
 /// at most 240 kB between two packets of an elephant that had the line to itself before: 0.2 s at 10 Mbit/s.
 pub(crate) const FLOOR_CREDIT: Bytes = Bytes::new(24_000);
+
+/// Elephants are not dropped by chance while fewer packets of them wait.
+const LEAST_QUEUE: u64 = 2;
 
 /// Parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -270,7 +278,8 @@ impl<P: Packet> Meredt<P> {
     fn admit(&mut self, packet: &mut P, value: u16, out: &mut dyn Outlet<P>) -> Result<(), DropReason> {
         let zone = self.ared.observe(self.latest, self.elephants.backlog());
         let zone = self.mean.scale(zone, value, self.params.fairness);
-        let verdict = self.ared.decide(packet, zone);
+        let spared = self.elephants.backlog().packets < LEAST_QUEUE;
+        let verdict = if spared { Verdict::Admit } else { self.ared.decide(packet, zone) };
         if let Verdict::Drop(reason) = verdict {
             self.stats.dropped += 1;
             return Err(reason);
@@ -484,6 +493,33 @@ mod tests {
         assert!((2.6..3.4).contains(&fair), "{fair}");
         let even = run(Probability::ZERO);
         assert!((0.9..1.1).contains(&even), "{even}");
+    }
+
+    #[test]
+    fn a_lone_packet_is_never_dropped_by_chance() {
+        let mut queue = Meredt::<P>::new(Params::for_link(Rate::from_mbit(10)), 1, "lone").unwrap();
+        let mut out: Vec<(P, DropReason)> = Vec::new();
+        let mut now = Instant::ZERO;
+        // A crowd of elephants keeps 120 packets waiting until the average is beyond the upper threshold, 99.
+        for n in 0..20_000 {
+            now += Span::from_millis(1);
+            queue.enqueue(now, p(1 + n % 10, 1_500), &mut out);
+            while queue.elephants().packets > 120 {
+                queue.dequeue(now, &mut out);
+            }
+        }
+        assert!(queue.ared().red().average().as_f64() > 99.0 && out.len() > 1_000);
+        while queue.dequeue(now, &mut out).is_some() {}
+        // Then one of them sends what it lost, alone, a timeout of 200 ms later each time; mice fill the line.
+        out.clear();
+        for n in 0..50 {
+            now += Span::from_millis(200);
+            queue.enqueue(now, p(1_000 + n, 100), &mut out);
+            queue.enqueue(now, p(1, 1_500), &mut out);
+            assert!(out.is_empty(), "retransmission {n} was dropped");
+            queue.dequeue(now, &mut out);
+            queue.dequeue(now, &mut out);
+        }
     }
 
     #[test]
