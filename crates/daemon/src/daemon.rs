@@ -14,7 +14,7 @@ use tidegate_control::protocol::{Code, Message, Refusal};
 use tidegate_engine::ClassStatus;
 use tidegate_live::probe::Version;
 use tidegate_live::rtnl::{LinkEvent, LinkMonitor};
-use tidegate_live::shaping::{LivePipeline, Options, Shaping, StartError, WorkerCounts};
+use tidegate_live::shaping::{LivePipeline, Options, Passage, Shaping, StartError, WorkerCounts};
 use tidegate_live::{netlink, timing};
 use tidegate_units::Span;
 
@@ -108,6 +108,8 @@ pub struct Direction {
     beat: (u64, Instant),
     /// Protocols that no probe could prove: the first packet of each is told of.
     awaited: Vec<Version>,
+    /// What was said when most packets began to pass the queue by.
+    past: Option<String>,
 }
 
 impl Direction {
@@ -204,6 +206,7 @@ impl Daemon {
                 recovery: Recovery::new(),
                 beat,
                 awaited,
+                past: None,
             });
         }
         let Some(first) = directions.first() else { return Err(StartError::NoInterface.into()) };
@@ -418,11 +421,14 @@ impl Daemon {
         }
     }
 
-    /// Reads the rules back; when somebody changed them, puts them back or says that shaping is off.
+    /// Reads the rules back; when somebody changed them, puts them back or says that shaping is off. Then compares what
+    /// the interface carried with what came through the queue.
     fn inspect(&mut self, at: usize) -> Result<(), DaemonError> {
         let Some(shaping) = &mut self.directions[at].shaping else { return Ok(()) };
         let inspection = shaping.inspect()?;
         if inspection.is_sound() {
+            let passage = shaping.passage()?;
+            self.judge(at, passage);
             return Ok(());
         }
         for difference in &inspection.differences {
@@ -439,6 +445,43 @@ impl Daemon {
         Ok(())
     }
 
+    /// Says when most of what goes by the interface begins to pass the queue by, and when it comes through again.
+    fn judge(&mut self, at: usize, passage: Option<Passage>) {
+        let Some(passage) = passage else { return };
+        let interface = self.interface().to_owned();
+        let direction = &mut self.directions[at];
+        let (goes, by) = match direction.config.interface.direction {
+            Way::Egress => ("leaves", "a flow table or AF_PACKET, a bridge, VLAN or macvlan on top of it"),
+            Way::Ingress => (
+                "arrives",
+                "XDP, a flow table, a bridge, VLAN or macvlan on top of it; or it is for others and the interface is promiscuous",
+            ),
+        };
+        let name = direction.name.clone();
+        if passage.is_past() && direction.past.is_none() {
+            let text = format!("most of what {goes} by {interface} does not come through the queue");
+            direction.past = Some(text.clone());
+            self.trouble = Some(text.clone());
+            service::notify(&format!("STATUS=not shaping: {text}"));
+            self.say(&format!(
+                "{name}: {text}, {} of {} kB: it is NOT shaped. What may take it: {by}. Shape what it is taken to, or take \
+                 that away",
+                passage.through / 1_000,
+                passage.carried / 1_000
+            ));
+        } else if !passage.is_past()
+            && let Some(text) = direction.past.take()
+        {
+            if self.trouble.as_ref() == Some(&text) {
+                self.trouble = self.directions.iter().find_map(|direction| direction.past.clone());
+            }
+            if self.trouble.is_none() {
+                service::notify("STATUS=shaping");
+            }
+            self.say(&format!("{name}: what {goes} by {interface} comes through the queue again"));
+        }
+    }
+
     /// Ends the shaping of a direction and starts it again.
     ///
     /// # Errors
@@ -449,6 +492,12 @@ impl Daemon {
         drop(direction.shaping.take());
         let shaping = Shaping::start(&direction.config, &self.settings.options)?;
         direction.shaping = Some(shaping);
+        // That is for the new one to find out.
+        if let Some(text) = direction.past.take()
+            && self.trouble.as_ref() == Some(&text)
+        {
+            self.trouble = None;
+        }
         self.guard(at)?;
         self.listen(at)?;
         promise::reinstate(self, at);

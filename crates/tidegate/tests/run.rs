@@ -9,6 +9,7 @@ use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use support::{DEVICE, Ended, LEFT, Pair, RIGHT};
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nfqueue::{QueueSettings, QueueSocket};
 use tidegate_live::nft::{self, Base, Chain, Compare, Expression, Family, Field, MetaKey, Ownership, Rule, Table};
+use tidegate_live::rtnl::{Address, Rtnl};
 
 const SHAPER: &str = "version = 1\n\
     [[class]]\nname = \"gold\"\nrate = \"5mbit\"\ndscp = \"af11\"\n\
@@ -303,6 +305,55 @@ fn packets_that_are_rewritten_are_mistaken() -> Ended {
     Ended::Passed
 }
 
+/// Makes the device of the left a port of a bridge that has its address: what leaves by it leaves by another name.
+fn bridged() -> Result<(), tidegate_live::netlink::Error> {
+    let mut rtnl = Rtnl::open()?;
+    rtnl.create("tgb", "bridge")?;
+    let (bridge, index) = (rtnl.index("tgb")?, rtnl.index(DEVICE)?);
+    rtnl.set_master(index, bridge)?;
+    rtnl.delete_address(Address { index, address: LEFT[0], prefix: 24 })?;
+    rtnl.add_address(Address { index: bridge, address: LEFT[0], prefix: 24 })?;
+    rtnl.up(bridge)
+}
+
+fn packets_that_a_bridge_takes_are_noticed() -> Ended {
+    let (pair, file) = (Pair::new(), Scratch::new());
+    let mut running = Running::start(run(&pair, &file, DEVICE));
+    running.says("is in force");
+    let stop = AtomicBool::new(false);
+    let outcome = thread::scope(|scope| {
+        let (socket, stop) = (pair.left.run(|| UdpSocket::bind((LEFT[0], 0)).unwrap()).unwrap(), &stop);
+        scope.spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                // 4 Mbit/s. While the address moves there is no way out.
+                let _ = socket.send_to(&[0; 1_000], (RIGHT[0], 9));
+                thread::sleep(Duration::from_millis(2));
+            }
+        });
+        // Whatever fails, the sender must end.
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            if let Err(error) = pair.left.run(bridged).unwrap() {
+                return Ended::Skipped(format!("no bridge here: {error}"));
+            }
+            running.says("most of what leaves by tg0 does not come through the queue");
+            let apart = |rtnl: &mut Rtnl| {
+                let (bridge, index) = (rtnl.index("tgb").unwrap(), rtnl.index(DEVICE).unwrap());
+                rtnl.delete_link(bridge).unwrap();
+                rtnl.add_address(Address { index, address: LEFT[0], prefix: 24 }).unwrap();
+            };
+            pair.left.run(|| apart(&mut Rtnl::open().unwrap())).unwrap();
+            running.says("what leaves by tg0 comes through the queue again");
+            Ended::Passed
+        }));
+        stop.store(true, Ordering::Relaxed);
+        outcome
+    });
+    running.signal(libc::SIGINT);
+    let (status, _, said) = running.end();
+    assert!(status.success(), "{said}");
+    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 fn a_file_that_changes_is_noticed() -> Ended {
     let (pair, file) = (Pair::new(), Scratch::new());
     let mut running = Running::start(run(&pair, &file, DEVICE));
@@ -339,7 +390,7 @@ fn an_interface_that_vanishes_is_noticed() -> Ended {
     running.says("is in force");
     pair.left
         .run(|| {
-            let mut rtnl = tidegate_live::rtnl::Rtnl::open().unwrap();
+            let mut rtnl = Rtnl::open().unwrap();
             let index = rtnl.index(DEVICE).unwrap();
             rtnl.delete_link(index).unwrap();
         })
@@ -404,6 +455,7 @@ fn main() {
         missing_permission_is_said,
         packets_that_another_program_takes_are_missed,
         packets_that_are_rewritten_are_mistaken,
+        packets_that_a_bridge_takes_are_noticed,
         a_file_that_changes_is_noticed,
         a_second_one_on_the_same_interface_is_refused,
         an_interface_that_vanishes_is_noticed,

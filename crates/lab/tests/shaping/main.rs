@@ -12,6 +12,7 @@ mod congestion;
 mod endings;
 mod flows;
 mod malformed;
+mod passing;
 mod rates;
 mod shares;
 mod superpackets;
@@ -66,6 +67,8 @@ fn main() {
         changes::another_file_takes_over_and_a_broken_one_does_not,
         malformed::nothing_is_lost_and_shaping_goes_on,
         vanishing::the_interface_comes_back_shaped,
+        passing::arrivals_that_a_bridge_takes_are_missed,
+        passing::departures_that_a_bridge_takes_are_missed,
         endings::stop_loses_nothing,
         endings::dropping_the_handle_loses_nothing,
     );

@@ -15,6 +15,7 @@
 
 mod change;
 mod lifeline;
+mod passage;
 mod prove;
 mod worker;
 
@@ -46,6 +47,7 @@ use crate::timing::{self, Priority, Readiness};
 
 pub use lifeline::{Fault, Injection, Lifeline};
 use lifeline::{Pulse, SharedRules, lock};
+pub use passage::Passage;
 pub use prove::{Proof, Unproven};
 pub use worker::{Gate, Handle, Listener, LivePipeline, WorkerCounts};
 
@@ -196,6 +198,8 @@ pub struct Shaping {
     groups: Vec<u64>,
     /// Whether the interface was named beside the configuration.
     named: bool,
+    /// What the interface and the queue had counted.
+    passage: passage::Watch,
 }
 
 impl Shaping {
@@ -278,6 +282,7 @@ impl Shaping {
             spec: Spec { direction, marks: options.marks, tags, ..Spec::new(&interface, queues[0]) },
             groups,
             named: options.interface.is_some(),
+            passage: passage::Watch::default(),
         };
         // From here on a failure drops `shaping`, which ends the data path and takes the rules away.
         let rules = Rules::install(&shaping.spec).map_err(permission)?;

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use tidegate_capture::dissect::{self, Dissection};
@@ -20,6 +20,7 @@ use tidegate_units::{Instant, Span};
 use tidegate_core::{DropReason, Qdisc};
 
 use super::lifeline::{Fault, Injection, Pulse, Steady, lock};
+use super::passage::LINK_HEADER;
 use crate::marks::{Action, MarkLayout};
 use crate::nfqueue::{Packet, QueueSocket, Ring, SocketCounters, Verdicts};
 use crate::probe::{self, Version};
@@ -109,11 +110,13 @@ pub(super) struct Worker {
     pub seen: Arc<Seen>,
 }
 
-/// Which protocols came through the queue.
+/// What came through the queue.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     v4: AtomicBool,
     v6: AtomicBool,
+    /// With link headers; those of superpackets that are cut are counted when they are cut.
+    bytes: AtomicU64,
 }
 
 impl Seen {
@@ -125,6 +128,14 @@ impl Seen {
     }
     pub(super) fn has(&self, version: Version) -> bool {
         self.of(version).load(Ordering::Relaxed)
+    }
+    /// How many bytes came, link headers included.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+    fn count(&self, length: u32) {
+        // Only the data path's thread writes.
+        self.bytes.store(self.bytes() + u64::from(length) + LINK_HEADER, Ordering::Relaxed);
     }
     fn note(&self, ethertype: u16) {
         let flag = self.of(if ethertype == IPV6 { Version::V6 } else { Version::V4 });
@@ -212,6 +223,7 @@ impl Worker {
             // Before the words, so that "all that has come" is true when it is told.
             while self.socket.receive(&mut ring)? > 0 {
                 for packet in ring.packets() {
+                    self.seen.count(packet.length);
                     verdicts.accept(packet.queue, packet.id);
                     counts.passed += 1;
                 }
@@ -436,6 +448,8 @@ impl Worker {
             counts.cut += 1;
             detour.insert(flow.flow);
             gate.verdicts.requeue(handle.queue, handle.id, self.cut, Some(handle.mark));
+        } else {
+            self.seen.count(packet.length);
         }
     }
 
