@@ -82,8 +82,8 @@ pub struct Mouse {
 
 /// What a request for a download is long.
 const REQUEST: usize = 8;
-/// How long a transfer may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a transfer may take; it is given up then.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Running transfers. They stop when this is dropped.
 #[derive(Debug)]
@@ -250,7 +250,12 @@ fn serve(listener: &TcpListener, spec: MiceSpec, stop: &Arc<AtomicBool>) {
                 running.extend(thread);
                 running.retain(|thread| !thread.is_finished());
             }
-            Err(_) => thread::sleep(Duration::from_millis(1)),
+            // Woken by the next connection, so that its answer does not wait for a turn of this loop.
+            Err(_) => {
+                let mut polled =
+                    [nix::poll::PollFd::new(std::os::fd::AsFd::as_fd(listener), nix::poll::PollFlags::POLLIN)];
+                let _ = nix::poll::poll(&mut polled, nix::poll::PollTimeout::from(50_u8));
+            }
         }
     }
     for thread in running {

@@ -174,6 +174,32 @@ impl Chain {
         Ok(chain)
     }
 
+    /// Gives server and client `count` further addresses each, as many pairs of hosts as far as flows go: those of the
+    /// server first.
+    ///
+    /// # Errors
+    /// When the machine refuses it.
+    ///
+    /// # Panics
+    /// For more than 100.
+    pub fn add_hosts(&self, count: u8) -> io::Result<Vec<(IpAddr, IpAddr)>> {
+        assert!(count <= 100, "addresses go by one byte");
+        let add = |host: &Host, network: u8| {
+            host.namespace.run(|| -> io::Result<Vec<IpAddr>> {
+                let mut rtnl = Rtnl::open().map_err(io::Error::other)?;
+                let index = rtnl.index(host.interface).map_err(io::Error::other)?;
+                let addresses = (0..count).map(|n| IpAddr::from([10, 78, network, 100 + n]));
+                addresses
+                    .map(|address| {
+                        rtnl.add_address(Address { index, address, prefix: 24 }).map_err(io::Error::other)?;
+                        Ok(address)
+                    })
+                    .collect()
+            })?
+        };
+        Ok(add(&self.server, 1)?.into_iter().zip(add(&self.client, 2)?).collect())
+    }
+
     /// Does something to the router's interface towards the client.
     pub fn at_router<T: Send>(
         &self,
