@@ -8,7 +8,7 @@ fn tidegate(args: &[&str]) -> std::process::Output {
 
 #[test]
 fn the_quick_groups_hold_and_repeat_themselves() {
-    for only in ["dialup.me", "dialup.default", "ared"] {
+    for only in ["dialup.me", "dialup.default", "dialup.start", "ared"] {
         let args = ["reproduce", "mice", "--only", only, "--json"];
         let (first, second) = (tidegate(&args), tidegate(&args));
         assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stdout));

@@ -8,6 +8,7 @@ mod adaptive;
 mod dialup;
 mod filter;
 mod live;
+mod live_mix;
 mod load;
 mod mix;
 mod peers;
@@ -69,6 +70,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         ("mix", mix::run),
         ("ared", adaptive::run),
         ("live", live::run),
+        ("live.mix", live_mix::run),
         ("live.load", load::run),
     ] {
         if options.wants(group) {

@@ -20,6 +20,14 @@ const DELAY: Span = Span::from_millis(50);
 const MOST_OPEN: u32 = 25;
 /// Runs with different seeds for one of the command line: a run is half an hour and takes some 20 ms.
 const SEEDS: u64 = 10;
+/// The same for what happens in the first minute and a half.
+const STARTS: u64 = 100;
+/// When measuring begins and ends: a TCP has learnt by then what a round trip is.
+const LONG: (Span, Span) = (Span::from_secs(120), Span::from_secs(1_920));
+/// The same, while it has not.
+const START: (Span, Span) = (Span::from_secs(15), Span::from_secs(90));
+/// An elephant that has less than this is starved: a quarter of what it has in the long run, in bit/s.
+const STARVED: f64 = 2_700.0;
 
 /// What is tried: a discipline, and what the paper does not say.
 struct Setup<'a> {
@@ -29,6 +37,18 @@ struct Setup<'a> {
     room: u64,
     /// The way from the router to the server.
     delay: Span,
+    /// When measuring begins and ends.
+    measured: (Span, Span),
+    /// The least timeout of TCP.
+    least_rto: Span,
+}
+
+impl<'a> Setup<'a> {
+    /// As in the scenario.
+    fn new(queue: &'a dyn Fn(Limit, u64) -> Result<Box<dyn Qdisc<SimPacket>>, Failure>, with_elephant: bool) -> Self {
+        let least_rto = RtoBounds::default().least;
+        Self { queue, with_elephant, room: ROOM, delay: DELAY, measured: LONG, least_rto }
+    }
 }
 
 /// Means over the runs.
@@ -44,7 +64,7 @@ struct Outcome {
     refused: f64,
 }
 
-/// Half an hour on the line, the first two minutes not counted.
+/// A run.
 fn simulate(setup: &Setup<'_>, seed: u64) -> Result<Outcome, Failure> {
     let mut net = Network::new(seed);
     let limit = Limit { packets: setup.room, bytes: Bytes::new(setup.room * 1_500) };
@@ -57,7 +77,8 @@ fn simulate(setup: &Setup<'_>, seed: u64) -> Result<Outcome, Failure> {
         net.duplex(host, router, Line::new(Rate::from_mbit(100), Span::from_micros(100)));
     }
     // TCP of the paper's time: RFC 3390 and RFC 2988.
-    let rto = RtoBounds { initial: Span::from_secs(3), ..RtoBounds::default() };
+    let initial = Span::from_secs(3).max(setup.least_rto);
+    let rto = RtoBounds { initial, least: setup.least_rto, ..RtoBounds::default() };
     let config = Config { initial_window: 3, rto, ..Config::sack() };
     let workload = Workload::Mice {
         interval: Distribution::Uniform { low: 0.0, high: 2.0 },
@@ -68,9 +89,9 @@ fn simulate(setup: &Setup<'_>, seed: u64) -> Result<Outcome, Failure> {
     let mice = net.flow(FlowSpec::tcp("mice", client, server, config, workload));
     let elephant =
         setup.with_elephant.then(|| net.flow(FlowSpec::tcp("elephant", elephant_host, server, config, Workload::BULK)));
-    net.warm_up(Span::from_secs(120));
+    net.warm_up(setup.measured.0);
     let mut sim = net.build().map_err(|error| Failure::Failed(error.to_string()))?;
-    sim.run_until(Instant::ZERO + Span::from_secs(1_920));
+    sim.run_until(Instant::ZERO + setup.measured.1);
     let metrics = sim.flow(mice);
     let seconds = |histogram: &Histogram| histogram.mean().unwrap_or(f64::NAN) / 1e9;
     Ok(Outcome {
@@ -83,7 +104,7 @@ fn simulate(setup: &Setup<'_>, seed: u64) -> Result<Outcome, Failure> {
 
 fn mean(options: &Options, peer: Peer, with_elephant: bool) -> Result<Outcome, Failure> {
     let queue = |limit, seed| peer.make(LINE, limit, seed);
-    mean_of(options, &Setup { queue: &queue, with_elephant, room: ROOM, delay: DELAY })
+    mean_of(options, &Setup::new(&queue, with_elephant))
 }
 
 fn mean_of(options: &Options, setup: &Setup<'_>) -> Result<Outcome, Failure> {
@@ -132,14 +153,14 @@ fn sensitivity(options: &Options) -> Result<Vec<Item>, Failure> {
             continue;
         }
         let fifo = |limit, seed| Peer::Fifo.make(LINE, limit, seed);
-        let only = mean_of(options, &Setup { queue: &fifo, with_elephant: false, room, delay })?;
+        let only = mean_of(options, &Setup { room, delay, ..Setup::new(&fifo, false) })?;
         let queue = |limit: Limit, seed| -> Result<Box<dyn Qdisc<SimPacket>>, Failure> {
             let elephant_limit = Bytes::new(limit.bytes.as_u64() / 2);
             let params = mered::Params { limit, elephant_limit, ..params };
             let wrong = |error| Failure::Failed(format!("{name}: {error}"));
             Ok(Box::new(mered::Mered::new(params, seed, "mered").map_err(wrong)?))
         };
-        let got = mean_of(options, &Setup { queue: &queue, with_elephant: true, room, delay })?;
+        let got = mean_of(options, &Setup { room, delay, ..Setup::new(&queue, true) })?;
         let ratio = got.response / only.response;
         let note = format!(
             "{:.2} by {:.2} s; elephant {:.0} bit/s, {:.1} % refused",
@@ -151,6 +172,44 @@ fn sensitivity(options: &Options) -> Result<Vec<Item>, Failure> {
         let what = format!("M&E with its defaults but {name}: response by mice only");
         items.push(Item::measured(id, what, "ratio", ratio).note(note));
     }
+    Ok(items)
+}
+
+/// What the elephant has from 15 to 90 s, and in how many runs it is starved then.
+fn start(options: &Options, long_run: f64) -> Result<Vec<Item>, Failure> {
+    let patient = Span::from_secs(5);
+    let usual = RtoBounds::default().least;
+    let cases = [
+        ("fifo", "drop tail", Peer::Fifo, usual),
+        ("mered_paper", "M&E as published", Peer::MeredAsPublished, usual),
+        ("mered_floor", "M&E with the floor from packet to packet", Peer::MeredWithFloor, usual),
+        ("mered", "M&E with its defaults", Peer::Mered, usual),
+        ("mered_patient", "M&E with its defaults, timeouts of 5 s or more", Peer::Mered, patient),
+    ];
+    let mut items = Vec::new();
+    let mut means = Vec::new();
+    for (name, what, peer, least_rto) in cases {
+        let queue = |limit, seed| peer.make(LINE, limit, seed);
+        let setup = Setup { measured: START, least_rto, ..Setup::new(&queue, true) };
+        let runs = STARTS * u64::from(options.runs);
+        let goodputs = (options.seed..options.seed + runs).map(|seed| Ok(simulate(&setup, seed)?.goodput));
+        let goodputs = goodputs.collect::<Result<Vec<f64>, Failure>>()?;
+        let mean = goodputs.iter().sum::<f64>() / runs as f64;
+        let starved = goodputs.iter().filter(|goodput| **goodput < STARVED).count() as f64 / runs as f64;
+        let item = |key: &str, what: String, unit: &str, value| {
+            Item::measured(format!("dialup.start.{name}.{key}"), what, unit, value)
+        };
+        items.push(item("elephant", format!("from 15 to 90 s, {what}: goodput of the elephant"), "bit/s", mean));
+        items.push(item("starved", format!("from 15 to 90 s, {what}: runs in which it is starved"), "share", starved));
+        means.push(mean);
+    }
+    let ratio = |id: &str, what: &str, value| {
+        Item::measured(format!("dialup.start.{id}"), what, "ratio", value).within(0.9, f64::INFINITY)
+    };
+    let credit = "from 15 to 90 s: the elephant, M&E with its defaults by the floor from packet to packet";
+    items.push(ratio("credit", credit, means[3] / means[2]));
+    let timeouts = "from 15 to 90 s, timeouts of 5 s or more: the elephant by what it has in the long run";
+    items.push(ratio("timeouts", timeouts, means[4] / long_run));
     Ok(items)
 }
 
@@ -211,6 +270,9 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         item("default.elephant", "goodput of the elephant, M&E with its defaults by drop tail", "ratio", elephant)
             .within(0.95, f64::INFINITY),
     ]);
+    if options.wants("dialup.start") {
+        items.extend(start(options, ours.goodput)?);
+    }
     if options.wants("dialup.sensitivity") {
         items.extend(sensitivity(options)?);
     }

@@ -7,6 +7,7 @@ use std::thread::{self, sleep};
 use std::time::Duration;
 
 use tidegate_config::{Diagnostics, Source, shaper};
+use tidegate_lab::mice::PATIENCE;
 use tidegate_lab::{Chain, Direction, FlowSpec, Mice, MiceSpec, Mouse, Senders, Sink, Sizes};
 use tidegate_live::netns;
 use tidegate_live::shaping::{Options as Shape, Shaping};
@@ -71,6 +72,10 @@ struct Scenario {
     elephants: u16,
     warm_up: Duration,
     measured: Duration,
+    /// Runs with different seeds for one of the command line.
+    runs: u64,
+    /// The least that the elephant must have under M&E of what it has under drop tail.
+    least_elephant: f64,
 }
 
 const DIALUP: Scenario = Scenario {
@@ -82,9 +87,16 @@ const DIALUP: Scenario = Scenario {
     direction: Direction::Upload,
     most_open: 25,
     elephants: 1,
-    warm_up: Duration::from_secs(15),
-    measured: Duration::from_secs(75),
+    // A round trip is up to 15 s here and a timeout a minute: as in the simulator, the two minutes in which TCP learns that
+    // do not count, and what follows must be long against them.
+    warm_up: Duration::from_secs(120),
+    measured: Duration::from_secs(300),
+    runs: 3,
+    least_elephant: 0.95,
 };
+
+/// Where the elephant's first 75 s are taken: it is still learning what a round trip is.
+const START: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(90));
 
 const FILTER: Scenario = Scenario {
     group: "live.filter",
@@ -98,34 +110,24 @@ const FILTER: Scenario = Scenario {
     // One CUBIC that left slow start early takes minutes to fill 120 ms of this line at a round trip of nothing.
     elephants: 4,
     warm_up: Duration::from_secs(7),
-    measured: Duration::from_secs(6),
+    measured: Duration::from_secs(12),
+    runs: 1,
+    least_elephant: 0.85,
 };
 
-/// What one run gave.
+/// What the runs of one discipline gave.
+#[derive(Default)]
 struct Outcome {
     mice: Vec<Mouse>,
-    elephant: f64,
+    /// Goodput of the elephant in each run, in bit/s.
+    elephants: Vec<f64>,
+    /// The same at the start of each.
+    starts: Vec<f64>,
 }
 
 impl Scenario {
     fn text(&self, queue: &str) -> String {
-        // What a packet takes on the line: targets leave room for one and a half, as RFC 8290 advises.
-        let packet = self.line.time_for_ceil(Bytes::new(1_514)).map_or(0, |time| time.as_nanos() / 1_000);
-        let target = (packet * 3 / 2).max(5_000);
-        let low = self.room.as_u64() / 12;
-        let queue = queue
-            .replace("LINE", &self.line.to_string())
-            .replace("TARGET", &format!("{target}us"))
-            .replace("INTERVAL", &format!("{}us", (4 * target).max(100_000)))
-            .replace("PIE", &format!("{}us", target.max(15_000)))
-            .replace("LOW", &format!("{low}B"))
-            .replace("HIGH", &format!("{}B", 3 * low));
-        format!(
-            "version = 1\n[[class]]\nname = \"line\"\nrate = \"{}\"\ndefault = true\n\
-             queue = {{ {queue}, limit = \"{}B\" }}\n",
-            self.line,
-            self.room.as_u64()
-        )
+        queue_text(self.line, self.room, queue)
     }
 
     fn run(&self, way: Way, seed: u64) -> io::Result<Outcome> {
@@ -166,25 +168,94 @@ impl Scenario {
             seed,
         };
         let mice = Mice::start(opens, listens, spec)?;
-        sleep(self.warm_up);
+        let goodput = || {
+            let bytes: u64 = (0..elephants.len()).map(|n| sink.bytes(n)).sum();
+            bytes as f64 * 8e9 / sink.elapsed() as f64
+        };
+        let mut starts = Vec::new();
+        let mut slept = Duration::ZERO;
+        if START.1 < self.warm_up {
+            sleep(START.0);
+            sink.restart();
+            sleep(START.1 - START.0);
+            starts.push(goodput());
+            slept = START.1;
+        }
+        sleep(self.warm_up.saturating_sub(slept));
         sink.restart();
         sleep(self.measured);
-        let bytes: u64 = (0..elephants.len()).map(|n| sink.bytes(n)).sum();
-        let elephant = bytes as f64 * 8e9 / sink.elapsed() as f64;
+        let elephant = goodput();
         let mice = mice.stop();
         drop(senders);
         for shaping in shapings {
             shaping.stop().map_err(io::Error::other)?;
         }
-        // Those of the warm-up do not count, nor those that had no time to end: a mouse that began early enough and is
-        // not over counts with the time that it has waited, which can only flatter.
+        // Those of the warm-up do not count. One that began afterwards and is not over, or was given up, counts with the
+        // time that it has waited, which can only flatter.
         let end = self.warm_up + self.measured;
-        let counted = mice.into_iter().filter(|mouse| mouse.began >= self.warm_up).map(|mouse| Mouse {
-            completion: mouse.completion.or((!mouse.refused).then(|| end.saturating_sub(mouse.began))),
-            ..mouse
-        });
-        Ok(Outcome { mice: counted.collect(), elephant })
+        let waited = |mouse: &Mouse| end.saturating_sub(mouse.began).min(PATIENCE);
+        let counted = mice
+            .into_iter()
+            .filter(|mouse| mouse.began >= self.warm_up)
+            .map(|mouse| Mouse { completion: mouse.completion.or((!mouse.refused).then(|| waited(&mouse))), ..mouse });
+        Ok(Outcome { mice: counted.collect(), elephants: vec![elephant], starts })
     }
+
+    /// All runs of each of `ways`. 56 kbit/s costs no processor, so that they all go on at once; 100 Mbit/s one after
+    /// the other.
+    fn runs(&self, ways: &[Way], options: &Options) -> io::Result<Vec<(Way, Outcome)>> {
+        let seeds = options.seed..options.seed + self.runs * u64::from(options.runs);
+        let all = ways.iter().flat_map(|&way| seeds.clone().map(move |seed| (way, seed)));
+        let results: Vec<io::Result<(Way, Outcome)>> = if self.line < Rate::from_mbit(1) {
+            thread::scope(|scope| {
+                let one = |(way, seed)| scope.spawn(move || Ok((way, self.run(way, seed)?)));
+                let runs: Vec<_> = all.map(one).collect();
+                let failed = |_| Err(io::Error::other("a run panicked"));
+                runs.into_iter().map(|run| run.join().unwrap_or_else(failed)).collect()
+            })
+        } else {
+            all.map(|(way, seed)| Ok((way, self.run(way, seed)?))).collect()
+        };
+        let mut outcomes: Vec<_> = ways.iter().map(|&way| (way, Outcome::default())).collect();
+        for result in results {
+            let (way, one) = result?;
+            for (_, sum) in outcomes.iter_mut().filter(|(other, _)| *other == way) {
+                sum.mice.extend_from_slice(&one.mice);
+                sum.elephants.extend_from_slice(&one.elephants);
+                sum.starts.extend_from_slice(&one.starts);
+            }
+        }
+        Ok(outcomes)
+    }
+}
+
+/// The file of a router whose line carries `line`, with `queue` of [`QUEUES`] before it that holds `room`.
+pub fn queue_text(line: Rate, room: Bytes, queue: &str) -> String {
+    // What a packet takes on the line: targets leave room for one and a half, as RFC 8290 advises.
+    let packet = line.time_for_ceil(Bytes::new(1_514)).map_or(0, |time| time.as_nanos() / 1_000);
+    let target = (packet * 3 / 2).max(5_000);
+    let low = room.as_u64() / 12;
+    let queue = queue
+        .replace("LINE", &line.to_string())
+        .replace("TARGET", &format!("{target}us"))
+        .replace("INTERVAL", &format!("{}us", (4 * target).max(100_000)))
+        .replace("PIE", &format!("{}us", target.max(15_000)))
+        .replace("LOW", &format!("{low}B"))
+        .replace("HIGH", &format!("{}B", 3 * low));
+    format!(
+        "version = 1\n[[class]]\nname = \"line\"\nrate = \"{}\"\ndefault = true\n\
+         queue = {{ {queue}, limit = \"{}B\" }}\n",
+        line,
+        room.as_u64()
+    )
+}
+
+/// The disciplines by name, as queues for [`queue_text`].
+pub fn queues() -> impl Iterator<Item = (&'static str, &'static str)> {
+    QUEUES.into_iter().filter_map(|way| match way {
+        Way::Queue(name, queue) => Some((name, queue)),
+        Way::Only | Way::Filter => None,
+    })
 }
 
 /// Shapes an interface of `host`.
@@ -207,6 +278,9 @@ impl Outcome {
     fn response(&self) -> f64 {
         mean(&self.times(|_| true))
     }
+    fn elephant(&self) -> f64 {
+        mean(&self.elephants)
+    }
     fn refused(&self) -> usize {
         self.mice.iter().filter(|mouse| mouse.refused).count()
     }
@@ -225,7 +299,13 @@ impl Outcome {
         let mut item = |key: &str, what: &str, unit: &str, value: f64| {
             let (id, what) = (format!("{group}.{name}.{key}"), format!("{name}: {what}"));
             items.push(if value.is_finite() {
-                Item::measured(id, what, unit, value)
+                // Of the runs one by one, so that it is seen how far they scatter.
+                let runs = match key {
+                    "elephant" => &self.elephants[..],
+                    "elephant_start" => &self.starts,
+                    _ => &[],
+                };
+                Item::measured(id, what, unit, value).note(spread(runs))
             } else {
                 Item::unmeasured(id, what, "no such transfer was over within the run")
             });
@@ -239,16 +319,25 @@ impl Outcome {
         item("connect", "mean time to connect", "s", mean(&connects));
         item("refused", "mice that cannot be started", "share", self.refused() as f64 / self.mice.len() as f64);
         if way != Way::Only {
-            item("elephant", "goodput of the elephant", "bit/s", self.elephant);
+            item("elephant", "goodput of the elephant", "bit/s", self.elephant());
+            if !self.starts.is_empty() {
+                item("elephant_start", "goodput of the elephant from 15 to 90 s", "bit/s", mean(&self.starts));
+            }
         }
     }
 }
 
-fn mean(values: &[f64]) -> f64 {
+/// The values one by one; nothing for fewer than two.
+fn spread(runs: &[f64]) -> String {
+    let each: Vec<_> = runs.iter().map(|value| format!("{value:.0}")).collect();
+    if runs.len() < 2 { String::new() } else { format!("runs: {}", each.join(" ")) }
+}
+
+pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-fn quantile(sorted: &[f64], q: f64) -> f64 {
+pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     sorted.get((last as f64 * q).round() as usize).copied().unwrap_or(f64::NAN)
 }
@@ -269,7 +358,7 @@ fn plot(scenario: &Scenario, outcomes: &[(Way, Outcome)]) -> Plot {
     }
 }
 
-/// Both speeds. 56 kbit/s costs no processor, so all disciplines run at once; 100 Mbit/s one after the other.
+/// Both speeds.
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     let mut items = Vec::new();
     for scenario in [DIALUP, FILTER] {
@@ -290,17 +379,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         let (fifo, basis) = ("fifo", ["only", "mered", "mered_paper", "filter"]);
         let group = |way: &Way| format!("{}.{}", scenario.group, way.name());
         ways.retain(|way| options.wants(&group(way)) || way.name() == fifo || basis.contains(&way.name()));
-        let results: Vec<io::Result<(Way, Outcome)>> = if scenario.line < Rate::from_mbit(1) {
-            thread::scope(|scope| {
-                let runs: Vec<_> =
-                    ways.iter().map(|&way| scope.spawn(move || Ok((way, scenario.run(way, options.seed)?)))).collect();
-                let failed = |_| Err(io::Error::other("a run panicked"));
-                runs.into_iter().map(|run| run.join().unwrap_or_else(failed)).collect()
-            })
-        } else {
-            ways.iter().map(|&way| Ok((way, scenario.run(way, options.seed)?))).collect()
-        };
-        let outcomes = match results.into_iter().collect::<io::Result<Vec<_>>>() {
+        let outcomes = match scenario.runs(&ways, options) {
             Ok(outcomes) => outcomes,
             Err(error) => {
                 items.push(Item::unmeasured(scenario.group, what, error.to_string()));
@@ -335,9 +414,12 @@ fn claims(scenario: &Scenario, outcomes: &[(Way, Outcome)], items: &mut Vec<Item
     items.push(ratio("me.gain", better, by(mered, fifo)).within(0.0, 0.8));
     let published = "response of mice: M&E as published by mice only";
     items.push(ratio("me_paper.response_ratio", published, by(paper, only)));
-    items.push(ratio("me.response_ratio", "response of mice: M&E with its defaults by mice only", by(mered, only)));
+    let defaults = ratio("me.response_ratio", "response of mice: M&E with its defaults by mice only", by(mered, only));
+    // At the other speed a mouse may be longer than the threshold.
+    items.push(if scenario.direction == Direction::Upload { defaults.within(0.0, 1.6) } else { defaults });
     let elephant = "goodput of the elephant: M&E with its defaults by drop tail";
-    items.push(ratio("me.elephant", elephant, mered.elephant / fifo.elephant).within(0.85, f64::INFINITY));
+    let least = scenario.least_elephant;
+    items.push(ratio("me.elephant", elephant, mered.elephant() / fifo.elephant()).within(least, f64::INFINITY));
     if scenario.direction == Direction::Upload {
         let all = format!("{}.me.refused", scenario.group);
         items.push(Item::claim(all, "with an elephant, M&E: every mouse can be started", mered.refused() == 0));
@@ -351,6 +433,6 @@ fn claims(scenario: &Scenario, outcomes: &[(Way, Outcome)], items: &mut Vec<Item
         let what = "by less than the queue does, for transfers below the threshold";
         items.push(Item::claim(second, what, short(mered) <= short(filter)));
         let what = "goodput of the elephant: filter by drop tail";
-        items.push(ratio("filter.elephant_ratio", what, filter.elephant / fifo.elephant));
+        items.push(ratio("filter.elephant_ratio", what, filter.elephant() / fifo.elephant()));
     }
 }
