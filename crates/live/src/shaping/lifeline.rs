@@ -234,7 +234,7 @@ mod tests {
         let after = steady.now();
         // It stands for the moment in which that is found out, and goes on at once.
         assert!(after >= before && after.since(before) < Span::from_millis(100), "{before:?} {after:?}");
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
         assert!(steady.now().since(after) >= Span::from_millis(20));
         let notes = std::mem::take(&mut *lock(&pulse.notes));
         assert!(notes.len() == 1 && notes[0].contains("went back by"), "{notes:?}");
