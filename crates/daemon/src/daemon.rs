@@ -541,7 +541,7 @@ impl Daemon {
                         said.push(format!("{interface} has vanished; the rules wait for it to come back"));
                     }
                     LinkEvent::Changed(ref link) if link.name == interface => {
-                        said.push(format!("{interface} is {:?}", link.state));
+                        said.push(format!("{interface} is {}", link.state));
                         renamed = None;
                     }
                     LinkEvent::Changed(link) if Some(link.index) == index => renamed = Some(link.name),
@@ -561,7 +561,10 @@ impl Daemon {
         self.settings.options.interface = Some(name.to_owned());
         for at in 0..self.directions.len() {
             match self.restart(at) {
-                Ok(()) => self.say(&format!("shaping {name} is in force")),
+                Ok(()) => {
+                    self.say(&format!("shaping {name} is in force"));
+                    service::notify(&format!("STATUS=shaping {name}"));
+                }
                 Err(error) => self.outage(at, &error.to_string()),
             }
         }

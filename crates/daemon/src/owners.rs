@@ -9,7 +9,9 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 /// Processes below one another that are followed; a fork bomb is not.
@@ -111,12 +113,8 @@ pub(crate) fn in_cgroup(directory: &Path) -> Vec<u32> {
 pub(crate) fn sockets(processes: &[u32]) -> Vec<Socket> {
     let mut inodes = HashSet::new();
     for pid in processes {
-        for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
-            let Ok(link) = fs::read_link(entry.path()) else { continue };
-            let inode: Option<u64> =
-                link.to_str().and_then(|link| link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
-            inodes.extend(inode);
-        }
+        // A process that has ended meanwhile has none.
+        inodes.extend(held(*pid).unwrap_or_default());
     }
     let mut found = Vec::new();
     if !inodes.is_empty() {
@@ -129,6 +127,57 @@ pub(crate) fn sockets(processes: &[u32]) -> Vec<Socket> {
     found.dedup();
     found.truncate(SOCKETS);
     found
+}
+
+/// The numbers of the sockets that a process holds.
+///
+/// The links in `fd` of another user's process are shown to those who may read any file; `fdinfo` (with inodes since
+/// Linux 5.14) to those who may look into processes, which a sandbox can allow alone.
+///
+/// # Errors
+/// When it has ended, or may not be looked into.
+pub(crate) fn held(pid: u32) -> io::Result<Vec<u64>> {
+    match held_by_links(pid) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => held_by_info(pid),
+        other => other,
+    }
+}
+
+fn held_by_links(pid: u32) -> io::Result<Vec<u64>> {
+    let mut inodes = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.flatten() {
+        let link = match fs::read_link(entry.path()) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+            Err(_) => continue,
+            Ok(link) => link,
+        };
+        let inode: Option<u64> =
+            link.to_str().and_then(|link| link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
+        inodes.extend(inode);
+    }
+    Ok(inodes)
+}
+
+fn held_by_info(pid: u32) -> io::Result<Vec<u64>> {
+    // Inodes count within a mount: that of all sockets is told by one of ours.
+    let ours = UnixDatagram::unbound()?;
+    let (mount, _) = mount_and_inode(&fs::read_to_string(format!("/proc/self/fdinfo/{}", ours.as_raw_fd()))?)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::PermissionDenied, "this kernel tells no inodes in fdinfo"))?;
+    let mut inodes = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fdinfo"))?.flatten() {
+        let text = match fs::read_to_string(entry.path()) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+            Err(_) => continue,
+            Ok(text) => text,
+        };
+        inodes.extend(mount_and_inode(&text).filter(|(of, _)| *of == mount).map(|(_, inode)| inode));
+    }
+    Ok(inodes)
+}
+
+fn mount_and_inode(info: &str) -> Option<(u64, u64)> {
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    Some((field("mnt_id:")?, field("ino:")?))
 }
 
 /// A line of `/proc/net/tcp` and its like.
@@ -199,6 +248,23 @@ mod tests {
             let address = Some("::1".parse().unwrap());
             assert!(found.contains(&Socket { protocol: 17, address, port: port(six.local_addr()), peer: None }));
         }
+    }
+
+    #[test]
+    fn both_ways_to_the_sockets_of_a_process_find_the_same() {
+        let some = (UdpSocket::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        // Of a process that opens and closes nothing meanwhile; this one has other tests in it.
+        let (mut links, mut info) = (held_by_links(child.id()).unwrap(), held_by_info(child.id()).unwrap());
+        links.sort_unstable();
+        info.sort_unstable();
+        assert_eq!(links, info);
+        let own = fs::metadata(format!("/proc/self/fd/{}", some.0.as_raw_fd())).unwrap().ino();
+        assert!(held_by_links(std::process::id()).unwrap().contains(&own));
+        assert!(held_by_info(std::process::id()).unwrap().contains(&own));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(held(child.id()).is_err());
     }
 
     #[test]

@@ -29,6 +29,22 @@ enum Who {
     Group(PathBuf),
 }
 
+/// Refuses what would match nothing because the sockets of no such process may be read.
+fn readable(whose: &str, processes: impl IntoIterator<Item = u32>) -> Result<(), Refusal> {
+    let mut denied = None;
+    for pid in processes {
+        match owners::held(pid) {
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => denied = Some(error),
+            _ => return Ok(()),
+        }
+    }
+    match denied {
+        None => Ok(()),
+        Some(error) => Err(Refusal::new(Code::Failed, format!("the sockets of {whose} cannot be read: {error}"))
+            .help("give tidegate CAP_SYS_PTRACE, or name the flows by ports or a uid")),
+    }
+}
+
 impl Selection {
     /// What `caller` means by `target`. With `own`, only the caller's own flows are meant.
     pub fn of(caller: &Caller, target: Target, own: bool) -> Result<Self, Refusal> {
@@ -49,14 +65,20 @@ impl Selection {
             (Some(_), Some(_)) => {
                 return Err(Refusal::new(Code::Invalid, "a pid and a cgroup").help("give one of them"));
             }
-            (Some(pid), None) => Who::Processes(
-                ProcessTree::of(pid)
-                    .ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no process {pid}")))?,
-            ),
-            (None, Some(path)) => Who::Group(owners::cgroup_directory(path).map_err(|error| {
-                Refusal::new(Code::NotFound, format!("control group `{path}`: {error}"))
-                    .help("give its path below /sys/fs/cgroup; `systemd-cgls` lists them")
-            })?),
+            (Some(pid), None) => {
+                let tree = ProcessTree::of(pid)
+                    .ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no process {pid}")))?;
+                readable(&format!("process {pid}"), [pid])?;
+                Who::Processes(tree)
+            }
+            (None, Some(path)) => {
+                let directory = owners::cgroup_directory(path).map_err(|error| {
+                    Refusal::new(Code::NotFound, format!("control group `{path}`: {error}"))
+                        .help("give its path below /sys/fs/cgroup; `systemd-cgls` lists them")
+                })?;
+                readable(&format!("control group `{path}`"), owners::in_cgroup(&directory))?;
+                Who::Group(directory)
+            }
             (None, None) => Who::Anybody,
         };
         let uid = if own { Some(uid) } else { target.uid };

@@ -227,7 +227,7 @@ impl Daemon {
                 self.status_cache = None;
                 if self.directions.iter().all(|direction| direction.shaping.is_some()) {
                     let was = self.trouble.take().unwrap_or_default();
-                    service::notify("STATUS=shaping");
+                    service::notify(&format!("STATUS=shaping {}", self.interface()));
                     self.say(&format!("shaping {} is in force again, after: {was}", self.interface()));
                 }
             }

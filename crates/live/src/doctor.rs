@@ -363,7 +363,7 @@ fn state(found: &mut Examination, link: &Link, mtu: Option<u32>) {
         found.add(
             "interface",
             Severity::Prevents,
-            format!("{name} is up without a carrier ({:?})", link.state),
+            format!("{name} is up without a carrier ({})", link.state),
             "plug it in; for a virtual one, set its other end up",
         );
     } else {

@@ -180,9 +180,9 @@ fn a_link_that_goes_down_and_up_stays_shaped() -> Ended {
         pair.left.run(set).unwrap();
     };
     link(false);
-    running.says("tg0 is Down");
+    running.says("tg0 is down");
     link(true);
-    running.says("tg0 is Up");
+    running.says("tg0 is up");
     let traffic = Traffic::start(&pair, PAYLOAD, Duration::from_millis(2));
     thread::sleep(Duration::from_secs(2));
     let arrivals = traffic.stop();

@@ -1,5 +1,7 @@
 //! A link as the kernel describes it.
 
+use std::fmt;
+
 use super::{
     GsoLimits, IFINFO, IFLA_ADDRESS, IFLA_GSO_IPV4_MAX_SIZE, IFLA_GSO_MAX_SEGS, IFLA_GSO_MAX_SIZE, IFLA_IFNAME,
     IFLA_LINK, IFLA_LINKINFO, IFLA_MASTER, IFLA_MTU, IFLA_OPERSTATE, IFLA_STATS64, IFLA_TXQLEN, INFO_KIND,
@@ -18,6 +20,22 @@ pub enum OperationalState {
     Down,
     /// Another of the RFC's states.
     Other(u8),
+}
+
+impl fmt::Display for OperationalState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("in an unknown state"),
+            Self::Up => f.write_str("up"),
+            Self::Down => f.write_str("down"),
+            // RFC 2863, in the numbers of if.h.
+            Self::Other(1) => f.write_str("not present"),
+            Self::Other(3) => f.write_str("down, as what it stands on or its peer is"),
+            Self::Other(4) => f.write_str("being tested"),
+            Self::Other(5) => f.write_str("dormant"),
+            Self::Other(state) => write!(f, "in state {state}"),
+        }
+    }
 }
 
 /// Counters of a link.
