@@ -115,7 +115,11 @@ fn find(list: &[Value], section: &str, name: &str) -> Result<usize, String> {
         let number: usize = name.parse().map_err(|_| format!("rules are named by their number, not `{name}`"))?;
         return match number {
             n if (1..=list.len()).contains(&n) => Ok(n - 1),
-            n => Err(format!("there is no rule {n}; there are {}", list.len())),
+            n => Err(match list.len() {
+                0 => format!("there is no rule {n}; there are none"),
+                1 => format!("there is no rule {n}; there is one, number 1"),
+                last => format!("there is no rule {n}; they are numbered from 1 to {last}"),
+            }),
         };
     }
     let names: Vec<&str> = list.iter().filter_map(|one| one.get("name")?.as_str()).collect();

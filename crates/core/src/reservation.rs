@@ -254,7 +254,7 @@ impl fmt::Display for Refusal {
         match self {
             Self::TSpec(error) => write!(f, "traffic specification, {error}"),
             Self::Rate { free, asked } => {
-                write!(f, "needs {} bit/s, {} bit/s are free", asked.as_bps(), free.as_bps())
+                write!(f, "needs {asked}, {free} is free")
             }
             Self::Buffer { free, asked } => {
                 write!(f, "needs {} B of buffer, {} B are free", asked.as_u64(), free.as_u64())

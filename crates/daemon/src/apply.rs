@@ -9,6 +9,7 @@ use tidegate_control::calls::{Applied, Apply, Confirm, Confirmed, Difference, Ed
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_engine::How;
 use tidegate_live::timing;
+use tidegate_units::Span;
 
 use crate::daemon::Daemon;
 use crate::requests::Caller;
@@ -21,6 +22,14 @@ pub(crate) struct Trial {
     text: String,
     config: Config,
     until: Instant,
+}
+
+impl Trial {
+    /// For how long it goes on.
+    pub(crate) fn left(&self) -> Span {
+        let left = self.until.saturating_duration_since(Instant::now());
+        Span::from_nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
+    }
 }
 
 /// The longest trial.
@@ -42,9 +51,9 @@ impl From<Edit> for EditOf {
 
 struct EditOf(edit::Edit);
 
-/// Reads a text as a shaper file; with warnings for people.
-fn load(text: &str) -> Result<(Config, String), Refusal> {
-    let source = Source::new("the new file", text);
+/// Reads a text as a shaper file, which people know by `name`; with warnings for them.
+fn load(name: &str, text: &str) -> Result<(Config, String), Refusal> {
+    let source = Source::new(name, text);
     let mut diagnostics = Diagnostics::new();
     let config = shaper::load(&source, &mut diagnostics);
     let told = diagnostics.render(&source);
@@ -60,7 +69,7 @@ pub(crate) fn apply(daemon: &mut Daemon, caller: &Caller, call: Apply) -> Result
     if let Some(trial) = &daemon.trial
         && !call.dry_run
     {
-        let left = trial.until.saturating_duration_since(Instant::now()).as_secs();
+        let left = trial.left().as_nanos().div_ceil(1_000_000_000);
         return Err(invalid(format!("a change is on trial for another {left} s"))
             .help("run `tidegate confirm` or `tidegate confirm --rollback` first"));
     }
@@ -70,12 +79,14 @@ pub(crate) fn apply(daemon: &mut Daemon, caller: &Caller, call: Apply) -> Result
     }
     let old = &daemon.directions[at].text;
     let edits: Vec<_> = call.edits.into_iter().map(|edit| EditOf::from(edit).0).collect();
+    // What is edited is the text of what runs, which nobody has before their eyes.
+    let name = if edits.is_empty() { "the new file" } else { "what runs (`tidegate status --file`), changed" };
     let new = match (call.text, edits.is_empty()) {
         (Some(text), true) => text,
         (None, true) => return Err(invalid("neither a file nor an edit was given")),
         (text, false) => edit::apply(text.as_deref().unwrap_or(old), &edits).map_err(invalid)?,
     };
-    let (config, warnings) = load(&new)?;
+    let (config, warnings) = load(name, &new)?;
     let differences = edit::differences(old, &new).map_err(invalid)?;
     let differences = differences.into_iter().map(|difference| Difference {
         text: difference.to_string(),
@@ -98,7 +109,11 @@ pub(crate) fn apply(daemon: &mut Daemon, caller: &Caller, call: Apply) -> Result
         let (text, config) = before;
         daemon.trial = Some(Trial { direction: at, text, config, until: Instant::now() + confirm });
     }
-    daemon.say(&format!("another configuration is in force, {} differences", applied.differences.len()));
+    let differences = match applied.differences.len() {
+        1 => "1 difference".to_owned(),
+        n => format!("{n} differences"),
+    };
+    daemon.say(&format!("another configuration is in force, {differences}"));
     Ok(applied)
 }
 
@@ -109,7 +124,7 @@ pub(crate) fn reload(daemon: &mut Daemon) {
     let file = daemon.settings.file.clone();
     let outcome = std::fs::read_to_string(&file)
         .map_err(|error| invalid(error.to_string()))
-        .and_then(|text| Ok((load(&text)?, text)))
+        .and_then(|text| Ok((load(&file.display().to_string(), &text)?, text)))
         .and_then(|((config, _), text)| match daemon.directions.as_slice() {
             [one] if one.config.interface.direction == config.interface.direction => change(daemon, 0, config, text),
             _ => Err(invalid("it shapes another direction; start again for that")),

@@ -152,6 +152,8 @@ pub(crate) fn may_subscribe(daemon: &Daemon, caller: &Caller) -> Result<(), Refu
 
 pub(crate) fn subscribe(daemon: &mut Daemon, caller: &mut Caller, which: Events) -> Result<Subscribed, Refusal> {
     may_subscribe(daemon, caller)?;
+    // Classes come and go while somebody listens; directions do not.
+    daemon.direction_named(which.direction.as_deref())?;
     let subscription = daemon.next_number();
     daemon.subscriptions.entry(caller.client).or_default().push(subscription);
     let interest = Interest::Events(which);

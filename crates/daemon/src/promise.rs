@@ -209,9 +209,9 @@ fn no_promise(why: NoPromise, class: &str, minimum: Rate, flows: u32) -> Refusal
             let wanted = if flows == 1 { minimum.to_string() } else { format!("{minimum} for each of {flows} flows") };
             let text = format!("class `{class}` has {free} left to promise, not {wanted}");
             Refusal::new(Code::NoRoom, text).help(if free.is_zero() {
-                "wait for what others release with `wait`".to_owned()
+                "wait for what others release: `--wait`, or `wait` over the socket".to_owned()
             } else {
-                format!("ask for at most {free}, or wait for what others release with `wait`")
+                format!("ask for at most {free}, or wait for what others release: `--wait`, or `wait` over the socket")
             })
         }
     }
@@ -379,8 +379,9 @@ pub(crate) fn renew(daemon: &mut Daemon, caller: &Caller, call: &Renew) -> Resul
 
 pub(crate) fn release(daemon: &mut Daemon, caller: &Caller, call: &Release) -> Result<Released, Refusal> {
     let place = place_of(daemon, caller, call.promise)?;
-    let why = (daemon.desk.given[place].uid != caller.peer.uid).then_some("root ended it");
-    end(daemon, vec![call.promise], why);
+    // Told in any case: it may be held over another connection than this one.
+    let why = if daemon.desk.given[place].uid == caller.peer.uid { "it was released" } else { "root ended it" };
+    end(daemon, vec![call.promise], Some(why));
     Ok(Released {})
 }
 

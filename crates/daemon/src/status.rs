@@ -9,6 +9,7 @@ use tidegate_core::DropReason;
 use tidegate_engine::ClassStatus as EngineStatus;
 use tidegate_units::{Rate, Span};
 
+use crate::apply::Trial;
 use crate::daemon::{Daemon, Direction};
 
 /// For so long the last answer is good enough: the data path is asked at most this often.
@@ -32,6 +33,7 @@ pub(crate) fn answer(daemon: &mut Daemon, _: StatusQuery) -> Result<Status, Refu
         uptime: Span::from_nanos(u64::try_from(daemon.started.elapsed().as_nanos()).unwrap_or(u64::MAX)),
         in_force: daemon.trouble.is_none(),
         trouble: daemon.trouble.clone(),
+        trial: daemon.trial.as_ref().map(Trial::left),
         directions,
         control: daemon.server_counters(),
     })

@@ -167,7 +167,10 @@ fn run(cli: Cli) -> ExitCode {
         Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
         Err(failure) => {
             let text = failure.to_string();
-            if !text.is_empty() {
+            // A finding with its place has its own head.
+            if text.starts_with("error: ") {
+                eprintln!("{text}");
+            } else if !text.is_empty() {
                 eprintln!("tidegate: {text}");
             }
             ExitCode::from(match failure {

@@ -35,6 +35,9 @@ pub struct Status {
     /// What is wrong at the moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
+    /// How long a change is still on trial; none when none is. It goes back then unless it is confirmed.
+    #[serde(rename = "trial_ns", with = "ns::option", default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Span>,
     /// What is shaped: traffic that leaves, traffic that comes, or both.
     pub directions: Vec<DirectionStatus>,
     /// The socket itself.

@@ -71,7 +71,7 @@ fn refusals_say_what_is_free() {
     assert_eq!((grant.id, grant.rate), (ClassId(32_768), Rate::from_mbit(3)));
     let refused = ask(&mut cbq, fast).unwrap_err();
     assert_eq!(refused, Refusal::Rate { free: Rate::from_mbit(1), asked: Rate::from_mbit(3) });
-    assert_eq!(refused.to_string(), "needs 3000000 bit/s, 1000000 bit/s are free");
+    assert_eq!(refused.to_string(), "needs 3mbit, 1mbit is free");
     let soon = Service::Guaranteed { rate: None, delay: Some(Span::from_millis(1)) };
     let Err(Refusal::Delay { least, .. }) = ask(&mut cbq, soon) else { panic!("1 ms cannot be kept") };
     // Asking for exactly the least gets all that is free.

@@ -49,6 +49,9 @@ pub struct ConfirmArgs {
 }
 
 /// Change values of what runs: set class NAME rate 5mbit, set rule 2 weight 3, set shaper rate 20mbit
+///
+/// `tidegate status --file` shows what there is to change. Several values change at once: set class NAME rate 5mbit
+/// priority 0.
 #[derive(Debug, clap::Args)]
 pub struct SetArgs {
     /// class, rule, or a table of the file such as shaper, discipline or interface
@@ -73,7 +76,7 @@ pub struct AddArgs {
     how: How,
 }
 
-/// Remove from what runs: remove class NAME, remove rule 2
+/// Remove from what runs: remove class NAME, remove rule 2; `tidegate status --file` shows what there is
 #[derive(Debug, clap::Args)]
 pub struct RemoveArgs {
     /// class or rule
@@ -100,6 +103,13 @@ pub fn set(args: &SetArgs) -> Result<(), Failure> {
         (true, Some((name, words))) => (Some(name.clone()), words),
         _ => (None, args.words.as_slice()),
     };
+    if !named && !words.len().is_multiple_of(2) {
+        let text = format!(
+            "`{}` has no names: write keys and values in pairs, or `class NAME` or `rule NUMBER` before them",
+            args.section
+        );
+        return Err(Failure::Usage(text));
+    }
     let edits = pairs(words)?
         .into_iter()
         .map(|(key, value)| Edit::Set { section: args.section.clone(), name: name.clone(), key, value })
@@ -162,8 +172,15 @@ fn change(how: &How, text: Option<String>, edits: Vec<Edit>) -> Result<(), Failu
         return Ok(());
     }
     let applied = client.call(&Apply { dry_run: false, confirm: how.confirm, ..call })?;
-    let tree = if applied.in_place { "in place" } else { "with other queues" };
-    eprintln!("tidegate: in force, {tree}; {} packets that waited were entered anew", applied.rehomed);
+    eprintln!(
+        "tidegate: in force, {}",
+        match (applied.in_place, applied.rehomed) {
+            (true, _) => "in place; queues go on as they are".to_owned(),
+            (false, 0) => "with other queues; nothing waited".to_owned(),
+            (false, 1) => "with other queues; the packet that waited was entered anew".to_owned(),
+            (false, n) => format!("with other queues; the {n} packets that waited were entered anew"),
+        }
+    );
     match how.confirm {
         Some(time) => keep(&mut client, time),
         None => Ok(()),

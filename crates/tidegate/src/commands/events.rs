@@ -1,14 +1,19 @@
 //! `tidegate events`: what happens, as it happens.
 
 use std::io::Write;
+use std::time::{Duration, SystemTime};
 
-use tidegate_control::calls::Events;
+use tidegate_control::calls::{Events, Status};
 use tidegate_control::{Event, EventKind, Pushed};
+use tidegate_live::timing;
+use tidegate_units::Span;
 
 use crate::Failure;
 use crate::commands::connect::Connect;
 
 /// Show what happens in a running tidegate, as it happens: flows, queues that fill, moves, marks, trouble
+///
+/// A line is an event: the time (UTC), the kind, the class, the flow, and how it stands.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -46,6 +51,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         port: args.port,
     };
     let mut client = args.connect.open()?;
+    if !args.class.is_empty() {
+        hint(args, &client.status()?);
+    }
     let mut left = args.count.unwrap_or(u64::MAX);
     for pushed in client.events(&which)? {
         if left == 0 {
@@ -71,13 +79,30 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    Ok(())
+    Err(Failure::Failed("there is nothing more to hear: this tidegate has ended".into()))
+}
+
+/// Classes come and go, so one that is not there is no error; but it may be a typing error.
+fn hint(args: &Args, status: &Status) {
+    let there: Vec<&str> =
+        status.directions.iter().flat_map(|direction| &direction.classes).map(|class| class.name.as_str()).collect();
+    for class in args.class.iter().filter(|class| !there.contains(&class.as_str())) {
+        eprintln!("tidegate: there is no class `{class}` yet, only {}; waiting for it", there.join(", "));
+    }
+}
+
+/// The time of day, UTC, of an instant of the monotonic clock.
+fn time_of_day(time: Span) -> String {
+    let ago = timing::now().as_nanos().saturating_sub(time.as_nanos());
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let then = now.saturating_sub(Duration::from_nanos(ago));
+    let day = then.as_secs() % 86_400;
+    format!("{:02}:{:02}:{:02}.{:06}", day / 3600, day / 60 % 60, day % 60, then.subsec_micros())
 }
 
 /// An event in a line, for people.
 pub(super) fn line(event: &Event) -> String {
-    let time = event.time.as_nanos();
-    let mut line = format!("{}.{:06} {:<12}", time / 1_000_000_000, time / 1_000 % 1_000_000, event.kind.name());
+    let mut line = format!("{} {:<12}", time_of_day(event.time), event.kind.name());
     let class = event.class.as_deref().unwrap_or_default();
     match &event.from_class {
         Some(from) => line += &format!(" {from} -> {class}"),

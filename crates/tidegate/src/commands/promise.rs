@@ -70,7 +70,10 @@ pub struct Args {
     #[arg(long = "for", value_name = "TIME", help_heading = "What")]
     lease: Option<Span>,
     /// End the promise of this number
-    #[arg(long, value_name = "NUMBER", exclusive = true)]
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = [
+        "port", "protocol", "source", "destination", "uid", "cgroup", "pid", "direction", "min", "prefer", "below",
+        "class", "wait", "lease", "json",
+    ])]
     release: Option<u64>,
     /// Print JSON
     #[arg(long)]
@@ -108,6 +111,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut client = args.connect.open()?;
     if let Some(number) = args.release {
         client.release(number)?;
+        eprintln!("tidegate: promise {number} has ended");
         return Ok(());
     }
     let (call, nothing) = (call(args)?, args.min.is_none() && args.prefer == 0 && args.below.is_none());
@@ -122,7 +126,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     } else {
         writeln!(std::io::stdout(), "{}", told(&promised.state))?;
     }
-    if detached { Ok(()) } else { stay(args, &mut client) }
+    if detached {
+        return Ok(());
+    }
+    eprintln!("tidegate: promised as long as this runs");
+    stay(args, &mut client)
 }
 
 fn call(args: &Args) -> Result<PromiseCall, Failure> {
@@ -220,7 +228,7 @@ fn told(state: &PromiseState) -> String {
         text += &format!("; {} of them wait for room", state.waiting);
     }
     if let Some(lease) = state.lease {
-        text += &format!("; for {} s", lease.as_nanos() / 1_000_000_000);
+        text += &format!("; for {} s", lease.as_nanos().div_ceil(1_000_000_000));
     }
     text + &format!("; {} are left to promise", state.free)
 }

@@ -52,7 +52,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME")]
     delay: Option<Span>,
     /// Its packets: KEY=VALUE as in a rule of a shaper file, such as destination=10.0.0.2 or protocol=udp
-    #[arg(long, value_name = "KEY=VALUE", required_unless_present_any = ["port", "list"])]
+    #[arg(long, value_name = "KEY=VALUE")]
     flow: Vec<String>,
     /// The port they go to
     #[arg(long)]
@@ -73,6 +73,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let list = client.call(&ReservationsQuery {})?;
         if args.json {
             writeln!(out, "{}", json(&list)?)?;
+        } else if list.reservations.is_empty() {
+            writeln!(out, "nothing is reserved")?;
         } else {
             list.reservations.iter().try_for_each(|one| writeln!(out, "{}", told(one)))?;
         }
@@ -121,6 +123,11 @@ fn keep(client: &mut Client, call: &Reserve, granted: &mut Reserved, stop: &Atom
 }
 
 fn call(args: &Args) -> Result<Reserve, Failure> {
+    if args.flow.is_empty() && args.port.is_none() {
+        let text =
+            "it is not said for which packets; give --port NUMBER, or --flow KEY=VALUE such as --flow protocol=udp";
+        return Err(Failure::Usage(text.into()));
+    }
     let mut matches = Vec::new();
     for flow in &args.flow {
         let Some((key, value)) = flow.split_once('=') else {

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use comfy_table::{Table, presets};
 use tidegate_control::Status;
+use tidegate_control::calls::InForce;
 use tidegate_units::Rate;
 
 use crate::Failure;
@@ -18,12 +19,24 @@ pub struct Args {
     /// Print it as JSON, as it comes over the control socket
     #[arg(long)]
     json: bool,
+    /// Print the shaper file that is in force instead, with every change since the start
+    #[arg(long, conflicts_with = "json")]
+    file: bool,
+    /// Of this direction: up or down
+    #[arg(long, value_name = "NAME", requires = "file")]
+    direction: Option<String>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let status = args.connect.open()?.status()?;
+    let mut client = args.connect.open()?;
     let mut out = std::io::stdout().lock();
+    if args.file {
+        let text = client.call(&InForce { direction: args.direction.clone() })?.text;
+        write!(out, "{text}")?;
+        return Ok(());
+    }
+    let status = client.status()?;
     if args.json {
         let text = serde_json::to_string_pretty(&status).map_err(|error| Failure::Failed(error.to_string()))?;
         writeln!(out, "{text}")?;
@@ -48,6 +61,10 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
     )?;
     if let Some(trouble) = &status.trouble {
         writeln!(out, "trouble: {trouble}")?;
+    }
+    if let Some(trial) = status.trial {
+        let left = trial.as_nanos().div_ceil(1_000_000_000);
+        writeln!(out, "a change is on trial for another {left} s; `tidegate confirm` keeps it")?;
     }
     for direction in &status.directions {
         if let Some(rate) = direction.rate {

@@ -84,6 +84,57 @@ impl Running {
     }
 }
 
+/// A command that goes on and prints: what it writes to either stream, line by line, as a user sees it.
+pub struct Printing {
+    pub child: Child,
+    lines: Receiver<String>,
+    pub printed: String,
+}
+
+impl Printing {
+    pub fn start(mut command: Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let (to, lines) = mpsc::channel();
+        let streams: [Box<dyn Read + Send>; 2] =
+            [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
+        for stream in streams {
+            let to = to.clone();
+            let read = move || BufReader::new(stream).lines().map_while(Result::ok).try_for_each(|line| to.send(line));
+            thread::spawn(read);
+        }
+        Self { child, lines, printed: String::new() }
+    }
+
+    /// Waits until it prints `text`.
+    pub fn prints(&mut self, text: &str) {
+        self.prints_one_of(&[text]);
+    }
+
+    /// Waits until it prints one of these.
+    pub fn prints_one_of(&mut self, texts: &[&str]) {
+        let deadline = Instant::now() + PATIENCE;
+        while !texts.iter().any(|text| self.printed.contains(text)) {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.printed = format!("{}{line}\n", self.printed),
+                Err(_) => panic!("it does not print {texts:?}, but {}", self.printed),
+            }
+        }
+    }
+
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: a child of ours that has not been waited for.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+    }
+
+    /// Its end: the exit status, and all it printed.
+    pub fn end(mut self) -> (ExitStatus, String) {
+        let status = self.child.wait().unwrap();
+        self.printed.extend(self.lines.iter().map(|line| line + "\n"));
+        (status, self.printed)
+    }
+}
+
 /// Datagrams from left to right, numbered, until it is stopped.
 pub struct Traffic {
     stop: Arc<AtomicBool>,
@@ -101,7 +152,12 @@ pub struct Arrivals {
 impl Traffic {
     /// `size` bytes of payload each `every`.
     pub fn start(pair: &Pair, size: usize, every: Duration) -> Self {
-        let receiver = pair.right.run(|| UdpSocket::bind((RIGHT[0], 0)).unwrap()).unwrap();
+        Self::to(pair, 0, size, every)
+    }
+
+    /// The same, to this port.
+    pub fn to(pair: &Pair, port: u16, size: usize, every: Duration) -> Self {
+        let receiver = pair.right.run(|| UdpSocket::bind((RIGHT[0], port)).unwrap()).unwrap();
         let sender = pair.left.run(|| UdpSocket::bind((LEFT[0], 0)).unwrap()).unwrap();
         let to = receiver.local_addr().unwrap();
         receiver.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
@@ -164,6 +220,14 @@ impl Arrivals {
     }
     pub fn reordered(&self) -> usize {
         self.at.windows(2).filter(|pair| pair[1].1 < pair[0].1).count()
+    }
+    /// What arrived from then to then.
+    pub fn between(&self, from: SystemTime, to: SystemTime) -> impl Iterator<Item = u64> {
+        self.at.iter().filter(move |(time, _)| (from..to).contains(time)).map(|(_, number)| *number)
+    }
+    /// Packets a second from then to then.
+    pub fn rate(&self, from: SystemTime, to: SystemTime) -> f64 {
+        self.between(from, to).count() as f64 / to.duration_since(from).unwrap().as_secs_f64()
     }
     /// The most packets that arrived in any `window`.
     pub fn most_within(&self, window: Duration) -> usize {

@@ -1,0 +1,639 @@
+//! Steering what runs, by the built command as a user types it: `apply`, `set`, `add`, `remove`, `confirm`, `promise`,
+//! `reserve`, `events`, `status` and `top`, over the real socket, with traffic whose arrival is measured.
+
+#[path = "../../live/tests/support/mod.rs"]
+mod support;
+
+mod running;
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use running::{Arrivals, PATIENCE, Printing, Running, Scratch, Traffic};
+use serde_json::Value;
+use support::{DEVICE, Ended, Pair};
+
+/// Packets of the tests are 500 bytes with headers, so at 1 Mbit/s 250 of them leave in a second. The bursts bridge
+/// 96 ms in which a busy machine gives us no time; the limits hold what the tests queue.
+const SHAPER: &str = r#"version = 1
+
+[shaper]
+rate = "6mbit"
+burst = "12kB"
+
+[[class]]
+name = "media"
+rate = "1mbit"
+burst = "12kB"
+limit = "2MB"
+flow-limit = "1MB"
+borrow = false
+
+[[class]]
+name = "rest"
+rate = "1mbit"
+borrow = false
+default = true
+
+[[rule]]
+class = "media"
+destination-port = "5000-5099"
+
+[control]
+minimum = "300kbit"
+preference = 1
+"#;
+const PAYLOAD: usize = 472;
+const SOME_TIME: Duration = Duration::from_millis(1_500);
+
+/// A shaper that runs between two namespaces, and the commands that speak to it.
+struct Stage {
+    running: Running,
+    pair: Pair,
+    scratch: Scratch,
+}
+
+/// What a command did.
+struct Told {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Stage {
+    fn new(text: &str) -> Self {
+        let (pair, scratch) = (Pair::new(), Scratch::new());
+        let mut run = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
+        run.arg("run").arg(scratch.write("shaper.toml", text)).args(["--interface", DEVICE]);
+        run.arg("--control").arg(scratch.0.join("control"));
+        let mut running = Running::start(run);
+        running.says("is in force");
+        running.says("control socket");
+        Self { running, pair, scratch }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
+        command.args(arguments).arg("--control").arg(self.scratch.0.join("control")).stdin(Stdio::null());
+        command
+    }
+
+    fn tell(&self, arguments: &[&str]) -> Told {
+        told(self.command(arguments))
+    }
+
+    /// What it prints, of a command that must succeed.
+    fn does(&self, arguments: &[&str]) -> String {
+        let told = self.tell(arguments);
+        assert_eq!(told.code, Some(0), "{arguments:?}: {}{}", told.out, told.err);
+        told.out
+    }
+
+    /// A command that must not succeed: the code, and all that it must say.
+    fn refuses(&self, code: i32, arguments: &[&str], texts: &[&str]) {
+        refused(self.tell(arguments), code, arguments, texts);
+    }
+
+    fn starts(&self, arguments: &[&str]) -> Printing {
+        Printing::start(self.command(arguments))
+    }
+
+    fn status(&self) -> Value {
+        serde_json::from_str(&self.does(&["status", "--json"])).unwrap()
+    }
+
+    /// What the class of this name is promised.
+    fn rate(&self, class: &str) -> Option<u64> {
+        let status = self.status();
+        let classes = status["directions"][0]["classes"].as_array().unwrap();
+        classes.iter().find(|one| one["name"] == class)?["rate_bps"].as_u64()
+    }
+
+    /// Waits until something is so.
+    fn until(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_so(self) {
+            assert!(Instant::now() < deadline, "{what} does not come: {:#}", self.status());
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn traffic(&self, port: u16, a_second: u32) -> Traffic {
+        Traffic::to(&self.pair, port, PAYLOAD, Duration::from_secs(1) / a_second)
+    }
+
+    fn end(self) {
+        self.running.signal(libc::SIGINT);
+        let (status, _, said) = self.running.end();
+        assert!(status.success() && said.contains("nothing is left behind"), "{status}: {said}");
+    }
+}
+
+/// What a command does that ends by itself.
+fn told(mut command: Command) -> Told {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            panic!("{command:?} does not end: {:?}", child.wait_with_output());
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    Told { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+}
+
+fn refused(told: Told, code: i32, arguments: &[&str], texts: &[&str]) {
+    let Told { code: was, out, err } = told;
+    assert_eq!(was, Some(code), "{arguments:?}: {out}{err}");
+    for text in texts {
+        assert!(err.contains(text), "{arguments:?} does not say {text:?}, but {err}");
+    }
+    assert!(!err.contains("panicked") && !err.contains("RUST_BACKTRACE"), "{arguments:?}: {err}");
+}
+
+/// Lets some time pass, and gives its begin and end.
+fn meanwhile() -> (SystemTime, SystemTime) {
+    // What was granted before, and what is queued on the way, is over by then.
+    thread::sleep(Duration::from_millis(400));
+    let from = SystemTime::now();
+    thread::sleep(SOME_TIME);
+    (from, SystemTime::now())
+}
+
+/// 250 packets a second are 1 Mbit/s. Somewhat less passes on a machine that has no time for us; more never does.
+fn about(arrivals: &Arrivals, time: (SystemTime, SystemTime), kbit: f64) {
+    let rate = arrivals.rate(time.0, time.1) * 4.0;
+    println!("{rate:.0} kbit/s of {kbit:.0}");
+    assert!((0.55 * kbit..1.1 * kbit).contains(&rate), "{rate} kbit/s where {kbit} are due");
+}
+
+fn whole(arrivals: &Arrivals) {
+    assert!(arrivals.at.len() > 500, "{} arrived", arrivals.at.len());
+    assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0), "lost and reordered of {} sent", arrivals.sent);
+}
+
+fn rates_change_while_packets_wait() -> Ended {
+    let stage = Stage::new(SHAPER);
+    // 1.6 Mbit/s are offered.
+    let traffic = stage.traffic(5_004, 400);
+    let first = meanwhile();
+    let told = stage.tell(&["set", "class", "media", "rate", "2mbit"]);
+    assert_eq!((told.code, told.out.as_str()), (Some(0), "class media: rate 1mbit -> 2mbit\n"), "{}", told.err);
+    assert!(told.err.contains("in force, in place"), "{}", told.err);
+    let faster = meanwhile();
+    // Several at once, with a dash of what a person may write.
+    let out = stage.does(&["set", "class", "media", "rate", "500kbit", "priority", "0"]);
+    assert!(out.contains("class media: rate 2mbit -> 500kbit") && out.contains("priority"), "{out}");
+    let slower = meanwhile();
+    // The file again, edited as its owner would, and what is shown is what a file in force looks like.
+    let file = stage.scratch.write("shaper.toml", &SHAPER.replacen("rate = \"1mbit\"", "rate = \"4mbit\"", 1));
+    let shown = stage.does(&["apply", file.to_str().unwrap(), "--dry-run"]);
+    assert_eq!(stage.rate("media"), Some(500_000), "a dry run changes nothing");
+    assert_eq!(shown, stage.does(&["apply", file.to_str().unwrap()]));
+    assert!(shown.contains("class media: rate 500kbit -> 4mbit"), "{shown}");
+    let told = stage.tell(&["apply", file.to_str().unwrap()]);
+    assert_eq!((told.code, told.out.as_str()), (Some(0), ""));
+    assert!(told.err.contains("nothing is different"), "{}", told.err);
+    assert!(stage.does(&["status", "--file"]).contains("rate = \"4mbit\""));
+    thread::sleep(SOME_TIME);
+    let arrivals = traffic.stop();
+    about(&arrivals, first, 1_000.0);
+    // What is offered, and what waited; more than the old rate in any case.
+    let rate = arrivals.rate(faster.0, faster.1) * 4.0;
+    assert!((1_150.0..2_200.0).contains(&rate), "{rate} kbit/s");
+    about(&arrivals, slower, 500.0);
+    whole(&arrivals);
+    stage.end();
+    Ended::Passed
+}
+
+fn classes_and_rules_come_and_go_while_packets_wait() -> Ended {
+    let stage = Stage::new(SHAPER);
+    let traffic = stage.traffic(5_004, 320);
+    let first = meanwhile();
+    let out = stage.does(&[
+        "add",
+        "class",
+        "backup",
+        "rate",
+        "500kbit",
+        "borrow",
+        "false",
+        "limit",
+        "2MB",
+        "flow-limit",
+        "1MB",
+    ]);
+    assert!(out.starts_with("+ class backup"), "{out}");
+    // A rule that is added goes before the others, and takes the flow with its queue.
+    let told = stage.tell(&["add", "rule", "backup", "destination-port", "5004"]);
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    assert!(told.out.contains("+ rule class backup, destination-port 5004"), "{}", told.out);
+    let moved = meanwhile();
+    let counts = stage.status();
+    let backup = &counts["directions"][0]["classes"][2];
+    assert!(backup["name"] == "backup" && backup["through_packets"].as_u64().unwrap() > 100, "{counts:#}");
+    // It is in use, so it cannot go before its rule does.
+    stage.refuses(2, &["remove", "class", "backup"], &["there is no class `backup`", "choose from"]);
+    for _ in 0..8 {
+        let removed = stage.does(&["remove", "rule", "1"]);
+        assert!(removed.contains("- rule class backup"), "{removed}");
+        stage.does(&["remove", "class", "backup"]);
+        stage.does(&["add", "class", "backup", "rate", "500kbit", "limit", "2MB", "flow-limit", "1MB"]);
+        stage.does(&["add", "rule", "backup", "destination-port", "5004"]);
+    }
+    stage.does(&["remove", "rule", "1"]);
+    stage.does(&["remove", "class", "backup"]);
+    stage.does(&["set", "class", "media", "rate", "4mbit"]);
+    thread::sleep(SOME_TIME);
+    let arrivals = traffic.stop();
+    about(&arrivals, first, 1_000.0);
+    about(&arrivals, moved, 500.0);
+    whole(&arrivals);
+    stage.end();
+    Ended::Passed
+}
+
+fn a_change_on_trial_goes_back_unless_it_is_confirmed() -> Ended {
+    let stage = Stage::new(SHAPER);
+    let half = ["set", "class", "media", "rate", "500kbit", "--confirm"];
+    let traffic = stage.traffic(5_004, 300);
+    let mut events = stage.starts(&["events", "--kind", "log"]);
+    let told = stage.tell(&[&half[..], &["2s"]].concat());
+    assert_eq!((told.code, told.out.as_str()), (Some(0), "class media: rate 1mbit -> 500kbit\n"), "{}", told.err);
+    assert!(told.err.contains("it goes back after 2s unless `tidegate confirm` is run"), "{}", told.err);
+    assert_eq!(stage.rate("media"), Some(500_000));
+    // The two seconds may be over before we look on a busy machine, but not before an hour is.
+    stage.until("the change goes back", |stage| stage.rate("media") == Some(1_000_000));
+    events.prints("the change was taken back");
+    stage.refuses(1, &["confirm"], &["no change is on trial", "it was confirmed, or its time was over"]);
+
+    stage.does(&[&half[..], &["1h"]].concat());
+    let shown = stage.does(&["status"]);
+    assert!(
+        shown.contains("a change is on trial for another 3") && shown.contains("`tidegate confirm` keeps it"),
+        "{shown}"
+    );
+    stage.refuses(
+        2,
+        &["set", "class", "media", "rate", "2mbit"],
+        &["a change is on trial for another 3", "confirm --rollback"],
+    );
+    stage.does(&["confirm", "--rollback"]);
+    assert_eq!(stage.rate("media"), Some(1_000_000));
+    assert!(stage.status().get("trial_ns").is_none());
+
+    stage.does(&[&half[..], &["5s"]].concat());
+    stage.does(&["confirm"]);
+    // Longer than the trial would have lasted.
+    thread::sleep(Duration::from_millis(5_500));
+    assert_eq!(stage.rate("media"), Some(500_000));
+    stage.does(&["set", "class", "media", "rate", "4mbit"]);
+    thread::sleep(SOME_TIME);
+    whole(&traffic.stop());
+    events.signal(libc::SIGTERM);
+    let (_, printed) = events.end();
+    let times = |text: &str| printed.matches(text).count();
+    assert_eq!((times("was taken back"), times("is confirmed"), times("1 difference")), (2, 1, 4), "{printed}");
+    stage.end();
+    Ended::Passed
+}
+
+fn a_promise_is_kept_refused_listed_and_ends() -> Ended {
+    let stage = Stage::new(SHAPER);
+    // Both offer 800 kbit/s, and share 1 Mbit/s.
+    let (one, other) = (stage.traffic(5_004, 200), stage.traffic(5_005, 200));
+    let before = meanwhile();
+    let mut promise = stage.starts(&["promise", "--port", "5004", "--min", "700kbit"]);
+    promise.prints("in class media: at least 700kbit a flow; one flow, granted ");
+    promise.prints("300kbit are left to promise");
+    promise.prints("promised as long as this runs");
+    promise.prints(" promised ");
+    let kept = meanwhile();
+    stage.refuses(
+        1,
+        &["promise", "--port", "5005", "--min", "400kbit"],
+        &["class `media` has 300kbit left to promise, not 400kbit", "ask for at most 300kbit, or wait", "--wait"],
+    );
+    // Changes are pushed: more than a megabit is granted only now.
+    stage.does(&["set", "class", "media", "rate", "3mbit"]);
+    promise.prints_one_of(&["granted 1.", "granted 2"]);
+    let listed = stage.does(&["promise"]);
+    assert!(listed.contains("at least 700kbit a flow") && listed.lines().count() == 1, "{listed}");
+    let listed: Value = serde_json::from_str(&stage.does(&["promise", "--json"])).unwrap();
+    assert_eq!((&listed[0]["minimum_bps"], &listed[0]["target"]["port"]), (&700_000.into(), &5_004.into()));
+    promise.signal(libc::SIGINT);
+    assert_eq!(promise.end().0.code(), Some(0));
+    stage.until("the end of the promise", |stage| stage.does(&["promise"]).contains("nothing is promised"));
+
+    // One whose owner dies without a word.
+    let mut promise = stage.starts(&["promise", "--port", "5004", "--min", "700kbit"]);
+    promise.prints("promised as long as this runs");
+    promise.signal(libc::SIGKILL);
+    promise.end();
+    stage.until("the end of the promise", |stage| stage.does(&["promise"]).contains("nothing is promised"));
+
+    // A lease outlives its command.
+    let mut events = stage.starts(&["events", "--kind", "promise-ended", "--count", "2"]);
+    let out = stage.does(&["promise", "--port", "5004", "--min", "100kbit", "--for", "2s"]);
+    assert!(out.contains("; for 2 s"), "{out}");
+    events.prints("its lease is over");
+    let out = stage.does(&["promise", "--port", "5004", "--prefer", "2", "--for", "1h"]);
+    let number = out.split_whitespace().nth(1).unwrap();
+    assert!(out.contains("preferred by 2 steps"), "{out}");
+    stage.does(&["promise", "--release", number]);
+    assert!(events.end().0.success(), "after the second it ends");
+    assert!(stage.does(&["promise"]).contains("nothing is promised"));
+
+    stage.does(&["set", "class", "media", "rate", "4mbit"]);
+    thread::sleep(SOME_TIME);
+    let (one, other) = (one.stop(), other.stop());
+    about(&one, before, 500.0);
+    about(&other, before, 500.0);
+    about(&one, kept, 700.0);
+    about(&other, kept, 300.0);
+    whole(&one);
+    whole(&other);
+    stage.end();
+    Ended::Passed
+}
+
+fn status_events_and_top_show_what_arrives() -> Ended {
+    let stage = Stage::new(SHAPER);
+    let mut events = stage.starts(&["events", "--kind", "flow-started", "--port", "5004", "--count", "1"]);
+    let mut json = stage.starts(&["events", "--json", "--class", "media,nix", "--count", "1"]);
+    json.prints("there is no class `nix` yet, only media, rest; waiting for it");
+    // Subscribed by now; the daemon counts.
+    stage.until("both subscriptions", |stage| stage.status()["control"]["subscriptions"] == 2);
+    let traffic = stage.traffic(5_004, 200);
+    events.prints("flow-started media udp 10.77.0.1:");
+    assert!(events.printed.contains(" > 10.77.0.2:5004"), "{}", events.printed);
+    assert!(events.end().0.success());
+    json.prints("\"kind\":\"flow-started\"");
+    assert!(json.end().0.success());
+    thread::sleep(Duration::from_secs(1));
+
+    let top = stage.does(&["top", "--once"]);
+    let flow = top.lines().find(|line| line.contains("> 10.77.0.2:5004")).unwrap_or_else(|| panic!("{top}"));
+    let name = std::fs::read_to_string("/proc/self/comm").unwrap();
+    assert!(flow.contains("media") && flow.contains(name.trim()), "{name}{top}");
+    let seen: Value = serde_json::from_str(&stage.does(&["top", "--once", "--json"])).unwrap();
+    let flows = seen["directions"][0]["flows"].as_array().unwrap();
+    let flow = flows.iter().find(|flow| flow["flow"]["destination_port"] == 5_004).unwrap();
+    assert_eq!(flow["pid"], std::process::id());
+    let filtered = stage.does(&["top", "--once", "--filter", "no such flow"]);
+    assert!(!filtered.contains("10.77.0.2:5004"), "{filtered}");
+
+    let arrivals = traffic.stop();
+    assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0));
+    let count = arrivals.at.len() as u64;
+    let status = stage.status();
+    let media = &status["directions"][0]["classes"][0];
+    assert_eq!((&media["name"], &media["through_packets"]), (&"media".into(), &count.into()), "{status:#}");
+    assert_eq!(media["through_bytes"], count * 500);
+    let shown = stage.does(&["status"]);
+    assert!(shown.contains(&format!("{DEVICE}: shaping by ")) && shown.contains("is in force"), "{shown}");
+    assert!(shown.contains("up: 6mbit in total"), "{shown}");
+    let row = shown.lines().find(|line| line.contains(" media ")).unwrap_or_else(|| panic!("{shown}"));
+    assert!(row.contains("1mbit") && row.contains(&format!(" {count} ")), "{row}");
+    assert_eq!(stage.does(&["status", "--file"]), SHAPER);
+
+    // Who listens hears of the end, and is not told that all is well.
+    let mut events = stage.starts(&["events"]);
+    stage.until("a subscription", |stage| stage.status()["control"]["subscriptions"] == 1);
+    stage.end();
+    events.prints("this tidegate has ended");
+    assert_eq!(events.end().0.code(), Some(1));
+    Ended::Passed
+}
+
+/// What is wrong names its place and the way out, and changes nothing.
+fn what_is_wrong_is_said_and_changes_nothing() -> Ended {
+    let stage = Stage::new(SHAPER);
+    let wrong = stage.scratch.write("wrong.toml", &SHAPER.replace("borrow = false", "borow = false"));
+    let wrong = wrong.to_str().unwrap();
+    for (code, arguments, texts) in [
+        (2, &["set", "class", "nix", "rate", "1mbit"][..], &["there is no class `nix`", "media"][..]),
+        (
+            2,
+            &["set", "class", "media", "rate", "9mbit"],
+            &["promised 10mbit", "6mbit", "status --file", "raise the total"],
+        ),
+        (2, &["set", "class", "media", "rat", "1mbit"], &["unknown key `rat`", "did you mean `rate`"]),
+        (2, &["set", "class", "media", "rate", "1"], &["has no unit", "20mbit"]),
+        (2, &["set", "class", "media", "rate"], &["in pairs"]),
+        (2, &["set", "clas", "media", "rate", "1mbit"], &["`clas` has no names", "class NAME"]),
+        (2, &["set", "shapr", "rate", "7mbit"], &["shapr", "did you mean `shaper`"]),
+        (2, &["set", "rule", "7", "class", "rest"], &["there is no rule 7; there is one"]),
+        (2, &["set", "class", "media", "rate", "2mbit", "--confirm", "2h"], &["from a moment to an hour"]),
+        (2, &["set", "class", "media", "rate", "2mbit", "--confirm", "soon"], &["--confirm", "soon"]),
+        (
+            1,
+            &["set", "class", "media", "rate", "2mbit", "--direction", "down"],
+            &["nothing called `down`", "there is up"],
+        ),
+        (2, &["add", "class", "media", "rate", "1mbit"], &["media"]),
+        (2, &["add", "class", "fax"], &["in pairs"]),
+        (2, &["add", "rule", "fax", "protocol", "udp"], &["there is no class `fax`", "choose from"]),
+        (2, &["add", "discipline", "x", "y", "z"], &["class", "rule"]),
+        (2, &["remove", "class", "rest"], &["no class is the default"]),
+        (2, &["remove", "class", "nix"], &["there is no class `nix`"]),
+        (2, &["remove", "rule", "two"], &["by their number", "two"]),
+        (2, &["apply", wrong], &["wrong.toml:13:1", "unknown key `borow`", "did you mean `borrow`"]),
+        (2, &["apply", "/nonexistent.toml"], &["/nonexistent.toml"]),
+        (1, &["confirm"], &["no change is on trial"]),
+        (1, &["confirm", "--rollback"], &["no change is on trial"]),
+        (2, &["promise", "--min", "1mbit"], &["for which flows", "a port"]),
+        (2, &["promise", "--port", "5004"], &["nothing is asked for", "a minimum"]),
+        (2, &["promise", "--port", "5004", "--below", "rest"], &["--below 1mbit:rest", "--min"]),
+        (1, &["promise", "--port", "5004", "--min", "10kbit", "--class", "nix"], &["there is no class `nix`", "media"]),
+        (1, &["promise", "--port", "5004", "--min", "10kbit", "--below", "nix"], &["there is no class `nix`", "media"]),
+        (1, &["promise", "--pid", "4194305", "--min", "10kbit"], &["there is no process 4194305"]),
+        (1, &["promise", "--cgroup", "/no/such", "--min", "10kbit"], &["control group `/no/such`", "systemd-cgls"]),
+        (2, &["promise", "--source", "nobody", "--min", "10kbit"], &["--source", "192.0.2.1:5004"]),
+        (1, &["promise", "--release", "99"], &["there is no promise 99", "lease"]),
+        (1, &["reserve", "--rate", "100kbit", "--port", "5004"], &["no reservations here", "kind = \"cbq\""]),
+        (2, &["reserve", "--rate", "100kbit"], &["--flow", "--port"]),
+        (2, &["reserve", "--rate", "100kbit", "--flow", "udp"], &["--flow udp", "KEY=VALUE"]),
+        (2, &["events", "--kind", "started"], &["no events called `started`", "flow-started"]),
+        (1, &["events", "--direction", "down"], &["nothing called `down`", "there is up"]),
+        (2, &["top", "--once", "--every", "1ms"], &["--every is 100ms or more"]),
+        (2, &["top", "--once", "--sort", "name"], &["rate", "queue"]),
+        (1, &["status", "--file", "--direction", "down"], &["nothing called `down`"]),
+    ] {
+        stage.refuses(code, arguments, texts);
+    }
+    assert_eq!(stage.does(&["status", "--file"]), SHAPER);
+
+    // A socket that is none, one of nobody, and none at all.
+    let nobody = stage.scratch.0.join("nobody");
+    drop(std::os::unix::net::UnixListener::bind(&nobody).unwrap());
+    for arguments in [
+        &["status"][..],
+        &["top", "--once"],
+        &["events"],
+        &["confirm"],
+        &["apply", "shaper.toml"],
+        &["set", "class", "media", "rate", "1mbit"],
+        &["promise"],
+        &["reserve", "--list"],
+    ] {
+        let file = stage.scratch.0.join("shaper.toml");
+        let at = |path: &str| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+            let arguments =
+                arguments.iter().map(|one| if *one == "shaper.toml" { file.to_str().unwrap() } else { one });
+            command.args(arguments).args(["--control", path]).stdin(Stdio::null());
+            told(command)
+        };
+        refused(
+            at("/nonexistent/socket"),
+            1,
+            arguments,
+            &["cannot reach tidegate at /nonexistent/socket", "is it running?"],
+        );
+        refused(at(nobody.to_str().unwrap()), 1, arguments, &["cannot reach tidegate at ", "is it running?"]);
+        let mut elsewhere = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        let arguments: Vec<&str> =
+            arguments.iter().map(|one| if *one == "shaper.toml" { file.to_str().unwrap() } else { one }).collect();
+        elsewhere.args(&arguments).args(["--interface", "nosuch0"]).stdin(Stdio::null());
+        refused(told(elsewhere), 1, &arguments, &["nosuch0.sock", "tidegate run FILE", "--control"]);
+    }
+    stage.end();
+    Ended::Passed
+}
+
+/// Another user may look, and steer his own flows within `[control]`; the socket tells who he is.
+fn another_user_may_look_and_not_touch() -> Ended {
+    const NOBODY: u32 = 65_534;
+    let maps = std::fs::read_to_string("/proc/self/uid_map").unwrap();
+    if !maps.split_whitespace().eq(["0", "0", "4294967295"]) {
+        return Ended::Skipped("this user namespace has one user only".into());
+    }
+    let stage = Stage::new(SHAPER);
+    let file = stage.scratch.0.join("shaper.toml");
+    let file = file.to_str().unwrap();
+    // The socket is no part of a network namespace.
+    let command = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(arguments).arg("--control").arg(stage.scratch.0.join("control")).stdin(Stdio::null());
+        command.uid(NOBODY).gid(NOBODY);
+        command
+    };
+    for arguments in [&["status"][..], &["top", "--once"], &["promise"], &["reserve", "--list"], &["status", "--file"]]
+    {
+        let told = told(command(arguments));
+        assert_eq!(told.code, Some(0), "{arguments:?}: {}", told.err);
+    }
+    for (arguments, text) in [
+        (&["apply", file][..], "change what is shaped"),
+        (&["set", "class", "media", "rate", "2mbit"], "change what is shaped"),
+        (&["add", "class", "mine", "rate", "1mbit"], "change what is shaped"),
+        (&["remove", "rule", "1"], "change what is shaped"),
+        (&["confirm"], "confirm a change"),
+        (&["confirm", "--rollback"], "take a change back"),
+    ] {
+        let texts = [&format!("user {NOBODY} may not {text}")[..], "ask root"];
+        refused(told(command(arguments)), 1, arguments, &texts);
+    }
+    for (arguments, texts) in [
+        (&["promise", "--port", "5004", "--min", "400kbit"][..], &["300kbit", "[control]"][..]),
+        (&["promise", "--port", "5004", "--prefer", "2"], &["1", "[control]"]),
+        (&["promise", "--uid", "0", "--min", "10kbit"], &["may not steer flows of user 0", "your own"]),
+        (&["promise", "--pid", "1", "--min", "10kbit"], &["may not steer flows of the owner of process 1"]),
+    ] {
+        refused(told(command(arguments)), 1, arguments, texts);
+    }
+    let mut own = Printing::start(command(&["promise", "--port", "5004", "--min", "200kbit"]));
+    own.prints("at least 200kbit a flow; no such flow yet");
+    // What is not theirs they may not end; root may.
+    let held: Value = serde_json::from_str(&stage.does(&["promise", "--json"])).unwrap();
+    assert_eq!(held[0]["uid"], NOBODY);
+    let number = held[0]["promise"].to_string();
+    stage.does(&["promise", "--port", "5005", "--min", "100kbit", "--for", "1h"]);
+    let held: Value = serde_json::from_str(&stage.does(&["promise", "--json"])).unwrap();
+    let roots = held.as_array().unwrap().iter().find(|one| one["uid"] == 0).unwrap()["promise"].to_string();
+    let arguments = ["promise", "--release", &roots];
+    refused(told(command(&arguments)), 1, &arguments, &[&format!("user {NOBODY}")]);
+    stage.does(&["promise", "--release", &number]);
+    own.prints("the promise ended");
+    assert_eq!(own.end().0.code(), Some(1));
+    assert_eq!(stage.does(&["status", "--file"]), SHAPER);
+    stage.end();
+    Ended::Passed
+}
+
+/// 2 Mbit/s, of which 750 kbit/s can be reserved. Packets are 1,000 bytes with headers.
+const CBQ: &str = r#"version = 1
+
+[discipline]
+kind = "cbq"
+link = "2mbit"
+class = [
+  { name = "rest", rate = "1250kbit", borrow = "from-parent" },
+  { name = "reserved", rate = "750kbit" },
+]
+reservations = { class = "reserved", flows = 4, max-rate = "600kbit" }
+"#;
+
+fn a_reservation_is_kept_refused_listed_and_ends() -> Ended {
+    let stage = Stage::new(CBQ);
+    let send = |port, a_second| Traffic::to(&stage.pair, port, 972, Duration::from_secs(1) / a_second);
+    // 2.4 Mbit/s that nobody holds back, and 400 kbit/s that shall not suffer.
+    let (greedy, own) = (send(6_000, 300), send(5_004, 50));
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(stage.does(&["reserve", "--list"]), "nothing is reserved\n");
+    let reserve = ["reserve", "--rate", "500kbit", "--bucket", "6kB", "--max-packet", "1400B"];
+    let mut kept = stage.starts(&[&reserve[..], &["--port", "5004", "--guaranteed", "--name", "studio"]].concat());
+    kept.prints("studio: 500kbit for ");
+    kept.prints("no packet waits longer than ");
+    kept.prints("reserved as long as this runs");
+    let listed = stage.does(&["reserve", "--list"]);
+    assert!(listed.contains("studio: 500kbit") && listed.lines().count() == 1, "{listed}");
+    assert!(stage.does(&["status"]).contains("studio"));
+    let time = meanwhile();
+    // 250 kbit/s are left, and the refusal says so.
+    stage.refuses(1, &[&reserve[..], &["--port", "5005"]].concat(), &["250kbit"]);
+    stage.refuses(2, &[&reserve[..], &["--flow", "colour=red"]].concat(), &["colour"]);
+    stage.refuses(2, &["reserve", "--rate", "100kbit", "--bucket", "1B", "--port", "5005"], &["bucket"]);
+    kept.signal(libc::SIGTERM);
+    assert_eq!(kept.end().0.code(), Some(0));
+    stage.until("the end of the reservation", |stage| stage.does(&["reserve", "--list"]) == "nothing is reserved\n");
+    let out = stage
+        .does(&[&reserve[..], &["--flow", "destination-port=5004", "--flow", "protocol=udp", "--for", "2s"]].concat());
+    assert!(out.contains("500kbit"), "{out}");
+    assert!(stage.does(&["reserve", "--list"]).contains("500kbit"));
+    stage.until("the end of the reservation", |stage| stage.does(&["reserve", "--list"]) == "nothing is reserved\n");
+    let (greedy, own) = (greedy.stop(), own.stop());
+    // Under the reservation none is lost, and the rest of the link goes to the others.
+    let numbers: Vec<u64> = own.between(time.0, time.1).collect();
+    let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
+    assert!(numbers.len() > 30, "{} arrived", numbers.len());
+    assert_eq!(last - first + 1, numbers.len() as u64, "lost of the reserved flow");
+    let rest = greedy.rate(time.0, time.1) * 8.0;
+    assert!((1_100.0..1_700.0).contains(&rest), "{rest} kbit/s of the others");
+    assert_eq!((own.reordered(), greedy.reordered()), (0, 0));
+    stage.end();
+    Ended::Passed
+}
+
+fn main() -> ! {
+    support::main_with(
+        &[
+            ("rates_change_while_packets_wait", rates_change_while_packets_wait),
+            ("classes_and_rules_come_and_go_while_packets_wait", classes_and_rules_come_and_go_while_packets_wait),
+            ("a_change_on_trial_goes_back_unless_it_is_confirmed", a_change_on_trial_goes_back_unless_it_is_confirmed),
+            ("a_promise_is_kept_refused_listed_and_ends", a_promise_is_kept_refused_listed_and_ends),
+            ("status_events_and_top_show_what_arrives", status_events_and_top_show_what_arrives),
+            ("what_is_wrong_is_said_and_changes_nothing", what_is_wrong_is_said_and_changes_nothing),
+            ("another_user_may_look_and_not_touch", another_user_may_look_and_not_touch),
+            ("a_reservation_is_kept_refused_listed_and_ends", a_reservation_is_kept_refused_listed_and_ends),
+        ],
+        &["classes_and_rules_come_and_go_while_packets_wait", "another_user_may_look_and_not_touch"],
+    )
+}
