@@ -8,6 +8,7 @@ mod classes;
 pub mod delays;
 pub mod desk;
 pub mod flows;
+pub mod guard;
 pub mod held;
 mod ledger;
 pub mod measure;
@@ -23,6 +24,7 @@ pub mod wire;
 
 pub use desk::{Book, NoPromise, PromiseView, Steering};
 pub use flows::{FlowRecord, FlowRow, Flows, Who};
+pub use guard::guarded;
 pub use held::Held;
 pub use news::{Facts, News, What};
 pub use pipeline::{BuildFailure, Change, ClassRow, Exit, Fate, Names, Pipeline, Setup, Shape, Sighting, Taken};

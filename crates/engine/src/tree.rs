@@ -10,6 +10,8 @@ use tidegate_core::fbq::{
 use tidegate_core::nested::{Nested, Staged};
 use tidegate_core::{Backlog, Bytes, ClassId, Credit, Deadline, Instant, Outlet, Packet, Qdisc, Rate, Span};
 
+use crate::guard::guarded;
+
 /// A class with loose bursts may save up this many flow bursts: its flows are bounded each by itself, the class
 /// only against the sum of all of them.
 const LOOSE_FLOWS: u64 = 64;
@@ -33,8 +35,14 @@ impl<P: Packet + 'static> Tree<P> {
     /// Builds the discipline of `config`. `catch_up` is the lateness a live data path makes up for.
     ///
     /// # Errors
-    /// A text that says which parameters contradict each other; a configuration that passed its checks has none.
+    /// A text that says which parameters contradict each other; a configuration that passed its checks has none. Or that a
+    /// discipline of another crate panicked.
     pub fn build(config: &Config, seed: u64, now: Instant, catch_up: Span) -> Result<Self, String> {
+        let built = guarded(|| Self::assemble(config, seed, now, catch_up));
+        built.unwrap_or_else(|text| Err(format!("it panicked: {text}")))
+    }
+
+    fn assemble(config: &Config, seed: u64, now: Instant, catch_up: Span) -> Result<Self, String> {
         match &config.root {
             Root::Shaper(shaper) => build_shaper(config, shaper, seed, now, catch_up).map(Box::new).map(Self::Shaper),
             Root::Discipline(discipline) => {

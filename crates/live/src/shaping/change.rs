@@ -1,7 +1,7 @@
 //! Another configuration for a shaping that runs.
 
 use tidegate_config::shaper::Config;
-use tidegate_engine::{Next, Setup, Swapped};
+use tidegate_engine::{Next, Setup, Swapped, guarded};
 
 use super::{Rules, Shaping, Spec, StartError, Word, find, permission, resolve};
 use crate::timing;
@@ -67,8 +67,12 @@ impl Shaping {
 
     fn exchange(&mut self, next: Next<super::Handle>) -> Result<Swapped, StartError> {
         let outcome = self.change(move |pipeline, now, gate| pipeline.swap(next, now, gate))?;
-        // What is left over is freed here and not on the data path.
-        outcome.map(|(swapped, _spare)| swapped).map_err(|refused| StartError::Change(refused.to_string()))
+        // What is left over is freed here and not on the data path; a discipline that panics at that harms nobody.
+        let swapped = outcome.map(|(swapped, spare)| {
+            let _ = guarded(|| drop(spare));
+            swapped
+        });
+        swapped.map_err(|refused| StartError::Change(refused.to_string()))
     }
 
     fn retag(&mut self, spec: &Spec) -> Result<(), StartError> {

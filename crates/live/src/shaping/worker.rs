@@ -3,18 +3,16 @@
 //! One loop: wait for packets, a deadline or a word from the control plane; read the clock once; hand in what came, in
 //! batches; let go what may leave; send all verdicts in one call. Everything else happens on other threads.
 
-use std::any::Any;
 use std::collections::HashSet;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use tidegate_capture::dissect::{self, Dissection};
 use tidegate_engine::pipeline::Judgement;
-use tidegate_engine::{Change, Exit, News, Pipeline, Shape, Sighting, Taken};
+use tidegate_engine::{Change, Exit, News, Pipeline, Shape, Sighting, Taken, guarded};
 use tidegate_units::{Instant, Span};
 
 use tidegate_core::{DropReason, Qdisc};
@@ -190,20 +188,23 @@ impl Worker {
         let outcome = self.run_to_the_end(ready);
         // From here on nobody reads the queue, and the kernel shall know it.
         *lock(&self.pulse.releaser) = None;
+        // All that could be done for packets is done: how its discipline takes leave changes nothing.
+        let pipeline = self.pipeline;
+        let _ = guarded(|| drop(pipeline));
         outcome
     }
 
     fn run_to_the_end(&mut self, ready: &Sender<Readiness>) -> Result<WorkerCounts, crate::netlink::Error> {
         // What the engine is left as after a panic is never used again: it is built anew.
-        match catch_unwind(AssertUnwindSafe(|| self.shape(ready))) {
+        match guarded(|| self.shape(ready)) {
             Ok(outcome) => {
                 if let Err(error) = &outcome {
                     self.pulse.fail(format!("the data path ended: {error}"));
                 }
                 outcome
             }
-            Err(panic) => {
-                self.pulse.fail(format!("the discipline panicked: {}", message(panic.as_ref())));
+            Err(text) => {
+                self.pulse.fail(format!("the discipline panicked: {text}"));
                 self.let_pass()
             }
         }
@@ -481,11 +482,6 @@ const LAST_BATCHES: u32 = 1_000;
 const BUSY: u32 = 8;
 
 /// What a panic says.
-fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")
-}
-
 fn wait_failed(source: std::io::Error) -> crate::netlink::Error {
     crate::netlink::Error::System { operation: "wait for packets".into(), source }
 }

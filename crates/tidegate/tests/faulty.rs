@@ -1,0 +1,241 @@
+//! A discipline from outside that panics in its own code while packets wait in it, under live traffic: the binary is
+//! this test's own, with the discipline in it, as `tidegate new-qdisc` would make it.
+
+#[path = "../../live/tests/support/mod.rs"]
+mod support;
+
+mod running;
+
+use std::collections::VecDeque;
+use std::process::{Command, ExitCode};
+use std::thread;
+use std::time::Duration;
+
+use running::{Arrivals, Running, Scratch, Traffic};
+use support::{DEVICE, Ended, Pair};
+use tidegate::Registry;
+use tidegate_config::discipline::{Kind, Site};
+use tidegate_config::record;
+use tidegate_core::{Backlog, Deadline, Instant, Outlet, Packet, Parcel, Qdisc, Span};
+
+/// Set for the process that is to be the command.
+const AS_COMMAND: &str = "TIDEGATE_TEST_AS_COMMAND";
+/// 250 packets of 500 bytes leave in a second.
+const EACH: Span = Span::from_millis(4);
+const PAYLOAD: usize = 472;
+const PROMISE: Duration = Duration::from_secs(1);
+
+record! {
+    /// A paced queue with a bug.
+    pub struct Faulty as "faulty queue" {
+        /// The call of enqueue that panics. Default: none.
+        pub enqueue: Option<u64>,
+        /// The call of dequeue that panics. Default: none.
+        pub dequeue: Option<u64>,
+        /// The call of deadline that panics. Default: none.
+        pub deadline: Option<u64>,
+        /// Whether it panics when it is built. Default: no.
+        pub build: bool = false,
+        /// Whether it panics when it is thrown away. Default: no.
+        pub drop: bool = false,
+    }
+}
+
+impl Kind for Faulty {
+    const KIND: &'static str = "faulty";
+    fn build(&self, site: &Site) -> Box<dyn Qdisc<Parcel>> {
+        assert!(!self.build, "a bug in build");
+        let [enqueue, dequeue, deadline] = [self.enqueue, self.dequeue, self.deadline].map(Countdown::new);
+        Box::new(Queue { waiting: VecDeque::new(), next: site.now, enqueue, dequeue, deadline, drop: self.drop })
+    }
+}
+
+/// Panics at its `n`-th turn.
+#[derive(Debug)]
+struct Countdown {
+    at: Option<u64>,
+    turns: std::cell::Cell<u64>,
+}
+
+impl Countdown {
+    fn new(at: Option<u64>) -> Self {
+        Self { at, turns: std::cell::Cell::new(0) }
+    }
+    fn turn(&self, call: &str, waiting: usize) {
+        self.turns.set(self.turns.get() + 1);
+        assert!(self.at != Some(self.turns.get()), "a bug in {call}, and {waiting} packets wait");
+    }
+}
+
+struct Queue {
+    waiting: VecDeque<Parcel>,
+    next: Instant,
+    enqueue: Countdown,
+    dequeue: Countdown,
+    deadline: Countdown,
+    drop: bool,
+}
+
+impl Qdisc<Parcel> for Queue {
+    fn enqueue(&mut self, _now: Instant, packet: Parcel, _out: &mut dyn Outlet<Parcel>) {
+        // In the middle: the packet is in, and nobody else knows it yet.
+        self.waiting.push_back(packet);
+        self.enqueue.turn("enqueue", self.waiting.len());
+    }
+    fn dequeue(&mut self, now: Instant, _out: &mut dyn Outlet<Parcel>) -> Option<Parcel> {
+        if now < self.next {
+            return None;
+        }
+        // In the middle as well: it is out, and nobody has it.
+        let packet = self.waiting.pop_front()?;
+        self.dequeue.turn("dequeue", self.waiting.len());
+        self.next = now + EACH;
+        Some(packet)
+    }
+    fn deadline(&self, now: Instant) -> Deadline {
+        if !self.waiting.is_empty() {
+            self.deadline.turn("deadline", self.waiting.len());
+        }
+        if self.waiting.is_empty() { Deadline::Idle } else { Deadline::at(self.next, now) }
+    }
+    fn backlog(&self) -> Backlog {
+        let mut backlog = Backlog::default();
+        self.waiting.iter().for_each(|packet| backlog.add(packet.size()));
+        backlog
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        assert!(!self.drop || thread::panicking(), "a bug in drop");
+    }
+}
+
+fn command(pair: &Pair) -> Command {
+    let mut command = pair.left.command(std::env::current_exe().unwrap()).unwrap();
+    command.env(AS_COMMAND, "yes");
+    command
+}
+
+fn status(pair: &Pair, scratch: &Scratch) -> serde_json::Value {
+    let output = command(pair).args(["status", "--json", "--control"]).arg(scratch.0.join("control")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Traffic 5 % faster than the discipline passes it, while it panics, is begun anew, panics again and is begun anew after
+/// a pause.
+fn under(bug: &str, reason: &str) -> (Arrivals, String) {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let file = scratch.write("shaper.toml", &format!("version = 1\n[discipline]\nkind = \"faulty\"\n{bug}\n"));
+    let mut running = command(&pair);
+    running.arg("run").arg(file).args(["--interface", DEVICE, "--control"]).arg(scratch.0.join("control"));
+    let mut running = Running::start(running);
+    running.says("is in force");
+    let traffic = Traffic::start(&pair, PAYLOAD, Duration::from_micros(3_800));
+    running.says(&format!("the discipline panicked: {reason}"));
+    running.says("traffic passes unshaped; starting again at once");
+    running.says("is in force again, after: the discipline panicked");
+    running.says("traffic passes unshaped; starting again in 1 s");
+    let shown = status(&pair, &scratch);
+    assert_eq!(shown["in_force"], false, "{shown}");
+    assert!(shown["trouble"].as_str().unwrap().contains(reason), "{shown}");
+    // Beyond the pause: it is in force for a third time.
+    running.said.clear();
+    running.says("is in force again, after: the discipline panicked");
+    let arrivals = traffic.stop();
+    running.signal(libc::SIGINT);
+    let (status, _, said) = running.end();
+    assert!(status.success() && said.contains("nothing is left behind"), "{status}: {said}");
+    (arrivals, said)
+}
+
+/// The kernel keeps each packet until there is a verdict on it: what a discipline held when it panicked is let go by one
+/// verdict over all, in order.
+fn nothing_is_lost(what: &str, arrivals: &Arrivals) {
+    let gap = arrivals.longest_gap();
+    println!("{what}: {} ms of silence, {} of {} lost", gap.as_millis(), arrivals.lost(), arrivals.sent);
+    assert!(arrivals.at.len() > 300, "{} arrived", arrivals.at.len());
+    assert!(gap < PROMISE, "{what}: nothing passed for {gap:?}");
+    assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0), "of {} sent", arrivals.sent);
+}
+
+fn a_bug_in_enqueue_loses_nothing() -> Ended {
+    // By then 300 have come and 285 are gone: some 15 wait.
+    let (arrivals, _) = under("enqueue = 300", "a bug in enqueue, and");
+    nothing_is_lost("enqueue", &arrivals);
+    Ended::Passed
+}
+
+fn a_bug_in_dequeue_loses_nothing() -> Ended {
+    let (arrivals, _) = under("dequeue = 280", "a bug in dequeue, and");
+    nothing_is_lost("dequeue", &arrivals);
+    Ended::Passed
+}
+
+fn a_bug_in_deadline_loses_nothing() -> Ended {
+    let (arrivals, _) = under("deadline = 700", "a bug in deadline, and");
+    nothing_is_lost("deadline", &arrivals);
+    Ended::Passed
+}
+
+fn a_bug_in_what_is_done_after_a_bug_loses_nothing() -> Ended {
+    let (arrivals, _) = under("dequeue = 280\ndrop = true", "a bug in dequeue, and");
+    nothing_is_lost("dequeue and drop", &arrivals);
+    Ended::Passed
+}
+
+fn bugs_when_it_is_built_or_thrown_away_stop_nothing() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let file = |name, bug| scratch.write(name, &format!("version = 1\n[discipline]\nkind = \"faulty\"\n{bug}\n"));
+    let mut running = command(&pair);
+    let good = file("good.toml", "drop = true");
+    running.arg("run").arg(&good).args(["--interface", DEVICE, "--control"]).arg(scratch.0.join("control"));
+    let mut running = Running::start(running);
+    running.says("is in force");
+    let traffic = Traffic::start(&pair, PAYLOAD, Duration::from_micros(3_800));
+    let apply = |file: &std::path::Path| {
+        let output = command(&pair).arg("apply").arg(file).arg("--control").arg(scratch.0.join("control")).output();
+        let output = output.unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    thread::sleep(Duration::from_millis(500));
+    // One that cannot be built is refused, and nothing changes.
+    let (code, said) = apply(&file("bad.toml", "build = true"));
+    assert!(code == Some(2) && said.contains("the discipline cannot be built: it panicked: a bug in build"), "{said}");
+    // The old one is thrown away with what was in it, which waits for the new one.
+    let (code, said) = apply(&file("other.toml", "enqueue = 1000000"));
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(status(&pair, &scratch)["in_force"], true);
+    let (code, said) = apply(&good);
+    assert_eq!(code, Some(0), "{said}");
+    thread::sleep(Duration::from_millis(500));
+    let arrivals = traffic.stop();
+    assert_eq!(status(&pair, &scratch)["in_force"], true);
+    // The last one of all is thrown away at the end.
+    running.signal(libc::SIGINT);
+    let (status, _, said) = running.end();
+    assert!(status.success() && said.contains("nothing is left behind"), "{status}: {said}");
+    nothing_is_lost("build and drop", &arrivals);
+    Ended::Passed
+}
+
+fn main() -> ExitCode {
+    if std::env::var_os(AS_COMMAND).is_some() {
+        return tidegate::main_with(Registry::new().with::<Faulty>());
+    }
+    support::main_with(
+        &[
+            ("a_bug_in_enqueue_loses_nothing", a_bug_in_enqueue_loses_nothing),
+            ("a_bug_in_dequeue_loses_nothing", a_bug_in_dequeue_loses_nothing),
+            ("a_bug_in_deadline_loses_nothing", a_bug_in_deadline_loses_nothing),
+            ("a_bug_in_what_is_done_after_a_bug_loses_nothing", a_bug_in_what_is_done_after_a_bug_loses_nothing),
+            ("bugs_when_it_is_built_or_thrown_away_stop_nothing", bugs_when_it_is_built_or_thrown_away_stop_nothing),
+        ],
+        &[
+            "a_bug_in_deadline_loses_nothing",
+            "a_bug_in_what_is_done_after_a_bug_loses_nothing",
+            "bugs_when_it_is_built_or_thrown_away_stop_nothing",
+        ],
+    )
+}
