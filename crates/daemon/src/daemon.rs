@@ -65,7 +65,7 @@ pub struct Settings {
     pub reload: Arc<AtomicBool>,
     /// The socket.
     pub control: Control,
-    /// Where metrics and the web page are served; nowhere unless asked for.
+    /// Where metrics and the web page are served, in the place of what the configuration says.
     pub web: Option<WebSettings>,
     /// A program to run on events, in the place of the one that the configuration names. It needs a socket.
     pub hook: Option<shaper::Hook>,
@@ -256,9 +256,7 @@ impl Daemon {
             daemon.guard(direction)?;
             daemon.listen(direction)?;
         }
-        if let Some(at) = daemon.settings.web {
-            daemon.web = Some(Web::start(at, Arc::clone(daemon.observer.shared()))?);
-        }
+        daemon.serve_web()?;
         let hook = daemon.settings.hook.clone().or(control.hook);
         if let (Some(server), Some(hook)) = (&daemon.server, hook) {
             server.say(Outbound::Hook(Hook::start(&hook, &interface).map_err(DaemonError::Hook)?));
@@ -277,6 +275,20 @@ impl Daemon {
     /// Where the control socket is, if there is one.
     pub fn control_path(&self) -> Option<&Path> {
         self.server.as_ref().map(Server::path)
+    }
+    /// Serves metrics and the web page where they are wanted now: by the command line, or by the configuration of the first
+    /// direction that says so. Nothing changes where they are wanted as they are.
+    ///
+    /// # Errors
+    /// When it cannot be listened there; nothing is served then.
+    pub(crate) fn serve_web(&mut self) -> Result<(), WebError> {
+        let written = || self.directions.iter().find_map(|direction| direction.config.metrics).map(WebSettings::from);
+        let wanted = self.settings.web.or_else(written);
+        if self.web.as_ref().map(Web::settings) != wanted {
+            self.web = None;
+            self.web = wanted.map(|at| Web::start(at, Arc::clone(self.observer.shared()))).transpose()?;
+        }
+        Ok(())
     }
     /// Where metrics and the web page are, if anywhere.
     pub fn web_address(&self) -> Option<std::net::SocketAddr> {

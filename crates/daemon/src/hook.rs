@@ -133,3 +133,13 @@ fn add(command: &mut Command, prefix: &str, facts: &serde_json::Map<String, serd
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shaper_files_know_every_kind_of_event() {
+        assert_eq!(EventKind::ALL.map(EventKind::name), shaper::EVENTS);
+    }
+}

@@ -27,6 +27,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tidegate_config::shaper::Metrics;
 use tidegate_control::calls::{ControlStatus, DirectionSeen, FlowSeen, FlowSort, Seen};
 use tidegate_report::assets;
 use tokio::net::{TcpListener, TcpStream};
@@ -52,6 +53,12 @@ pub struct WebSettings {
     pub address: SocketAddr,
     /// Who may reach it.
     pub reach: Reach,
+}
+
+impl From<Metrics> for WebSettings {
+    fn from(Metrics { listen, anywhere }: Metrics) -> Self {
+        Self { address: listen, reach: if anywhere { Reach::Anywhere } else { Reach::Loopback } }
+    }
 }
 
 /// Who may reach the page.
@@ -86,6 +93,7 @@ pub enum WebError {
 /// A running server; ends when this is dropped.
 #[derive(Debug)]
 pub struct Web {
+    settings: WebSettings,
     address: SocketAddr,
     served: Arc<Served>,
     stop: Option<oneshot::Sender<()>>,
@@ -126,9 +134,13 @@ impl Web {
                 move || runtime.block_on(serve(listener, served, stopped))
             })
             .map_err(WebError::Thread)?;
-        Ok(Self { address: bound, served, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { settings, address: bound, served, stop: Some(stop), thread: Some(thread) })
     }
 
+    /// As it was asked for.
+    pub(crate) fn settings(&self) -> WebSettings {
+        self.settings
+    }
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use support::Ended;
 use tidegate_config::diagnostic::{Diagnostics, Source};
-use tidegate_control::calls::{Displacement, Events, Feedback, PromiseCall, Target};
+use tidegate_control::calls::{Apply, Displacement, Events, Feedback, PromiseCall, Target};
 use tidegate_control::{Client, ClientError, Code, EventKind, Pushed};
 use tidegate_daemon::{Control, Daemon, Listening, Settings};
 use tidegate_lab::topology::Pair;
@@ -601,6 +601,41 @@ fn promises_and_subscriptions_of_a_connection_have_limits_of_their_own() -> Ende
     Ended::Passed
 }
 
+/// What a GET of the metrics at `port` answers, from inside; `None` when nobody listens there.
+fn metrics_at(pair: &Pair, port: u16) -> Option<String> {
+    let fetch = move || {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        Some(answer)
+    };
+    pair.sender.namespace.run(fetch).unwrap()
+}
+
+fn metrics_are_served_where_the_file_says() -> Ended {
+    let pair = Pair::create().unwrap();
+    let with = |section: &str| format!("{SHAPER}{section}");
+    let running = Running::start(&pair, &with("[metrics]\nlisten = \"127.0.0.1:9435\"\n"));
+    let answer = metrics_at(&pair, 9_435).expect("somebody listens");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("tidegate_"), "{answer}");
+    let apply = |section: &str| {
+        let call = Apply { text: Some(with(section)), ..Apply::default() };
+        running.client().call(&call)
+    };
+    // Another file, another place; and a file that is refused changes nothing.
+    let applied = apply("[metrics]\nlisten = \"127.0.0.1:9436\"\n").unwrap();
+    assert!(applied.differences.iter().any(|difference| difference.text.contains("9436")), "{applied:?}");
+    assert!(metrics_at(&pair, 9_435).is_none() && metrics_at(&pair, 9_436).is_some());
+    let refused = refusal(apply("[metrics]\nlisten = \"0.0.0.0:9436\"\n").unwrap_err());
+    assert!(refused.message.contains(":20:10") && refused.message.contains("anywhere = true"), "{refused}");
+    assert!(metrics_at(&pair, 9_436).is_some());
+    apply("").unwrap();
+    assert!(metrics_at(&pair, 9_436).is_none());
+    Ended::Passed
+}
+
 /// Flows are remembered for so long that none leaves during the test, and what else the namespace says is in `rest`.
 const LASTING: &str = "version = 1\n[shaper]\nidle-timeout = \"600s\"\n\
     [[class]]\nname = \"ours\"\nrate = \"60mbit\"\nborrow = false\n\
@@ -766,6 +801,7 @@ fn main() {
         what_happens_right_after_a_subscription_is_told,
         promises_and_subscriptions_of_a_connection_have_limits_of_their_own,
         the_owner_is_told_of_each_flow_that_joins,
+        metrics_are_served_where_the_file_says,
         video_that_heeds_its_grants_does_not_stall_where_blind_video_does,
         the_socket_of_the_dead_is_replaced_and_of_the_living_is_not,
         a_hook_is_run_with_the_facts;

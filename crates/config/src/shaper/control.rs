@@ -37,7 +37,7 @@ crate::record! {
     /// The bounds of one user.
     pub struct ControlUserSection as "user of control" {
         /// Who.
-        pub uid: User,
+        pub uid: Spanned<User>,
         /// What this user may be promised in all. Default: as everybody.
         pub minimum: Option<Spanned<Rate>>,
         /// Steps of preference. Default: as everybody.
@@ -101,6 +101,24 @@ pub struct Bounds {
     pub promises: u32,
 }
 
+/// The kinds of events on which a program may be run; the control protocol says what they are.
+pub const EVENTS: [&str; 14] = [
+    "flow-started",
+    "flow-ended",
+    "queue-above",
+    "queue-below",
+    "moved",
+    "marked",
+    "rate",
+    "dropped",
+    "delay-above",
+    "delay-below",
+    "promised",
+    "waiting",
+    "promise-ended",
+    "log",
+];
+
 /// A program to run on events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hook {
@@ -132,6 +150,16 @@ pub(super) fn control(section: Option<&ControlSection>, classes: &[String], diag
             }
         }
     }
+    for (at, user) in section.user.iter().enumerate() {
+        let first = section.user[..at].iter().find(|first| first.value.uid.value == user.value.uid.value);
+        if let Some(first) = first {
+            diagnostics
+                .error(user.value.uid.place, format!("user `{}` has bounds already", user.value.uid.value))
+                .label("for the second time")
+                .related(first.value.uid.place, "the first")
+                .help("write all bounds of a user in one [[control.user]]");
+        }
+    }
     let of_user = |user: &Spanned<ControlUserSection>| {
         let user = &user.value;
         let own = Bounds {
@@ -139,7 +167,7 @@ pub(super) fn control(section: Option<&ControlSection>, classes: &[String], diag
             preference: user.preference.unwrap_or(bounds.preference),
             promises: user.promises.unwrap_or(bounds.promises),
         };
-        (user.uid.clone(), own)
+        (user.uid.value.clone(), own)
     };
     let hook = section.hook.as_ref().map(|hook| {
         if !hook.program.starts_with('/') {
@@ -153,6 +181,12 @@ pub(super) fn control(section: Option<&ControlSection>, classes: &[String], diag
                 .error(hook.rate.place, format!("a program cannot be run {} times a second", hook.rate.value))
                 .label("not between 1 and 1000")
                 .help("write for example rate = 10");
+        }
+        for event in hook.events.iter().filter(|event| !EVENTS.contains(&event.value.as_str())) {
+            diagnostics
+                .error(event.place, format!("there is no event `{}`", event.value))
+                .label("unknown event")
+                .help(suggest::help(&event.value, &EVENTS));
         }
         Hook {
             program: PathBuf::from(&hook.program.value),

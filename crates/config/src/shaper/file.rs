@@ -3,6 +3,7 @@
 use tidegate_core::{Bytes, Dscp, Rate, Span};
 
 use super::control::ControlSection;
+use super::metrics::MetricsSection;
 use crate::decode::{Many, Spanned};
 use crate::discipline::Discipline;
 use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User};
@@ -29,6 +30,8 @@ crate::record! {
         pub statistics: Option<StatisticsSection>,
         /// Who may do what over the control socket. Default: everybody may look, root may all.
         pub control: Option<ControlSection>,
+        /// Where metrics and a web page are served. Default: nowhere.
+        pub metrics: Option<MetricsSection>,
     }
 }
 

@@ -7,6 +7,7 @@ pub mod conditions;
 pub mod control;
 pub mod file;
 pub mod guarantees;
+pub mod metrics;
 mod resolve;
 mod rules;
 
@@ -20,8 +21,9 @@ use crate::discipline::Discipline;
 use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User, dscp_name};
 
 pub use conditions::{Owners, UnknownOwner};
-pub use control::{Bounds, Control, Hook};
+pub use control::{Bounds, Control, EVENTS, Hook};
 pub use file::{Bursts, Detail, Direction, FlowBy, Sharing};
+pub use metrics::Metrics;
 
 /// Reads a shaper file and checks it. `None` exactly when errors went to `diagnostics`; warnings may go there in
 /// any case.
@@ -53,6 +55,8 @@ pub struct Config {
     pub statistics: Statistics,
     /// Who may do what over the control socket.
     pub control: Control,
+    /// Where metrics and the web page are served, if anywhere.
+    pub metrics: Option<Metrics>,
 }
 
 /// What is counted for people to look at.

@@ -8,7 +8,7 @@ use super::file::{ClassSection, File, InterfaceSection, ShaperSection, Statistic
 use super::rules::{lookup, numbered, rules};
 use super::{
     Borrow, Bursts, Class, Config, Direction, EcnFeedback, Feedback, FlowBy, Interface, Root, Shaper, Sharing,
-    Statistics, control,
+    Statistics, control, metrics,
 };
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
@@ -63,6 +63,7 @@ pub(super) fn resolve(file: &File, diagnostics: &mut Diagnostics) -> Option<Conf
     without_owners(file, diagnostics);
     let statistics = statistics(file.statistics.as_ref(), diagnostics);
     let control = control::control(file.control.as_ref(), &names, diagnostics);
+    let metrics = metrics::metrics(file.metrics.as_ref(), diagnostics);
     (diagnostics.errors() == before).then_some(Config {
         text: "".into(),
         interface,
@@ -71,6 +72,7 @@ pub(super) fn resolve(file: &File, diagnostics: &mut Diagnostics) -> Option<Conf
         default_class,
         statistics,
         control,
+        metrics,
     })
 }
 

@@ -170,6 +170,10 @@ fn print(out: &mut dyn Write, source: &Source, config: &Config) -> Result<(), Fa
     } else {
         writeln!(out, "{}", rules(config))?;
     }
+    if let Some(metrics) = config.metrics {
+        let who = if metrics.anywhere { "whoever reaches it" } else { "this machine" };
+        writeln!(out, "metrics and a web page at http://{}/, for {who}", metrics.listen)?;
+    }
     Ok(())
 }
 
@@ -326,6 +330,9 @@ fn config_json(config: &Config) -> Value {
         "root": root,
         "default_class": class_name(config, config.default_class),
         "rules": rules,
+        "metrics": config.metrics.map(|metrics| {
+            json!({ "listen": metrics.listen.to_string(), "anywhere": metrics.anywhere })
+        }),
     })
 }
 

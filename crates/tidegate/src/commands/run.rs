@@ -53,7 +53,8 @@ pub struct Args {
     /// The control socket: a path, or `off`; /run/tidegate/INTERFACE.sock unless given
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
-    /// Serve metrics (/metrics) and a web page (/) at this address, on loopback: for example 127.0.0.1:9435
+    /// Serve metrics (/metrics) and a web page (/) at this address, on loopback: for example 127.0.0.1:9435; in the
+    /// place of what [metrics] in the file says
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<std::net::SocketAddr>,
     /// Let --metrics be an address that other machines reach: whoever does sees who talks to whom here

@@ -1,0 +1,44 @@
+//! `[metrics]`: where metrics and the web page are served.
+
+use std::net::SocketAddr;
+
+use crate::decode::Spanned;
+use crate::diagnostic::Diagnostics;
+
+crate::record! {
+    /// Metrics for Prometheus and a web page, over HTTP, read-only. Without this section, and without `--metrics` on the
+    /// command line, they are not served.
+    pub struct MetricsSection as "metrics" {
+        /// Address and port, for example "127.0.0.1:9435". Whoever can connect reads who talks to whom.
+        pub listen: Spanned<String>,
+        /// Whether `listen` may be an address that other machines reach. Default: no, since they could read all of that.
+        pub anywhere: bool = false,
+    }
+}
+
+/// Where metrics and the web page are served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Metrics {
+    /// Address and port.
+    pub listen: SocketAddr,
+    /// Whether other machines may reach it.
+    pub anywhere: bool,
+}
+
+pub(super) fn metrics(section: Option<&MetricsSection>, diagnostics: &mut Diagnostics) -> Option<Metrics> {
+    let MetricsSection { listen, anywhere } = section?;
+    let Ok(address) = listen.value.parse::<SocketAddr>() else {
+        diagnostics
+            .error(listen.place, format!("`{}` is no address with a port", listen.value))
+            .label("not an IP address, a colon and a port")
+            .help("write for example listen = \"127.0.0.1:9435\", or \"[::1]:9435\"");
+        return None;
+    };
+    if !anywhere && !address.ip().to_canonical().is_loopback() {
+        diagnostics
+            .error(listen.place, format!("{address} can be reached from other machines"))
+            .label("everybody there could read who talks to whom here")
+            .help("write listen = \"127.0.0.1:9435\", or say that you want this by anywhere = true");
+    }
+    Some(Metrics { listen: address, anywhere: *anywhere })
+}
