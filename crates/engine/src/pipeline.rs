@@ -1,26 +1,20 @@
 //! [`Pipeline`]: the way of a packet from a data path through the disciplines and back.
 
-use std::collections::HashMap;
-use std::fmt;
-
-use tidegate_config::shaper::{Config, Detail, FlowBy, Match, Owners, Root, UnknownOwner};
-use tidegate_core::classify::{self, BuildError, Classifier, Fields};
+use tidegate_config::shaper::{Config, Detail};
+use tidegate_core::classify::Fields;
 use tidegate_core::fbq::{ClassView, NoSuchFlow, Promise};
-use tidegate_core::flow::{self, FlowHash};
 use tidegate_core::fragments::{self, Fragments};
-use tidegate_core::{
-    Backlog, Bytes, ClassId, Deadline, DropReason, Dscp, Ecn, Event, FlowKey, Instant, Outlet, Packet, Qdisc, Rate,
-    Span,
-};
+use tidegate_core::{Backlog, Bytes, ClassId, Deadline, DropReason, Event, Instant, Outlet, Packet, Qdisc, Rate, Span};
 
 use crate::classes::Classes;
 use crate::desk::{Desk, Steering};
+use crate::exit::{Change, Exit, Fate, Shape, Sighting, Taken};
 use crate::flows::{self, FlowRow, Flows, Leaving};
 use crate::held::Held;
 use crate::ledger::Ledger;
-use crate::news::News;
 use crate::reserve::Leases;
 use crate::room::{Room, Step};
+use crate::rules::{BuildFailure, Judgement, Rules, Setup};
 use crate::stats::{ClassCounts, ClassStatus};
 use crate::tap::{Act, Steer, Tap};
 use crate::tree::Tree;
@@ -28,210 +22,6 @@ use crate::wire::{OnWire, on_wire};
 
 /// A superpacket that would occupy its flow's rate for longer than this is cut into segments first.
 pub const LONGEST_WHOLE: Span = Span::from_millis(1);
-
-/// What the data path and the dissector know of a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sighting {
-    /// What rules and flow keys are made of.
-    pub fields: Fields,
-    /// Its ECN field.
-    pub ecn: Ecn,
-    /// Bytes from the network header on, all segments of a superpacket together.
-    pub length: u32,
-    /// Bytes of the network header, with options and extension headers; 0 when it could not be read.
-    pub network_header: u32,
-    /// Bytes of the network and transport headers.
-    pub headers: u32,
-    /// Whether it is an acknowledgement without data.
-    pub pure_ack: bool,
-    /// Whether it is a superpacket, which the data path could have cut.
-    pub shape: Shape,
-}
-
-/// Whether a packet is one packet of the wire.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Shape {
-    /// It leaves as it is.
-    #[default]
-    Single,
-    /// It will be cut into segments on its way out.
-    Super,
-}
-
-/// What is to be changed in a packet that passes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Change {
-    /// The code point to write, if another than it has.
-    pub dscp: Option<Dscp>,
-    /// Whether to mark congestion experienced.
-    pub congestion: bool,
-}
-
-/// Where the engine sends packets: the data path's half of [`Pipeline`].
-pub trait Exit<H> {
-    /// The packet may go, with `change` made to it.
-    fn pass(&mut self, handle: H, change: Change);
-    /// The packet will not go.
-    fn refuse(&mut self, handle: H, reason: DropReason);
-    /// Something its owner may want to know.
-    fn event(&mut self, _event: Event) {}
-    /// Whether anybody listens to news; where nobody does, they are not made.
-    fn listens(&self) -> bool {
-        false
-    }
-    /// News of a flow.
-    fn news(&mut self, _news: &News<'_>) {}
-    /// All that is known of a packet, and by what it was judged, just before it passes or is refused: for measurements.
-    fn leaves(&mut self, _held: &Held<H>, _fields: &Fields, _fate: Fate) {}
-}
-
-/// What becomes of a packet that was taken in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
-    /// It passes, with this change.
-    Passes(Change),
-    /// It is refused.
-    Refused(DropReason),
-}
-
-/// What became of an arrival.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Taken<H> {
-    /// It waits, or was refused already.
-    In,
-    /// The superpacket is too long for the rate of its flow: cut it, and hand the segments in instead.
-    TooLong {
-        /// The superpacket.
-        handle: H,
-        /// Its flow, all of whose packets must follow it.
-        flow: FlowKey,
-    },
-}
-
-/// Why a configuration cannot run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum BuildFailure {
-    /// The rules cannot be built.
-    Rules(BuildError),
-    /// The discipline cannot be built.
-    Tree(String),
-    /// A rule names a user that this machine does not have.
-    UnknownUser(String),
-    /// A rule names a control group that this machine does not have, and why.
-    UnknownControlGroup(String, String),
-}
-
-impl fmt::Display for BuildFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rules(error) => write!(f, "the rules cannot be built: {error}"),
-            Self::Tree(text) => write!(f, "the discipline cannot be built: {text}"),
-            Self::UnknownUser(name) => {
-                write!(f, "no user is called `{name}` here; write a number, or create the user first")
-            }
-            Self::UnknownControlGroup(path, why) => write!(f, "control group `{path}`: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for BuildFailure {}
-
-/// What names in rules mean on this machine. A data path that does not know owners gives none.
-#[derive(Clone, Debug, Default)]
-pub struct Names {
-    /// User names to numbers.
-    pub users: HashMap<String, u32>,
-    /// Control group paths to numbers that the data path will give in [`Fields::cgroup`].
-    pub cgroups: HashMap<String, u64>,
-}
-
-/// How a pipeline is set up, beside its configuration.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// Random streams of disciplines derive from it.
-    pub seed: u64,
-    /// The secret of flow keys: random bytes live, a constant where runs must be equal.
-    pub secret: [u64; 2],
-    /// The lateness the shaper makes up for.
-    pub catch_up: Span,
-    /// What names mean.
-    pub names: Names,
-}
-
-/// Where a packet goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Judgement {
-    /// The rule that matched, by its number in the configuration; those of reservations count on from there.
-    pub rule: Option<u32>,
-    /// Its class.
-    pub class: ClassId,
-    /// Its flow.
-    pub flow: FlowKey,
-}
-
-/// The rules and what they lead to.
-pub(crate) struct Rules {
-    /// Those of reservations, which go first. Apart from the others, so that one more does not cost a new classifier of
-    /// all of them.
-    reserved: Option<Classifier>,
-    reserved_classes: Vec<ClassId>,
-    classifier: Classifier,
-    hash: FlowHash,
-    classes: Vec<ClassId>,
-    default: ClassId,
-}
-
-/// A classifier of which the targets are the places in `matches`.
-fn classifier<'a>(matches: impl Iterator<Item = &'a Match>, names: &Names) -> Result<Classifier, BuildFailure> {
-    let mut rules = Vec::new();
-    for (target, matches) in (0..).zip(matches) {
-        // All of them have the place of the rule, so that the first match stays the first.
-        for matching in matches.conjunctions(&mut &*names)? {
-            rules.push(classify::Rule { matching, target });
-        }
-    }
-    Classifier::new(rules).map_err(BuildFailure::Rules)
-}
-
-/// The place of the first that matches.
-fn first_match(classifier: &Classifier, fields: &Fields) -> Option<u32> {
-    classifier.classify(fields).map(|index| classifier.rules()[index as usize].target)
-}
-
-impl Rules {
-    pub(crate) fn new(config: &Config, setup: &Setup) -> Result<Self, BuildFailure> {
-        let by = match &config.root {
-            Root::Shaper(shaper) => shaper.flow_by,
-            Root::Discipline(_) => FlowBy::FiveTuple,
-        };
-        Ok(Self {
-            reserved: None,
-            reserved_classes: Vec::new(),
-            classifier: classifier(config.rules.iter().map(|rule| &rule.matches), &setup.names)?,
-            hash: FlowHash::new(setup.secret, flow_by(by)),
-            classes: config.rules.iter().map(|rule| rule.class).collect(),
-            default: config.default_class,
-        })
-    }
-
-    /// Other rules before those of the configuration.
-    pub(crate) fn set_reserved(&mut self, rules: &[(&Match, ClassId)], names: &Names) -> Result<(), BuildFailure> {
-        let built = classifier(rules.iter().map(|(matches, _)| *matches), names)?;
-        self.reserved = (!rules.is_empty()).then_some(built);
-        self.reserved_classes = rules.iter().map(|(_, class)| *class).collect();
-        Ok(())
-    }
-
-    pub(crate) fn judge(&self, fields: &Fields) -> Judgement {
-        let flow = self.hash.key(fields);
-        if let Some(at) = self.reserved.as_ref().and_then(|reserved| first_match(reserved, fields)) {
-            let rule = Some(self.classes.len() as u32 + at);
-            return Judgement { rule, class: self.reserved_classes[at as usize], flow };
-        }
-        let rule = first_match(&self.classifier, fields);
-        Judgement { rule, class: rule.map_or(self.default, |rule| self.classes[rule as usize]), flow }
-    }
-}
 
 /// A fragment on hold: the data path's handle, the number of its arrival, and what was seen of it.
 type Fragment<H> = (H, u64, Sighting);
@@ -794,38 +584,5 @@ impl<H: Copy + Send, E: Exit<H>> Outlet<Held<H>> for Door<'_, H, E> {
                 out.news(news);
             }
         });
-    }
-}
-
-fn flow_by(by: FlowBy) -> flow::FlowBy {
-    match by {
-        FlowBy::FiveTuple => flow::FlowBy::FiveTuple,
-        FlowBy::HostPair => flow::FlowBy::HostPair,
-        FlowBy::Source => flow::FlowBy::Source,
-        FlowBy::Destination => flow::FlowBy::Destination,
-        FlowBy::User => flow::FlowBy::Uid,
-        FlowBy::ControlGroup => flow::FlowBy::Cgroup,
-        FlowBy::Dscp => flow::FlowBy::Dscp,
-        FlowBy::Mark => flow::FlowBy::Mark,
-    }
-}
-
-impl Owners for &Names {
-    fn user(&mut self, name: &str) -> Option<u32> {
-        self.users.get(name).copied()
-    }
-    fn cgroup(&mut self, path: &str) -> Option<u64> {
-        self.cgroups.get(path).copied()
-    }
-}
-
-impl From<UnknownOwner> for BuildFailure {
-    fn from(unknown: UnknownOwner) -> Self {
-        match unknown {
-            UnknownOwner::User(name) => Self::UnknownUser(name),
-            UnknownOwner::ControlGroup(path) => {
-                Self::UnknownControlGroup(path, "this data path does not know control groups".into())
-            }
-        }
     }
 }

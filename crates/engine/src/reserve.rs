@@ -17,7 +17,9 @@ use tidegate_core::qdisc::Discard;
 use tidegate_core::reservation::{Grant, Refusal, Request, Reservations};
 use tidegate_core::{ClassId, Instant, Packet, Qdisc, Rate};
 
-use crate::pipeline::{BuildFailure, Exit, Pipeline};
+use crate::exit::Exit;
+use crate::pipeline::Pipeline;
+use crate::rules::BuildFailure;
 use crate::tap::{Act, Control};
 
 /// A reservation that was granted.

@@ -30,11 +30,13 @@ use tidegate_core::cbq::{Cbq, Class};
 use tidegate_core::{ClassId, Instant, Packet, Qdisc, Rate};
 
 use crate::desk::Desk;
+use crate::exit::Exit;
 use crate::flows::{Flows, UNTRACKED};
 use crate::held::Held;
-use crate::pipeline::{BuildFailure, Exit, Pipeline, Rules, Setup, flows_of, link_of, names_of};
+use crate::pipeline::{Pipeline, flows_of, link_of, names_of};
 use crate::reserve::{Refused, cbq_of};
 use crate::room::{Inside, Room};
+use crate::rules::{BuildFailure, Rules, Setup};
 use crate::tap::Act;
 use crate::tree::{Tree, class_params, fbc_params, profiles};
 

@@ -11,7 +11,8 @@ use tidegate_core::reservation::Request;
 use tidegate_core::{ClassId, DropReason, Instant, Rate, Span};
 
 use crate::desk::Book;
-use crate::pipeline::{Change, Names, Sighting};
+use crate::exit::{Change, Sighting};
+use crate::rules::Names;
 
 /// A change that the control plane makes to the running shaper, between two packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

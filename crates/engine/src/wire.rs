@@ -12,7 +12,7 @@
 use tidegate_core::Bytes;
 use tidegate_core::classify::Version;
 
-use crate::pipeline::{Shape, Sighting};
+use crate::exit::{Shape, Sighting};
 
 /// The fragment header of IPv6.
 const FRAGMENT_HEADER: u32 = 8;

@@ -4,7 +4,7 @@ use tidegate_config::discipline::{Discipline, Site};
 use tidegate_config::{Diagnostics, Place, Source, suggest};
 use tidegate_core::flow::{FlowBy, FlowHash};
 use tidegate_core::{ClassId, Deadline, Instant, Qdisc, Span};
-use tidegate_engine::pipeline::Names;
+use tidegate_engine::Names;
 use tidegate_engine::{Pipeline, Setup};
 
 use crate::Findings;

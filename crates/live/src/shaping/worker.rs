@@ -11,8 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use tidegate_capture::dissect::{self, Dissection};
-use tidegate_engine::pipeline::Judgement;
-use tidegate_engine::{Change, Exit, News, Pipeline, Shape, Sighting, Taken, guarded};
+use tidegate_engine::{Change, Exit, Judgement, News, Pipeline, Shape, Sighting, Taken, guarded};
 use tidegate_units::{Instant, Span};
 
 use tidegate_core::{DropReason, Qdisc};

@@ -1,0 +1,86 @@
+//! What a data path hands in, and what it gets back: [`Sighting`], [`Exit`] and [`Taken`].
+
+use tidegate_core::classify::Fields;
+use tidegate_core::{DropReason, Dscp, Ecn, Event, FlowKey};
+
+use crate::held::Held;
+use crate::news::News;
+
+/// What the data path and the dissector know of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sighting {
+    /// What rules and flow keys are made of.
+    pub fields: Fields,
+    /// Its ECN field.
+    pub ecn: Ecn,
+    /// Bytes from the network header on, all segments of a superpacket together.
+    pub length: u32,
+    /// Bytes of the network header, with options and extension headers; 0 when it could not be read.
+    pub network_header: u32,
+    /// Bytes of the network and transport headers.
+    pub headers: u32,
+    /// Whether it is an acknowledgement without data.
+    pub pure_ack: bool,
+    /// Whether it is a superpacket, which the data path could have cut.
+    pub shape: Shape,
+}
+
+/// Whether a packet is one packet of the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Shape {
+    /// It leaves as it is.
+    #[default]
+    Single,
+    /// It will be cut into segments on its way out.
+    Super,
+}
+
+/// What is to be changed in a packet that passes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Change {
+    /// The code point to write, if another than it has.
+    pub dscp: Option<Dscp>,
+    /// Whether to mark congestion experienced.
+    pub congestion: bool,
+}
+
+/// Where the engine sends packets: the data path's half of [`Pipeline`](crate::Pipeline).
+pub trait Exit<H> {
+    /// The packet may go, with `change` made to it.
+    fn pass(&mut self, handle: H, change: Change);
+    /// The packet will not go.
+    fn refuse(&mut self, handle: H, reason: DropReason);
+    /// Something its owner may want to know.
+    fn event(&mut self, _event: Event) {}
+    /// Whether anybody listens to news; where nobody does, they are not made.
+    fn listens(&self) -> bool {
+        false
+    }
+    /// News of a flow.
+    fn news(&mut self, _news: &News<'_>) {}
+    /// All that is known of a packet, and by what it was judged, just before it passes or is refused: for measurements.
+    fn leaves(&mut self, _held: &Held<H>, _fields: &Fields, _fate: Fate) {}
+}
+
+/// What becomes of a packet that was taken in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It passes, with this change.
+    Passes(Change),
+    /// It is refused.
+    Refused(DropReason),
+}
+
+/// What became of an arrival.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken<H> {
+    /// It waits, or was refused already.
+    In,
+    /// The superpacket is too long for the rate of its flow: cut it, and hand the segments in instead.
+    TooLong {
+        /// The superpacket.
+        handle: H,
+        /// Its flow, all of whose packets must follow it.
+        flow: FlowKey,
+    },
+}
