@@ -235,7 +235,10 @@ fn curves(names: &[String], meter: &Meter) -> Vec<Curve> {
 }
 
 fn part_curves(subject: &str, part: &PartSeries, curves: &mut Vec<Curve>) {
-    let mut add = |measure, (form, x, y), points| {
+    let mut add = |measure, (form, x, y), points: Vec<(f64, f64)>| {
+        if points.is_empty() {
+            return;
+        }
         let (name, subject) = (format!("{subject} {measure} {form}"), subject.to_owned());
         curves.push(Curve { name, variant: String::new(), subject, measure, part: String::new(), x, y, points });
     };

@@ -19,6 +19,9 @@ use flows::FlowWatch;
 /// second and a month take the same memory.
 const SAMPLES: usize = 2_000;
 
+/// A sample that covers less, in seconds, is put to the one before it: a rate over no time says nothing.
+const LEAST: f64 = 0.1;
+
 /// What a class did between two looks.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Sample {
@@ -93,6 +96,7 @@ impl Class {
 
     fn add(&mut self, sample: Sample) {
         match self.samples.last_mut() {
+            Some(last) if sample.width < LEAST => *last = last.and(sample),
             Some(last) if self.open > 0 && self.open < self.covers => {
                 *last = last.and(sample);
                 self.open += 1;
@@ -231,13 +235,17 @@ impl Watch {
                 Axis::new("packets a second", ""),
                 Style::Lines,
                 per_second(|sample| sample.dropped),
-            ))
-            .with(self.plot(
+            ));
+        let marked = ended.iter().flat_map(|(_, classes)| classes).any(|class| class.counts.marked > 0);
+        let over_time = match marked {
+            false => over_time,
+            true => over_time.with(self.plot(
                 "Congestion marks of each class",
                 Axis::new("packets a second", ""),
                 Style::Lines,
                 per_second(|sample| sample.marked),
-            ));
+            )),
+        };
         let cdf = Plot {
             title: "Wait in the queue, distribution".to_owned(),
             x: Axis::log("wait", "s"),
