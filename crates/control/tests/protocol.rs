@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use tidegate_control::calls::{
-    Events, Feedback, PromiseCall, PromiseList, PromiseState, Promised, Promises, Release, Released, Renew, Status,
-    StatusQuery, Subscribed, Unsubscribe, Unsubscribed, Watching,
+    Events, Explain, Explained, Feedback, PromiseCall, PromiseList, PromiseState, Promised, Promises, Release,
+    Released, Renew, Status, StatusQuery, Subscribed, Unsubscribe, Unsubscribed, Watching,
 };
 use tidegate_control::protocol::{Call, Code, Message, Request};
 use tidegate_control::{Event, EventKind};
@@ -39,6 +39,7 @@ fn every_request_of_the_page_is_understood() {
         Release::NAME,
         Promises::NAME,
         Feedback::NAME,
+        Explain::NAME,
     ] {
         assert!(requests.iter().any(|request| request.call == name), "the page has an example of `{name}`");
     }
@@ -52,6 +53,7 @@ fn every_request_of_the_page_is_understood() {
             Release::NAME => same::<Release>(&request.with),
             Promises::NAME => drop(request.parameters::<Promises>().unwrap()),
             Feedback::NAME => same::<Feedback>(&request.with),
+            Explain::NAME => same::<Explain>(&request.with),
             // Calls that are described elsewhere.
             _ => assert!(request.with.is_object() || request.with.is_null()),
         }
@@ -74,6 +76,7 @@ fn every_answer_and_push_of_the_page_is_understood() {
                     || serde_json::from_value::<PromiseState>(ok.clone()).is_ok()
                     || serde_json::from_value::<PromiseList>(ok.clone()).is_ok()
                     || serde_json::from_value::<Watching>(ok.clone()).is_ok()
+                    || serde_json::from_value::<Explained>(ok.clone()).is_ok()
                     || serde_json::from_value::<Subscribed>(ok.clone()).is_ok();
                 let nothing = serde_json::from_value::<Released>(ok.clone()).is_ok()
                     && serde_json::from_value::<Unsubscribed>(ok.clone()).is_ok();

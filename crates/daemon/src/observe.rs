@@ -10,11 +10,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_config::shaper::{Config, Root};
 use tidegate_control::calls::{
-    ClassSeen, DataPathSeen, DirectionSeen, DropCount, Flow, FlowDrops, FlowSeen, Flows, Protocol, Seen, TableSeen,
-    Waits,
+    Buckets, ClassSeen, DataPathSeen, DirectionSeen, DropCount, Explain, Explained, Flow, FlowDrops, FlowSeen, Flows,
+    Protocol, Seen, TableSeen, Waiting, Waits,
 };
 use tidegate_control::protocol::{Code, Refusal};
-use tidegate_core::DropReason;
+use tidegate_core::classify::{Fields, Hosts};
+use tidegate_core::{Credit, DropReason, Dscp, Qdisc};
 use tidegate_engine::delays::Delays;
 use tidegate_engine::{ClassRow, FlowRow, Who};
 use tidegate_units::{Bytes, Rate, Span};
@@ -158,6 +159,75 @@ pub(crate) fn flows(daemon: &mut Daemon, call: &Flows) -> Result<Seen, Refusal> 
         directions.push(direction.with_flows(flows.into_iter().take(limit as usize).cloned().collect()));
     }
     Ok(all.with_directions(directions))
+}
+
+/// The packet that `explain` is about.
+fn fields_of(call: &Explain) -> Result<Fields, Refusal> {
+    use std::net::IpAddr::{V4, V6};
+    let invalid = |text: &str, help: &str| Err(Refusal::new(Code::Invalid, text).help(help));
+    let hosts = match (call.source, call.destination) {
+        (Some(V4(source)), Some(V4(destination))) => Hosts::V4 { source, destination },
+        (Some(V6(source)), Some(V6(destination))) => Hosts::V6 { source, destination },
+        (None, None) => Hosts::Unknown,
+        _ => return invalid("source and destination do not fit", "give both, of one version of IP, or neither"),
+    };
+    let Some(dscp) = Dscp::new(call.dscp.unwrap_or(0)) else {
+        return invalid("that is no code point", "give 0 to 63");
+    };
+    Ok(Fields {
+        hosts,
+        dscp,
+        protocol: call.protocol.map(|protocol| protocol.0),
+        source_port: call.source_port,
+        destination_port: call.destination_port,
+        mark: call.mark.unwrap_or(0),
+        uid: call.uid,
+        ..Fields::default()
+    })
+}
+
+/// Answers `explain`: one look between two packets.
+pub(crate) fn explain(daemon: &Daemon, call: &Explain) -> Result<Explained, Refusal> {
+    let at = daemon.direction_named(call.direction.as_deref())?;
+    let direction = &daemon.directions[at];
+    let fields = fields_of(call)?;
+    let names: Vec<String> = direction.config.class_names().into_iter().map(String::from).collect();
+    let (config, known) = (direction.config.clone(), names.clone());
+    let mut told = direction.ask(move |pipeline, now| {
+        let judgement = pipeline.judge(&fields);
+        let (class, key) = (judgement.class, judgement.flow.flow);
+        let mut rows = Vec::new();
+        if (class.0 as usize) < pipeline.class_names().len() {
+            pipeline.look_at_classes(now, class.0, 1, &mut rows);
+        }
+        let lease = pipeline.leases().find(|lease| lease.grant.id == class).map(|lease| lease.name.clone());
+        let (tree, seen) = (pipeline.tree(), pipeline.look_at_flow(key));
+        let (shaper, backlog) = (tree.shaper(), tree.backlog());
+        let bytes_of = |credit: Credit| i64::try_from(credit.as_raw() / 8_000_000_000).unwrap_or(i64::MAX);
+        Explained {
+            direction: String::new(),
+            rule: judgement.rule.map(|rule| rule + 1),
+            class: lease.or_else(|| known.get(class.0 as usize).cloned()).unwrap_or_default(),
+            flow: who(key, &Who::from(&fields)),
+            queue_packets: backlog.packets,
+            queue_bytes: backlog.bytes,
+            class_queue: rows
+                .first()
+                .map(|row| Waiting { packets: row.counts.backlog.packets, bytes: row.counts.backlog.bytes }),
+            class_rate: tree.class_rate(class),
+            buckets: shaper.and_then(|shaper| shaper.levels(now, class)).map(|levels| Buckets {
+                class_bytes: bytes_of(levels.class),
+                class_depth_bytes: levels.class_depth.as_u64(),
+                all_bytes: bytes_of(levels.all),
+                all_depth_bytes: levels.all_depth.as_u64(),
+            }),
+            outlook: shaper.and_then(|shaper| shaper.outlook(key, class)),
+            due: (backlog.packets > 0).then(|| tree.deadline(now).instant(now)).flatten().map(|due| due.since(now)),
+            seen: seen.map(|row| flow(&row, now, &known, &config)),
+        }
+    })?;
+    told.direction.clone_from(&direction.name);
+    Ok(told)
 }
 
 /// Looks at every direction. `second`: whether a second is over, from which rates and waits of the last moments follow.

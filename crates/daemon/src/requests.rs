@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tidegate_control::calls::{
-    Apply, Classes, Confirm, Events, Feedback, Flows, InForce, PromiseCall, Promises, Refresh, Release, Renew,
+    Apply, Classes, Confirm, Events, Explain, Feedback, Flows, InForce, PromiseCall, Promises, Refresh, Release, Renew,
     ReservationsQuery, Reserve, Rollback, StatusQuery, Unreserve, Unsubscribe,
 };
 use tidegate_control::protocol::{Call, Code, Refusal, Request};
@@ -43,6 +43,7 @@ const CALLS: &[&str] = &[
     StatusQuery::NAME,
     Classes::NAME,
     Flows::NAME,
+    Explain::NAME,
     Events::NAME,
     Unsubscribe::NAME,
     PromiseCall::NAME,
@@ -66,6 +67,7 @@ pub(crate) fn answer(daemon: &mut Daemon, caller: &mut Caller, request: &Request
         StatusQuery::NAME => with(request, |call| status::answer(daemon, call)),
         Classes::NAME => with(request, |_: Classes| observe::classes(daemon)),
         Flows::NAME => with(request, |call| observe::flows(daemon, &call)),
+        Explain::NAME => with(request, |call| observe::explain(daemon, &call)),
         Events::NAME => with(request, |call| events::subscribe(daemon, caller, call)),
         Apply::NAME => with(request, |call| apply::apply(daemon, caller, call)),
         Confirm::NAME => with(request, |call| apply::confirm(daemon, caller, call)),

@@ -232,21 +232,27 @@ pub fn conditions(matches: &Match, fields: &Fields, names: &Names) -> Vec<Condit
 /// Where packets with these fields belong under `run`, which was built from `config`.
 pub fn belongs(run: &Run, config: &Config, names: &Names, fields: &Fields) -> Belongs {
     let judgement = run.pipeline().judge(fields);
-    let classes = run.pipeline().class_names();
-    let name = |id: u32| classes.get(id as usize).cloned().unwrap_or_else(|| format!("number {id}"));
-    let until = judgement.rule.map_or(config.rules.len(), |rule| rule as usize + 1);
+    let class = run.pipeline().class_names().get(judgement.class.0 as usize).cloned();
+    Belongs {
+        fields: *fields,
+        rules: rules(config, names, fields, judgement.rule.map(|rule| rule + 1)),
+        class: class.unwrap_or_else(|| format!("number {}", judgement.class.0)),
+        by_default: judgement.rule.is_none(),
+        flow: judgement.flow.flow,
+    }
+}
+
+/// The rules of `config` up to the one that matched, by its number from 1, with what each asks for; all, when none did.
+pub fn rules(config: &Config, names: &Names, fields: &Fields, matched: Option<u32>) -> Vec<RuleTold> {
+    let classes = config.class_names();
+    let name = |id: u32| classes.get(id as usize).map_or_else(|| format!("number {id}"), ToString::to_string);
     let told = |(n, rule): (usize, &tidegate_config::shaper::Rule)| RuleTold {
         number: n + 1,
         class: name(rule.class.0),
         conditions: conditions(&rule.matches, fields, names),
     };
-    Belongs {
-        fields: *fields,
-        rules: config.rules.iter().take(until).enumerate().map(told).collect(),
-        class: name(judgement.class.0),
-        by_default: judgement.rule.is_none(),
-        flow: judgement.flow.flow,
-    }
+    let until = matched.map_or(config.rules.len(), |rule| rule as usize);
+    config.rules.iter().take(until).enumerate().map(told).collect()
 }
 
 /// What stands in `run` for a packet with these fields.

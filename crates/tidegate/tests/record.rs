@@ -251,6 +251,59 @@ fn files_of_a_limited_size() -> Ended {
     Ended::Passed
 }
 
+/// Why packets of a flow go where they go, of the shaper that runs.
+fn a_flow_is_explained_live() -> Ended {
+    let (pair, folder) = (Pair::new(), Folder::new());
+    let socket = folder.file("control.sock");
+    let socket = socket.to_str().unwrap();
+    let ready = "class gold: a packet came through";
+    recorded_while(&pair, &folder, ready, &["--control", socket], || {
+        traffic(&pair);
+        // The flow of UDP that just was there, as the shaper has seen it.
+        let ask = |arguments: &[&str]| {
+            let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
+            command.args(["explain", "--live", "--control", socket]).args(arguments).output().unwrap()
+        };
+        let mut top = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
+        let seen = top.args(["top", "--control", socket, "--once", "--json"]).output().unwrap();
+        let seen: serde_json::Value = serde_json::from_slice(&seen.stdout).unwrap();
+        let flows = seen["directions"][0]["flows"].as_array().unwrap_or_else(|| panic!("{seen:#}"));
+        let flow = flows.iter().find(|flow| flow["class"] == "gold").unwrap_or_else(|| panic!("{seen:#}"));
+        let (flow, text) = (&flow["flow"], |key: &str| flow["flow"][key].to_string().replace('"', ""));
+        assert_eq!(flow["protocol"], 17, "{seen:#}");
+        let (source, destination) = (text("source"), text("destination"));
+        let (from, to) = (text("source_port"), text("destination_port"));
+        let uid = text("uid");
+        let mut arguments = vec!["--protocol", "udp", "--source", &source, "--destination", &destination];
+        arguments.extend(["--source-port", &from, "--destination-port", &to]);
+        if flow["uid"].is_number() {
+            arguments.extend(["--uid", &uid]);
+        }
+        let told = ask(&arguments);
+        let said = String::from_utf8_lossy(&told.stdout).into_owned();
+        assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+        for part in [
+            "rule 1 (class gold) matches",
+            "yes protocol is udp; wanted: udp",
+            "class gold",
+            "wait in all",
+            "the bucket of its class holds ",
+            "as things stand its flow may send at ",
+            "packets came, ",
+            "were dropped: the queue of its flow was full",
+        ] {
+            assert!(said.contains(part), "{part} is not in {said}");
+        }
+        // One that was never there, and what cannot be.
+        let told = ask(&["--protocol", "tcp", "--source", "192.0.2.1", "--destination", "192.0.2.2", "--json"]);
+        let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+        assert_eq!(told["belongs"]["by_default"], true, "{told:#}");
+        assert_eq!((&told["stands"]["class"], &told["stands"]["seen"]), (&"rest".into(), &serde_json::Value::Null));
+        assert_eq!(ask(&["--source", "192.0.2.1", "--destination", "2001:db8::1"]).status.code(), Some(2));
+    });
+    Ended::Passed
+}
+
 /// The report of a live run has its classes and its flows, and is whole in a browser.
 fn the_report_of_a_live_run() -> Ended {
     let (pair, folder) = (Pair::new(), Folder::new());
@@ -296,6 +349,7 @@ fn main() {
             ("live_changes_and_promises_are_replayed", live_changes_and_promises_are_replayed),
             ("live_reservations_are_replayed", live_reservations_are_replayed),
             ("files_of_a_limited_size", files_of_a_limited_size),
+            ("a_flow_is_explained_live", a_flow_is_explained_live),
             ("the_report_of_a_live_run", the_report_of_a_live_run),
             ("a_file_that_cannot_be_written", a_file_that_cannot_be_written),
         ],

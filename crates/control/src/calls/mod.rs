@@ -2,6 +2,7 @@
 
 mod change;
 mod events;
+mod explain;
 mod promise;
 mod reserve;
 mod seen;
@@ -9,6 +10,7 @@ mod status;
 
 pub use change::{Applied, Apply, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text};
 pub use events::{Event, EventKind, Events, Flow, Protocol, Subscribed, Unsubscribe, Unsubscribed};
+pub use explain::{Buckets, Explain, Explained, Waiting};
 pub use promise::{
     Displacement, Feedback, FlowState, PromiseCall, PromiseList, PromiseState, Promised, Promises, Release, Released,
     Renew, Target, Watching,

@@ -5,8 +5,10 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tidegate_config::values::{Protocol, dscp_name};
+use tidegate_config::values::{Protocol, User, dscp_name};
+
 use tidegate_config::{Scalar, shaper::Config};
+use tidegate_control::calls::{Explain, Explained, InForce};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{Credit, Dscp};
 use tidegate_engine::{Fate, Sighting};
@@ -17,6 +19,7 @@ use tidegate_replay::run::{Run, Settings};
 use tidegate_replay::source::{Choice, Kind, Source, SourceError};
 use tidegate_units::{Instant, Span};
 
+use super::connect::Connect;
 use super::replay::{configurations, look, next_part};
 use crate::Failure;
 
@@ -24,11 +27,12 @@ use crate::Failure;
 ///
 /// Of a capture: `tidegate explain FILE --packet N --with CONFIG`. Of a recording of `tidegate run --record`, with the
 /// configuration it was made with: `tidegate explain FILE --packet N`, or `--event N` for what a record is about. Of
-/// packets that may come: `tidegate explain --with CONFIG --source ADDRESS --destination ADDRESS --protocol udp ...`.
+/// packets that may come: `tidegate explain --with CONFIG --source ADDRESS --destination ADDRESS --protocol udp ...`; with
+/// `--live` instead of a configuration, to the shaper that runs, with what stands there at this moment.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The capture or recording
-    #[arg(required_unless_present_any = ["source", "destination", "protocol", "source_port", "destination_port", "dscp"])]
+    #[arg(required_unless_present_any = ["live", "source", "destination", "protocol", "source_port", "destination_port", "dscp"])]
     file: Option<PathBuf>,
     /// The packet of the capture, or of the recording, from 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "file")]
@@ -39,6 +43,14 @@ pub struct Args {
     /// The configuration: a shaper file, or a kind of discipline and the rate of the link behind it
     #[arg(long, value_name = "CONFIG")]
     with: Option<String>,
+    /// Ask the shaper that runs
+    #[arg(long, conflicts_with_all = ["file", "with"])]
+    live: bool,
+    #[command(flatten)]
+    connect: Connect,
+    /// With --live, the direction, where both are shaped
+    #[arg(long, value_name = "NAME", requires = "live")]
+    way: Option<String>,
     /// Random streams and flow keys are derived from it; those of a recording are its own
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -80,6 +92,7 @@ fn scalar<T: Scalar>(text: &str) -> Result<T, String> {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match &args.file {
+        None if args.live => live(args, &mut out)?,
         None => {
             let (config, run, names) = engine(args)?;
             let belongs = explain::belongs(&run, &config, &names, &fields(args)?);
@@ -143,6 +156,107 @@ fn fields(args: &Args) -> Result<Fields, Failure> {
         uid: args.uid,
         ..Fields::default()
     })
+}
+
+/// Asks the shaper that runs.
+fn live(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let fields = fields(args)?;
+    let mut client = args.connect.open()?;
+    let told = client.call(&Explain {
+        direction: args.way.clone(),
+        protocol: args.protocol.map(|protocol| tidegate_control::calls::Protocol(protocol.0)),
+        source: args.source,
+        source_port: args.source_port,
+        destination: args.destination,
+        destination_port: args.destination_port,
+        dscp: args.dscp.map(Dscp::value),
+        mark: args.mark,
+        uid: args.uid,
+    })?;
+    let text = client.call(&InForce { direction: Some(told.direction.clone()) })?.text;
+    let config = tidegate_replay::exact::configuration(&text).map_err(Failure::Failed)?;
+    let mut names = tidegate_engine::Names::default();
+    for user in config.rules.iter().flat_map(|rule| &rule.matches.users) {
+        if let User::Name(name) = user {
+            names.users.insert(name.clone(), tidegate_live::shaping::user_number(name).unwrap_or(u32::MAX));
+        }
+    }
+    let belongs = Belongs {
+        fields,
+        rules: explain::rules(&config, &names, &fields, told.rule),
+        class: told.class.clone(),
+        by_default: told.rule.is_none(),
+        flow: u64::from_str_radix(&told.flow.key, 16).unwrap_or_default(),
+    };
+    if args.json {
+        let stood = serde_json::to_value(&told).map_err(std::io::Error::from)?;
+        writeln!(out, "{:#}", json!({ "belongs": belongs_json(&belongs), "stands": stood }))?;
+        return Ok(());
+    }
+    if told.rule.is_some_and(|rule| rule as usize > config.rules.len()) {
+        writeln!(out, "class {}, a reservation, whose rule goes before those of the file", told.class)?;
+        writeln!(out, "flow {}", told.flow.key)?;
+    } else {
+        print_belongs(out, &belongs)?;
+    }
+    print_stands(out, &told)?;
+    Ok(())
+}
+
+fn print_stands(out: &mut dyn Write, told: &Explained) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "at this moment, {} packets ({} bytes) wait in all{}",
+        told.queue_packets,
+        told.queue_bytes.as_u64(),
+        match told.due {
+            None => String::new(),
+            Some(Span::ZERO) => "; the next may leave at once".to_owned(),
+            Some(due) => format!("; none may leave for {}: what may be sent is used up until then", millis(due)),
+        }
+    )?;
+    if let Some(waiting) = &told.class_queue {
+        let rate = told.class_rate.map_or(String::new(), |rate| format!("; it has {rate}"));
+        writeln!(out, "    in its class {} packets ({} bytes){rate}", waiting.packets, waiting.bytes.as_u64())?;
+    }
+    if let Some(buckets) = &told.buckets {
+        writeln!(
+            out,
+            "    the bucket of its class holds {} of {} bytes, that of all {} of {}",
+            buckets.class_bytes, buckets.class_depth_bytes, buckets.all_bytes, buckets.all_depth_bytes
+        )?;
+    }
+    if let Some(rate) = told.outlook {
+        writeln!(out, "    as things stand its flow may send at {rate}")?;
+    }
+    let Some(seen) = &told.seen else { return writeln!(out, "its flow is not there, or flows are not counted") };
+    writeln!(
+        out,
+        "its flow: {} packets came, {} left, {} wait ({} bytes); it sends at {}",
+        seen.arrived_packets,
+        seen.sent_packets,
+        seen.queue_packets,
+        seen.queue_bytes.as_u64(),
+        seen.rate
+    )?;
+    if let Some(through) = &seen.through {
+        writeln!(out, "    it is displaced, and leaves through class {through}")?;
+    }
+    if let Some(minimum) = seen.minimum {
+        let state = if seen.granted { "is promised" } else { "is wanted and cannot be promised yet" };
+        writeln!(out, "    {minimum} {state}")?;
+    }
+    writeln!(
+        out,
+        "    of its last packets half waited at most {}, 99 of 100 {}",
+        millis(seen.wait_p50),
+        millis(seen.wait_p99)
+    )?;
+    for drops in &seen.dropped {
+        let known = tidegate_core::DropReason::ALL.into_iter().find(|reason| reason.name() == drops.reason);
+        writeln!(out, "    {} were dropped: {}", drops.packets, known.map_or(drops.reason.clone(), because))?;
+    }
+    Ok(())
 }
 
 fn of_file(args: &Args, file: &Path) -> Result<Explanation, Failure> {
