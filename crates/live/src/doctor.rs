@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::netlink::{self, Protocol, Socket};
 use crate::nfqueue::{Outcome, QueueSettings, QueueSocket};
 use crate::nft::{self, Expression, Family};
-use crate::rtnl::{Link, OperationalState, Rtnl, sysctl};
+use crate::rtnl::{Link, OnLink, OperationalState, Rtnl, Taking, sysctl};
 use crate::rules::PREFIX;
 use crate::timing::{self, Priority};
 
@@ -351,6 +351,7 @@ fn interface(found: &mut Examination, name: &str, mtu: Option<u32>) {
     };
     state(found, &link, mtu);
     disciplines(found, &mut rtnl, &link);
+    takers(found, &mut rtnl, &link);
     offloading(found, &link);
 }
 
@@ -404,8 +405,8 @@ fn disciplines(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
             "ingress" | "clsact" => found.add(
                 "qdisc",
                 Severity::Note,
-                format!("{name} has a {kind} qdisc, whose filters may redirect or drop packets behind ours"),
-                format!("see `tc filter show dev {name} egress`"),
+                format!("{name} has a {kind} qdisc; what its filters do is told under `tc`"),
+                "",
             ),
             kind if HARMLESS.contains(&kind) => found.fine("qdisc", format!("{kind} below us, which shapes nothing")),
             kind => found.add(
@@ -415,6 +416,56 @@ fn disciplines(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
                 format!("tc qdisc del dev {name} root"),
             ),
         }
+    }
+}
+
+/// What takes packets outside of the packet filter: what arrives before we see it, what leaves after we let it go.
+fn takers(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
+    let name = &link.name;
+    for other in rtnl.links().unwrap_or_default() {
+        let Some(program) = other.xdp else { continue };
+        let mend = format!("see `bpftool prog show id {program}`; without it: ip link set dev {} xdp off", other.name);
+        if other.index == link.index {
+            let text = format!(
+                "XDP program {program} sees what arrives by {name} first: what it drops or sends elsewhere is not shaped"
+            );
+            found.add("xdp", Severity::Weakens, text, mend);
+        } else {
+            let text =
+                format!("XDP program {program} at {} may send packets out by {name} past the shaper", other.name);
+            found.add("xdp", Severity::Note, text, mend);
+        }
+    }
+    let takers = match rtnl.takers(link.index) {
+        Ok(takers) => takers,
+        Err(error) => {
+            found.add("tc", Severity::Note, error.to_string(), "");
+            return;
+        }
+    };
+    if takers.is_empty() {
+        found.fine("tc", format!("no filter of tc takes packets at {name}"));
+    }
+    for (direction, taking) in takers {
+        let (what, when, hook) = match direction {
+            OnLink::Arriving => ("arrives", "before we see it", "ingress"),
+            OnLink::Leaving => ("leaves", "after we let it go", "egress"),
+        };
+        let (severity, does) = match taking {
+            Taking::Redirects(to) => {
+                let to = rtnl.link_by_index(to).ok().flatten().map_or(format!("interface {to}"), |link| link.name);
+                (Severity::Weakens, format!("sends to {to} what"))
+            }
+            Taking::Drops => (Severity::Note, "drops some of what".to_owned()),
+            Taking::Program(Some(program)) => (Severity::Note, format!("has the program {program} decide on what")),
+            Taking::Program(None) => (Severity::Note, "has a program decide on what".to_owned()),
+        };
+        found.add(
+            "tc",
+            severity,
+            format!("a filter of tc {does} {what} by {name}, {when}"),
+            format!("see `tc filter show dev {name} {hook}`; without them: tc filter del dev {name} {hook}"),
+        );
     }
 }
 

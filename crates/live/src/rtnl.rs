@@ -10,11 +10,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use crate::netlink::{Body, CREATE, EXCL, Error, Protocol, REPLACE, Reply, Result, Socket};
 
+mod filter;
 mod link;
 mod monitor;
 mod qdisc;
 pub mod sysctl;
 
+pub use filter::{OnLink, Taking};
 pub use link::{Link, LinkStatistics, OperationalState};
 pub use monitor::{LinkEvent, LinkMonitor};
 pub use qdisc::HtbClass;
@@ -40,7 +42,10 @@ const IFLA_STATS64: u16 = 23;
 const IFLA_NET_NS_FD: u16 = 28;
 const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
+const IFLA_XDP: u16 = 43;
 const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
+const IFLA_XDP_ATTACHED: u16 = 2;
+const IFLA_XDP_PROG_ID: u16 = 4;
 const INFO_KIND: u16 = 1;
 const INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;

@@ -6,6 +6,7 @@ mod support;
 
 mod running;
 
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -258,6 +259,126 @@ fn doctor_finds_other_rules_and_other_instances() -> Ended {
     Ended::Passed
 }
 
+fn doctor_finds_filters_that_take_packets() -> Ended {
+    let pair = Pair::new();
+    let tc = |words: &str| {
+        let output = pair.left.command("tc").unwrap().args(words.split(' ')).output();
+        match output {
+            Ok(output) if output.status.success() => Ok(()),
+            Ok(output) => Err(format!("tc {words}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+            Err(error) => Err(format!("no tc (iproute2): {error}")),
+        }
+    };
+    // The kernel shows the u32 filters of both directions in each, so there is one direction at a time.
+    let redirect = "protocol ip u32 match ip dport 9 0xffff action mirred egress redirect dev lo";
+    let prepared = tc(&format!("qdisc add dev {DEVICE} clsact"))
+        .and_then(|()| tc(&format!("filter add dev {DEVICE} egress {redirect}")));
+    if let Err(reason) = prepared {
+        return Ended::Skipped(reason);
+    }
+    let seen = || doctor(&pair, &["--interface", DEVICE]);
+    let (found, code) = seen();
+    assert_eq!(code, Some(0), "it weakens");
+    finds(&found, "tc", "weakens", &format!("sends to lo what leaves by {DEVICE}"));
+    // What it advises mends it.
+    tc(&format!("filter del dev {DEVICE} egress")).unwrap();
+    finds(&seen().0, "tc", "fine", "");
+    // A copy takes nothing away.
+    tc(&format!("filter add dev {DEVICE} ingress {}", redirect.replace("redirect", "mirror"))).unwrap();
+    finds(&seen().0, "tc", "fine", "");
+    tc(&format!("filter add dev {DEVICE} ingress {redirect}")).unwrap();
+    finds(&seen().0, "tc", "weakens", &format!("sends to lo what arrives by {DEVICE}"));
+    tc(&format!("filter del dev {DEVICE} ingress")).unwrap();
+    finds(&seen().0, "tc", "fine", "");
+    // Not every kernel has this action.
+    if tc(&format!("filter add dev {DEVICE} ingress protocol ip u32 match ip dport 9 0xffff action drop")).is_ok() {
+        finds(&seen().0, "tc", "note", &format!("drops some of what arrives by {DEVICE}"));
+    }
+    Ended::Passed
+}
+
+/// The smallest XDP program, which lets everything pass.
+fn xdp_program() -> Result<OwnedFd, String> {
+    const PROG_LOAD: libc::c_int = 5;
+    const TYPE_XDP: u32 = 6;
+    // The beginning of union bpf_attr, as the kernel knows it since 4.8: type, count, instructions, licence, log.
+    #[repr(C)]
+    struct Load {
+        kind: u32,
+        count: u32,
+        instructions: u64,
+        licence: u64,
+        log_level: u32,
+        log_size: u32,
+        log: u64,
+        version: u32,
+        flags: u32,
+    }
+    // r0 = XDP_PASS; exit.
+    let instructions: [u64; 2] = [0x0000_0002_0000_00b7, 0x0000_0000_0000_0095];
+    let load = Load {
+        kind: TYPE_XDP,
+        count: 2,
+        instructions: instructions.as_ptr() as u64,
+        licence: c"MIT".as_ptr() as u64,
+        log_level: 0,
+        log_size: 0,
+        log: 0,
+        version: 0,
+        flags: 0,
+    };
+    // SAFETY: the attributes are live for the call and of the size that is told; a result that is none below zero is a
+    // descriptor that is ours.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_bpf, PROG_LOAD, &raw const load, size_of::<Load>());
+        if fd < 0 {
+            return Err(format!("no program can be loaded: {}", std::io::Error::last_os_error()));
+        }
+        Ok(OwnedFd::from_raw_fd(fd as i32))
+    }
+}
+
+fn doctor_finds_xdp_programs() -> Ended {
+    const XDP: u16 = 43;
+    const FD: u16 = 1;
+    const FLAGS: u16 = 3;
+    const ANY_DRIVER: u32 = 2;
+    let pair = Pair::new();
+    let program = match xdp_program() {
+        Ok(program) => program,
+        Err(reason) => return Ended::Skipped(reason),
+    };
+    let attach = |device: &'static str, fd: i32| {
+        let set = move || {
+            let index = Rtnl::open().unwrap().index(device).unwrap();
+            let mut header = [0; 16];
+            header[4..8].copy_from_slice(&index.to_ne_bytes());
+            let mut socket = Socket::open(Protocol::Route).unwrap();
+            socket.request("attach a program", libc::RTM_SETLINK, 0, |message| {
+                message.raw(&header).nest(XDP, |xdp| {
+                    xdp.u32(FD, fd as u32).u32(FLAGS, ANY_DRIVER);
+                });
+            })
+        };
+        pair.left.run(set).unwrap()
+    };
+    if let Err(error) = attach("lo", program.as_raw_fd()) {
+        return Ended::Skipped(format!("no XDP on this kernel: {error}"));
+    }
+    let seen = || doctor(&pair, &["--interface", DEVICE]);
+    finds(&seen().0, "xdp", "note", &format!("at lo may send packets out by {DEVICE}"));
+    attach(DEVICE, program.as_raw_fd()).unwrap();
+    let (found, code) = seen();
+    assert_eq!(code, Some(0), "it weakens");
+    finds(&found, "xdp", "weakens", &format!("sees what arrives by {DEVICE} first"));
+    for device in ["lo", DEVICE] {
+        attach(device, -1).unwrap();
+    }
+    let none = seen().0;
+    assert!(!none["findings"].as_array().unwrap().iter().any(|one| one["about"] == "xdp"), "{none:#}");
+    Ended::Passed
+}
+
 fn doctor_says_when_it_may_not() -> Ended {
     const NO_ROOT_LOCKED: libc::c_ulong = 3;
     let pair = Pair::new();
@@ -291,6 +412,8 @@ fn main() -> ! {
             ("doctor_finds_nothing_where_nothing_is", doctor_finds_nothing_where_nothing_is),
             ("doctor_finds_what_is_wrong_with_the_interface", doctor_finds_what_is_wrong_with_the_interface),
             ("doctor_finds_other_rules_and_other_instances", doctor_finds_other_rules_and_other_instances),
+            ("doctor_finds_filters_that_take_packets", doctor_finds_filters_that_take_packets),
+            ("doctor_finds_xdp_programs", doctor_finds_xdp_programs),
             ("doctor_says_when_it_may_not", doctor_says_when_it_may_not),
         ],
         &["a_fault_is_told_to_the_service_manager", "the_unit_is_valid_and_allows_little"],

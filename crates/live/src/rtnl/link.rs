@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::{
     GsoLimits, IFINFO, IFLA_ADDRESS, IFLA_GSO_IPV4_MAX_SIZE, IFLA_GSO_MAX_SEGS, IFLA_GSO_MAX_SIZE, IFLA_IFNAME,
-    IFLA_LINK, IFLA_LINKINFO, IFLA_MASTER, IFLA_MTU, IFLA_OPERSTATE, IFLA_STATS64, IFLA_TXQLEN, INFO_KIND,
+    IFLA_LINK, IFLA_LINKINFO, IFLA_MASTER, IFLA_MTU, IFLA_OPERSTATE, IFLA_STATS64, IFLA_TXQLEN, IFLA_XDP,
+    IFLA_XDP_ATTACHED, IFLA_XDP_PROG_ID, INFO_KIND,
 };
 use crate::netlink::Attributes;
 
@@ -80,6 +81,8 @@ pub struct Link {
     pub peer: Option<u32>,
     /// The bridge it is a port of.
     pub master: Option<u32>,
+    /// The number of the XDP program that sees first what arrives by it, if there is one.
+    pub xdp: Option<u32>,
     /// Its counters.
     pub statistics: LinkStatistics,
 }
@@ -118,6 +121,12 @@ impl Link {
                         2 => OperationalState::Down,
                         6 => OperationalState::Up,
                         other => OperationalState::Other(other),
+                    }
+                }
+                IFLA_XDP => {
+                    let attached = attribute.nested().find(IFLA_XDP_ATTACHED).and_then(|mode| mode.u8());
+                    if attached.is_some_and(|mode| mode != 0) {
+                        link.xdp = Some(attribute.nested().find(IFLA_XDP_PROG_ID).and_then(|id| id.u32()).unwrap_or(0));
                     }
                 }
                 IFLA_LINKINFO => link.kind = attribute.nested().find(INFO_KIND).and_then(|a| a.string()),

@@ -11,8 +11,8 @@ const GETQDISC: u16 = libc::RTM_GETQDISC;
 const NEWTCLASS: u16 = libc::RTM_NEWTCLASS;
 
 const ROOT: u32 = 0xffff_ffff;
-const TCA_KIND: u16 = 1;
-const TCA_OPTIONS: u16 = 2;
+pub(super) const TCA_KIND: u16 = 1;
+pub(super) const TCA_OPTIONS: u16 = 2;
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
@@ -151,7 +151,7 @@ impl Rtnl {
 }
 
 /// struct tcmsg: family, padding, index, handle, parent, info.
-fn header(index: u32, handle: u32, parent: u32) -> [u8; 20] {
+pub(super) fn header(index: u32, handle: u32, parent: u32) -> [u8; 20] {
     let mut bytes = [0; 20];
     bytes[0] = family_unspecified();
     bytes[4..8].copy_from_slice(&index.to_ne_bytes());

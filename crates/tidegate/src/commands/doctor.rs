@@ -11,7 +11,7 @@ use crate::commands::check;
 /// Say what on this machine would keep shaping from working, and how to mend it
 ///
 /// Looks at the kernel's packet filter and queue, privileges, scheduling, timers, and at an interface: its state,
-/// offloads and qdiscs, and rules of others in front of ours. Changes nothing. Ends with 1 if something prevents
+/// offloads and qdiscs, filters of tc and XDP programs, and rules of others in front of ours. Changes nothing. Ends with 1 if something prevents
 /// shaping.
 #[derive(Debug, clap::Args)]
 pub struct Args {
