@@ -402,6 +402,58 @@ fn flows_in_lockstep_share_the_buffer() {
 }
 
 #[test]
+fn flows_in_lockstep_share_what_promised_ones_leave_of_the_buffer() {
+    // Half of the rate is promised to as many flows as `promised` says, who send twice what they were promised; the other
+    // flows send twice what is left to each, always in the same order, evenly over each interval or all at once. Where the
+    // promised share the buffer with those who are not, the first of them find room and the last do not.
+    for (promised, others, packets) in [(1, 3, 60), (1, 3, 200), (2, 15, 120), (4, 30, 400), (2, 2, 60)] {
+        for (spread, first) in [(1, 0), (1, promised), (0, 0), (0, promised)] {
+            let rate = Rate::from_mbit(2 * others);
+            let class = ClassParams {
+                limit: Bytes::new(packets * 1_000),
+                flow_limit: Bytes::new(packets * 500),
+                ..ClassParams::new(rate)
+            };
+            let minimum = Rate::from_bps(rate.as_bps() / 2 / promised);
+            let profiles = vec![Profile::default(), Profile { minimum, ..Profile::default() }];
+            let mut shaper: Shaper = Fbc::new(FbcParams::new(rate), vec![class], profiles, start()).unwrap();
+            // An interval in which each of the others sends a packet at 2 Mbit/s: 4 ms; the promised send `rate / promised`.
+            let flows = promised + others;
+            let each = |flow: u64| if flow < promised { others / promised } else { 1 };
+            let (interval, rounds) = (4_000_000, 600);
+            let (mut sent, mut id, mut clock) = (vec![0_u64; flows as usize], 0, start());
+            for round in 0..rounds {
+                for place in 0..flows {
+                    let flow = (place + first) % flows;
+                    let now = start() + Span::from_nanos(round * interval + spread * place * interval / flows);
+                    while let Some(time) = shaper.deadline(clock).instant(clock)
+                        && time <= now
+                    {
+                        clock = time;
+                        let packet = shaper.dequeue(clock, &mut Discard).unwrap();
+                        sent[packet.flow.flow as usize] += u64::from(round >= rounds / 2);
+                    }
+                    clock = now;
+                    for _ in 0..each(flow).max(1) {
+                        let packet = TestPacket::new(id, flow, 1_000).with_profile(u32::from(flow < promised));
+                        shaper.enqueue(now, packet, &mut Discard);
+                        id += 1;
+                    }
+                }
+            }
+            // In 300 intervals 1.2 s: the others share half of the rate, 150 packets each.
+            let others = &sent[promised as usize..];
+            let (least, most) = (*others.iter().min().unwrap(), *others.iter().max().unwrap());
+            let case = format!("{promised} and {} flows, {packets} packets, {spread} {first}: {sent:?}", others.len());
+            assert!(least >= 140 && most <= 160, "{case}");
+            // And nobody who is promised something gets less than that.
+            let due = 150 * others.len() as u64 / promised;
+            assert!(sent[..promised as usize].iter().all(|sent| *sent + 6 >= due), "{due}: {case}");
+        }
+    }
+}
+
+#[test]
 fn without_borrowing_the_rest_stays_unused() {
     let shaper = Fbc::new(
         FbcParams::new(Rate::from_mbit(80)),

@@ -13,6 +13,15 @@ use crate::heap::Heap;
 use crate::packet::Dscp;
 use crate::qdisc::Backlog;
 
+/// With n flows queued, each may fill 4/(4n + 1) of the class, or of what flows with a promised minimum leave of it: alone
+/// 4/5 of the buffer, and many greedy ones equal parts with a quarter of a part to spare for one that comes. This is where
+/// Choudhury and Hahne's dynamic threshold (1998) of four times the free room settles; taken from n and not from the room
+/// that is free at the moment, so that flows that always come first after a pause cannot live in the room of those that
+/// always come last.
+const THRESHOLD_FACTOR: u64 = 4;
+/// One in so many bytes of the buffer is kept for the flows with a promised minimum, in a class that has such flows.
+const PROMISED_PART: u64 = 8;
+
 /// Binary places of a virtual time below one bit·ns/s at weight 1/65536.
 const PLACES: u32 = 24;
 
@@ -138,6 +147,8 @@ pub(super) struct Class {
     pub borrowed: Account,
     /// Flows with a queue.
     pub queued: u64,
+    /// What those are promised together, as minimum rates.
+    pub queued_minimum: Rate,
     pub candidate: Option<Candidate>,
     /// Flows with a queue, by the virtual time at which their head is covered by their share.
     share: Heap<u128>,
@@ -171,6 +182,7 @@ impl Class {
             backlog: Backlog::default(),
             borrowed: Account::default(),
             queued: 0,
+            queued_minimum: Rate::ZERO,
             candidate: None,
             share: Heap::new(),
             guarantee: Heap::new(),
@@ -389,6 +401,37 @@ impl Class {
         }
     }
 
+    /// A flow here has a queue from now on.
+    pub fn queues(&mut self, flow: &Flow) {
+        self.queued += 1;
+        self.queued_minimum += flow.stake().minimum;
+    }
+    /// It has none any more.
+    pub fn queues_no_more(&mut self, flow: &Flow) {
+        self.queued -= 1;
+        self.queued_minimum = self.queued_minimum.saturating_sub(flow.stake().minimum);
+    }
+
+    /// The part of the buffer that is a flow's with a promised `minimum`: as much as of the rate.
+    fn promised_part(&self, minimum: Rate) -> Bytes {
+        let part = u128::from(self.params.limit.as_u64()) * u128::from(minimum.as_bps());
+        Bytes::new(u64::try_from(part / u128::from(self.params.rate.as_bps().max(1))).unwrap_or(u64::MAX))
+    }
+    /// What is kept for packets of flows with a promise that come back, where there are any.
+    pub fn kept_for_promised(&self) -> Bytes {
+        let any = self.shares.unpromised() < self.params.rate;
+        Bytes::new(if any { self.params.limit.as_u64() / PROMISED_PART } else { 0 })
+    }
+    /// What a flow may queue that is one of `queued` and has a promised `minimum`, or none: its part by that, or by number
+    /// of what the promised leave, whichever is more.
+    pub fn most_queued(&self, minimum: Rate, queued: u64) -> Bytes {
+        let left = self.params.limit.saturating_sub(self.promised_part(self.queued_minimum));
+        let left = left.saturating_sub(self.kept_for_promised());
+        let shares = queued.saturating_mul(THRESHOLD_FACTOR).saturating_add(1);
+        let equal = left.as_u64() / shares * THRESHOLD_FACTOR;
+        Bytes::new(equal).min(self.params.flow_limit).max(self.promised_part(minimum))
+    }
+
     /// Another minimum or preference of a flow, which `change` sets while the flow is out of the shares: its place in V
     /// keeps its tokens.
     pub fn change(&mut self, flows: &mut Flows, at: u32, now: Instant, change: impl FnOnce(&mut Flow, &Shares)) {
@@ -396,7 +439,15 @@ impl Class {
         let flow = &mut flows[at];
         let before = flow.weight;
         self.shares.leave(flow.stake());
+        let queues = !flow.backlog.is_empty();
+        if queues {
+            self.queues_no_more(flow);
+        }
+        let flow = &mut flows[at];
         change(flow, &self.shares);
+        if queues {
+            self.queues(flow);
+        }
         flow.part = self.part_of(flow.preferred);
         flow.weight = self.shares.join(flow.stake());
         let minimum = flow.stake().minimum;

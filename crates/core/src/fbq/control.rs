@@ -135,7 +135,7 @@ impl<P: Packet> Fbc<P> {
         class.backlog.packets += flow.backlog.packets;
         class.backlog.bytes += flow.backlog.bytes;
         if !flow.backlog.is_empty() {
-            class.queued += 1;
+            class.queues(flow);
             class.key(&mut self.flows, at);
         }
         self.choose(q, now);
@@ -149,6 +149,9 @@ impl<P: Packet> Fbc<P> {
         let chosen = class.candidate.is_some_and(|candidate| candidate.flow == at);
         class.unkey(&mut self.flows, at);
         let flow = &mut self.flows[at];
+        if !flow.backlog.is_empty() {
+            class.queues_no_more(flow);
+        }
         class.shares.leave(flow.stake());
         class.list_preferred(at, false);
         class.shares_changed();
@@ -156,7 +159,6 @@ impl<P: Packet> Fbc<P> {
         if let Some(displace) = flow.profile.displace {
             class.thresholds.remove(&(Ratio::new(displace.below, flow.weight), at));
         }
-        class.queued -= u64::from(!flow.backlog.is_empty());
         class.backlog.packets -= flow.backlog.packets;
         class.backlog.bytes -= flow.backlog.bytes;
         if chosen {

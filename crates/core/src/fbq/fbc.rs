@@ -12,14 +12,6 @@ use crate::bucket::TokenBucket;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
 
-/// With n flows queued, each may fill 4/(4n + 1) of the class: alone 4/5 of the buffer, and many greedy ones equal
-/// parts with a quarter of a part to spare for one that comes. This is where Choudhury and Hahne's dynamic threshold
-/// (1998) of four times the free room settles; taken from n and not from the room that is free at the moment, so that
-/// flows that always come first after a pause cannot live in the room of those that always come last.
-const THRESHOLD_FACTOR: u64 = 4;
-/// One in so many bytes of the buffer is kept for the flows with a promised minimum, in a class that has such flows.
-const PROMISED_PART: u64 = 8;
-
 /// The parameters of the whole shaper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FbcParams {
@@ -282,26 +274,17 @@ impl<P: Packet> Fbc<P> {
     /// Why the flow may not queue `size` more, if it may not.
     fn refusal(&self, flow: &Flow, size: Bytes) -> Option<DropReason> {
         let class = &self.classes[flow.class as usize];
-        let limit = class.params.limit;
-        let mut free = limit.saturating_sub(class.backlog.bytes);
-        if class.shares.unpromised() < class.params.rate {
-            // Who is promised a rate has the same part of the buffer, and where somebody is, the last of the buffer is
-            // nobody else's: otherwise many greedy flows leave less free than a packet of his needs.
-            let minimum = flow.stake().minimum;
-            let part = u128::from(limit.as_u64()) * u128::from(minimum.as_bps())
-                / u128::from(class.params.rate.as_bps().max(1));
-            if u128::from((flow.backlog.bytes + size).as_u64()) <= part && size <= free {
-                return None;
-            }
-            free = free.saturating_sub(Bytes::new(limit.as_u64() / PROMISED_PART));
-        }
-        if size > free {
+        let queued = class.queued + u64::from(flow.backlog.is_empty());
+        let minimum = flow.stake().minimum;
+        let within = flow.backlog.bytes + size <= class.most_queued(minimum, queued);
+        // Where somebody is promised a rate, the last of the buffer is nobody else's: otherwise many greedy flows leave
+        // less free than a packet of his needs.
+        let kept = if within && !minimum.is_zero() { Bytes::ZERO } else { class.kept_for_promised() };
+        if size > class.params.limit.saturating_sub(class.backlog.bytes).saturating_sub(kept) {
             return Some(DropReason::ClassLimit);
         }
-        let queued = class.queued + u64::from(flow.backlog.is_empty());
-        let part = part_of(class, queued);
         // A flow without a queue may always start one.
-        (!flow.backlog.is_empty() && flow.backlog.bytes + size > part).then_some(DropReason::FlowLimit)
+        (!flow.backlog.is_empty() && !within).then_some(DropReason::FlowLimit)
     }
 
     fn push(&mut self, at: u32, packet: P, now: Instant) {
@@ -334,7 +317,7 @@ impl<P: Packet> Fbc<P> {
         }
         (flow.head, flow.head_size, flow.head_arrived) = (index, size, now);
         self.flows.idle_take(at);
-        self.classes[q].queued += 1;
+        self.classes[q].queues(&self.flows[at]);
         self.classes[q].activate(&mut self.flows, at, now);
     }
 
@@ -353,7 +336,7 @@ impl<P: Packet> Fbc<P> {
         flow.head = node.next;
         if flow.head == NONE {
             flow.tail = NONE;
-            class.queued -= 1;
+            class.queues_no_more(flow);
             class.unkey(&mut self.flows, at);
             self.flows.idle_push(at);
         } else {
@@ -372,7 +355,7 @@ impl<P: Packet> Fbc<P> {
         let feedback = match class.params.feedback {
             Some(feedback) => feedback,
             None if flow.watched => {
-                let part = part_of(class, class.queued.max(1)).as_u64();
+                let part = class.most_queued(flow.stake().minimum, class.queued.max(1)).as_u64();
                 Feedback { above: Bytes::new(part / 4 * 3), below: Bytes::new(part / 4), mark: Marking::Never }
             }
             None => return,
@@ -386,13 +369,6 @@ impl<P: Packet> Fbc<P> {
             out.event(Event::QueueBelow { flow: key, bytes });
         }
     }
-}
-
-/// What one of `queued` flows may queue.
-fn part_of(class: &Class, queued: u64) -> Bytes {
-    let shares = queued.saturating_mul(THRESHOLD_FACTOR).saturating_add(1);
-    let part = class.params.limit.as_u64() / shares * THRESHOLD_FACTOR;
-    Bytes::new(part).min(class.params.flow_limit)
 }
 
 /// When a class may leave, and which; none when none ever may as things stand.
