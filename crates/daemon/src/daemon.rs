@@ -513,6 +513,7 @@ impl Daemon {
         self.guard(at)?;
         self.listen(at)?;
         promise::reinstate(self, at);
+        reserve::reinstate(self, at);
         Ok(())
     }
 

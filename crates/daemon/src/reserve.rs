@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_config::discipline::Discipline;
 use tidegate_config::edit;
-use tidegate_config::shaper::Root;
+use tidegate_config::shaper::{Match, Root};
 use tidegate_config::values::User;
 use tidegate_control::calls::{
     Refresh, Refreshed, ReservationList, ReservationsQuery, Reserve, Reserved, Unreserve, Unreserved,
@@ -24,6 +24,9 @@ struct Held {
     direction: usize,
     class: tidegate_core::ClassId,
     name: String,
+    /// What was asked for, to be asked for again when the data path is started anew.
+    request: Request,
+    matches: Match,
     uid: u32,
     /// The connection it ends with.
     client: Option<u64>,
@@ -100,9 +103,9 @@ pub(crate) fn reserve(daemon: &mut Daemon, caller: &Caller, call: Reserve) -> Re
     let name = call.name.unwrap_or_else(|| format!("reservation {number}"));
     let request = Request { tspec, service };
     let shaping = daemon.directions[at].shaping()?;
-    let asked = name.clone();
+    let (asked, packets) = (name.clone(), matches.clone());
     let outcome = shaping.change(move |pipeline, now, gate| {
-        let lease = pipeline.reserve(now, &asked, &request, matches, gate)?;
+        let lease = pipeline.reserve(now, &asked, &request, packets, gate)?;
         Ok::<_, Refused>((lease, pipeline.free_to_reserve(), now))
     });
     let (lease, free, now) =
@@ -113,6 +116,8 @@ pub(crate) fn reserve(daemon: &mut Daemon, caller: &Caller, call: Reserve) -> Re
         direction: at,
         class: lease.grant.id,
         name,
+        request,
+        matches,
         uid: caller.peer.uid,
         client: until.is_none().then_some(caller.client),
         until,
@@ -181,6 +186,32 @@ pub(crate) fn gone(daemon: &mut Daemon, client: u64) {
     for lease in ended {
         // One that has expired in the meantime is none any more.
         let _ = end(daemon, &lease);
+    }
+}
+
+/// Makes all reservations of a direction again, in the order in which they were made, in an engine that knows none: after
+/// its data path was started anew. Their holders need not know.
+pub(crate) fn reinstate(daemon: &mut Daemon, at: usize) {
+    let of_direction = daemon.leases.0.iter().filter(|(_, held)| held.direction == at);
+    let mut numbers: Vec<u64> = of_direction.map(|(number, _)| *number).collect();
+    numbers.sort_unstable();
+    for number in numbers {
+        let (Some(held), Ok(shaping)) = (daemon.leases.0.get_mut(&number), daemon.directions[at].shaping()) else {
+            continue;
+        };
+        let (name, request, matches) = (held.name.clone(), held.request, held.matches.clone());
+        let again = shaping.change(move |pipeline, now, gate| pipeline.reserve(now, &name, &request, matches, gate));
+        let why = match again {
+            Ok(Ok(lease)) => {
+                held.class = lease.grant.id;
+                continue;
+            }
+            Ok(Err(refused)) => refused.to_string(),
+            Err(error) => error.to_string(),
+        };
+        let name = held.name.clone();
+        daemon.leases.0.remove(&number);
+        daemon.say(&format!("`{name}` is reserved no longer, it could not be made again: {why}"));
     }
 }
 
