@@ -16,12 +16,14 @@ use std::time::{Duration, Instant};
 
 use support::Ended;
 use tidegate_config::diagnostic::{Diagnostics, Source};
-use tidegate_control::calls::{Apply, Displacement, Events, Feedback, PromiseCall, Target};
+use tidegate_control::calls::{
+    Apply, Displacement, Events, Feedback, PromiseCall, Refresh, ReservationsQuery, Reserve, Target, Unreserve,
+};
 use tidegate_control::{Client, ClientError, Code, EventKind, Pushed};
 use tidegate_daemon::{Control, Daemon, Listening, Settings};
 use tidegate_lab::topology::Pair;
 use tidegate_lab::{FlowSpec, Senders, Sink};
-use tidegate_live::shaping::Options;
+use tidegate_live::shaping::{Injection, Options};
 use tidegate_units::{Bytes, Rate, Span};
 
 /// One class of 8 Mbit/s that is all there is, and one to be displaced to.
@@ -41,6 +43,9 @@ struct Running {
 
 impl Running {
     fn start(pair: &Pair, text: &str) -> Self {
+        Self::start_with(pair, text, Options::default())
+    }
+    fn start_with(pair: &Pair, text: &str, options: Options) -> Self {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("tidegate-{}-{number}.sock", std::process::id()));
@@ -48,7 +53,7 @@ impl Running {
         let config = tidegate_config::shaper::load(&Source::new("test.toml", text), &mut diagnostics).expect("valid");
         let settings = Settings {
             file: "test.toml".into(),
-            options: Options { interface: Some("tg0".into()), ..Options::default() },
+            options: Options { interface: Some("tg0".into()), ..options },
             control: Control::Path(path.clone()),
             ..Settings::default()
         };
@@ -277,10 +282,7 @@ fn a_process_tree_has_its_promise_before_it_sends() -> Ended {
 }
 
 fn who_is_not_root_may_look_and_steer_his_own_within_bounds() -> Ended {
-    const OTHER: u32 = 12_345;
-    // SAFETY: cannot fail.
-    if unsafe { libc::geteuid() } != 0 || !std::fs::read_to_string("/proc/self/uid_map").unwrap().contains("4294967295")
-    {
+    if !is_root_of_the_machine() {
         return Ended::Skipped("only root of the machine can be two users".into());
     }
     let pair = Pair::create().unwrap();
@@ -602,6 +604,319 @@ fn promises_and_subscriptions_of_a_connection_have_limits_of_their_own() -> Ende
     Ended::Passed
 }
 
+/// Waits until the log says `text`.
+fn logs(client: &mut Client, text: &str) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < deadline {
+        if let Some((_, Pushed::Event(event))) = client.next_push(Some(Duration::from_millis(100))).unwrap()
+            && event.text.is_some_and(|said| said.contains(text))
+        {
+            return;
+        }
+    }
+    panic!("nobody says {text:?}");
+}
+
+/// A data path that panics three seconds after each start, as soon as packets wait.
+fn mortal() -> Options {
+    Options { inject: Some(Injection::parse("panic:3s").unwrap()), ..Options::default() }
+}
+
+fn promises_outlive_the_data_path_and_the_tree() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start_with(&pair, SHAPER, mortal());
+    let flows: Vec<FlowSpec> = (0..4).map(|n| udp(5_000 + n, 8)).collect();
+    let sink = Sink::start(&pair.receiver, &flows).unwrap();
+    let mut owner = running.client();
+    let given = owner.promise(&PromiseCall { prefer: 1, ..minimum(5_000, 4_000) }).unwrap();
+    let mut listener = running.client();
+    let _ = listener.events(&Events { kinds: vec![EventKind::Log], ..Events::default() }).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
+    let in_force_for_its_flow = |what: &str| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            // While the data path is begun anew there is no answer.
+            let states = running.client().promises().unwrap_or_default();
+            if let [state] = &states[..]
+                && (state.flows, state.waiting) == (1, 0)
+            {
+                assert_eq!((state.promise, state.minimum, state.prefer), (given.promise, Rate::from_mbit(4), 1));
+                assert!(state.granted >= Rate::from_mbit(4), "{state:?}");
+                return;
+            }
+            assert!(Instant::now() < deadline, "not in force {what}: {states:?}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    in_force_for_its_flow("at first");
+    logs(&mut listener, "is in force again, after: the discipline panicked");
+    in_force_for_its_flow("after the data path was begun anew");
+    // Before the others find out that it shapes no longer, and after: at least what was promised.
+    let seen = rates(&sink, 4);
+    assert!(seen[0] > 3_400, "{seen:?}");
+    // Its owner is told by the subscription that he has had all the time.
+    let mut told = false;
+    while let Some((of, pushed)) = owner.next_push(Some(Duration::from_millis(50))).unwrap() {
+        let Pushed::Event(event) = pushed else { continue };
+        told |= of == given.subscription && event.kind == EventKind::Promised;
+    }
+    assert!(told, "it is told");
+    // Another tree, with a class more: it is met anew there.
+    let more = "[[class]]\nname = \"new\"\nrate = \"1mbit\"\nborrow = false\n[[rule]]\n";
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let text = Some(SHAPER.replacen("[[rule]]\n", more, 1));
+        match running.client().call(&Apply { text, ..Apply::default() }) {
+            Ok(applied) => {
+                assert!(!applied.in_place, "{applied:?}");
+                break;
+            }
+            // Nothing is changed while nothing is in force.
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    in_force_for_its_flow("in another tree");
+    senders.stop();
+    sink.stop();
+    Ended::Passed
+}
+
+/// 8 Mbit/s, 3 of them for reservations.
+const CBQ: &str = "version = 1\n[discipline]\nkind = \"cbq\"\nlink = \"8mbit\"\n\
+    class = [{ name = \"rest\", rate = \"5mbit\" }, { name = \"reserved\", rate = \"3mbit\" }]\n\
+    reservations = { class = \"reserved\", flows = 4, max-rate = \"2.5mbit\" }\n";
+
+fn reservations_outlive_the_data_path() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start_with(&pair, CBQ, mortal());
+    let mut holder = running.client();
+    let ask = |port: u16, lasts| Reserve {
+        direction: None,
+        name: Some(format!("to {port}")),
+        matches: vec![("destination-port".into(), port.to_string())],
+        rate: Rate::from_kbit(700),
+        bucket: None,
+        peak: None,
+        min_unit: None,
+        max_packet: None,
+        guaranteed: false,
+        delay: None,
+        lasts,
+    };
+    let kept = holder.call(&ask(5_000, None)).unwrap();
+    let lasting = running.client().call(&ask(5_001, Some(Span::from_secs(120)))).unwrap();
+    let mut listener = running.client();
+    let _ = listener.events(&Events { kinds: vec![EventKind::Log], ..Events::default() }).unwrap();
+    let flows = [udp(6_000, 12)];
+    let sink = Sink::start(&pair.receiver, &flows).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
+    logs(&mut listener, "is in force again, after: the discipline panicked");
+    // Not to be interrupted again while it is looked at.
+    senders.stop();
+    sink.stop();
+    let mut list = || {
+        let listed = holder.call(&ReservationsQuery {}).unwrap().reservations;
+        let mut listed: Vec<(u64, String)> = listed.into_iter().map(|one| (one.reservation, one.name)).collect();
+        listed.sort();
+        listed
+    };
+    let both = [(kept.reservation, "to 5000".to_owned()), (lasting.reservation, "to 5001".to_owned())];
+    assert_eq!(list(), both);
+    // It holds the rate, and its holder keeps it and gives it back by the number that it knows.
+    holder.call(&Refresh { reservation: kept.reservation }).unwrap();
+    let more = Reserve { rate: Rate::from_mbit(2), ..ask(5_002, None) };
+    assert_eq!(refusal(holder.call(&more).unwrap_err()).code, Code::NoRoom);
+    holder.call(&Unreserve { reservation: lasting.reservation }).unwrap();
+    holder.call(&more).unwrap();
+    drop(holder);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !running.client().call(&ReservationsQuery {}).unwrap().reservations.is_empty() {
+        assert!(Instant::now() < deadline, "they end with their connection");
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ended::Passed
+}
+
+const OTHER: u32 = 12_345;
+
+fn is_root_of_the_machine() -> bool {
+    // SAFETY: cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    root && std::fs::read_to_string("/proc/self/uid_map").unwrap().contains("4294967295")
+}
+
+fn a_user_has_his_promise_and_nobody_else() -> Ended {
+    if !is_root_of_the_machine() {
+        return Ended::Skipped("only root of the machine can be two users".into());
+    }
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    let call = PromiseCall {
+        minimum: Some(Rate::from_mbit(3)),
+        class: Some("media".into()),
+        target: Target { uid: Some(OTHER), ..Target::default() },
+        ..PromiseCall::default()
+    };
+    let mut client = running.client();
+    let given = client.promise(&call).unwrap();
+    assert_eq!((given.state.flows, given.state.held), (0, 1));
+    let socket = |uid: u32| {
+        let bind = move || {
+            // SAFETY: changes by whom the files of this thread, which ends soon, are made.
+            unsafe { libc::setfsuid(uid) };
+            UdpSocket::bind("10.77.0.1:0").unwrap()
+        };
+        pair.sender.namespace.run(bind).unwrap()
+    };
+    let (own, of_root) = (socket(OTHER), socket(0));
+    of_root.send_to(&[0; 100], "10.77.0.2:5000").unwrap();
+    own.send_to(&[0; 100], "10.77.0.2:5000").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let flow = loop {
+        assert!(Instant::now() < deadline, "he is never promised anything");
+        match client.next_push(Some(Duration::from_millis(100))).unwrap() {
+            Some((_, Pushed::Event(event))) if event.kind == EventKind::Promised => {
+                break event.flow.expect("of a flow");
+            }
+            _ => {}
+        }
+    };
+    assert_eq!((flow.uid, flow.source_port), (Some(OTHER), Some(own.local_addr().unwrap().port())));
+    assert_eq!(running.client().promises().unwrap()[0].flows, 1, "that of root is not his");
+    Ended::Passed
+}
+
+/// A control group that goes with this.
+struct Group {
+    path: PathBuf,
+    below_root: String,
+}
+
+impl Group {
+    fn create() -> Result<Self, String> {
+        let root = Path::new("/sys/fs/cgroup");
+        // On some machines the unified hierarchy is beside the older ones.
+        let below = if root.join("cgroup.procs").exists() { "" } else { "unified/" };
+        let below_root = format!("{below}tidegate-test-{}", std::process::id());
+        let path = root.join(&below_root);
+        std::fs::create_dir(&path).map_err(|error| format!("no control group can be made here: {error}"))?;
+        let group = Self { path, below_root };
+        match group.path.join("cgroup.procs").exists() {
+            true => Ok(group),
+            false => Err("there are no control groups of the second version".into()),
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while std::fs::remove_dir(&self.path).is_err() && self.path.exists() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn a_control_group_has_its_promise() -> Ended {
+    let group = match Group::create() {
+        Ok(group) => group,
+        Err(reason) => return Ended::Skipped(reason),
+    };
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    let mut command = pair.sender.namespace.command("bash").unwrap();
+    command.args(["-c", CHILD]);
+    let Ok(mut child) = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn() else {
+        return Ended::Skipped("there is no bash".into());
+    };
+    if let Err(error) = std::fs::write(group.path.join("cgroup.procs"), child.id().to_string()) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+        return Ended::Skipped(format!("a process cannot be put into a control group here: {error}"));
+    }
+    let call = PromiseCall {
+        minimum: Some(Rate::from_mbit(4)),
+        class: Some("media".into()),
+        target: Target { cgroup: Some(group.below_root.clone()), ..Target::default() },
+        ..PromiseCall::default()
+    };
+    let mut client = running.client();
+    let given = client.promise(&call);
+    let mut found = false;
+    if given.is_ok() {
+        child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !found && Instant::now() < deadline {
+            if let Some((_, Pushed::Event(event))) = client.next_push(Some(Duration::from_millis(200))).unwrap() {
+                found = event.kind == EventKind::Promised && event.minimum == Some(Rate::from_mbit(4));
+            }
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(given.unwrap().state.held, 1);
+    assert!(found, "a flow of the group is promised its minimum");
+    let missing = Target { cgroup: Some("tidegate-test/not-there".into()), ..Target::default() };
+    let refused = refusal(client.promise(&PromiseCall { target: missing, ..call }).unwrap_err());
+    assert!(refused.code == Code::NotFound && refused.help.is_some(), "{refused}");
+    Ended::Passed
+}
+
+fn one_user_cannot_take_all_connections() -> Ended {
+    if !is_root_of_the_machine() {
+        return Ended::Skipped("only root of the machine can be two users".into());
+    }
+    let pair = Pair::create().unwrap();
+    let path = std::env::temp_dir().join(format!("tidegate-{}-0.sock", std::process::id()));
+    let (mut go, mut waits) = UnixStream::pair().unwrap();
+    let of_other = path.clone();
+    // While this process has one thread.
+    let child = support::Child::fork(move || {
+        let mut byte = [0];
+        waits.read_exact(&mut byte).unwrap();
+        // SAFETY: changes this process to a user without privileges.
+        assert_eq!(unsafe { libc::setresuid(OTHER, OTHER, OTHER) }, 0);
+        let connect = || {
+            let mut client = Client::connect(&of_other)?;
+            client.status().map(|_| client)
+        };
+        let mut clients: Vec<Client> = (0..256).map(|_| connect().unwrap()).collect();
+        let refused = refusal(connect().unwrap_err());
+        assert_eq!(refused.code, Code::TooMany);
+        assert!(refused.message.contains("256 connections of this user") && refused.help.is_some(), "{refused}");
+        // Root is not kept out, and says so.
+        waits.write_all(b"?").unwrap();
+        waits.read_exact(&mut byte).unwrap();
+        // One that goes makes room for another.
+        clients.pop();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while connect().is_err() {
+            assert!(Instant::now() < deadline, "there is never room again");
+            thread::sleep(Duration::from_millis(20));
+        }
+        0
+    });
+    let running = Running::start(&pair, SHAPER);
+    assert_eq!(running.path, path);
+    go.write_all(b"!").unwrap();
+    let mut byte = [0];
+    go.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    go.read_exact(&mut byte).expect("the other user has all that he may have");
+    assert!(running.client().status().unwrap().control.clients >= 256);
+    go.write_all(b"!").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let code = loop {
+        if let Some(ended) = child.try_wait() {
+            break ended;
+        }
+        assert!(Instant::now() < deadline, "the other user does not come to an end");
+        thread::sleep(Duration::from_millis(10));
+    };
+    assert_eq!(code, Ok(0), "what the other user found");
+    Ended::Passed
+}
+
 /// What a GET of the metrics at `port` answers, from inside; `None` when nobody listens there.
 fn metrics_at(pair: &Pair, port: u16) -> Option<String> {
     let fetch = move || {
@@ -803,12 +1118,19 @@ fn main() {
         promises_and_subscriptions_of_a_connection_have_limits_of_their_own,
         the_owner_is_told_of_each_flow_that_joins,
         metrics_are_served_where_the_file_says,
+        promises_outlive_the_data_path_and_the_tree,
+        reservations_outlive_the_data_path,
+        a_user_has_his_promise_and_nobody_else,
+        a_control_group_has_its_promise,
+        one_user_cannot_take_all_connections,
         video_that_heeds_its_grants_does_not_stall_where_blind_video_does,
         the_socket_of_the_dead_is_replaced_and_of_the_living_is_not,
         a_hook_is_run_with_the_facts;
         once: who_is_not_root_may_look_and_steer_his_own_within_bounds,
         a_promise_holds_before_and_after_the_first_packet_and_ends_with_its_connection,
         preference_displacement_and_leases,
+        promises_outlive_the_data_path_and_the_tree,
+        reservations_outlive_the_data_path,
         hostile_clients_change_nothing_for_the_data_path,
         a_slow_reader_is_told_what_it_lost,
         feedback_comes_within_milliseconds,
