@@ -61,7 +61,8 @@ crate::record! {
         pub threshold: Option<Bytes>,
         /// What elephants get at least of the bytes served while they wait. Default 0.1.
         pub floor: Spanned<Probability> = 0.1,
-        /// What elephants got beyond the floor counts for it later, up to this. Default 24 kB, sixteen packets.
+        /// What elephants got beyond the floor counts for it later, up to this. Default 24 kB, sixteen packets: with a
+        /// floor of 0.1 mice may then have 240 kB before an elephant's turn, which is 34 s at 56 kbit/s.
         pub floor_credit: Bytes = "24kB",
         /// The delay that ARED aims for; only elephants wait in that queue. Default 80 ms.
         pub delay: Span = "80ms",
@@ -83,7 +84,8 @@ crate::record! {
         pub value: Vec<Spanned<Point>>,
         /// What elephants get at least of the bytes served while they wait. Default 0.1.
         pub floor: Spanned<Probability> = 0.1,
-        /// What elephants got beyond the floor counts for it later, up to this. Default 24 kB, sixteen packets.
+        /// What elephants got beyond the floor counts for it later, up to this. Default 24 kB, sixteen packets: with a
+        /// floor of 0.1 mice may then have 240 kB before an elephant's turn, which is 34 s at 56 kbit/s.
         pub floor_credit: Bytes = "24kB",
         /// 0: all elephants are dropped alike; 1: in proportion to their value. Default 1.
         pub fairness: Probability = 1.0,
