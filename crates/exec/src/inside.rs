@@ -99,8 +99,10 @@ fn configure(loopback: Loopback, v6: bool, servers: &[IpAddr]) -> Result<(), Box
     for (setting, value) in [("route_localnet", "1"), ("accept_local", "1"), ("rp_filter", "0")] {
         sysctl::write(&format!("ipv4/conf/{DEVICE}/{setting}"), value)?;
     }
-    // Everybody may ping; the relay asks the host whether it may.
-    let _ = sysctl::write("ipv4/ping_group_range", "0 2147483647");
+    // Everybody may ping; the relay asks the host whether it may. In a user namespace there is one group.
+    let own = rustix::process::getegid().as_raw();
+    let _ = sysctl::write("ipv4/ping_group_range", "0 2147483647")
+        .or_else(|_| sysctl::write("ipv4/ping_group_range", &format!("{own} {own}")));
     rtnl.add_address(Address { index: device, address: V4.into(), prefix: 32 })?;
     let everywhere = |any: IpAddr| Route { to: Some((any, 0)), via: None, index: Some(device) };
     rtnl.add_route(everywhere(Ipv4Addr::UNSPECIFIED.into()))?;

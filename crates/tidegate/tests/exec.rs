@@ -6,11 +6,14 @@ mod support;
 
 mod running;
 
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -19,7 +22,7 @@ use support::Ended;
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::netns::Namespace;
 use tidegate_live::nft;
-use tidegate_live::rtnl::{Address, Rtnl};
+use tidegate_live::rtnl::{Address, Rtnl, sysctl};
 
 const ROLE: &str = "TIDEGATE_EXEC_ROLE";
 const V6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1);
@@ -192,6 +195,24 @@ fn play(role: &str) {
             let length = socket.recv(&mut buffer).unwrap();
             println!("{}", whole(&buffer[..length], 60_000));
         }
+        // Pings once, and says what came of it.
+        "ping" => {
+            // SAFETY: a system call on numbers; what it gives is a descriptor of ours.
+            let socket = unsafe {
+                let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_ICMP);
+                assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+                UdpSocket::from_raw_fd(fd)
+            };
+            socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            socket.connect((words[1], 0)).unwrap();
+            // Type 8, code 0; checksum and identifier are the kernel's; sequence 7; eight bytes of data.
+            socket.send(&[8, 0, 0, 0, 0, 0, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
+            let mut buffer = [0; 64];
+            match socket.recv(&mut buffer) {
+                Ok(length) => println!("type {} sequence {} data {:?}", buffer[0], buffer[7], &buffer[8..length]),
+                Err(error) => println!("{:?}", error.kind()),
+            }
+        }
         "identity" => {
             let status = std::fs::read_to_string("/proc/self/status").unwrap();
             let line = |name: &str| status.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
@@ -344,6 +365,146 @@ fn exit_codes_and_signals_are_passed_through() -> Ended {
     let mut rest = String::new();
     out.read_to_string(&mut rest).unwrap();
     assert_eq!((child.wait().unwrap().code(), rest.trim()), (Some(7), "heard"));
+    Ended::Passed
+}
+
+fn standard_input_and_output_pass_through() -> Ended {
+    let host = host();
+    let mut child = command(&host, &["--up", "1mbit"], "tr")
+        .args(["a-z", "A-Z"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // More than pipes hold, so that it must be read while it is written.
+    let data = vec![b'x'; 300_000];
+    let mut to = child.stdin.take().unwrap();
+    let writer = thread::spawn(move || to.write_all(&data).unwrap());
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert_eq!((output.status.code(), output.stdout), (Some(0), vec![b'X'; 300_000]));
+    Ended::Passed
+}
+
+/// An interactive shell at a terminal of its own.
+struct Terminal {
+    shell: std::process::Child,
+    master: File,
+    shown: Receiver<Vec<u8>>,
+    screen: String,
+}
+
+impl Terminal {
+    fn open(host: &Namespace) -> Self {
+        let (mut master, mut slave) = (0, 0);
+        // SAFETY: both numbers are live for the call; name, modes and size may be left out.
+        let opened = unsafe {
+            libc::openpty(&mut master, &mut slave, std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut())
+        };
+        assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
+        // SAFETY: both are descriptors of ours now.
+        let (master, slave) = unsafe { (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
+        let mut command = host.command("sh").unwrap();
+        command.arg("-i").env("PS1", "$ ").env("TERM", "dumb").env_remove("ENV");
+        command.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap()).stderr(slave);
+        let lead = || {
+            // SAFETY: system calls on numbers, allowed between fork and exec; 0 is the terminal.
+            if unsafe { libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 } {
+                return Err(std::io::Error::last_os_error());
+            }
+            Ok(())
+        };
+        // SAFETY: the closure makes two system calls and touches nothing of the parent's.
+        unsafe { command.pre_exec(lead) };
+        let shell = command.spawn().unwrap();
+        drop(command);
+        let mut from = master.try_clone().unwrap();
+        let (to, shown) = mpsc::channel();
+        thread::spawn(move || {
+            let mut buffer = [0; 4_096];
+            while let Ok(length) = from.read(&mut buffer) {
+                if length == 0 || to.send(buffer[..length].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { shell, master, shown, screen: String::new() }
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.master.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until it shows `text`, and forgets what stood before.
+    fn shows(&mut self, text: &str) {
+        let deadline = Instant::now() + Duration::from_secs(15);
+        loop {
+            if let Some((_, rest)) = self.screen.split_once(text) {
+                self.screen = rest.to_owned();
+                return;
+            }
+            match self.shown.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(bytes) => self.screen += &String::from_utf8_lossy(&bytes),
+                Err(_) => panic!("{text:?} is not shown, but {:?}", self.screen),
+            }
+        }
+    }
+}
+
+/// What is typed is shown as well, so what is waited for is written so that only the shell's output has it.
+fn a_terminal_works_as_without() -> Ended {
+    let host = host();
+    let mut terminal = Terminal::open(&host);
+    let exec = format!("{} exec --up 1mbit --", env!("CARGO_BIN_EXE_tidegate"));
+    terminal.shows("$ ");
+    // Ctrl-C reaches the program, and what it ends with is ours.
+    terminal.types(&format!(
+        "{exec} sh -c 'trap \"exit 9\" INT; echo rea\"\"dy; while :; do sleep 0.05; done'; echo co\"\"de=$?\n"
+    ));
+    terminal.shows("ready");
+    terminal.types("\x03");
+    terminal.shows("code=9");
+    terminal.shows("$ ");
+    // One that does not care is ended by it: 128 and the number of the signal.
+    terminal.types(&format!("{exec} sh -c 'echo rea\"\"dy; exec sleep 100'; echo co\"\"de=$?\n"));
+    terminal.shows("ready");
+    terminal.types("\x03");
+    terminal.shows("code=130");
+    terminal.shows("$ ");
+    // Ctrl-Z stops it, the shell goes on, `fg` resumes it, and it reads what is typed then.
+    terminal.types(&format!("{exec} sh -c 'echo rea\"\"dy; read x; echo go\"\"t $x; exit 5'\n"));
+    terminal.shows("ready");
+    terminal.types("\x1a");
+    terminal.shows("Stopped");
+    terminal.shows("$ ");
+    terminal.types("echo she\"\"ll goes on\n");
+    terminal.shows("shell goes on");
+    terminal.shows("$ ");
+    terminal.types("fg; echo co\"\"de=$?\n");
+    terminal.types("hello\n");
+    terminal.shows("got hello");
+    terminal.shows("code=5");
+    terminal.shows("$ ");
+    terminal.types("exit\n");
+    assert!(terminal.shell.wait().unwrap().success());
+    Ended::Passed
+}
+
+fn pings_pass_where_the_host_lets_everybody_ping() -> Ended {
+    let host = host();
+    // Nobody may, which is what a namespace begins with.
+    let refused = printed(&client(&host, &["--up", "1mbit"], "ping 127.0.0.1"));
+    assert!(["PermissionDenied", "HostUnreachable"].contains(&refused.as_str()), "{refused}");
+    let allowed = host.run(|| {
+        let all = sysctl::write("ipv4/ping_group_range", "0 2147483647");
+        // In a user namespace there may be one group.
+        all.or_else(|_| sysctl::write("ipv4/ping_group_range", "0 0"))
+    });
+    if let Err(error) = allowed.unwrap() {
+        return Ended::Skipped(format!("nobody can be allowed to ping: {error}"));
+    }
+    let answer = printed(&client(&host, &["--up", "1mbit", "--down", "1mbit"], "ping 127.0.0.1"));
+    assert_eq!(answer, "type 0 sequence 7 data [1, 2, 3, 4, 5, 6, 7, 8]");
     Ended::Passed
 }
 
@@ -546,6 +707,9 @@ fn main() -> ! {
             ("datagrams_keep_the_rate_in_both_directions", datagrams_keep_the_rate_in_both_directions),
             ("a_call_beside_a_download_does_not_wait", a_call_beside_a_download_does_not_wait),
             ("exit_codes_and_signals_are_passed_through", exit_codes_and_signals_are_passed_through),
+            ("standard_input_and_output_pass_through", standard_input_and_output_pass_through),
+            ("a_terminal_works_as_without", a_terminal_works_as_without),
+            ("pings_pass_where_the_host_lets_everybody_ping", pings_pass_where_the_host_lets_everybody_ping),
             ("the_program_is_who_it_was", the_program_is_who_it_was),
             ("what_cannot_be_reached_is_said_at_once", what_cannot_be_reached_is_said_at_once),
             ("large_datagrams_and_ipv6_pass", large_datagrams_and_ipv6_pass),

@@ -20,7 +20,8 @@ const OURS: u8 = 125;
 ///
 /// The program gets a network namespace of its own, and what it sends and receives goes through shapers in this process:
 /// static binaries and UDP too, without root where the machine allows user namespaces, and without any change to the
-/// host. It keeps its user, files, terminal and signals.
+/// host. It keeps its user, files, terminal and signals. It reaches the world by TCP, by UDP, and by ping where the host
+/// lets everybody ping (net.ipv4.ping_group_range); other protocols are answered as unreachable, and nobody reaches it.
 ///
 /// Its exit code is passed through: 128 and the number of the signal if it was killed, 127 if there is no such program,
 /// 126 if it may not be run, 125 if it could not be shaped; then it has not run.
