@@ -207,8 +207,9 @@ mod tests {
                     if !line.starts_with("tidegate ") {
                         continue;
                     }
-                    let words =
-                        line.split_whitespace().take_while(|word| !matches!(*word, "#" | ">" | "|" | "&&" | "--"));
+                    let ends: &[&str] =
+                        if line.starts_with("tidegate exec ") { &["#"] } else { &["#", ">", "|", "&&", "--"] };
+                    let words = line.split_whitespace().take_while(|word| !ends.contains(word));
                     if let Err(error) = Cli::try_parse_from(words) {
                         panic!("{}:{}: {line}\n{error}", chapter.slug, block.line);
                     }
