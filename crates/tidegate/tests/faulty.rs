@@ -9,14 +9,14 @@ mod running;
 use std::collections::VecDeque;
 use std::process::{Command, ExitCode};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use running::{Arrivals, Running, Scratch, Traffic};
 use support::{DEVICE, Ended, Pair};
 use tidegate::Registry;
 use tidegate_config::discipline::{Kind, Site};
 use tidegate_config::record;
-use tidegate_core::{Backlog, Deadline, Instant, Outlet, Packet, Parcel, Qdisc, Span};
+use tidegate_core::{Backlog, Deadline, Instant as Time, Outlet, Packet, Parcel, Qdisc, Span};
 
 /// Set for the process that is to be the command.
 const AS_COMMAND: &str = "TIDEGATE_TEST_AS_COMMAND";
@@ -69,7 +69,7 @@ impl Countdown {
 
 struct Queue {
     waiting: VecDeque<Parcel>,
-    next: Instant,
+    next: Time,
     enqueue: Countdown,
     dequeue: Countdown,
     deadline: Countdown,
@@ -77,12 +77,12 @@ struct Queue {
 }
 
 impl Qdisc<Parcel> for Queue {
-    fn enqueue(&mut self, _now: Instant, packet: Parcel, _out: &mut dyn Outlet<Parcel>) {
+    fn enqueue(&mut self, _now: Time, packet: Parcel, _out: &mut dyn Outlet<Parcel>) {
         // In the middle: the packet is in, and nobody else knows it yet.
         self.waiting.push_back(packet);
         self.enqueue.turn("enqueue", self.waiting.len());
     }
-    fn dequeue(&mut self, now: Instant, _out: &mut dyn Outlet<Parcel>) -> Option<Parcel> {
+    fn dequeue(&mut self, now: Time, _out: &mut dyn Outlet<Parcel>) -> Option<Parcel> {
         if now < self.next {
             return None;
         }
@@ -92,7 +92,7 @@ impl Qdisc<Parcel> for Queue {
         self.next = now + EACH;
         Some(packet)
     }
-    fn deadline(&self, now: Instant) -> Deadline {
+    fn deadline(&self, now: Time) -> Deadline {
         if !self.waiting.is_empty() {
             self.deadline.turn("deadline", self.waiting.len());
         }
@@ -220,6 +220,56 @@ fn bugs_when_it_is_built_or_thrown_away_stop_nothing() -> Ended {
     Ended::Passed
 }
 
+/// 1 Mbit/s, of which the traffic of this test, 1.05, takes 0.6 and waits; reservations are refreshed each 0.3 s.
+const CBQ: &str = r#"version = 1
+[discipline]
+kind = "cbq"
+link = "1mbit"
+class = [{ name = "rest", rate = "600kbit" }, { name = "reserved", rate = "400kbit" }]
+reservations = { class = "reserved", flows = 4, max-rate = "300kbit", lifetime = "1s" }
+"#;
+
+fn a_reservation_outlives_outages_with_its_command() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let control = scratch.0.join("control");
+    let mut running = command(&pair);
+    running.arg("run").arg(scratch.write("shaper.toml", CBQ)).args(["--interface", DEVICE, "--inject", "panic:1s"]);
+    running.arg("--control").arg(&control);
+    let mut running = Running::start(running);
+    running.says("is in force");
+    let mut holder = command(&pair);
+    holder.args(["reserve", "--rate", "200kbit", "--bucket", "3kB", "--max-packet", "1400B", "--port", "5004"]);
+    holder.args(["--name", "studio", "--control"]).arg(&control);
+    let holder = Running::start(holder);
+    let listed = || {
+        let output = command(&pair).args(["reserve", "--list", "--control"]).arg(&control).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).contains("studio: 200kbit")
+    };
+    let until_listed = |when: &str| {
+        let deadline = Instant::now() + running::PATIENCE;
+        while !listed() {
+            assert!(Instant::now() < deadline, "not reserved {when}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    };
+    until_listed("at first");
+    let traffic = Traffic::start(&pair, PAYLOAD, Duration::from_micros(3_800));
+    // The second outage lasts for a second: three times it cannot be refreshed.
+    running.says("is in force again, after: the discipline panicked");
+    running.says("traffic passes unshaped; starting again in 1 s");
+    running.said.clear();
+    running.says("is in force again, after: the discipline panicked");
+    traffic.stop();
+    until_listed("after the outages");
+    holder.signal(libc::SIGTERM);
+    let (ended, _, said) = holder.end();
+    // It was never lost, so that it was not asked for again, and its holder ends when he is told to.
+    assert!(ended.success() && !said.contains("asking again"), "{ended}: {said}");
+    running.signal(libc::SIGINT);
+    assert!(running.end().0.success());
+    Ended::Passed
+}
+
 fn main() -> ExitCode {
     if std::env::var_os(AS_COMMAND).is_some() {
         return tidegate::main_with(Registry::new().with::<Faulty>());
@@ -230,9 +280,11 @@ fn main() -> ExitCode {
             ("a_bug_in_dequeue_loses_nothing", a_bug_in_dequeue_loses_nothing),
             ("a_bug_in_deadline_loses_nothing", a_bug_in_deadline_loses_nothing),
             ("a_bug_in_what_is_done_after_a_bug_loses_nothing", a_bug_in_what_is_done_after_a_bug_loses_nothing),
+            ("a_reservation_outlives_outages_with_its_command", a_reservation_outlives_outages_with_its_command),
             ("bugs_when_it_is_built_or_thrown_away_stop_nothing", bugs_when_it_is_built_or_thrown_away_stop_nothing),
         ],
         &[
+            "a_reservation_outlives_outages_with_its_command",
             "a_bug_in_deadline_loses_nothing",
             "a_bug_in_what_is_done_after_a_bug_loses_nothing",
             "bugs_when_it_is_built_or_thrown_away_stop_nothing",

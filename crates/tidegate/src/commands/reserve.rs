@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tidegate_control::Client;
 use tidegate_control::calls::{Refresh, ReservationsQuery, Reserve, Reserved};
+use tidegate_control::{Client, ClientError, Code};
 use tidegate_units::{Bytes, Rate, Span};
 
 use crate::Failure;
@@ -111,7 +111,11 @@ fn keep(client: &mut Client, call: &Reserve, granted: &mut Reserved, stop: &Atom
         }
         match client.call(&Refresh { reservation: granted.reservation }) {
             Ok(refreshed) => next = third(refreshed.expires),
-            Err(tidegate_control::ClientError::Refused(refusal)) => {
+            // The data path is being started again; the daemon makes the reservation again then.
+            Err(ClientError::Refused(refusal)) if refusal.code == Code::Failed => {
+                next = Instant::now() + Duration::from_millis(500);
+            }
+            Err(ClientError::Refused(refusal)) => {
                 eprintln!("tidegate: {refusal}; asking again");
                 *granted = client.call(call)?;
                 next = third(granted.expires);
