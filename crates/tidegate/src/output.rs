@@ -95,8 +95,12 @@ pub fn numbers(table: &mut Table, columns: impl RangeBounds<usize>) {
 }
 
 /// A wait as tables show it.
-pub fn micros(span: Span) -> String {
-    format!("{:.1} us", span.as_nanos() as f64 / 1e3)
+pub fn wait(span: Span) -> String {
+    match span.as_nanos() as f64 {
+        nanos if nanos < 1e6 => format!("{:.1} us", nanos / 1e3),
+        nanos if nanos < 1e9 => format!("{:.1} ms", nanos / 1e6),
+        nanos => format!("{:.2} s", nanos / 1e9),
+    }
 }
 
 /// Writes a file, naming it when that fails.

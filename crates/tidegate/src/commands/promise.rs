@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use tidegate_control::calls::{Displacement, PromiseCall, PromiseState, Protocol, Target};
@@ -14,6 +14,9 @@ use tidegate_units::{Rate, Span};
 use crate::Failure;
 use crate::commands::connect::Connect;
 use crate::commands::events;
+
+/// People are told of drops no more often: of a flow that sends too much each packet would be a line.
+const DROPS: Duration = Duration::from_secs(1);
 
 /// Promise some flows a rate, prefer them, or have them moved when they get too little
 ///
@@ -183,6 +186,7 @@ fn stay(args: &Args, client: &mut Client) -> Result<(), Failure> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
+    let mut told_of_drops: Option<Instant> = None;
     while !stop.load(Ordering::Relaxed) {
         let pushed = match client.next_push(Some(Duration::from_millis(100)))? {
             Some((_, pushed)) => pushed,
@@ -194,7 +198,11 @@ fn stay(args: &Args, client: &mut Client) -> Result<(), Failure> {
                 if args.json {
                     let line = serde_json::to_string(&event).map_err(|error| Failure::Failed(error.to_string()))?;
                     writeln!(out, "{line}")?;
-                } else {
+                } else if event.kind != EventKind::Dropped {
+                    writeln!(out, "{}", events::line(&event))?;
+                } else if told_of_drops.is_none_or(|time| time.elapsed() > DROPS) {
+                    // It carries how many there were so far.
+                    told_of_drops = Some(Instant::now());
                     writeln!(out, "{}", events::line(&event))?;
                 }
                 if event.kind == EventKind::PromiseEnded {

@@ -22,7 +22,7 @@ use crate::Failure;
 use crate::commands::line::{self, LineArgs};
 use crate::commands::watch::Watch;
 use crate::commands::{check, record};
-use crate::output::{Files, micros, numbers};
+use crate::output::{Files, numbers, wait};
 
 /// Shape what leaves or arrives by an interface, as a shaper file says
 ///
@@ -278,8 +278,8 @@ fn report(args: &Args, ended: &[(String, Vec<ClassStatus>)]) -> Result<(), Failu
             counts.accounts.dropped_total().packets.to_string(),
             counts.marked.to_string(),
             counts.remarked.to_string(),
-            micros(counts.waited_at(0.5)),
-            micros(counts.waited_at(0.99)),
+            wait(counts.waited_at(0.5)),
+            wait(counts.waited_at(0.99)),
         ]);
     }
     numbers(&mut table, 1..);

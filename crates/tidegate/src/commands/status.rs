@@ -9,7 +9,7 @@ use tidegate_units::Rate;
 
 use crate::Failure;
 use crate::commands::connect::Connect;
-use crate::output::{micros, numbers};
+use crate::output::{numbers, wait};
 
 /// Show what a running tidegate does: its classes, their rates, queues, drops and waits
 #[derive(Debug, clap::Args)]
@@ -88,8 +88,8 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
                 class.queue_bytes.to_string(),
                 class.dropped.iter().map(|count| count.packets).sum::<u64>().to_string(),
                 class.marked_packets.to_string(),
-                micros(class.wait_p50),
-                micros(class.wait_p99),
+                wait(class.wait_p50),
+                wait(class.wait_p99),
             ]);
         }
         numbers(&mut table, 1..);
