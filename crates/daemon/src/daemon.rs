@@ -1,7 +1,6 @@
 //! [`Daemon`]: owns what is shaped, supervises it, and does what is asked over the socket.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +12,12 @@ use tidegate_control::calls::{ControlStatus, DirectionSeen, DirectionStatus, Eve
 use tidegate_control::protocol::{Code, Message, Refusal};
 use tidegate_engine::ClassStatus;
 use tidegate_live::probe::Version;
-use tidegate_live::rtnl::{LinkEvent, LinkMonitor};
-use tidegate_live::shaping::{LivePipeline, Options, Passage, Shaping, StartError, WorkerCounts};
+use tidegate_live::rtnl::LinkMonitor;
+use tidegate_live::shaping::{LivePipeline, Options, Shaping, StartError, WorkerCounts};
 use tidegate_live::{netlink, timing};
 use tidegate_units::Span;
 
 use crate::apply;
-use crate::events::{Notice, Scene};
 use crate::hook::Hook;
 use crate::observe::{self, Observer};
 use crate::promise::{self, Desk};
@@ -30,6 +28,10 @@ use crate::service;
 use crate::socket::{Listening, SocketError};
 use crate::watchdog::{Recovery, Watchdog};
 use crate::web::{Web, WebError, WebSettings};
+
+mod supervise;
+
+pub use supervise::modified;
 
 /// How often things are looked at that nobody tells about.
 const TICK: Duration = Duration::from_millis(50);
@@ -433,168 +435,6 @@ impl Daemon {
         }
     }
 
-    /// Reads the rules back; when somebody changed them, puts them back or says that shaping is off. Then compares what
-    /// the interface carried with what came through the queue.
-    fn inspect(&mut self, at: usize) -> Result<(), DaemonError> {
-        let Some(shaping) = &mut self.directions[at].shaping else { return Ok(()) };
-        let inspection = shaping.inspect()?;
-        if inspection.is_sound() {
-            let passage = shaping.passage()?;
-            self.judge(at, passage);
-            return Ok(());
-        }
-        for difference in &inspection.differences {
-            self.say(&format!("somebody changed our rules: {difference}"));
-        }
-        self.trouble = Some("somebody changed our rules".into());
-        self.say("shaping is NOT in force; starting it again");
-        if let Err(error) = self.restart(at) {
-            self.outage(at, &error.to_string());
-            return Ok(());
-        }
-        self.trouble = None;
-        self.say(&format!("shaping {} is in force again", self.interface()));
-        Ok(())
-    }
-
-    /// Says when most of what goes by the interface begins to pass the queue by, and when it comes through again.
-    fn judge(&mut self, at: usize, passage: Option<Passage>) {
-        let Some(passage) = passage else { return };
-        let interface = self.interface().to_owned();
-        let direction = &mut self.directions[at];
-        let (goes, by) = match direction.config.interface.direction {
-            Way::Egress => ("leaves", "a flow table or AF_PACKET, a bridge, VLAN or macvlan on top of it"),
-            Way::Ingress => (
-                "arrives",
-                "XDP, a flow table, a bridge, VLAN or macvlan on top of it; or it is for others and the interface is promiscuous",
-            ),
-        };
-        let name = direction.name.clone();
-        if passage.is_past() && direction.past.is_none() {
-            let text = format!("most of what {goes} by {interface} does not come through the queue");
-            direction.past = Some(text.clone());
-            self.trouble = Some(text.clone());
-            service::notify(&format!("STATUS=not shaping: {text}"));
-            self.say(&format!(
-                "{name}: {text}, {} of {} kB: it is NOT shaped. What may take it: {by}. Shape what it is taken to, or take \
-                 that away",
-                passage.through / 1_000,
-                passage.carried / 1_000
-            ));
-        } else if !passage.is_past()
-            && let Some(text) = direction.past.take()
-        {
-            if self.trouble.as_ref() == Some(&text) {
-                self.trouble = self.directions.iter().find_map(|direction| direction.past.clone());
-            }
-            if self.trouble.is_none() {
-                service::notify("STATUS=shaping");
-            }
-            self.say(&format!("{name}: what {goes} by {interface} comes through the queue again"));
-        }
-    }
-
-    /// Ends the shaping of a direction and starts it again.
-    ///
-    /// # Errors
-    /// When it does not start; traffic passes unshaped then.
-    pub fn restart(&mut self, at: usize) -> Result<(), DaemonError> {
-        self.unguard(at);
-        let direction = &mut self.directions[at];
-        drop(direction.shaping.take());
-        let shaping = Shaping::start(&direction.config, &self.settings.options)?;
-        direction.shaping = Some(shaping);
-        // That is for the new one to find out.
-        if let Some(text) = direction.past.take()
-            && self.trouble.as_ref() == Some(&text)
-        {
-            self.trouble = None;
-        }
-        self.guard(at)?;
-        self.listen(at)?;
-        promise::reinstate(self, at);
-        reserve::reinstate(self, at);
-        Ok(())
-    }
-
-    /// Has the events of a direction told to the server, with the names that they mean. After every start of a shaping,
-    /// and when its classes change.
-    ///
-    /// # Errors
-    /// When the data path has ended.
-    pub fn listen(&mut self, at: usize) -> Result<(), DaemonError> {
-        let (Some(server), direction) = (&self.server, &self.directions[at]) else { return Ok(()) };
-        let Some(shaping) = &direction.shaping else { return Ok(()) };
-        let scene = Scene { direction: direction.name.clone(), classes: shaping.class_names().to_vec() };
-        server.say(Outbound::Scene(at, scene));
-        let teller = server.teller().clone();
-        shaping.listen(Box::new(move |time, news| !teller.is_heard() || teller.tell(Notice::new(at, time, news))))?;
-        Ok(())
-    }
-
-    /// The classes of a direction are others from now on.
-    pub(crate) fn scene_changed(&mut self, at: usize) {
-        self.status_cache = None;
-        let direction = &self.directions[at];
-        if let (Some(server), Some(shaping)) = (&self.server, &direction.shaping) {
-            let scene = Scene { direction: direction.name.clone(), classes: shaping.class_names().to_vec() };
-            server.say(Outbound::Scene(at, scene));
-        }
-    }
-
-    fn links(&mut self) {
-        let interface = self.interface().to_owned();
-        let index = self.directions.iter().find_map(|direction| direction.shaping.as_ref()).map(Shaping::index);
-        let mut renamed = None;
-        let mut said = Vec::new();
-        if let Some(monitor) = &mut self.monitor {
-            while let Ok(Some(event)) = monitor.event() {
-                match event {
-                    LinkEvent::Gone { ref name, .. } if *name == interface => {
-                        said.push(format!("{interface} has vanished; the rules wait for it to come back"));
-                    }
-                    LinkEvent::Changed(ref link) if link.name == interface => {
-                        said.push(format!("{interface} is {}", link.state));
-                        renamed = None;
-                    }
-                    LinkEvent::Changed(link) if Some(link.index) == index => renamed = Some(link.name),
-                    _ => {}
-                }
-            }
-        }
-        said.iter().for_each(|text| self.say(text));
-        if let Some(name) = renamed {
-            self.follow(&name);
-        }
-    }
-
-    /// The interface has another name: the rules go by names, so they are made anew.
-    fn follow(&mut self, name: &str) {
-        self.say(&format!("{} is called {name} now; shaping follows it", self.interface()));
-        self.settings.options.interface = Some(name.to_owned());
-        for at in 0..self.directions.len() {
-            match self.restart(at) {
-                Ok(()) => {
-                    self.say(&format!("shaping {name} is in force"));
-                    service::notify(&format!("STATUS=shaping {name}"));
-                }
-                Err(error) => self.outage(at, &error.to_string()),
-            }
-        }
-    }
-
-    fn file_changed(&mut self) {
-        let now = modified(&self.settings.file);
-        if now.is_some() && now != self.settings.modified {
-            self.settings.modified = now;
-            self.say(&format!(
-                "{} has changed; what runs is what was read at the start. Check it with `tidegate check`, then start \
-                 again to use it",
-                self.settings.file.display()
-            ));
-        }
-    }
-
     /// Says something to the people who look after this, by standard error and as an event.
     pub fn say(&mut self, text: &str) {
         (self.talk)(&format!("tidegate: {text}"));
@@ -654,11 +494,6 @@ fn name_of(config: &Config) -> &'static str {
         Way::Egress => "up",
         Way::Ingress => "down",
     }
-}
-
-/// When a file was last changed; none for standard input.
-pub fn modified(file: &Path) -> Option<SystemTime> {
-    fs::metadata(file).ok()?.modified().ok()
 }
 
 /// Room for a thousand clients: the soft limit on open files is often no more than that.
