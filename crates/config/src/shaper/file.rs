@@ -50,7 +50,8 @@ crate::words! {
 crate::record! {
     /// What is counted for people to look at, in `tidegate top`, the metrics and the web page.
     pub struct StatisticsSection as "statistics" {
-        /// What is counted. Default flows: it costs some tens of nanoseconds a packet.
+        /// What is counted. Default flows: some tens of nanoseconds a packet, and some hundreds with thousands of flows
+        /// in turn.
         pub detail: Detail = "flows",
         /// The most flows that are remembered; then the least busy make room, and how many did is counted. Default
         /// 16384, which is 11 MB when all are there.
