@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use crate::netlink::{self, Protocol, Socket};
 use crate::nfqueue::{Outcome, QueueSettings, QueueSocket};
@@ -103,7 +104,7 @@ pub fn examine(subject: Subject<'_>) -> Examination {
         ),
     }
     forwarding(&mut found, subject.interface);
-    service(&mut found);
+    service(&mut found, subject.interface);
     found
 }
 
@@ -513,7 +514,7 @@ fn forwarding(found: &mut Examination, interface: Option<&str>) {
     }
 }
 
-fn service(found: &mut Examination) {
+fn service(found: &mut Examination, interface: Option<&str>) {
     if !Path::new("/run/systemd/system").exists() {
         found.add(
             "service",
@@ -524,4 +525,34 @@ fn service(found: &mut Examination) {
         return;
     }
     found.fine("service", "systemd runs here");
+    if let Some(interface) = interface {
+        instance(found, &format!("tidegate@{interface}"));
+    }
+}
+
+/// What the service manager knows of the instance for the interface.
+fn instance(found: &mut Examination, unit: &str) {
+    let asked = Command::new("systemctl")
+        .args(["show", &format!("{unit}.service"), "--property=ActiveState,Result,UnitFileState"])
+        .output();
+    // Without an answer nothing is known of it, which is no finding.
+    let Ok(output) = asked else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let property = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).unwrap_or("");
+    match (property("ActiveState"), property("UnitFileState")) {
+        ("failed", _) => found.add(
+            "service",
+            Severity::Weakens,
+            format!("{unit} has failed ({}) and is not tried again: nothing is shaped by it", property("Result")),
+            format!("see `systemctl status {unit}`, mend what it says, then: systemctl restart {unit}"),
+        ),
+        ("inactive", "enabled") => found.add(
+            "service",
+            Severity::Note,
+            format!("{unit} is enabled and does not run"),
+            format!("systemctl start {unit}"),
+        ),
+        ("active", _) => found.fine("service", format!("{unit} runs")),
+        _ => {}
+    }
 }
