@@ -11,7 +11,7 @@ const BEFORE: &str = "version = 1\n[[class]]\nname = \"media\"\nrate = \"8mbit\"
 const LINES: usize = 8;
 
 fn load(section: &str) -> (Option<Config>, Source, Diagnostics) {
-    let source = Source::new("shaper.toml", &format!("{BEFORE}{section}"));
+    let source = Source::new("shaper.toml", format!("{BEFORE}{section}"));
     let mut diagnostics = Diagnostics::new();
     (shaper::load(&source, &mut diagnostics), source, diagnostics)
 }
