@@ -1,0 +1,332 @@
+//! What clients may do, and what they cannot do to the data path and to each other.
+
+use std::io::{Read, Write};
+use std::net::UdpSocket;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_control::calls::{Displacement, Events, Feedback, PromiseCall, Target};
+use tidegate_control::{Client, ClientError, Code, EventKind, Pushed};
+use tidegate_daemon::Listening;
+use tidegate_lab::topology::Pair;
+use tidegate_lab::{Senders, Sink};
+use tidegate_units::Rate;
+
+use crate::running::{OTHER, Running, SHAPER, is_root_of_the_machine, minimum, refusal, target, udp};
+use crate::support::Ended;
+
+pub fn who_is_not_root_may_look_and_steer_his_own_within_bounds() -> Ended {
+    if !is_root_of_the_machine() {
+        return Ended::Skipped("only root of the machine can be two users".into());
+    }
+    let pair = Pair::create().unwrap();
+    let path = std::env::temp_dir().join(format!("tidegate-{}-0.sock", std::process::id()));
+    let (mut go, mut waits) = UnixStream::pair().unwrap();
+    // While this process has one thread.
+    let child = crate::support::Child::fork(|| {
+        let mut byte = [0];
+        waits.read_exact(&mut byte).unwrap();
+        // SAFETY: changes this process to a user without privileges.
+        assert_eq!(unsafe { libc::setresuid(OTHER, OTHER, OTHER) }, 0);
+        as_another(&path);
+        0
+    });
+    let running = Running::start(&pair, SHAPER);
+    assert_eq!(running.path, path);
+    let of_root = running.client();
+    go.write_all(b"!").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let code = loop {
+        if let Some(ended) = child.try_wait() {
+            break ended;
+        }
+        assert!(Instant::now() < deadline, "the other user does not come to an end");
+        thread::sleep(Duration::from_millis(10));
+    };
+    assert_eq!(code, Ok(0), "what the other user found");
+    drop(of_root);
+    Ended::Passed
+}
+
+fn as_another(path: &Path) {
+    let mut client = Client::connect(path).unwrap();
+    assert!(client.status().unwrap().in_force, "everybody may look");
+    let not_allowed = |outcome: Result<_, ClientError>| {
+        let refused = refusal(outcome.map(|_: tidegate_control::calls::Promised| ()).unwrap_err());
+        assert_eq!(refused.code, Code::NotAllowed, "{refused}");
+    };
+    not_allowed(client.promise(&minimum(5_000, 1_001)));
+    let more = PromiseCall { prefer: 2, ..minimum(5_000, 100) };
+    not_allowed(client.promise(&more));
+    let displace = Some(Displacement { below: Rate::from_mbit(3), to: "rest".into() });
+    not_allowed(client.promise(&PromiseCall { displace, ..minimum(5_000, 100) }));
+    let root = Target { uid: Some(0), ..target(5_000) };
+    not_allowed(client.promise(&PromiseCall { target: root, ..minimum(5_000, 100) }));
+    not_allowed(
+        client.promise(&PromiseCall { target: Target { pid: Some(1), ..Target::default() }, ..minimum(5_000, 100) }),
+    );
+    // Within them it is given, and what is given counts.
+    let given = client.promise(&PromiseCall { prefer: 1, ..minimum(5_000, 800) }).unwrap();
+    assert_eq!(given.state.uid, 12_345);
+    not_allowed(client.promise(&minimum(5_001, 300)));
+    client.promise(&minimum(5_001, 200)).unwrap();
+    client.release(given.promise).unwrap();
+}
+
+/// Payload in kbit/s that senders hand in and that arrives, within a second and a half, for each flow.
+fn carried(senders: &Senders, sink: &Sink, flows: usize) -> Vec<(u64, u64)> {
+    let sent = |n: usize| senders.sent(n).bytes.load(Ordering::Relaxed);
+    let before: Vec<_> = (0..flows).map(|n| (sent(n), sink.bytes(n))).collect();
+    let began = Instant::now();
+    thread::sleep(Duration::from_millis(1_500));
+    let nanos = began.elapsed().as_nanos() as u64;
+    let rate = |bytes: u64| bytes * 8 * 1_000_000 / nanos;
+    let sent: Vec<u64> = (0..flows).map(sent).collect();
+    (0..flows).map(|n| (rate(sent[n] - before[n].0), rate(sink.bytes(n) - before[n].1))).collect()
+}
+
+pub fn hostile_clients_change_nothing_for_the_data_path() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    let flows = [udp(5_000, 2), udp(5_001, 4), udp(80, 3)];
+    let sink = Sink::start(&pair.receiver, &flows).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
+    thread::sleep(Duration::from_millis(500));
+    sink.restart();
+    // It forgets when it next receives.
+    thread::sleep(Duration::from_millis(200));
+    let quiet = carried(&senders, &sink, 3);
+    let lateness = |sink: &Sink| sink.report(0).delays.value_at_quantile(0.99);
+    let quiet_delay = lateness(&sink);
+    // A thousand clients that are there, of whom a hundred ask all the time; some send garbage, some send without an
+    // end of line, some never read what they subscribed to.
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut idle = Vec::new();
+    for n in 0..1_000 {
+        let stream = UnixStream::connect(&running.path).unwrap_or_else(|error| panic!("client {n}: {error}"));
+        if n % 10 == 0 {
+            // Subscribed, and never read.
+            (&stream).write_all(b"{\"id\":1,\"version\":1,\"call\":\"events\"}\n").unwrap();
+        }
+        idle.push(stream);
+    }
+    let asking: Vec<_> = (0..4)
+        .map(|kind| {
+            let (path, stop) = (running.path.clone(), Arc::clone(&stop));
+            thread::spawn(move || bother(kind, &path, &stop))
+        })
+        .collect();
+    thread::sleep(Duration::from_millis(300));
+    sink.restart();
+    thread::sleep(Duration::from_millis(200));
+    let loud = carried(&senders, &sink, 3);
+    let loud_delay = lateness(&sink);
+    let began = Instant::now();
+    let status = running.client().status().unwrap();
+    let answer = began.elapsed();
+    stop.store(true, Ordering::Relaxed);
+    asking.into_iter().for_each(|thread| thread.join().unwrap());
+    println!(
+        "kbit/s {quiet:?} -> {loud:?}; delay p99 {} -> {} us; answer in {answer:?}; {:?}",
+        quiet_delay / 1_000,
+        loud_delay / 1_000,
+        status.control
+    );
+    assert!(status.control.clients >= 1_000, "{:?}", status.control);
+    assert!(status.control.refused > 100, "{:?}", status.control);
+    assert!(answer < Duration::from_secs(2), "others still get answers");
+    // Senders share the processors with those who bother, so that they may send less; what they send arrives.
+    for ((_, quiet), (sent, arrived)) in quiet.iter().zip(&loud) {
+        assert!(
+            arrived * 100 > sent * 97 && arrived * 100 > quiet * 70,
+            "{sent} sent, {arrived} arrived, {quiet} before"
+        );
+    }
+    // The senders and the sink are on the same two processors as the clients: what is told apart is a data path that
+    // waits for somebody, which would wait for a full buffer, not for milliseconds.
+    assert!(loud_delay < quiet_delay + 20_000_000, "{quiet_delay} -> {loud_delay} ns");
+    drop(idle);
+    senders.stop();
+    sink.stop();
+    Ended::Passed
+}
+
+/// Asks, sends garbage, sends lines without an end, or connects and goes, until told to stop.
+fn bother(kind: u32, path: &Path, stop: &AtomicBool) {
+    let mut noise = 0x9e37_79b9_7f4a_7c15_u64;
+    while !stop.load(Ordering::Relaxed) {
+        let Ok(mut stream) = UnixStream::connect(path) else { continue };
+        stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        stream.set_write_timeout(Some(Duration::from_millis(20))).unwrap();
+        for _ in 0..50 {
+            let text: Vec<u8> = match kind {
+                0 => b"{\"id\":1,\"version\":1,\"call\":\"status\"}\n".to_vec(),
+                1 => (0..200)
+                    .map(|_| {
+                        noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        (noise >> 56) as u8
+                    })
+                    .chain([b'\n'])
+                    .collect(),
+                2 => vec![b'['; 40_000],
+                _ => b"{\"id\":2,\"version\":1,\"call\":\"promise\",\"with\":{\"target\":{\"port\":9},\"prefer\":1}}\n"
+                    .to_vec(),
+            };
+            if stream.write_all(&text).is_err() || stop.load(Ordering::Relaxed) {
+                break;
+            }
+            if kind != 1 {
+                let _ = stream.read(&mut [0; 4_096]);
+            }
+        }
+    }
+}
+
+pub fn a_slow_reader_is_told_what_it_lost() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    let mut slow = running.client();
+    let id = {
+        let events = slow.events(&Events { kinds: vec![EventKind::FlowStarted], ..Events::default() }).unwrap();
+        events.id()
+    };
+    // Each socket is a flow, and each flow an event of some 300 bytes: more than all buffers on the way hold.
+    pair.sender
+        .namespace
+        .run(|| {
+            for n in 0..6_000_u16 {
+                let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+                socket.send_to(&[0; 32], ("10.77.0.2", 10_000 + n)).unwrap();
+                if n % 16 == 0 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+        })
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let (mut read, mut lost) = (0, 0);
+    while read + lost < 6_000 {
+        match slow.next_push(Some(Duration::from_millis(500))).unwrap() {
+            Some((of, Pushed::Event(_))) if of == id => read += 1,
+            Some((of, Pushed::Lost(n))) if of == id => lost += n,
+            _ => assert!(Instant::now() < deadline, "{read} and {lost} are not all"),
+        }
+    }
+    assert!(read > 500 && lost > 500, "{read} read, {lost} lost");
+    assert_eq!(running.client().status().unwrap().control.lost, lost);
+    Ended::Passed
+}
+
+pub fn promises_and_subscriptions_of_a_connection_have_limits_of_their_own() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    let mut client = running.client();
+    let preference = |port| PromiseCall { prefer: 1, target: target(port), ..PromiseCall::default() };
+    let promises: Vec<u64> = (0..256).map(|n| client.promise(&preference(5_000 + n)).unwrap().promise).collect();
+    let refused = refusal(client.promise(&preference(5_900)).unwrap_err());
+    assert_eq!(refused.code, Code::TooMany);
+    assert!(refused.message.contains("256 promises") && refused.help.is_some(), "{refused}");
+    // However many promises it holds, it may look and be told.
+    let events: Vec<u64> = (0..15).map(|_| client.events(&Events::default()).unwrap().id()).collect();
+    let which = Feedback { target: target(5_000), ..Feedback::default() };
+    client.feedback(&which).unwrap();
+    for refused in [client.events(&Events::default()).map(drop), client.feedback(&which).map(drop)] {
+        let refused = refusal(refused.unwrap_err());
+        assert_eq!(refused.code, Code::TooMany);
+        assert!(refused.message.contains("16 subscriptions") && refused.help.is_some(), "{refused}");
+    }
+    // What is given up makes room for one of its kind, and another connection has its own.
+    client.release(promises[7]).unwrap();
+    assert_eq!(refusal(client.events(&Events::default()).map(drop).unwrap_err()).code, Code::TooMany);
+    let given = client.promise(&preference(5_900)).unwrap();
+    client.unsubscribe(events[3]).unwrap();
+    client.events(&Events::default()).unwrap();
+    let mut other = running.client();
+    other.promise(&preference(5_901)).unwrap();
+    // Who does not want to hear of a promise need not.
+    client.unsubscribe(given.subscription).unwrap();
+    assert_eq!(running.client().promises().unwrap().len(), 257);
+    drop((client, other));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !running.client().promises().unwrap().is_empty() {
+        assert!(Instant::now() < deadline, "they end with their connections");
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ended::Passed
+}
+
+pub fn one_user_cannot_take_all_connections() -> Ended {
+    if !is_root_of_the_machine() {
+        return Ended::Skipped("only root of the machine can be two users".into());
+    }
+    let pair = Pair::create().unwrap();
+    let path = std::env::temp_dir().join(format!("tidegate-{}-0.sock", std::process::id()));
+    let (mut go, mut waits) = UnixStream::pair().unwrap();
+    let of_other = path.clone();
+    // While this process has one thread.
+    let child = crate::support::Child::fork(move || {
+        let mut byte = [0];
+        waits.read_exact(&mut byte).unwrap();
+        // SAFETY: changes this process to a user without privileges.
+        assert_eq!(unsafe { libc::setresuid(OTHER, OTHER, OTHER) }, 0);
+        let connect = || {
+            let mut client = Client::connect(&of_other)?;
+            client.status().map(|_| client)
+        };
+        let mut clients: Vec<Client> = (0..256).map(|_| connect().unwrap()).collect();
+        let refused = refusal(connect().unwrap_err());
+        assert_eq!(refused.code, Code::TooMany);
+        assert!(refused.message.contains("256 connections of this user") && refused.help.is_some(), "{refused}");
+        // Root is not kept out, and says so.
+        waits.write_all(b"?").unwrap();
+        waits.read_exact(&mut byte).unwrap();
+        // One that goes makes room for another.
+        clients.pop();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while connect().is_err() {
+            assert!(Instant::now() < deadline, "there is never room again");
+            thread::sleep(Duration::from_millis(20));
+        }
+        0
+    });
+    let running = Running::start(&pair, SHAPER);
+    assert_eq!(running.path, path);
+    go.write_all(b"!").unwrap();
+    let mut byte = [0];
+    go.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    go.read_exact(&mut byte).expect("the other user has all that he may have");
+    assert!(running.client().status().unwrap().control.clients >= 256);
+    go.write_all(b"!").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let code = loop {
+        if let Some(ended) = child.try_wait() {
+            break ended;
+        }
+        assert!(Instant::now() < deadline, "the other user does not come to an end");
+        thread::sleep(Duration::from_millis(10));
+    };
+    assert_eq!(code, Ok(0), "what the other user found");
+    Ended::Passed
+}
+
+pub fn the_socket_of_the_dead_is_replaced_and_of_the_living_is_not() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    let living = Listening::at(&running.path, 0o600).unwrap_err().to_string();
+    assert!(living.contains("another tidegate is running"), "{living}");
+    let stale = std::env::temp_dir().join(format!("tidegate-stale-{}.sock", std::process::id()));
+    // Whoever made it is gone, its socket is not.
+    drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
+    let again = Listening::at(&stale, 0o600).unwrap();
+    drop(again);
+    assert!(!stale.exists());
+    std::fs::write(&stale, "a file").unwrap();
+    let file = Listening::at(&stale, 0o600).unwrap_err().to_string();
+    assert!(file.contains("is not a socket"), "{file}");
+    std::fs::remove_file(&stale).unwrap();
+    Ended::Passed
+}

@@ -1,0 +1,148 @@
+//! What outlives faults of the data path and changes of the tree.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_control::calls::{Apply, Events, PromiseCall, Refresh, ReservationsQuery, Reserve, Unreserve};
+use tidegate_control::{Client, Code, EventKind, Pushed};
+use tidegate_lab::topology::Pair;
+use tidegate_lab::{FlowSpec, Senders, Sink};
+use tidegate_live::shaping::{Injection, Options};
+use tidegate_units::{Rate, Span};
+
+use crate::running::{Running, SHAPER, minimum, rates, refusal, udp};
+use crate::support::Ended;
+
+/// Waits until the log says `text`.
+fn logs(client: &mut Client, text: &str) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < deadline {
+        if let Some((_, Pushed::Event(event))) = client.next_push(Some(Duration::from_millis(100))).unwrap()
+            && event.text.is_some_and(|said| said.contains(text))
+        {
+            return;
+        }
+    }
+    panic!("nobody says {text:?}");
+}
+
+/// A data path that panics three seconds after each start, as soon as packets wait.
+fn mortal() -> Options {
+    Options { inject: Some(Injection::parse("panic:3s").unwrap()), ..Options::default() }
+}
+
+pub fn promises_outlive_the_data_path_and_the_tree() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start_with(&pair, SHAPER, mortal());
+    let flows: Vec<FlowSpec> = (0..4).map(|n| udp(5_000 + n, 8)).collect();
+    let sink = Sink::start(&pair.receiver, &flows).unwrap();
+    let mut owner = running.client();
+    let given = owner.promise(&PromiseCall { prefer: 1, ..minimum(5_000, 4_000) }).unwrap();
+    let mut listener = running.client();
+    let _ = listener.events(&Events { kinds: vec![EventKind::Log], ..Events::default() }).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
+    let in_force_for_its_flow = |what: &str| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            // While the data path is begun anew there is no answer.
+            let states = running.client().promises().unwrap_or_default();
+            if let [state] = &states[..]
+                && (state.flows, state.waiting) == (1, 0)
+            {
+                assert_eq!((state.promise, state.minimum, state.prefer), (given.promise, Rate::from_mbit(4), 1));
+                assert!(state.granted >= Rate::from_mbit(4), "{state:?}");
+                return;
+            }
+            assert!(Instant::now() < deadline, "not in force {what}: {states:?}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    in_force_for_its_flow("at first");
+    logs(&mut listener, "is in force again, after: the discipline panicked");
+    in_force_for_its_flow("after the data path was begun anew");
+    // Before the others find out that it shapes no longer, and after: at least what was promised.
+    let seen = rates(&sink, 4);
+    assert!(seen[0] > 3_400, "{seen:?}");
+    // Its owner is told by the subscription that he has had all the time.
+    let mut told = false;
+    while let Some((of, pushed)) = owner.next_push(Some(Duration::from_millis(50))).unwrap() {
+        let Pushed::Event(event) = pushed else { continue };
+        told |= of == given.subscription && event.kind == EventKind::Promised;
+    }
+    assert!(told, "it is told");
+    // Another tree, with a class more: it is met anew there.
+    let more = "[[class]]\nname = \"new\"\nrate = \"1mbit\"\nborrow = false\n[[rule]]\n";
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let text = Some(SHAPER.replacen("[[rule]]\n", more, 1));
+        match running.client().call(&Apply { text, ..Apply::default() }) {
+            Ok(applied) => {
+                assert!(!applied.in_place, "{applied:?}");
+                break;
+            }
+            // Nothing is changed while nothing is in force.
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    in_force_for_its_flow("in another tree");
+    senders.stop();
+    sink.stop();
+    Ended::Passed
+}
+
+/// 8 Mbit/s, 3 of them for reservations.
+const CBQ: &str = "version = 1\n[discipline]\nkind = \"cbq\"\nlink = \"8mbit\"\n\
+    class = [{ name = \"rest\", rate = \"5mbit\" }, { name = \"reserved\", rate = \"3mbit\" }]\n\
+    reservations = { class = \"reserved\", flows = 4, max-rate = \"2.5mbit\" }\n";
+
+pub fn reservations_outlive_the_data_path() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start_with(&pair, CBQ, mortal());
+    let mut holder = running.client();
+    let ask = |port: u16, lasts| Reserve {
+        direction: None,
+        name: Some(format!("to {port}")),
+        matches: vec![("destination-port".into(), port.to_string())],
+        rate: Rate::from_kbit(700),
+        bucket: None,
+        peak: None,
+        min_unit: None,
+        max_packet: None,
+        guaranteed: false,
+        delay: None,
+        lasts,
+    };
+    let kept = holder.call(&ask(5_000, None)).unwrap();
+    let lasting = running.client().call(&ask(5_001, Some(Span::from_secs(120)))).unwrap();
+    let mut listener = running.client();
+    let _ = listener.events(&Events { kinds: vec![EventKind::Log], ..Events::default() }).unwrap();
+    let flows = [udp(6_000, 12)];
+    let sink = Sink::start(&pair.receiver, &flows).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
+    logs(&mut listener, "is in force again, after: the discipline panicked");
+    // Not to be interrupted again while it is looked at.
+    senders.stop();
+    sink.stop();
+    let mut list = || {
+        let listed = holder.call(&ReservationsQuery {}).unwrap().reservations;
+        let mut listed: Vec<(u64, String)> = listed.into_iter().map(|one| (one.reservation, one.name)).collect();
+        listed.sort();
+        listed
+    };
+    let both = [(kept.reservation, "to 5000".to_owned()), (lasting.reservation, "to 5001".to_owned())];
+    assert_eq!(list(), both);
+    // It holds the rate, and its holder keeps it and gives it back by the number that it knows.
+    holder.call(&Refresh { reservation: kept.reservation }).unwrap();
+    let more = Reserve { rate: Rate::from_mbit(2), ..ask(5_002, None) };
+    assert_eq!(refusal(holder.call(&more).unwrap_err()).code, Code::NoRoom);
+    holder.call(&Unreserve { reservation: lasting.reservation }).unwrap();
+    holder.call(&more).unwrap();
+    drop(holder);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !running.client().call(&ReservationsQuery {}).unwrap().reservations.is_empty() {
+        assert!(Instant::now() < deadline, "they end with their connection");
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ended::Passed
+}

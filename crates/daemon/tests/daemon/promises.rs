@@ -1,0 +1,160 @@
+//! What is promised, to whom, from when and how long.
+
+use std::io::Write;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_control::calls::{Displacement, PromiseCall, Target};
+use tidegate_control::{Code, EventKind, Pushed};
+use tidegate_lab::topology::Pair;
+use tidegate_lab::{FlowSpec, Senders, Sink};
+use tidegate_units::{Rate, Span};
+
+use crate::running::{Running, SHAPER, minimum, rates, refusal, target, udp};
+use crate::support::Ended;
+
+pub fn a_promise_holds_before_and_after_the_first_packet_and_ends_with_its_connection() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    // Four greedy flows of 8 Mbit/s, each worth 2: about 1.95 of payload.
+    let flows: Vec<FlowSpec> = (0..4).map(|n| udp(5_000 + n, 8)).collect();
+    let mut early = running.client();
+    // Before the first packet.
+    let given = early.promise(&minimum(5_000, 4_000)).unwrap();
+    assert_eq!((given.state.class.as_str(), given.state.flows, given.state.held), ("media", 0, 1));
+    assert_eq!(given.state.free, Rate::from_mbit(4), "half of the class is held");
+    let sink = Sink::start(&pair.receiver, &flows).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
+    thread::sleep(Duration::from_millis(500));
+    let seen = rates(&sink, 4);
+    // 4 Mbit/s at IP level are 4 * 1200/1228 = 3.9 of payload; the others share 4, 1.3 each, although they
+    // always find the buffer in the same order.
+    assert!(seen[0] > 3_600, "{seen:?}");
+    assert!((3_400..4_100).contains(&seen[1..].iter().sum::<u64>()), "{seen:?}");
+    assert!(seen[1..].iter().all(|rate| (900..1_700).contains(rate)), "{seen:?}");
+    // After it, for another flow; then there is no more than a megabit left.
+    let mut late = running.client();
+    let given = late.promise(&minimum(5_001, 3_000)).unwrap();
+    assert_eq!((given.state.flows, given.state.waiting), (1, 0));
+    let refused = refusal(late.promise(&minimum(5_002, 2_000)).unwrap_err());
+    assert_eq!(refused.code, Code::NoRoom);
+    assert!(refused.message.contains("1mbit"), "{refused}");
+    let seen = rates(&sink, 4);
+    assert!(seen[0] > 3_600 && seen[1] > 2_700, "{seen:?}");
+    assert!(seen[2] + seen[3] < 1_300, "{seen:?}");
+    // One that waits gets its minimum as soon as somebody leaves; leaving is closing the connection.
+    let mut patient = running.client();
+    let given = patient.promise(&PromiseCall { wait: true, ..minimum(5_002, 3_000) }).unwrap();
+    assert_eq!((given.state.waiting, given.state.free), (1, Rate::from_mbit(1)));
+    drop(late);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        match patient.next_push(Some(Duration::from_millis(100))).unwrap() {
+            Some((_, Pushed::Event(event))) if event.kind == EventKind::Promised => {
+                assert_eq!((event.promise, event.minimum), (Some(given.promise), Some(Rate::from_mbit(3))));
+                break;
+            }
+            _ => assert!(Instant::now() < deadline, "it is never told"),
+        }
+    }
+    let seen = rates(&sink, 4);
+    assert!(seen[0] > 3_600 && seen[2] > 2_700 && seen[1] + seen[3] < 1_300, "{seen:?}");
+    assert_eq!(running.client().promises().unwrap().len(), 2);
+    senders.stop();
+    sink.stop();
+    Ended::Passed
+}
+
+pub fn preference_displacement_and_leases() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    let flows: Vec<FlowSpec> = (0..4).map(|n| udp(5_000 + n, 8)).collect();
+    let sink = Sink::start(&pair.receiver, &flows).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
+    let mut client = running.client();
+    // A step is a tenth of the class at the cost of the others: they must be there.
+    thread::sleep(Duration::from_millis(500));
+    // Two steps of 10% of 8 Mbit/s: 2 + 1.6 = 3.6, and 1.47 for each of the others.
+    let call = PromiseCall { prefer: 2, target: target(5_000), ..PromiseCall::default() };
+    let given = client.promise(&call).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    let seen = rates(&sink, 4);
+    assert!((3_200..3_800).contains(&seen[0]), "{seen:?}");
+    assert!(seen[1..].iter().all(|rate| (1_200..1_700).contains(rate)), "{seen:?}");
+    client.release(given.promise).unwrap();
+    let seen = rates(&sink, 4);
+    assert!(seen.iter().all(|rate| (1_700..2_200).contains(rate)), "{seen:?}");
+    // With 2 Mbit/s it is granted less than 3, and `rest` is empty.
+    let displace = Some(Displacement { below: Rate::from_mbit(3), to: "rest".into() });
+    let call = PromiseCall {
+        displace,
+        target: target(5_001),
+        lease: Some(Span::from_millis(2_500)),
+        detached: true,
+        ..PromiseCall::default()
+    };
+    let given = client.promise(&call).unwrap();
+    let mut moved = false;
+    while let Some((_, pushed)) = client.next_push(Some(Duration::from_millis(500))).unwrap() {
+        if let Pushed::Event(event) = pushed
+            && event.kind == EventKind::Moved
+        {
+            assert_eq!((event.from_class.as_deref(), event.class.as_deref()), (Some("media"), Some("rest")));
+            moved = true;
+            break;
+        }
+    }
+    assert!(moved, "it is told of the displacement");
+    drop(client);
+    let seen = rates(&sink, 4);
+    assert!(seen[1] > 3_500 && seen[0] > 2_300, "alone in rest with 4: {seen:?}");
+    // It outlives its connection, and ends with its lease.
+    let state = &running.client().promises().unwrap()[0];
+    assert_eq!((state.promise, state.detached), (given.promise, true));
+    thread::sleep(Duration::from_millis(1_200));
+    assert!(running.client().promises().unwrap().is_empty());
+    senders.stop();
+    sink.stop();
+    Ended::Passed
+}
+
+/// A child process that waits for a line, then sends to a port for as long as it lives.
+pub const CHILD: &str = "read go; while :; do printf '%01200d' 0 >/dev/udp/10.77.0.2/5003 || true; done";
+
+pub fn a_process_tree_has_its_promise_before_it_sends() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    let mut command = pair.sender.namespace.command("bash").unwrap();
+    // The one that sends is a child of the one that is named.
+    command.args(["-c", &format!("bash -c \"{CHILD}\""), "outer"]);
+    let Ok(mut outer) = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn() else {
+        return Ended::Skipped("there is no bash".into());
+    };
+    let call = PromiseCall {
+        minimum: Some(Rate::from_mbit(4)),
+        flows: 1,
+        class: Some("media".into()),
+        target: Target { pid: Some(outer.id()), ..Target::default() },
+        ..PromiseCall::default()
+    };
+    let mut client = running.client();
+    let given = client.promise(&call).unwrap();
+    assert_eq!((given.state.flows, given.state.held), (0, 1));
+    // The shell opens a socket for each datagram: the flows come and go, and are found again and again.
+    outer.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let mut found = false;
+    while !found && Instant::now() < deadline {
+        if let Some((_, Pushed::Event(event))) = client.next_push(Some(Duration::from_millis(200))).unwrap() {
+            found = event.kind == EventKind::Promised && event.minimum == Some(Rate::from_mbit(4));
+        }
+    }
+    outer.kill().unwrap();
+    outer.wait().unwrap();
+    // The inner shell ends with its pipe or is killed with the namespace.
+    assert!(found, "a flow of the tree is promised its minimum");
+    let missing = PromiseCall { target: Target { pid: Some(4_000_000), ..Target::default() }, ..call };
+    assert_eq!(refusal(client.promise(&missing).unwrap_err()).code, Code::NotFound);
+    Ended::Passed
+}

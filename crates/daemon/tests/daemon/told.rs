@@ -1,0 +1,286 @@
+//! What is told, to whom and when.
+
+use std::io::{Read, Write};
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_control::calls::{Apply, Events, Feedback, Target};
+use tidegate_control::{Client, EventKind, Pushed};
+use tidegate_lab::topology::Pair;
+use tidegate_lab::{FlowSpec, Senders, Sink};
+use tidegate_units::Rate;
+
+use crate::running::{Running, SHAPER, refusal, target, udp};
+use crate::support::Ended;
+
+pub fn status_counts_and_events_tell() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    let mut listener = running.client();
+    let which = Events { kinds: vec![EventKind::FlowStarted], port: Some(5_004), ..Events::default() };
+    let mut events = listener.events(&which).unwrap();
+    let sink = Sink::start(&pair.receiver, &[udp(5_004, 1)]).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &[udp(5_004, 1)]).unwrap();
+    let Some(Ok(Pushed::Event(event))) = events.next() else { panic!("no event") };
+    assert_eq!((event.kind, event.class.as_deref()), (EventKind::FlowStarted, Some("media")));
+    let flow = event.flow.expect("of a flow");
+    assert_eq!((flow.destination_port, flow.destination), (Some(5_004), Some("10.77.0.2".parse().unwrap())));
+    thread::sleep(Duration::from_millis(300));
+    let status = running.client().status().unwrap();
+    assert!(status.in_force && status.interface == "tg0");
+    let media = &status.directions[0].classes[0];
+    assert!(media.through_packets > 10 && media.flows == Some(1), "{media:?}");
+    assert_eq!(status.control.subscriptions, 1);
+    senders.stop();
+    sink.stop();
+    Ended::Passed
+}
+
+pub fn feedback_comes_within_milliseconds() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    let flows = [udp(5_000, 6), udp(5_001, 8)];
+    let sink = Sink::start(&pair.receiver, &flows).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows[..1]).unwrap();
+    thread::sleep(Duration::from_millis(200));
+    let mut client = running.client();
+    let which = Feedback { target: target(5_000), ..Feedback::default() };
+    let (flows_now, events) = client.feedback(&which).unwrap();
+    assert_eq!(flows_now.len(), 1);
+    assert_eq!(flows_now[0].granted, Rate::from_mbit(8), "alone in its class");
+    let second = Senders::start(&pair.sender, &pair.receiver, &flows[1..]).unwrap();
+    let mut kinds = std::collections::BTreeMap::new();
+    let mut latencies = Vec::new();
+    let mut granted = Vec::new();
+    let began = Instant::now();
+    for pushed in events {
+        let Ok(Pushed::Event(event)) = pushed else { panic!("{pushed:?}") };
+        let now = tidegate_live::timing::now().as_nanos();
+        latencies.push(now.saturating_sub(event.time.as_nanos()));
+        *kinds.entry(event.kind.name()).or_insert(0) += 1;
+        if event.kind == EventKind::Rate {
+            granted.extend(event.granted);
+        }
+        let all = ["rate", "queue-above", "dropped", "delay-above"].iter().all(|kind| kinds.contains_key(kind));
+        if (all && latencies.len() > 50) || began.elapsed() > Duration::from_secs(8) {
+            break;
+        }
+    }
+    second.stop();
+    latencies.sort_unstable();
+    let at = |part: usize| latencies[(latencies.len() - 1) * part / 100] / 1_000;
+    println!("{kinds:?}; pushed after p50 {} us, p90 {} us, p99 {} us", at(50), at(90), at(99));
+    for kind in ["rate", "queue-above", "dropped", "delay-above"] {
+        assert!(kinds.contains_key(kind), "no {kind} in {kinds:?}");
+    }
+    assert!(granted.contains(&Rate::from_mbit(4)), "half of the class with two: {granted:?}");
+    assert!(at(50) < 5_000, "half of them within 5 ms even on a loaded machine");
+    senders.stop();
+    sink.stop();
+    Ended::Passed
+}
+
+pub fn what_happens_right_after_a_subscription_is_told() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, LASTING);
+    // So many busy threads that whoever tells may be interrupted at any place.
+    let busy = Arc::new(AtomicBool::new(true));
+    let spinning = || {
+        let busy = Arc::clone(&busy);
+        thread::spawn(move || while busy.load(Ordering::Relaxed) {})
+    };
+    let spinning: Vec<_> = (0..4).map(|_| spinning()).collect();
+    let mut client = running.client();
+    let mut missed = Vec::new();
+    for port in 9_000..9_100 {
+        let owner = pair.sender.namespace.run(move || UdpSocket::bind(("10.77.0.1", port)).unwrap()).unwrap();
+        let target = Target { source_port: Some(port), ..Target::default() };
+        let subscription = client.feedback(&Feedback { target, ..Feedback::default() }).unwrap().1.id();
+        owner.send_to(&[0; 100], "10.77.0.2:9").unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        loop {
+            match client.next_push(Some(Duration::from_millis(100))).unwrap() {
+                Some((of, Pushed::Event(event))) if of == subscription && event.kind == EventKind::Rate => break,
+                _ if Instant::now() > deadline => {
+                    missed.push(port);
+                    break;
+                }
+                _ => {}
+            }
+        }
+        client.unsubscribe(subscription).unwrap();
+        if missed.len() > 2 {
+            break;
+        }
+    }
+    busy.store(false, Ordering::Relaxed);
+    spinning.into_iter().for_each(|thread| thread.join().unwrap());
+    assert!(missed.is_empty(), "no news of the flows from {missed:?}");
+    Ended::Passed
+}
+
+/// What a GET of the metrics at `port` answers, from inside; `None` when nobody listens there.
+fn metrics_at(pair: &Pair, port: u16) -> Option<String> {
+    let fetch = move || {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        Some(answer)
+    };
+    pair.sender.namespace.run(fetch).unwrap()
+}
+
+pub fn metrics_are_served_where_the_file_says() -> Ended {
+    let pair = Pair::create().unwrap();
+    let with = |section: &str| format!("{SHAPER}{section}");
+    let running = Running::start(&pair, &with("[metrics]\nlisten = \"127.0.0.1:9435\"\n"));
+    let answer = metrics_at(&pair, 9_435).expect("somebody listens");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("tidegate_"), "{answer}");
+    let apply = |section: &str| {
+        let call = Apply { text: Some(with(section)), ..Apply::default() };
+        running.client().call(&call)
+    };
+    // Another file, another place; and a file that is refused changes nothing.
+    let applied = apply("[metrics]\nlisten = \"127.0.0.1:9436\"\n").unwrap();
+    assert!(applied.differences.iter().any(|difference| difference.text.contains("9436")), "{applied:?}");
+    assert!(metrics_at(&pair, 9_435).is_none() && metrics_at(&pair, 9_436).is_some());
+    let refused = refusal(apply("[metrics]\nlisten = \"0.0.0.0:9436\"\n").unwrap_err());
+    assert!(refused.message.contains(":20:10") && refused.message.contains("anywhere = true"), "{refused}");
+    assert!(metrics_at(&pair, 9_436).is_some());
+    apply("").unwrap();
+    assert!(metrics_at(&pair, 9_436).is_none());
+    Ended::Passed
+}
+
+/// Flows are remembered for so long that none leaves during the test, and what else the namespace says is in `rest`.
+const LASTING: &str = "version = 1\n[shaper]\nidle-timeout = \"600s\"\n\
+    [[class]]\nname = \"ours\"\nrate = \"60mbit\"\nborrow = false\n\
+    [[class]]\nname = \"rest\"\nrate = \"1mbit\"\ndefault = true\n\
+    [[rule]]\nclass = \"ours\"\ndestination-port = 9\n";
+
+pub fn the_owner_is_told_of_each_flow_that_joins() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, LASTING);
+    let from = |port: u16| pair.sender.namespace.run(move || UdpSocket::bind(("10.77.0.1", port)).unwrap()).unwrap();
+    let owner = from(9_000);
+    let mut client = running.client();
+    let target = Target { source_port: Some(9_000), ..Target::default() };
+    let (_, events) = client.feedback(&Feedback { target, ..Feedback::default() }).unwrap();
+    let subscription = events.id();
+    let next = |client: &mut Client, n: u64| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < deadline {
+            match client.next_push(Some(Duration::from_millis(100))).unwrap() {
+                Some((of, Pushed::Event(event))) if event.kind == EventKind::Rate => {
+                    assert_eq!((of, event.granted), (subscription, Some(Rate::from_bps(60_000_000 / n))), "flow {n}");
+                    return;
+                }
+                _ => {}
+            }
+        }
+        panic!("the owner was never told of flow {n}");
+    };
+    owner.send_to(&[0; 100], "10.77.0.2:9").unwrap();
+    next(&mut client, 1);
+    // Each takes more than a 64th of what the owner had: news at once, and none is left out or told twice.
+    for n in 2..=50 {
+        from(9_000 + n).send_to(&[0; 100], "10.77.0.2:9").unwrap();
+        next(&mut client, n.into());
+    }
+    Ended::Passed
+}
+
+pub fn a_hook_is_run_with_the_facts() -> Ended {
+    let pair = Pair::create().unwrap();
+    let base = std::env::temp_dir().join(format!("tidegate-hook-{}", std::process::id()));
+    let (program, told) = (base.with_extension("sh"), base.with_extension("told"));
+    let script = format!(
+        "#!/bin/sh\necho $TIDEGATE_EVENT $TIDEGATE_CLASS $TIDEGATE_FLOW_DESTINATION_PORT $TIDEGATE_INTERFACE >> {}\n",
+        told.display()
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let hook = format!("[control.hook]\nprogram = \"{}\"\nevents = [\"flow-started\"]\nrate = 2\n", program.display());
+    let running = Running::start(&pair, &format!("{SHAPER}{hook}"));
+    pair.sender
+        .namespace
+        .run(|| {
+            let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+            // Many at once; no more than two a second are told.
+            for n in 0..50_u16 {
+                socket.send_to(&[0; 32], ("10.77.0.2", 5_000 + n)).unwrap();
+            }
+        })
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    let text = loop {
+        let text = std::fs::read_to_string(&told).unwrap_or_default();
+        if text.lines().count() >= 1 {
+            break text;
+        }
+        assert!(Instant::now() < deadline, "the hook never ran");
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert!(text.starts_with("flow-started media 50") && text.contains(" tg0"), "{text}");
+    assert!(text.lines().count() <= 3, "{text}");
+    drop(running);
+    let _ = (std::fs::remove_file(&program), std::fs::remove_file(&told));
+    Ended::Passed
+}
+
+#[allow(dead_code)] // An example with a main of its own.
+#[path = "../../../control/examples/video.rs"]
+mod video;
+
+/// Frames that were not whole 200 ms after they were sent: what a viewer sees as a stall.
+fn stalls(pair: &Pair, running: &Running, mode: video::Mode) -> (u64, u64) {
+    let receiver = pair.receiver.namespace.run(|| UdpSocket::bind("10.77.0.2:5000").unwrap()).unwrap();
+    receiver.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
+    let greedy: Vec<FlowSpec> = (1..4).map(|n| udp(5_000 + n, 8)).collect();
+    let sink = Sink::start(&pair.receiver, &greedy).unwrap();
+    let (path, namespace) = (running.path.clone(), pair.sender.namespace.try_clone().unwrap());
+    let sender = thread::spawn(move || {
+        namespace.enter_thread().unwrap();
+        video::send("10.77.0.2:5000".parse().unwrap(), mode, &path, Duration::from_secs(5)).unwrap()
+    });
+    let watching = thread::spawn(move || {
+        let mut frames = std::collections::BTreeMap::new();
+        let mut buffer = [0; 2_000];
+        while let Ok(n) = receiver.recv(&mut buffer) {
+            let header = video::Header::read(&buffer[..n]).expect("a packet of the video");
+            let late = tidegate_live::timing::now().as_nanos().saturating_sub(header.sent) > 200_000_000;
+            let frame = frames.entry(header.frame).or_insert((header.packets, 0));
+            frame.1 += u32::from(!late);
+        }
+        frames
+    });
+    // Alone for two seconds, then with three that take all they get.
+    thread::sleep(Duration::from_secs(2));
+    let senders = Senders::start(&pair.sender, &pair.receiver, &greedy).unwrap();
+    let frames = sender.join().unwrap();
+    let arrived = watching.join().unwrap();
+    senders.stop();
+    sink.stop();
+    let whole = arrived.values().filter(|(packets, in_time)| packets == in_time).count() as u64;
+    (frames - whole, frames)
+}
+
+pub fn video_that_heeds_its_grants_does_not_stall_where_blind_video_does() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    let (blind, of_blind) = stalls(&pair, &running, video::Mode::Blind);
+    // Flows are forgotten after a second.
+    thread::sleep(Duration::from_millis(1_500));
+    let (heeding, of_heeding) = stalls(&pair, &running, video::Mode::Heeding);
+    println!("stalled: blind {blind} of {of_blind} frames, heeding {heeding} of {of_heeding}");
+    // Three of five seconds at half of what it sends: most of these 75 frames are spoilt.
+    assert!(blind > 40, "{blind} of {of_blind}");
+    // On a machine with two busy processors the sender itself may be late for a frame.
+    assert!(heeding <= 2, "{heeding} of {of_heeding}");
+    Ended::Passed
+}
