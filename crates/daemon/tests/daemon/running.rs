@@ -96,6 +96,20 @@ pub fn rates(sink: &Sink, flows: usize) -> Vec<u64> {
     (0..flows).map(|n| (sink.bytes(n) - before[n]) * 8 * 1_000_000 / nanos).collect()
 }
 
+/// Until the rates are what they should be, for some windows: a busy machine takes the processor from senders and shaper
+/// for a while, what is wrong stays wrong.
+pub fn settles(sink: &Sink, flows: usize, what: &str, right: impl Fn(&[u64]) -> bool) {
+    let mut seen = Vec::new();
+    while seen.len() < 4 {
+        let now = rates(sink, flows);
+        if right(&now) {
+            return;
+        }
+        seen.push(now);
+    }
+    panic!("{what}, in kbit/s: {seen:?}");
+}
+
 pub fn refusal(error: ClientError) -> tidegate_control::Refusal {
     match error {
         ClientError::Refused(refusal) => refusal,

