@@ -1,7 +1,7 @@
 //! [`Daemon`]: owns what is shaped, supervises it, and does what is asked over the socket.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -275,8 +275,8 @@ impl Daemon {
         shaping.or_else(meant).or_else(written).unwrap_or_default()
     }
     /// Where the control socket is, if there is one.
-    pub fn control_path(&self) -> Option<&Path> {
-        self.server.as_ref().map(Server::path)
+    pub fn control_path(&self) -> Option<PathBuf> {
+        self.server.as_ref().map(|server| server.listening().path())
     }
     /// Serves metrics and the web page where they are wanted now: by the command line, or by the configuration of the first
     /// direction that says so. Nothing changes where they are wanted as they are.

@@ -5,8 +5,9 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tidegate_control as control;
 
@@ -37,7 +38,9 @@ pub enum SocketError {
 /// A listening socket in the file system; goes when this goes.
 #[derive(Debug)]
 pub struct Listening {
-    path: PathBuf,
+    path: Mutex<PathBuf>,
+    /// Whether it has its name from an interface.
+    by_interface: bool,
     identity: (u64, u64),
     listener: UnixListener,
 }
@@ -77,7 +80,12 @@ impl Listening {
         fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed("set the mode of"))?;
         net::listen(&listener, 1_024).map_err(io::Error::from).map_err(failed("listen at"))?;
         let metadata = fs::symlink_metadata(path).map_err(failed("look at"))?;
-        Ok(Self { path: path.to_owned(), identity: (metadata.dev(), metadata.ino()), listener: listener.into() })
+        Ok(Self {
+            path: Mutex::new(path.to_owned()),
+            by_interface: false,
+            identity: (metadata.dev(), metadata.ino()),
+            listener: listener.into(),
+        })
     }
 
     /// Listens where clients look for the daemon of `interface`.
@@ -102,15 +110,48 @@ impl Listening {
                 Err(SocketError::System { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
                     refused.push(format!("{}: {source}", directory.display()));
                 }
-                other => return other,
+                other => {
+                    return other.map(|mut listening| {
+                        listening.by_interface = true;
+                        listening
+                    });
+                }
             }
         }
         Err(SocketError::NoDirectory(refused.join("; ")))
     }
 
+    /// The interface is called `interface` now: goes to where clients look for that. One that was given a path stays
+    /// there, and so does one for which no name is free.
+    ///
+    /// # Errors
+    /// When the system refuses; then it is where it was.
+    pub fn follow(&self, interface: &str) -> Result<(), SocketError> {
+        let mut path = self.path.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(directory) = path.parent().filter(|_| self.by_interface) else { return Ok(()) };
+        let [long, plain] = control::candidates(directory, interface);
+        for new in [plain, long] {
+            match renameat_with(CWD, &*path, CWD, &new, RenameFlags::NOREPLACE) {
+                Ok(()) => {
+                    *path = new;
+                    return Ok(());
+                }
+                Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => {
+                    return Err(SocketError::System {
+                        operation: "move the socket to",
+                        path: new,
+                        source: error.into(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub fn path(&self) -> PathBuf {
+        self.path.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
     /// The socket, nonblocking.
     pub fn listener(&self) -> &UnixListener {
@@ -122,8 +163,40 @@ impl Drop for Listening {
     fn drop(&mut self) {
         // Unless somebody put another one there.
         let ours = |metadata: fs::Metadata| (metadata.dev(), metadata.ino()) == self.identity;
-        if fs::symlink_metadata(&self.path).is_ok_and(ours) {
-            let _ = fs::remove_file(&self.path);
+        let path = self.path();
+        if fs::symlink_metadata(&path).is_ok_and(ours) {
+            let _ = fs::remove_file(path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn the_socket_of_an_interface_follows_its_name() {
+        let directory = std::env::temp_dir().join(format!("tidegate-socket-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let name = |interface: &str| directory.join(control::file_name(interface, None));
+        let at = |interface: &str| Listening::at(&name(interface), 0o666).unwrap();
+        let mut listening = at("eth0");
+        listening.by_interface = true;
+        listening.follow("wan0").unwrap();
+        assert_eq!((listening.path(), name("eth0").exists()), (name("wan0"), false));
+        UnixStream::connect(name("wan0")).unwrap();
+        // A name that is taken stays whose it is.
+        let other = at("lan0");
+        listening.follow("lan0").unwrap();
+        assert_ne!(listening.path(), other.path());
+        UnixStream::connect(listening.path()).unwrap();
+        // One with a path of its own stays.
+        other.follow("eth0").unwrap();
+        assert_eq!(other.path(), name("lan0"));
+        drop((listening, other));
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 0, "nothing is left behind");
+        fs::remove_dir(&directory).unwrap();
     }
 }

@@ -154,6 +154,9 @@ impl Daemon {
     fn follow(&mut self, name: &str) {
         self.say(&format!("{} is called {name} now; shaping follows it", self.interface()));
         self.settings.options.interface = Some(name.to_owned());
+        if let Some(Err(error)) = self.server.as_ref().map(|server| server.listening().follow(name)) {
+            self.say(&format!("{error}; it is found by its old name"));
+        }
         for at in 0..self.directions.len() {
             match self.restart(at) {
                 Ok(()) => {

@@ -219,8 +219,8 @@ impl Server {
     pub fn counters(&self) -> &Counters {
         &self.teller.counters
     }
-    pub fn path(&self) -> &std::path::Path {
-        self.listening.path()
+    pub fn listening(&self) -> &Listening {
+        &self.listening
     }
 }
 
