@@ -132,8 +132,9 @@ fn what_is_no_capture_is_refused_with_advice() {
     assert!(message(b"#!/bin/sh").contains("[23, 21, 2f, 62]"));
     assert!(message(&[0x1f, 0x8b, 8, 0]).contains("gzip -d"));
     assert!(message(&[0xa1, 0xb2]).contains("not a pcap"));
-    assert!(message(&[0xa1, 0xb2, 0xc3, 0xd4, 0]).contains("packet 1"));
-    assert!(message(&[0x0a, 0x0d, 0x0d, 0x0a, 0]).contains("packet 1"));
+    for cut in [&[0xa1, 0xb2, 0xc3, 0xd4, 0][..], &[0x0a, 0x0d, 0x0d, 0x0a, 0]] {
+        assert!(message(cut).contains("ends within its header"), "{}", message(cut));
+    }
 }
 
 /// One block of pcapng, little-endian.

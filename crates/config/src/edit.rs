@@ -373,7 +373,7 @@ mod tests {
         let wrong = apply(FILE, &[set("class", Some("call"), "rate", "3mbit")]).unwrap_err();
         assert!(wrong.contains("no class `call`") && wrong.contains("calls"), "{wrong}");
         let wrong = apply(FILE, &[Edit::Remove { section: "rule".into(), name: "7".into() }]).unwrap_err();
-        assert!(wrong.contains("no rule 7; there are 1"), "{wrong}");
+        assert!(wrong.contains("no rule 7; there is one, number 1"), "{wrong}");
     }
 
     #[test]
