@@ -634,6 +634,12 @@ fn main() -> ! {
             ("another_user_may_look_and_not_touch", another_user_may_look_and_not_touch),
             ("a_reservation_is_kept_refused_listed_and_ends", a_reservation_is_kept_refused_listed_and_ends),
         ],
-        &["classes_and_rules_come_and_go_while_packets_wait", "another_user_may_look_and_not_touch"],
+        // What is no other without privileges.
+        &[
+            "classes_and_rules_come_and_go_while_packets_wait",
+            "a_change_on_trial_goes_back_unless_it_is_confirmed",
+            "a_promise_is_kept_refused_listed_and_ends",
+            "another_user_may_look_and_not_touch",
+        ],
     )
 }

@@ -37,6 +37,9 @@ const RATES: &[&str] = &[
     "an_assured_class_is_metered_and_marked",
     "every_discipline_shapes_what_arrives",
     "the_ingress_filter_keeps_elephants_below_the_line",
+    "greedy_classes_get_their_rates_and_borrow_within_the_total",
+    "preference_raises_a_share_at_once",
+    "feedback_marks_what_is_capable",
 ];
 
 fn main() {
