@@ -624,6 +624,29 @@ fn a_damaged_chunk_is_left_out_and_named() {
 }
 
 #[test]
+fn counts_that_nobody_can_have_reached_are_damage() {
+    use tidegate_replay::recording::{FORMAT, MAGIC, raw_chunk};
+    let head = format!(
+        "{{\"format\":{FORMAT},\"tidegate\":\"\",\"recording\":\"\",\"part\":0,\"of\":\"\",\"instant_ns\":0,\
+         \"wall_clock_ns\":0,\"payload\":\"all\",\"reasons\":[]}}"
+    );
+    // The number of the first record, how many were lost, the time, and the packets before: one of them is 2^64 - 1.
+    let largest = [&[0xff; 9][..], &[1]].concat();
+    for place in [0, 1, 3] {
+        for tag in 0..32 {
+            let mut body: Vec<u8> = Vec::new();
+            (0..4).for_each(|n| if n == place { body.extend(&largest) } else { body.push(0) });
+            body.extend([tag, 0, 0, 0, 0]);
+            let all = [&MAGIC[..], &raw_chunk(b'H', head.as_bytes()), &raw_chunk(b'R', &body)].concat();
+            let mut reader = Reader::new(&all[..]).unwrap();
+            let first = reader.next_record().unwrap().unwrap();
+            assert!(matches!(first, Record::Gap(Missing::Damaged { .. })), "{place} {tag}: {first:?}");
+            assert!(reader.next_record().is_none(), "{place} {tag}");
+        }
+    }
+}
+
+#[test]
 fn an_outcome_that_was_forged_is_found() {
     use tidegate_replay::recording::Encoder;
     let folder = Folder::new("forged");

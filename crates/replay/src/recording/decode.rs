@@ -239,8 +239,9 @@ impl<R: Read> Reader<R> {
     /// Goes on to the next file of the recording, if there is one that can be read.
     fn go_on(&mut self) -> bool {
         let Some(open) = &mut self.next_part else { return false };
-        let Some(mut next) = open(self.head.part + 1).and_then(|source| Self::new(source).ok()) else { return false };
-        if next.head.recording != self.head.recording || next.head.part != self.head.part + 1 {
+        let Some(part) = self.head.part.checked_add(1) else { return false };
+        let Some(mut next) = open(part).and_then(|source| Self::new(source).ok()) else { return false };
+        if next.head.recording != self.head.recording || next.head.part != part {
             return false;
         }
         (next.gap, next.record, next.next_part) = (None, self.record, self.next_part.take());
@@ -253,6 +254,10 @@ impl<R: Read> Reader<R> {
         let mut cursor = Cursor { rest: &self.body };
         let (record, lost) = (cursor.number()?, cursor.number()?);
         (self.now, self.arrivals) = (cursor.number()?, cursor.number()?);
+        // Counts from zero in steps of one: those beyond this were never reached, and could not be counted on from.
+        if [record, lost, self.arrivals].iter().any(|&count| count > MOST) {
+            return None;
+        }
         // Records that were lost with a damaged chunk have been told of by that.
         if lost > 0 {
             self.gap = Some(Missing::NotKept { records: lost });
@@ -333,6 +338,9 @@ impl<R: Read> Reader<R> {
         }
     }
 }
+
+/// The most records, or packets, that a recording counts.
+const MOST: u64 = 1 << 62;
 
 /// What records refer to.
 struct State<'a> {
