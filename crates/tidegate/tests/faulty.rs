@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use running::{Arrivals, Running, Scratch, Traffic};
+use running::{Arrivals, Running, Scratch, Traffic, until_not_in_force};
 use support::{DEVICE, Ended, Pair};
 use tidegate::Registry;
 use tidegate_config::discipline::{Kind, Site};
@@ -138,14 +138,7 @@ fn under(bug: &str, reason: &str) -> (Arrivals, String) {
     running.says("is in force again, after: the discipline panicked");
     running.says("traffic passes unshaped; starting again in 1 s");
     // It panics again and again, with longer pauses: one of them is seen.
-    let deadline = Instant::now() + running::PATIENCE;
-    let shown = loop {
-        let shown = status(&pair, &scratch);
-        if shown["in_force"] == false {
-            break shown;
-        }
-        assert!(Instant::now() < deadline, "always in force: {shown}");
-    };
+    let shown = until_not_in_force(|| status(&pair, &scratch));
     assert!(shown["trouble"].as_str().unwrap().contains(reason), "{shown}");
     // Beyond the pause: it is in force for a third time.
     running.said.clear();

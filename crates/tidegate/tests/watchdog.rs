@@ -8,9 +8,9 @@ mod running;
 
 use std::os::unix::process::ExitStatusExt;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use running::{Arrivals, Running, Scratch, Traffic};
+use running::{Arrivals, Running, Scratch, Traffic, until_not_in_force};
 use support::{DEVICE, Ended, Pair};
 use tidegate_live::rtnl::Rtnl;
 
@@ -93,14 +93,7 @@ fn a_panic_in_a_discipline_is_caught_and_said() -> Ended {
         running.says("is in force again");
         // It panics again after half a second, and now there is a pause, longer each time: then the reason is shown.
         running.says("starting again in 1 s");
-        let deadline = Instant::now() + Duration::from_secs(20);
-        let shown = loop {
-            let shown = status(pair, scratch);
-            if shown["in_force"] == false {
-                break shown;
-            }
-            assert!(Instant::now() < deadline, "always in force: {shown}");
-        };
+        let shown = until_not_in_force(|| status(pair, scratch));
         assert!(shown["trouble"].as_str().unwrap().contains("panicked"), "{shown}");
         thread::sleep(Duration::from_millis(1_500));
     });

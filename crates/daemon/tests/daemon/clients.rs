@@ -17,7 +17,7 @@ use tidegate_lab::{Senders, Sink};
 use tidegate_units::Rate;
 
 use crate::running::{OTHER, Running, SHAPER, is_root_of_the_machine, minimum, refusal, target, udp};
-use crate::support::Ended;
+use crate::support::{Child, Ended};
 
 pub fn who_is_not_root_may_look_and_steer_his_own_within_bounds() -> Ended {
     if !is_root_of_the_machine() {
@@ -27,7 +27,7 @@ pub fn who_is_not_root_may_look_and_steer_his_own_within_bounds() -> Ended {
     let path = std::env::temp_dir().join(format!("tidegate-{}-0.sock", std::process::id()));
     let (mut go, mut waits) = UnixStream::pair().unwrap();
     // While this process has one thread.
-    let child = crate::support::Child::fork(|| {
+    let child = Child::fork(|| {
         let mut byte = [0];
         waits.read_exact(&mut byte).unwrap();
         // SAFETY: changes this process to a user without privileges.
@@ -39,6 +39,13 @@ pub fn who_is_not_root_may_look_and_steer_his_own_within_bounds() -> Ended {
     assert_eq!(running.path, path);
     let of_root = running.client();
     go.write_all(b"!").unwrap();
+    ends_well(child);
+    drop(of_root);
+    Ended::Passed
+}
+
+/// Waits until the process of the other user has ended, which must have found all as it should be.
+fn ends_well(child: Child) {
     let deadline = Instant::now() + Duration::from_secs(20);
     let code = loop {
         if let Some(ended) = child.try_wait() {
@@ -48,8 +55,6 @@ pub fn who_is_not_root_may_look_and_steer_his_own_within_bounds() -> Ended {
         thread::sleep(Duration::from_millis(10));
     };
     assert_eq!(code, Ok(0), "what the other user found");
-    drop(of_root);
-    Ended::Passed
 }
 
 fn as_another(path: &Path) {
@@ -268,7 +273,7 @@ pub fn one_user_cannot_take_all_connections() -> Ended {
     let (mut go, mut waits) = UnixStream::pair().unwrap();
     let of_other = path.clone();
     // While this process has one thread.
-    let child = crate::support::Child::fork(move || {
+    let child = Child::fork(move || {
         let mut byte = [0];
         waits.read_exact(&mut byte).unwrap();
         // SAFETY: changes this process to a user without privileges.
@@ -301,15 +306,7 @@ pub fn one_user_cannot_take_all_connections() -> Ended {
     go.read_exact(&mut byte).expect("the other user has all that he may have");
     assert!(running.client().status().unwrap().control.clients >= 256);
     go.write_all(b"!").unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let code = loop {
-        if let Some(ended) = child.try_wait() {
-            break ended;
-        }
-        assert!(Instant::now() < deadline, "the other user does not come to an end");
-        thread::sleep(Duration::from_millis(10));
-    };
-    assert_eq!(code, Ok(0), "what the other user found");
+    ends_well(child);
     Ended::Passed
 }
 

@@ -12,8 +12,8 @@ use tidegate_live::shaping::Shaping;
 use tidegate_live::timing;
 use tidegate_units::Span;
 
-use crate::flows::{near, patiently, udp};
-use crate::rates::{HEADERS, shape};
+use crate::flows::{measure, near, patiently, udp};
+use crate::rates::shape;
 use crate::support::Ended;
 
 const CHANGES: u64 = 10_000;
@@ -159,16 +159,7 @@ fn files() -> Result<(), String> {
     let refused = pair.sender.namespace.run(|| shaping.reconfigure(&elsewhere, None)).expect("a thread");
     assert!(refused.is_err_and(|error| error.to_string().contains("direction")));
     sleep(Duration::from_millis(600));
-    sink.restart();
-    sleep(Duration::from_secs(2));
-    let elapsed = sink.elapsed() as f64;
-    let rates: Vec<_> = (0..2)
-        .map(|n| {
-            let report = sink.report(n);
-            assert_eq!(report.reordered, 0);
-            (report.bytes + report.packets * HEADERS) as f64 * 8e9 / elapsed
-        })
-        .collect();
+    let rates = measure(&sink, 2, Duration::from_secs(2));
     senders.stop();
     shaping.stop().expect("an orderly end");
     println!("  {rates:.0?}");

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tidegate_lab::{FlowSpec, Pair, Senders, Sink};
 use tidegate_units::{Bytes, Rate};
 
-use crate::flows::{near, patiently};
-use crate::rates::{HEADERS, shape};
+use crate::flows::{measure, near, patiently};
+use crate::rates::shape;
 use crate::support::Ended;
 
 pub fn eight_flows_share_evenly() -> Ended {
@@ -27,16 +27,7 @@ fn evenly() -> Result<(), String> {
     let sink = Sink::start(&pair.receiver, &flows).expect("a sink");
     let senders = Senders::start(&pair.sender, &pair.receiver, &flows).expect("senders");
     sleep(Duration::from_secs(1));
-    sink.restart();
-    sleep(Duration::from_secs(4));
-    let elapsed = sink.elapsed() as f64;
-    let rates: Vec<_> = (0..8)
-        .map(|n| {
-            let report = sink.report(n);
-            assert_eq!(report.reordered, 0);
-            (report.bytes + report.packets * HEADERS) as f64 * 8e9 / elapsed
-        })
-        .collect();
+    let rates = measure(&sink, 8, Duration::from_secs(4));
     senders.stop();
     shaping.stop().expect("an orderly end");
     println!("  {:?}", rates.iter().map(|rate| (rate / 1e4).round() / 100.0).collect::<Vec<_>>());

@@ -135,6 +135,18 @@ impl Printing {
     }
 }
 
+/// The first `status` that says that shaping is not in force, of a shaper that fails again and again with longer pauses.
+pub fn until_not_in_force(status: impl Fn() -> serde_json::Value) -> serde_json::Value {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let shown = status();
+        if shown["in_force"] == false {
+            return shown;
+        }
+        assert!(Instant::now() < deadline, "always in force: {shown}");
+    }
+}
+
 /// Datagrams from left to right, numbered, until it is stopped.
 pub struct Traffic {
     stop: Arc<AtomicBool>,
