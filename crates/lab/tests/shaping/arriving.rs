@@ -12,8 +12,9 @@ use tidegate_live::probe::Version;
 use tidegate_live::shaping::{Options, Shaping};
 use tidegate_units::{Bytes, Rate};
 
-use crate::flows::{measure, near, patiently, udp};
+use crate::flows::{measure, near, udp};
 use crate::support::Ended;
+use crate::support::steady::patiently;
 
 /// Shapes what arrives by the receiver's interface of `pair` by the shaper file `text`, whose section `[interface]`
 /// is written here.

@@ -11,9 +11,10 @@ use tidegate_engine::Refused;
 use tidegate_lab::{FlowSpec, Pair, Senders, Sink};
 use tidegate_units::{Bytes, Rate};
 
-use crate::flows::{measure, near, patiently, udp};
+use crate::flows::{measure, near, udp};
 use crate::rates::{HEADERS, shape};
 use crate::support::Ended;
+use crate::support::steady::patiently;
 
 /// Three classes of 2, 4 and 6 Mbit/s on a link of 12; the rule of class n is port 500n.
 fn three(borrow: &str) -> String {

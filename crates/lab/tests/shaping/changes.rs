@@ -12,9 +12,10 @@ use tidegate_live::shaping::Shaping;
 use tidegate_live::timing;
 use tidegate_units::Span;
 
-use crate::flows::{measure, near, patiently, udp};
+use crate::flows::{measure, near, udp};
 use crate::rates::shape;
 use crate::support::Ended;
+use crate::support::steady::patiently;
 
 const CHANGES: u64 = 10_000;
 const FLOWS: u16 = 6;

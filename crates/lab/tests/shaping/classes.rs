@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tidegate_lab::{Family, FlowSpec, Pair, Senders, Sink};
 
-use crate::flows::{measure, near, patiently, udp};
+use crate::flows::{measure, near, udp};
 use crate::rates::shape;
 use crate::support::Ended;
+use crate::support::steady::patiently;
 
 pub fn greedy_classes_get_their_rates_and_borrow_within_the_total() -> Ended {
     patiently(borrowing)

@@ -8,24 +8,7 @@ use tidegate_units::{Bytes, Rate};
 
 use crate::rates::{HEADERS, shape};
 use crate::support::Ended;
-
-/// How often a rate may be off before that is the shaper's doing and not that of other work on the machine.
-const ATTEMPTS: usize = 3;
-
-/// Runs `attempt` until rates are what they should be. What has nothing to do with time panics at once.
-pub fn patiently(attempt: fn() -> Result<(), String>) -> Ended {
-    let mut off = Vec::new();
-    while off.len() < ATTEMPTS {
-        match attempt() {
-            Ok(()) => return Ended::Passed,
-            Err(what) => {
-                println!("  {what}");
-                off.push(what);
-            }
-        }
-    }
-    panic!("{off:?}")
-}
+use crate::support::steady::patiently;
 
 /// Whether a rate is within a part `tolerance` of what it should be.
 pub fn near(rate: f64, wanted: f64, tolerance: f64) -> Result<(), String> {

@@ -9,9 +9,10 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType
 use tidegate_lab::{Pair, Senders, Sink};
 use tidegate_live::rtnl::Rtnl;
 
-use crate::flows::{measure, near, patiently, udp};
+use crate::flows::{measure, near, udp};
 use crate::rates::shape;
 use crate::support::Ended;
+use crate::support::steady::patiently;
 
 /// A header of IPv4 without checksum and length, which the kernel fills in, and `payload`.
 fn packet(pair: &Pair, version: u8, options: &[u8], protocol: u8, payload: &[u8]) -> Vec<u8> {

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tidegate_lab::{FlowSpec, Pair, Senders, Sink};
 use tidegate_units::{Bytes, Rate};
 
-use crate::flows::{measure, near, patiently};
+use crate::flows::{measure, near};
 use crate::rates::shape;
 use crate::support::Ended;
+use crate::support::steady::patiently;
 
 pub fn eight_flows_share_evenly() -> Ended {
     patiently(evenly)

@@ -10,9 +10,10 @@ use tidegate_lab::{Family, Pair};
 use tidegate_live::shaping::WorkerCounts;
 use tidegate_units::Rate;
 
-use crate::flows::{near, patiently};
+use crate::flows::near;
 use crate::rates::shape;
 use crate::support::Ended;
+use crate::support::steady::patiently;
 
 /// What stands at `offset` of the stream: no shift, swap or loss of a part keeps the sequence.
 fn byte(offset: u64) -> u8 {

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use tidegate_lab::{Pair, Senders, Sink};
 
-use crate::flows::{measure, near, patiently, udp};
+use crate::flows::{measure, near, udp};
 use crate::rates::shape;
 use crate::support::Ended;
+use crate::support::steady::patiently;
 
 pub fn the_interface_comes_back_shaped() -> Ended {
     patiently(vanish)

@@ -8,6 +8,7 @@ mod links;
 mod mark;
 mod proof;
 mod queue;
+mod steady;
 mod wire;
 
 macro_rules! tests {
@@ -42,5 +43,7 @@ fn main() {
         links::links_are_made_changed_and_watched,
         links::rules_survive_an_interface_that_comes_back,
         links::a_gateway_is_shaped_where_it_forwards,
+        steady::busy_strangers_excuse_what_goes_wrong,
+        steady::our_own_work_excuses_nothing,
     );
 }

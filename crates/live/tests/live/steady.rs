@@ -1,0 +1,66 @@
+//! That the tests know a busy machine from a shaper that is wrong.
+
+use std::process::Command;
+use std::thread::{available_parallelism, sleep};
+use std::time::Duration;
+
+use crate::support::Ended;
+use crate::support::steady::{Watch, patiently};
+
+/// Programs that are no children of ours and keep processors busy. They end with this.
+struct Strangers(Vec<String>);
+
+impl Strangers {
+    fn start(number: usize) -> Self {
+        let one = |_| {
+            // The shell ends at once, and leaves what it began to process 1.
+            let output = Command::new("sh")
+                .args(["-c", "while :; do :; done >/dev/null 2>&1 & echo $!"])
+                .output()
+                .expect("a shell");
+            String::from_utf8(output.stdout).expect("a number").trim().to_owned()
+        };
+        Self((0..number).map(one).collect())
+    }
+}
+
+impl Drop for Strangers {
+    fn drop(&mut self) {
+        // Their end is all that is wanted; who has ended already is well.
+        let _ = Command::new("kill").args(&self.0).status();
+    }
+}
+
+pub fn busy_strangers_excuse_what_goes_wrong() -> Ended {
+    let processors = available_parallelism().map_or(1, |number| number.get());
+    let strangers = Strangers::start(processors / 2 + 1);
+    let watch = Watch::start();
+    sleep(Duration::from_millis(600));
+    let seen = watch.disturbance().expect("they are seen");
+    println!("  {seen}");
+    // An attempt that goes wrong for as long as they are there does not count.
+    let mut attempts = 0;
+    let mut strangers = Some(strangers);
+    let ended = patiently(|| {
+        attempts += 1;
+        sleep(Duration::from_millis(200));
+        if attempts <= 5 {
+            return Err("disturbed".to_owned());
+        }
+        strangers.take();
+        Ok(())
+    });
+    assert!(matches!(ended, Ended::Passed) && attempts == 6);
+    Ended::Passed
+}
+
+/// What this process and its children do excuses nothing: it is counted as theirs.
+pub fn our_own_work_excuses_nothing() -> Ended {
+    let watch = Watch::start();
+    // It is ended when it has used a second of a processor, however long that takes.
+    let child = Command::new("sh").args(["-c", "ulimit -t 1; while :; do :; done"]).status().expect("a shell");
+    assert!(!child.success());
+    let ours = watch.ours();
+    assert!(ours > Duration::from_millis(900), "{ours:?}");
+    Ended::Passed
+}

@@ -1,0 +1,198 @@
+//! Whether the machine let a measurement be one: what else it did meanwhile.
+//!
+//! A rate or a delay over real sockets is right or wrong only as far as the machine gave the processor to those who
+//! send, shape and receive. [`patiently`] judges an attempt that went wrong by what a [`Watch`] saw beside it.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::Ended;
+
+/// Attempts on a steady machine that may go wrong before that is the shaper's doing.
+const ATTEMPTS: usize = 3;
+/// How long attempts go on that prove nothing, because the machine was not steady.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// The part of all processors that others may take.
+const TAKEN: f64 = 0.05;
+/// The part of the time that a processor may stand still.
+const STALLED: f64 = 0.01;
+
+/// Runs `attempt` until it holds. It fails when it went wrong [`ATTEMPTS`] times on a steady machine; where the
+/// machine was not steady for that long, the test is skipped with what was seen. An attempt panics by itself at what
+/// has nothing to do with time.
+pub fn patiently(mut attempt: impl FnMut() -> Result<(), String>) -> Ended {
+    let began = Instant::now();
+    let (mut off, mut disturbed) = (Vec::new(), Vec::new());
+    loop {
+        let watch = Watch::start();
+        let what = match attempt() {
+            Ok(()) => return Ended::Passed,
+            Err(what) => what,
+        };
+        match watch.disturbance() {
+            None => {
+                println!("  {what}");
+                off.push(what);
+            }
+            Some(meanwhile) => {
+                println!("  {what}, while {meanwhile}");
+                disturbed.push(meanwhile);
+                thread::sleep(Duration::from_millis(500));
+            }
+        }
+        assert!(off.len() < ATTEMPTS, "{off:?}");
+        if began.elapsed() > PATIENCE {
+            return Ended::Skipped(format!("the machine was not steady enough to measure: {}", disturbed.join("; ")));
+        }
+    }
+}
+
+/// What the machine does from [`Watch::start`] on.
+pub struct Watch {
+    began: Instant,
+    processors: f64,
+    used: Used,
+    stop: Arc<AtomicBool>,
+    /// For each processor, how long it stood still.
+    stalls: Vec<JoinHandle<Option<Duration>>>,
+}
+
+impl Watch {
+    pub fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let processors = allowed();
+        let stalls = processors.iter().map(|&processor| {
+            let stop = Arc::clone(&stop);
+            thread::spawn(move || stalls(processor, &stop))
+        });
+        Self {
+            began: Instant::now(),
+            processors: thread::available_parallelism().map_or(1.0, |number| number.get() as f64),
+            used: Used::now(),
+            stalls: stalls.collect(),
+            stop,
+        }
+    }
+
+    /// Processor time of this process, of its descendants and of the kernel's threads.
+    pub fn ours(&self) -> Duration {
+        Duration::from_secs_f64(Used::now().ours.saturating_sub(self.used.ours) as f64 / TICKS)
+    }
+
+    /// What would keep a measurement from being one; `None` when the machine was steady.
+    pub fn disturbance(self) -> Option<String> {
+        let elapsed = self.began.elapsed().as_secs_f64();
+        let now = Used::now();
+        self.stop.store(true, Ordering::Relaxed);
+        let stalled = self.stalls.into_iter().filter_map(|thread| thread.join().expect("no panic")).max();
+        let stalled = stalled.unwrap_or_default().as_secs_f64() / elapsed;
+        let part = |from: u64, to: u64| to.saturating_sub(from) as f64 / TICKS / self.processors / elapsed;
+        let stolen = part(self.used.stolen, now.stolen);
+        let others = part(self.used.all, now.all) - part(self.used.ours, now.ours);
+        (stolen + others > TAKEN || stalled > STALLED).then(|| {
+            format!(
+                "other programs took {:.0} % of the processors, other machines {:.0} %, and one stood still for {:.1} % of {elapsed:.1} s",
+                others.max(0.0) * 100.0,
+                stolen * 100.0,
+                stalled * 100.0
+            )
+        })
+    }
+}
+
+/// The unit of `/proc/stat` (`USER_HZ`), the same on every architecture that Linux runs Rust programs on.
+const TICKS: f64 = 100.0;
+
+/// Processor time in ticks since the machine began.
+struct Used {
+    /// Of all processes.
+    all: u64,
+    /// Taken by the host that this machine runs on.
+    stolen: u64,
+    /// Of this process, its descendants, and the kernel's threads, which work for our traffic.
+    ours: u64,
+}
+
+impl Used {
+    fn now() -> Self {
+        let all = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let fields: Vec<u64> =
+            all.lines().next().unwrap_or_default().split_whitespace().skip(1).map_while(|n| n.parse().ok()).collect();
+        let field = |n: usize| fields.get(n).copied().unwrap_or(0);
+        // user, nice and system; interrupts (5 and 6) are our packets.
+        Self { all: field(0) + field(1) + field(2), stolen: field(7), ours: ours() }
+    }
+}
+
+fn ours() -> u64 {
+    // Of each process: its parent, and its time with that of the children it waited for.
+    let mut processes = HashMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        // It may have ended since.
+        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
+        // The name, in brackets, may contain anything.
+        let Some((_, rest)) = stat.rsplit_once(')') else { continue };
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let field = |n: usize| fields.get(n).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+        processes.insert(pid, (field(1) as u32, (11..15).map(field).sum::<u64>()));
+    }
+    /// The parent of all of the kernel's threads.
+    const KTHREADD: u32 = 2;
+    let mut tree = HashSet::from([std::process::id(), KTHREADD]);
+    loop {
+        let before = tree.len();
+        tree.extend(
+            processes.iter().filter(|(_, (parent, _))| tree.contains(parent)).map(|(pid, _)| *pid).collect::<Vec<_>>(),
+        );
+        if tree.len() == before {
+            break;
+        }
+    }
+    tree.iter().filter_map(|pid| processes.get(pid)).map(|(_, time)| time).sum()
+}
+
+/// The processors that this process may use, so many as are worth a thread each.
+fn allowed() -> Vec<usize> {
+    // SAFETY: a set of bits, for which zeroes are valid, and its size.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set);
+        set
+    };
+    // SAFETY: within the set's size.
+    (0..libc::CPU_SETSIZE as usize).filter(|&n| unsafe { libc::CPU_ISSET(n, &set) }).take(8).collect()
+}
+
+/// How long `processor` stood still until `stop`: as a thread sees it that goes before every other one, so that only
+/// the kernel or the host keep it from waking. `None` where such a thread may not be had.
+fn stalls(processor: usize, stop: &AtomicBool) -> Option<Duration> {
+    // SAFETY: numbers and structures of this frame.
+    let first = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        let priority = libc::sched_param { sched_priority: libc::sched_get_priority_max(libc::SCHED_FIFO) };
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) == 0
+            && libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) == 0
+    };
+    if !first {
+        return None;
+    }
+    const EVERY: Duration = Duration::from_millis(1);
+    // The kernel may handle packets for so long before it runs anybody.
+    const OURS: Duration = Duration::from_millis(3);
+    let mut stalled = Duration::ZERO;
+    while !stop.load(Ordering::Relaxed) {
+        let before = Instant::now();
+        thread::sleep(EVERY);
+        let late = before.elapsed().saturating_sub(EVERY);
+        if late > OURS {
+            stalled += late;
+        }
+    }
+    Some(stalled)
+}
