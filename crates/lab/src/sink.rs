@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use nix::poll::{PollFd, PollFlags, PollTimeout};
@@ -16,6 +16,8 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, socko
 use crate::topology::{Family, Host};
 use crate::traffic::{FlowSpec, HEADER, Transport, wall_clock};
 
+/// How long the receiving thread is waited for.
+const PATIENCE: Duration = Duration::from_secs(15);
 /// The width of the bins of a flow's history.
 pub const BIN_NANOS: u64 = 100_000_000;
 
@@ -74,9 +76,7 @@ impl FlowReport {
 
     fn datagram(&mut self, started: u64, arrival: u64, payload: &[u8], length: u64) {
         self.count(started, arrival, length);
-        let word =
-            |at: usize| payload.get(at..at + 8).map_or(0, |b| u64::from_be_bytes(b.try_into().unwrap_or([0; 8])));
-        let (sequence, sent) = (word(4), word(12));
+        let (sequence, sent) = (sequence(payload), word(payload, 12));
         if sequence < self.next_sequence {
             self.reordered += 1;
             self.missing = self.missing.saturating_sub(1);
@@ -110,8 +110,37 @@ pub struct Sink {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     reports: Arc<Vec<Mutex<FlowReport>>>,
-    started: Arc<AtomicU64>,
-    until: Arc<AtomicU64>,
+    span: Arc<Span>,
+}
+
+/// The time of which arrivals count, in ns of the real-time clock.
+#[derive(Debug)]
+struct Span {
+    from: AtomicU64,
+    until: AtomicU64,
+    /// The last `until` before which everything that arrived has been read.
+    settled: AtomicU64,
+    /// How often it was to begin anew, and how often it did. Only the receiving thread does that, between two reads,
+    /// so that nothing that arrives from then on is lost and nothing from before is counted.
+    wanted: AtomicU64,
+    restarts: AtomicU64,
+}
+
+impl Span {
+    fn restart_if_wanted(&self, reports: &[Mutex<FlowReport>]) {
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        if wanted == self.restarts.load(Ordering::Relaxed) {
+            return;
+        }
+        for report in reports {
+            let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+            let next_sequence = report.next_sequence;
+            *report = FlowReport { next_sequence, ..FlowReport::new() };
+        }
+        self.until.store(u64::MAX, Ordering::Relaxed);
+        self.from.store(wall_clock(), Ordering::Relaxed);
+        self.restarts.store(wanted, Ordering::Release);
+    }
 }
 
 /// When a datagram counts as arrived.
@@ -139,19 +168,21 @@ impl Sink {
     pub fn start_with(host: &Host, flows: &[FlowSpec], stamp: Stamp) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let reports = Arc::new(flows.iter().map(|_| Mutex::new(FlowReport::new())).collect::<Vec<_>>());
-        let started = Arc::new(AtomicU64::new(wall_clock()));
-        let until = Arc::new(AtomicU64::new(u64::MAX));
+        let span = Arc::new(Span {
+            from: AtomicU64::new(wall_clock()),
+            until: AtomicU64::new(u64::MAX),
+            settled: AtomicU64::new(u64::MAX),
+            wanted: AtomicU64::new(0),
+            restarts: AtomicU64::new(0),
+        });
         let ends = host
             .namespace
             .run(|| flows.iter().map(|flow| End::open(host, flow, stamp)).collect::<io::Result<Vec<_>>>())??;
         let thread = {
-            let (stop, reports) = (Arc::clone(&stop), Arc::clone(&reports));
-            let (started, until) = (Arc::clone(&started), Arc::clone(&until));
-            thread::Builder::new()
-                .name("sink".into())
-                .spawn(move || receive(ends, &reports, &started, &until, &stop))?
+            let (stop, reports, span) = (Arc::clone(&stop), Arc::clone(&reports), Arc::clone(&span));
+            thread::Builder::new().name("sink".into()).spawn(move || receive(ends, &reports, &span, &stop))?
         };
-        Ok(Self { stop, thread: Some(thread), reports, started, until })
+        Ok(Self { stop, thread: Some(thread), reports, span })
     }
 
     /// What arrived of flow `n` so far.
@@ -164,22 +195,37 @@ impl Sink {
     }
     /// Forgets everything measured so far: the beginning of a measurement after a warm-up.
     pub fn restart(&self) {
-        self.started.store(wall_clock(), Ordering::Relaxed);
-        for report in self.reports.iter() {
-            let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
-            let next_sequence = report.next_sequence;
-            *report = FlowReport { next_sequence, ..FlowReport::new() };
-        }
+        let restarts = self.span.wanted.fetch_add(1, Ordering::Relaxed) + 1;
+        self.wait_for(|| self.span.restarts.load(Ordering::Acquire) >= restarts);
     }
     /// Nanoseconds since the start or restart, until it was frozen.
     pub fn elapsed(&self) -> u64 {
-        wall_clock().min(self.until.load(Ordering::Relaxed)).saturating_sub(self.started.load(Ordering::Relaxed))
+        let until = self.span.until.load(Ordering::Relaxed);
+        wall_clock().min(until).saturating_sub(self.span.from.load(Ordering::Relaxed))
     }
-    /// Counts nothing that arrives from now on, so that all reports end at one moment. Waits for what has arrived to
-    /// be counted.
+    /// Counts nothing that arrives from now on, so that all reports end at one moment; [`restart`](Self::restart) lets
+    /// it count again. Waits for what has arrived to be counted, however late the receiving thread gets its turn.
     pub fn freeze(&self) {
-        self.until.store(wall_clock(), Ordering::Relaxed);
-        thread::sleep(Duration::from_millis(60));
+        let until = wall_clock();
+        self.span.until.store(until, Ordering::Relaxed);
+        self.wait_for(|| self.span.settled.load(Ordering::Acquire) == until);
+    }
+    /// Waits for a turn of the receiving thread: there is one every 20 ms, unless the machine has no time for any.
+    fn wait_for(&self, done: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !done() && began.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    /// What arrived within the next `time`, which began and ended at one moment for all flows, and how many
+    /// nanoseconds that was. What arrives later counts again, in reports that go on from there.
+    pub fn measure(&self, time: Duration) -> (Vec<FlowReport>, u64) {
+        self.restart();
+        thread::sleep(time);
+        self.freeze();
+        let measured = ((0..self.reports.len()).map(|n| self.report(n)).collect(), self.elapsed());
+        self.span.until.store(u64::MAX, Ordering::Relaxed);
+        measured
     }
     /// Stops and gives the reports, in the order of the flows.
     pub fn stop(mut self) -> Vec<FlowReport> {
@@ -231,13 +277,8 @@ impl End {
     }
 }
 
-fn receive(
-    mut ends: Vec<End>,
-    reports: &[Mutex<FlowReport>],
-    started: &AtomicU64,
-    until: &AtomicU64,
-    stop: &AtomicBool,
-) {
+fn receive(mut ends: Vec<End>, reports: &[Mutex<FlowReport>], span: &Span, stop: &AtomicBool) {
+    let counted = span;
     let mut buffer = vec![0_u8; 1 << 18];
     while !stop.load(Ordering::Relaxed) {
         let mut polled: Vec<PollFd<'_>> = Vec::new();
@@ -252,10 +293,12 @@ fn receive(
         }
         let _ = nix::poll::poll(&mut polled, PollTimeout::from(20_u8));
         drop(polled);
-        let span = started.load(Ordering::Relaxed)..until.load(Ordering::Relaxed);
+        counted.restart_if_wanted(reports);
+        let span = counted.from.load(Ordering::Relaxed)..counted.until.load(Ordering::Relaxed);
+        let mut settled = true;
         for (end, report) in ends.iter_mut().zip(reports) {
             match end {
-                End::Datagrams(socket) => read_datagrams(socket, &mut buffer, &span, report),
+                End::Datagrams(socket) => settled &= read_datagrams(socket, &mut buffer, &span, report),
                 End::Listener(listener, streams) => {
                     while let Ok((stream, _)) = listener.accept() {
                         if stream.set_nonblocking(true).is_ok() {
@@ -266,17 +309,22 @@ fn receive(
                 }
             }
         }
+        if settled {
+            counted.settled.store(span.end, Ordering::Release);
+        }
     }
 }
 
-fn read_datagrams(socket: &UdpSocket, buffer: &mut [u8], span: &Range<u64>, report: &Mutex<FlowReport>) {
+/// Whether all has been read that arrived before the end of `span`.
+fn read_datagrams(socket: &UdpSocket, buffer: &mut [u8], span: &Range<u64>, report: &Mutex<FlowReport>) -> bool {
+    let mut later = false;
     let mut control = nix::cmsg_space!(nix::sys::time::TimeSpec, u8, i32);
     for _ in 0..256 {
         // Only the head is looked at; the length comes with it.
         let mut head = [IoSliceMut::new(&mut buffer[..65_536])];
         let Ok(message) = recvmsg::<()>(socket.as_raw_fd(), &mut head, Some(&mut control), MsgFlags::MSG_DONTWAIT)
         else {
-            return;
+            return true;
         };
         let (mut arrival, mut octet) = (wall_clock(), 0_u8);
         if let Ok(controls) = message.cmsgs() {
@@ -293,13 +341,29 @@ fn read_datagrams(socket: &UdpSocket, buffer: &mut [u8], span: &Range<u64>, repo
         }
         let length = message.bytes;
         let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
-        if !span.contains(&arrival) || length < HEADER {
+        later |= arrival >= span.end;
+        if length < HEADER {
+            continue;
+        }
+        if !span.contains(&arrival) {
+            // It does not count, and it is not missing either.
+            report.next_sequence = report.next_sequence.max(sequence(&buffer[..length]) + 1);
             continue;
         }
         report.dscps[usize::from(octet >> 2)] += 1;
         report.ecns[usize::from(octet & 3)] += 1;
         report.datagram(span.start, arrival, &buffer[..length], length as u64);
     }
+    later
+}
+
+fn sequence(payload: &[u8]) -> u64 {
+    word(payload, 4)
+}
+
+/// The eight bytes at `at`, as a number; 0 where there are none.
+fn word(payload: &[u8], at: usize) -> u64 {
+    payload.get(at..at + 8).map_or(0, |b| u64::from_be_bytes(b.try_into().unwrap_or([0; 8])))
 }
 
 /// Whether the stream goes on.
@@ -314,5 +378,38 @@ fn read_stream(stream: &mut TcpStream, buffer: &mut [u8], span: &Range<u64>, rep
             true
         }
         Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_arrives_outside_the_span_does_not_count_and_is_not_missing() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        receiver.set_nonblocking(true).unwrap();
+        setsockopt(&receiver, sockopt::ReceiveTimestampns, &true).unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let send = |sequence: u64| {
+            let mut datagram = [0; 32];
+            datagram[4..12].copy_from_slice(&sequence.to_be_bytes());
+            sender.send_to(&datagram, receiver.local_addr().unwrap()).unwrap();
+        };
+        let report = Mutex::new(FlowReport::new());
+        let read = |span: Range<u64>| {
+            let all = read_datagrams(&receiver, &mut [0; 65_536], &span, &report);
+            let report = report.lock().unwrap();
+            (all, report.packets, report.missing, report.reordered)
+        };
+        let (past, since) = (0..1, wall_clock()..u64::MAX);
+        (0..100).for_each(send);
+        // What arrived later than the end says that nothing from before it is left.
+        assert_eq!(read(past.clone()), (true, 0, 0, 0));
+        assert_eq!(read(past), (true, 0, 0, 0));
+        [100, 101, 103].into_iter().for_each(send);
+        assert_eq!(read(since.clone()), (true, 3, 1, 0));
+        send(102);
+        assert_eq!(read(since.clone()), (true, 4, 0, 1));
     }
 }
