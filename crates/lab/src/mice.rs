@@ -89,6 +89,8 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Mice {
     stop: Arc<AtomicBool>,
+    /// None begins any more; those under way go on.
+    enough: Arc<AtomicBool>,
     log: Arc<Mutex<Vec<Mouse>>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -99,22 +101,22 @@ impl Mice {
     /// # Errors
     /// When the server cannot listen or a thread cannot be made.
     pub fn start(client: &Host, server: &Host, spec: MiceSpec) -> io::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, enough) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let log = Arc::new(Mutex::new(Vec::new()));
         let listener = server.namespace.run(|| TcpListener::bind(spec.to))??;
         listener.set_nonblocking(true)?;
         let stopped = Arc::clone(&stop);
         let serving =
             thread::Builder::new().name("mice server".into()).spawn(move || serve(&listener, spec, &stopped))?;
-        let (stopped, into) = (Arc::clone(&stop), Arc::clone(&log));
+        let (stopped, no_more, into) = (Arc::clone(&stop), Arc::clone(&enough), Arc::clone(&log));
         let client = client.namespace.try_clone()?;
         let sending = thread::Builder::new().name("mice".into()).spawn(move || {
             // Threads made from here on live in the same namespace.
             if client.enter_thread().is_ok() {
-                generate(spec, &stopped, &into);
+                generate(spec, &stopped, &no_more, &into);
             }
         })?;
-        Ok(Self { stop, log, threads: vec![serving, sending] })
+        Ok(Self { stop, enough, log, threads: vec![serving, sending] })
     }
 
     /// What became of those that are over so far, in the order of their ends.
@@ -124,6 +126,19 @@ impl Mice {
 
     /// Stops, and gives all: those that were under way without a completion.
     pub fn stop(mut self) -> Vec<Mouse> {
+        self.halt();
+        self.so_far()
+    }
+
+    /// Begins no more, waits at most `patience` for those under way, and gives all: those that took longer without a
+    /// completion. What is told of so many that began is not told of the fast ones only.
+    pub fn finish(mut self, patience: Duration) -> Vec<Mouse> {
+        self.enough.store(true, Ordering::Relaxed);
+        let began = Instant::now();
+        // The last one makes them, and waits for each.
+        while self.threads.last().is_some_and(|making| !making.is_finished()) && began.elapsed() < patience {
+            thread::sleep(Duration::from_millis(5));
+        }
         self.halt();
         self.so_far()
     }
@@ -151,18 +166,19 @@ fn draw(state: &mut u64) -> f64 {
     ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-fn generate(spec: MiceSpec, stop: &Arc<AtomicBool>, log: &Arc<Mutex<Vec<Mouse>>>) {
+fn generate(spec: MiceSpec, stop: &Arc<AtomicBool>, enough: &AtomicBool, log: &Arc<Mutex<Vec<Mouse>>>) {
+    let over = || stop.load(Ordering::Relaxed) || enough.load(Ordering::Relaxed);
     let (start, mut random) = (Instant::now(), spec.seed);
     let open = Arc::new(AtomicUsize::new(0));
     let mut running: Vec<JoinHandle<()>> = Vec::new();
     let mut due = Duration::ZERO;
-    while !stop.load(Ordering::Relaxed) {
+    while !over() {
         due += spec.interval.mul_f64(-(1.0 - draw(&mut random)).ln());
         let size = spec.sizes.at(draw(&mut random));
-        while start.elapsed() < due && !stop.load(Ordering::Relaxed) {
+        while start.elapsed() < due && !over() {
             thread::sleep((due.saturating_sub(start.elapsed())).min(Duration::from_millis(20)));
         }
-        if stop.load(Ordering::Relaxed) {
+        if over() {
             break;
         }
         let mut mouse = Mouse { size, began: start.elapsed(), connect: None, completion: None, refused: false };
