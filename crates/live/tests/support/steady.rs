@@ -80,7 +80,7 @@ impl Watch {
 
     /// Processor time of this process, of its descendants and of the kernel's threads.
     pub fn ours(&self) -> Duration {
-        Duration::from_secs_f64(Used::now().ours.saturating_sub(self.used.ours) as f64 / TICKS)
+        Duration::from_secs_f64(ours_between(&self.used.ours, &ours()) as f64 / TICKS)
     }
 
     /// What would keep a measurement from being one; `None` when the machine was steady.
@@ -92,7 +92,7 @@ impl Watch {
         let stalled = stalled.unwrap_or_default().as_secs_f64() / elapsed;
         let part = |from: u64, to: u64| to.saturating_sub(from) as f64 / TICKS / self.processors / elapsed;
         let stolen = part(self.used.stolen, now.stolen);
-        let others = part(self.used.all, now.all) - part(self.used.ours, now.ours);
+        let others = part(self.used.all, now.all) - part(0, ours_between(&self.used.ours, &now.ours));
         (stolen + others > TAKEN || stalled > STALLED).then(|| {
             format!(
                 "other programs took {:.0} % of the processors, other machines {:.0} %, and one stood still for {:.1} % of {elapsed:.1} s",
@@ -114,7 +114,13 @@ struct Used {
     /// Taken by the host that this machine runs on.
     stolen: u64,
     /// Of this process, its descendants, and the kernel's threads, which work for our traffic.
-    ours: u64,
+    ours: HashMap<u32, Ours>,
+}
+
+/// Processor time in ticks of one process that is ours, with that of the children it waited for.
+struct Ours {
+    kernel: bool,
+    time: u64,
 }
 
 impl Used {
@@ -128,7 +134,15 @@ impl Used {
     }
 }
 
-fn ours() -> u64 {
+/// Of processes that have ended meanwhile, those of the kernel take their time with them; that of others has gone to
+/// those who waited for them, and is not all from now.
+fn ours_between(before: &HashMap<u32, Ours>, now: &HashMap<u32, Ours>) -> u64 {
+    let since = |(pid, one): (&u32, &Ours)| one.time.saturating_sub(before.get(pid).map_or(0, |one| one.time));
+    let gone = |(pid, one): (&u32, &Ours)| if one.kernel || now.contains_key(pid) { 0 } else { one.time };
+    now.iter().map(since).sum::<u64>().saturating_sub(before.iter().map(gone).sum())
+}
+
+fn ours() -> HashMap<u32, Ours> {
     // Of each process: its parent, and its time with that of the children it waited for.
     let mut processes = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -153,7 +167,11 @@ fn ours() -> u64 {
             break;
         }
     }
-    tree.iter().filter_map(|pid| processes.get(pid)).map(|(_, time)| time).sum()
+    let ours = |pid| {
+        let (parent, time) = *processes.get(&pid)?;
+        Some((pid, Ours { kernel: parent == KTHREADD || pid == KTHREADD, time }))
+    };
+    tree.into_iter().filter_map(ours).collect()
 }
 
 /// The processors that this process may use, so many as are worth a thread each.
