@@ -10,7 +10,7 @@ use tidegate_live::nfqueue::{QueueSettings, QueueSocket};
 use tidegate_live::nft::{self, Ownership};
 use tidegate_live::rules::{self, Attempt, Rules, RulesError, Spec, TagRule, attempts, remove_all_stale, remove_stale};
 
-use crate::queue::{QUEUE, texts, udp};
+use crate::queue::{PATIENCE, QUEUE, texts, udp};
 use crate::support::{Child, DEVICE, Ended, Pair};
 
 /// A process that shapes and never decides. Returns when its rules are in force.
@@ -26,11 +26,11 @@ fn hung(host: &Namespace, spec: Spec, ownership: Ownership) -> Child {
         socket.bind(QUEUE, &QueueSettings::default()).unwrap();
         let rules = Rules::install_by(&spec, owned_by(ownership)).unwrap();
         std::io::Write::write_all(&mut tell, b"r").unwrap();
-        std::thread::sleep(Duration::from_secs(50));
+        std::thread::sleep(Duration::from_secs(200));
         drop((socket, rules));
         0
     });
-    ready.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    ready.set_read_timeout(Some(PATIENCE)).unwrap();
     ready.read_exact(&mut [0]).unwrap();
     child
 }
@@ -51,13 +51,13 @@ pub fn kill_leaves_traffic_passing_and_nothing_behind() -> Ended {
         for family in [0, 1] {
             let (sender, receiver) = udp(&pair, family);
             sender.send(b"held").unwrap();
-            assert!(texts(&receiver).is_empty());
+            assert!(texts(&receiver, 0).is_empty());
         }
         child.kill();
         for family in [0, 1] {
             let (sender, receiver) = udp(&pair, family);
             sender.send(b"passes").unwrap();
-            assert_eq!(texts(&receiver), ["passes"], "{ownership:?}, family {family}");
+            assert_eq!(texts(&receiver, 1), ["passes"], "{ownership:?}, family {family}");
         }
         let left = tables(&pair);
         assert_eq!(left, usize::from(ownership == Ownership::Nobody), "{ownership:?}");
@@ -81,13 +81,13 @@ pub fn kill_leaves_arrivals_passing_and_nothing_behind() -> Ended {
         for family in [0, 1] {
             let (sender, receiver) = udp(&pair, family);
             sender.send(b"held").unwrap();
-            assert!(texts(&receiver).is_empty());
+            assert!(texts(&receiver, 0).is_empty());
         }
         child.kill();
         for family in [0, 1] {
             let (sender, receiver) = udp(&pair, family);
             sender.send(b"passes").unwrap();
-            assert_eq!(texts(&receiver), ["passes"], "{ownership:?}, family {family}");
+            assert_eq!(texts(&receiver, 1), ["passes"], "{ownership:?}, family {family}");
         }
         assert_eq!(tables(), usize::from(ownership == Ownership::Nobody), "{ownership:?}");
         let removed = pair.right.run(|| remove_all_stale().unwrap()).unwrap();

@@ -184,7 +184,7 @@ pub fn the_callers_bits_come_back() -> Ended {
             ours
         });
     }
-    assert_eq!(texts(&receiver).len(), cases.len());
+    assert_eq!(texts(&receiver, cases.len()).len(), cases.len());
     let found = nft::read(&mut netfilter, Family::Inet, "observer").unwrap().unwrap();
     let counted: Vec<_> = found.counters.iter().map(|c| c.unwrap().0).collect();
     assert_eq!(counted, [1; 5]);
@@ -209,7 +209,7 @@ fn tags_seen(pair: &Pair, tags: Vec<TagRule>) -> Vec<Option<u16>> {
             ours
         });
         // A tag that the verdict leaves alone is not taken for an action.
-        assert_eq!(texts(&receiver), ["x"]);
+        assert_eq!(texts(&receiver, 1), ["x"]);
     }
     seen
 }

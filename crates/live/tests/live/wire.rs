@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use crate::queue::PATIENCE;
+
 /// Sees every packet that arrives in the namespace it was opened in.
 pub struct Tap(OwnedFd);
 
@@ -50,7 +52,7 @@ impl Tap {
 
     /// Waits for a packet that `matches`.
     pub fn find(&self, matches: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
-        let deadline = Instant::now() + Duration::from_secs(2);
+        let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             if let Some(packet) = self.packets().into_iter().find(|p| matches(p)) {
                 return Some(packet);

@@ -257,7 +257,7 @@ pub fn bring_up(device: &str, own: [IpAddr; 2]) {
 /// Waits until packets can flow; before that the kernel drops them silently.
 pub fn wait_for_carrier(device: &str) {
     let mut rtnl = Rtnl::open().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(20);
     while rtnl.link(device).unwrap().unwrap().state != tidegate_live::rtnl::OperationalState::Up {
         assert!(Instant::now() < deadline, "no carrier");
         std::thread::sleep(Duration::from_millis(5));
