@@ -382,7 +382,7 @@ mod tests {
         }
         // Before the end of the stream is said: the SYN must not be counted as a byte, nor a byte as the SYN.
         let patience = std::time::Instant::now();
-        while destination.delivered() < Bytes::new(50_000) && patience.elapsed() < Duration::from_secs(5) {
+        while destination.delivered() < Bytes::new(50_000) && patience.elapsed() < Duration::from_secs(30) {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(kernel::acknowledged(destination.tcp()), Some(50_000));
@@ -391,7 +391,7 @@ mod tests {
             peer.read_to_end(&mut all).unwrap();
             all.len()
         });
-        assert!(destination.finish(Span::from_secs(5), || true).unwrap());
+        assert!(destination.finish(Span::from_secs(30), || true).unwrap());
         assert_eq!((destination.delivered(), destination.accepted()), (Bytes::new(50_000), Bytes::new(50_000)));
         assert_eq!(reader.join().unwrap(), 50_000);
     }
