@@ -124,17 +124,29 @@ fn senders_stop(shaping: &Shaping, senders: Senders, sink: &Sink) {
     for n in 0..usize::from(FLOWS) {
         senders.set_rate(n, tidegate_units::Rate::ZERO);
     }
-    // A rate that is on its way to a sender, and what waits.
-    sleep(Duration::from_millis(100));
-    let end = Instant::now() + Duration::from_secs(20);
-    while shaping.with(|pipeline, _| pipeline.waiting()).expect("an answer") > 0 {
-        assert!(Instant::now() < end, "packets wait for ever");
-        sleep(Duration::from_millis(20));
+    // A rate that is on its way to a sender, what waits, and what the sink has not read.
+    let sent = |n: usize| senders.sent(n).packets.load(Ordering::Relaxed);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut last = u64::MAX;
+    loop {
+        sleep(Duration::from_millis(100));
+        let (all, arrived) = (0..usize::from(FLOWS))
+            .map(|n| (sent(n), sink.report(n).packets))
+            .fold((0, 0), |(all, arrived), (sent, report)| (all + sent, arrived + report));
+        let waiting = shaping.with(|pipeline, _| pipeline.waiting()).expect("an answer");
+        // Twice the same: nobody sends any more.
+        if waiting == 0 && all == arrived && all == last {
+            break;
+        }
+        last = all;
+        if Instant::now() > deadline {
+            println!("  {waiting} packets wait; {arrived} of {all} have arrived");
+            break;
+        }
     }
-    sleep(Duration::from_millis(200));
     for n in 0..usize::from(FLOWS) {
-        let (report, sent) = (sink.report(n), senders.sent(n).packets.load(Ordering::Relaxed));
-        assert_eq!((report.packets, report.missing, report.reordered), (sent, 0, 0), "flow {n}");
+        let report = sink.report(n);
+        assert_eq!((report.packets, report.missing, report.reordered), (sent(n), 0, 0), "flow {n}");
     }
     senders.stop();
 }
@@ -160,7 +172,7 @@ fn files() -> Result<(), String> {
     let refused = pair.sender.namespace.run(|| shaping.reconfigure(&elsewhere, None)).expect("a thread");
     assert!(refused.is_err_and(|error| error.to_string().contains("direction")));
     sleep(Duration::from_millis(600));
-    let rates = measure(&sink, 2, Duration::from_secs(2));
+    let rates = measure(&sink, 2, Duration::from_secs(2))?;
     senders.stop();
     shaping.stop().expect("an orderly end");
     println!("  {rates:.0?}");

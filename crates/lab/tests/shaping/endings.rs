@@ -1,12 +1,14 @@
 //! An orderly end loses nothing, neither what is held nor what comes meanwhile.
 
+use std::sync::atomic::Ordering;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_lab::{Pair, Senders, Sink};
 use tidegate_live::shaping::Shaping;
+use tidegate_units::Rate;
 
-use crate::flows::udp;
+use crate::flows::{udp, until};
 use crate::rates::shape;
 use crate::support::Ended;
 
@@ -22,22 +24,22 @@ fn end(how: impl FnOnce(Shaping)) -> Ended {
     let flows = [udp(0, 4_000, 1_000), udp(1, 20_000, 500)];
     let sink = Sink::start(&pair.receiver, &flows).expect("a sink");
     let senders = Senders::start(&pair.sender, &pair.receiver, &flows).expect("senders");
-    sleep(Duration::from_millis(800));
-    let status = shaping.status().expect("an answer");
-    let held = status[0].counts.backlog.packets;
-    assert!(held > 80, "{held}");
+    until("packets wait", || shaping.status().expect("an answer")[0].counts.backlog.packets > 80);
     let before = sink.report(1).packets;
     how(shaping);
-    sleep(Duration::from_millis(300));
-    let sent = |n| senders.sent(n).packets.load(std::sync::atomic::Ordering::Relaxed);
-    assert!(sink.report(1).packets > before + 500, "traffic passes afterwards");
-    // The last datagrams may still be on their way; a gap never closes.
-    let deadline = Instant::now() + Duration::from_secs(2);
-    while [0, 1].iter().any(|&n| sink.report(n).packets + 100 < sent(n)) && Instant::now() < deadline {
-        sleep(Duration::from_millis(20));
+    until("traffic passes afterwards", || sink.report(1).packets > before + 500);
+    for n in 0..flows.len() {
+        senders.set_rate(n, Rate::ZERO);
     }
+    let sent = |n| senders.sent(n).packets.load(Ordering::Relaxed);
+    // A rate that is on its way to a sender, and the last datagrams; a gap never closes.
+    until("all that was sent has arrived", || {
+        let before = [0, 1].map(sent);
+        sleep(Duration::from_millis(100));
+        let arrived = [0, 1].map(|n| sink.report(n).packets);
+        before == arrived && arrived == [0, 1].map(sent)
+    });
     senders.stop();
-    sleep(Duration::from_millis(100));
     for report in sink.stop() {
         println!("  {} arrived, {} missing, {} behind", report.packets, report.missing, report.reordered);
         assert_eq!(report.missing, 0);

@@ -1,7 +1,7 @@
 //! An interface that vanishes and comes back.
 
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_lab::{Pair, Senders, Sink};
 
@@ -22,18 +22,16 @@ fn vanish() -> Result<(), String> {
         let sink = Sink::start(&pair.receiver, &flows).expect("a sink");
         let senders = Senders::start(&pair.sender, &pair.receiver, &flows).expect("senders");
         sleep(Duration::from_millis(500));
-        let rate = measure(&sink, 1, Duration::from_millis(1_500))[0];
+        let rate = measure(&sink, 1, Duration::from_millis(1_500))?[0];
         near(rate, 5e6, 0.03).map(|()| (sink, senders))
     };
     // It vanishes with packets in the queue, under a flow that goes on sending.
     let (sink, senders) = shaped()?;
     pair.disconnect().expect("deleted");
-    let began = Instant::now();
     shaping.counts().expect("the data path answers");
     // The queues of a namespace are listed inside it.
     let inspection = pair.sender.namespace.run(|| shaping.inspect()).expect("a thread").expect("an answer");
     assert!(inspection.is_sound(), "{:?}", inspection.differences);
-    assert!(began.elapsed() < Duration::from_secs(1));
     sleep(Duration::from_millis(200));
     drop((sink, senders));
     pair.connect().expect("made again");
