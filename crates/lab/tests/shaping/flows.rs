@@ -4,6 +4,7 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use tidegate_lab::{FlowReport, FlowSpec, Pair, Senders, Sink};
+use tidegate_live::shaping::Shaping;
 use tidegate_live::timing::{Priority, prepare_thread};
 use tidegate_units::{Bytes, Rate};
 
@@ -25,6 +26,24 @@ pub fn measure(sink: &Sink, flows: usize, time: Duration) -> Result<Vec<f64>, St
         Ok((report.bytes + report.packets * HEADERS) as f64 * 8e9 / elapsed as f64)
     };
     reports.iter().take(flows).map(rate).collect()
+}
+
+/// Runs `work` and sees that no more than `rate` got through meanwhile, by the count of the data path itself: no other
+/// work on the machine excuses that.
+pub fn at_most<T>(rate: Rate, shaping: &Shaping, work: impl FnOnce() -> T) -> T {
+    let through = || {
+        let status = shaping.status().expect("the classes");
+        status.iter().map(|class| class.counts.through.bytes.as_u64()).sum::<u64>()
+    };
+    // What is saved up: the bucket, the lateness that is made up for, and a few packets.
+    const SAVED: Duration = Duration::from_millis(50);
+    const PACKETS: f64 = 15_000.0;
+    let (began, before) = (Instant::now(), through());
+    let done = work();
+    let (passed, took) = (through() - before, began.elapsed());
+    let most = rate.as_bps() as f64 / 8.0 * (took + SAVED).as_secs_f64() + PACKETS;
+    assert!(passed as f64 <= most, "{passed} bytes in {took:?}; at {rate} no more than {most:.0}");
+    done
 }
 
 /// That a flow arrived in its order. It must where the data path may stay on a processor; where it may not, the

@@ -8,7 +8,7 @@ use tidegate_lab::{FlowSpec, Pair, Senders, Sink};
 use tidegate_live::shaping::{Options, Shaping};
 use tidegate_units::{Bytes, Rate};
 
-use crate::flows::{in_order, near};
+use crate::flows::{at_most, in_order, near};
 use crate::support::Ended;
 use crate::support::steady::patiently;
 
@@ -45,7 +45,7 @@ fn attempt(rate: Rate, flows: u16) -> Result<(), String> {
     let sink = Sink::start(&pair.receiver, &flows).expect("a sink");
     let senders = Senders::start(&pair.sender, &pair.receiver, &flows).expect("senders");
     sleep(Duration::from_millis(600));
-    let (reports, elapsed) = sink.measure(Duration::from_secs(4));
+    let (reports, elapsed) = at_most(rate, &shaping, || sink.measure(Duration::from_secs(4)));
     senders.stop();
     let counts = shaping.stop().expect("an orderly end");
     let bytes: u64 = reports.iter().map(|report| report.bytes + report.packets * HEADERS).sum();
