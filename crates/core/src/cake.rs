@@ -103,7 +103,7 @@ pub struct Params {
     pub codel: codel::Params,
     /// Queues, a multiple of 8 up to 65,536.
     pub queues: u32,
-    /// Bytes a turn; the largest packet seen where that is more.
+    /// Bytes a turn; the largest packet seen where that is more. Both as the line carries them.
     pub quantum: Bytes,
     /// Whether acknowledgements make room for later ones.
     pub ack_filter: AckFilter,
@@ -225,7 +225,8 @@ pub struct Cake<P> {
     store: Store<P>,
     longest: Longest,
     backlog: Backlog,
-    largest: Bytes,
+    /// The most that a packet seen takes on the line.
+    largest: i64,
     random: Stream,
     stats: Stats,
     latest: Instant,
@@ -270,7 +271,7 @@ impl<P: Packet> Cake<P> {
             store: Store::default(),
             longest: Longest::default(),
             backlog: Backlog::default(),
-            largest: Bytes::ZERO,
+            largest: 0,
             random: Stream::named(seed, name),
             stats: Stats::default(),
             latest: Instant::ZERO,
@@ -311,7 +312,7 @@ impl<P: Packet> Cake<P> {
     }
 
     fn quantum(&self) -> i64 {
-        self.params.wire.bytes(self.params.quantum.max(self.largest), 1).as_u64() as i64
+        self.largest.max(self.params.wire.bytes(self.params.quantum, 1).as_u64() as i64)
     }
 
     /// Puts the flow, which is in no list, into the list of its host, which is made if need be.
@@ -480,7 +481,7 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
         if size > limit.bytes || limit.packets == 0 {
             return out.dropped(packet, DropReason::QueueLimit);
         }
-        self.largest = self.largest.max(size);
+        self.largest = self.largest.max(self.wire(&packet));
         let index = self.flow_of(key.flow);
         let (tin, host) = (self.params.tins.of(packet.dscp()), self.host_of(key));
         let quantum = self.quantum();

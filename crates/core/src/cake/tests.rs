@@ -155,3 +155,35 @@ fn blue_holds_down_what_does_not_react() {
     assert!(thin >= 1_990 && thin_late < 20, "{thin} {thin_late}");
     assert!(cake.stats().dropped > 1_000, "{:?}", cake.stats());
 }
+
+#[test]
+fn a_superpacket_of_small_segments_is_paid_off_in_one_turn() {
+    // 64 segments of 28 B with 100 B of overhead each are 1,792 B that take 8,192 on the line, more than four quanta of
+    // 1,892: in bulk, whose turn is one quantum, who sent one owes that much, and is not to keep the line waiting until it is paid.
+    #[derive(Debug)]
+    struct Super;
+    impl Packet for Super {
+        fn size(&self) -> Bytes {
+            Bytes::new(1_792)
+        }
+        fn flow(&self) -> FlowKey {
+            FlowKey::numbered(1)
+        }
+        fn segments(&self) -> u32 {
+            64
+        }
+        fn dscp(&self) -> Dscp {
+            Dscp::new(8).unwrap()
+        }
+    }
+    let wire = Wire { overhead: 100, ..Wire::RAW };
+    let limit = Limit::packets(100);
+    let codel = codel::Params { limit, ..codel::Params::default() };
+    let mut cake =
+        Cake::new(Params { rate: None, wire, codel, ..Params::for_link(Rate::from_mbit(100)) }, 1, "test").unwrap();
+    (0..20).for_each(|_| cake.enqueue(Instant::ZERO, Super, &mut crate::qdisc::Discard));
+    for n in 0..20 {
+        assert_eq!(cake.deadline(Instant::ZERO), Deadline::Now);
+        assert!(cake.dequeue(Instant::ZERO, &mut crate::qdisc::Discard).is_some(), "packet {n} waits for nothing");
+    }
+}
