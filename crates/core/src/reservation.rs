@@ -23,8 +23,9 @@
 //! leaf its own part and a packet, before the round is over. So within `t` of link time `B t` it is served at least
 //! `(q / F)(B t - X) - M`, where `X = mtu` (a packet that has begun) `+ (n - 1) mtu` (the others' last packets)
 //! `+ 2 (F - q)` (a round begun and a round to come), and `B q / F >= R`. When it is over its limit it has been
-//! served at `R` by definition, less one packet's debt at the start. Together: `C = 2 M`, `D = X / B`. What a driver
-//! holds behind the discipline, a parameter, adds its bytes to `X`.
+//! served at `R` by definition, less one packet's debt at the start. Together: `C = 2 M`, `D = X / B`. A driver
+//! that takes packets before it can send them is given as many as [`Lead`] allows: that time is added to `D`. What it
+//! holds beside them, a parameter, adds its bytes to `X`.
 //!
 //! `n` is taken as large as it may become, and the rates as large as the class of the reservations allows, so that a
 //! promise made today is not broken by one made tomorrow.
@@ -62,7 +63,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::cbq::{Accounting, Borrow, Cbq, Class, Removal, TreeError};
+use crate::cbq::{Accounting, Borrow, Cbq, Class, Lead, Removal, TreeError};
 use crate::fifo::Limit;
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
@@ -168,7 +169,8 @@ pub struct Policy {
     pub buffer: Bytes,
     /// How long one lives without a refresh. Default 90 s: three times RSVP's refresh period.
     pub lifetime: Span,
-    /// What the driver may hold behind the discipline. Default nothing.
+    /// What is held behind the discipline beyond what its [`Lead`] allows; with [`Lead::Unbounded`], all that the
+    /// driver may hold. Default nothing.
     pub device: Bytes,
 }
 
@@ -364,7 +366,12 @@ impl Reservations {
         let outside = leaves - self.entries.len() as u64;
         let all = cbq.class(self.policy.parent).map_or(Rate::ZERO, |class| class.rate) + rates.saturating_sub(own);
         let leaves = outside + u64::from(self.policy.flows);
-        ErrorTerms::of(params.link, params.mtu, self.policy.device, leaves, all, rate, packet)
+        let errors = ErrorTerms::of(params.link, params.mtu, self.policy.device, leaves, all, rate, packet);
+        let lead = match params.lead {
+            Lead::Within(lead) => lead,
+            Lead::Unbounded => Span::ZERO,
+        };
+        ErrorTerms { time: errors.time + lead, ..errors }
     }
 
     /// Makes a leaf for a flow, or says why not. Nothing has changed when it is refused. `queue` makes the class's

@@ -150,7 +150,8 @@ crate::record! {
         pub buffer: Spanned<Bytes> = "4MB",
         /// How long one lives without being refreshed. Default 90 s, three times RSVP's refresh period.
         pub lifetime: Spanned<Span> = "90s",
-        /// What the driver may hold behind the discipline, for delay bounds. Default nothing: say so where it does.
+        /// What is held behind the discipline beyond its `lead`, for delay bounds. Default nothing: say so where a modem
+        /// or a driver holds more.
         pub device: Spanned<Bytes> = "0B",
         /// The largest token rate r that one may ask for. Default what is free.
         pub max_rate: Option<Spanned<Rate>>,
