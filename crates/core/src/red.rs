@@ -15,8 +15,9 @@
 //! 2⁻³², so that it can rest up to `1 / (w 2³²)` below the queue: 10⁻⁷ packets at `w` = 0.002. The drop
 //! test compares integers and is exact for the rounded average.
 //! *Departures from the source, and why*: the idle time is consumed when an arrival has counted it, in whole
-//! packets with the rest carried over; the paper counts it again when that arrival is dropped and the queue stays
-//! empty. `count` is the number of packets since the last drop, as the text of section 7 has it; the pseudocode
+//! packets, and what is left counts with the next idle time: short ones add up, where an implementation that forgets
+//! them leaves the average of a queue that each arrival finds empty where it was, and goes on dropping. The paper counts
+//! idle time again when that arrival is dropped and the queue stays empty. `count` is the number of packets since the last drop, as the text of section 7 has it; the pseudocode
 //! starts at one more after a drop, and its gaps are then not uniform. With ECN, packets are marked between the thresholds and dropped above `max`, as RFC 3168 recommends.
 //! *See also*: [`rio`](crate::rio): RED with an average for each drop precedence; [`wred`](crate::wred): one average
 //! and several curves. The parts [`Average`], [`Curve`] and [`Spacer`] serve all of them.
@@ -198,8 +199,8 @@ pub struct Params {
     pub sizing: Sizing,
     /// What an early drop does to a packet that understands ECN.
     pub signal: Signal,
-    /// The time a typical packet takes on the link, by which idle time is counted; zero: idle time does not decay
-    /// the average.
+    /// The time a typical packet takes on the link, by which idle time is counted; zero: each arrival at an empty
+    /// queue counts for one such time.
     pub idle_packet: Span,
 }
 
@@ -252,13 +253,16 @@ pub struct Average {
     level: Level,
     /// Since when the queue has been empty, less what arrivals have counted.
     idle_since: Option<Instant>,
+    /// Idle time before that, which was too short to be counted.
+    rest: Span,
     latest: Instant,
 }
 
 impl Average {
     /// The average of an empty queue, empty since the clock's epoch.
     pub fn new(weight: Probability, idle_packet: Span) -> Self {
-        Self { weight, idle_packet, level: Level(0), idle_since: Some(Instant::ZERO), latest: Instant::ZERO }
+        let (level, rest) = (Level(0), Span::ZERO);
+        Self { weight, idle_packet, level, idle_since: Some(Instant::ZERO), rest, latest: Instant::ZERO }
     }
     /// The average now.
     pub fn level(&self) -> Level {
@@ -278,10 +282,11 @@ impl Average {
         if queue == Level(0) {
             if let Some(since) = self.idle_since {
                 let idle = self.latest.since(since).as_nanos();
-                if let Some(packets) = idle.checked_div(self.idle_packet.as_nanos()) {
-                    self.level = Level(decay(self.level.0, self.weight, packets));
-                    self.idle_since = Some(since + self.idle_packet.saturating_mul(packets));
-                }
+                // Without a packet's time the arrival itself is the sample: an average that nothing moves would drop
+                // for ever.
+                let packets = idle.checked_div(self.idle_packet.as_nanos()).unwrap_or(1);
+                self.level = Level(decay(self.level.0, self.weight, packets));
+                self.idle_since = Some(since + self.idle_packet.saturating_mul(packets));
             }
         } else {
             let step = (i128::from(queue.0) - i128::from(self.level.0)) * i128::from(self.weight.bits());
@@ -292,12 +297,15 @@ impl Average {
     }
     /// Packets are inside: the queue is not idle.
     pub fn on_busy(&mut self) {
-        self.idle_since = None;
+        if let Some(since) = self.idle_since.take() {
+            self.rest = self.latest.since(since);
+        }
     }
     /// The queue became empty.
     pub fn on_empty(&mut self, now: Instant) {
         self.latest = self.latest.max(now);
-        self.idle_since = Some(self.latest);
+        self.idle_since = Some(self.latest.saturating_sub(self.rest));
+        self.rest = Span::ZERO;
     }
 }
 

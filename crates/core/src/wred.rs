@@ -79,7 +79,8 @@ pub struct Params {
     pub sizing: Sizing,
     /// What an early drop does to a packet that understands ECN.
     pub signal: Signal,
-    /// The time a typical packet takes on the link, by which idle time is counted; zero: no decay.
+    /// The time a typical packet takes on the link, by which idle time is counted; zero: each arrival at an
+    /// empty queue counts for one.
     pub idle_packet: Span,
 }
 

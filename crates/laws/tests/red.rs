@@ -39,6 +39,8 @@ struct Oracle {
     min: f64,
     max: f64,
     idle_since: Option<f64>,
+    /// Idle time too short to be counted, which the next idle time begins with.
+    rest: f64,
     packet_time: f64,
 }
 
@@ -83,6 +85,7 @@ fn red_follows_the_paper() {
         min: 20.0,
         max: 60.0,
         idle_since: Some(0.0),
+        rest: 0.0,
         packet_time: (1 << 20) as f64,
     };
     let mut random = Stream::named(9, "arrivals");
@@ -116,10 +119,12 @@ fn red_follows_the_paper() {
         let at_an_edge = [20.0, 60.0, 120.0].iter().any(|edge| (oracle.average - edge).abs() < 1e-5);
         assert!(at_an_edge || (got - expected).abs() < 1e-6, "{got} {expected}");
         if queue == 0 && oracle.idle_since.is_none() {
-            oracle.idle_since = Some(now.as_nanos() as f64);
+            oracle.idle_since = Some(now.as_nanos() as f64 - oracle.rest);
             red.on_empty(now);
         } else if queue > 0 {
-            oracle.idle_since = None;
+            if let Some(since) = oracle.idle_since.take() {
+                oracle.rest = now.as_nanos() as f64 - since;
+            }
             red.on_busy();
         }
     }

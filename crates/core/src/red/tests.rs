@@ -41,6 +41,51 @@ fn the_average_follows_the_formula() {
 }
 
 #[test]
+fn short_idle_times_add_up() {
+    // A packet's time is 1 ms. Each arrival finds the queue empty, for 0.6 ms since the last packet left; 0.6, 1.2, 1.8,
+    // 2.4 and 3 ms in all: 0, 1, 1, 2 and 3 whole times, and 3/4 of the average for each.
+    let mut average = Average::new(p(1, 4), Span::from_millis(1));
+    average.on_busy();
+    average.on_arrival(Instant::ZERO, Level::whole(256));
+    assert_eq!(average.level(), Level::whole(64));
+    let mut now = Instant::ZERO;
+    let levels: [f64; 5] = core::array::from_fn(|_| {
+        average.on_empty(now);
+        now += Span::from_micros(600);
+        let level = average.on_arrival(now, Level::whole(0)).as_f64();
+        average.on_busy();
+        now += Span::from_micros(400);
+        level
+    });
+    assert_eq!(levels, [64.0, 48.0, 48.0, 36.0, 27.0]);
+}
+
+#[test]
+fn an_average_at_the_top_comes_down_again() {
+    // Far above the upper threshold everything is dropped, and so nothing but idle time can bring the average down:
+    // 10 packets a millisecond, each dropped, with the time of a packet at 1.2 ms, and at none at all.
+    for idle_packet in [Span::from_micros(1_200), Span::ZERO] {
+        let thresholds = Thresholds::Packets { min: 5, max: 15 };
+        let params = Params { idle_packet, weight: p(1, 8), ..Params::new(thresholds) };
+        let mut red = Red::new(params, 1, "top").unwrap();
+        let full = Backlog { packets: 100, bytes: Bytes::new(50_000) };
+        for _ in 0..20 {
+            red.on_arrival(Instant::ZERO, &PLAIN, full);
+            red.on_busy();
+        }
+        assert_eq!(red.zone(), Zone::Beyond);
+        red.on_empty(Instant::ZERO);
+        let verdicts = (1..1_000).map(|n| {
+            let now = Instant::ZERO + Span::from_micros(n * 100);
+            red.on_arrival(now, &PLAIN, Backlog::default())
+        });
+        let first = verdicts.take_while(|verdict| *verdict != Verdict::Admit).count();
+        // (7/8)^9 of 93 are below 30: after 9 arrivals, or 108.
+        assert!(first < 120, "{idle_packet:?}: {first} dropped");
+    }
+}
+
+#[test]
 fn a_long_idle_time_forgets_everything_and_an_endless_one_ends() {
     let mut average = Average::new(p(2, 1000), Span::from_micros(1));
     average.on_busy();
