@@ -254,7 +254,10 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TSpec(error) => write!(f, "traffic specification, {error}"),
+            // By the names that people give: those of the file and of the command line.
+            Self::TSpec(error) => {
+                write!(f, "traffic specification, {}: {}", error.field.replace('_', "-"), error.problem)
+            }
             Self::Rate { free, asked } => {
                 write!(f, "needs {asked}, {free} is free")
             }
@@ -263,7 +266,9 @@ impl fmt::Display for Refusal {
             }
             Self::Flows { most } => write!(f, "all {most} reservations are taken"),
             Self::Delay { asked, least } => {
-                write!(f, "{} ns cannot be kept; the least is {} ns", asked.as_nanos(), least.as_nanos())
+                // Up to the next microsecond: who asks for what is written gets it.
+                let least = Span::from_nanos(least.as_nanos().div_ceil(1_000).saturating_mul(1_000));
+                write!(f, "a delay of {asked} cannot be kept; the least is {least}")
             }
             Self::PacketSize { mtu } => write!(f, "packets above {} B do not fit the link", mtu.as_u64()),
             Self::NoBounds => write!(f, "delays need priority 0 and byte accounting"),

@@ -73,7 +73,12 @@ fn refusals_say_what_is_free() {
     assert_eq!(refused, Refusal::Rate { free: Rate::from_mbit(1), asked: Rate::from_mbit(3) });
     assert_eq!(refused.to_string(), "needs 3mbit, 1mbit is free");
     let soon = Service::Guaranteed { rate: None, delay: Some(Span::from_millis(1)) };
-    let Err(Refusal::Delay { least, .. }) = ask(&mut cbq, soon) else { panic!("1 ms cannot be kept") };
+    let refused = ask(&mut cbq, soon).unwrap_err();
+    let Refusal::Delay { least, .. } = refused else { panic!("1 ms cannot be kept") };
+    // 2 packets of lead are 2 ms; with 3 flows in a round of 3000 B, of which 1 of 4 Mbit/s has 750, X = 3000 + 4500 B
+    // = 7.5 ms; 2000 B of burst, as the peak is 4 Mbit/s, and M + C = 3000 B, at 1 Mbit/s less 2 bit/s.
+    assert_eq!(least, Span::from_nanos(2_000_000 + 7_500_000 + 16_000_033 + 24_000_049));
+    assert_eq!(refused.to_string(), "a delay of 1ms cannot be kept; the least is 49.501ms");
     // Asking for exactly the least gets all that is free.
     let kept = Service::Guaranteed { rate: None, delay: Some(least) };
     assert_eq!(ask(&mut cbq, kept).unwrap().bound, Some(least));
