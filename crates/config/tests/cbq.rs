@@ -83,8 +83,8 @@ fn what_cannot_be_is_refused_with_its_place() {
     let without_red =
         AGENCIES.split(", queue").next().expect("text").to_owned() + " }, { name = \"b data\", rate = \"3mbit\" }]";
     for (old, new, line, problem) in [
-        ("share = \"40%\"", "share = \"50%\"", "30%", "class `a` has 2000000 bit/s left"),
-        ("rate = \"3mbit\"", "rate = \"4mbit\"", "4mbit", "the link has 3000000 bit/s left"),
+        ("share = \"40%\"", "share = \"50%\"", "30%", "class `a` has 2mbit left, and this class wants 3mbit"),
+        ("rate = \"3mbit\"", "rate = \"4mbit\"", "4mbit", "the link has 3mbit left, and this class wants 4mbit"),
         ("parent = \"a\", share = \"40%\"", "parent = \"aa\", share = \"40%\"", "aa", "no class is called `aa`"),
         ("name = \"a data\"", "name = \"a\"", "name", "two classes are called `a`"),
         ("default = \"b data\"", "default = \"a\"", "default", "no class with a queue is called `a`"),
@@ -97,6 +97,41 @@ fn what_cannot_be_is_refused_with_its_place() {
         let error = load(&text).map(|_| ()).expect_err(new);
         assert!(error.contains(problem) && error.contains(line), "{problem}:\n{error}");
     }
+}
+
+#[test]
+fn all_that_is_wrong_with_a_tree_is_told_at_once() {
+    let text = r#"
+        [discipline]
+        kind = "cbq"
+        link = "10mbit"
+        default = "nobody"
+        class = [
+          { name = "a", share = "70%" },
+          { name = "video", parent = "a", share = "30%", priority = 9 },
+          { name = "data", parent = "a", share = "80%" },
+          { name = "b", share = "40%" },
+          { name = "b data", parent = "b", rate = "1mbit", max-burst = 0 },
+          { name = "c", rate = "1mbit", parent = "d" },
+          { name = "d", rate = "1mbit", parent = "c" },
+        ]
+    "#;
+    let error = load(text).map(|_| ()).expect_err("wrong");
+    for problem in [
+        "no class with a queue is called `nobody`",
+        "priorities are 0",
+        "class `a` has 7mbit left, and this class wants 8mbit",
+        "the link has 3mbit left, and this class wants 4mbit",
+        "in a circle",
+    ] {
+        assert!(error.contains(problem), "{problem}:\n{error}");
+    }
+    // A class under one that could not be made is not spoken of: what it may have is not known.
+    assert!(!error.contains("a burst has"), "{error}");
+    let ring =
+        "[discipline]\nkind = \"cbq\"\nlink = \"1mbit\"\nclass = [{ name = \"x\", parent = \"x\", share = \"1%\" }]\n";
+    let error = load(ring).map(|_| ()).expect_err("a ring");
+    assert!(error.contains("in a circle"), "{error}");
 }
 
 #[test]

@@ -408,16 +408,18 @@ impl CbqQueue {
         plain(self) == plain(other) && self.numbers() == other.numbers()
     }
 
-    /// The tree with the queues that `queue` makes.
+    /// The tree with the queues that `queue` makes, or all that is wrong with it.
     fn tree<P: Packet, Q: Qdisc<P>>(
         &self,
         now: Instant,
         mut queue: impl FnMut(&CbqClass) -> Q,
-    ) -> Result<Cbq<P, Q>, Fault> {
+    ) -> Result<Cbq<P, Q>, Vec<Fault>> {
         let root = self.root();
-        let mut tree = Cbq::new(self.params()).map_err(|error| self.fault(None, &error))?;
+        let mut tree = Cbq::new(self.params()).map_err(|error| vec![self.fault(None, &error)])?;
         let (numbers, inner) = (self.numbers(), self.inner());
-        let mut known: HashMap<&str, ClassId> = HashMap::new();
+        let mut faults = Vec::new();
+        // Those that have been tried; without a number those that failed, whose children are left out.
+        let mut known: HashMap<&str, Option<ClassId>> = HashMap::new();
         let mut left: Vec<&Spanned<CbqClass>> = self.class.iter().collect();
         // Parents first, in whatever order the file has them.
         while !left.is_empty() {
@@ -426,31 +428,35 @@ impl CbqQueue {
             for class in left {
                 let name = class.name.value.as_str();
                 let parent = match &class.parent {
-                    None => Some(root),
+                    None => Some(Some(root)),
                     Some(parent) => known.get(parent.value.as_str()).copied(),
                 };
                 let Some(parent) = parent else {
                     later.push(class);
                     continue;
                 };
-                let params = self.class_of(class)?;
-                let fault = |error| self.fault(Some(class), &error);
                 let id = numbers[name];
-                if inner.contains(name) {
-                    tree.add_inner(now, id, parent, params).map_err(fault)?;
-                } else {
-                    tree.add_leaf(now, id, parent, params, queue(class)).map_err(fault)?;
-                }
-                known.insert(name, id);
+                let added = parent.map(|parent| {
+                    let params = self.class_of(class)?;
+                    let added = if inner.contains(name) {
+                        tree.add_inner(now, id, parent, params)
+                    } else {
+                        tree.add_leaf(now, id, parent, params, queue(class))
+                    };
+                    added.map_err(|error| self.fault(Some(class), &error))
+                });
+                known.insert(name, matches!(added, Some(Ok(()))).then_some(id));
+                faults.extend(added.and_then(Result::err));
             }
             if later.len() == before {
                 let class = later[0];
                 let parent = class.parent.as_ref().map_or(class.name.place, |parent| parent.place);
-                return Err((parent, "the classes are above one another in a circle".into(), None));
+                faults.push((parent, "the classes are above one another in a circle".into(), None));
+                break;
             }
             left = later;
         }
-        Ok(tree)
+        if faults.is_empty() { Ok(tree) } else { Err(faults) }
     }
 
     /// Where an error of the tree belongs.
@@ -465,8 +471,7 @@ impl CbqQueue {
                     Some(name) if *parent != self.root() => format!("class `{}`", name.value),
                     _ => "the link".to_owned(),
                 };
-                let message =
-                    format!("{above} has {} bit/s left, and this class wants {} bit/s", free.as_bps(), asked.as_bps());
+                let message = format!("{above} has {free} left, and this class wants {asked}");
                 return (rate(class), message, Some("give it less, or its brothers, or its parent more".into()));
             }
             (Some(class), TreeError::Param(error)) => match error.field {
@@ -488,7 +493,8 @@ impl CbqQueue {
         let mut told = false;
         let inner = self.inner();
         let names: Vec<&str> = self.class.iter().map(|class| class.name.value.as_str()).collect();
-        if self.classes().is_empty() {
+        let circle = self.class.iter().all(|class| class.parent.is_some()) && !self.class.is_empty();
+        if self.classes().is_empty() && !circle {
             diagnostics
                 .error(place, "cbq without a class with a queue")
                 .help("write for example class = [{ name = \"all\", share = \"100%\" }]");
@@ -526,15 +532,14 @@ impl CbqQueue {
             diagnostics
                 .error(default.place, format!("no class with a queue is called `{}`", default.value))
                 .help(suggest::help(&default.value, &self.classes()));
-            told = true;
         }
-        told |= self.check_reservations(&names, diagnostics);
+        self.check_reservations(&names, diagnostics);
         // What is not clear by name would only be told twice.
         if told {
             return;
         }
         let checked = self.tree::<NoPacket, _>(Instant::ZERO, |_| Fifo::new(Limit::NONE));
-        if let Err((place, message, help)) = checked {
+        for (place, message, help) in checked.err().unwrap_or_default() {
             let report = diagnostics.error(place, message).label("cannot work");
             if let Some(help) = help {
                 report.help(help);
@@ -542,16 +547,15 @@ impl CbqQueue {
         }
     }
 
-    /// Whether something was wrong.
-    fn check_reservations(&self, names: &[&str], diagnostics: &mut Diagnostics) -> bool {
-        let Some(section) = &self.reservations else { return false };
+    fn check_reservations(&self, names: &[&str], diagnostics: &mut Diagnostics) {
+        let Some(section) = &self.reservations else { return };
         let class = &section.class;
         if !names.contains(&class.value.as_str()) {
             diagnostics
                 .error(class.place, format!("no class is called `{}`", class.value))
                 .label("not a class")
                 .help(suggest::help(&class.value, names));
-            return true;
+            return;
         }
         let parent = |other: &CbqClass| other.parent.as_ref().is_some_and(|parent| parent.value == class.value);
         if let Some(child) = self.class.iter().find(|other| parent(other)) {
@@ -560,7 +564,7 @@ impl CbqQueue {
                 .label("only reservations may be under it")
                 .related(child.name.place, "such as this")
                 .help("make a class for reservations alone");
-            return true;
+            return;
         }
         let wrong = match self.policy().map(|policy| policy.validate()) {
             Some(Err(error)) => Some((error.field, error.to_string())),
@@ -569,7 +573,7 @@ impl CbqQueue {
             }
             _ => None,
         };
-        let Some((field, message)) = wrong else { return false };
+        let Some((field, message)) = wrong else { return };
         let place = match field {
             "priority" => section.priority.place,
             "flows" => section.flows.place,
@@ -578,7 +582,6 @@ impl CbqQueue {
             _ => section.place,
         };
         diagnostics.error(place, message).label("cannot work");
-        true
     }
 
     /// Builds the tree itself, which can be changed while packets pass. The section has passed its check.
@@ -586,7 +589,7 @@ impl CbqQueue {
         let tree = self.tree(site.now, |class| Self::build_queue_of(class, site));
         match tree {
             Ok(tree) => tree,
-            Err((_, message, _)) => unreachable!("the tree has been checked: {message}"),
+            Err(faults) => unreachable!("the tree has been checked: {faults:?}"),
         }
     }
 

@@ -58,7 +58,7 @@ crate::record! {
         /// The rate of the link it stands before.
         pub link: Spanned<Rate>,
         /// The most that a mouse may have sent. Default: 2 s of the link, between 15 and 100 kB.
-        pub threshold: Option<Bytes>,
+        pub threshold: Option<Spanned<Bytes>>,
         /// What elephants get at least of the bytes served while they wait. Default 0.1.
         pub floor: Spanned<Probability> = 0.1,
         /// What elephants got beyond the floor counts for it later, up to this. Default 24 kB, sixteen packets: with a
@@ -108,7 +108,7 @@ crate::record! {
         /// The rate of the incoming line. Elephants get what mice leave of 95 % of it.
         pub link: Spanned<Rate>,
         /// The most that a mouse may have sent. Default 100 kB.
-        pub threshold: Bytes = "100kB",
+        pub threshold: Spanned<Bytes> = "100kB",
         /// What elephants get at least of the bytes that pass. Default 0.1.
         pub floor: Spanned<Probability> = 0.1,
         /// What a drop does to a packet that understands ECN. Default mark.
@@ -154,13 +154,21 @@ fn refuse(error: ParamError, places: &[(&str, Place)], table: Place, diagnostics
     fault(&ParamError { field, ..error }, &[(field, found)], table, diagnostics);
 }
 
+/// Whether some flow can be a mouse.
+fn check_threshold(threshold: Option<&Spanned<Bytes>>, diagnostics: &mut Diagnostics) -> bool {
+    let Some(zero) = threshold.filter(|threshold| threshold.value == Bytes::ZERO) else { return true };
+    let error = ParamError::new("threshold", "must be above 0, for example 15kB: what a short exchange takes");
+    fault(&error, &[], zero.place, diagnostics);
+    false
+}
+
 /// Packets that may wait: fewer than records, whatever the bytes.
 const PACKETS: u64 = 1_000;
 
 impl MeredQueue {
     fn params(&self) -> meredt::Params {
         let base = mered::Params::for_link(self.link.value);
-        let threshold = self.threshold.unwrap_or(base.threshold);
+        let threshold = self.threshold.map_or(base.threshold, |threshold| threshold.value);
         let pair = base.pair.map(|pair| PairRule { threshold: threshold.saturating_mul(10), ..pair });
         let params = mered::Params {
             threshold,
@@ -178,6 +186,7 @@ impl MeredQueue {
     }
     pub(super) fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
         if check_link(&self.link, diagnostics)
+            && check_threshold(self.threshold.as_ref(), diagnostics)
             && let Err(error) = self.params().validate()
         {
             let mut places = memory_places(self.memory.as_ref());
@@ -226,9 +235,9 @@ impl MeredtQueue {
 impl IngressQueue {
     fn params(&self) -> ingress::Params {
         let mut params = ingress::Params::for_line(self.link.value);
-        params.elephants.value = ValueTable::step(self.threshold);
+        params.elephants.value = ValueTable::step(self.threshold.value);
         if let Some(pair) = &mut params.elephants.pair {
-            pair.threshold = self.threshold.saturating_mul(10);
+            pair.threshold = self.threshold.value.saturating_mul(10);
         }
         params.ared.signal = signal(self.signal);
         params.floor = self.floor.value;
@@ -237,6 +246,7 @@ impl IngressQueue {
     }
     pub(super) fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
         if check_link(&self.link, diagnostics)
+            && check_threshold(Some(&self.threshold), diagnostics)
             && let Err(error) = self.params().validate()
         {
             let mut places = memory_places(self.memory.as_ref());
