@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -167,12 +168,15 @@ fn run(cli: Cli) -> ExitCode {
         Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
         Err(failure) => {
             let text = failure.to_string();
-            // A finding with its place has its own head.
-            if text.starts_with("error: ") {
-                eprintln!("{text}");
+            // A finding with its place has its own head. When nobody reads the errors the exit code still tells.
+            let mut err = std::io::stderr();
+            let _ = if text.starts_with("error: ") {
+                writeln!(err, "{text}")
             } else if !text.is_empty() {
-                eprintln!("tidegate: {text}");
-            }
+                writeln!(err, "tidegate: {text}")
+            } else {
+                Ok(())
+            };
             ExitCode::from(match failure {
                 Failure::Usage(_) => 2,
                 Failure::Exit(code, _) => code,

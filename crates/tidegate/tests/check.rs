@@ -44,6 +44,62 @@ fn a_valid_file_shows_its_tree_and_its_sums() {
     }
 }
 
+const AGENCIES: &str = r#"
+version = 1
+
+[discipline]
+kind = "cbq"
+link = "10mbit"
+default = "b"
+reservations = { class = "reserved", flows = 4 }
+class = [
+  { name = "a", share = "40%" },
+  { name = "a video", parent = "a", rate = "1.5mbit", priority = 0, borrow = "from-parent" },
+  { name = "a data", parent = "a", share = "20%", queue = { kind = "codel" } },
+  { name = "b", share = "30%" },
+  { name = "reserved", rate = "2mbit" },
+]
+"#;
+
+#[test]
+fn a_tree_of_cbq_shows_who_has_what_and_what_is_left() {
+    let output = tidegate(&["check", "-"], AGENCIES);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let rows: Vec<Vec<&str>> = text(&output.stdout).lines().map(|line| line.split_whitespace().collect()).collect();
+    for row in [
+        &["link", "10mbit", "100%", "1mbit"][..],
+        &["├─", "a", "4mbit", "40%", "500kbit", "no"],
+        &["│", "├─", "a", "video", "0", "1.5mbit", "15%", "yes", "fifo"],
+        &["│", "└─", "a", "data", "1", "2mbit", "20%", "no", "codel"],
+        &["├─", "b", "(default)", "1", "3mbit", "30%", "no", "fifo"],
+        &["└─", "reserved", "2mbit", "20%", "2mbit", "no", "up", "to", "4", "reservations"],
+    ] {
+        assert!(rows.iter().any(|other| other == row), "no {row:?} in:\n{}", text(&output.stdout));
+    }
+    let json: serde_json::Value =
+        serde_json::from_slice(&tidegate(&["check", "--json", "-"], AGENCIES).stdout).unwrap();
+    let tree = &json["configuration"]["root"]["tree"];
+    assert_eq!(tree["left_bps"], 1_000_000);
+    let video = &tree["classes"][1];
+    assert_eq!((&video["name"], &video["parent"], &video["borrow"]), (&"a video".into(), &"a".into(), &true.into()));
+    assert_eq!((&tree["classes"][0]["left_bps"], &video["left_bps"]), (&500_000.into(), &serde_json::Value::Null));
+}
+
+#[test]
+fn errors_that_nobody_reads_are_still_exit_code_2() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["check", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The reader goes away before anything can be said: the command waits for its input.
+    drop(child.stderr.take());
+    let _ = child.stdin.take().unwrap().write_all(b"version = 1\n[[class]]\nname = 5\n");
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+}
+
 #[test]
 fn a_broken_file_is_exit_code_2_and_errors_on_stderr() {
     let output = tidegate(&["check", "-"], "version = 1\n[[class]]\nname = \"a\"\nrate = 5\ndefault = true\n");

@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 
 use comfy_table::{LineStyle, Table, TableStyle, presets};
 use serde_json::{Value, json};
+use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::guarantees::{Guarantees, guarantees};
 use tidegate_config::shaper::{Borrow, Config, Direction, Root, Shaper};
 use tidegate_config::values::dscp_name;
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Span};
+
+mod link_sharing;
 
 use crate::Failure;
 use crate::commands::line::{self, LineArgs};
@@ -162,6 +165,9 @@ fn print(out: &mut dyn Write, source: &Source, config: &Config) -> Result<(), Fa
             let classes =
                 if classes.is_empty() { "no classes".into() } else { format!("classes {}", classes.join(", ")) };
             writeln!(out, "discipline {}, {classes}", discipline.kind())?;
+            if let Discipline::Cbq(cbq) = &**discipline {
+                writeln!(out, "\n{}", link_sharing::table(cbq))?;
+            }
         }
     }
     writeln!(out)?;
@@ -303,7 +309,14 @@ fn finding_json(finding: &Diagnostic, source: &Source) -> Value {
 fn config_json(config: &Config) -> Value {
     let root = match &config.root {
         Root::Shaper(shaper) => shaper_json(config, shaper),
-        Root::Discipline(discipline) => json!({ "discipline": discipline.kind(), "classes": discipline.classes() }),
+        Root::Discipline(discipline) => json!({
+            "discipline": discipline.kind(),
+            "classes": discipline.classes(),
+            "tree": match &**discipline {
+                Discipline::Cbq(cbq) => link_sharing::json(cbq),
+                _ => Value::Null,
+            },
+        }),
     };
     let rules: Vec<Value> = config
         .rules

@@ -1,0 +1,125 @@
+//! The tree of a CBQ file, for people and as JSON.
+
+use std::collections::HashMap;
+
+use comfy_table::Table;
+use serde_json::{Value, json};
+use tidegate_config::discipline::cbq::CbqQueue;
+use tidegate_config::values::Percent;
+use tidegate_core::Rate;
+use tidegate_core::cbq::{Borrow, Class};
+
+/// A class with its parameters, in the order of the tree.
+struct Row<'a> {
+    name: &'a str,
+    parent: Option<&'a str>,
+    /// How it hangs in the tree.
+    branch: String,
+    class: Class,
+    /// What its classes leave of its rate; `None` for a class with a queue.
+    left: Option<Rate>,
+    queue: Option<&'static str>,
+}
+
+/// The classes, parents first, and what they leave of the link.
+fn rows(cbq: &CbqQueue) -> (Vec<Row<'_>>, Rate) {
+    let numbers = cbq.numbers();
+    let classes: HashMap<_, _> = cbq.parameters().unwrap_or_default().into_iter().collect();
+    let class = |name: &str| numbers.get(name).and_then(|id| classes.get(id)).copied();
+    let children = |parent: Option<&str>| -> Vec<&str> {
+        let under = |other: &Option<&str>| *other == parent;
+        let all =
+            cbq.class.iter().map(|class| (class.name.value.as_str(), class.parent.as_ref().map(|p| p.value.as_str())));
+        all.filter(|(_, other)| under(other)).map(|(name, _)| name).collect()
+    };
+    let given = |parent| children(parent).into_iter().filter_map(class).map(|class| class.rate).sum::<Rate>();
+    let reserved = cbq.reservations.as_ref().map(|section| section.class.value.as_str());
+    let mut rows = Vec::new();
+    // What is still to be shown, the next last: the class, its parent, and what stands before its branch.
+    let mut left = vec![(None, String::new())];
+    while let Some((parent, indent)) = left.pop() {
+        let parent: Option<(&str, Option<&str>, bool)> = parent;
+        let name = parent.map(|(name, ..)| name);
+        let mut below = indent.clone();
+        if let Some((name, above, last)) = parent
+            && let Some(class) = class(name)
+        {
+            let section = cbq.class.iter().find(|section| section.name.value == name);
+            let inner = reserved == Some(name) || !children(Some(name)).is_empty();
+            rows.push(Row {
+                name,
+                parent: above,
+                branch: format!("{indent}{} ", if last { "└─" } else { "├─" }),
+                class,
+                left: inner.then(|| class.rate.saturating_sub(given(Some(name)))),
+                queue: match section.and_then(|section| section.queue.as_ref()) {
+                    Some(queue) => Some(queue.value.0.kind()),
+                    None => (!inner).then_some("fifo"),
+                },
+            });
+            below += if last { "   " } else { "│  " };
+        }
+        let under = children(name);
+        for (n, child) in under.iter().enumerate().rev() {
+            left.push((Some((*child, name, n + 1 == under.len())), below.clone()));
+        }
+    }
+    (rows, cbq.link.value.saturating_sub(given(None)))
+}
+
+fn part(rate: Rate, link: Rate) -> String {
+    let millionths = u128::from(rate.as_bps()) * 1_000_000 / u128::from(link.as_bps().max(1));
+    u32::try_from(millionths).ok().and_then(Percent::from_millionths).map_or_else(String::new, |part| part.to_string())
+}
+
+/// The tree as a table.
+pub fn table(cbq: &CbqQueue) -> Table {
+    let mut table = Table::new();
+    table.load_style(super::STYLE);
+    table.set_header(["class", "prio", "rate", "of link", "left", "borrows", "queue"]);
+    let (rows, left) = rows(cbq);
+    let link = cbq.link.value;
+    table.add_row(["link".into(), String::new(), link.to_string(), "100%".into(), left.to_string()]);
+    let default = cbq.default.as_ref().map(|name| name.value.as_str());
+    for row in rows {
+        let is_default = if default == Some(row.name) { " (default)" } else { "" };
+        // The priority of a class without a queue decides nothing.
+        let priority = if row.queue.is_some() { row.class.priority.to_string() } else { String::new() };
+        table.add_row([
+            format!("{}{}{is_default}", row.branch, row.name),
+            priority,
+            row.class.rate.to_string(),
+            part(row.class.rate, link),
+            row.left.map_or_else(String::new, |left| left.to_string()),
+            if row.class.borrow == Borrow::FromParent { "yes" } else { "no" }.into(),
+            row.queue.map_or_else(|| reserved(cbq, row.name), str::to_owned),
+        ]);
+    }
+    crate::output::numbers(&mut table, 1..5);
+    table
+}
+
+fn reserved(cbq: &CbqQueue, name: &str) -> String {
+    let section = cbq.reservations.as_ref().filter(|section| section.class.value == name);
+    section.map_or_else(String::new, |section| format!("up to {} reservations", section.flows.value))
+}
+
+/// The same for programs.
+pub fn json(cbq: &CbqQueue) -> Value {
+    let (rows, left) = rows(cbq);
+    let classes: Vec<Value> = rows
+        .iter()
+        .map(|row| {
+            json!({
+                "name": row.name,
+                "parent": row.parent,
+                "rate_bps": row.class.rate.as_bps(),
+                "left_bps": row.left.map(Rate::as_bps),
+                "priority": row.class.priority,
+                "borrow": row.class.borrow == Borrow::FromParent,
+                "queue": row.queue,
+            })
+        })
+        .collect();
+    json!({ "link_bps": cbq.link.value.as_bps(), "left_bps": left.as_bps(), "classes": classes })
+}
