@@ -30,6 +30,8 @@ const RATES: &[&str] = &[
     "ten_megabits",
     "a_hundred_megabits",
     "five_hundred_megabits",
+    "eight_flows_share_evenly",
+    "a_minimum_is_held_against_fifty_greedy_flows",
     "ten_thousand_changes_lose_nothing",
     "classes_share_with_and_without_borrowing",
     "tcp_shares_with_and_without_borrowing",
