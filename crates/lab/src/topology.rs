@@ -1,8 +1,9 @@
 //! Hosts and the link between them.
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use tidegate_live::netns::Namespace;
 use tidegate_live::rtnl::{Address, Route, Rtnl, sysctl};
@@ -81,6 +82,9 @@ impl Pair {
         })??;
         for host in [&self.sender, &self.receiver] {
             host.namespace.run(|| bring_up(host))??;
+        }
+        for family in [Family::V4, Family::V6] {
+            self.sender.namespace.run(|| acquaint(self.receiver.address(family)))?;
         }
         Ok(())
     }
@@ -235,6 +239,35 @@ fn settle(interface: &str, addresses: &[Ipv4Addr], gateway: Option<Ipv4Addr>) ->
         Ok(())
     };
     inner().map_err(|error: tidegate_live::netlink::Error| io::Error::other(error))
+}
+
+/// Lets the kernels of both ends learn each other's link addresses before anything is measured. Packets that wait for
+/// that wait behind every discipline, and are overtaken when the answer comes. Where nobody answers, the traffic that
+/// follows tells.
+fn acquaint(peer: IpAddr) {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    /// Nobody listens on it, which the other end says.
+    const PORT: u16 = 9;
+    let began = Instant::now();
+    let ask = || -> io::Result<()> {
+        let socket = match peer {
+            IpAddr::V4(_) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)),
+            IpAddr::V6(_) => UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)),
+        }?;
+        socket.connect((peer, PORT))?;
+        socket.set_read_timeout(Some(Duration::from_millis(100)))?;
+        socket.send(&[])?;
+        socket.recv(&mut [0]).map(drop)
+    };
+    while began.elapsed() < PATIENCE {
+        match ask() {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::HostUnreachable) => {
+            }
+            // Refused: they know each other. Or there is no such protocol here.
+            _ => return,
+        }
+    }
 }
 
 fn bring_up(host: &Host) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_lab::{Pair, Senders, Sink};
 
-use crate::flows::{measure, near, udp};
+use crate::flows::{measure, near, udp, until};
 use crate::rates::shape;
 use crate::support::Ended;
 use crate::support::steady::patiently;
@@ -21,7 +21,8 @@ fn vanish() -> Result<(), String> {
     let shaped = || {
         let sink = Sink::start(&pair.receiver, &flows).expect("a sink");
         let senders = Senders::start(&pair.sender, &pair.receiver, &flows).expect("senders");
-        sleep(Duration::from_millis(500));
+        until("it arrives", || sink.report(0).packets > 50);
+        sleep(Duration::from_millis(300));
         let rate = measure(&sink, 1, Duration::from_millis(1_500))?[0];
         near(rate, 5e6, 0.03).map(|()| (sink, senders))
     };
