@@ -9,18 +9,19 @@
 //! (flow isolation, 8-way set-associative hashing), III.C (tins), III.D (ACK filter); [`cobalt`].
 //! *Units*: bit/s and bytes on the line; nanoseconds.
 //! *Example*: below.
-//! *Cost*: O(1) an enqueue: eight keys are compared, and with the ACK filter at most 16 packets. A dequeue visits
-//! each of at most four tins, and a host and a flow twice at most each (the quantum is never less than the largest
-//! packet seen), and once more for each flow that ran empty since. No allocation after warm-up.
+//! *Cost*: O(1) an enqueue: eight keys are compared, twice for a flow that comes back, and with the ACK filter at most
+//! 16 packets. A dequeue visits each of at most four tins, and a host and a flow twice at most each (the quantum is
+//! never less than the largest packet seen), and once more for each flow that ran empty since. No allocation after
+//! warm-up.
 //! *Notes*: a flow shares a queue only when the eight of its set are all busy: with 1,024 queues and 100 busy flows
 //! the chance is below 10⁻⁶. `lateness` is what a late caller may catch up; with none every nanosecond of
 //! lateness is lost to the line. The tins' shares add up to less than the rate, so the lower ones keep a quarter.
 //! *Departures from the source, and why*: hosts take turns, and flows within them, instead of one round of flows with
 //! quanta divided by the flows of the host: exactly fair, and the cost does not grow with flows a host; so a host is
 //! source, destination or the pair, but not the larger of both loads. A flow with packets inside keeps its tin when
-//! its code point changes, and keeps its queue when its set has room again, for law 6. Acknowledgements are not
-//! compared, as packets here have no numbers: the filter leaves the newest three of a flow, enough for three
-//! duplicates to be seen. Only the usual three divisions into tins.
+//! its code point changes, and keeps its queue when its set has room again, for law 6. What COBALT knows of a queue
+//! ends when another flow gets it. Acknowledgements are not compared, as packets here have no numbers: the filter
+//! leaves the newest three of a flow, enough for three duplicates to be seen. Only the usual three divisions into tins.
 //! *See also*: [`fq_codel`](crate::fq_codel), without shaper, tins and hosts.
 //!
 //! ```
@@ -293,10 +294,17 @@ impl<P: Packet> Cake<P> {
         if let Some(own) = set.clone().find(|index| flow(index).tag == key && flow(index).place != Place::Off) {
             return own;
         }
+        // The one it had, if nobody took it.
+        let free = |index: &u32| flow(index).place == Place::Off;
+        let again = set.clone().find(|index| free(index) && flow(index).tag == key);
         if flow(&home).foreign == 0
-            && let Some(free) = set.clone().find(|index| flow(index).place == Place::Off)
+            && let Some(free) = again.or_else(|| set.clone().find(free))
         {
-            self.flows[free as usize].tag = key;
+            let flow = &mut self.flows[free as usize];
+            // What COBALT knows is of the flow that was here before.
+            if flow.tag != key {
+                (flow.tag, flow.cobalt) = (key, cobalt::State::default());
+            }
             return free;
         }
         home
@@ -375,8 +383,9 @@ impl<P: Packet> Cake<P> {
                 return None;
             };
             let more = flow.queue.backlog().bytes + packet.size() > self.params.codel.mtu;
+            let last = flow.queue.is_empty();
             let (params, random) = (&self.params.codel, &mut self.random);
-            let decision = flow.cobalt.judge(params, random, &mut packet, at, more, self.latest, out);
+            let decision = flow.cobalt.judge(params, random, &mut packet, at, more, last, self.latest, out);
             self.gone(index, &packet);
             match decision {
                 cobalt::Decision::Drop if *drops < MOST_DROPS_A_CALL => {

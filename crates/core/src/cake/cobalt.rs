@@ -3,7 +3,8 @@
 //! *Law*: while packets wait for more than `target`, drops (or marks) follow CoDel's control law; when that ends, the
 //! count of drops goes down by the same law instead of being forgotten. Beside it BLUE drops by a probability that
 //! rises by 1/256 when the queue overflows and falls by 1/4096 when it runs empty, each once a `target` at most: for
-//! senders that do not react.
+//! senders that do not react. The last packet of a queue is not BLUE's: a queue of one is not too long, and who sends
+//! packet by packet would get nothing through.
 //! *Source*: Palmei et al., "Design and evaluation of COBALT queue discipline" (2019); RFC
 //! 8289 for the control law; Feng et al., "BLUE" (1999).
 //! *Cost*: O(1) a packet; at most 32 steps of the count.
@@ -57,7 +58,7 @@ impl State {
         self.probability
     }
 
-    /// Judges the packet that came at `at`, and that others wait behind if `more`.
+    /// Judges the packet that came at `at`; `more` than a packet waited with it, or it is the `last` of its queue.
     #[allow(clippy::too_many_arguments)]
     pub fn judge<P: Packet>(
         &mut self,
@@ -66,6 +67,7 @@ impl State {
         packet: &mut P,
         at: Instant,
         more: bool,
+        last: bool,
         now: Instant,
         out: &mut dyn Outlet<P>,
     ) -> Decision {
@@ -93,7 +95,7 @@ impl State {
                 self.drop_next += params.spacing(self.count);
             }
         }
-        if self.probability > 0 && random.chance(u64::from(self.probability)) {
+        if self.probability > 0 && !last && random.chance(u64::from(self.probability)) {
             decision = Decision::Drop;
         }
         decision

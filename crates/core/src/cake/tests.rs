@@ -157,6 +157,80 @@ fn blue_holds_down_what_does_not_react() {
 }
 
 #[test]
+fn who_comes_after_a_flood_does_not_pay_for_it() {
+    // Eight queues, so that whoever comes later sits where the flood has been: 16 Mbit/s into 8 for 5 s, until BLUE
+    // drops next to everything.
+    let limit = Limit { packets: 10_240, bytes: Bytes::new(20_000) };
+    let base = Params::for_link(Rate::from_mbit(8));
+    let params = Params { queues: 8, codel: codel::Params { limit, ..base.codel }, ..base };
+    let mut cake = Cake::<P>::new(params, 1, "test").unwrap();
+    let mut out: Vec<(P, DropReason)> = Vec::new();
+    let mut now = Instant::ZERO;
+    for tick in 0..50_000_u64 {
+        now = Instant::ZERO + Span::from_micros(tick * 100);
+        (0..8).for_each(|flow| {
+            if tick % 40 == flow * 5 {
+                cake.enqueue(now, p(flow, flow), &mut out);
+            }
+        });
+        (0..8).for_each(|flow| {
+            if tick % 40 == flow * 5 + 1 {
+                cake.enqueue(now, p(flow, flow), &mut out);
+            }
+        });
+        while cake.dequeue(now, &mut out).is_some() {}
+    }
+    // Not the first, which is the first that is free.
+    let worst = cake.flows.iter().skip(1).max_by_key(|flow| flow.cobalt.probability()).unwrap();
+    let (flood, probability) = (worst.tag, worst.cobalt.probability());
+    assert!(probability > u32::MAX / 2, "{probability}");
+    while !cake.backlog.is_empty() {
+        now += Span::from_millis(1);
+        cake.dequeue(now, &mut out);
+    }
+    // Packet by packet all come through, the flood's own, too: it is remembered, but a queue of one is not too long.
+    out.clear();
+    for n in 0..100 {
+        now += Span::from_millis(10);
+        cake.enqueue(now, p(flood, 1), &mut out);
+        assert!(cake.dequeue(now, &mut out).is_some() && out.is_empty(), "packet {n} was dropped");
+    }
+    // At once they do not.
+    (0..10).for_each(|_| cake.enqueue(now, p(flood, 1), &mut out));
+    while !cake.backlog.is_empty() {
+        now += Span::from_micros(100);
+        cake.dequeue(now, &mut out);
+    }
+    assert!(out.len() > 2, "what the flood did was forgotten: {}", out.len());
+    out.clear();
+    // New flows, one in each queue, which nobody has told to slow down, keep all they send, also what waits.
+    for flow in 0..80 {
+        (0..2).for_each(|_| cake.enqueue(now, p(1_000 + flow, 1), &mut out));
+        if flow % 8 == 7 {
+            while !cake.backlog.is_empty() {
+                now += Span::from_micros(100);
+                cake.dequeue(now, &mut out);
+            }
+        }
+    }
+    assert!(out.is_empty(), "{}", out.len());
+}
+
+#[test]
+fn a_flow_that_comes_back_gets_the_queue_it_had() {
+    let params = Params { queues: 8, rate: None, ..Params::for_link(Rate::from_mbit(8)) };
+    let mut cake = Cake::<P>::new(params, 1, "test").unwrap();
+    (1..=3).for_each(|flow| cake.enqueue(Instant::ZERO, p(flow, 1), &mut crate::qdisc::Discard));
+    let had = cake.flows.iter().position(|flow| flow.tag == 3);
+    // A fourth, which takes the first queue, and behind which the third is let go.
+    while cake.dequeue(Instant::ZERO, &mut crate::qdisc::Discard).is_some() {}
+    cake.enqueue(Instant::ZERO, p(4, 1), &mut crate::qdisc::Discard);
+    cake.dequeue(Instant::ZERO, &mut crate::qdisc::Discard);
+    assert_eq!(cake.flows.iter().filter(|flow| flow.place == Place::Off).count(), 7);
+    assert_eq!((Some(cake.flow_of(3) as usize), cake.flow_of(9)), (had, 1));
+}
+
+#[test]
 fn a_superpacket_of_small_segments_is_paid_off_in_one_turn() {
     // 64 segments of 28 B with 100 B of overhead each are 1,792 B that take 8,192 on the line, more than four quanta of
     // 1,892: in bulk, whose turn is one quantum, who sent one owes that much, and is not to keep the line waiting until it is paid.
