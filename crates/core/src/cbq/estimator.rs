@@ -267,10 +267,22 @@ impl Estimator {
             _ => Self::new(limits, now).measure,
         };
         self.limits = limits;
-        if let Measure::Bytes { level, .. } = self.measure {
-            self.under_time =
-                if level < Credit::ZERO { wait_until(level, Credit::ZERO, limits.rate, now) } else { Instant::ZERO };
-            self.regulated = false;
+        match self.measure {
+            Measure::Bytes { level, .. } => {
+                self.under_time = if level < Credit::ZERO {
+                    wait_until(level, Credit::ZERO, limits.rate, now)
+                } else {
+                    Instant::ZERO
+                };
+                self.regulated = false;
+            }
+            // A class that gets more rate does not sit out what its old one owed: no more than the longest rest that
+            // the new parameters know, from now.
+            Measure::Idle { .. } => {
+                let longest = limits.min_idle.unsigned_abs().saturating_mul(2);
+                let longest = Span::from_nanos(longest) + limits.off_time;
+                self.under_time = self.under_time.min(now + longest);
+            }
         }
     }
 }
@@ -331,6 +343,22 @@ mod tests {
         assert!(estimator.regulate());
         assert_eq!(estimator.under_time, Instant::from_nanos(13 * MS));
         assert!(!estimator.regulate(), "only once for a packet");
+    }
+
+    #[test]
+    fn more_rate_ends_a_rest_that_was_for_less() {
+        let slow = Given { rate: Rate::from_bps(8_000), ..given(Accounting::IdleTime { gain: 1 }) };
+        let mut estimator = Estimator::new(Limits::derive(&slow), Instant::ZERO);
+        for n in 0..6 {
+            let now = Instant::from_nanos(n * MS);
+            estimator.charge(Sent { now, finish: now + Span::from_millis(1), size: Bytes::new(1000), by_right: true });
+        }
+        estimator.regulate();
+        // A packet a second: it rests for seconds.
+        assert!(estimator.under_time > Instant::from_nanos(1_000 * MS));
+        // At 2 Mbit/s a packet is 4 ms and offtime 9 ms: no longer than 2 x 4 + 9 ms.
+        estimator.set_limits(Limits::derive(&given(Accounting::IdleTime { gain: 1 })), Instant::from_nanos(10 * MS));
+        assert_eq!(estimator.under_time, Instant::from_nanos(27 * MS));
     }
 
     #[test]
