@@ -163,6 +163,8 @@ pub struct Policy {
     pub borrow: Borrow,
     /// The first class number for them; they take this one and the `flows - 1` after it. Default 32768.
     pub first_id: ClassId,
+    /// The most that one may reserve, also where the rate follows from a delay. Default what is free.
+    pub max_rate: Option<Rate>,
     /// The most reservations at a time. Bounds grow with it. Default 64.
     pub flows: u32,
     /// What their queues may hold together. Default 4 MiB.
@@ -182,6 +184,7 @@ impl Policy {
             priority: 0,
             borrow: Borrow::FromParent,
             first_id: ClassId(32_768),
+            max_rate: None,
             flows: 64,
             buffer: Bytes::new(4 << 20),
             lifetime: Span::from_secs(90),
@@ -401,6 +404,7 @@ impl Reservations {
             return Err(Refusal::Flows { most: self.policy.flows });
         }
         let free = cbq.free_rate(self.policy.parent).ok_or(Refusal::Tree(TreeError::Unknown(self.policy.parent)))?;
+        let free = self.policy.max_rate.map_or(free, |most| free.min(most));
         let rate = self.rate_for(cbq, request, free)?;
         if rate > free {
             return Err(Refusal::Rate { free, asked: rate });

@@ -153,7 +153,7 @@ crate::record! {
         /// What is held behind the discipline beyond its `lead`, for delay bounds. Default nothing: say so where a modem
         /// or a driver holds more.
         pub device: Spanned<Bytes> = "0B",
-        /// The largest token rate r that one may ask for. Default what is free.
+        /// The largest rate that one may get: token rate r, or what a delay needs. Default what is free.
         pub max_rate: Option<Spanned<Rate>>,
         /// The largest bucket b. Default 64 kB.
         pub max_bucket: Spanned<Bytes> = "64kB",
@@ -366,6 +366,7 @@ impl CbqQueue {
                 Borrowing::FromParent => cbq::Borrow::FromParent,
             },
             first_id: ClassId(self.first_reserved()),
+            max_rate: section.max_rate.as_ref().map(|most| most.value),
             flows: section.flows.value,
             buffer: section.buffer.value,
             lifetime: section.lifetime.value,

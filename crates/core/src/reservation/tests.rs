@@ -87,6 +87,20 @@ fn refusals_say_what_is_free() {
 }
 
 #[test]
+fn a_delay_takes_no_more_than_one_may_reserve() {
+    let mut cbq = tree();
+    let most = Rate::from_mbit(2);
+    let mut desk = Reservations::new(Policy { max_rate: Some(most), ..Policy::new(RESERVED) }).unwrap();
+    let mut ask = |delay| {
+        let service = Service::Guaranteed { rate: None, delay: Some(delay) };
+        desk.reserve(Instant::ZERO, &mut cbq, &Request { tspec: voice(), service }, Fifo::new)
+    };
+    let Err(Refusal::Delay { least, .. }) = ask(Span::from_millis(1)) else { panic!("1 ms cannot be kept") };
+    // 4 Mbit/s are free, and the least is what half of them can keep.
+    assert_eq!(ask(least).map(|grant| (grant.rate, grant.bound)), Ok((most, Some(least))));
+}
+
+#[test]
 fn what_is_not_refreshed_ends() {
     let mut cbq = tree();
     let mut desk = Reservations::new(Policy { lifetime: Span::from_secs(10), ..Policy::new(RESERVED) }).unwrap();
