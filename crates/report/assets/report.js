@@ -57,7 +57,8 @@ function make(tag, props, ...inside) {
 function columns(plot) {
   const tables = plot.curves.filter(curve => curve.x.length > 0).map(curve => [curve.x, curve.y]);
   if (tables.length === 0) return [[], ...plot.curves.map(() => [])];
-  const joined = tables.length === 1 ? tables[0] : uPlot.join(tables);
+  // A null is a gap: it takes in what other curves have beside it (2), so that no line crosses it.
+  const joined = tables.length === 1 ? tables[0] : uPlot.join(tables, tables.map(() => [0, 2]));
   const out = [joined[0]];
   let next = 1;
   for (const curve of plot.curves) out.push(curve.x.length > 0 ? joined[next++] : new Array(joined[0].length));
@@ -164,7 +165,7 @@ class Chart {
     const steps = uPlot.paths.stepped({ align: 1 });
     const series = plot.curves.map((curve, n) => ({
       label: curve.name, stroke: ink.curve(n), width: 1.75, show: !this.hidden.has(n),
-      dash: DASHES[Math.floor(n / CURVES) % DASHES.length], spanGaps: true,
+      dash: DASHES[Math.floor(n / CURVES) % DASHES.length],
       value: (u, value) => human(value, plot.y.unit),
       ...(plot.style === "marks"
         ? { paths: () => null, points: { show: true, size: 4, fill: ink.curve(n), width: 0 } }
@@ -287,18 +288,21 @@ function table(details) {
   save.addEventListener("click", () => {
     const quote = text => /[",\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
     const lines = ["curve," + quote(unit(plot.x)) + "," + quote(unit(plot.y))];
-    for (const curve of plot.curves) curve.x.forEach((x, i) => lines.push(quote(curve.name) + "," + x + "," + curve.y[i]));
+    for (const curve of plot.curves)
+      curve.x.forEach((x, i) => { if (curve.y[i] !== null) lines.push(quote(curve.name) + "," + x + "," + curve.y[i]); });
     const link = make("a", { download: plot.title.replace(/[^\w.]+/g, "-") + ".csv",
       href: URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" })) });
     link.click();
     URL.revokeObjectURL(link.href);
   });
   const most = 2000;
-  const total = plot.curves.reduce((sum, curve) => sum + curve.x.length, 0);
+  const total = plot.curves.reduce((sum, curve) => sum + curve.y.filter(y => y !== null).length, 0);
   const body = make("tbody");
   let left = most;
   for (const curve of plot.curves) {
-    for (let i = 0; i < curve.x.length && left > 0; i++, left--) {
+    for (let i = 0; i < curve.x.length && left > 0; i++) {
+      if (curve.y[i] === null) continue;
+      left--;
       const name = make("th", { scope: "row", textContent: curve.name });
       body.append(make("tr", null, name, make("td", { className: "n", textContent: short(curve.x[i], 9) }),
         make("td", { className: "n", textContent: short(curve.y[i], 9) })));

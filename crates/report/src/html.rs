@@ -309,6 +309,13 @@ fn data(plot: &Plot, page: &mut String) {
     let log = plot.x.scale == Scale::Log;
     for (n, curve) in plot.curves.iter().enumerate() {
         let mut points = decimate(&curve.placed(&plot.x, &plot.y), POINTS, |x| if log { x.log10() } else { x });
+        for gap in curve.gaps() {
+            let at = points.partition_point(|point| point.0 <= gap);
+            // One between two points is enough, and before the first and behind the last there is none.
+            if (1..points.len()).contains(&at) && !points[at - 1].1.is_nan() {
+                points.insert(at, (gap, f64::NAN));
+            }
+        }
         // Where a line goes straight up, two points share an x. The script joins curves by x: the later one moves by
         // the least that a number can, so that none is lost.
         for n in 1..points.len() {
@@ -326,7 +333,8 @@ fn data(plot: &Plot, page: &mut String) {
             text
         });
         let xs: Vec<String> = xs.collect();
-        let ys: Vec<String> = points.iter().map(|&(_, y)| exact(y)).collect();
+        let ys = points.iter().map(|&(_, y)| if y.is_nan() { "null".to_owned() } else { exact(y) });
+        let ys: Vec<String> = ys.collect();
         push(
             page,
             format_args!(
@@ -394,6 +402,31 @@ mod tests {
         let Part::Plot(plot) = &report.sections[0].parts[1] else { panic!("the plot is second") };
         data(plot, &mut page);
         assert!(page.contains("\"x\":[1,1.0000000000000002,2],\"y\":[2,5,3]"), "{page}");
+    }
+
+    #[test]
+    fn where_there_is_no_point_for_long_no_line_is_drawn() {
+        // A point a second up to 10 s, and from 60 s on; the other has one every 20 s, which is as often as it is.
+        let halting = (0..=10).chain(60..=70).map(|t| (f64::from(t), 5.0));
+        let seldom = [0.0, 20.0, 40.0, 60.0].map(|t| (t, 1.0));
+        let plot = Plot {
+            title: "t".into(),
+            x: Axis::new("time", "s"),
+            y: Axis::new("wait", "s"),
+            style: Style::Lines,
+            curves: vec![Curve::new("halting", halting), Curve::new("seldom", seldom)],
+        }
+        .with_gaps();
+        let mut page = String::new();
+        data(&plot, &mut page);
+        assert!(page.contains("9,10,35,60,61") && page.contains("5,5,null,5,5"), "{page}");
+        assert_eq!(page.matches("null").count(), 1, "{page}");
+        // Of 23 points there are 22; the gap is none. On paper the line begins anew behind it.
+        assert!(summary(&plot).rows[0].iter().any(|cell| cell.text == "22"));
+        let svg = plot.svg();
+        let lines: Vec<_> = svg.lines().filter(|line| line.contains("fill=\"none\"") && line.contains('L')).collect();
+        assert_eq!(lines.iter().map(|line| line.matches('M').count()).collect::<Vec<_>>(), [2, 1], "{svg}");
+        assert!(!svg.contains("NaN"));
     }
 
     #[test]

@@ -179,6 +179,39 @@ pub struct Plot {
     pub curves: Vec<Curve>,
 }
 
+impl Plot {
+    /// The plot with a gap in a curve wherever it has no point for long: for more than a fiftieth of all that the plot
+    /// shows, and than three times what usually lies between two of its points. For what is not there when nothing
+    /// happens, as the wait of packets: a line there would say what nobody measured. Points must rise in x.
+    #[must_use]
+    pub fn with_gaps(mut self) -> Self {
+        let ends = self.curves.iter().flat_map(|curve| [curve.points.first(), curve.points.last()]).flatten();
+        let (low, high) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), end| (l.min(end.0), h.max(end.0)));
+        for curve in &mut self.curves {
+            let mut steps: Vec<f64> = curve.points.windows(2).map(|two| two[1].0 - two[0].0).collect();
+            let middle = steps.len() / 2;
+            let Some(usual) = steps.get_mut(..).filter(|all| !all.is_empty()).map(|all| {
+                let (_, median, _) = all.select_nth_unstable_by(middle, f64::total_cmp);
+                *median
+            }) else {
+                continue;
+            };
+            let long = ((high - low) / 50.0).max(usual * 3.0);
+            let mut points = Vec::with_capacity(curve.points.len());
+            for &(x, y) in &curve.points {
+                if let Some(&(last, _)) = points.last()
+                    && x - last > long
+                {
+                    points.push((last + (x - last) / 2.0, f64::NAN));
+                }
+                points.push((x, y));
+            }
+            curve.points = points;
+        }
+        self
+    }
+}
+
 /// An axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Axis {
@@ -236,7 +269,8 @@ pub enum Style {
 pub struct Curve {
     /// Its name in the legend.
     pub name: String,
-    /// Its points, by rising x. Where they are not, they are sorted.
+    /// Its points, by rising x. Where they are not, they are sorted. One whose y is NaN is a gap: the line ends in
+    /// front of it and begins anew behind it.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -245,7 +279,13 @@ impl Curve {
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self { name: name.into(), points: points.into_iter().collect() }
     }
-    /// The points that have a place on the axes, sorted by x.
+    /// Where its gaps are, sorted.
+    pub(crate) fn gaps(&self) -> Vec<f64> {
+        let mut gaps: Vec<f64> = self.points.iter().filter(|point| point.1.is_nan()).map(|point| point.0).collect();
+        gaps.sort_by(f64::total_cmp);
+        gaps
+    }
+    /// The points that have a place on the axes, sorted by x; gaps have none.
     pub(crate) fn placed(&self, x: &Axis, y: &Axis) -> Vec<(f64, f64)> {
         let has = |axis: &Axis, value: f64| value.is_finite() && (axis.scale == Scale::Linear || value > 0.0);
         let mut points: Vec<_> = self.points.iter().copied().filter(|p| has(x, p.0) && has(y, p.1)).collect();

@@ -120,7 +120,7 @@ impl Plot {
             let y = at_y(*value);
             push(&mut svg, format_args!("<path d=\"M{LEFT},{y:.1}H{:.1}\" stroke=\"#ddd\"/>\n", WIDTH - right));
         }
-        for (n, points) in curves.iter().enumerate() {
+        for (n, (points, curve)) in curves.iter().zip(&self.curves).enumerate() {
             let (colour, dash) = palette::light(n);
             let dash: Vec<String> = dash.iter().map(u32::to_string).collect();
             let dash =
@@ -140,8 +140,14 @@ impl Plot {
             }
             let style = format!("fill=\"none\" stroke-width=\"1.8\" stroke=\"{colour}\"{dash}");
             let mut path = String::new();
-            let mut height = None;
+            let gaps = curve.gaps();
+            // How many gaps lie in front of the last point, where there is one.
+            let (mut height, mut behind) = (None, 0);
             for (x, y) in crate::decimate::decimate(points, POINTS, place) {
+                let gone = gaps.partition_point(|gap| *gap <= x);
+                if gone > behind && self.style != Style::Cdf {
+                    (height, behind) = (None, gone);
+                }
                 let (x, y) = (at_x(x), at_y(y));
                 match (height, self.style) {
                     (None, Style::Cdf) => push(&mut path, format_args!("M{x:.1},{:.1}V{y:.1}", HEIGHT - BOTTOM)),

@@ -51,6 +51,18 @@ fn report() -> Report {
         ],
     };
     let empty = Plot { title: "Nothing happened".into(), curves: vec![], ..rates.clone() };
+    // Nothing is there for a third of the time, in which the other curve has points.
+    let waits = |from: u32, to: u32| (from..=to).map(|n| (f64::from(n) / 10.0, 0.1));
+    let halting = Plot {
+        title: "Wait".into(),
+        y: Axis::new("wait", "s"),
+        curves: vec![
+            Curve::new("halting", waits(0, 200).chain(waits(400, 600))),
+            Curve::new("always", (0..=400).map(|n| (f64::from(n) * 0.15, 0.01))),
+        ],
+        ..rates.clone()
+    }
+    .with_gaps();
     let mut table = Table::new("What was measured", ["item", "what it is, in words", ">measured", ">bounds", "holds"]);
     for n in 0..8 {
         let holds = if n == 5 { ("NO", Mood::Bad) } else { ("yes", Mood::Good) };
@@ -70,7 +82,7 @@ fn report() -> Report {
         sections: vec![
             Section::new("Results").with(table),
             Section::new("Over time").note("Run with seed 1.").with(rates).with(long).with(marks),
-            Section::new("Distributions").with(cdf).with(empty),
+            Section::new("Distributions").with(cdf).with(empty).with(halting),
             folded,
         ],
         sources: vec![Source { name: "scenario.toml".into(), text: "version = 1\n# comment\n".repeat(20) }],
@@ -80,12 +92,30 @@ fn report() -> Report {
 /// Looks at the page from inside and tells the window around it.
 const PROBE: &str = r#"<script>
 addEventListener("load", () => setTimeout(() => {
+  const pixels = new Map();
   const painted = [...document.querySelectorAll(".plot canvas")].map(canvas => {
     const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    pixels.set(canvas, data);
     const seen = new Set();
     for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200) seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
     return seen.size;
   });
+  // Pixels of the first curve's colour in a column of the plot with a gap: in the first third, and in the middle.
+  const gap = (() => {
+    const canvas = [...document.querySelectorAll("figure")].find(f => f.querySelector("figcaption").textContent === "Wait")
+      .querySelector("canvas");
+    const colour = document.createElement("canvas").getContext("2d");
+    colour.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--tg-c1").trim();
+    colour.fillRect(0, 0, 1, 1);
+    const want = colour.getImageData(0, 0, 1, 1).data;
+    return [0.3, 0.55].map(part => {
+      const data = pixels.get(canvas);
+      let hits = 0;
+      for (let i = 4 * Math.floor(canvas.width * part); i < data.length; i += 4 * canvas.width)
+        if (data[i + 3] > 100 && [0, 1, 2].every(k => Math.abs(data[i + k] - want[k]) < 30)) hits++;
+      return hits > 0;
+    });
+  })();
   const wide = [...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll, pre, .skip, .said") &&
     e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + "." + e.className).slice(0, 5);
   const figure = document.querySelector("figure");
@@ -97,7 +127,7 @@ addEventListener("load", () => setTimeout(() => {
   figure.querySelector(".data").open = true;
   document.querySelector("details.section").open = true;
   setTimeout(() => parent.postMessage({
-    width: innerWidth, scroll: document.documentElement.scrollWidth, painted, wide, said,
+    width: innerWidth, scroll: document.documentElement.scrollWidth, painted, wide, said, gap,
     dark: matchMedia("(prefers-color-scheme: dark)").matches, ground: getComputedStyle(document.body).backgroundColor,
     errors: document.documentElement.dataset.errors, plots: document.documentElement.dataset.plots,
     cells: before + " then " + document.querySelectorAll(".points td").length,
@@ -121,7 +151,8 @@ fn a_report_is_whole_wide_and_narrow_light_and_dark() {
         let has = |part: &str| assert!(found.contains(part), "{}: {part} is not in {found}", look.name);
         has(&format!("\"width\":{w},\"scroll\":{w},", w = look.width));
         has("\"wide\":[]");
-        has("\"errors\":\"0\",\"plots\":\"6\"");
+        has("\"errors\":\"0\",\"plots\":\"7\"");
+        has("\"gap\":[true,false]");
         has("\"fetched\":0");
         has(&format!("\"dark\":{}", look.dark));
         has(if look.dark { "rgb(13, 15, 19)" } else { "rgb(246, 247, 249)" });
@@ -131,7 +162,7 @@ fn a_report_is_whole_wide_and_narrow_light_and_dark() {
         has("\"said\":\"600 ms: flow 0 11.2 Mbit/s, ");
         let painted = found.split_once("\"painted\":[").and_then(|(_, rest)| rest.split_once(']')).map_or("", |p| p.0);
         let colours: Vec<u32> = painted.split(',').filter_map(|n| n.parse().ok()).collect();
-        assert_eq!(colours.len(), 6, "{}: {painted}", look.name);
+        assert_eq!(colours.len(), 7, "{}: {painted}", look.name);
         // Text, grid and curves: ten curves give more colours than one, and an empty plot has its axes.
         assert!(colours.iter().all(|n| *n >= 3) && colours[0] > colours[4], "{}: {colours:?}", look.name);
         assert!(said.is_empty(), "{}: {said:?}", look.name);

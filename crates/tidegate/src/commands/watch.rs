@@ -224,12 +224,18 @@ impl Watch {
             .with(self.plot("Packets in the queue of each class", Axis::new("packets", ""), Style::Lines, |sample| {
                 Some(sample.backlog as f64)
             }))
-            .with(self.plot("Mean wait of each class", Axis::new("wait", "s"), Style::Lines, |sample| {
-                (sample.left > 0).then(|| sample.waited / sample.left as f64)
-            }))
-            .with(self.plot("Wait that 99 of 100 did not exceed", Axis::new("wait", "s"), Style::Lines, |sample| {
-                (sample.left > 0).then_some(sample.p99)
-            }))
+            .with(
+                self.plot("Mean wait of each class", Axis::new("wait", "s"), Style::Lines, |sample| {
+                    (sample.left > 0).then(|| sample.waited / sample.left as f64)
+                })
+                .with_gaps(),
+            )
+            .with(
+                self.plot("Wait that 99 of 100 did not exceed", Axis::new("wait", "s"), Style::Lines, |sample| {
+                    (sample.left > 0).then_some(sample.p99)
+                })
+                .with_gaps(),
+            )
             .with(self.plot(
                 "Drops of each class",
                 Axis::new("packets a second", ""),

@@ -157,7 +157,10 @@ impl FlowWatch {
             ))
             .with(plot("Rate", Axis::new("rate", "bit/s"), &|point| Some(point.bytes as f64 * 8.0 / point.width)))
             .with(plot("Queue", Axis::new("queue", "B"), &|point| Some(point.queue as f64)))
-            .with(plot("Wait that 99 of 100 packets did not exceed", Axis::new("wait", "s"), &|point| point.wait))
+            .with(
+                plot("Wait that 99 of 100 packets did not exceed", Axis::new("wait", "s"), &|point| point.wait)
+                    .with_gaps(),
+            )
             .with(plot("Drops", Axis::new("packets a second", ""), &|point| Some(point.dropped as f64 / point.width)))
     }
 }
