@@ -15,10 +15,22 @@ pub enum BuildFailure {
     Rules(BuildError),
     /// The discipline cannot be built.
     Tree(String),
-    /// A rule names a user that this machine does not have.
-    UnknownUser(String),
-    /// A rule names a control group that this machine does not have, and why.
-    UnknownControlGroup(String, String),
+    /// A rule, by its number from 1, names a user that this machine does not have.
+    UnknownUser {
+        /// The rule.
+        rule: usize,
+        /// The user.
+        name: String,
+    },
+    /// A rule, by its number from 1, names a control group that this machine does not have.
+    UnknownControlGroup {
+        /// The rule.
+        rule: usize,
+        /// The control group.
+        path: String,
+        /// Why it cannot be had.
+        why: String,
+    },
 }
 
 impl fmt::Display for BuildFailure {
@@ -26,10 +38,10 @@ impl fmt::Display for BuildFailure {
         match self {
             Self::Rules(error) => write!(f, "the rules cannot be built: {error}"),
             Self::Tree(text) => write!(f, "the discipline cannot be built: {text}"),
-            Self::UnknownUser(name) => {
-                write!(f, "no user is called `{name}` here; write a number, or create the user first")
+            Self::UnknownUser { rule, name } => {
+                write!(f, "rule {rule}: no user is called `{name}` here; write a number, or create the user first")
             }
-            Self::UnknownControlGroup(path, why) => write!(f, "control group `{path}`: {why}"),
+            Self::UnknownControlGroup { rule, path, why } => write!(f, "rule {rule}: control group `{path}`: {why}"),
         }
     }
 }
@@ -84,9 +96,10 @@ pub(crate) struct Rules {
 /// A classifier of which the targets are the places in `matches`.
 fn classifier<'a>(matches: impl Iterator<Item = &'a Match>, names: &Names) -> Result<Classifier, BuildFailure> {
     let mut rules = Vec::new();
-    for (target, matches) in (0..).zip(matches) {
+    for (target, matches) in (0_u32..).zip(matches) {
         // All of them have the place of the rule, so that the first match stays the first.
-        for matching in matches.conjunctions(&mut &*names)? {
+        let alternatives = matches.conjunctions(&mut &*names);
+        for matching in alternatives.map_err(|owner| BuildFailure::unknown(target as usize, owner))? {
             rules.push(classify::Rule { matching, target });
         }
     }
@@ -155,12 +168,20 @@ impl Owners for &Names {
     }
 }
 
-impl From<UnknownOwner> for BuildFailure {
-    fn from(unknown: UnknownOwner) -> Self {
-        match unknown {
-            UnknownOwner::User(name) => Self::UnknownUser(name),
+impl BuildFailure {
+    /// Of the first rule that names an owner who is not among `names`, if one does.
+    pub fn unknown_owner(config: &Config, names: &Names) -> Option<Self> {
+        let mut rules = config.rules.iter().enumerate();
+        rules.find_map(|(at, rule)| rule.matches.conjunctions(&mut &*names).err().map(|owner| Self::unknown(at, owner)))
+    }
+    /// Of the rule at this place.
+    fn unknown(at: usize, owner: UnknownOwner) -> Self {
+        let rule = at + 1;
+        match owner {
+            UnknownOwner::User(name) => Self::UnknownUser { rule, name },
             UnknownOwner::ControlGroup(path) => {
-                Self::UnknownControlGroup(path, "this data path does not know control groups".into())
+                let why = "this data path does not know control groups".into();
+                Self::UnknownControlGroup { rule, path, why }
             }
         }
     }

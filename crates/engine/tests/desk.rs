@@ -224,3 +224,17 @@ fn a_preference_of_a_flow_alone_counts_when_others_come_and_its_owner_is_told() 
     let told = rates(&mut log);
     assert_eq!(told.last(), Some(&5_600), "{told:?}");
 }
+
+/// A rule that names a user whom nobody knows is named itself.
+#[test]
+fn a_rule_with_an_unknown_owner_is_named_by_its_number() {
+    let rules = "[[rule]]\nclass = \"all\"\ndscp = \"ef\"\n[[rule]]\nclass = \"all\"\nuid = \"studio\"\n";
+    let mut diagnostics = Diagnostics::new();
+    let config = shaper::load(&Source::new("test.toml", format!("{TEXT}{rules}")), &mut diagnostics).expect("valid");
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+    let Err(failure) = Pipeline::<u64>::new(&config, &setup, Instant::ZERO) else { panic!("nobody is called studio") };
+    assert_eq!(
+        failure.to_string(),
+        "rule 2: no user is called `studio` here; write a number, or create the user first"
+    );
+}

@@ -542,7 +542,7 @@ fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartError
     let mut names = Names::default();
     let mut tags = Vec::new();
     let mut users: Option<HashMap<String, u32>> = None;
-    for rule in &config.rules {
+    for (at, rule) in config.rules.iter().enumerate() {
         for user in &rule.matches.users {
             if let User::Name(name) = user {
                 let table = users.get_or_insert_with(passwd);
@@ -556,8 +556,11 @@ fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartError
                 continue;
             }
             let full = Path::new("/sys/fs/cgroup").join(path);
-            let sender = rules::cgroup(&full)
-                .map_err(|error| BuildFailure::UnknownControlGroup(path.clone(), error.to_string()))?;
+            let sender = rules::cgroup(&full).map_err(|error| BuildFailure::UnknownControlGroup {
+                rule: at + 1,
+                path: path.clone(),
+                why: error.to_string(),
+            })?;
             if let PacketSender::Cgroup { id, .. } = sender {
                 let known = groups.iter().position(|group| *group == id);
                 let tag = known.unwrap_or_else(|| {
@@ -570,6 +573,15 @@ fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartError
         }
     }
     Ok((names, tags, groups))
+}
+
+/// Whether all users and control groups that the rules name are known here.
+///
+/// # Errors
+/// The first that is not, with its rule.
+pub fn known_owners(config: &Config) -> Result<(), StartError> {
+    let (names, ..) = resolve(config, Vec::new())?;
+    BuildFailure::unknown_owner(config, &names).map_or(Ok(()), |failure| Err(failure.into()))
 }
 
 /// The number of a local user.

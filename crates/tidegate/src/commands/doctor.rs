@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use tidegate_live::doctor::{self, Examination, Severity, Subject};
+use tidegate_config::shaper::Config;
+use tidegate_live::doctor::{self, Examination, Finding, Severity, Subject};
+use tidegate_live::shaping::known_owners;
 
 use crate::Failure;
 use crate::commands::check;
@@ -11,8 +13,8 @@ use crate::commands::check;
 /// Say what on this machine would keep shaping from working, and how to mend it
 ///
 /// Looks at the kernel's packet filter and queue, privileges, scheduling, timers, and at an interface: its state,
-/// offloads and qdiscs, filters of tc and XDP programs, and rules of others in front of ours. Changes nothing. Ends with 1 if something prevents
-/// shaping.
+/// offloads and qdiscs, filters of tc and XDP programs, and rules of others in front of ours; and whether users and
+/// control groups that the file names are there. Changes nothing. Ends with 1 if something prevents shaping.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The shaper file that is to be used
@@ -33,13 +35,25 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let config = args.file.as_deref().map(check::load).transpose()?;
     let named = config.as_ref().and_then(|config| config.interface.name.as_deref());
     let mtu = config.as_ref().map(|config| config.interface.mtu.as_u64() as u32);
-    let examination = doctor::examine(Subject { interface: args.interface.as_deref().or(named), mtu });
+    let mut examination = doctor::examine(Subject { interface: args.interface.as_deref().or(named), mtu });
+    if let Some(config) = config.as_ref().filter(|config| !config.rules.is_empty()) {
+        examination.findings.push(owners(config));
+    }
     if args.json {
         json(&examination)?
     } else {
         text(&examination, args.all)?
     }
     if examination.is_sound() { Ok(()) } else { Err(Failure::Negative) }
+}
+
+/// Whether those whom the rules name are there.
+fn owners(config: &Config) -> Finding {
+    let (severity, found, mend) = match known_owners(config) {
+        Ok(()) => (Severity::Fine, "all that rules name are there".to_owned(), ""),
+        Err(error) => (Severity::Prevents, error.to_string(), "create what is missing, or change the rule"),
+    };
+    Finding { about: "owners", severity, found, mend: mend.into() }
 }
 
 fn json(examination: &Examination) -> Result<(), Failure> {
