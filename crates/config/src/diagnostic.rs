@@ -1,6 +1,7 @@
 //! [`Source`]: a text with a name; [`Diagnostics`]: what is wrong with it, and where.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
+use std::io::{ErrorKind, Read as _};
 use std::ops::Range;
 use std::path::Path;
 
@@ -27,10 +28,22 @@ impl Source {
     /// When it cannot be read, or is not UTF-8; the error names the file.
     pub fn open(path: &Path) -> std::io::Result<Self> {
         let name = path.display().to_string();
-        let text = if name == "-" { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
-        match text {
-            Ok(text) => Ok(Self::new(if name == "-" { "<stdin>".into() } else { name }, text)),
-            Err(error) => Err(std::io::Error::new(error.kind(), format!("cannot read {name}: {error}"))),
+        let mut bytes = Vec::new();
+        let read = match name.as_str() {
+            "-" => std::io::stdin().read_to_end(&mut bytes).map(drop),
+            _ => std::fs::read(path).map(|read| bytes = read),
+        };
+        let name = if name == "-" { "<stdin>".into() } else { name };
+        let failed = |kind, why: &dyn Display| std::io::Error::new(kind, format!("cannot read {name}: {why}"));
+        read.map_err(|error| failed(error.kind(), &error))?;
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Self::new(name, text)),
+            Err(error) => {
+                let valid = error.utf8_error().valid_up_to();
+                let line = error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
+                let why = format!("line {line}, byte {valid} of the file, is not UTF-8; save it as UTF-8");
+                Err(failed(ErrorKind::InvalidData, &why))
+            }
         }
     }
     /// The name.

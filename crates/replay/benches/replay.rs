@@ -207,6 +207,7 @@ fn engine(config: &shaper::Config, file: &[u8], record: Option<&std::path::Path>
             files: None,
             clock: (Instant::ZERO, 0),
             buffers: 32,
+            failed: |_| (),
         };
         Recording::create(path, settings).expect("a file")
     });

@@ -66,6 +66,7 @@ fn settings() -> Settings {
         files: None,
         clock: (Instant::from_nanos(5), 1_700_000_000_000_000_000),
         buffers: 64,
+        failed: |_| (),
     }
 }
 
@@ -574,6 +575,49 @@ fn a_full_disk_stops_the_recording_and_nothing_else() {
     }
     // Already the head cannot be written.
     assert!(Recording::create(&full, settings()).is_err());
+}
+
+#[test]
+fn a_file_that_cannot_be_written_any_more_is_told_at_once_and_what_comes_is_counted() {
+    static TOLD: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
+    let folder = Folder::new("stopped");
+    let fifo = folder.0.join("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    if !made.is_ok_and(|status| status.success()) {
+        eprintln!("SKIP: mkfifo is not there");
+        return;
+    }
+    // Its reader goes after 600 kB: two whole chunks of 256 KiB, and part of a third.
+    const READ: usize = 600_000;
+    let to_read = fifo.clone();
+    let reading = std::thread::spawn(move || {
+        let mut read = vec![0; READ];
+        std::io::Read::read_exact(&mut File::open(to_read).unwrap(), &mut read).unwrap();
+        read
+    });
+    let failed = |why: &str| TOLD.lock().unwrap().push(why.to_owned());
+    let recording = Recording::create(&fifo, Settings { failed, ..settings() }).unwrap();
+    drive(&recording, 1, 60_000);
+    let read = reading.join().unwrap();
+    // It is over, and only now is it asked to end.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while recording.failure().is_none() {
+        assert!(std::time::Instant::now() < deadline, "{:?}", recording.counts());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let told = TOLD.lock().unwrap().clone();
+    let [told] = told.as_slice() else { panic!("{told:?}") };
+    assert!(told.contains(fifo.to_str().unwrap()), "{told}");
+    let stopped = recording.finish().unwrap_err();
+    assert_eq!((&stopped.why, TOLD.lock().unwrap().len()), (told, 1));
+    // What was written in whole chunks, and what was not, are all there were.
+    let mut reader = Reader::new(&read[..]).unwrap();
+    let kept = std::iter::from_fn(|| reader.next_record()).take_while(Result::is_ok).count() as u64;
+    let counts = stopped.counts;
+    assert!(kept > 1_000 && counts.lost > 1_000, "{kept} {counts:?}");
+    // The pipe holds up to 64 KiB that its reader never took: a chunk may have been written and not read.
+    assert!(counts.records - counts.lost >= kept, "{kept} {counts:?}");
+    assert!(counts.lost >= counts.records / 4, "{kept} {counts:?}");
 }
 
 #[test]

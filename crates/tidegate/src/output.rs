@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use comfy_table::{CellAlignment, Table};
 use tidegate_report::{Axis, Curve, Fold, Plot, Report, Scale, Section, Style, columns};
 use tidegate_sim::scenario::Curve as Measured;
-use tidegate_units::Span;
+use tidegate_units::{Rate, Span};
 
 use crate::Failure;
 
@@ -56,6 +56,28 @@ impl Files {
     pub fn wanted(&self) -> bool {
         self.report.is_some() || self.parquet.is_some() || self.table.is_some()
     }
+    /// Whether what is wanted can be written, before hours are spent on making it. What is there already stays as it
+    /// is, and of what is not there nothing stays behind.
+    ///
+    /// # Errors
+    /// Wrong usage, with the file that cannot be.
+    pub fn try_them(&self) -> Result<(), Failure> {
+        let table = self.table.as_ref().map(|table| &table.path);
+        self.report.iter().chain(&self.parquet).chain(table).try_for_each(|path| {
+            let there = path.symlink_metadata().is_ok();
+            // A pipe would wait for its reader.
+            if path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+                return Ok(());
+            }
+            let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+            opened.map_err(|error| Failure::Usage(format!("cannot write {}: {error}", path.display())))?;
+            if !there {
+                // Somebody may have taken it away already.
+                let _ = std::fs::remove_file(path);
+            }
+            Ok(())
+        })
+    }
     /// Writes what is wanted. They are made only then.
     pub fn write(
         &self,
@@ -92,6 +114,13 @@ pub fn numbers(table: &mut Table, columns: impl RangeBounds<usize>) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
+}
+
+/// A rate for people, with four digits: 27.99mbit. What has no more is as its `Display` has it.
+pub fn rate(rate: Rate) -> String {
+    let bps = rate.as_bps();
+    let step = 10_u64.pow(bps.checked_ilog10().unwrap_or(0).saturating_sub(3));
+    Rate::from_bps(bps.saturating_add(step / 2) / step * step).to_string()
 }
 
 /// A wait as tables show it.
@@ -278,6 +307,10 @@ impl Group<'_> {
             style: if distribution { Style::Cdf } else { Style::Lines },
             curves: curves.iter().map(|curve| scaled(curve)).collect(),
         };
+        // Nothing waits when nothing comes.
+        if !distribution && curves[0].y == "delay_ns" {
+            plot = plot.with_gaps();
+        }
         // A logarithm only where there is more than a decade to show.
         if distribution {
             let values =
@@ -288,5 +321,25 @@ impl Group<'_> {
             }
         }
         plot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_has_four_digits() {
+        // As it was granted: a share of 28 Mbit/s that an exact division left 19 bit/s below it.
+        for (bps, text) in [
+            (27_999_981, "28mbit"),
+            (7_991_706, "7.992mbit"),
+            (300_000, "300kbit"),
+            (12_345, "12.35kbit"),
+            (999, "999bit"),
+            (0, "0bit"),
+        ] {
+            assert_eq!(rate(Rate::from_bps(bps)), text);
+        }
     }
 }

@@ -185,7 +185,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_packet_and_what_came_before_is_sho
     let path = folder.file("whole.pcap");
     fs::write(&path, of(&three())).expect("written");
     fails(&[&path, "--from", "192.0.2.1"], 0, "none is chosen by --from or --direction");
-    fails(&[&path, "--report", "/nowhere/x.html"], 1, "/nowhere/x.html");
+    fails(&[&path, "--report", "/nowhere/x.html"], 2, "/nowhere/x.html");
     fails(&[&path, "--departures", "/nowhere/x.pcapng"], 2, "/nowhere/x.pcapng");
 }
 

@@ -43,21 +43,29 @@ fn plots(path: &Path) -> Vec<(String, Vec<(String, usize)>)> {
     let data: serde_json::Value = serde_json::from_str(data.split_once("</script>").expect("an end").0).expect("JSON");
     let plots = data.as_array().expect("a list");
     assert_eq!(page.matches("<figure class=\"plot\"").count(), plots.len());
-    let numbers = |value: &serde_json::Value| -> Vec<f64> {
-        value.as_array().expect("numbers").iter().map(|number| number.as_f64().expect("a number")).collect()
+    let list = |value: &serde_json::Value| value.as_array().expect("numbers").clone();
+    let numbers = |values: Vec<serde_json::Value>| -> Vec<f64> {
+        values.iter().map(|number| number.as_f64().expect("a number")).collect()
     };
     plots
         .iter()
         .map(|plot| {
             let title = plot["title"].as_str().expect("a title").to_owned();
             let curves = plot["curves"].as_array().expect("curves").iter().map(|curve| {
-                let (x, y) = (numbers(&curve["x"]), numbers(&curve["y"]));
+                let (x, mut y) = (numbers(list(&curve["x"])), list(&curve["y"]));
                 assert_eq!(x.len(), y.len(), "{title}");
+                // A null is a gap between two points, and only waits have some: nothing waits when nothing comes.
+                assert!(y.windows(2).all(|two| two.iter().any(|y| !y.is_null())), "{title}");
+                assert!(y.first().is_none_or(|y| !y.is_null()) && y.last().is_none_or(|y| !y.is_null()), "{title}");
+                let points = y.len();
+                y.retain(|y| !y.is_null());
+                assert!(y.len() == points || title.to_lowercase().contains("delay"), "{title}");
+                let y = numbers(y);
                 assert!(x.is_sorted_by(|a, b| a < b), "{title}: x rises");
                 if plot["style"] == "cdf" {
                     assert!(y.is_sorted() && y.iter().all(|share| (0.0..=1.0).contains(share)), "{title}");
                 }
-                (curve["name"].as_str().expect("a name").to_owned(), x.len())
+                (curve["name"].as_str().expect("a name").to_owned(), y.len())
             });
             let curves = curves.collect();
             (title, curves)
@@ -180,6 +188,20 @@ fn capture(count: u32, gap: u32) -> Vec<u8> {
     file
 }
 
+/// A recording has its configuration in itself, and so has its report.
+#[test]
+fn the_report_of_a_recording_has_what_was_recorded_with() {
+    let folder = Folder::new("recorded");
+    let page = folder.file("p.html");
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/recording/small.tgr");
+    let run = tidegate(&["replay", recording, "--with", "fifo@4mbit", "--report", &page]);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let whole = std::fs::read_to_string(&page).expect("a report");
+    for part in ["rate = &quot;5mbit&quot;", "kind = &quot;fifo&quot;"] {
+        assert!(whole.contains(part), "{part}");
+    }
+}
+
 #[test]
 fn a_replay_has_its_configurations_side_by_side() {
     let folder = Folder::new("replay");
@@ -205,6 +227,11 @@ fn a_replay_has_its_configurations_side_by_side() {
     assert!(delay.1.iter().all(|curve| curve.1 >= 2), "{delay:?}");
     assert!(std::fs::read(&table).expect("a table").starts_with(b"PAR1"));
     browser::look_at(Path::new(&page), 10);
+    // What is needed to run it again, also of what is no file.
+    let whole = std::fs::read_to_string(&page).expect("a report");
+    for kind in ["fifo", "fq-codel"] {
+        assert!(whole.contains(&format!("kind = &quot;{kind}&quot;")), "{kind}");
+    }
     // Two senders, each with a curve.
     for measure in ["Throughput", "Queue", "Queueing delay", "Drops"] {
         for configuration in ["fifo@4mbit", "fq-codel@4mbit"] {

@@ -45,6 +45,8 @@ pub struct Settings {
     /// Chunks that may wait to be written: so much memory, times 256 KiB. 32: 8 MiB, a second of a million packets
     /// a second.
     pub buffers: usize,
+    /// Is told at once, on the thread that writes, why nothing is written any more.
+    pub failed: fn(&str),
 }
 
 /// What was kept and what was not.
@@ -52,7 +54,7 @@ pub struct Settings {
 pub struct Counts {
     /// Records, those that were lost included.
     pub records: u64,
-    /// Records that could not be kept because the file fell behind.
+    /// Records that could not be kept: the file fell behind, or could not be written any more.
     pub lost: u64,
     /// Bytes written to all files.
     pub bytes: u64,
@@ -71,6 +73,23 @@ impl Counts {
         Some(Self { records: next()?, lost: next()?, bytes: next()?, files: next()? })
     }
 }
+
+/// Why a recording ended before what it records, and what is there of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stopped {
+    /// The file and what was wrong: a full disk.
+    pub why: String,
+    /// What was kept, and what was lost since.
+    pub counts: Counts,
+}
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the recording stopped: {}", self.why)
+    }
+}
+
+impl std::error::Error for Stopped {}
 
 /// The body of a chunk on its way to the file.
 pub(super) struct Chunk {
@@ -187,12 +206,10 @@ impl Recording {
     ///
     /// # Errors
     /// What stopped the writing: a full disk.
-    pub fn finish(mut self) -> io::Result<Counts> {
+    pub fn finish(mut self) -> Result<Counts, Stopped> {
         self.end();
-        match self.failure() {
-            Some(failure) => Err(io::Error::other(failure)),
-            None => Ok(self.counts()),
-        }
+        let counts = self.counts();
+        self.failure().map_or(Ok(counts), |why| Err(Stopped { why, counts }))
     }
 
     fn end(&mut self) {
@@ -231,6 +248,8 @@ impl Files {
             body.clear();
             lock(&self.shared.pool).push(body);
             if let Err(error) = result {
+                // What of it is in the file has no checksum that fits: it is left out by who reads.
+                self.shared.lost.fetch_add(records, Ordering::Relaxed);
                 self.fail(&error);
             }
         }
@@ -242,8 +261,9 @@ impl Files {
     /// Gives up writing; what comes from now on is lost, and the data path goes on.
     fn fail(&mut self, error: &io::Error) {
         self.file = None;
-        lock(&self.shared.failure)
-            .get_or_insert_with(|| format!("{}: {error}", part_path(&self.path, self.part).display()));
+        let why = format!("{}: {error}", part_path(&self.path, self.part).display());
+        (self.settings.failed)(&why);
+        lock(&self.shared.failure).get_or_insert(why);
     }
 
     fn chunk(&mut self, body: &[u8], records: u64) -> io::Result<()> {

@@ -30,7 +30,7 @@ use tidegate_core::DropReason;
 pub use control::Control;
 pub use decode::{Reader, RecordingError};
 pub use encode::{Encoder, raw_chunk};
-pub use file::{Counts, Payload, Recording, Settings, part_path};
+pub use file::{Counts, Payload, Recording, Settings, Stopped, part_path};
 pub use recorder::Recorder;
 
 /// What a recording begins with. The first byte is not text, and line ends in it show what a transfer as text breaks.

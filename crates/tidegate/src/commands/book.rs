@@ -119,6 +119,7 @@ pub fn help(args: &HelpArgs) -> Result<(), Failure> {
         }
         at = at.find_subcommand_mut(word).ok_or_else(|| Failure::Failed(format!("`{word}` went away")))?;
     }
-    write!(std::io::stdout().lock(), "{}", at.render_long_help().ansi())?;
+    // In colours where a terminal reads it, as `--help`.
+    at.print_long_help()?;
     Ok(())
 }

@@ -10,8 +10,8 @@ use tidegate_config::{Diagnostics, Source};
 use tidegate_exec::{Error, Loopback, Options, Outcome, Traffic, Until, inside};
 use tidegate_units::Rate;
 
-use crate::Failure;
 use crate::commands::check;
+use crate::{Failure, output};
 
 /// What tidegate itself failing looks like to a script: the exit code of `env`, `timeout` and `nohup`.
 const OURS: u8 = 125;
@@ -53,7 +53,7 @@ pub struct Args {
     #[arg(long, hide = true, value_name = "NUMBER")]
     inside: Option<RawFd>,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -147,7 +147,10 @@ fn summarise(outcome: &Outcome) {
     for (name, traffic) in [("up", &outcome.up), ("down", &outcome.down)] {
         let Traffic { packets, bytes, dropped, classes } = traffic;
         let rate = Rate::from_bps((*bytes as f64 * 8.0 / seconds.max(1e-9)) as u64);
-        eprintln!("tidegate: {name}: {packets} packets, {bytes} bytes, {rate} on average, {dropped} dropped");
+        eprintln!(
+            "tidegate: {name}: {packets} packets, {bytes} bytes, {} on average, {dropped} dropped",
+            output::rate(rate)
+        );
         for class in classes {
             let counts = &class.counts;
             let millis = |share| counts.waited_at(share).as_nanos() as f64 / 1e6;

@@ -21,7 +21,7 @@ use tidegate_units::{Instant, Span};
 
 use super::connect::Connect;
 use super::replay::{configurations, look, next_part};
-use crate::Failure;
+use crate::{Failure, output};
 
 /// Tell why a packet goes where it goes: the rule that matches and those that do not, its class, what stood there
 ///
@@ -227,7 +227,7 @@ fn print_stands(out: &mut dyn Write, told: &Explained) -> std::io::Result<()> {
         )?;
     }
     if let Some(rate) = told.outlook {
-        writeln!(out, "    as things stand its flow may send at {rate}")?;
+        writeln!(out, "    as things stand its flow may send at {}", output::rate(rate))?;
     }
     let Some(seen) = &told.seen else { return writeln!(out, "its flow is not there, or flows are not counted") };
     writeln!(
@@ -237,7 +237,7 @@ fn print_stands(out: &mut dyn Write, told: &Explained) -> std::io::Result<()> {
         seen.sent_packets,
         seen.queue_packets,
         seen.queue_bytes.as_u64(),
-        seen.rate
+        output::rate(seen.rate)
     )?;
     if let Some(through) = &seen.through {
         writeln!(out, "    it is displaced, and leaves through class {through}")?;
@@ -400,7 +400,7 @@ fn print_explanation(out: &mut dyn Write, told: &Explanation) -> std::io::Result
             "    of its flow {} packets ({} bytes) waited; its rate was {}{}",
             flow.backlog.packets,
             flow.backlog.bytes.as_u64(),
-            flow.rate,
+            output::rate(flow.rate),
             match (flow.minimum.is_zero(), flow.granted) {
                 (true, _) => String::new(),
                 (false, true) => format!(", of which {} is promised", flow.minimum),

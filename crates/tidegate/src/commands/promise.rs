@@ -14,6 +14,7 @@ use tidegate_units::{Rate, Span};
 use crate::Failure;
 use crate::commands::connect::Connect;
 use crate::commands::events;
+use crate::output::rate;
 
 /// People are told of drops no more often: of a flow that sends too much each packet would be a line.
 const DROPS: Duration = Duration::from_secs(1);
@@ -173,6 +174,9 @@ fn displacement(text: &str, minimum: Option<Rate>) -> Result<Displacement, Failu
     {
         return Ok(Displacement { below, to: class.into() });
     }
+    if text.parse::<Rate>().is_ok() {
+        return Err(Failure::Usage(format!("--below {text} does not say to which class; write --below {text}:CLASS")));
+    }
     let Some(minimum) = minimum else {
         let help = format!("write for example --below 1mbit:{text}, or give --min");
         return Err(Failure::Usage(format!("below which rate flows go to `{text}` is not said; {help}")));
@@ -226,8 +230,8 @@ fn told(state: &PromiseState) -> String {
     }
     text += &match state.flows {
         0 => "; no such flow yet".to_owned(),
-        1 => format!("; one flow, granted {} now", state.granted),
-        flows => format!("; {flows} flows, granted {} together now", state.granted),
+        1 => format!("; one flow, granted {} now", rate(state.granted)),
+        flows => format!("; {flows} flows, granted {} together now", rate(state.granted)),
     };
     if state.held > 0 {
         text += &format!("; held for {} to come", state.held);
@@ -254,4 +258,26 @@ fn list(args: &Args, promises: &[PromiseState]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_displacement_has_a_class_and_a_rate() {
+        let of = |text, minimum| displacement(text, minimum).map(|found| (found.below.as_bps(), found.to));
+        let said = |text, minimum| match of(text, minimum) {
+            Err(Failure::Usage(said)) => said,
+            other => panic!("{other:?}"),
+        };
+        let minimum = Some(Rate::from_mbit(2));
+        assert_eq!(of("1mbit:rest", minimum).unwrap(), (1_000_000, "rest".into()));
+        // An eighth above 2 Mbit/s.
+        assert_eq!(of("rest", minimum).unwrap(), (2_250_000, "rest".into()));
+        assert!(said("rest", None).contains("--below 1mbit:rest"));
+        for minimum in [None, minimum] {
+            assert!(said("3mbit", minimum).contains("--below 3mbit:CLASS"));
+        }
+    }
 }

@@ -58,6 +58,7 @@ pub fn start(args: &Args, options: &mut Options) -> Result<Recorders, Failure> {
         files: args.record_files,
         clock: (timing::now(), wall_clock),
         buffers: BUFFERS,
+        failed: |why| eprintln!("tidegate: the recording stops here, and shaping goes on: {why}"),
     };
     // Now, and not when packets come: a file that cannot be written ends the command.
     if let Err(error) = std::fs::OpenOptions::new().append(true).create(true).open(path) {
@@ -100,32 +101,33 @@ pub fn start(args: &Args, options: &mut Options) -> Result<Recorders, Failure> {
 
 impl Recorders {
     /// Ends it, when what was recorded has ended, and says what there is.
-    pub fn finish(self) {
-        let Some(recordings) = self.0 else { return };
+    ///
+    /// # Errors
+    /// When one of them stopped before what it records.
+    pub fn finish(self) -> Result<(), Failure> {
+        let Some(recordings) = self.0 else { return Ok(()) };
         let recordings = std::mem::take(&mut *recordings.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut outcome = Ok(());
         for (of, path, recording) in recordings {
-            let counts = recording.counts();
-            match recording.finish() {
-                Ok(counts) => {
-                    let files = match counts.files {
-                        1 => String::new(),
-                        files => format!(" in {files} files"),
-                    };
-                    let lost = match counts.lost {
-                        0 => "none was lost".to_owned(),
-                        lost => format!("{lost} were LOST, the disk could not follow"),
-                    };
-                    eprintln!(
-                        "recorded {of} into {}{files}: {} records, {} bytes; {lost}",
-                        path.display(),
-                        counts.records,
-                        counts.bytes
-                    );
+            let (counts, lost) = match recording.finish() {
+                Ok(counts) if counts.lost == 0 => (counts, "none was lost".to_owned()),
+                Ok(counts) => (counts, format!("{} were LOST, the disk could not follow", counts.lost)),
+                Err(stopped) => {
+                    outcome = Err(Failure::Failed(stopped.to_string()));
+                    (stopped.counts, format!("{} were LOST, it stopped", stopped.counts.lost))
                 }
-                Err(error) => {
-                    eprintln!("tidegate: the recording stopped ({error}); {} records were kept before", counts.records);
-                }
-            }
+            };
+            let files = match counts.files {
+                1 => String::new(),
+                files => format!(" in {files} files"),
+            };
+            eprintln!(
+                "recorded {of} into {}{files}: {} records, {} bytes; {lost}",
+                path.display(),
+                counts.records,
+                counts.bytes
+            );
         }
+        outcome
     }
 }

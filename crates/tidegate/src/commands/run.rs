@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
+use tidegate_control::EventKind;
 use tidegate_core::DropReason;
 use tidegate_daemon::web::{Reach, WebError, WebSettings};
 use tidegate_daemon::{Control, Daemon, DaemonError, Settings};
@@ -55,7 +56,7 @@ pub struct Args {
     control: Option<PathBuf>,
     /// Serve metrics (/metrics) and a web page (/) at this address, on loopback: for example 127.0.0.1:9435; in the
     /// place of what [metrics] in the file says
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     metrics: Option<std::net::SocketAddr>,
     /// Let --metrics be an address that other machines reach: whoever does sees who talks to whom here
     #[arg(long, requires = "metrics")]
@@ -65,7 +66,7 @@ pub struct Args {
     hook: Option<PathBuf>,
     /// On these kinds of events, as `tidegate events` names them; else on trouble and on promises that wait or end
     #[arg(long, value_name = "KIND", value_delimiter = ',', requires = "hook")]
-    hook_event: Vec<String>,
+    hook_event: Vec<EventKind>,
     /// Do not ask for real-time scheduling
     #[arg(long)]
     normal_priority: bool,
@@ -81,21 +82,34 @@ pub struct Args {
     inject: Option<Injection>,
 }
 
+fn address(text: &str) -> Result<std::net::SocketAddr, String> {
+    text.parse().map_err(|_| "write an address with its port, for example 127.0.0.1:9435 or [::1]:9435".into())
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     // Before it is read, so that no change goes unnoticed.
     let modified = args.file.as_deref().and_then(tidegate_daemon::modified);
-    let configs = match &args.file {
+    let (configs, texts) = match &args.file {
         Some(file) => {
             let source = check::open(file)?;
-            vec![(check::load_source(&source)?, source.text().to_owned())]
+            (vec![check::load_source(&source)?], vec![source])
         }
         None => {
-            let sources = args.line.sources(args.interface.as_deref())?;
-            let load = |source| Ok((line::load(source)?, source.text().to_owned()));
-            sources.iter().map(|(_, source)| load(source)).collect::<Result<_, Failure>>()?
+            let texts: Vec<_> =
+                args.line.sources(args.interface.as_deref())?.into_iter().map(|(_, text)| text).collect();
+            (texts.iter().map(line::load).collect::<Result<_, Failure>>()?, texts)
         }
     };
+    // What it is configured by, for the report: as it was read, whatever becomes of the file.
+    let source =
+        |source: &tidegate_config::Source| Source { name: source.name().to_owned(), text: source.text().to_owned() };
+    let sources: Vec<Source> = texts.iter().map(source).collect();
+    let configs: Vec<_> = configs.into_iter().zip(texts.iter().map(|source| source.text().to_owned())).collect();
+    if args.hook.is_some() && args.control.as_ref().is_some_and(|path| path.as_os_str() == "off") {
+        return Err(Failure::Usage("--hook is told by what serves the control socket; leave out --control off".into()));
+    }
+    args.files.try_them()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
@@ -128,13 +142,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }),
         hook: args.hook.as_ref().map(|program| tidegate_config::shaper::Hook {
             program: program.clone(),
-            events: args.hook_event.clone(),
+            events: args.hook_event.iter().map(|kind| kind.name().to_owned()).collect(),
             rate: 10,
         }),
     };
     let recorders = record::start(&args.record, &mut settings.options)?;
     let wanted = args.files.wanted();
-    let sources = if wanted { sources(args)? } else { Vec::new() };
     let mut daemon = Daemon::start(configs, settings, |line| eprintln!("{line}")).map_err(explain)?;
     announce(&daemon, args);
     let interface = daemon.interface().to_owned();
@@ -146,32 +159,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }));
     }
     let ended = daemon.run(&stop);
-    recorders.finish();
+    let recorded = recorders.finish();
     let ended = ended.map_err(explain)?;
     if wanted {
         let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
         ended.iter().for_each(|(direction, classes)| watch.look(direction, ended.len() > 1, classes, None));
         args.files.write(|| watch.report(&interface, &ended, sources), || watch.table())?;
     }
-    report(args, &ended)
-}
-
-/// What the run was configured by, for its report. The text of standard input has been read already.
-fn sources(args: &Args) -> Result<Vec<Source>, Failure> {
-    let Some(file) = &args.file else {
-        let presets = args.line.sources(args.interface.as_deref())?;
-        let source = |source: &tidegate_config::Source| Source {
-            name: source.name().to_owned(),
-            text: source.text().to_owned(),
-        };
-        return Ok(presets.iter().map(|(_, preset)| source(preset)).collect());
-    };
-    let text = if file.as_os_str() == "-" {
-        "# read from standard input\n".to_owned()
-    } else {
-        std::fs::read_to_string(file)?
-    };
-    Ok(vec![Source { name: file.display().to_string(), text }])
+    report(args, &ended)?;
+    recorded
 }
 
 /// A wrong name is the user's; everything else is the machine's.

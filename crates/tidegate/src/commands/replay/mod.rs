@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// In real time; SPEED times as fast with a number
-    #[arg(long, value_name = "SPEED", num_args = 0..=1, default_missing_value = "1")]
+    #[arg(long, value_name = "SPEED", num_args = 0..=1, default_missing_value = "1", value_parser = speed)]
     real_time: Option<f64>,
     /// Write what left as pcapng; - for standard output
     #[arg(long, value_name = "FILE")]
@@ -88,12 +88,20 @@ struct Results {
     notices: u64,
 }
 
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if speed.is_finite() && speed > 0.0 => Ok(speed),
+        Ok(_) => Err("--real-time takes a number above zero".into()),
+        Err(_) => Err("not a number; a file goes in front of --real-time, or write --real-time=1".into()),
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if args.real_time.is_some_and(|speed| !speed.is_finite() || speed <= 0.0) {
-        return Err(Failure::Usage("--real-time takes a number above zero".into()));
-    }
+    args.files.try_them()?;
     let parts = configurations::load(args)?;
+    let text = |part: &Part| tidegate_report::Source { name: part.name.clone(), text: part.config.text.to_string() };
+    let texts: Vec<_> = parts.iter().map(text).collect();
     let mut departures = match &args.departures {
         None => None,
         Some(path) => {
@@ -112,7 +120,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if args.files.wanted() {
         let outcomes = output::outcomes(&results);
-        args.files.write(|| page::page(args, &results, &outcomes), || page::tidy(args, &outcomes))?;
+        args.files.write(|| page::page(args, &results, &outcomes, texts), || page::tidy(args, &outcomes))?;
     }
     if args.departures.as_ref().is_none_or(|path| path.as_os_str() != "-") {
         output::print(args, &results)?;

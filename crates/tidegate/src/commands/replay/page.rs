@@ -30,8 +30,8 @@ fn curves(outcomes: &[&Outcome]) -> Vec<Curve> {
     classes.into_iter().chain(flows).collect()
 }
 
-/// The report.
-pub fn page(args: &Args, results: &Results, outcomes: &[&Outcome]) -> Report {
+/// The report. `sources` are the texts of the configurations.
+pub fn page(args: &Args, results: &Results, outcomes: &[&Outcome], sources: Vec<Source>) -> Report {
     let mut table = Table::new(
         "Classes of each configuration",
         [
@@ -99,11 +99,8 @@ pub fn page(args: &Args, results: &Results, outcomes: &[&Outcome]) -> Report {
     let file = args.file.display().to_string();
     let packets = results.session.as_ref().map(|session| session.packets);
     let packets = packets.or(results.again.as_ref().map(|again| again.packets)).unwrap_or_default();
-    let sources = args.with.iter().filter_map(|name| {
-        let path = name.rsplit_once('@').map_or(name.as_str(), |(path, _)| path);
-        let text = std::fs::read_to_string(name).or_else(|_| std::fs::read_to_string(path)).ok()?;
-        Some(Source { name: name.clone(), text })
-    });
+    let recorded = results.again.as_ref().and_then(|again| again.setup.as_ref());
+    let recorded = recorded.map(|setup| Source { name: "recorded".to_owned(), text: setup.configuration.clone() });
     Report {
         title: format!("Replay of {file}"),
         sentence: Some("What each configuration does with the same packets at the same times".to_owned()),
@@ -115,7 +112,7 @@ pub fn page(args: &Args, results: &Results, outcomes: &[&Outcome]) -> Report {
             ("warnings".to_owned(), results.notices.to_string()),
         ],
         sections: all,
-        sources: sources.collect(),
+        sources: recorded.into_iter().chain(sources).collect(),
     }
 }
 

@@ -1,0 +1,154 @@
+//! What cannot be meant is refused: with the place, the way out, the exit code, and nothing left behind.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// A folder of its own for a test; it goes when this goes.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tidegate-usage-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).expect("a folder");
+        Self(path)
+    }
+    fn with(&self, name: &str, bytes: &[u8]) -> String {
+        let path = self.0.join(name);
+        fs::write(&path, bytes).expect("written");
+        path.to_str().expect("text").to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn tidegate(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(args).stdin(Stdio::null()).output().expect("tidegate runs")
+}
+
+fn refused(args: &[&str], code: i32, parts: &[&str]) {
+    let output = tidegate(args);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    for part in parts {
+        assert!(said.contains(part), "{args:?}: `{part}` is not in {said}");
+    }
+    assert!(output.stdout.is_empty(), "{args:?}: {}", String::from_utf8_lossy(&output.stdout));
+}
+
+const SHAPER: &[u8] = b"version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
+
+#[test]
+fn a_file_in_another_encoding_is_refused_with_its_line() {
+    let folder = Folder::new("encoding");
+    // An e with an acute accent in Latin-1, in the third line: 12 + 12 + 4 bytes before it.
+    let latin = folder.with("latin.toml", b"version = 1\n# the house\n# a \xe9migr\xe9\n");
+    for command in ["check", "script", "simulate", "apply"] {
+        refused(
+            &[command, &latin],
+            2,
+            &["latin.toml", "line 3, byte 28 of the file, is not UTF-8", "save it as UTF-8"],
+        );
+    }
+    // As some editors save text elsewhere.
+    let wide = folder.with("wide.toml", b"\xff\xfev\0e\0r\0s\0i\0o\0n\0");
+    refused(&["check", &wide], 2, &["wide.toml", "line 1, byte 0 of the file, is not UTF-8"]);
+}
+
+#[test]
+fn marks_and_line_ends_of_other_systems_are_read() {
+    let folder = Folder::new("ends");
+    let text = String::from_utf8_lossy(SHAPER).replace('\n', "\r\n");
+    let file = folder.with("other.toml", &[b"\xef\xbb\xbf".as_slice(), text.as_bytes()].concat());
+    let output = tidegate(&["check", &file]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let wrong = folder.with("wrong.toml", text.replace("8mbit", "8").as_bytes());
+    refused(&["check", &wrong], 2, &["wrong.toml:4:8", "rate `8` has no unit"]);
+}
+
+#[test]
+fn options_of_run_that_cannot_be_are_refused_before_it_starts() {
+    let folder = Folder::new("run");
+    let file = folder.with("shaper.toml", SHAPER);
+    // An interface that is nowhere: whatever comes that far fails there, and shapes nothing.
+    let run = |more: &[&str], parts: &[&str]| {
+        refused(&[&["run", &file, "--interface", "nosuch0"], more].concat(), 2, parts);
+    };
+    run(&[], &["no interface is called `nosuch0` here"]);
+    run(&["--metrics", "9435"], &["--metrics", "127.0.0.1:9435"]);
+    run(&["--hook", "/bin/true", "--hook-event", "foo"], &["--hook-event", "no events called `foo`", "promise-ended"]);
+    run(&["--hook", "/bin/true", "--control", "off"], &["--hook", "leave out --control off"]);
+    for option in ["--report", "--parquet"] {
+        run(&[option, "/nowhere/x"], &["cannot write /nowhere/x"]);
+    }
+    run(&["--table", "/nowhere/x.csv"], &["cannot write /nowhere/x.csv"]);
+    // Trying whether a file can be written leaves none, and one that is there as it is.
+    let (fresh, there) = (folder.0.join("fresh.html"), folder.with("there.html", b"of before"));
+    run(&["--report", fresh.to_str().expect("text")], &["nosuch0"]);
+    run(&["--report", &there], &["nosuch0"]);
+    assert!(!fresh.exists());
+    assert_eq!(fs::read(&there).expect("there"), b"of before");
+}
+
+#[test]
+fn results_that_cannot_be_written_are_refused_before_they_are_made() {
+    let folder = Folder::new("results");
+    // One packet after an hour of real time: who gets an answer did not wait for it.
+    let mut capture = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 0, 0, 101, 0, 0, 0];
+    for seconds in [0_u32, 3_600] {
+        [seconds, 0, 20, 20].iter().for_each(|word| capture.extend(word.to_le_bytes()));
+        capture.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    }
+    let file = folder.with("c.pcap", &capture);
+    let to = ["--report", "/nowhere/x.html"];
+    refused(&[&["replay", &file, "--with", "fifo@1mbit", "--real-time"], &to[..]].concat(), 2, &["/nowhere/x.html"]);
+    refused(&[&["reproduce", "pacing"], &to[..]].concat(), 2, &["cannot write /nowhere/x.html"]);
+    // A file behind the option that takes a number is not taken for one.
+    refused(&["replay", "--real-time", &file, "--with", "fifo@1mbit"], 2, &["--real-time", "a file goes in front"]);
+}
+
+#[test]
+fn a_path_that_is_too_long_for_a_socket_is_named_with_the_limit() {
+    let path = format!("/tmp/{}", "x".repeat(150));
+    refused(&["status", "--control", &path], 1, &["cannot reach tidegate at /tmp/xxx", "at most 107 bytes"]);
+}
+
+#[test]
+fn help_has_no_colours_where_no_terminal_reads_it() {
+    for args in [&["help"][..], &["help", "top"], &["help", "run"]] {
+        let output = tidegate(args);
+        assert!(output.status.success() && output.stdout.len() > 200, "{args:?}");
+        assert!(!output.stdout.contains(&0x1b), "{args:?}");
+    }
+}
+
+#[test]
+fn doctor_names_the_rule_with_a_user_who_is_not_there() {
+    let folder = Folder::new("doctor");
+    let rules = "[[rule]]\nclass = \"all\"\ndscp = \"ef\"\n[[rule]]\nclass = \"all\"\nuid = \"no-such-user\"\n";
+    let text = [SHAPER, rules.as_bytes()].concat();
+    let owners = |name: &str, text: &[u8]| {
+        let output = tidegate(&["doctor", &folder.with(name, text), "--json"]);
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let findings = told["findings"].as_array().expect("a list").clone();
+        findings.into_iter().find(|finding| finding["about"] == "owners").expect("owners were looked at")
+    };
+    let found = owners("wrong.toml", &text);
+    assert_eq!(found["severity"], "prevents", "{found}");
+    assert!(found["found"].as_str().is_some_and(|found| found.contains("rule 2: no user is called `no-such-user`")));
+    let root = String::from_utf8_lossy(&text).replace("no-such-user", "root");
+    assert_eq!(owners("right.toml", root.as_bytes())["severity"], "fine");
+}
+
+/// Behind `exec` comes a command, but an option that there is not is none.
+#[test]
+fn an_unknown_option_of_exec_is_not_taken_for_the_program() {
+    refused(&["exec", "--dwon", "2mbit", "--", "true"], 2, &["--dwon", "--down"]);
+    refused(&["exec", "--down", "2mbit", "--verbos", "--", "true"], 2, &["--verbos", "--verbose"]);
+}
