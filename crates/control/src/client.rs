@@ -41,6 +41,7 @@ pub enum ClientError {
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => "; is it running?",
+        io::ErrorKind::InvalidInput => "; the path of a socket has at most 107 bytes",
         io::ErrorKind::PermissionDenied => "; its file mode keeps you out, see [control] in the shaper file",
         _ => "",
     }

@@ -50,6 +50,7 @@ impl Hook {
             children: Vec::new(),
             last: None,
             left_out: Arc::clone(&left_out),
+            told: false,
         };
         let thread = thread::Builder::new().name("tidegate-hook".into()).spawn(move || running.run());
         thread.map(|_| Self { kinds, to, left_out }).map_err(|error| error.to_string())
@@ -71,6 +72,8 @@ struct Running {
     children: Vec<(Child, Instant)>,
     last: Option<Instant>,
     left_out: Arc<AtomicU64>,
+    /// Whether it was told that the program cannot be run.
+    told: bool,
 }
 
 impl Running {
@@ -100,7 +103,12 @@ impl Running {
             // A program that is not there leaves events out like one that is too slow.
             match self.command(&event).spawn() {
                 Ok(child) => self.children.push((child, Instant::now())),
-                Err(_) => drop(self.left_out.fetch_add(1, Ordering::Relaxed)),
+                Err(error) => {
+                    self.left_out.fetch_add(1, Ordering::Relaxed);
+                    if !std::mem::replace(&mut self.told, true) {
+                        eprintln!("tidegate: the hook {} cannot be run: {error}", self.program.display());
+                    }
+                }
             }
         }
         for (mut child, _) in self.children {

@@ -50,7 +50,13 @@ fn refused(refused: &Refused) -> Refusal {
         Refused::Admission(Admission::NoBounds) => Code::Unsupported,
         Refused::Admission(_) | Refused::InTheWay { .. } => Code::NoRoom,
     };
-    Refusal::new(code, refused.to_string())
+    let refusal = Refusal::new(code, refused.to_string());
+    match refused {
+        Refused::Admission(Admission::Rate { free, .. }) if !free.is_zero() => {
+            refusal.help(format!("ask for at most {free}, or wait for what others release"))
+        }
+        _ => refusal,
+    }
 }
 
 /// The link's rate and largest packet.
@@ -237,4 +243,17 @@ pub(crate) fn tick(daemon: &mut Daemon) {
         }
     }
     gone.iter().for_each(|number| drop(daemon.leases.0.remove(number)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_can_be_had() {
+        let (free, asked) = (Rate::from_mbit(1), Rate::from_mbit(2));
+        let refusal = refused(&Refused::Admission(Admission::Rate { free, asked }));
+        assert_eq!(refusal.message, "needs 2mbit, 1mbit is free");
+        assert_eq!(refusal.help.as_deref(), Some("ask for at most 1mbit, or wait for what others release"));
+    }
 }

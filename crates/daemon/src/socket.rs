@@ -20,6 +20,9 @@ pub enum SocketError {
     /// Something else has this name.
     #[error("{} is there and is not a socket; give another path by --control", .0.display())]
     NotASocket(PathBuf),
+    /// Its path does not fit into the address of a socket.
+    #[error("the path {} is too long for a socket, which takes 107 bytes; give a shorter one by --control", .0.display())]
+    TooLong(PathBuf),
     /// The system refused.
     #[error("cannot {operation} {}: {source}", .path.display())]
     System {
@@ -57,8 +60,7 @@ impl Listening {
         flock(&directory, FlockOperation::LockExclusive)
             .map_err(io::Error::from)
             .map_err(failed("lock the directory of"))?;
-        let address =
-            SocketAddrUnix::new(path).map_err(io::Error::from).map_err(failed("make a socket of the name"))?;
+        let address = SocketAddrUnix::new(path).map_err(|_| SocketError::TooLong(path.to_owned()))?;
         let socket = || {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(io::Error::from)

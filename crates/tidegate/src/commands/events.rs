@@ -10,6 +10,7 @@ use tidegate_units::Span;
 
 use crate::Failure;
 use crate::commands::connect::Connect;
+use crate::output::rate;
 
 /// Show what happens in a running tidegate, as it happens: flows, queues that fill, moves, marks, trouble
 ///
@@ -113,7 +114,7 @@ pub(super) fn line(event: &Event) -> String {
         line += &format!(" {flow}");
     }
     if let Some(granted) = event.granted {
-        line += &format!(" granted {granted}");
+        line += &format!(" granted {}", rate(granted));
     }
     if let Some(minimum) = event.minimum.filter(|minimum| !minimum.is_zero()) {
         line += &format!(" minimum {minimum}");
@@ -127,8 +128,29 @@ pub(super) fn line(event: &Event) -> String {
     if let Some(queue) = event.queue {
         line += &format!(" queue {queue}");
     }
+    // Of what belongs to a flow the flow says which promise it is.
+    if let Some(promise) = event.promise.filter(|_| event.flow.is_none()) {
+        line += &format!(" promise {promise}:");
+    }
     if let Some(text) = &event.text {
         line += &format!(" {text}");
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_units::Rate;
+
+    #[test]
+    fn a_line_names_the_promise_that_ended_and_rates_with_four_digits() {
+        let mut ended = Event::new(EventKind::PromiseEnded, Span::ZERO);
+        (ended.class, ended.promise) = (Some("media".into()), Some(6));
+        ended.text = Some("its lease is over".into());
+        assert!(line(&ended).ends_with(" promise-ended media promise 6: its lease is over"), "{}", line(&ended));
+        let mut rate = Event::new(EventKind::Rate, Span::ZERO);
+        rate.granted = Some(Rate::from_bps(27_999_981));
+        assert!(line(&rate).ends_with(" granted 28mbit"), "{}", line(&rate));
+    }
 }

@@ -49,7 +49,7 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
     let uptime = status.uptime.as_nanos() / 1_000_000_000;
     writeln!(
         out,
-        "{}: shaping by {} {}, for {}:{:02}:{:02}, process {}, {} clients",
+        "{}: shaping by {} {}, for {}:{:02}:{:02}, process {}, {} client{}",
         status.interface,
         status.file,
         if status.in_force { "is in force" } else { "is NOT in force" },
@@ -58,6 +58,7 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
         uptime % 60,
         status.pid,
         status.control.clients,
+        if status.control.clients == 1 { "" } else { "s" },
     )?;
     if let Some(trouble) = &status.trouble {
         writeln!(out, "trouble: {trouble}")?;

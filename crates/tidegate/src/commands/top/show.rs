@@ -142,12 +142,13 @@ pub fn headline(seen: &Seen, direction: &DirectionSeen) -> String {
     let sum = Rate::from_bps(direction.classes.iter().map(|class| class.rate.as_bps()).sum());
     let of = direction.limit.map_or(String::new(), |limit| format!(" of {}", rate(limit)));
     format!(
-        "{} {}: {}, {}{of}bit/s, {} flows",
+        "{} {}: {}, {}{of}bit/s, {} flow{}",
         seen.interface,
         direction.name,
         if seen.in_force { "in force" } else { "NOT in force" },
         rate(sum),
         direction.table.flows,
+        if direction.table.flows == 1 { "" } else { "s" },
     )
 }
 
