@@ -19,6 +19,11 @@ const UDP: u8 = 17;
 /// How long a probe may take; it takes some tens of microseconds.
 const PATIENCE: Duration = Duration::from_millis(500);
 const ATTEMPTS: u32 = 3;
+/// A probe is lost if the data path has turned so often since its time was over: the first of these turns began before,
+/// the second looks at what waits, the third tells that it has.
+const TURNS: u64 = 3;
+/// How long a data path may take for that which gets no time on a machine that is too busy.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// What was proven.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -125,6 +130,9 @@ impl Shaping {
         }
         let (tell, arrivals) = mpsc::channel();
         self.say(Word::Watch(Some((prober.cookie(), tell))))?;
+        let lifeline = self
+            .lifeline()
+            .map_err(|source| StartError::System { operation: "look at the data path".into(), source })?;
         let mut impossible: HashMap<u32, String> = HashMap::new();
         for _ in 0..ATTEMPTS {
             let awaited: Vec<Probe> =
@@ -135,11 +143,18 @@ impl Shaping {
                 }
             }
             let end = Clock::now() + PATIENCE;
+            let mut turned = None;
             while ledger.awaited().any(|probe| !impossible.contains_key(&probe.number)) {
-                let Ok((number, judgement)) = arrivals.recv_timeout(end.saturating_duration_since(Clock::now())) else {
+                let wait = end.saturating_duration_since(Clock::now()).max(Duration::from_millis(5));
+                // Before what it told meanwhile is looked at.
+                let beats = lifeline.beats();
+                if let Ok((number, judgement)) = arrivals.recv_timeout(wait) {
+                    ledger.arrived(number, judgement.class);
+                } else if beats >= *turned.get_or_insert(beats) + TURNS || Clock::now() > end + LONGEST {
                     break;
-                };
-                ledger.arrived(number, judgement.class);
+                } else {
+                    lifeline.ring();
+                }
             }
         }
         self.say(Word::Watch(None))?;
