@@ -7,6 +7,8 @@
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::netlink::{Body, CREATE, EXCL, Error, Protocol, REPLACE, Reply, Result, Socket};
 
@@ -53,6 +55,9 @@ const VETH_INFO_PEER: u16 = 1;
 const IFINFO: usize = 16;
 const IFADDR: usize = 8;
 const RTMSG: usize = 12;
+
+/// How long the kernel may take to enter an address; some microseconds, on a machine that has time.
+const ENTERED: Duration = Duration::from_secs(5);
 
 /// An address of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -247,10 +252,25 @@ impl Rtnl {
         Ok(replies.iter().filter_map(parse_address).collect())
     }
 
-    /// Gives a link an address, usable at once (no duplicate detection).
+    /// Gives a link an address, usable at once: there is no duplicate detection, and on a link that is up an IPv6 address
+    /// is waited for until the kernel takes what comes for it. It enters that on a thread of its own, which a busy
+    /// machine may keep from running; until then it sends from the address and drops the answers.
     pub fn add_address(&mut self, address: Address) -> Result<()> {
         let operation = format!("add {}/{} to link {}", address.address, address.prefix, address.index);
-        self.change(&operation, NEWADDR, CREATE | EXCL, |m| address.encode(m))
+        self.change(&operation, NEWADDR, CREATE | EXCL, |m| address.encode(m))?;
+        if address.address.is_ipv6() && self.link_by_index(address.index)?.is_some_and(|link| link.is_up()) {
+            let deadline = Instant::now() + ENTERED;
+            while !self.is_own(address.address)? && Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the machine takes packets to `address` for itself.
+    fn is_own(&mut self, address: IpAddr) -> Result<bool> {
+        // struct rtmsg: family, two lengths, type of service, table, protocol, scope, type.
+        Ok(self.lookup(address)?.is_some_and(|reply| reply.body.get(7) == Some(&libc::RTN_LOCAL)))
     }
 
     /// Takes an address from a link.
@@ -312,6 +332,11 @@ impl Rtnl {
 
     /// The index of the link by which packets to `address` leave.
     pub fn route_to(&mut self, address: IpAddr) -> Result<Option<u32>> {
+        Ok(self.lookup(address)?.and_then(|reply| reply.attributes(RTMSG).find(libc::RTA_OIF)?.u32()))
+    }
+
+    /// What the kernel does with packets to `address`.
+    fn lookup(&mut self, address: IpAddr) -> Result<Option<Reply>> {
         let replies = self.socket.request(&format!("find the route to {address}"), GETROUTE, 0, |m| {
             let mut header = [0; RTMSG];
             header[0] = family_of(address);
@@ -321,7 +346,7 @@ impl Rtnl {
         });
         match replies {
             Err(Error::Refused { errno: libc::ENETUNREACH | libc::EHOSTUNREACH, .. }) => Ok(None),
-            other => Ok(other?.first().and_then(|r| r.attributes(RTMSG).find(libc::RTA_OIF)?.u32())),
+            other => Ok(other?.into_iter().next()),
         }
     }
 
