@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use running::{Arrivals, PATIENCE, Printing, Running, Scratch, Traffic};
 use serde_json::Value;
+use support::steady::Measurements;
 use support::{DEVICE, Ended, Pair};
 
 /// Packets of the tests are 500 bytes with headers, so at 1 Mbit/s 250 of them leave in a second. The bursts bridge
@@ -27,8 +28,8 @@ burst = "12kB"
 name = "media"
 rate = "1mbit"
 burst = "12kB"
-limit = "2MB"
-flow-limit = "1MB"
+limit = "32MB"
+flow-limit = "16MB"
 borrow = false
 
 [[class]]
@@ -165,11 +166,11 @@ fn meanwhile() -> (SystemTime, SystemTime) {
     (from, SystemTime::now())
 }
 
-/// 250 packets a second are 1 Mbit/s. Somewhat less passes on a machine that has no time for us; more never does.
-fn about(arrivals: &Arrivals, time: (SystemTime, SystemTime), kbit: f64) {
-    let rate = arrivals.rate(time.0, time.1) * 4.0;
+/// 250 packets a second are 1 Mbit/s. What is queued on the way when the rates change is above or below that for a moment.
+fn about(traffic: &Traffic, time: (SystemTime, SystemTime), kbit: f64) -> Result<(), String> {
+    let rate = traffic.rate(time) * 4.0;
     println!("{rate:.0} kbit/s of {kbit:.0}");
-    assert!((0.55 * kbit..1.1 * kbit).contains(&rate), "{rate} kbit/s where {kbit} are due");
+    if (0.8 * kbit..1.1 * kbit).contains(&rate) { Ok(()) } else { Err(format!("{rate} kbit/s where {kbit} are due")) }
 }
 
 fn whole(arrivals: &Arrivals) {
@@ -178,18 +179,22 @@ fn whole(arrivals: &Arrivals) {
 }
 
 fn rates_change_while_packets_wait() -> Ended {
-    let stage = Stage::new(SHAPER);
+    let (stage, mut measured) = (Stage::new(SHAPER), Measurements::new());
     // 1.6 Mbit/s are offered.
     let traffic = stage.traffic(5_004, 400);
-    let first = meanwhile();
+    measured.hold(|| about(&traffic, meanwhile(), 1_000.0));
     let told = stage.tell(&["set", "class", "media", "rate", "2mbit"]);
     assert_eq!((told.code, told.out.as_str()), (Some(0), "class media: rate 1mbit -> 2mbit\n"), "{}", told.err);
     assert!(told.err.contains("in force, in place"), "{}", told.err);
-    let faster = meanwhile();
+    measured.hold(|| {
+        // What is offered, and what waited; more than the old rate in any case.
+        let rate = traffic.rate(meanwhile()) * 4.0;
+        if (1_150.0..2_200.0).contains(&rate) { Ok(()) } else { Err(format!("{rate} kbit/s")) }
+    });
     // Several at once, with a dash of what a person may write.
     let out = stage.does(&["set", "class", "media", "rate", "500kbit", "priority", "0"]);
     assert!(out.contains("class media: rate 2mbit -> 500kbit") && out.contains("priority"), "{out}");
-    let slower = meanwhile();
+    measured.hold(|| about(&traffic, meanwhile(), 500.0));
     // The file again, edited as its owner would, and what is shown is what a file in force looks like.
     let file = stage.scratch.write("shaper.toml", &SHAPER.replacen("rate = \"1mbit\"", "rate = \"4mbit\"", 1));
     let shown = stage.does(&["apply", file.to_str().unwrap(), "--dry-run"]);
@@ -200,22 +205,15 @@ fn rates_change_while_packets_wait() -> Ended {
     assert_eq!((told.code, told.out.as_str()), (Some(0), ""));
     assert!(told.err.contains("nothing is different"), "{}", told.err);
     assert!(stage.does(&["status", "--file"]).contains("rate = \"4mbit\""));
-    thread::sleep(SOME_TIME);
-    let arrivals = traffic.stop();
-    about(&arrivals, first, 1_000.0);
-    // What is offered, and what waited; more than the old rate in any case.
-    let rate = arrivals.rate(faster.0, faster.1) * 4.0;
-    assert!((1_150.0..2_200.0).contains(&rate), "{rate} kbit/s");
-    about(&arrivals, slower, 500.0);
-    whole(&arrivals);
+    whole(&traffic.stop());
     stage.end();
-    Ended::Passed
+    measured.ended()
 }
 
 fn classes_and_rules_come_and_go_while_packets_wait() -> Ended {
-    let stage = Stage::new(SHAPER);
+    let (stage, mut measured) = (Stage::new(SHAPER), Measurements::new());
     let traffic = stage.traffic(5_004, 320);
-    let first = meanwhile();
+    measured.hold(|| about(&traffic, meanwhile(), 1_000.0));
     let out = stage.does(&[
         "add",
         "class",
@@ -225,38 +223,37 @@ fn classes_and_rules_come_and_go_while_packets_wait() -> Ended {
         "borrow",
         "false",
         "limit",
-        "2MB",
+        "32MB",
         "flow-limit",
-        "1MB",
+        "16MB",
     ]);
     assert!(out.starts_with("+ class backup"), "{out}");
     // A rule that is added goes before the others, and takes the flow with its queue.
     let told = stage.tell(&["add", "rule", "backup", "destination-port", "5004"]);
     assert_eq!(told.code, Some(0), "{}", told.err);
     assert!(told.out.contains("+ rule class backup, destination-port 5004"), "{}", told.out);
-    let moved = meanwhile();
-    let counts = stage.status();
-    let backup = &counts["directions"][0]["classes"][2];
-    assert!(backup["name"] == "backup" && backup["through_packets"].as_u64().unwrap() > 100, "{counts:#}");
+    stage.until("the flow in its new class", |stage| {
+        let counts = stage.status();
+        let backup = &counts["directions"][0]["classes"][2];
+        assert_eq!(backup["name"], "backup", "{counts:#}");
+        backup["through_packets"].as_u64().unwrap() > 100
+    });
+    measured.hold(|| about(&traffic, meanwhile(), 500.0));
     // It is in use, so it cannot go before its rule does.
     stage.refuses(2, &["remove", "class", "backup"], &["there is no class `backup`", "choose from"]);
     for _ in 0..8 {
         let removed = stage.does(&["remove", "rule", "1"]);
         assert!(removed.contains("- rule class backup"), "{removed}");
         stage.does(&["remove", "class", "backup"]);
-        stage.does(&["add", "class", "backup", "rate", "500kbit", "limit", "2MB", "flow-limit", "1MB"]);
+        stage.does(&["add", "class", "backup", "rate", "500kbit", "limit", "32MB", "flow-limit", "16MB"]);
         stage.does(&["add", "rule", "backup", "destination-port", "5004"]);
     }
     stage.does(&["remove", "rule", "1"]);
     stage.does(&["remove", "class", "backup"]);
     stage.does(&["set", "class", "media", "rate", "4mbit"]);
-    thread::sleep(SOME_TIME);
-    let arrivals = traffic.stop();
-    about(&arrivals, first, 1_000.0);
-    about(&arrivals, moved, 500.0);
-    whole(&arrivals);
+    whole(&traffic.stop());
     stage.end();
-    Ended::Passed
+    measured.ended()
 }
 
 fn a_change_on_trial_goes_back_unless_it_is_confirmed() -> Ended {
@@ -267,13 +264,13 @@ fn a_change_on_trial_goes_back_unless_it_is_confirmed() -> Ended {
     let told = stage.tell(&[&half[..], &["2s"]].concat());
     assert_eq!((told.code, told.out.as_str()), (Some(0), "class media: rate 1mbit -> 500kbit\n"), "{}", told.err);
     assert!(told.err.contains("it goes back after 2s unless `tidegate confirm` is run"), "{}", told.err);
-    assert_eq!(stage.rate("media"), Some(500_000));
-    // The two seconds may be over before we look on a busy machine, but not before an hour is.
+    // That it is in force meanwhile is seen below, of one that lasts for an hour.
     stage.until("the change goes back", |stage| stage.rate("media") == Some(1_000_000));
     events.prints("the change was taken back");
     stage.refuses(1, &["confirm"], &["no change is on trial", "it was confirmed, or its time was over"]);
 
     stage.does(&[&half[..], &["1h"]].concat());
+    assert_eq!(stage.rate("media"), Some(500_000));
     let shown = stage.does(&["status"]);
     assert!(
         shown.contains("a change is on trial for another 3") && shown.contains("`tidegate confirm` keeps it"),
@@ -288,33 +285,51 @@ fn a_change_on_trial_goes_back_unless_it_is_confirmed() -> Ended {
     assert_eq!(stage.rate("media"), Some(1_000_000));
     assert!(stage.status().get("trial_ns").is_none());
 
-    stage.does(&[&half[..], &["5s"]].concat());
-    stage.does(&["confirm"]);
+    // A busy machine may let the time for that pass: then it is too late, and not a moment before.
+    let mut late = 0;
+    let trial = Duration::from_secs(3);
+    loop {
+        let began = Instant::now();
+        stage.does(&[&half[..], &["3s"]].concat());
+        let told = stage.tell(&["confirm"]);
+        if told.code == Some(0) {
+            break;
+        }
+        assert!(began.elapsed() >= trial && late < 10, "{}{}", told.out, told.err);
+        late += 1;
+    }
     // Longer than the trial would have lasted.
-    thread::sleep(Duration::from_millis(5_500));
+    thread::sleep(trial + Duration::from_millis(500));
     assert_eq!(stage.rate("media"), Some(500_000));
     stage.does(&["set", "class", "media", "rate", "4mbit"]);
-    thread::sleep(SOME_TIME);
     whole(&traffic.stop());
+    events.prints_times("1 difference", 4 + late);
     events.signal(libc::SIGTERM);
     let (_, printed) = events.end();
     let times = |text: &str| printed.matches(text).count();
-    assert_eq!((times("was taken back"), times("is confirmed"), times("1 difference")), (2, 1, 4), "{printed}");
+    let counts = (times("was taken back"), times("is confirmed"), times("1 difference"));
+    assert_eq!(counts, (2 + late, 1, 4 + late), "{printed}");
     stage.end();
     Ended::Passed
 }
 
 fn a_promise_is_kept_refused_listed_and_ends() -> Ended {
-    let stage = Stage::new(SHAPER);
+    let (stage, mut measured) = (Stage::new(SHAPER), Measurements::new());
     // Both offer 800 kbit/s, and share 1 Mbit/s.
     let (one, other) = (stage.traffic(5_004, 200), stage.traffic(5_005, 200));
-    let before = meanwhile();
+    let mut share = |of_one: f64, of_other: f64| {
+        measured.hold(|| {
+            let time = meanwhile();
+            about(&one, time, of_one).and(about(&other, time, of_other))
+        });
+    };
+    share(500.0, 500.0);
     let mut promise = stage.starts(&["promise", "--port", "5004", "--min", "700kbit"]);
     promise.prints("in class media: at least 700kbit a flow; one flow, granted ");
     promise.prints("300kbit are left to promise");
     promise.prints("promised as long as this runs");
     promise.prints(" promised ");
-    let kept = meanwhile();
+    share(700.0, 300.0);
     stage.refuses(
         1,
         &["promise", "--port", "5005", "--min", "400kbit"],
@@ -351,16 +366,10 @@ fn a_promise_is_kept_refused_listed_and_ends() -> Ended {
     assert!(stage.does(&["promise"]).contains("nothing is promised"));
 
     stage.does(&["set", "class", "media", "rate", "4mbit"]);
-    thread::sleep(SOME_TIME);
-    let (one, other) = (one.stop(), other.stop());
-    about(&one, before, 500.0);
-    about(&other, before, 500.0);
-    about(&one, kept, 700.0);
-    about(&other, kept, 300.0);
-    whole(&one);
-    whole(&other);
+    whole(&one.stop());
+    whole(&other.stop());
     stage.end();
-    Ended::Passed
+    measured.ended()
 }
 
 fn status_events_and_top_show_what_arrives() -> Ended {
@@ -376,22 +385,26 @@ fn status_events_and_top_show_what_arrives() -> Ended {
     assert!(events.end().0.success());
     json.prints("\"kind\":\"flow-started\"");
     assert!(json.end().0.success());
-    thread::sleep(Duration::from_secs(1));
 
-    let top = stage.does(&["top", "--once"]);
-    let flow = top.lines().find(|line| line.contains("> 10.77.0.2:5004")).unwrap_or_else(|| panic!("{top}"));
     let name = std::fs::read_to_string("/proc/self/comm").unwrap();
-    assert!(flow.contains("media") && flow.contains(name.trim()), "{name}{top}");
-    let seen: Value = serde_json::from_str(&stage.does(&["top", "--once", "--json"])).unwrap();
-    let flows = seen["directions"][0]["flows"].as_array().unwrap();
-    let flow = flows.iter().find(|flow| flow["flow"]["destination_port"] == 5_004).unwrap();
-    assert_eq!(flow["pid"], std::process::id());
+    let of_ours =
+        |line: &str| line.contains("> 10.77.0.2:5004") && line.contains("media") && line.contains(name.trim());
+    stage.until("the flow in the table", |stage| stage.does(&["top", "--once"]).lines().any(of_ours));
+    stage.until("the flow in JSON", |stage| {
+        let seen: Value = serde_json::from_str(&stage.does(&["top", "--once", "--json"])).unwrap();
+        let flows = seen["directions"][0]["flows"].as_array().unwrap();
+        let mut of_ours = flows.iter().filter(|flow| flow["flow"]["destination_port"] == 5_004);
+        of_ours.any(|flow| flow["pid"] == std::process::id())
+    });
     let filtered = stage.does(&["top", "--once", "--filter", "no such flow"]);
     assert!(!filtered.contains("10.77.0.2:5004"), "{filtered}");
 
     let arrivals = traffic.stop();
     assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0));
-    let count = arrivals.at.len() as u64;
+    let count = arrivals.sent;
+    stage.until("every packet in the counts", |stage| {
+        stage.status()["directions"][0]["classes"][0]["through_packets"] == count
+    });
     let status = stage.status();
     let media = &status["directions"][0]["classes"][0];
     assert_eq!((&media["name"], &media["through_packets"]), (&"media".into(), &count.into()), "{status:#}");
@@ -582,11 +595,11 @@ reservations = { class = "reserved", flows = 4, max-rate = "600kbit" }
 "#;
 
 fn a_reservation_is_kept_refused_listed_and_ends() -> Ended {
-    let stage = Stage::new(CBQ);
+    let (stage, mut measured) = (Stage::new(CBQ), Measurements::new());
     let send = |port, a_second| Traffic::to(&stage.pair, port, 972, Duration::from_secs(1) / a_second);
     // 2.4 Mbit/s that nobody holds back, and 400 kbit/s that shall not suffer.
     let (greedy, own) = (send(6_000, 300), send(5_004, 50));
-    thread::sleep(Duration::from_millis(500));
+    greedy.until(20);
     assert_eq!(stage.does(&["reserve", "--list"]), "nothing is reserved\n");
     let reserve = ["reserve", "--rate", "500kbit", "--bucket", "6kB", "--max-packet", "1400B"];
     let mut kept = stage.starts(&[&reserve[..], &["--port", "5004", "--guaranteed", "--name", "studio"]].concat());
@@ -596,7 +609,18 @@ fn a_reservation_is_kept_refused_listed_and_ends() -> Ended {
     let listed = stage.does(&["reserve", "--list"]);
     assert!(listed.contains("studio: 500kbit") && listed.lines().count() == 1, "{listed}");
     assert!(stage.does(&["status"]).contains("studio"));
-    let time = meanwhile();
+    // Under the reservation none is lost, and the rest of the link goes to the others.
+    measured.hold(|| {
+        let time = meanwhile();
+        let numbers: Vec<u64> = own.seen(time).into_iter().map(|(_, number)| number).collect();
+        let rest = greedy.rate(time) * 8.0;
+        let whole = numbers.windows(2).all(|pair| pair[1] == pair[0] + 1);
+        if numbers.len() > 60 && whole && (1_100.0..1_700.0).contains(&rest) {
+            Ok(())
+        } else {
+            Err(format!("of the reserved flow {} arrived, all: {whole}; {rest} kbit/s of the others", numbers.len()))
+        }
+    });
     // 250 kbit/s are left, and the refusal says so.
     stage.refuses(1, &[&reserve[..], &["--port", "5005"]].concat(), &["250kbit"]);
     stage.refuses(2, &[&reserve[..], &["--flow", "colour=red"]].concat(), &["colour"]);
@@ -604,22 +628,17 @@ fn a_reservation_is_kept_refused_listed_and_ends() -> Ended {
     kept.signal(libc::SIGTERM);
     assert_eq!(kept.end().0.code(), Some(0));
     stage.until("the end of the reservation", |stage| stage.does(&["reserve", "--list"]) == "nothing is reserved\n");
+    let began = Instant::now();
     let out = stage
         .does(&[&reserve[..], &["--flow", "destination-port=5004", "--flow", "protocol=udp", "--for", "2s"]].concat());
     assert!(out.contains("500kbit"), "{out}");
-    assert!(stage.does(&["reserve", "--list"]).contains("500kbit"));
+    let listed = stage.does(&["reserve", "--list"]);
+    assert!(listed.contains("500kbit") || began.elapsed() >= Duration::from_secs(2), "{listed}");
     stage.until("the end of the reservation", |stage| stage.does(&["reserve", "--list"]) == "nothing is reserved\n");
-    let (greedy, own) = (greedy.stop(), own.stop());
-    // Under the reservation none is lost, and the rest of the link goes to the others.
-    let numbers: Vec<u64> = own.between(time.0, time.1).collect();
-    let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
-    assert!(numbers.len() > 30, "{} arrived", numbers.len());
-    assert_eq!(last - first + 1, numbers.len() as u64, "lost of the reserved flow");
-    let rest = greedy.rate(time.0, time.1) * 8.0;
-    assert!((1_100.0..1_700.0).contains(&rest), "{rest} kbit/s of the others");
+    let (greedy, own) = (greedy.stop_lossy(), own.stop_lossy());
     assert_eq!((own.reordered(), greedy.reordered()), (0, 0));
     stage.end();
-    Ended::Passed
+    measured.ended()
 }
 
 fn main() -> ! {

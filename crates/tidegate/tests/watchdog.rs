@@ -7,28 +7,36 @@ mod support;
 mod running;
 
 use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use running::{Arrivals, Running, Scratch, Traffic, until_not_in_force};
+use running::{Arrivals, PATIENCE, Running, Scratch, Traffic, until_trouble};
+use support::steady::patiently;
 use support::{DEVICE, Ended, Pair};
 use tidegate_live::rtnl::Rtnl;
 
 /// 1 Mbit/s; packets of the test are 500 bytes with headers, so 250 of them leave in a second.
+/// The limits hold what the tests queue.
 const SHAPER: &str = "version = 1\n[shaper]\nrate = \"1mbit\"\nburst = \"3000B\"\n\
-    [[class]]\nname = \"rest\"\nrate = \"1mbit\"\nburst = \"3000B\"\ndefault = true\n";
+    [[class]]\nname = \"rest\"\nrate = \"1mbit\"\nburst = \"3000B\"\ndefault = true\n\
+    limit = \"8MB\"\nflow-limit = \"4MB\"\n";
 const PAYLOAD: usize = 472;
 /// The promise: traffic passes again within this.
 const PROMISE: Duration = Duration::from_secs(1);
 
-fn shaped(pair: &Pair, scratch: &Scratch, fault: &str) -> Running {
+fn command(pair: &Pair, scratch: &Scratch, fault: &str) -> Command {
     let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
     command.arg("run").arg(scratch.write("shaper.toml", SHAPER)).args(["--interface", DEVICE]);
     command.arg("--control").arg(scratch.0.join("control"));
     if !fault.is_empty() {
         command.args(["--inject", fault]);
     }
-    let mut running = Running::start(command);
+    command
+}
+
+fn shaped(pair: &Pair, scratch: &Scratch, fault: &str) -> Running {
+    let mut running = Running::start(command(pair, scratch, fault));
     running.says("is in force");
     running
 }
@@ -40,14 +48,34 @@ fn status(pair: &Pair, scratch: &Scratch) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// Waits until `status` says something.
+fn until(pair: &Pair, scratch: &Scratch, what: &str, is_so: impl Fn(&serde_json::Value) -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let shown = status(pair, scratch);
+        if is_so(&shown) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{what} does not come: {shown}");
+    }
+}
+
+/// 1,000,000 / (500 B * 8) = 250 packets a second fit; one each 3.8 ms is 5 % more.
+const FULL: Duration = Duration::from_micros(3_800);
+/// Twice what fits.
+const DOUBLE: Duration = Duration::from_millis(2);
+
 /// Traffic faster than the shaper, so that packets always wait, while `fault` happens and `what` is done.
-fn under(fault: &str, what: impl FnOnce(&Pair, &Scratch, &mut Running)) -> (Arrivals, Running) {
+fn under(
+    fault: &str,
+    every: Duration,
+    what: impl FnOnce(&Pair, &Scratch, &mut Running, &Traffic),
+) -> (Traffic, Running) {
     let (pair, scratch) = (Pair::new(), Scratch::new());
     let mut running = shaped(&pair, &scratch, fault);
-    // 1,000,000 / (500 B * 8) = 250 packets a second fit; one each 3.8 ms is 5 % more.
-    let traffic = Traffic::start(&pair, PAYLOAD, Duration::from_micros(3_800));
-    what(&pair, &scratch, &mut running);
-    (traffic.stop(), running)
+    let traffic = Traffic::start(&pair, PAYLOAD, every);
+    what(&pair, &scratch, &mut running, &traffic);
+    (traffic, running)
 }
 
 fn orderly(running: Running) -> String {
@@ -62,103 +90,146 @@ fn nothing_lost(arrivals: &Arrivals) {
     assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0), "of {} sent", arrivals.sent);
 }
 
-fn passes_within_a_second(what: &str, arrivals: &Arrivals) {
+fn passes_within_a_second(what: &str, arrivals: &Arrivals) -> Result<(), String> {
     let gap = arrivals.longest_gap();
     println!("{what}: {} ms of silence, {} of {} lost", gap.as_millis(), arrivals.lost(), arrivals.sent);
     assert!(arrivals.at.len() > 300, "{} arrived", arrivals.at.len());
-    assert!(gap < PROMISE, "{what}: nothing passed for {gap:?}");
+    if gap < PROMISE { Ok(()) } else { Err(format!("{what}: nothing passed for {gap:?}")) }
+}
+
+/// In 200 ms: 50 by the rate, 6 by each of the two buckets, and what a late process catches up with: 20 ms, 5.
+fn makes_no_burst(what: &str, arrivals: &Arrivals) -> Result<(), String> {
+    let most = arrivals.most_within(Duration::from_millis(200));
+    println!("{what}: at most {most} packets in 200 ms");
+    if most <= 50 + 12 + 5 { Ok(()) } else { Err(format!("{what}: {most} packets in 200 ms")) }
 }
 
 fn a_stalled_data_path_is_let_pass_and_started_again() -> Ended {
-    // It would be stuck for 3 s; again and again, one second after each start.
-    let (arrivals, running) = under("stall:1s:3s", |pair, scratch, running| {
-        running.says("the data path is stalled");
-        running.says("is in force again");
-        assert_eq!(status(pair, scratch)["in_force"], true);
-        thread::sleep(Duration::from_secs(2));
-    });
-    passes_within_a_second("stall", &arrivals);
-    assert_eq!(arrivals.lost(), 0, "of {} sent", arrivals.sent);
-    let said = orderly(running);
-    assert!(said.contains("traffic passes unshaped; starting again at once"), "{said}");
-    // A packet that comes in the very moment in which the rules change may overtake the one before it.
-    let stalls = said.matches("the data path is stalled").count();
-    assert!(arrivals.reordered() <= stalls, "{} reordered by {stalls} stalls", arrivals.reordered());
-    Ended::Passed
+    patiently(|| {
+        // It would be stuck for 3 s; again and again, one second after each start.
+        let (traffic, running) = under("stall:1s:3s", FULL, |pair, scratch, running, _| {
+            running.says("the data path is stalled");
+            running.says("is in force again");
+            until(pair, scratch, "its being in force", |shown| shown["in_force"] == true);
+            running.says_times("is in force again", 2);
+        });
+        let arrivals = traffic.stop();
+        assert_eq!(arrivals.lost(), 0, "of {} sent", arrivals.sent);
+        let said = orderly(running);
+        assert!(said.contains("traffic passes unshaped; starting again at once"), "{said}");
+        // A packet that comes in the very moment in which the rules change may overtake the one before it.
+        let stalls = said.matches("the data path is stalled").count();
+        assert!(arrivals.reordered() <= stalls, "{} reordered by {stalls} stalls", arrivals.reordered());
+        passes_within_a_second("stall", &arrivals)
+    })
+}
+
+/// A data path that gets no time while the proof is made is not taken for one that packets pass by.
+fn a_stall_at_the_start_is_waited_for() -> Ended {
+    patiently(|| {
+        let (pair, scratch) = (Pair::new(), Scratch::new());
+        // So much that packets wait from the first moment on.
+        let traffic = Traffic::start(&pair, PAYLOAD, Duration::from_micros(100));
+        traffic.until(10);
+        // Longer than all attempts of the proof take where the data path lives, shorter than it may take for an answer.
+        let mut running = Running::start(command(&pair, &scratch, "stall:0ms:1700ms"));
+        running.says_one_of(&["is in force", "it does not answer", "is NOT in force"]);
+        traffic.stop_now();
+        assert!(!running.said.contains("NOT in force"), "{}", running.said);
+        if running.said.contains("it does not answer") {
+            return Err("stalled for too long".into());
+        }
+        running.signal(libc::SIGINT);
+        running.says("nothing is left behind");
+        Ok(())
+    })
 }
 
 fn a_panic_in_a_discipline_is_caught_and_said() -> Ended {
-    let (arrivals, running) = under("panic:500ms", |pair, scratch, running| {
-        running.says("the discipline panicked: a fault was injected");
-        running.says("is in force again");
-        // It panics again after half a second, and now there is a pause, longer each time: then the reason is shown.
-        running.says("starting again in 1 s");
-        let shown = until_not_in_force(|| status(pair, scratch));
-        assert!(shown["trouble"].as_str().unwrap().contains("panicked"), "{shown}");
-        thread::sleep(Duration::from_millis(1_500));
-    });
-    passes_within_a_second("panic", &arrivals);
-    assert_eq!(arrivals.lost(), 0, "of {} sent", arrivals.sent);
-    let said = orderly(running);
-    let panics = said.matches("the discipline panicked").count();
-    assert!(arrivals.reordered() <= panics, "{} reordered by {panics} panics", arrivals.reordered());
-    Ended::Passed
+    patiently(|| {
+        let (traffic, running) = under("panic:500ms", FULL, |pair, scratch, running, _| {
+            running.says("the discipline panicked: a fault was injected");
+            running.says("is in force again");
+            // It panics again after half a second, and now there is a pause, longer each time: then the reason is shown.
+            running.says("starting again in 1 s");
+            until_trouble("panicked", || status(pair, scratch));
+            running.says_times("is in force again", 2);
+        });
+        let arrivals = traffic.stop();
+        assert_eq!(arrivals.lost(), 0, "of {} sent", arrivals.sent);
+        let said = orderly(running);
+        let panics = said.matches("traffic passes unshaped").count();
+        assert!(arrivals.reordered() <= panics, "{} reordered in {panics} outages", arrivals.reordered());
+        passes_within_a_second("panic", &arrivals)
+    })
 }
 
 fn a_clock_that_goes_back_stops_nothing() -> Ended {
-    let (arrivals, mut running) = under("back:500ms:10s", |_, _, _| thread::sleep(Duration::from_secs(3)));
-    passes_within_a_second("clock back", &arrivals);
-    nothing_lost(&arrivals);
-    running.says("the clock went back by");
-    orderly(running);
-    Ended::Passed
+    patiently(|| {
+        let (traffic, running) = under("back:500ms:10s", FULL, |_, _, running, traffic| {
+            running.says("the clock went back by");
+            traffic.until(400);
+        });
+        let arrivals = traffic.stop();
+        nothing_lost(&arrivals);
+        orderly(running);
+        passes_within_a_second("clock back", &arrivals)
+    })
 }
 
 fn a_clock_that_jumps_ahead_makes_no_burst() -> Ended {
-    let (arrivals, mut running) = under("forward:500ms:10s", |_, _, _| thread::sleep(Duration::from_secs(3)));
-    passes_within_a_second("clock ahead", &arrivals);
-    nothing_lost(&arrivals);
-    // In 200 ms: 50 by the rate, 6 by each of the two buckets, and what a late process catches up with: 20 ms, 5. The
-    // 10 s that did not pass would have let all of the queue go.
-    let most = arrivals.most_within(Duration::from_millis(200));
-    println!("clock ahead: at most {most} packets in 200 ms");
-    assert!(most <= 50 + 12 + 5, "{most} packets in 200 ms");
-    running.says("no time was given to the data path for 10");
-    orderly(running);
-    Ended::Passed
+    patiently(|| {
+        // The 10 s that did not pass would let all of the queue go.
+        let (traffic, running) = under("forward:700ms:10s", DOUBLE, |_, _, running, traffic| {
+            running.says("no time was given to the data path for 10");
+            traffic.until(400);
+        });
+        let arrivals = traffic.stop();
+        nothing_lost(&arrivals);
+        orderly(running);
+        passes_within_a_second("clock ahead", &arrivals).and(makes_no_burst("clock ahead", &arrivals))
+    })
 }
 
 fn memory_refused_ends_the_process_and_stops_no_traffic() -> Ended {
-    let (arrivals, running) = under("memory:1s", |_, _, _| thread::sleep(Duration::from_secs(3)));
-    passes_within_a_second("memory", &arrivals);
-    let (status, _, said) = running.end();
-    assert_eq!(status.signal(), Some(libc::SIGABRT), "{said}");
-    assert!(said.contains("memory allocation of"), "{said}");
-    // The kernel drops what a dying process held; no more than waited.
-    assert!(arrivals.lost() < arrivals.sent / 4, "{} of {} lost", arrivals.lost(), arrivals.sent);
-    Ended::Passed
+    patiently(|| {
+        let (traffic, running) = under("memory:1s", FULL, |_, _, running, traffic| {
+            running.says("memory allocation of");
+            traffic.until(600);
+        });
+        let arrivals = traffic.stop_lossy();
+        let (status, _, said) = running.end();
+        assert_eq!(status.signal(), Some(libc::SIGABRT), "{said}");
+        // The kernel drops what a dying process held; no more than waited.
+        if arrivals.lost() >= arrivals.sent / 4 {
+            return Err(format!("{} of {} lost", arrivals.lost(), arrivals.sent));
+        }
+        passes_within_a_second("memory", &arrivals)
+    })
 }
 
 fn a_renamed_interface_stays_shaped() -> Ended {
-    let (arrivals, running) = under("", |pair, scratch, running| {
-        thread::sleep(Duration::from_millis(500));
-        pair.left
-            .run(|| {
-                let mut rtnl = Rtnl::open().unwrap();
-                let index = rtnl.index(DEVICE).unwrap();
-                rtnl.rename(index, "uplink0").unwrap();
-            })
-            .unwrap();
-        running.says("tg0 is called uplink0 now; shaping follows it");
-        running.says("shaping uplink0 is in force");
-        assert_eq!(status(pair, scratch)["interface"], "uplink0");
-        thread::sleep(Duration::from_millis(1_500));
-        let shown = status(pair, scratch);
-        assert!(shown["directions"][0]["classes"][0]["through_packets"].as_u64().unwrap() > 200, "{shown}");
-    });
-    passes_within_a_second("rename", &arrivals);
-    orderly(running);
-    Ended::Passed
+    patiently(|| {
+        let (traffic, running) = under("", FULL, |pair, scratch, running, traffic| {
+            traffic.until(100);
+            pair.left
+                .run(|| {
+                    let mut rtnl = Rtnl::open().unwrap();
+                    let index = rtnl.index(DEVICE).unwrap();
+                    rtnl.rename(index, "uplink0").unwrap();
+                })
+                .unwrap();
+            running.says("tg0 is called uplink0 now; shaping follows it");
+            running.says("shaping uplink0 is in force");
+            until(pair, scratch, "the other name, shaped", |shown| {
+                let through = shown["directions"][0]["classes"][0]["through_packets"].as_u64();
+                shown["interface"] == "uplink0" && through > Some(200)
+            });
+        });
+        let arrivals = traffic.stop();
+        orderly(running);
+        passes_within_a_second("rename", &arrivals)
+    })
 }
 
 fn a_link_that_goes_down_and_up_stays_shaped() -> Ended {
@@ -176,41 +247,45 @@ fn a_link_that_goes_down_and_up_stays_shaped() -> Ended {
     running.says("tg0 is down");
     link(true);
     running.says("tg0 is up");
-    let traffic = Traffic::start(&pair, PAYLOAD, Duration::from_millis(2));
-    thread::sleep(Duration::from_secs(2));
-    let arrivals = traffic.stop();
-    // 500 a second are sent, 250 pass.
-    let most = arrivals.most_within(Duration::from_secs(1));
-    assert!((200..=275).contains(&most), "{most} packets in a second");
+    let traffic = Traffic::start(&pair, PAYLOAD, DOUBLE);
+    traffic.until(20);
+    let ended = patiently(|| {
+        let from = SystemTime::now();
+        thread::sleep(Duration::from_secs(1));
+        // 500 a second are sent, 250 pass.
+        let rate = traffic.rate((from, SystemTime::now()));
+        if (200.0..=275.0).contains(&rate) { Ok(()) } else { Err(format!("{rate} packets in a second")) }
+    });
+    traffic.stop_now();
     orderly(running);
-    Ended::Passed
+    ended
 }
 
 /// A stopped process is what a suspended machine is to us: no time passes for it, and then much has.
 fn a_suspended_process_makes_no_burst_when_it_wakes() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
-    let mut running = shaped(&pair, &scratch, "");
-    running.signal(libc::SIGSTOP);
-    thread::sleep(Duration::from_secs(4));
-    let traffic = Traffic::start(&pair, PAYLOAD, Duration::from_millis(2));
-    thread::sleep(Duration::from_millis(100));
-    let woken = SystemTime::now();
-    running.signal(libc::SIGCONT);
-    thread::sleep(Duration::from_secs(2));
-    let mut arrivals = traffic.stop();
-    arrivals.at.retain(|(time, _)| *time >= woken);
-    let most = arrivals.most_within(Duration::from_millis(200));
-    println!("woken: at most {most} packets in 200 ms");
-    assert!(most <= 50 + 12 + 5, "{most} packets in 200 ms");
-    running.says("no time was given to the data path");
-    orderly(running);
-    Ended::Passed
+    patiently(|| {
+        let (pair, scratch) = (Pair::new(), Scratch::new());
+        let mut running = shaped(&pair, &scratch, "");
+        running.signal(libc::SIGSTOP);
+        thread::sleep(Duration::from_secs(4));
+        let traffic = Traffic::start(&pair, PAYLOAD, DOUBLE);
+        thread::sleep(Duration::from_millis(100));
+        let woken = SystemTime::now();
+        running.signal(libc::SIGCONT);
+        traffic.until(400);
+        let mut arrivals = traffic.stop_now();
+        arrivals.at.retain(|(time, _)| *time >= woken);
+        running.says("no time was given to the data path");
+        orderly(running);
+        makes_no_burst("woken", &arrivals)
+    })
 }
 
 fn main() -> ! {
     support::main_with(
         &[
             ("a_stalled_data_path_is_let_pass_and_started_again", a_stalled_data_path_is_let_pass_and_started_again),
+            ("a_stall_at_the_start_is_waited_for", a_stall_at_the_start_is_waited_for),
             ("a_panic_in_a_discipline_is_caught_and_said", a_panic_in_a_discipline_is_caught_and_said),
             ("a_clock_that_goes_back_stops_nothing", a_clock_that_goes_back_stops_nothing),
             ("a_clock_that_jumps_ahead_makes_no_burst", a_clock_that_jumps_ahead_makes_no_burst),
@@ -223,6 +298,7 @@ fn main() -> ! {
             ("a_suspended_process_makes_no_burst_when_it_wakes", a_suspended_process_makes_no_burst_when_it_wakes),
         ],
         &[
+            "a_stall_at_the_start_is_waited_for",
             "a_clock_that_goes_back_stops_nothing",
             "a_clock_that_jumps_ahead_makes_no_burst",
             "a_renamed_interface_stays_shaped",

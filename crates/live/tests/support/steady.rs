@@ -51,6 +51,39 @@ pub fn patiently(mut attempt: impl FnMut() -> Result<(), String>) -> Ended {
     }
 }
 
+/// What of a test depends on the time that the machine gives: each measurement is an attempt of its own, so that what
+/// runs need not be begun anew. What could not be measured skips the test, and the rest of it is seen to all the same.
+pub struct Measurements {
+    began: Instant,
+    skipped: Option<String>,
+}
+
+/// A test that has measured for so long begins no other measurement.
+const MEASURING: Duration = PATIENCE;
+
+impl Measurements {
+    pub fn new() -> Self {
+        Self { began: Instant::now(), skipped: None }
+    }
+
+    /// See [`patiently`].
+    pub fn hold(&mut self, mut attempt: impl FnMut() -> Result<(), String>) {
+        if self.skipped.is_some() {
+            return;
+        }
+        if self.began.elapsed() > MEASURING {
+            // Once, so that one that is right is seen.
+            self.skipped = attempt().err().map(|what| format!("the machine was not steady for long: {what}"));
+        } else if let Ended::Skipped(why) = patiently(attempt) {
+            self.skipped = Some(why);
+        }
+    }
+
+    pub fn ended(self) -> Ended {
+        self.skipped.map_or(Ended::Passed, Ended::Skipped)
+    }
+}
+
 /// What the machine does from [`Watch::start`] on.
 pub struct Watch {
     began: Instant,

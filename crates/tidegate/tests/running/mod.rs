@@ -7,27 +7,33 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 
+use tidegate_live::netns::Namespace;
+
 use crate::support::{LEFT, Pair, RIGHT};
 
-pub const PATIENCE: Duration = Duration::from_secs(15);
+/// How long is waited for what must come, on a machine that has much else to do.
+pub const PATIENCE: Duration = Duration::from_secs(40);
 
 /// A directory that everybody may write to; it goes when this goes.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
     pub fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("tidegate-test-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
+        // One that somebody else left behind, perhaps another user, is not ours.
+        let names = (0..).map(|n| std::env::temp_dir().join(format!("tidegate-test-{}-{n}", std::process::id())));
+        let made = |path: &PathBuf| match fs::create_dir(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
+            other => other.map(|()| true).unwrap(),
+        };
+        Self(names.into_iter().find(made).unwrap())
     }
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.0.join(name);
@@ -60,11 +66,25 @@ impl Running {
 
     /// Waits until it says `text`.
     pub fn says(&mut self, text: &str) {
+        self.says_times(text, 1);
+    }
+
+    /// Waits until it has said `text` so many times.
+    pub fn says_times(&mut self, text: &str, times: usize) {
+        self.until(&format!("{text:?} {times} times"), |said| said.matches(text).count() >= times);
+    }
+
+    /// Waits until it says one of these.
+    pub fn says_one_of(&mut self, texts: &[&str]) {
+        self.until(&format!("{texts:?}"), |said| texts.iter().any(|text| said.contains(text)));
+    }
+
+    fn until(&mut self, what: &str, is_so: impl Fn(&str) -> bool) {
         let deadline = Instant::now() + PATIENCE;
-        while !self.said.contains(text) {
+        while !is_so(&self.said) {
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => self.said = format!("{}{line}\n", self.said),
-                Err(_) => panic!("it does not say {text:?}, but {}", self.said),
+                Err(_) => panic!("it does not say {what}, but {}", self.said),
             }
         }
     }
@@ -81,6 +101,14 @@ impl Running {
         let status = self.child.wait().unwrap();
         self.said.extend(self.lines.iter().map(|line| line + "\n"));
         (status, out, std::mem::take(&mut self.said))
+    }
+}
+
+impl Drop for Running {
+    /// One that a failed test leaves behind is ended; one that has ended is not to be killed.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -111,13 +139,22 @@ impl Printing {
         self.prints_one_of(&[text]);
     }
 
+    /// Waits until it has printed `text` so many times.
+    pub fn prints_times(&mut self, text: &str, times: usize) {
+        self.until(&format!("{text} {times} times"), |printed| printed.matches(text).count() >= times);
+    }
+
     /// Waits until it prints one of these.
     pub fn prints_one_of(&mut self, texts: &[&str]) {
+        self.until(&format!("{texts:?}"), |printed| texts.iter().any(|text| printed.contains(text)));
+    }
+
+    fn until(&mut self, what: &str, is_so: impl Fn(&str) -> bool) {
         let deadline = Instant::now() + PATIENCE;
-        while !texts.iter().any(|text| self.printed.contains(text)) {
+        while !is_so(&self.printed) {
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => self.printed = format!("{}{line}\n", self.printed),
-                Err(_) => panic!("it does not print {texts:?}, but {}", self.printed),
+                Err(_) => panic!("it does not print {what}, but {}", self.printed),
             }
         }
     }
@@ -131,34 +168,54 @@ impl Printing {
     pub fn end(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().unwrap();
         self.printed.extend(self.lines.iter().map(|line| line + "\n"));
-        (status, self.printed)
+        (status, std::mem::take(&mut self.printed))
     }
 }
 
-/// The first `status` that says that shaping is not in force, of a shaper that fails again and again with longer pauses.
-pub fn until_not_in_force(status: impl Fn() -> serde_json::Value) -> serde_json::Value {
+impl Drop for Printing {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until `status` says that shaping is not in force, of a shaper that fails again and again with longer pauses, and
+/// gives `reason`. It may give another in between: what failed while it was started anew on a slow machine did not start.
+pub fn until_trouble(reason: &str, status: impl Fn() -> serde_json::Value) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let shown = status();
-        if shown["in_force"] == false {
-            return shown;
+        if shown["in_force"] == false && shown["trouble"].as_str().is_some_and(|trouble| trouble.contains(reason)) {
+            return;
         }
-        assert!(Instant::now() < deadline, "always in force: {shown}");
+        assert!(Instant::now() < deadline, "no trouble with {reason:?}: {shown}");
     }
 }
+
+/// When the kernel got a datagram, and its number.
+type Arrival = (SystemTime, u64);
 
 /// Datagrams from left to right, numbered, until it is stopped.
 pub struct Traffic {
     stop: Arc<AtomicBool>,
+    /// How many were sent, from when on no more are.
+    end: Arc<AtomicU64>,
+    arrived: Arc<Mutex<Vec<Arrival>>>,
     sender: JoinHandle<u64>,
-    receiver: JoinHandle<Vec<(SystemTime, u64)>>,
+    receiver: JoinHandle<()>,
+    /// What the kernel drops there, and had dropped at first.
+    ends: [Namespace; 2],
+    dropped: u64,
 }
 
 /// What arrived.
 pub struct Arrivals {
     pub sent: u64,
+    /// What the kernel itself dropped of it, and counted: no room in its backlog or in the socket of a receiver that got
+    /// no time.
+    pub dropped: u64,
     /// When the kernel got it, so that a busy machine's late receiver does not look like a burst; and its number.
-    pub at: Vec<(SystemTime, u64)>,
+    pub at: Vec<Arrival>,
 }
 
 impl Traffic {
@@ -172,10 +229,15 @@ impl Traffic {
         let receiver = pair.right.run(|| UdpSocket::bind((RIGHT[0], port)).unwrap()).unwrap();
         let sender = pair.left.run(|| UdpSocket::bind((LEFT[0], 0)).unwrap()).unwrap();
         let to = receiver.local_addr().unwrap();
-        receiver.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        receiver.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         setsockopt(&receiver, sockopt::ReceiveTimestampns, &true).unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
-        let (sending, receiving) = (Arc::clone(&stop), Arc::clone(&stop));
+        // For a receiver that gets no time for a while; who may not have more does with what there is.
+        let _ = setsockopt(&receiver, sockopt::RcvBufForce, &(8 << 20));
+        let ends = [pair.left.try_clone().unwrap(), pair.right.try_clone().unwrap()];
+        let dropped = dropped(&ends);
+        let (stop, end) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(u64::MAX)));
+        let arrived = Arc::new(Mutex::new(Vec::new()));
+        let (sending, receiving, arriving) = (Arc::clone(&stop), Arc::clone(&end), Arc::clone(&arrived));
         let sender = thread::spawn(move || {
             let mut payload = vec![0; size];
             let began = Instant::now();
@@ -191,23 +253,91 @@ impl Traffic {
             number
         });
         let receiver = thread::spawn(move || {
-            let (mut arrivals, mut buffer) = (Vec::new(), [0; 2_048]);
-            loop {
-                match receive(&receiver, &mut buffer) {
-                    Ok(time) => arrivals.push((time, u64::from_be_bytes(buffer[..8].try_into().unwrap()))),
-                    // What waits when the sender has stopped comes within half a second, or it does not come.
-                    Err(_) if receiving.load(Ordering::Relaxed) => return arrivals,
-                    Err(_) => {}
+            let mut buffer = [0; 2_048];
+            // All that was sent may be there when that is told: it is looked at after each wait, too.
+            while receiving.load(Ordering::Relaxed) > arriving.lock().unwrap().len() as u64 {
+                if let Ok(time) = receive(&receiver, &mut buffer) {
+                    let number = u64::from_be_bytes(buffer[..8].try_into().unwrap());
+                    arriving.lock().unwrap().push((time, number));
                 }
             }
         });
-        Self { stop, sender, receiver }
+        Self { stop, end, arrived, sender, receiver, ends, dropped }
     }
 
-    pub fn stop(self) -> Arrivals {
-        self.stop.store(true, Ordering::Relaxed);
-        Arrivals { sent: self.sender.join().unwrap(), at: self.receiver.join().unwrap() }
+    /// Waits until so many have arrived.
+    pub fn until(&self, count: usize) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.arrived.lock().unwrap().len() < count {
+            assert!(Instant::now() < deadline, "only {} arrive", self.arrived.lock().unwrap().len());
+            thread::sleep(Duration::from_millis(5));
+        }
     }
+
+    /// What arrived from then to then, up to now.
+    pub fn seen(&self, time: (SystemTime, SystemTime)) -> Vec<Arrival> {
+        // A receiver that got no time reads late what was there.
+        let deadline = Instant::now() + Duration::from_millis(300);
+        let reads_later = || self.arrived.lock().unwrap().last().is_some_and(|last| last.0 >= time.1);
+        while !reads_later() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let arrived = self.arrived.lock().unwrap();
+        arrived.iter().filter(|(at, _)| (time.0..time.1).contains(at)).copied().collect()
+    }
+
+    /// Packets a second from then to then, up to now.
+    pub fn rate(&self, time: (SystemTime, SystemTime)) -> f64 {
+        self.seen(time).len() as f64 / time.1.duration_since(time.0).unwrap().as_secs_f64()
+    }
+
+    /// No more is sent; what is on its way arrives, however long that takes.
+    pub fn stop(self) -> Arrivals {
+        self.end(PATIENCE)
+    }
+
+    /// The same where some are lost: nothing is on its way any more when nothing comes for half a second.
+    pub fn stop_lossy(self) -> Arrivals {
+        self.end(Duration::from_millis(500))
+    }
+
+    /// The same without what is still on its way.
+    pub fn stop_now(self) -> Arrivals {
+        self.end(Duration::ZERO)
+    }
+
+    fn end(self, silence: Duration) -> Arrivals {
+        self.stop.store(true, Ordering::Relaxed);
+        let sent = self.sender.join().unwrap();
+        let arrived = || self.arrived.lock().unwrap().len() as u64;
+        let dropped = || dropped(&self.ends).saturating_sub(self.dropped);
+        let (mut before, mut since) = (arrived(), Instant::now());
+        while arrived() + dropped() < sent && since.elapsed() < silence {
+            thread::sleep(Duration::from_millis(10));
+            if arrived() > before {
+                (before, since) = (arrived(), Instant::now());
+            }
+        }
+        let dropped = dropped();
+        self.end.store(0, Ordering::Relaxed);
+        self.receiver.join().unwrap();
+        Arrivals { sent, dropped, at: std::mem::take(&mut *self.arrived.lock().unwrap()) }
+    }
+}
+
+/// What the kernel has dropped between two sockets, beside what a shaper lets it: what a device of the one end could not
+/// hand to the other, and what found no room in a socket of the other.
+fn dropped([from, to]: &[Namespace; 2]) -> u64 {
+    let read = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap();
+    let (devices, sockets) = (from.run(|| read("dev")).unwrap(), to.run(|| read("snmp")).unwrap());
+    let column = |line: &str, n: usize| line.split_whitespace().nth(n).and_then(|word| word.parse::<u64>().ok());
+    // After the name eight numbers of what is received, and eight of what is sent, of which the fourth is drops.
+    let devices = devices.lines().filter_map(|line| column(line.split_once(':')?.1, 11)).sum::<u64>();
+    // Twice `Udp:`, the names and the numbers.
+    let mut udp = sockets.lines().filter(|line| line.starts_with("Udp: "));
+    let (names, numbers) = (udp.next().unwrap(), udp.next().unwrap());
+    let at = names.split_whitespace().position(|name| name == "RcvbufErrors").unwrap();
+    devices + column(numbers, at).unwrap()
 }
 
 /// The next datagram, and when the kernel got it.
@@ -227,19 +357,15 @@ impl Arrivals {
     pub fn longest_gap(&self) -> Duration {
         self.at.windows(2).filter_map(|pair| pair[1].0.duration_since(pair[0].0).ok()).max().unwrap_or_default()
     }
+    /// What neither arrived nor was dropped by the kernel itself.
     pub fn lost(&self) -> u64 {
-        self.sent - self.at.len() as u64
+        if self.dropped > 0 {
+            println!("  the kernel dropped {} of {}", self.dropped, self.sent);
+        }
+        (self.sent - self.at.len() as u64).saturating_sub(self.dropped)
     }
     pub fn reordered(&self) -> usize {
         self.at.windows(2).filter(|pair| pair[1].1 < pair[0].1).count()
-    }
-    /// What arrived from then to then.
-    pub fn between(&self, from: SystemTime, to: SystemTime) -> impl Iterator<Item = u64> {
-        self.at.iter().filter(move |(time, _)| (from..to).contains(time)).map(|(_, number)| *number)
-    }
-    /// Packets a second from then to then.
-    pub fn rate(&self, from: SystemTime, to: SystemTime) -> f64 {
-        self.between(from, to).count() as f64 / to.duration_since(from).unwrap().as_secs_f64()
     }
     /// The most packets that arrived in any `window`.
     pub fn most_within(&self, window: Duration) -> usize {
