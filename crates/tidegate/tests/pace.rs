@@ -2,12 +2,16 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// How long is waited for what must come, on a machine that has much else to do.
+const PATIENCE: Duration = Duration::from_secs(40);
 
 fn pace(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
@@ -133,17 +137,20 @@ fn a_file_over_tcp_arrives_whole() {
     std::fs::remove_file(path).unwrap();
 }
 
+/// A port that nobody listens at: the kernel gives it to nobody who does not ask for it, and to root only.
+const NOBODY: &str = "127.0.0.1:1";
+
 #[test]
 fn destinations_that_refuse() {
-    // A port that was free a moment ago.
-    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let output = run(&["--rate", "1MB/s", "--to", &format!("udp://{free}")], &noise(5_000));
+    let output = run(&["--rate", "1MB/s", "--to", &format!("udp://{NOBODY}")], &noise(5_000));
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("connection refused; 1400 B in 1 datagrams"), "{}", said(&output));
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let output = run(&["--rate", "1MB/s", "--to", &format!("tcp://{free}")], &noise(5_000));
+    // The refusal is heard of when the next is sent, or later on a machine that has much else to do.
+    let said = said(&output);
+    let sent = (1..=4).map(|n| format!("connection refused; {} B in {n} datagrams", (1_400 * n).min(5_000)));
+    assert!(sent.into_iter().any(|text| said.contains(&text)), "{said}");
+    let output = run(&["--rate", "1MB/s", "--to", &format!("tcp://{NOBODY}")], &noise(5_000));
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("connection refused; nothing was sent"), "{}", said(&output));
+    assert!(self::said(&output).contains("connection refused; nothing was sent"), "{}", self::said(&output));
 }
 
 #[test]
@@ -179,7 +186,7 @@ fn a_destination_that_blocks() {
 
 fn receiver() -> (UdpSocket, String) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let target = format!("udp://{}", socket.local_addr().unwrap());
     (socket, target)
 }
@@ -231,10 +238,10 @@ fn several_destinations() {
     assert_eq!(datagrams(&one, 2), [b"a", b"c"]);
     assert_eq!(datagrams(&two, 1), [b"b"]);
     // One that refuses does not take the other along, and is told of.
-    drop(one);
-    let output = run(&args, b"a\nb\nc\n");
+    let refusing = format!("udp://{NOBODY}");
+    let output = run(&["--rate", "10mbit", "--lines", "--to", &refusing, "--to", &to_two], b"a\nb\nc\n");
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains(&format!("{to_one}: connection refused")), "{}", said(&output));
+    assert!(said(&output).contains(&format!("{refusing}: connection refused")), "{}", said(&output));
     assert_eq!(datagrams(&two, 3), [b"a", b"b", b"c"]);
 }
 
@@ -252,7 +259,7 @@ fn wait_for<T>(mut ready: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = ready() {
             return value;
         }
-        assert!(began.elapsed() < Duration::from_secs(10), "nothing came of it");
+        assert!(began.elapsed() < PATIENCE, "nothing came of it");
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -301,23 +308,26 @@ fn steered_by_socket_and_signals_while_it_runs() {
 
 #[test]
 fn sender_and_receiver_measure() {
-    // A port that was free a moment ago.
-    let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // An address of this process alone, so that nobody else's port is in the way; 0 and 255 would mean others.
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = SocketAddrV4::new(Ipv4Addr::new(127, 77, high, low), 5_004);
     let target = format!("udp://{address}");
-    let receiver =
-        pace(&["--receive", &target, "--rate", "8mbit", "--count", "100", "--idle", "5s", "--json"]).spawn().unwrap();
-    // Once the port is taken, the receiver is there.
-    wait_for(|| UdpSocket::bind(address).err());
+    // So few that they find room in a socket which is not read for a while.
+    let args = ["--receive", &target, "--rate", "8mbit", "--count", "60", "--idle", "40s", "--json"];
+    let receiver = pace(&args).spawn().unwrap();
+    // The kernel writes addresses as numbers of this machine.
+    let bound = format!(" {:08X}:{:04X} ", u32::from_ne_bytes(address.ip().octets()), address.port());
+    wait_for(|| std::fs::read_to_string("/proc/self/net/udp").unwrap().contains(&bound).then_some(()));
     let args = ["--rate", "8mbit", "--packet-size", "1kB", "--to", &target, "--measure", "--json"];
-    let sent = run(&args, &noise(100_000));
+    let sent = run(&args, &noise(60_000));
     let received = receiver.wait_with_output().unwrap();
     for output in [sent, received] {
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!((report["packets"].as_u64(), report["bytes"].as_u64()), (Some(100), Some(100_000)));
-        assert_eq!(report["gap_ns"]["count"], 99);
-        // 99 gaps of 1 ms are the least it can take.
-        assert!(report["elapsed_ns"].as_u64().unwrap() >= 98_000_000, "{report}");
+        assert_eq!((report["packets"].as_u64(), report["bytes"].as_u64()), (Some(60), Some(60_000)));
+        assert_eq!(report["gap_ns"]["count"], 59);
+        // 59 gaps of 1 ms are the least it can take.
+        assert!(report["elapsed_ns"].as_u64().unwrap() >= 58_000_000, "{report}");
         assert!(report["gap_error_ns"]["p99"].as_u64() >= report["gap_error_ns"]["p50"].as_u64());
         assert_eq!(report["windows"][0]["length_ns"], 10_000_000);
     }
@@ -325,44 +335,60 @@ fn sender_and_receiver_measure() {
     assert_eq!(nothing.status.code(), Some(2), "port 0 is no port to be found at");
 }
 
-/// The median gap, in ns, of three batches of ten packets with gaps between them: 10 ms each at the rate.
-fn median_gap_of_batches(policy: &[&str]) -> u64 {
-    let mut child = pace(&["--rate", "100kB/s", "--packet-size", "1kB", "--measure", "--json"])
-        .args(policy)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    for _ in 0..3 {
-        stdin.write_all(&noise(10_000)).unwrap();
-        thread::sleep(Duration::from_millis(300));
-    }
+/// How long the second of two batches takes, 30 packets of 10 ms each at the rate, that comes half a second after the
+/// first has gone.
+fn second_batch(policy: &[&str]) -> Duration {
+    let mut child =
+        pace(&["--rate", "100kB/s", "--packet-size", "1kB"]).args(policy).stdin(Stdio::piped()).spawn().unwrap();
+    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut batch = || {
+        let began = Instant::now();
+        stdin.write_all(&noise(30_000)).unwrap();
+        stdout.read_exact(&mut [0; 30_000]).unwrap();
+        began.elapsed()
+    };
+    batch();
+    thread::sleep(Duration::from_millis(500));
+    let second = batch();
     drop(stdin);
-    let output = child.wait_with_output().unwrap();
-    let report: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
-    assert_eq!(report["packets"], 30);
-    report["gap_ns"]["p50"].as_u64().unwrap()
+    assert!(child.wait_with_output().unwrap().status.success());
+    second
 }
 
 #[test]
 fn live_data_does_not_catch_up() {
-    // A machine so busy that the sender is late all the time makes up for that within its policy: look again then.
-    let middles: Vec<u64> = std::iter::repeat_with(|| median_gap_of_batches(&["--live"])).take(3).collect();
-    assert!(middles.iter().any(|middle| (8_000_000..12_000_000).contains(middle)), "{middles:?}");
-    // A file would: the second and third batch at four times the rate, 2.5 ms, for a machine that can.
-    assert!(median_gap_of_batches(&[]) < 8_000_000);
+    // 29 gaps of 10 ms, however late the machine is.
+    let live = second_batch(&["--live"]);
+    assert!(live >= Duration::from_millis(280), "{live:?}");
+    // A file would, at four times the rate: within 73 ms, for a machine that can, once it can.
+    let began = Instant::now();
+    wait_for(|| {
+        let file = second_batch(&[]);
+        println!("{file:?} instead of {live:?}, {:?}", began.elapsed());
+        (file < Duration::from_millis(200)).then_some(())
+    });
 }
 
 #[test]
 fn what_is_late_is_dropped_and_counted() {
-    // The reader sleeps: the pipe holds 64 KiB, what is late by then is dropped, and every byte is accounted for.
+    // The reader sleeps until the pipe is full: what is late by then is dropped, and every byte is accounted for.
     let args = ["--rate", "1MB/s", "--packet-size", "1kB", "--gap", "drop-late", "--gap-time", "20ms", "-v"];
     let path = scratch("late");
     std::fs::write(&path, noise(400_000)).unwrap();
     let mut child = pace(&args).arg(&path).spawn().unwrap();
-    thread::sleep(Duration::from_millis(300));
+    let mut stdout = child.stdout.take().unwrap();
+    // SAFETY: a system call on numbers.
+    let room = unsafe { libc::fcntl(stdout.as_raw_fd(), libc::F_GETPIPE_SZ) };
+    assert!(room > 0);
+    wait_for(|| {
+        let mut waiting: libc::c_int = 0;
+        // SAFETY: the number is live for the call.
+        assert_eq!(unsafe { libc::ioctl(stdout.as_raw_fd(), libc::FIONREAD, &mut waiting) }, 0);
+        (waiting >= room / 10 * 9).then_some(())
+    });
+    thread::sleep(Duration::from_millis(100));
     let mut read = Vec::new();
-    child.stdout.take().unwrap().read_to_end(&mut read).unwrap();
+    stdout.read_to_end(&mut read).unwrap();
     let output = child.wait_with_output().unwrap();
     std::fs::remove_file(path).unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));

@@ -20,16 +20,18 @@ const SHAPER: &str = "version = 1\n\
     [[class]]\nname = \"gold\"\nrate = \"4mbit\"\ndscp = \"af11\"\nlimit = \"30kB\"\n\
     [[class]]\nname = \"rest\"\nrate = \"16mbit\"\ndefault = true\n\
     [[rule]]\nclass = \"gold\"\nprotocol = \"udp\"\n";
-const PATIENCE: Duration = Duration::from_secs(15);
+/// How long is waited for what must come, on a machine that has much else to do.
+const PATIENCE: Duration = Duration::from_secs(40);
 
 /// A folder that everybody may write to; it goes when this goes.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("tidegate-record-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).unwrap();
+        // One that somebody else left behind, perhaps another user, is not ours.
+        let names =
+            (0..1_000).map(|n| std::env::temp_dir().join(format!("tidegate-record-{}-{n}", std::process::id())));
+        let path = names.into_iter().find(|path| fs::create_dir(path).is_ok()).unwrap();
         fs::write(path.join("shaper.toml"), SHAPER).unwrap();
         Self(path)
     }
@@ -59,7 +61,7 @@ fn traffic(pair: &Pair) {
         stream.read_to_end(&mut all).unwrap();
         all.len()
     });
-    let connect = || TcpStream::connect_timeout(&to, Duration::from_secs(2)).unwrap();
+    let connect = || TcpStream::connect_timeout(&to, PATIENCE).unwrap();
     let mut stream = pair.left.run(connect).unwrap();
     let receiver = pair.right.run(|| UdpSocket::bind((RIGHT[1], 0)).unwrap()).unwrap();
     let sender = pair.left.run(|| UdpSocket::bind((LEFT[1], 0)).unwrap()).unwrap();
@@ -67,8 +69,8 @@ fn traffic(pair: &Pair) {
     let sending = thread::spawn(move || {
         for n in 0..1_200_u32 {
             let _ = sender.send_to(&[n as u8; 700], datagrams_to);
-            // Bursts beyond the rate and the queue of its class.
-            if n % 40 == 0 {
+            // Bursts of twice what the queue of its class holds, so that some is dropped of those that take their time, too.
+            if n % 80 == 0 {
                 thread::sleep(Duration::from_millis(15));
             }
         }
