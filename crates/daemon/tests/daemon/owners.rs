@@ -13,7 +13,7 @@ use tidegate_lab::topology::Pair;
 use tidegate_units::Rate;
 
 use crate::promises::CHILD;
-use crate::running::{OTHER, Running, SHAPER, is_root_of_the_machine, refusal};
+use crate::running::{OTHER, PATIENCE, Running, SHAPER, is_root_of_the_machine, refusal};
 use crate::support::Ended;
 
 pub fn a_user_has_his_promise_and_nobody_else() -> Ended {
@@ -42,7 +42,7 @@ pub fn a_user_has_his_promise_and_nobody_else() -> Ended {
     let (own, of_root) = (socket(OTHER), socket(0));
     of_root.send_to(&[0; 100], "10.77.0.2:5000").unwrap();
     own.send_to(&[0; 100], "10.77.0.2:5000").unwrap();
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + PATIENCE;
     let flow = loop {
         assert!(Instant::now() < deadline, "he is never promised anything");
         match client.next_push(Some(Duration::from_millis(100))).unwrap() {
@@ -116,7 +116,7 @@ pub fn a_control_group_has_its_promise() -> Ended {
     let mut found = false;
     if given.is_ok() {
         child.stdin.take().unwrap().write_all(b"go\n").unwrap();
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + PATIENCE;
         while !found && Instant::now() < deadline {
             if let Some((_, Pushed::Event(event))) = client.next_push(Some(Duration::from_millis(200))).unwrap() {
                 found = event.kind == EventKind::Promised && event.minimum == Some(Rate::from_mbit(4));

@@ -11,11 +11,12 @@ use tidegate_lab::topology::Pair;
 use tidegate_lab::{FlowSpec, Senders, Sink};
 use tidegate_units::{Rate, Span};
 
-use crate::running::{Running, SHAPER, minimum, refusal, settles, target, udp};
+use crate::running::{PATIENCE, Running, SHAPER, minimum, refusal, settles, target, udp, until};
 use crate::support::Ended;
+use crate::support::steady::Measurements;
 
 pub fn a_promise_holds_before_and_after_the_first_packet_and_ends_with_its_connection() -> Ended {
-    let pair = Pair::create().unwrap();
+    let (pair, mut measured) = (Pair::create().unwrap(), Measurements::new());
     let running = Running::start(&pair, SHAPER);
     // Four greedy flows of 8 Mbit/s, each worth 2: about 1.95 of payload.
     let flows: Vec<FlowSpec> = (0..4).map(|n| udp(5_000 + n, 8)).collect();
@@ -29,7 +30,7 @@ pub fn a_promise_holds_before_and_after_the_first_packet_and_ends_with_its_conne
     thread::sleep(Duration::from_millis(500));
     // 4 Mbit/s at IP level are 4 * 1200/1228 = 3.9 of payload; the others share 4, 1.3 each, although they
     // always find the buffer in the same order.
-    settles(&sink, 4, "4 Mbit/s for the first, the others share 4", |seen| {
+    settles(&mut measured, &sink, 4, "4 Mbit/s for the first, the others share 4", |seen| {
         seen[0] > 3_600
             && (3_400..4_100).contains(&seen[1..].iter().sum::<u64>())
             && seen[1..].iter().all(|rate| (900..1_700).contains(rate))
@@ -41,7 +42,7 @@ pub fn a_promise_holds_before_and_after_the_first_packet_and_ends_with_its_conne
     let refused = refusal(late.promise(&minimum(5_002, 2_000)).unwrap_err());
     assert_eq!(refused.code, Code::NoRoom);
     assert!(refused.message.contains("1mbit"), "{refused}");
-    settles(&sink, 4, "4 Mbit/s for the first, 3 for the second", |seen| {
+    settles(&mut measured, &sink, 4, "4 Mbit/s for the first, 3 for the second", |seen| {
         seen[0] > 3_600 && seen[1] > 2_700 && seen[2] + seen[3] < 1_300
     });
     // One that waits gets its minimum as soon as somebody leaves; leaving is closing the connection.
@@ -49,7 +50,7 @@ pub fn a_promise_holds_before_and_after_the_first_packet_and_ends_with_its_conne
     let given = patient.promise(&PromiseCall { wait: true, ..minimum(5_002, 3_000) }).unwrap();
     assert_eq!((given.state.waiting, given.state.free), (1, Rate::from_mbit(1)));
     drop(late);
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     loop {
         match patient.next_push(Some(Duration::from_millis(100))).unwrap() {
             Some((_, Pushed::Event(event))) if event.kind == EventKind::Promised => {
@@ -59,67 +60,71 @@ pub fn a_promise_holds_before_and_after_the_first_packet_and_ends_with_its_conne
             _ => assert!(Instant::now() < deadline, "it is never told"),
         }
     }
-    settles(&sink, 4, "4 Mbit/s for the first, 3 for the third", |seen| {
+    settles(&mut measured, &sink, 4, "4 Mbit/s for the first, 3 for the third", |seen| {
         seen[0] > 3_600 && seen[2] > 2_700 && seen[1] + seen[3] < 1_300
     });
     assert_eq!(running.client().promises().unwrap().len(), 2);
     senders.stop();
     sink.stop();
-    Ended::Passed
+    measured.ended()
 }
 
 pub fn preference_displacement_and_leases() -> Ended {
-    let pair = Pair::create().unwrap();
+    let (pair, mut measured) = (Pair::create().unwrap(), Measurements::new());
     let running = Running::start(&pair, SHAPER);
     let flows: Vec<FlowSpec> = (0..4).map(|n| udp(5_000 + n, 8)).collect();
     let sink = Sink::start(&pair.receiver, &flows).unwrap();
     let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
     let mut client = running.client();
     // A step is a tenth of the class at the cost of the others: they must be there.
-    thread::sleep(Duration::from_millis(500));
+    until("four flows", || running.client().status().unwrap().directions[0].classes[0].flows == Some(4));
     // Two steps of 10% of 8 Mbit/s: 2 + 1.6 = 3.6, and 1.47 for each of the others.
     let call = PromiseCall { prefer: 2, target: target(5_000), ..PromiseCall::default() };
     let given = client.promise(&call).unwrap();
     thread::sleep(Duration::from_millis(300));
-    settles(&sink, 4, "3.6 Mbit/s for the preferred, 1.47 for each other", |seen| {
+    settles(&mut measured, &sink, 4, "3.6 Mbit/s for the preferred, 1.47 for each other", |seen| {
         (3_200..3_800).contains(&seen[0]) && seen[1..].iter().all(|rate| (1_200..1_700).contains(rate))
     });
     client.release(given.promise).unwrap();
-    settles(&sink, 4, "2 Mbit/s each", |seen| seen.iter().all(|rate| (1_700..2_200).contains(rate)));
+    settles(&mut measured, &sink, 4, "2 Mbit/s each", |seen| seen.iter().all(|rate| (1_700..2_200).contains(rate)));
     // With 2 Mbit/s it is granted less than 3, and `rest` is empty.
     let displace = Some(Displacement { below: Rate::from_mbit(3), to: "rest".into() });
     let call = PromiseCall {
         displace,
         target: target(5_001),
-        lease: Some(Span::from_secs(9)),
+        lease: Some(Span::from_secs(3_600)),
         detached: true,
         ..PromiseCall::default()
     };
     let given = client.promise(&call).unwrap();
-    let mut moved = false;
-    while let Some((_, pushed)) = client.next_push(Some(Duration::from_millis(500))).unwrap() {
-        if let Pushed::Event(event) = pushed
-            && event.kind == EventKind::Moved
-        {
+    until("word of the displacement", || {
+        let pushed = client.next_push(Some(Duration::from_millis(100))).unwrap();
+        let Some((_, Pushed::Event(event))) = pushed else { return false };
+        let moved = event.kind == EventKind::Moved;
+        if moved {
             assert_eq!((event.from_class.as_deref(), event.class.as_deref()), (Some("media"), Some("rest")));
-            moved = true;
-            break;
         }
-    }
-    assert!(moved, "it is told of the displacement");
+        moved
+    });
     drop(client);
-    settles(&sink, 4, "alone in rest with 4", |seen| seen[1] > 3_500 && seen[0] > 2_300);
-    // It outlives its connection, and ends with its lease.
-    let state = &running.client().promises().unwrap()[0];
+    settles(&mut measured, &sink, 4, "alone in rest with 4", |seen| seen[1] > 3_500 && seen[0] > 2_300);
+    // It outlives its connection, and ends with its lease, a short one.
+    let mut other = running.client();
+    let state = &other.promises().unwrap()[0];
     assert_eq!((state.promise, state.detached), (given.promise, true));
-    let deadline = Instant::now() + Duration::from_secs(12);
-    while !running.client().promises().unwrap().is_empty() {
-        assert!(Instant::now() < deadline, "it ends with its lease");
-        thread::sleep(Duration::from_millis(100));
-    }
+    other.release(given.promise).unwrap();
+    let began = Instant::now();
+    let lease = Some(Span::from_millis(1_500));
+    let given =
+        other.promise(&PromiseCall { prefer: 1, target: target(5_002), lease, detached: true, ..call }).unwrap();
+    drop(other);
+    let listed = running.client().promises().unwrap();
+    assert!(listed.iter().any(|one| one.promise == given.promise) || began.elapsed() > Duration::from_millis(1_500));
+    until("the end of the lease", || running.client().promises().unwrap().is_empty());
+    assert!(began.elapsed() >= Duration::from_millis(1_500), "{:?}", began.elapsed());
     senders.stop();
     sink.stop();
-    Ended::Passed
+    measured.ended()
 }
 
 /// A child process that waits for a line, then sends to a port for as long as it lives.
@@ -146,7 +151,7 @@ pub fn a_process_tree_has_its_promise_before_it_sends() -> Ended {
     assert_eq!((given.state.flows, given.state.held), (0, 1));
     // The shell opens a socket for each datagram: the flows come and go, and are found again and again.
     outer.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + PATIENCE;
     let mut found = false;
     while !found && Instant::now() < deadline {
         if let Some((_, Pushed::Event(event))) = client.next_push(Some(Duration::from_millis(200))).unwrap() {

@@ -16,6 +16,11 @@ use tidegate_lab::{FlowSpec, Sink};
 use tidegate_live::shaping::Options;
 use tidegate_units::{Bytes, Rate};
 
+use crate::support::steady::Measurements;
+
+/// How long is waited for what must come, on a machine that has much else to do.
+pub const PATIENCE: Duration = Duration::from_secs(40);
+
 /// One class of 8 Mbit/s that is all there is, and one to be displaced to.
 pub const SHAPER: &str = "version = 1\n\
     [shaper]\nidle-timeout = \"1s\"\n\
@@ -57,7 +62,7 @@ impl Running {
             ready.send(()).unwrap();
             daemon.run(&stopping).unwrap();
         });
-        is_ready.recv_timeout(Duration::from_secs(10)).expect("it starts");
+        is_ready.recv_timeout(PATIENCE).expect("it starts");
         Self { path, stop, thread: Some(thread) }
     }
     pub fn client(&self) -> Client {
@@ -96,18 +101,21 @@ pub fn rates(sink: &Sink, flows: usize) -> Vec<u64> {
     (0..flows).map(|n| (sink.bytes(n) - before[n]) * 8 * 1_000_000 / nanos).collect()
 }
 
-/// Until the rates are what they should be, for some windows: a busy machine takes the processor from senders and shaper
-/// for a while, what is wrong stays wrong.
-pub fn settles(sink: &Sink, flows: usize, what: &str, right: impl Fn(&[u64]) -> bool) {
-    let mut seen = Vec::new();
-    while seen.len() < 4 {
-        let now = rates(sink, flows);
-        if right(&now) {
-            return;
-        }
-        seen.push(now);
+/// Until the rates are what they should be.
+pub fn settles(measured: &mut Measurements, sink: &Sink, flows: usize, what: &str, right: impl Fn(&[u64]) -> bool) {
+    measured.hold(|| {
+        let seen = rates(sink, flows);
+        if right(&seen) { Ok(()) } else { Err(format!("{what}, in kbit/s: {seen:?}")) }
+    });
+}
+
+/// Waits until something is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what} does not come");
+        thread::sleep(Duration::from_millis(20));
     }
-    panic!("{what}, in kbit/s: {seen:?}");
 }
 
 pub fn refusal(error: ClientError) -> tidegate_control::Refusal {

@@ -13,8 +13,9 @@ use tidegate_lab::topology::Pair;
 use tidegate_lab::{FlowSpec, Senders, Sink};
 use tidegate_units::Rate;
 
-use crate::running::{Running, SHAPER, refusal, target, udp};
+use crate::running::{PATIENCE, Running, SHAPER, refusal, target, udp, until};
 use crate::support::Ended;
+use crate::support::steady::patiently;
 
 pub fn status_counts_and_events_tell() -> Ended {
     let pair = Pair::create().unwrap();
@@ -28,11 +29,12 @@ pub fn status_counts_and_events_tell() -> Ended {
     assert_eq!((event.kind, event.class.as_deref()), (EventKind::FlowStarted, Some("media")));
     let flow = event.flow.expect("of a flow");
     assert_eq!((flow.destination_port, flow.destination), (Some(5_004), Some("10.77.0.2".parse().unwrap())));
-    thread::sleep(Duration::from_millis(300));
+    until("packets that are counted", || {
+        let media = &running.client().status().unwrap().directions[0].classes[0];
+        media.through_packets > 10 && media.flows == Some(1)
+    });
     let status = running.client().status().unwrap();
     assert!(status.in_force && status.interface == "tg0");
-    let media = &status.directions[0].classes[0];
-    assert!(media.through_packets > 10 && media.flows == Some(1), "{media:?}");
     assert_eq!(status.control.subscriptions, 1);
     senders.stop();
     sink.stop();
@@ -40,12 +42,16 @@ pub fn status_counts_and_events_tell() -> Ended {
 }
 
 pub fn feedback_comes_within_milliseconds() -> Ended {
+    patiently(feedback)
+}
+
+fn feedback() -> Result<(), String> {
     let pair = Pair::create().unwrap();
     let running = Running::start(&pair, SHAPER);
     let flows = [udp(5_000, 6), udp(5_001, 8)];
     let sink = Sink::start(&pair.receiver, &flows).unwrap();
     let senders = Senders::start(&pair.sender, &pair.receiver, &flows[..1]).unwrap();
-    thread::sleep(Duration::from_millis(200));
+    until("the first flow", || running.client().status().unwrap().directions[0].classes[0].flows == Some(1));
     let mut client = running.client();
     let which = Feedback { target: target(5_000), ..Feedback::default() };
     let (flows_now, events) = client.feedback(&which).unwrap();
@@ -65,22 +71,23 @@ pub fn feedback_comes_within_milliseconds() -> Ended {
             granted.extend(event.granted);
         }
         let all = ["rate", "queue-above", "dropped", "delay-above"].iter().all(|kind| kinds.contains_key(kind));
-        if (all && latencies.len() > 50) || began.elapsed() > Duration::from_secs(8) {
+        if (all && latencies.len() > 50 && granted.contains(&Rate::from_mbit(4))) || began.elapsed() > PATIENCE {
             break;
         }
     }
     second.stop();
     latencies.sort_unstable();
     let at = |part: usize| latencies[(latencies.len() - 1) * part / 100] / 1_000;
-    println!("{kinds:?}; pushed after p50 {} us, p90 {} us, p99 {} us", at(50), at(90), at(99));
+    let pushed = format!("{kinds:?}; pushed after p50 {} us, p90 {} us, p99 {} us", at(50), at(90), at(99));
+    println!("{pushed}");
     for kind in ["rate", "queue-above", "dropped", "delay-above"] {
         assert!(kinds.contains_key(kind), "no {kind} in {kinds:?}");
     }
     assert!(granted.contains(&Rate::from_mbit(4)), "half of the class with two: {granted:?}");
-    assert!(at(50) < 5_000, "half of them within 5 ms even on a loaded machine");
     senders.stop();
     sink.stop();
-    Ended::Passed
+    // Half of them within 5 ms.
+    if at(50) < 5_000 { Ok(()) } else { Err(pushed) }
 }
 
 pub fn what_happens_right_after_a_subscription_is_told() -> Ended {
@@ -100,7 +107,7 @@ pub fn what_happens_right_after_a_subscription_is_told() -> Ended {
         let target = Target { source_port: Some(port), ..Target::default() };
         let subscription = client.feedback(&Feedback { target, ..Feedback::default() }).unwrap().1.id();
         owner.send_to(&[0; 100], "10.77.0.2:9").unwrap();
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + PATIENCE / 2;
         loop {
             match client.next_push(Some(Duration::from_millis(100))).unwrap() {
                 Some((of, Pushed::Event(event))) if of == subscription && event.kind == EventKind::Rate => break,
@@ -126,7 +133,7 @@ pub fn what_happens_right_after_a_subscription_is_told() -> Ended {
 fn metrics_at(pair: &Pair, port: u16) -> Option<String> {
     let fetch = move || {
         let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -173,7 +180,7 @@ pub fn the_owner_is_told_of_each_flow_that_joins() -> Ended {
     let (_, events) = client.feedback(&Feedback { target, ..Feedback::default() }).unwrap();
     let subscription = events.id();
     let next = |client: &mut Client, n: u64| {
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             match client.next_push(Some(Duration::from_millis(100))).unwrap() {
                 Some((of, Pushed::Event(event))) if event.kind == EventKind::Rate => {
@@ -207,6 +214,7 @@ pub fn a_hook_is_run_with_the_facts() -> Ended {
     std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let hook = format!("[control.hook]\nprogram = \"{}\"\nevents = [\"flow-started\"]\nrate = 2\n", program.display());
     let running = Running::start(&pair, &format!("{SHAPER}{hook}"));
+    let began = Instant::now();
     pair.sender
         .namespace
         .run(|| {
@@ -217,7 +225,7 @@ pub fn a_hook_is_run_with_the_facts() -> Ended {
             }
         })
         .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     let text = loop {
         let text = std::fs::read_to_string(&told).unwrap_or_default();
         if text.lines().count() >= 1 {
@@ -227,7 +235,9 @@ pub fn a_hook_is_run_with_the_facts() -> Ended {
         thread::sleep(Duration::from_millis(20));
     };
     assert!(text.starts_with("flow-started media 50") && text.contains(" tg0"), "{text}");
-    assert!(text.lines().count() <= 3, "{text}");
+    // Two at once, and two for each second since.
+    let most = 2 + 2 * (began.elapsed().as_secs() as usize + 1);
+    assert!(text.lines().count() <= most, "{text}");
     drop(running);
     let _ = (std::fs::remove_file(&program), std::fs::remove_file(&told));
     Ended::Passed
@@ -276,17 +286,12 @@ pub fn video_that_heeds_its_grants_does_not_stall_where_blind_video_does() -> En
     let (blind, of_blind) = stalls(&pair, &running, video::Mode::Blind);
     // Three of five seconds at half of what it sends: most of these 75 frames are spoilt.
     assert!(blind > 40, "{blind} of {of_blind}");
-    // On a machine with two busy processors the sender itself may be late for a frame, or for some; not each time.
-    let mut found = Vec::new();
-    while found.len() < 3 {
+    patiently(|| {
         // Flows are forgotten after a second.
         thread::sleep(Duration::from_millis(1_500));
         let (heeding, of_heeding) = stalls(&pair, &running, video::Mode::Heeding);
-        println!("stalled: blind {blind} of {of_blind} frames, heeding {heeding} of {of_heeding}");
-        if heeding <= 2 {
-            return Ended::Passed;
-        }
-        found.push((heeding, of_heeding));
-    }
-    panic!("it stalls although it heeds what it is granted: {found:?}");
+        let seen = format!("stalled: blind {blind} of {of_blind} frames, heeding {heeding} of {of_heeding}");
+        println!("{seen}");
+        if heeding <= 2 { Ok(()) } else { Err(seen) }
+    })
 }

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
 
 use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_control::Client;
@@ -43,6 +43,18 @@ minimum = "1mbit"
 class = "web"
 destination-port = [8080, 8081]
 "#;
+
+/// How long is waited for what must come, on a machine that has much else to do.
+pub const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Waits until something is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what} does not come");
+        sleep(Duration::from_millis(50));
+    }
+}
 
 /// A running scene. What it holds ends with it.
 pub struct Scene {
@@ -108,7 +120,7 @@ impl Scene {
     pub fn connect(&self) -> TcpStream {
         let stream = self.pair.sender.namespace.run(|| TcpStream::connect(self.web)).expect("the namespace");
         let stream = stream.expect("a connection");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream
     }
 
