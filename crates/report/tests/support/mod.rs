@@ -2,7 +2,11 @@
 #![allow(dead_code)] // Each test target uses a part of it.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a browser may take on a machine that has much else to do.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Says that a test could not run, where people and CI see it.
 pub fn skip(reason: &str) {
@@ -68,16 +72,45 @@ pub fn ask(chromium: &Path, folder: &Path, page: &str, probe: &str, look: &Look<
     );
     let file = folder.join(format!("{}.html", look.name));
     std::fs::write(&file, frame).expect("written");
-    let output = command(chromium, folder, look)
-        .args(["--allow-file-access-from-files", "--window-size=1300,1000", "--virtual-time-budget=8000", "--dump-dom"])
-        .arg(format!("file://{}", file.display()))
-        .output()
-        .expect("chromium starts");
-    let (dom, talk) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let found = dom.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}')).map_or("", |(found, _)| found);
-    assert!(!found.is_empty(), "{}: no answer of the page\n{dom}\n{talk}", look.name);
+    // A browser that got no time in its own first seconds ends without an answer: it is asked again.
+    let deadline = Instant::now() + PATIENCE;
+    let (found, talk) = loop {
+        let mut command = command(chromium, folder, look);
+        command.args(["--allow-file-access-from-files", "--window-size=1300,1000", "--virtual-time-budget=8000"]);
+        let (dom, talk) = finish(command.arg("--dump-dom").arg(format!("file://{}", file.display())));
+        let found = dom.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}')).map_or("", |(found, _)| found);
+        if !found.is_empty() {
+            break (found.to_owned(), talk);
+        }
+        assert!(Instant::now() < deadline, "{}: no answer of the page\n{dom}\n{talk}", look.name);
+    };
     let said = talk.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect();
-    (found.to_owned(), said)
+    (found, said)
+}
+
+/// Runs the browser; what it wrote to its standard output and error. One that hangs is ended.
+fn finish(command: &mut Command) -> (String, String) {
+    use std::io::Read;
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let read = |mut pipe: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            // What cannot be read was not said.
+            let _ = pipe.read_to_end(&mut bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let out = read(Box::new(child.stdout.take().expect("piped")));
+    let err = read(Box::new(child.stderr.take().expect("piped")));
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait().expect("a child of ours").is_none() {
+        if Instant::now() > deadline {
+            let _ = child.kill();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    (out.join().expect("no panic"), err.join().expect("no panic"))
 }
 
 /// Opens all there is, zooms every plot to a half and back, and tells what came of it.
