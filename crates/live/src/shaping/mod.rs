@@ -54,7 +54,11 @@ pub use worker::{Gate, Handle, Listener, LivePipeline, WorkerCounts};
 use worker::{Seen, Word, Worker};
 
 /// How long the data path may take to answer the control plane.
-const ANSWER: Duration = Duration::from_secs(2);
+const ANSWER: Duration = Duration::from_secs(10);
+/// How often who waits for that looks whether the data path has been given up.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long its thread may take to begin on a machine that is too busy; one that ends instead is noticed at once.
+const START: Duration = Duration::from_secs(20);
 /// The first queue number that is tried, and how many.
 const QUEUES: std::ops::Range<u16> = 7_400..7_600;
 
@@ -260,7 +264,7 @@ impl Shaping {
             .name("tidegate".into())
             .spawn(move || worker.run(&ready))
             .map_err(system("start the data path"))?;
-        let readiness = is_ready.recv_timeout(ANSWER).map_err(|_| StartError::DataPath("it did not start".into()))?;
+        let readiness = is_ready.recv_timeout(START).map_err(|_| StartError::DataPath("it did not start".into()))?;
         let mut shaping = Self {
             interface: interface.clone(),
             index,
@@ -374,7 +378,7 @@ impl Shaping {
         self.say(Word::Do(Box::new(move |pipeline, now, gate| {
             let _ = reply.send(work(pipeline, now, gate));
         })))?;
-        receive(&answer)
+        self.receive(&answer)
     }
 
     /// The classes with their counts so far.
@@ -385,7 +389,7 @@ impl Shaping {
     pub fn counts(&self) -> Result<WorkerCounts, StartError> {
         let (reply, answer) = mpsc::channel();
         self.say(Word::Count(reply))?;
-        receive(&answer)
+        self.receive(&answer)
     }
     /// Tells `listener` all news of flows from now on, on the data path's own thread: it must return at once.
     pub fn listen(&self, listener: Listener) -> Result<(), StartError> {
@@ -447,7 +451,21 @@ impl Shaping {
     fn pass(&self) {
         let (done, is_done) = mpsc::channel();
         if self.say(Word::Pass(done)).is_ok() {
-            let _ = is_done.recv_timeout(ANSWER);
+            let _ = self.receive(&is_done);
+        }
+    }
+
+    /// Waits for an answer of the data path, on a machine that may be too busy for it: until that is given up.
+    fn receive<T>(&self, answer: &Receiver<T>) -> Result<T, StartError> {
+        let asked = std::time::Instant::now();
+        loop {
+            let why = match answer.recv_timeout(LOOK) {
+                Ok(answer) => return Ok(answer),
+                Err(RecvTimeoutError::Timeout) if asked.elapsed() < ANSWER && !self.pulse.is_abandoned() => continue,
+                Err(RecvTimeoutError::Timeout) => "it does not answer",
+                Err(RecvTimeoutError::Disconnected) => "it is not running",
+            };
+            return Err(StartError::DataPath(why.into()));
         }
     }
 
@@ -465,15 +483,6 @@ impl Drop for Shaping {
             let _ = self.end();
         }
     }
-}
-
-fn receive<T>(answer: &Receiver<T>) -> Result<T, StartError> {
-    answer.recv_timeout(ANSWER).map_err(|error| {
-        StartError::DataPath(match error {
-            RecvTimeoutError::Timeout => "it does not answer".into(),
-            RecvTimeoutError::Disconnected => "it is not running".into(),
-        })
-    })
 }
 
 fn system(operation: &str) -> impl FnOnce(io::Error) -> StartError {
