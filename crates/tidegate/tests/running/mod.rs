@@ -74,11 +74,6 @@ impl Running {
         self.until(&format!("{text:?} {times} times"), |said| said.matches(text).count() >= times);
     }
 
-    /// Waits until it says one of these.
-    pub fn says_one_of(&mut self, texts: &[&str]) {
-        self.until(&format!("{texts:?}"), |said| texts.iter().any(|text| said.contains(text)));
-    }
-
     fn until(&mut self, what: &str, is_so: impl Fn(&str) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !is_so(&self.said) {
