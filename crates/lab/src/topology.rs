@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use tidegate_live::netns::Namespace;
-use tidegate_live::rtnl::{Address, Route, Rtnl, sysctl};
+use tidegate_live::rtnl::{Address, OperationalState, Route, Rtnl, sysctl};
 use tidegate_units::{Bytes, Rate};
 
 /// IPv4 or IPv6.
@@ -82,6 +82,9 @@ impl Pair {
         })??;
         for host in [&self.sender, &self.receiver] {
             host.namespace.run(|| bring_up(host))??;
+        }
+        for host in [&self.sender, &self.receiver] {
+            host.namespace.run(|| wait_until_up(host.interface))?;
         }
         for family in [Family::V4, Family::V6] {
             self.sender.namespace.run(|| acquaint(self.receiver.address(family)))?;
@@ -239,6 +242,18 @@ fn settle(interface: &str, addresses: &[Ipv4Addr], gateway: Option<Ipv4Addr>) ->
         Ok(())
     };
     inner().map_err(|error: tidegate_live::netlink::Error| io::Error::other(error))
+}
+
+/// Waits until packets can flow, for a while: before that the kernel drops them silently, the question for a link address
+/// too, which it asks again after a second only.
+fn wait_until_up(interface: &str) {
+    let Ok(mut rtnl) = Rtnl::open() else { return };
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(5)
+        && matches!(rtnl.link(interface), Ok(Some(link)) if link.state != OperationalState::Up)
+    {
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// Lets the kernels of both ends learn each other's link addresses before anything is measured. Packets that wait for
