@@ -462,8 +462,9 @@ fn a_terminal_works_as_without() -> Ended {
     terminal.types("\x03");
     terminal.shows("code=130");
     terminal.shows("$ ");
-    // Ctrl-Z stops it, the shell goes on, `fg` resumes it, and it reads what is typed then.
-    terminal.types(&format!("{exec} sh -c 'echo rea\"\"dy; read x; echo go\"\"t $x; exit 5'\n"));
+    // Ctrl-Z stops it, the shell goes on, `fg` resumes it, and it reads what is typed then; a reader that has not come to
+    // its stop yet would take a letter of what is for the shell.
+    terminal.types(&format!("{exec} sh -c 'trap c=1 CONT; echo rea\"\"dy; while [ -z $c ]; do sleep 0.05; done; read x; echo go\"\"t $x; exit 5'\n"));
     terminal.shows("ready");
     terminal.types("\x1a");
     terminal.shows("Stopped");
