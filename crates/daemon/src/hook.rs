@@ -4,6 +4,7 @@
 //! configured rate, or while [`RUNNING`] runs have not ended, is left out, and the next run is told how many were. A run
 //! that takes longer than [`LONGEST`] is killed.
 
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -106,7 +107,9 @@ impl Running {
                 Err(error) => {
                     self.left_out.fetch_add(1, Ordering::Relaxed);
                     if !std::mem::replace(&mut self.told, true) {
-                        eprintln!("tidegate: the hook {} cannot be run: {error}", self.program.display());
+                        let hook = self.program.display();
+                        // Whoever does not read any more is told by the count of events left out.
+                        let _ = writeln!(io::stderr(), "tidegate: the hook {hook} cannot be run: {error}");
                     }
                 }
             }

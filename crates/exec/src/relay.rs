@@ -1,6 +1,6 @@
 //! The loop between the program's device and the world's sockets.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -199,7 +199,8 @@ impl Relay {
             } else {
                 "processes that the program started still run"
             };
-            eprintln!("tidegate: {why}; Ctrl-C gives it up");
+            // When nobody reads it the wait is the same.
+            let _ = writeln!(io::stderr(), "tidegate: {why}; Ctrl-C gives it up");
         }
         None
     }

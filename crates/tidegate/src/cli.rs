@@ -118,7 +118,7 @@ pub fn main_with(registry: Registry) -> ExitCode {
 /// [`main_with`], with these arguments instead of those of the process; the first is the name of the program.
 pub fn main_from(registry: Registry, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(refused) = registry.refused {
-        eprintln!("tidegate: {refused}");
+        say!("tidegate: {refused}");
         return ExitCode::FAILURE;
     }
     run(Cli::parse_from(arguments))

@@ -120,6 +120,38 @@ fn a_reload_applies_the_file_and_a_wrong_one_changes_nothing() -> Ended {
     Ended::Passed
 }
 
+/// A terminal that was closed, or `2>&1 | tee` whose end has gone: shaping goes on, and its control.
+fn it_goes_on_when_nobody_reads_what_it_says() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let at = scratch.0.join("notify");
+    let manager = UnixDatagram::bind(&at).unwrap();
+    manager.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let file = scratch.write("shaper.toml", SHAPER);
+    let control = scratch.0.join("control");
+    let control = control.to_str().unwrap();
+    let mut run = command(&pair, &["run", file.to_str().unwrap(), "--interface", DEVICE, "--control", control]);
+    run.env("NOTIFY_SOCKET", &at).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut running = run.spawn().unwrap();
+    told(&manager, "READY=1");
+    drop(running.stderr.take());
+    for rate in ["3mbit", "4mbit"] {
+        scratch.write("shaper.toml", &SHAPER.replace("5mbit", rate));
+        // SAFETY: a child of ours that has not been waited for.
+        assert_eq!(unsafe { libc::kill(running.id() as i32, libc::SIGHUP) }, 0);
+        told(&manager, "RELOADING=1");
+        told(&manager, "READY=1");
+        let output = command(&pair, &["status", "--json", "--control", control]).output().unwrap();
+        let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(shown["in_force"], true);
+        let bps = shown["directions"][0]["classes"][0]["rate_bps"].as_u64().unwrap();
+        assert_eq!(format!("{}mbit", bps / 1_000_000), rate);
+    }
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::kill(running.id() as i32, libc::SIGTERM) }, 0);
+    assert!(running.wait().unwrap().success());
+    Ended::Passed
+}
+
 fn the_unit_is_valid_and_allows_little() -> Ended {
     let scratch = Scratch::new();
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd/tidegate@.service");
@@ -406,6 +438,7 @@ fn main() -> ! {
                 "a_reload_applies_the_file_and_a_wrong_one_changes_nothing",
                 a_reload_applies_the_file_and_a_wrong_one_changes_nothing,
             ),
+            ("it_goes_on_when_nobody_reads_what_it_says", it_goes_on_when_nobody_reads_what_it_says),
             ("the_unit_is_valid_and_allows_little", the_unit_is_valid_and_allows_little),
             ("doctor_finds_nothing_where_nothing_is", doctor_finds_nothing_where_nothing_is),
             ("doctor_finds_what_is_wrong_with_the_interface", doctor_finds_what_is_wrong_with_the_interface),

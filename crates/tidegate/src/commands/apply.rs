@@ -136,10 +136,10 @@ pub fn confirm(args: &ConfirmArgs) -> Result<(), Failure> {
     let mut client = args.connect.open()?;
     if args.rollback {
         client.call(&Rollback {})?;
-        eprintln!("tidegate: what was in force before is in force again");
+        say!("tidegate: what was in force before is in force again");
     } else {
         client.call(&Confirm {})?;
-        eprintln!("tidegate: the change is kept");
+        say!("tidegate: the change is kept");
     }
     Ok(())
 }
@@ -162,17 +162,17 @@ fn change(how: &How, text: Option<String>, edits: Vec<Edit>) -> Result<(), Failu
     }
     out.flush()?;
     if !shown.warnings.is_empty() {
-        eprint!("{}", shown.warnings);
+        say_on!("{}", shown.warnings);
     }
     if shown.differences.is_empty() {
-        eprintln!("tidegate: nothing is different");
+        say!("tidegate: nothing is different");
         return Ok(());
     }
     if how.dry_run {
         return Ok(());
     }
     let applied = client.call(&Apply { dry_run: false, confirm: how.confirm, ..call })?;
-    eprintln!(
+    say!(
         "tidegate: in force, {}",
         match (applied.in_place, applied.rehomed) {
             (true, _) => "in place; queues go on as they are".to_owned(),
@@ -190,10 +190,10 @@ fn change(how: &How, text: Option<String>, edits: Vec<Edit>) -> Result<(), Failu
 /// Waits for Enter, or for the time to be over.
 fn keep(client: &mut Client, time: Span) -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() {
-        eprintln!("tidegate: it goes back after {time} unless `tidegate confirm` is run");
+        say!("tidegate: it goes back after {time} unless `tidegate confirm` is run");
         return Ok(());
     }
-    eprintln!("tidegate: press Enter within {time} to keep it, or run `tidegate confirm` elsewhere");
+    say!("tidegate: press Enter within {time} to keep it, or run `tidegate confirm` elsewhere");
     let (entered, enter) = mpsc::channel();
     std::thread::spawn(move || {
         let mut line = String::new();
@@ -205,7 +205,7 @@ fn keep(client: &mut Client, time: Span) -> Result<(), Failure> {
     match enter.recv_timeout(end.saturating_duration_since(Instant::now())) {
         Ok(()) => match client.call(&Confirm {}) {
             Ok(_) => {
-                eprintln!("tidegate: the change is kept");
+                say!("tidegate: the change is kept");
                 Ok(())
             }
             // Somebody else confirmed it, or the time was over a moment ago; the daemon says which.

@@ -88,7 +88,7 @@ fn hint(args: &Args, status: &Status) {
     let there: Vec<&str> =
         status.directions.iter().flat_map(|direction| &direction.classes).map(|class| class.name.as_str()).collect();
     for class in args.class.iter().filter(|class| !there.contains(&class.as_str())) {
-        eprintln!("tidegate: there is no class `{class}` yet, only {}; waiting for it", there.join(", "));
+        say!("tidegate: there is no class `{class}` yet, only {}; waiting for it", there.join(", "));
     }
 }
 

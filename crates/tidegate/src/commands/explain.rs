@@ -124,7 +124,7 @@ fn configuration(args: &Args) -> Result<(Config, Settings), Failure> {
     let mut settings = Settings { link, ..Settings::seeded(args.seed) };
     let invented = settings.invent_names(&config);
     if !invented.is_empty() {
-        eprintln!("tidegate: {name}: nobody knows here who sent a packet: nothing matches {}", invented.join(", "));
+        say!("tidegate: {name}: nobody knows here who sent a packet: nothing matches {}", invented.join(", "));
     }
     Ok((config, settings))
 }

@@ -58,7 +58,7 @@ pub fn start(args: &Args, options: &mut Options) -> Result<Recorders, Failure> {
         files: args.record_files,
         clock: (timing::now(), wall_clock),
         buffers: BUFFERS,
-        failed: |why| eprintln!("tidegate: the recording stops here, and shaping goes on: {why}"),
+        failed: |why| say!("tidegate: the recording stops here, and shaping goes on: {why}"),
     };
     // Now, and not when packets come: a file that cannot be written ends the command.
     if let Err(error) = std::fs::OpenOptions::new().append(true).create(true).open(path) {
@@ -82,7 +82,7 @@ pub fn start(args: &Args, options: &mut Options) -> Result<Recorders, Failure> {
                 match Recording::create(&path, Settings { of: of.clone(), ..settings.clone() }) {
                     Ok(recording) => recordings.push((of, path, recording)),
                     Err(error) => {
-                        eprintln!("tidegate: {}: {error}; {of} is not recorded", path.display());
+                        say!("tidegate: {}: {error}; {of} is not recorded", path.display());
                         return None;
                     }
                 }
@@ -121,7 +121,7 @@ impl Recorders {
                 1 => String::new(),
                 files => format!(" in {files} files"),
             };
-            eprintln!(
+            say!(
                 "recorded {of} into {}{files}: {} records, {} bytes; {lost}",
                 path.display(),
                 counts.records,

@@ -148,7 +148,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let recorders = record::start(&args.record, &mut settings.options)?;
     let wanted = args.files.wanted();
-    let mut daemon = Daemon::start(configs, settings, |line| eprintln!("{line}")).map_err(explain)?;
+    let mut daemon = Daemon::start(configs, settings, |line| say!("{line}")).map_err(explain)?;
     announce(&daemon, args);
     let interface = daemon.interface().to_owned();
     let watch = Arc::new(Mutex::new(Watch::new()));
@@ -190,10 +190,10 @@ fn announce(daemon: &Daemon, args: &Args) {
         }
     }
     if let Some(path) = daemon.control_path() {
-        eprintln!("  control socket: {}; try `tidegate status`", path.display());
+        say!("  control socket: {}; try `tidegate status`", path.display());
     }
     if let Some(address) = daemon.web_address() {
-        eprintln!("  web page: http://{address}/, metrics: http://{address}/metrics");
+        say!("  web page: http://{address}/, metrics: http://{address}/metrics");
     }
 }
 
@@ -201,28 +201,28 @@ fn announce_one(shaping: &Shaping, direction: &str, args: &Args) {
     let proof = shaping.proof();
     let by = args.file.as_ref().map_or_else(|| format!("the preset --{direction}"), |file| file.display().to_string());
     match shaping.direction() {
-        Direction::Egress => eprintln!("shaping {} by {by} is in force:", shaping.interface()),
-        Direction::Ingress => eprintln!("shaping what arrives by {}, by {by}, is in force:", shaping.interface()),
+        Direction::Egress => say!("shaping {} by {by} is in force:", shaping.interface()),
+        Direction::Ingress => say!("shaping what arrives by {}, by {by}, is in force:", shaping.interface()),
     }
     if let Some(installed) = shaping.installed() {
-        eprintln!("  rules: {installed}; read back as meant");
+        say!("  rules: {installed}; read back as meant");
     }
     for (class, versions) in &proof.seen {
         let versions: Vec<_> = versions.iter().map(|version| format!("{version:?}").replace('V', "IPv")).collect();
-        eprintln!("  class {class}: a packet came through ({})", versions.join(", "));
+        say!("  class {class}: a packet came through ({})", versions.join(", "));
     }
     for (class, why) in &proof.unprobed {
-        eprintln!("  class {class}: not probed, {why}");
+        say!("  class {class}: not probed, {why}");
     }
     for (version, why) in &proof.not_carried {
-        eprintln!("  {}: not carried by this interface ({why})", format!("{version:?}").replace('V', "IPv"));
+        say!("  {}: not carried by this interface ({why})", format!("{version:?}").replace('V', "IPv"));
     }
     for (version, why) in &proof.awaited {
         let version = format!("{version:?}").replace('V', "IPv");
-        eprintln!("  {version}: not proven yet, {why}; the first packet will be told of");
+        say!("  {version}: not proven yet, {why}; the first packet will be told of");
     }
     if shaping.direction() == Direction::Ingress {
-        eprintln!("  its rate must be below the line's: what arrives has used the line already");
+        say!("  its rate must be below the line's: what arrives has used the line already");
     }
     let readiness = shaping.readiness();
     for (what, outcome, effect) in [
@@ -230,15 +230,15 @@ fn announce_one(shaping: &Shaping, direction: &str, args: &Args) {
         ("exact timers", &readiness.timer_slack, "packets may leave up to 50us late"),
     ] {
         if let Outcome::Refused(why) = outcome {
-            eprintln!("  {what}: refused ({why}); {effect}");
+            say!("  {what}: refused ({why}); {effect}");
         }
     }
     for report in shaping.queue_reports() {
         if let Outcome::Refused(why) = &report.gso {
-            eprintln!("  superpackets: refused ({why}); TCP costs more processor");
+            say!("  superpackets: refused ({why}); TCP costs more processor");
         }
         if let Outcome::Refused(why) = &report.fail_open {
-            eprintln!("  fail-open: refused ({why}); a hung process would drop instead of letting pass");
+            say!("  fail-open: refused ({why}); a hung process would drop instead of letting pass");
         }
     }
 }

@@ -49,14 +49,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Ok(outcome) => outcome,
             Err(findings) => {
                 wrong += 1;
-                eprint!("{}", if styled { findings.styled() } else { findings.to_string() });
-                eprintln!();
+                say_on!("{}", if styled { findings.styled() } else { findings.to_string() });
+                say!("");
                 continue;
             }
         };
         failed += usize::from(!outcome.holds());
         if !outcome.holds() {
-            eprint!("{}", if styled { outcome.failures_styled() } else { outcome.failures() });
+            say_on!("{}", if styled { outcome.failures_styled() } else { outcome.failures() });
         }
         if args.json {
             results.push(result(&name, &outcome, args.trace));

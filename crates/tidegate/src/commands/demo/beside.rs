@@ -53,12 +53,12 @@ pub fn run(files: &[PathBuf], seconds: u64, json: bool) -> Result<(), Failure> {
     let configs: Vec<Config> = files.iter().map(|file| check::load(file)).collect::<Result<_, _>>()?;
     let way = tidegate_live::netns::enter().map_err(|error| Failure::Failed(error.to_string()))?;
     let pair = Pair::create().map_err(|error| Failure::Failed(format!("no laboratory can be made: {error}")))?;
-    eprintln!("two hosts in namespaces of their own ({way:?}); four transfers and a call between them");
+    say!("two hosts in namespaces of their own ({way:?}); four transfers and a call between them");
     let length = Duration::from_secs(seconds) / files.len().max(1) as u32;
     let (mut rows, mut totals) = (Vec::new(), Vec::new());
     for (file, config) in files.iter().zip(&configs) {
         let name = file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into());
-        eprintln!("{name}: {:.1} s", length.as_secs_f64());
+        say!("{name}: {:.1} s", length.as_secs_f64());
         play(&pair, &name, config, length, &mut rows, &mut totals)?;
     }
     let mut out = std::io::stdout().lock();

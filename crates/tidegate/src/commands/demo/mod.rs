@@ -62,7 +62,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         (before, after)
     } else {
         let mut lines = Lines::default();
-        eprintln!("two hosts in namespaces of their own ({way:?}), a wire of {}", scene::WIRE);
+        say!("two hosts in namespaces of their own ({way:?}), a wire of {}", scene::WIRE);
         let mut watch = |moment: &Moment| lines.draw(moment);
         (stage.play(false, unshaped, &mut watch)?, stage.play(true, shaped, &mut watch)?)
     };
@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         table::json(&mut out, &rows, unshaped, shaped, stage.open_wire.as_deref())
     } else {
         if let Some(why) = &stage.open_wire {
-            eprintln!("the wire could not be limited ({why}): the unshaped part had no bottleneck");
+            say!("the wire could not be limited ({why}): the unshaped part had no bottleneck");
         }
         table::print(&mut out, &rows)
     }
@@ -92,7 +92,7 @@ impl Lines {
             (self.phase, self.next, self.notes) = (moment.phase, 1.0, 0);
         }
         for note in &moment.notes[self.notes..] {
-            eprintln!("{:8} {:5.1} s  {note}", moment.phase, moment.elapsed);
+            say!("{:8} {:5.1} s  {note}", moment.phase, moment.elapsed);
         }
         self.notes = moment.notes.len();
         if moment.elapsed >= self.next {
@@ -105,7 +105,7 @@ impl Lines {
             } else {
                 list(&mut moment.classes.iter().map(|class| (class.name.as_str(), class.rate)))
             };
-            eprintln!("{:8} {:5.1} s  Mbit/s: {text}", moment.phase, moment.elapsed);
+            say!("{:8} {:5.1} s  Mbit/s: {text}", moment.phase, moment.elapsed);
         }
         Ok(true)
     }

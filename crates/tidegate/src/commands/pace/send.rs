@@ -181,7 +181,7 @@ impl<'a> Sender<'a> {
             for outlet in &mut outlets {
                 for line in outlet.destination.seek_help(params.rate) {
                     if args.verbose {
-                        eprintln!("tidegate: {}: {line}", outlet.destination.name());
+                        say!("tidegate: {}: {line}", outlet.destination.name());
                     }
                 }
             }
@@ -251,15 +251,17 @@ impl<'a> Sender<'a> {
         let cap = params.cap().map_or("no burst cap".into(), |(rate, allowance)| {
             format!("no run of packets above {} but for {allowance} at once", measure::rate(rate.as_bps() as f64))
         });
-        eprintln!(
+        say!(
             "tidegate: {} at {}, {cap}, spinning at most {} % of a core",
-            self.args.algorithm, params.rate, self.args.spin
+            self.args.algorithm,
+            params.rate,
+            self.args.spin
         );
         match (self.datagram, self.segment) {
-            (Some(size), None) => eprintln!("tidegate: datagrams of {size} B, one system call each"),
+            (Some(size), None) => say!("tidegate: datagrams of {size} B, one system call each"),
             (Some(size), Some(_)) => {
                 let segments = self.segments(params.rate, size);
-                eprintln!("tidegate: datagrams of {size} B, {segments} of them in one system call (UDP GSO)");
+                say!("tidegate: datagrams of {size} B, {segments} of them in one system call (UDP GSO)");
             }
             (None, _) => {}
         }
@@ -419,7 +421,7 @@ impl<'a> Sender<'a> {
         self.cut(rate);
         if self.args.verbose {
             self.progress.end();
-            eprintln!("tidegate: {rate} from now on");
+            say!("tidegate: {rate} from now on");
         }
     }
     fn publish(&mut self, now: Instant) {
@@ -531,10 +533,7 @@ impl<'a> Sender<'a> {
                 Err(error) if whole && error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
                     outlet.destination.forgo_segmentation();
                     if self.args.verbose {
-                        eprintln!(
-                            "tidegate: {}: UDP GSO was refused; datagrams go one by one",
-                            outlet.destination.name()
-                        );
+                        say!("tidegate: {}: UDP GSO was refused; datagrams go one by one", outlet.destination.name());
                     }
                 }
                 Err(error) => {
@@ -578,15 +577,15 @@ impl<'a> Sender<'a> {
             let (name, account) = (outlet.destination.name(), outlet.account());
             match &outlet.failed {
                 Some(why) => troubles.push(format!("{name}: {why}; {account}")),
-                None if outlet.reader_left => eprintln!("tidegate: the reader went away; {account}"),
+                None if outlet.reader_left => say!("tidegate: the reader went away; {account}"),
                 None if self.args.verbose || stopped || self.outlets.len() > 1 && !troubles.is_empty() => {
-                    eprintln!("tidegate: {name}: {account}");
+                    say!("tidegate: {name}: {account}");
                 }
                 None => {}
             }
         }
         if dropped > 0 {
-            eprintln!("tidegate: {dropped} packets of {} B in all were late and dropped", self.dropped_bytes);
+            say!("tidegate: {dropped} packets of {} B in all were late and dropped", self.dropped_bytes);
         }
         match outcome {
             Outcome::Stopped(signal) => {

@@ -24,10 +24,10 @@ pub fn load(args: &Args) -> Result<Vec<Part>, Failure> {
         settings.keep.series = args.files.wanted();
         let invented = settings.invent_names(&config);
         if !invented.is_empty() {
-            eprintln!("tidegate: {name}: nobody knows here who sent a packet: nothing matches {}", invented.join(", "));
+            say!("tidegate: {name}: nobody knows here who sent a packet: nothing matches {}", invented.join(", "));
         }
         if settings.link.is_none() && matches!(config.root, shaper::Root::Discipline(_)) {
-            eprintln!(
+            say!(
                 "tidegate: {name}: behind a link that takes no time nothing waits; give its rate, {name}@20mbit or --link"
             );
         }

@@ -114,7 +114,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let results = replay(args, parts, departures.as_mut())?;
     if let Some(departures) = departures {
         if departures.left_out() > 0 {
-            eprintln!("tidegate: {} departures of an unknown link type were left out", departures.left_out());
+            say!("tidegate: {} departures of an unknown link type were left out", departures.left_out());
         }
         departures.finish().map_err(write_failed)?;
     }
@@ -159,7 +159,7 @@ fn replay(
     let mut notice = |notice: Notice| {
         notices += 1;
         if notices <= SHOWN {
-            eprintln!("tidegate: {}: {notice}", args.file.display());
+            say!("tidegate: {}: {notice}", args.file.display());
         }
     };
     let choice = choice(args);
@@ -220,10 +220,10 @@ fn replay(
     {
         let chosen = !args.from.is_empty() || !matches!(args.direction, Way::Any);
         let what = if chosen { "of its packets none is chosen by --from or --direction" } else { "it has no packets" };
-        eprintln!("tidegate: {}: {what}", args.file.display());
+        say!("tidegate: {}: {what}", args.file.display());
     }
     if notices > SHOWN {
-        eprintln!("tidegate: {}: and {} more warnings", args.file.display(), notices - SHOWN);
+        say!("tidegate: {}: and {} more warnings", args.file.display(), notices - SHOWN);
     }
     Ok(Results { again, session, notices })
 }
