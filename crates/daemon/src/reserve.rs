@@ -70,7 +70,9 @@ fn link(daemon: &Daemon, at: usize) -> Option<(Rate, Bytes)> {
     }
 }
 
-fn reserved(number: u64, lease: &Lease, free: Option<Rate>, now: Time) -> Reserved {
+/// `until`: when it ends however often it is refreshed.
+fn reserved(number: u64, lease: &Lease, until: Option<Instant>, free: Option<Rate>, now: Time) -> Reserved {
+    let left = |until: Instant| Span::from_nanos(until.saturating_duration_since(Instant::now()).as_nanos() as u64);
     Reserved {
         reservation: number,
         name: lease.name.clone(),
@@ -78,7 +80,7 @@ fn reserved(number: u64, lease: &Lease, free: Option<Rate>, now: Time) -> Reserv
         rate: lease.grant.rate,
         bound: lease.grant.bound,
         buffer: lease.grant.buffer,
-        expires: lease.grant.expires.since(now),
+        expires: until.map_or(lease.grant.expires.since(now), left),
         free: free.unwrap_or(Rate::ZERO),
     }
 }
@@ -131,7 +133,7 @@ pub(crate) fn reserve(daemon: &mut Daemon, caller: &Caller, call: Reserve) -> Re
         every,
     };
     daemon.leases.0.insert(number, held);
-    Ok(reserved(number, &lease, free, now))
+    Ok(reserved(number, &lease, until, free, now))
 }
 
 /// The lease `number`, which the caller may handle.
@@ -178,7 +180,8 @@ pub(crate) fn list(daemon: &Daemon, _: &ReservationsQuery) -> Result<Reservation
             .ask(|pipeline, now| (pipeline.leases().cloned().collect::<Vec<_>>(), pipeline.free_to_reserve(), now))?;
         for lease in &leases {
             let known = daemon.leases.0.iter().find(|(_, held)| held.direction == at && held.class == lease.grant.id);
-            reservations.push(reserved(known.map_or(0, |(number, _)| *number), lease, free, now));
+            let (number, until) = known.map_or((0, None), |(number, held)| (*number, held.until));
+            reservations.push(reserved(number, lease, until, free, now));
         }
     }
     Ok(ReservationList { reservations })

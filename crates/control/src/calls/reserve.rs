@@ -69,7 +69,7 @@ pub struct Reserved {
     /// What its queue holds.
     #[serde(rename = "buffer_bytes", with = "bytes")]
     pub buffer: Bytes,
-    /// When it ends without a refresh.
+    /// When it ends: without a refresh, or, where it was asked for with `for_ns`, then.
     #[serde(rename = "expires_in_ns", with = "ns")]
     pub expires: Span,
     /// What is free for others.

@@ -114,7 +114,15 @@ pub fn reservations_outlive_the_data_path() -> Ended {
         lasts,
     };
     let kept = holder.call(&ask(5_000, None)).unwrap();
-    let lasting = running.client().call(&ask(5_001, Some(Span::from_secs(120)))).unwrap();
+    let asked = Instant::now();
+    let lasting = running.client().call(&ask(5_001, Some(Span::from_secs(3_600)))).unwrap();
+    // The one ends when it was asked to, however often it is refreshed; the other without a refresh.
+    let took = |expires: Span| Span::from_secs(3_600).as_nanos() - expires.as_nanos();
+    assert!(u128::from(took(lasting.expires)) <= asked.elapsed().as_nanos(), "{:?}", lasting.expires);
+    assert!(kept.expires <= Span::from_secs(90), "{:?}", kept.expires);
+    let listed = holder.call(&ReservationsQuery {}).unwrap().reservations;
+    let listed = listed.iter().find(|one| one.reservation == lasting.reservation).unwrap();
+    assert!(listed.expires <= lasting.expires && u128::from(took(listed.expires)) <= asked.elapsed().as_nanos());
     let mut listener = running.client();
     let _ = listener.events(&Events { kinds: vec![EventKind::Log], ..Events::default() }).unwrap();
     let flows = [udp(6_000, 12)];
