@@ -122,9 +122,9 @@ pub(crate) fn reload(daemon: &mut Daemon) {
     let micros = timing::now().as_nanos() / 1_000;
     service::notify(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
     let file = daemon.settings.file.clone();
-    let outcome = std::fs::read_to_string(&file)
+    let outcome = Source::open(&file)
         .map_err(|error| invalid(error.to_string()))
-        .and_then(|text| Ok((load(&file.display().to_string(), &text)?, text)))
+        .and_then(|source| Ok((load(source.name(), source.text())?, source.text().to_owned())))
         .and_then(|((config, _), text)| match daemon.directions.as_slice() {
             [one] if one.config.interface.direction == config.interface.direction => change(daemon, 0, config, text),
             _ => Err(invalid("it shapes another direction; start again for that")),

@@ -115,6 +115,10 @@ fn a_reload_applies_the_file_and_a_wrong_one_changes_nothing() -> Ended {
     running.signal(libc::SIGHUP);
     running.says("is not applied, nothing has changed");
     assert_eq!(rate(), 3_000_000);
+    std::fs::write(&file, b"version = 1\n# caf\xe9\n").unwrap();
+    running.signal(libc::SIGHUP);
+    running.says("line 2, byte 17 of the file, is not UTF-8");
+    assert_eq!(rate(), 3_000_000);
     running.signal(libc::SIGTERM);
     assert!(running.end().0.success());
     Ended::Passed
