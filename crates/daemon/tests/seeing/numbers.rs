@@ -42,7 +42,7 @@ pub fn flows_and_classes_are_seen_as_they_are() -> Ended {
     assert_eq!((call.class.as_str(), call.rule.as_deref()), ("calls", Some("video call")));
     assert_eq!(call.flow.source, Some(scene.pair.sender.v4.into()));
     assert!(call.flow.uid.is_some(), "the owner of the socket is told");
-    assert_eq!((call.minimum.map(|rate| rate.as_bps()), call.granted), (Some(1_000_000), true));
+    assert_eq!((call.minimum.map(|rate| rate.as_bps()), call.granted), (Some(1_000_000), true), "{direction:#?}");
     // Another class than "web" by what the rule matches.
     assert!(to_port(&seen, 8080).rule.as_deref().is_some_and(|rule| rule.contains("8080")));
     assert_eq!(to_port(&seen, 9_001).rule, None);

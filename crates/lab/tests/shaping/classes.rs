@@ -71,3 +71,27 @@ fn protocols() -> Result<(), String> {
     }
     Ok(())
 }
+
+/// The probes that prove the classes are no flows, however many packets are read beside them: none leaves the host or
+/// takes what is promised to others.
+pub fn probes_are_no_flows() -> Ended {
+    let pair = Pair::create().expect("a pair of hosts");
+    let text = "version = 1\n[[class]]\nname = \"calls\"\nrate = \"2mbit\"\n\
+         [[class]]\nname = \"rest\"\nrate = \"8mbit\"\ndefault = true\n\
+         [[rule]]\nclass = \"calls\"\ndestination-port = 5000\nminimum = \"1mbit\"\n";
+    // Nothing of this goes to port 5000, and it keeps the data path busy.
+    let flows = [udp(5, 40_000, 200), udp(6, 6_000, 1_000), FlowSpec::tcp("bulk", 5_007, 0)];
+    let _sink = Sink::start(&pair.receiver, &flows).expect("a sink");
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).expect("senders");
+    for n in 0..60 {
+        let shaping = shape(&pair, text);
+        // Rule 0 is profile 1.
+        let promised = shaping
+            .with(|pipeline, _| pipeline.tree().shaper().map(|all| all.flows().filter(|one| one.profile == 1).count()))
+            .expect("an answer");
+        assert_eq!(promised, Some(0), "start {n}");
+        shaping.stop().expect("an orderly end");
+    }
+    senders.stop();
+    Ended::Passed
+}

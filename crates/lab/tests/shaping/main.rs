@@ -59,6 +59,7 @@ fn main() {
         conditioning::an_assured_class_is_metered_and_marked,
         classes::greedy_classes_get_their_rates_and_borrow_within_the_total,
         classes::both_protocols_are_shaped_and_re_marked,
+        classes::probes_are_no_flows,
         superpackets::are_cut_where_they_would_last_too_long,
         superpackets::stay_whole_where_they_are_short,
         congestion::feedback_marks_what_is_capable,

@@ -129,7 +129,10 @@ impl Shaping {
             return Ok(proof);
         }
         let (tell, arrivals) = mpsc::channel();
-        self.say(Word::Watch(Some((prober.cookie(), tell))))?;
+        self.say(Word::Watch(prober.cookie(), tell))?;
+        // It takes packets before words: a probe that came before it heard of them would pass for traffic, leave the
+        // host, and have a promise of its own. One that does not answer loses the probes, which is told below.
+        let _ = self.counts();
         let lifeline = self
             .lifeline()
             .map_err(|source| StartError::System { operation: "look at the data path".into(), source })?;
@@ -157,7 +160,6 @@ impl Shaping {
                 }
             }
         }
-        self.say(Word::Watch(None))?;
         self.judge(&ledger, &impossible, &mut proof, failures);
         Ok(proof)
     }

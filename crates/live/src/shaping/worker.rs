@@ -47,8 +47,9 @@ pub(super) enum Word {
     Do(Work),
     /// Tags mean these control groups.
     Groups(Vec<u64>),
-    /// Look out for probes with this cookie and tell where they came out; none ends it.
-    Watch(Option<(u64, Sender<(u32, Judgement)>)>),
+    /// Look out for probes with this cookie and tell where they came out. Those that come when nobody listens any more
+    /// are probes all the same, and no traffic.
+    Watch(u64, Sender<(u32, Judgement)>),
     /// Tell what you have counted.
     Count(Sender<WorkerCounts>),
     /// Tell this one of every event too.
@@ -235,7 +236,7 @@ impl Worker {
                     Ok(Word::Pass(done)) => drop(done.send(())),
                     Ok(Word::Count(to)) => drop(to.send(counts.clone())),
                     // There is no engine to do it to: who waits for an answer hears that there is none.
-                    Ok(Word::Do(_) | Word::Watch(_) | Word::Listen(_) | Word::Groups(_)) => {}
+                    Ok(Word::Do(_) | Word::Watch(..) | Word::Listen(_) | Word::Groups(_)) => {}
                     Ok(Word::Stop) | Err(TryRecvError::Disconnected) => return Ok(counts),
                     Err(TryRecvError::Empty) => break,
                 }
@@ -361,7 +362,7 @@ impl Worker {
                         self.socket.send(&mut gate.verdicts)?;
                     }
                     Ok(Word::Groups(groups)) => self.groups = groups,
-                    Ok(Word::Watch(other)) => watch = other,
+                    Ok(Word::Watch(cookie, tell)) => watch = Some((cookie, tell)),
                     Ok(Word::Listen(listener)) => gate.listeners.push(listener),
                     Ok(Word::Count(to)) => {
                         let _ = to.send(self.count(&counts, &gate));
