@@ -277,8 +277,7 @@ impl End {
     }
 }
 
-fn receive(mut ends: Vec<End>, reports: &[Mutex<FlowReport>], span: &Span, stop: &AtomicBool) {
-    let counted = span;
+fn receive(mut ends: Vec<End>, reports: &[Mutex<FlowReport>], counted: &Span, stop: &AtomicBool) {
     let mut buffer = vec![0_u8; 1 << 18];
     while !stop.load(Ordering::Relaxed) {
         let mut polled: Vec<PollFd<'_>> = Vec::new();

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -169,14 +168,11 @@ fn run(cli: Cli) -> ExitCode {
         Err(failure) => {
             let text = failure.to_string();
             // A finding with its place has its own head. When nobody reads the errors the exit code still tells.
-            let mut err = std::io::stderr();
-            let _ = if text.starts_with("error: ") {
-                writeln!(err, "{text}")
+            if text.starts_with("error: ") {
+                say!("{text}");
             } else if !text.is_empty() {
-                writeln!(err, "tidegate: {text}")
-            } else {
-                Ok(())
-            };
+                say!("tidegate: {text}");
+            }
             ExitCode::from(match failure {
                 Failure::Usage(_) => 2,
                 Failure::Exit(code, _) => code,

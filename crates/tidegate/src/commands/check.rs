@@ -125,7 +125,7 @@ pub fn say(diagnostics: &Diagnostics, source: &Source) {
     let styled = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let text = if styled { diagnostics.render_styled(source) } else { diagnostics.render(source) };
     // When nobody reads the errors the exit code still tells.
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    say_on!("{text}");
 }
 
 /// The last line about a file that is not valid.
