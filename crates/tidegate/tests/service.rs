@@ -47,14 +47,32 @@ fn told(manager: &UnixDatagram, text: &str) {
     panic!("{text} was not said, but {heard:?}");
 }
 
-fn a_service_manager_hears_of_it() -> Ended {
-    let (pair, scratch) = (Pair::new(), Scratch::new());
+/// A service manager that listens, and the command that it runs with these options on a file of its own.
+fn managed(pair: &Pair, scratch: &Scratch, options: &[&str]) -> (UnixDatagram, Command) {
     let at = scratch.0.join("notify");
     let manager = UnixDatagram::bind(&at).unwrap();
     manager.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let file = scratch.write("shaper.toml", SHAPER);
-    let mut run = command(&pair, &["run", file.to_str().unwrap(), "--interface", DEVICE]);
-    run.env("NOTIFY_SOCKET", &at).env("WATCHDOG_USEC", "400000");
+    let mut run = command(pair, &["run", file.to_str().unwrap(), "--interface", DEVICE]);
+    run.args(options).env("NOTIFY_SOCKET", &at);
+    (manager, run)
+}
+
+/// What `tidegate status --json` shows.
+fn status(pair: &Pair, control: &str) -> Value {
+    let output = command(pair, &["status", "--json", "--control", control]).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The rate of the first class in it.
+fn first_rate(status: &Value) -> &Value {
+    &status["directions"][0]["classes"][0]["rate_bps"]
+}
+
+fn a_service_manager_hears_of_it() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let (manager, mut run) = managed(&pair, &scratch, &[]);
+    run.env("WATCHDOG_USEC", "400000");
     let running = Running::start(run);
     told(&manager, "READY=1");
     // Twice: so it is alive, and not only was.
@@ -69,12 +87,7 @@ fn a_service_manager_hears_of_it() -> Ended {
 
 fn a_fault_is_told_to_the_service_manager() -> Ended {
     let (pair, scratch) = (Pair::new(), Scratch::new());
-    let at = scratch.0.join("notify");
-    let manager = UnixDatagram::bind(&at).unwrap();
-    manager.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    let file = scratch.write("shaper.toml", SHAPER);
-    let mut run = command(&pair, &["run", file.to_str().unwrap(), "--interface", DEVICE, "--inject", "panic:200ms"]);
-    run.env("NOTIFY_SOCKET", &at);
+    let (manager, run) = managed(&pair, &scratch, &["--inject", "panic:200ms"]);
     let mut running = Running::start(run);
     told(&manager, "READY=1");
     let traffic = running::Traffic::start(&pair, 500, Duration::from_millis(10));
@@ -89,21 +102,12 @@ fn a_fault_is_told_to_the_service_manager() -> Ended {
 
 fn a_reload_applies_the_file_and_a_wrong_one_changes_nothing() -> Ended {
     let (pair, scratch) = (Pair::new(), Scratch::new());
-    let at = scratch.0.join("notify");
-    let manager = UnixDatagram::bind(&at).unwrap();
-    manager.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    let file = scratch.write("shaper.toml", SHAPER);
     let control = scratch.0.join("control");
     let control = control.to_str().unwrap();
-    let mut run = command(&pair, &["run", file.to_str().unwrap(), "--interface", DEVICE, "--control", control]);
-    run.env("NOTIFY_SOCKET", &at);
+    let (manager, run) = managed(&pair, &scratch, &["--control", control]);
     let mut running = Running::start(run);
     told(&manager, "READY=1");
-    let rate = || {
-        let output = command(&pair, &["status", "--json", "--control", control]).output().unwrap();
-        let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
-        shown["directions"][0]["classes"][0]["rate_bps"].clone()
-    };
+    let rate = || first_rate(&status(&pair, control)).clone();
     assert_eq!(rate(), 5_000_000);
     scratch.write("shaper.toml", &SHAPER.replace("5mbit", "3mbit"));
     running.signal(libc::SIGHUP);
@@ -115,7 +119,7 @@ fn a_reload_applies_the_file_and_a_wrong_one_changes_nothing() -> Ended {
     running.signal(libc::SIGHUP);
     running.says("is not applied, nothing has changed");
     assert_eq!(rate(), 3_000_000);
-    std::fs::write(&file, b"version = 1\n# caf\xe9\n").unwrap();
+    std::fs::write(scratch.0.join("shaper.toml"), b"version = 1\n# caf\xe9\n").unwrap();
     running.signal(libc::SIGHUP);
     running.says("line 2, byte 17 of the file, is not UTF-8");
     assert_eq!(rate(), 3_000_000);
@@ -127,14 +131,10 @@ fn a_reload_applies_the_file_and_a_wrong_one_changes_nothing() -> Ended {
 /// A terminal that was closed, or `2>&1 | tee` whose end has gone: shaping goes on, and its control.
 fn it_goes_on_when_nobody_reads_what_it_says() -> Ended {
     let (pair, scratch) = (Pair::new(), Scratch::new());
-    let at = scratch.0.join("notify");
-    let manager = UnixDatagram::bind(&at).unwrap();
-    manager.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    let file = scratch.write("shaper.toml", SHAPER);
     let control = scratch.0.join("control");
     let control = control.to_str().unwrap();
-    let mut run = command(&pair, &["run", file.to_str().unwrap(), "--interface", DEVICE, "--control", control]);
-    run.env("NOTIFY_SOCKET", &at).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let (manager, mut run) = managed(&pair, &scratch, &["--control", control]);
+    run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut running = run.spawn().unwrap();
     told(&manager, "READY=1");
     drop(running.stderr.take());
@@ -144,10 +144,9 @@ fn it_goes_on_when_nobody_reads_what_it_says() -> Ended {
         assert_eq!(unsafe { libc::kill(running.id() as i32, libc::SIGHUP) }, 0);
         told(&manager, "RELOADING=1");
         told(&manager, "READY=1");
-        let output = command(&pair, &["status", "--json", "--control", control]).output().unwrap();
-        let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let shown = status(&pair, control);
         assert_eq!(shown["in_force"], true);
-        let bps = shown["directions"][0]["classes"][0]["rate_bps"].as_u64().unwrap();
+        let bps = first_rate(&shown).as_u64().unwrap();
         assert_eq!(format!("{}mbit", bps / 1_000_000), rate);
     }
     // SAFETY: as above.
