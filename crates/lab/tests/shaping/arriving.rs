@@ -14,7 +14,7 @@ use tidegate_live::probe::Version;
 use tidegate_live::shaping::{Options, Shaping};
 use tidegate_units::{Bytes, Rate};
 
-use crate::flows::{all, at_most, measure, near, udp, until};
+use crate::flows::{all, at_most, near, udp, until, wire_rate};
 use crate::support::Ended;
 use crate::support::steady::patiently;
 
@@ -63,7 +63,11 @@ pub fn classes_of_both_protocols_get_their_rates() -> Ended {
         let senders = Senders::start(&pair.sender, &pair.receiver, &flows).expect("senders");
         until("every flow arrives", || (0..flows.len()).all(|n| sink.report(n).packets > 50));
         sleep(Duration::from_millis(300));
-        let rates = measure(&sink, flows.len(), Duration::from_secs(2))?;
+        let (reports, elapsed) = sink.measure(Duration::from_secs(2));
+        let rates: Vec<f64> = reports.iter().map(|report| wire_rate(report, elapsed)).collect();
+        if let Some(flow) = reports.iter().position(|report| report.reordered > 0) {
+            return Err(format!("of flow {flow} {} were overtaken", reports[flow].reordered));
+        }
         senders.stop();
         let (video, rest) = (sink.report(0), sink.report(2));
         assert_eq!(video.dscps[AF31], video.packets, "the class writes its code point on what arrives");

@@ -8,10 +8,10 @@ use tidegate_config::values::Ports;
 use tidegate_core::DropReason;
 use tidegate_core::reservation::{Refusal, Request, Service, TSpec};
 use tidegate_engine::Refused;
-use tidegate_lab::{FlowReport, FlowSpec, Pair, Senders, Sink};
+use tidegate_lab::{FlowSpec, Pair, Senders, Sink};
 use tidegate_units::{Bytes, Rate};
 
-use crate::flows::{measure, near, udp, until};
+use crate::flows::{measure, near, udp, until, wire_rate};
 use crate::rates::{HEADERS, shape};
 use crate::support::Ended;
 use crate::support::steady::patiently;
@@ -48,11 +48,11 @@ fn shares(borrow: &str, two: [f64; 2]) -> Result<(), String> {
     let greedy = Senders::start(&pair.sender, &pair.receiver, &flows[..2]).expect("senders");
     let third = Senders::start(&pair.sender, &pair.receiver, &flows[2..]).expect("a sender");
     sleep(Duration::from_millis(600));
-    let all = measure(&sink, 3, Duration::from_secs(2))?;
+    let all = measure(&sink, 3, Duration::from_secs(2));
     third.stop();
     until("the third has nothing left", || shaping.status().expect("the classes")[2].counts.backlog.packets == 0);
     sleep(Duration::from_millis(300));
-    let left = measure(&sink, 3, Duration::from_secs(2))?;
+    let left = measure(&sink, 3, Duration::from_secs(2));
     greedy.stop();
     shaping.stop().expect("an orderly end");
     println!("  {borrow}: {all:.0?}, then {left:.0?}");
@@ -131,7 +131,7 @@ fn reservation() -> Result<(), String> {
     let sink = Sink::start(&pair.receiver, &flows).expect("a sink");
     let senders = Senders::start(&pair.sender, &pair.receiver, &flows).expect("senders");
     sleep(Duration::from_millis(800));
-    let before = measure(&sink, 3, Duration::from_millis(1_500))?;
+    let before = measure(&sink, 3, Duration::from_millis(1_500));
 
     let tspec = TSpec {
         rate: Rate::from_kbit(2_100),
@@ -159,13 +159,12 @@ fn reservation() -> Result<(), String> {
     // What waited before it is on its way first.
     sleep(Duration::from_millis(300));
     let (reports, elapsed) = sink.measure(Duration::from_millis(2_500));
-    let bits = |report: &FlowReport| (report.bytes + report.packets * HEADERS) as f64 * 8e9 / elapsed as f64;
-    let during: Vec<f64> = reports.iter().map(bits).collect();
+    let during: Vec<f64> = reports.iter().map(|report| wire_rate(report, elapsed)).collect();
     let video = &reports[2];
     let id = lease.grant.id;
     shaping.change(move |pipeline, now, gate| pipeline.release(now, id, gate)).expect("an answer").expect("its end");
     sleep(Duration::from_millis(400));
-    let after = measure(&sink, 3, Duration::from_millis(1_500))?;
+    let after = measure(&sink, 3, Duration::from_millis(1_500));
     senders.stop();
     let classes = || shaping.status().expect("the classes");
     until("the class of the reservation is gone", || classes().len() == 1);

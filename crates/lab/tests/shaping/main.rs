@@ -12,6 +12,7 @@ mod congestion;
 mod endings;
 mod flows;
 mod malformed;
+mod order;
 mod passing;
 mod rates;
 mod shares;
@@ -76,6 +77,7 @@ fn main() {
         changes::ten_thousand_changes_lose_nothing,
         changes::another_file_takes_over_and_a_broken_one_does_not,
         malformed::nothing_is_lost_and_shaping_goes_on,
+        order::the_data_path_stays_on_one_processor,
         vanishing::the_interface_comes_back_shaped,
         passing::arrivals_that_a_bridge_takes_are_missed,
         passing::departures_that_a_bridge_takes_are_missed,

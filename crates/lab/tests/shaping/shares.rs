@@ -28,7 +28,7 @@ fn evenly() -> Result<(), String> {
     let sink = Sink::start(&pair.receiver, &flows).expect("a sink");
     let senders = Senders::start(&pair.sender, &pair.receiver, &flows).expect("senders");
     sleep(Duration::from_millis(700));
-    let rates = measure(&sink, 8, Duration::from_secs(3))?;
+    let rates = measure(&sink, 8, Duration::from_secs(3));
     senders.stop();
     shaping.stop().expect("an orderly end");
     println!("  {:?}", rates.iter().map(|rate| (rate / 1e4).round() / 100.0).collect::<Vec<_>>());

@@ -271,10 +271,10 @@ impl Worker {
             // A thread that others may keep from running is late for longer.
             self.pipeline.set_catch_up(self.patient);
         }
-        if readiness.real_time.in_force() {
-            // Order within a flow needs it. Where it is refused the scheduler moves us as seldom as it can.
-            let _ = timing::stay_on_a_processor(usize::from(self.whole) / 2);
-        }
+        // Order within a flow needs it, whatever the priority. With one other program that is always busy the scheduler
+        // could find a better place for a normal thread (voice waits 2 ms instead of 1.4 at the 99th percentile); with
+        // more it makes no difference.
+        let _ = timing::stay_on_a_processor(usize::from(self.whole) / 2);
         let _ = ready.send(readiness);
         let waiter = Waiter::new(self.spin);
         let mut ring = Ring::new(self.copy_range);
