@@ -403,9 +403,14 @@ impl Terminal {
             if unsafe { libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 } {
                 return Err(std::io::Error::last_os_error());
             }
+            // Who runs tests in the background has them ignored, for good as far as shells go.
+            for signal in [libc::SIGINT, libc::SIGQUIT] {
+                // SAFETY: no handler is named; allowed between fork and exec.
+                unsafe { libc::signal(signal, libc::SIG_DFL) };
+            }
             Ok(())
         };
-        // SAFETY: the closure makes two system calls and touches nothing of the parent's.
+        // SAFETY: the closure makes system calls and touches nothing of the parent's.
         unsafe { command.pre_exec(lead) };
         let shell = command.spawn().unwrap();
         drop(command);
