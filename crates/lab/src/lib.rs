@@ -7,11 +7,13 @@
 //! the machine's clock, which both ends share, so that one-way delays are exact.
 #![forbid(unsafe_code)]
 
+pub mod drops;
 pub mod mice;
 pub mod sink;
 pub mod topology;
 pub mod traffic;
 
+pub use drops::dropped_between;
 pub use mice::{Direction, Mice, MiceSpec, Mouse, Sizes};
 pub use sink::{FlowReport, Sink, Stamp};
 pub use topology::{Chain, Family, Host, Pair};

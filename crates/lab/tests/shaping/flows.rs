@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tidegate_lab::{FlowReport, FlowSpec, Pair, Senders, Sink};
+use tidegate_lab::{FlowReport, FlowSpec, Pair, Senders, Sink, dropped_between};
 use tidegate_live::shaping::Shaping;
 use tidegate_units::{Bytes, Rate};
 
@@ -51,6 +51,11 @@ pub fn at_most<T>(rate: Rate, shaping: &Shaping, work: impl FnOnce() -> T) -> T 
 /// one is another matter: the kernel may have moved its sender to another processor between two packets.)
 pub fn in_order(report: &FlowReport) {
     assert_eq!(report.reordered, 0, "were overtaken");
+}
+
+/// What the machine itself dropped between the hosts, of what the data path let go.
+pub fn dropped(pair: &Pair) -> u64 {
+    dropped_between(&pair.sender.namespace, &pair.receiver.namespace).expect("the counters of both hosts")
 }
 
 /// Waits for what must come, however long the machine takes for it.

@@ -83,5 +83,6 @@ fn main() {
         passing::departures_that_a_bridge_takes_are_missed,
         endings::stop_loses_nothing,
         endings::dropping_the_handle_loses_nothing,
+        endings::what_the_machine_drops_is_counted,
     );
 }

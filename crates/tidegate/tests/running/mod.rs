@@ -15,6 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 
+use tidegate_lab::dropped_between;
 use tidegate_live::netns::Namespace;
 
 use crate::support::{LEFT, Pair, RIGHT};
@@ -229,7 +230,7 @@ impl Traffic {
         // For a receiver that gets no time for a while; who may not have more does with what there is.
         let _ = setsockopt(&receiver, sockopt::RcvBufForce, &(8 << 20));
         let ends = [pair.left.try_clone().unwrap(), pair.right.try_clone().unwrap()];
-        let dropped = dropped(&ends);
+        let dropped = dropped_between(&ends[0], &ends[1]).unwrap();
         let (stop, end) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(u64::MAX)));
         let arrived = Arc::new(Mutex::new(Vec::new()));
         let (sending, receiving, arriving) = (Arc::clone(&stop), Arc::clone(&end), Arc::clone(&arrived));
@@ -305,7 +306,7 @@ impl Traffic {
         self.stop.store(true, Ordering::Relaxed);
         let sent = self.sender.join().unwrap();
         let arrived = || self.arrived.lock().unwrap().len() as u64;
-        let dropped = || dropped(&self.ends).saturating_sub(self.dropped);
+        let dropped = || dropped_between(&self.ends[0], &self.ends[1]).unwrap().saturating_sub(self.dropped);
         let (mut before, mut since) = (arrived(), Instant::now());
         while arrived() + dropped() < sent && since.elapsed() < silence {
             thread::sleep(Duration::from_millis(10));
@@ -318,21 +319,6 @@ impl Traffic {
         self.receiver.join().unwrap();
         Arrivals { sent, dropped, at: std::mem::take(&mut *self.arrived.lock().unwrap()) }
     }
-}
-
-/// What the kernel has dropped between two sockets, beside what a shaper lets it: what a device of the one end could not
-/// hand to the other, and what found no room in a socket of the other.
-fn dropped([from, to]: &[Namespace; 2]) -> u64 {
-    let read = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap();
-    let (devices, sockets) = (from.run(|| read("dev")).unwrap(), to.run(|| read("snmp")).unwrap());
-    let column = |line: &str, n: usize| line.split_whitespace().nth(n).and_then(|word| word.parse::<u64>().ok());
-    // After the name eight numbers of what is received, and eight of what is sent, of which the fourth is drops.
-    let devices = devices.lines().filter_map(|line| column(line.split_once(':')?.1, 11)).sum::<u64>();
-    // Twice `Udp:`, the names and the numbers.
-    let mut udp = sockets.lines().filter(|line| line.starts_with("Udp: "));
-    let (names, numbers) = (udp.next().unwrap(), udp.next().unwrap());
-    let at = names.split_whitespace().position(|name| name == "RcvbufErrors").unwrap();
-    devices + column(numbers, at).unwrap()
 }
 
 /// The next datagram, and when the kernel got it.

@@ -1,0 +1,38 @@
+//! What is lost between two hosts and is nobody's doing but the machine's.
+
+use std::{fs, io};
+
+use tidegate_live::netns::Namespace;
+
+/// Packets that the kernel has dropped so far on their way from a socket in `from` to one in `to`, beside what a shaper
+/// lets it drop: what a device of the one end could not hand to the other, and datagrams that found no room in a socket
+/// of the other, because who reads it was given no time.
+///
+/// # Errors
+/// When a namespace cannot be entered or its counters cannot be read.
+pub fn dropped_between(from: &Namespace, to: &Namespace) -> io::Result<u64> {
+    let read = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}"));
+    let devices = from.run(|| read("dev"))??;
+    // After the name eight numbers of what is received, and eight of what is sent, of which the fourth is drops.
+    let devices: u64 = devices.lines().filter_map(|line| column(line.split_once(':')?.1, 11)).sum();
+    let overrun = |(text, v4): (String, bool)| if v4 { overrun_v4(&text) } else { overrun_v6(&text) };
+    // Where there is no IPv6 there is no second file.
+    let sockets = to.run(|| [read("snmp").map(|text| (text, true)), read("snmp6").map(|text| (text, false))])?;
+    Ok(devices + sockets.into_iter().flatten().map(overrun).sum::<u64>())
+}
+
+/// Twice `Udp:`, the names and the numbers.
+fn overrun_v4(snmp: &str) -> u64 {
+    let mut udp = snmp.lines().filter(|line| line.starts_with("Udp: "));
+    let (Some(names), Some(numbers)) = (udp.next(), udp.next()) else { return 0 };
+    let at = names.split_whitespace().position(|name| name == "RcvbufErrors");
+    at.and_then(|at| column(numbers, at)).unwrap_or(0)
+}
+
+fn overrun_v6(snmp6: &str) -> u64 {
+    snmp6.lines().find(|line| line.starts_with("Udp6RcvbufErrors")).and_then(|line| column(line, 1)).unwrap_or(0)
+}
+
+fn column(line: &str, n: usize) -> Option<u64> {
+    line.split_whitespace().nth(n)?.parse().ok()
+}
