@@ -32,7 +32,7 @@ const NOBODY: u32 = 65_534;
 const LIMIT: Duration = Duration::from_secs(240);
 const SKIPPED: i32 = 77;
 
-/// Runs the tests whose name contains one of the arguments. Understands as much of libtest's command line as
+/// Runs the tests whose name, with the mode before it (`root::` or `rootless::`), contains one of the arguments. Understands as much of libtest's command line as
 /// `cargo test` uses.
 pub fn main(tests: &[Test]) -> ! {
     main_with(tests, &[])
@@ -53,14 +53,7 @@ pub fn main_with(tests: &[Test], once: &[&str]) -> ! {
         }
     }
     let contains = |name: &str, parts: &[String]| parts.iter().any(|part| name.contains(part.as_str()));
-    let chosen: Vec<_> = tests
-        .iter()
-        .filter(|(name, _)| (filters.is_empty() || contains(name, &filters)) && !contains(name, &skips))
-        .collect();
-    if list {
-        chosen.iter().for_each(|(name, _)| println!("{name}: test"));
-        exit(0);
-    }
+    let is_chosen = |full: &str| (filters.is_empty() || contains(full, &filters)) && !contains(full, &skips);
     // SAFETY: geteuid cannot fail.
     let root = unsafe { libc::geteuid() } == 0;
     let mut modes = vec![];
@@ -68,14 +61,24 @@ pub fn main_with(tests: &[Test], once: &[&str]) -> ! {
         modes.push(("root", false));
     }
     modes.push(("rootless", true));
+    let only = modes[0].0;
+    let in_mode = |mode: &str| -> Vec<_> {
+        let runs = |name: &str| (mode == only || !once.contains(&name)) && is_chosen(&format!("{mode}::{name}"));
+        tests.iter().filter(|(name, _)| runs(name)).collect()
+    };
+    if list {
+        for (mode, _) in &modes {
+            in_mode(mode).iter().for_each(|(name, _)| println!("{mode}::{name}: test"));
+        }
+        exit(0);
+    }
     // Opened before anybody gives up privileges; the processes of the tests inherit it.
     let log = std::env::var_os("TIDEGATE_SKIP_LOG")
         .and_then(|path| OpenOptions::new().create(true).append(true).open(path).ok());
     let began_all = Instant::now();
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    let only = modes[0].0;
     for (mode, rootless) in modes {
-        for (name, test) in chosen.iter().filter(|(name, _)| mode == only || !once.contains(name)) {
+        for (name, test) in in_mode(mode) {
             let began = Instant::now();
             let skip = |reason: &str| {
                 let line = format!("SKIP: {mode}::{name}: {reason}\n");
