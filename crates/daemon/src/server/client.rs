@@ -53,6 +53,8 @@ pub struct Client {
     written: usize,
     outstanding: u32,
     allowance: Allowance,
+    /// What is to be said of a line that is no request, after the answers that are still to come.
+    held: Option<(u64, Refusal)>,
     subscriptions: Vec<Wanted>,
     interest: epoll::EventFlags,
     /// It sends no more.
@@ -78,6 +80,7 @@ impl Client {
             written: 0,
             outstanding: 0,
             allowance: Allowance { left: REQUESTS, at: Instant::now() },
+            held: None,
             subscriptions: Vec::new(),
             interest: epoll::EventFlags::empty(),
             ended: false,
@@ -124,7 +127,13 @@ impl Client {
     /// The next request, if one has come whole and may be taken.
     pub fn take(&mut self, now: Instant) -> Taken {
         self.paused = false;
-        if self.closing || self.outstanding >= OUTSTANDING {
+        if self.outstanding >= OUTSTANDING || (self.held.is_some() && self.outstanding > 0) {
+            return Taken::Nothing;
+        }
+        if let Some((id, refusal)) = self.held.take() {
+            return Taken::Wrong(id, refusal);
+        }
+        if self.closing {
             return Taken::Nothing;
         }
         let Some(end) = self.input[self.searched..].iter().position(|byte| *byte == b'\n') else {
@@ -154,8 +163,17 @@ impl Client {
                 self.outstanding += 1;
                 Taken::Request(request)
             }
-            Err((id, refusal)) => Taken::Wrong(id, refusal),
+            Err((id, refusal)) => self.wrong(id, refusal),
         }
+    }
+
+    /// What is wrong is said in its turn: after the answers to what came before it.
+    fn wrong(&mut self, id: u64, refusal: Refusal) -> Taken {
+        if self.outstanding == 0 {
+            return Taken::Wrong(id, refusal);
+        }
+        self.held = Some((id, refusal));
+        Taken::Nothing
     }
 
     fn too_long(&mut self) -> Taken {
@@ -163,7 +181,7 @@ impl Client {
         self.input = Vec::new();
         self.searched = 0;
         let text = format!("a line of more than {LONGEST} bytes");
-        Taken::Wrong(0, Refusal::new(Code::TooLong, text).help("the connection ends here"))
+        self.wrong(0, Refusal::new(Code::TooLong, text).help("the connection ends here"))
     }
 
     /// The answer to a request that was taken.
@@ -246,13 +264,13 @@ impl Client {
             return Err(io::ErrorKind::WriteZero.into());
         }
         self.flush()?;
-        let done = self.waiting() == 0 && self.outstanding == 0;
+        let done = self.waiting() == 0 && self.outstanding == 0 && self.held.is_none();
         let left = self.ended && self.subscriptions.is_empty() && !self.paused && !self.input.contains(&b'\n');
         if done && (self.closing || left) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let mut interest = epoll::EventFlags::empty();
-        let deaf = self.ended || self.closing || self.paused || self.outstanding >= OUTSTANDING;
+        let deaf = self.ended || self.closing || self.paused || self.held.is_some() || self.outstanding >= OUTSTANDING;
         interest.set(epoll::EventFlags::IN, !deaf);
         interest.set(epoll::EventFlags::OUT, self.waiting() > 0);
         if interest != self.interest {
@@ -296,5 +314,54 @@ impl Allowance {
         }
         self.left -= 1;
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATUS: &str = "{\"id\":7,\"version\":1,\"call\":\"status\"}\n";
+
+    fn sent(text: &str) -> (Client, UnixStream) {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        far.write_all(text.as_bytes()).unwrap();
+        let mut client = Client::new(near).unwrap();
+        // Each read takes a part.
+        while client.input.len() < text.len() {
+            client.read().unwrap();
+        }
+        (client, far)
+    }
+
+    /// What is taken next, by the number in its answer.
+    fn next(client: &mut Client) -> Option<(u64, bool)> {
+        match client.take(Instant::now()) {
+            Taken::Request(request) => Some((request.id, true)),
+            Taken::Wrong(id, _) => Some((id, false)),
+            Taken::Later(_) | Taken::Nothing => None,
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_answered_in_its_turn() {
+        let (mut client, _far) = sent(&format!("hello\n{STATUS}{STATUS}hello\n{STATUS}"));
+        assert_eq!(next(&mut client), Some((0, false)), "nothing came before it");
+        let done = Message::answer(7, Ok(serde_json::Value::Null));
+        assert_eq!([next(&mut client), next(&mut client)], [Some((7, true)); 2]);
+        for _ in 0..2 {
+            assert_eq!(next(&mut client), None, "answers to what came before are still to come");
+            client.answered(&done);
+        }
+        assert_eq!([next(&mut client), next(&mut client)], [Some((0, false)), Some((7, true))]);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_ends_the_connection_after_the_answers() {
+        let (mut client, _far) = sent(&format!("{STATUS}{}", "x".repeat(LONGEST)));
+        assert_eq!([next(&mut client), next(&mut client)], [Some((7, true)), None]);
+        client.answered(&Message::answer(7, Ok(serde_json::Value::Null)));
+        assert_eq!([next(&mut client), next(&mut client)], [Some((0, false)), None]);
+        assert!(client.is_cut());
     }
 }
