@@ -148,10 +148,8 @@ fn change(daemon: &mut Daemon, at: usize, config: Config, text: String) -> Resul
     if outcome.is_ok() {
         (direction.config, direction.text) = (config, text);
     }
-    if outcome.is_ok()
-        && let Err(error) = daemon.serve_web()
-    {
-        daemon.say(&format!("metrics are not served any more: {error}"));
+    if outcome.is_ok() {
+        daemon.serve_as_written();
     }
     daemon.scene_changed(at);
     if !outcome.as_ref().is_ok_and(|swapped| swapped.how == How::InPlace) {

@@ -174,6 +174,8 @@ pub struct Daemon {
     /// Looks at what is shaped, for people.
     pub(crate) observer: Observer,
     web: Option<Web>,
+    /// The program that is run on events.
+    hook: Option<shaper::Hook>,
     /// Promises, and who watches flows.
     pub(crate) desk: Desk,
     pub(crate) status_cache: Option<(Instant, Vec<DirectionStatus>)>,
@@ -213,11 +215,11 @@ impl Daemon {
         }
         let Some(first) = directions.first() else { return Err(StartError::NoInterface.into()) };
         let interface = first.shaping.as_ref().map_or(String::new(), |shaping| shaping.interface().to_owned());
-        let control = first.config.control.clone();
+        let mode = first.config.control.mode;
         let listening = match &settings.control {
             Control::Off => None,
-            Control::Path(path) => Some(Listening::at(path, control.mode)?),
-            Control::Default => match Listening::for_interface(&interface, control.mode) {
+            Control::Path(path) => Some(Listening::at(path, mode)?),
+            Control::Default => match Listening::for_interface(&interface, mode) {
                 Ok(listening) => Some(listening),
                 Err(SocketError::NoDirectory(why)) => {
                     talk(&format!("no control socket, there is no directory for it ({why}); name a path by --control"));
@@ -248,6 +250,7 @@ impl Daemon {
             leases: reserve::Leases::default(),
             observer: Observer::default(),
             web: None,
+            hook: None,
             desk: Desk::default(),
             status_cache: None,
             sampler: None,
@@ -259,11 +262,7 @@ impl Daemon {
             daemon.listen(direction)?;
         }
         daemon.serve_web()?;
-        let hook = daemon.settings.hook.clone().or(control.hook);
-        if let (Some(server), Some(hook)) = (&daemon.server, hook) {
-            server.say(Outbound::Hook(Hook::start(&hook, &interface).map_err(DaemonError::Hook)?));
-            server.counters().hooked.store(true, Ordering::Relaxed);
-        }
+        daemon.serve_hook().map_err(DaemonError::Hook)?;
         Ok(daemon)
     }
 
@@ -291,6 +290,40 @@ impl Daemon {
             self.web = wanted.map(|at| Web::start(at, Arc::clone(self.observer.shared()))).transpose()?;
         }
         Ok(())
+    }
+    /// Has the program run on events that is wanted now: by the command line, or by the configuration of the first
+    /// direction. One that is wanted as it is goes on.
+    ///
+    /// # Errors
+    /// When it cannot be; none is run then.
+    fn serve_hook(&mut self) -> Result<(), String> {
+        let Some(server) = &self.server else { return Ok(()) };
+        let written = || self.directions.first().and_then(|direction| direction.config.control.hook.clone());
+        let wanted = self.settings.hook.clone().or_else(written);
+        if wanted == self.hook {
+            return Ok(());
+        }
+        let started = wanted.as_ref().map(|hook| Hook::start(hook, self.interface())).transpose();
+        let (hook, outcome) = started.map_or_else(|error| (None, Err(error)), |hook| (hook, Ok(())));
+        self.hook = wanted.filter(|_| hook.is_some());
+        server.counters().hooked.store(hook.is_some(), Ordering::Relaxed);
+        server.say(Outbound::Hook(hook));
+        outcome
+    }
+    /// Does what the configuration now says of metrics, the mode of the control socket and the program to run on events.
+    /// What cannot be is told, and harms nothing else.
+    pub(crate) fn serve_as_written(&mut self) {
+        if let Err(error) = self.serve_web() {
+            self.say(&format!("metrics are not served any more: {error}"));
+        }
+        let mode = self.directions.first().map(|direction| direction.config.control.mode);
+        let outcome = mode.zip(self.server.as_ref()).map(|(mode, server)| server.listening().set_mode(mode));
+        if let Some(Err(error)) = outcome {
+            self.say(&format!("who may connect to the control socket is as before: {error}"));
+        }
+        if let Err(error) = self.serve_hook() {
+            self.say(&format!("no program is run on events any more: {error}"));
+        }
     }
     /// Where metrics and the web page are, if anywhere.
     pub fn web_address(&self) -> Option<std::net::SocketAddr> {

@@ -151,6 +151,23 @@ impl Listening {
         Ok(())
     }
 
+    /// Gives its file another mode, by which the system says who may connect from now on.
+    ///
+    /// # Errors
+    /// When the system refuses, or something else has its name; nothing has changed then.
+    pub fn set_mode(&self, mode: u32) -> Result<(), SocketError> {
+        let path = self.path();
+        let failed = |source| SocketError::System { operation: "set the mode of", path: path.clone(), source };
+        let metadata = fs::symlink_metadata(&path).map_err(failed)?;
+        if (metadata.dev(), metadata.ino()) != self.identity {
+            return Err(SocketError::Living(path));
+        }
+        if metadata.mode() & 0o7777 == mode {
+            return Ok(());
+        }
+        fs::set_permissions(&path, Permissions::from_mode(mode)).map_err(failed)
+    }
+
     /// Where it is.
     pub fn path(&self) -> PathBuf {
         self.path.lock().unwrap_or_else(PoisonError::into_inner).clone()

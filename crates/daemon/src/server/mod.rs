@@ -74,8 +74,8 @@ pub(crate) enum Outbound {
     Publish(Box<Event>),
     /// What names mean in the events of the data path.
     Scene(usize, Scene),
-    /// A program that is run on events.
-    Hook(Hook),
+    /// The program that is run on events from now on, if any.
+    Hook(Option<Hook>),
     /// End.
     Stop,
 }
@@ -418,7 +418,7 @@ impl Serving {
                     }
                 }
                 Outbound::Publish(event) => self.publish(&event, None),
-                Outbound::Hook(hook) => self.hook = Some(hook),
+                Outbound::Hook(hook) => self.hook = hook,
                 Outbound::Scene(direction, scene) => {
                     self.scenes.resize_with(self.scenes.len().max(direction + 1), Scene::default);
                     self.scenes[direction] = scene;

@@ -37,7 +37,8 @@ fn main() {
         clients::one_user_cannot_take_all_connections,
         told::video_that_heeds_its_grants_does_not_stall_where_blind_video_does,
         clients::the_socket_of_the_dead_is_replaced_and_of_the_living_is_not,
-        told::a_hook_is_run_with_the_facts;
+        told::a_hook_is_run_with_the_facts,
+        told::who_may_connect_and_what_is_run_are_as_the_file_in_force_says;
         once: who_is_not_root_may_look_and_steer_his_own_within_bounds,
         a_promise_holds_before_and_after_the_first_packet_and_ends_with_its_connection,
         preference_displacement_and_leases,

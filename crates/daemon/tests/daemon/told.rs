@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -211,7 +212,7 @@ pub fn a_hook_is_run_with_the_facts() -> Ended {
         told.display()
     );
     std::fs::write(&program, script).unwrap();
-    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
     let hook = format!("[control.hook]\nprogram = \"{}\"\nevents = [\"flow-started\"]\nrate = 2\n", program.display());
     let running = Running::start(&pair, &format!("{SHAPER}{hook}"));
     let began = Instant::now();
@@ -240,6 +241,48 @@ pub fn a_hook_is_run_with_the_facts() -> Ended {
     assert!(text.lines().count() <= most, "{text}");
     drop(running);
     let _ = (std::fs::remove_file(&program), std::fs::remove_file(&told));
+    Ended::Passed
+}
+
+pub fn who_may_connect_and_what_is_run_are_as_the_file_in_force_says() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    let mode = || std::fs::metadata(&running.path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o666);
+    let base = std::env::temp_dir().join(format!("tidegate-hooks-{}", std::process::id()));
+    let told = |name: &str| base.with_extension(format!("{name}.told"));
+    let program = |name: &str| base.with_extension(format!("{name}.sh"));
+    for name in ["first", "second"] {
+        std::fs::write(program(name), format!("#!/bin/sh\necho $TIDEGATE_TEXT >> {}\n", told(name).display())).unwrap();
+        std::fs::set_permissions(program(name), PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let apply = |section: &str| {
+        let call = Apply { text: Some(format!("{SHAPER}{section}")), ..Apply::default() };
+        running.client().call(&call).unwrap()
+    };
+    let hook = |name: &str| {
+        let program = program(name);
+        format!("[control.hook]\nprogram = \"{}\"\nevents = [\"log\"]\nrate = 1000\n", program.display())
+    };
+    let lines = |name: &str| {
+        let text = std::fs::read_to_string(told(name)).unwrap_or_default();
+        text.lines().filter(|line| line.contains("another configuration")).count()
+    };
+    apply(&format!("mode = \"600\"\n{}", hook("first")));
+    assert_eq!(mode(), 0o600);
+    until("the first hook", || lines("first") == 1);
+    // The other takes its place, and what is not written any more is as without a file.
+    apply(&hook("second"));
+    assert_eq!(mode(), 0o666);
+    until("the second hook", || lines("second") == 1);
+    apply("");
+    apply(&hook("second"));
+    until("the second hook again", || lines("second") == 2);
+    assert_eq!(lines("first"), 1);
+    drop(running);
+    for name in ["first", "second"] {
+        let _ = (std::fs::remove_file(program(name)), std::fs::remove_file(told(name)));
+    }
     Ended::Passed
 }
 
