@@ -22,6 +22,8 @@ pub(crate) struct Trial {
     text: String,
     config: Config,
     until: Instant,
+    /// It could not be taken back so far, and that was told.
+    overdue: bool,
 }
 
 impl Trial {
@@ -32,6 +34,8 @@ impl Trial {
     }
 }
 
+/// A change that cannot be taken back is tried to be taken back again after this.
+const AGAIN: Duration = Duration::from_secs(5);
 /// The longest trial.
 const LONGEST: Duration = Duration::from_secs(3600);
 
@@ -107,7 +111,7 @@ pub(crate) fn apply(daemon: &mut Daemon, caller: &Caller, call: Apply) -> Result
     applied.rehomed = swapped.rehomed as u64;
     if let Some(confirm) = confirm {
         let (text, config) = before;
-        daemon.trial = Some(Trial { direction: at, text, config, until: Instant::now() + confirm });
+        daemon.trial = Some(Trial { direction: at, text, config, until: Instant::now() + confirm, overdue: false });
     }
     let differences = match applied.differences.len() {
         1 => "1 difference".to_owned(),
@@ -181,19 +185,36 @@ fn no_trial() -> Refusal {
     Refusal::new(Code::NotFound, "no change is on trial").help("it was confirmed, or its time was over")
 }
 
+/// Puts in force what was in force before a trial. Where that cannot be now, the trial goes on until it can: a change that
+/// nobody confirmed must not stay because the interface was away, or a reservation in the way, in the moment of its end.
 fn go_back(daemon: &mut Daemon, trial: Trial) -> Result<(), Refusal> {
-    change(daemon, trial.direction, trial.config, trial.text)?;
+    let at = trial.direction;
+    if daemon.directions[at].shaping.is_none() {
+        // It is what will be begun anew with.
+        (daemon.directions[at].config, daemon.directions[at].text) = (trial.config, trial.text);
+        daemon.serve_as_written();
+    } else if let Err(refusal) = change(daemon, at, trial.config.clone(), trial.text.clone()) {
+        daemon.trial = Some(Trial { until: Instant::now() + AGAIN, ..trial });
+        return Err(refusal);
+    }
     daemon.say("the change was taken back; what was in force before is in force again");
     Ok(())
 }
 
 /// Takes back what was not confirmed in time.
 pub(crate) fn tick(daemon: &mut Daemon) {
-    if daemon.trial.as_ref().is_some_and(|trial| trial.until <= Instant::now())
-        && let Some(trial) = daemon.trial.take()
-        && let Err(refusal) = go_back(daemon, trial)
-    {
-        daemon.say(&format!("the change was not confirmed, and cannot be taken back: {refusal}"));
+    let Some(trial) = daemon.trial.take_if(|trial| trial.until <= Instant::now()) else { return };
+    let told = trial.overdue;
+    if let Err(refusal) = go_back(daemon, trial) {
+        if let Some(trial) = &mut daemon.trial {
+            trial.overdue = true;
+        }
+        if !told {
+            daemon.say(&format!(
+                "the change was not confirmed, and cannot be taken back yet: {refusal}; that is tried again and again, \
+                 until it can, or `tidegate confirm` keeps the change"
+            ));
+        }
     }
 }
 

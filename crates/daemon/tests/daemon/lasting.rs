@@ -3,7 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_control::calls::{Apply, Events, PromiseCall, Refresh, ReservationsQuery, Reserve, Unreserve};
+use tidegate_control::calls::{
+    Apply, Confirm, Events, InForce, PromiseCall, Refresh, ReservationsQuery, Reserve, Rollback, Unreserve,
+};
 use tidegate_control::{Client, Code, EventKind, Pushed};
 use tidegate_lab::topology::Pair;
 use tidegate_lab::{FlowSpec, Senders, Sink};
@@ -89,6 +91,66 @@ pub fn promises_outlive_the_data_path_and_the_tree() -> Ended {
     senders.stop();
     sink.stop();
     measured.ended()
+}
+
+pub fn a_change_that_nobody_confirms_goes_back_as_soon_as_it_can() -> Ended {
+    let pair = Pair::create().unwrap();
+    let running = Running::start(&pair, SHAPER);
+    let mut listener = running.client();
+    let _ = listener.events(&Events { kinds: vec![EventKind::Log], ..Events::default() }).unwrap();
+    let text = || running.client().call(&InForce::default()).unwrap().text;
+    let other = SHAPER.replace("4mbit", "3mbit");
+    let on_trial = |text: &str, seconds| Apply {
+        text: Some(text.to_owned()),
+        confirm: Some(Span::from_secs(seconds)),
+        ..Apply::default()
+    };
+    running.client().call(&on_trial(&other, 2)).unwrap();
+    pair.disconnect().unwrap();
+    // Nothing can be proven of an interface that is away; the trial goes on.
+    logs(&mut listener, "cannot be taken back yet");
+    assert_eq!(text(), other);
+    assert!(running.client().status().unwrap().trial.is_some());
+    assert_eq!(refusal(running.client().call(&Rollback {}).unwrap_err()).code, Code::Failed);
+    pair.connect().unwrap();
+    logs(&mut listener, "the change was taken back");
+    assert_eq!(text(), SHAPER);
+    assert_eq!(running.client().status().unwrap().trial, None);
+    // One that was given up is kept by who says so.
+    running.client().call(&on_trial(&other, 2)).unwrap();
+    pair.disconnect().unwrap();
+    logs(&mut listener, "cannot be taken back yet");
+    running.client().call(&Confirm {}).unwrap();
+    pair.connect().unwrap();
+    assert_eq!((text(), running.client().status().unwrap().trial), (other, None));
+    Ended::Passed
+}
+
+/// While nothing is shaped there is nothing to change: what is begun anew is what was in force before the trial.
+pub fn a_trial_ends_while_the_data_path_is_begun_anew() -> Ended {
+    let pair = Pair::create().unwrap();
+    let options = Options { inject: Some(Injection::parse("panic:0s").unwrap()), ..Options::default() };
+    let running = Running::start_with(&pair, SHAPER, options);
+    let flows = [udp(5_000, 1)];
+    let mut listener = running.client();
+    let _ = listener.events(&Events { kinds: vec![EventKind::Log], ..Events::default() }).unwrap();
+    let other = SHAPER.replace("4mbit", "3mbit");
+    let call = Apply { text: Some(other), confirm: Some(Span::from_secs(5)), ..Apply::default() };
+    // It has panicked already if the kernel sent something of its own.
+    until("a trial", || running.client().call(&call).is_ok());
+    let sink = Sink::start(&pair.receiver, &flows).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
+    // Panics follow one another, with pauses that grow.
+    logs(&mut listener, "starting again in");
+    logs(&mut listener, "the change was taken back");
+    senders.stop();
+    sink.stop();
+    assert_eq!(running.client().call(&InForce::default()).unwrap().text, SHAPER);
+    until("shaping by it", || {
+        let status = running.client().status().unwrap();
+        status.in_force && status.directions[0].classes.get(1).is_some_and(|rest| rest.rate == Some(Rate::from_mbit(4)))
+    });
+    Ended::Passed
 }
 
 /// 8 Mbit/s, 3 of them for reservations.
