@@ -158,6 +158,8 @@ pub struct Daemon {
     server: Option<Server>,
     inbox: Option<Receiver<Inbound>>,
     monitor: Option<LinkMonitor>,
+    /// The number of the interface, by which it is known when it is renamed.
+    index: Option<u32>,
     pub(crate) watchdog: Option<Watchdog>,
     talk: fn(&str),
     next: u64,
@@ -215,6 +217,7 @@ impl Daemon {
         }
         let Some(first) = directions.first() else { return Err(StartError::NoInterface.into()) };
         let interface = first.shaping.as_ref().map_or(String::new(), |shaping| shaping.interface().to_owned());
+        let index = first.shaping.as_ref().map(Shaping::index);
         let mode = first.config.control.mode;
         let listening = match &settings.control {
             Control::Off => None,
@@ -239,6 +242,7 @@ impl Daemon {
             server,
             inbox,
             monitor: LinkMonitor::open().ok(),
+            index,
             watchdog: Some(Watchdog::start().map_err(DaemonError::Serve)?),
             talk,
             next: 1,

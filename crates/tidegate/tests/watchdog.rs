@@ -6,6 +6,7 @@ mod support;
 
 mod running;
 
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::thread;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use running::{Arrivals, PATIENCE, Running, Scratch, Traffic, until_trouble};
 use support::steady::patiently;
-use support::{DEVICE, Ended, Pair};
+use support::{DEVICE, Ended, LEFT, Pair, RIGHT, bring_up};
 use tidegate_live::rtnl::Rtnl;
 
 /// 1 Mbit/s; packets of the test are 500 bytes with headers, so 250 of them leave in a second.
@@ -224,6 +225,52 @@ fn a_renamed_interface_stays_shaped() -> Ended {
     })
 }
 
+/// It has another number then, and of many changes at once the kernel tells only a part.
+fn a_rename_is_noticed_whatever_was_before() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let mut running = shaped(&pair, &scratch, "");
+    let replace = || {
+        let mut rtnl = Rtnl::open().unwrap();
+        let index = rtnl.index(DEVICE).unwrap();
+        rtnl.delete_link(index).unwrap();
+        rtnl.create_veth_into(DEVICE, "peer0", pair.right.as_fd()).unwrap();
+        assert_ne!(rtnl.index(DEVICE).unwrap(), index);
+        bring_up(DEVICE, LEFT);
+    };
+    pair.left.run(replace).unwrap();
+    pair.right.run(|| bring_up("peer0", RIGHT)).unwrap();
+    running.says("tg0 has vanished");
+    running.says("tg0 is up");
+    let rename = |from: &str, to: &str| {
+        let mut rtnl = Rtnl::open().unwrap();
+        let index = rtnl.index(from).unwrap();
+        rtnl.rename(index, to).unwrap();
+        index
+    };
+    pair.left.run(|| rename(DEVICE, "uplink0")).unwrap();
+    running.says("tg0 is called uplink0 now; shaping follows it");
+    running.says("shaping uplink0 is in force");
+    // While it does not listen, more is told than waits for it.
+    running.signal(libc::SIGSTOP);
+    let many = || {
+        let mut rtnl = Rtnl::open().unwrap();
+        rtnl.create_veth("busy0", "busy1").unwrap();
+        let index = rtnl.index("busy0").unwrap();
+        for _ in 0..1_000 {
+            rtnl.up(index).unwrap();
+            rtnl.down(index).unwrap();
+        }
+        rtnl.delete_link(index).unwrap();
+        rename("uplink0", "wan0");
+    };
+    pair.left.run(many).unwrap();
+    running.signal(libc::SIGCONT);
+    running.says("uplink0 is called wan0 now; shaping follows it");
+    running.says("shaping wan0 is in force");
+    orderly(running);
+    Ended::Passed
+}
+
 fn a_link_that_goes_down_and_up_stays_shaped() -> Ended {
     let (pair, scratch) = (Pair::new(), Scratch::new());
     let mut running = shaped(&pair, &scratch, "");
@@ -286,6 +333,7 @@ fn main() -> ! {
                 memory_refused_ends_the_process_and_stops_no_traffic,
             ),
             ("a_renamed_interface_stays_shaped", a_renamed_interface_stays_shaped),
+            ("a_rename_is_noticed_whatever_was_before", a_rename_is_noticed_whatever_was_before),
             ("a_link_that_goes_down_and_up_stays_shaped", a_link_that_goes_down_and_up_stays_shaped),
             ("a_suspended_process_makes_no_burst_when_it_wakes", a_suspended_process_makes_no_burst_when_it_wakes),
         ],
@@ -294,6 +342,7 @@ fn main() -> ! {
             "a_clock_that_goes_back_stops_nothing",
             "a_clock_that_jumps_ahead_makes_no_burst",
             "a_renamed_interface_stays_shaped",
+            "a_rename_is_noticed_whatever_was_before",
             "a_link_that_goes_down_and_up_stays_shaped",
             "a_suspended_process_makes_no_burst_when_it_wakes",
         ],

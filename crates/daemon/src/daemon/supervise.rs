@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use tidegate_config::shaper::Direction as Way;
-use tidegate_live::rtnl::LinkEvent;
+use tidegate_live::rtnl::{LinkEvent, Rtnl};
 use tidegate_live::shaping::{Passage, Shaping};
 
 use super::{Daemon, DaemonError};
@@ -126,8 +126,7 @@ impl Daemon {
 
     pub(super) fn links(&mut self) {
         let interface = self.interface().to_owned();
-        let index = self.directions.iter().find_map(|direction| direction.shaping.as_ref()).map(Shaping::index);
-        let mut renamed = None;
+        let (mut renamed, mut missed) = (None, false);
         let mut said = Vec::new();
         if let Some(monitor) = &mut self.monitor {
             while let Ok(Some(event)) = monitor.event() {
@@ -137,10 +136,21 @@ impl Daemon {
                     }
                     LinkEvent::Changed(ref link) if link.name == interface => {
                         said.push(format!("{interface} is {}", link.state));
-                        renamed = None;
+                        // One that went away and came back has another number.
+                        (self.index, renamed) = (Some(link.index), None);
                     }
-                    LinkEvent::Changed(link) if Some(link.index) == index => renamed = Some(link.name),
+                    LinkEvent::Changed(link) if Some(link.index) == self.index => renamed = Some(link.name),
+                    LinkEvent::Missed => missed = true,
                     _ => {}
+                }
+            }
+        }
+        if missed && let Ok(links) = Rtnl::open().and_then(|mut rtnl| rtnl.links()) {
+            match links.iter().find(|link| link.name == interface) {
+                Some(link) => (self.index, renamed) = (Some(link.index), None),
+                None => {
+                    let ours = links.into_iter().find(|link| Some(link.index) == self.index);
+                    renamed = ours.map(|link| link.name);
                 }
             }
         }
