@@ -112,6 +112,8 @@ pub struct Direction {
     awaited: Vec<Version>,
     /// What was said when most packets began to pass the queue by.
     past: Option<String>,
+    /// Its rules could not be read back, and that was said.
+    unseen: bool,
 }
 
 impl Direction {
@@ -213,6 +215,7 @@ impl Daemon {
                 beat,
                 awaited,
                 past: None,
+                unseen: false,
             });
         }
         let Some(first) = directions.first() else { return Err(StartError::NoInterface.into()) };
@@ -363,7 +366,7 @@ impl Daemon {
             }
             if Instant::now() >= next {
                 next = Instant::now() + TICK;
-                self.tick()?;
+                self.tick();
             }
         }
         self.end()
@@ -415,7 +418,7 @@ impl Daemon {
     }
 
     /// What is due besides requests.
-    fn tick(&mut self) -> Result<(), DaemonError> {
+    fn tick(&mut self) {
         self.links();
         self.sample();
         self.heed();
@@ -444,10 +447,9 @@ impl Daemon {
             self.inspected = Instant::now();
             self.file_changed();
             for direction in 0..self.directions.len() {
-                self.inspect(direction)?;
+                self.inspect(direction);
             }
         }
-        Ok(())
     }
 
     /// Shows the classes to who wants to see them, and once a second the flows.

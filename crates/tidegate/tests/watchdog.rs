@@ -7,6 +7,7 @@ mod support;
 mod running;
 
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::thread;
@@ -225,6 +226,29 @@ fn a_renamed_interface_stays_shaped() -> Ended {
     })
 }
 
+/// What clients can take away from the process is no reason to end shaping.
+fn without_descriptors_shaping_goes_on() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let control = scratch.0.join("control");
+    let mut few = pair.left.command("sh").unwrap();
+    few.args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tidegate"), "run"]);
+    few.arg(scratch.write("shaper.toml", SHAPER)).args(["--interface", DEVICE, "--control"]).arg(&control);
+    let mut running = Running::start(few);
+    running.says("control socket");
+    let clients: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect(&control).unwrap()).collect();
+    running.says("whether shaping is still in force cannot be seen");
+    let traffic = Traffic::start(&pair, PAYLOAD, FULL);
+    traffic.until(20);
+    drop(clients);
+    running.says("whether shaping is still in force can be seen again");
+    until(&pair, &scratch, "what was shaped", |shown| {
+        shown["in_force"] == true && shown["directions"][0]["classes"][0]["through_packets"].as_u64() > Some(20)
+    });
+    traffic.stop();
+    orderly(running);
+    Ended::Passed
+}
+
 /// It has another number then, and of many changes at once the kernel tells only a part.
 fn a_rename_is_noticed_whatever_was_before() -> Ended {
     let (pair, scratch) = (Pair::new(), Scratch::new());
@@ -333,6 +357,7 @@ fn main() -> ! {
                 memory_refused_ends_the_process_and_stops_no_traffic,
             ),
             ("a_renamed_interface_stays_shaped", a_renamed_interface_stays_shaped),
+            ("without_descriptors_shaping_goes_on", without_descriptors_shaping_goes_on),
             ("a_rename_is_noticed_whatever_was_before", a_rename_is_noticed_whatever_was_before),
             ("a_link_that_goes_down_and_up_stays_shaped", a_link_that_goes_down_and_up_stays_shaped),
             ("a_suspended_process_makes_no_burst_when_it_wakes", a_suspended_process_makes_no_burst_when_it_wakes),
@@ -342,6 +367,7 @@ fn main() -> ! {
             "a_clock_that_goes_back_stops_nothing",
             "a_clock_that_jumps_ahead_makes_no_burst",
             "a_renamed_interface_stays_shaped",
+            "without_descriptors_shaping_goes_on",
             "a_rename_is_noticed_whatever_was_before",
             "a_link_that_goes_down_and_up_stays_shaped",
             "a_suspended_process_makes_no_burst_when_it_wakes",

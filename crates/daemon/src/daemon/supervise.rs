@@ -17,13 +17,32 @@ use crate::{promise, reserve, service};
 impl Daemon {
     /// Reads the rules back; when somebody changed them, puts them back or says that shaping is off. Then compares what
     /// the interface carried with what came through the queue.
-    pub(super) fn inspect(&mut self, at: usize) -> Result<(), DaemonError> {
-        let Some(shaping) = &mut self.directions[at].shaping else { return Ok(()) };
-        let inspection = shaping.inspect()?;
+    ///
+    /// What cannot be looked at, for want of a descriptor for instance, is looked at again: shaping goes on.
+    pub(super) fn inspect(&mut self, at: usize) {
+        let direction = &mut self.directions[at];
+        let Some(shaping) = &mut direction.shaping else { return };
+        let look = shaping.inspect().and_then(|inspection| {
+            let passage = if inspection.is_sound() { shaping.passage()? } else { None };
+            Ok((inspection, passage))
+        });
+        let (inspection, passage) = match look {
+            Ok(seen) => seen,
+            Err(error) => {
+                if !std::mem::replace(&mut direction.unseen, true) {
+                    let text = format!("{}: whether shaping is still in force cannot be seen: {error}", direction.name);
+                    self.say(&format!("{text}; it goes on, and is looked at again"));
+                }
+                return;
+            }
+        };
+        if std::mem::take(&mut direction.unseen) {
+            let text = format!("{}: whether shaping is still in force can be seen again", direction.name);
+            self.say(&text);
+        }
         if inspection.is_sound() {
-            let passage = shaping.passage()?;
             self.judge(at, passage);
-            return Ok(());
+            return;
         }
         for difference in &inspection.differences {
             self.say(&format!("somebody changed our rules: {difference}"));
@@ -32,11 +51,10 @@ impl Daemon {
         self.say("shaping is NOT in force; starting it again");
         if let Err(error) = self.restart(at) {
             self.outage(at, &error.to_string());
-            return Ok(());
+            return;
         }
         self.trouble = None;
         self.say(&format!("shaping {} is in force again", self.interface()));
-        Ok(())
     }
 
     /// Says when most of what goes by the interface begins to pass the queue by, and when it comes through again.
