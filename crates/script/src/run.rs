@@ -30,6 +30,8 @@ pub struct Outcome {
     pub failed: Diagnostics,
     /// How many expectations there were.
     pub expectations: usize,
+    /// How many of them did not hold. One that did not may be told of more than once.
+    pub unmet: usize,
 }
 
 impl Outcome {
@@ -171,7 +173,16 @@ impl<'a, T: Target> Runner<'a, T> {
     fn run(mut self) -> Result<Outcome, Findings> {
         let mut failed = Diagnostics::new();
         let mut now = Instant::ZERO;
+        let end = self.script.until.unwrap_or(Instant::MAX);
         for step in &self.script.steps {
+            if step.time > end {
+                if let Action::Look(number) = step.action {
+                    let place = self.script.expectations[number].place;
+                    let message = format!("the run ends at {}, before this", clock(end));
+                    failed.error(place, message).label("never looked at").help("let `until` end the run later");
+                }
+                continue;
+            }
             if step.time > now {
                 // What arrives at an instant arrives before what leaves at it.
                 self.serve(Some(now), step.time, Bound::Before, step.place)?;
@@ -211,17 +222,21 @@ impl<'a, T: Target> Runner<'a, T> {
                 Action::Pass => {}
             }
         }
-        let end = self.script.until.unwrap_or(Instant::MAX);
         self.serve(Some(now), end, Bound::At, self.script.steps.last().map_or(Place::default(), |step| step.place))?;
+        // Of those that look at the state, each has told of itself at most once.
+        let mut unmet = failed.errors();
         let mut judge = Judge::new(&self.log);
         for expectation in &self.script.expectations {
+            let before = failed.errors();
             judge.judge(expectation, &mut failed);
+            unmet += usize::from(failed.errors() > before);
         }
         Ok(Outcome {
             source: self.script.source.clone(),
             log: self.log,
             failed,
             expectations: self.script.expectations.len(),
+            unmet,
         })
     }
 

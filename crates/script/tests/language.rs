@@ -76,6 +76,25 @@ fn what_happened_instead_is_told() {
     }
 }
 
+/// One expectation, of which both elements left at another time: two errors, one that did not hold.
+#[test]
+fn an_expectation_that_fails_twice_is_one() {
+    let outcome = on_two("at 0s send 2 a\nexpect a a at 5ms\nexpect a left 2\nat 9ms expect backlog 1");
+    assert_eq!((outcome.expectations, outcome.unmet, outcome.failed.errors()), (3, 2, 3), "{}", outcome.failures());
+    assert_eq!(on_two("send a\nexpect a").unmet, 0);
+}
+
+#[test]
+fn until_ends_the_run() {
+    let outcome = on_two("until 10ms\nsend 5 a every 5ms\nexpect 3 a\nexpect a left 3\nexpect nothing else");
+    assert!(outcome.holds(), "{}", outcome.failures());
+    assert_eq!(outcome.log.packets.len(), 3, "what would be sent later is not");
+    // Where the run ends the link is in the middle of the second packet.
+    assert!(on_two("send 2 a\nuntil 999us\nexpect a#2 stays").holds());
+    let told = failure("send a\nuntil 1ms\nat 2ms expect backlog 0");
+    assert!(told.contains("test.tgs:6:15") && told.contains("the run ends at 1ms, before this"), "{told}");
+}
+
 #[test]
 fn all_errors_of_a_text_are_told_at_once() {
     let text =
@@ -135,6 +154,10 @@ fn each_error_tells_the_way_out() {
         ("flow a\nexpect 2 a#1", "one packet cannot be several", "a#1 a#2"),
         ("flow a\nexpect a at 1s at 2s", "does not belong here", "one statement"),
         ("time forth 1s", "expected `back`", "`back`"),
+        ("flow a\nsend a at 5ms", "`at` stands before the statement", "at 5ms send a"),
+        ("flow a\nsend a 10.0.0.1:99999 > 10.0.0.2:1", "`10.0.0.1:99999` is not an address", "up to 65535"),
+        ("flow a\nsend a 10.0.0.256 > 10.0.0.2", "`10.0.0.256` is not an address", "test.tgs:2:8"),
+        ("flow a\nexpect a waits < 0ms", "nothing waits less than no time", "write 0ms"),
     ] {
         let told = parse(text).map(|_| String::new()).unwrap_or_else(|findings| findings.to_string());
         assert!(told.contains(what) && told.contains(help), "{text}\n{told}");

@@ -53,4 +53,8 @@ fn failures_and_mistakes_have_codes_of_their_own() {
     assert_eq!(one["holds"], false);
     assert_eq!((&one["failures"][0]["line"], &one["failures"][0]["column"]), (&4.into(), &8.into()));
     assert_eq!(one["trace"][1]["what"], "left");
+
+    let both = "discipline { kind = \"fifo\" }\nflow a\nsend 2 a\nexpect a a at 1ms";
+    let told = text(&script(&["-"], both).stdout);
+    assert!(told.contains("1 of 1 expectation failed"), "{told}");
 }

@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 }
             }
             let all = outcome.expectations;
-            let verdict = match outcome.failed.errors() {
+            let verdict = match outcome.unmet {
                 0 => format!("{all} expectation{} hold{}", plural(all), if all == 1 { "s" } else { "" }),
                 failed => format!("{failed} of {all} expectation{} failed", plural(all)),
             };
