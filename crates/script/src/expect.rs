@@ -368,7 +368,11 @@ impl Scalar for Whole {
 /// `< 5ms`, `5ms`, `5ms +-1us`: from and to, both allowed.
 fn bound(parser: &mut Parser<'_>, line: &mut Cursor<'_>) -> Parsed<(Span, Span)> {
     if line.take_word("<") {
+        let place = line.place();
         let high: Span = line.scalar(parser)?;
+        if high.is_zero() {
+            return parser.error(place, "nothing waits less than no time", "write 0ms for what leaves at once");
+        }
         return Ok((Span::ZERO, high.saturating_sub(Span::from_nanos(1))));
     }
     let middle: Span = line.scalar(parser)?;

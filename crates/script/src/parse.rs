@@ -555,6 +555,10 @@ impl<'a> Parser<'a> {
         if let Some(number) = self.names.get(name) {
             return Ok(*number);
         }
+        if matches!(name, "at" | "after") {
+            let help = format!("begin the line with it: {name} 5ms send a");
+            return self.error(place, format!("`{name}` stands before the statement whose time it tells"), help);
+        }
         let known: Vec<&str> = self.script.flows.iter().map(|flow| flow.name.as_str()).collect();
         let help = match suggest::nearest(name, known.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),

@@ -28,7 +28,12 @@ pub(crate) const COLOURS: [(&str, Colour); 3] =
 
 /// Whether `word` begins a field.
 pub(crate) fn begins(word: &str) -> bool {
-    FIELDS.contains(&word) || address(word).is_some()
+    FIELDS.contains(&word) || address(word).is_some() || is_meant_as_address(word)
+}
+
+/// Whether `word` is an address or was to be one: no number has a colon, or two points.
+fn is_meant_as_address(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_digit() || c == '[') && (word.contains(':') || word.matches('.').count() > 1)
 }
 
 /// A packet of flow number `n` of which a script says nothing: UDP, 1000 B, from a host and a port of its own.
@@ -140,6 +145,10 @@ pub(crate) fn parse(parser: &mut Parser<'_>, line: &mut Cursor<'_>, mut header: 
                 }
             }
             "ack" => header.pure_ack = true,
+            other if is_meant_as_address(other) => {
+                let help = "write for example 10.0.0.1:5004 or [2001:db8::1]:5004, with a port up to 65535";
+                return parser.error(place, format!("`{other}` is not an address"), help);
+            }
             other => {
                 let help = suggest::help(other, &FIELDS);
                 return parser.error(place, format!("`{other}` is not a field of a packet"), help);
