@@ -1,7 +1,7 @@
 //! What left, as a capture: each packet at the time at which it left, with the changes that were made to it.
 //!
 //! *Notes*: a capture of several configurations has an interface for each, by its name. Every packet has a remark: which
-//! one of the source it is, its class, and how long it waited. Frames of a link type that is not known are left out, and
+//! one of the source it is, from 1, its class, and how long it waited. Frames of a link type that is not known are left out, and
 //! counted.
 
 use std::collections::HashMap;
@@ -50,7 +50,8 @@ pub struct From<'a> {
     pub wall_clock: u64,
     /// Its time zero.
     pub start: Instant,
-    /// Which engine of a recording it is; packets are numbered anew with each.
+    /// Which engine of a recording it is, from 1; packets are numbered anew with each, from 0. 0 where packets are those
+    /// of a source, which are numbered from 1.
     pub engine: u64,
 }
 
@@ -125,13 +126,12 @@ impl<W: Write> Departures<W> {
             };
             let through = departure.held.left_by.0 as usize;
             let class = from.classes.get(through).map_or("?", String::as_str);
+            // As people count them, whatever they are counted from here.
+            let packet = ticket.packet + u64::from(from.engine > 0);
+            let waited = departure.waited.as_nanos();
             let remark = match ticket.segment {
-                0 => format!("packet {}, class {class}, waited {} ns", ticket.packet, departure.waited.as_nanos()),
-                segment => format!(
-                    "packet {}, segment {segment}, class {class}, waited {} ns",
-                    ticket.packet,
-                    departure.waited.as_nanos()
-                ),
+                0 => format!("packet {packet}, class {class}, waited {waited} ns"),
+                segment => format!("packet {packet}, segment {segment}, class {class}, waited {waited} ns"),
             };
             let time = from.wall_clock.saturating_add(departure.time.since(from.start).as_nanos());
             let bytes = [before, &inside].concat();

@@ -34,12 +34,16 @@ pub struct Parting {
 
 impl fmt::Display for Parting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = |came: &Option<(u64, Came)>| match came {
-            None => "nothing more".to_owned(),
-            Some((number, Came::Passed(change))) if *change == Change::default() => format!("packet {number} passes"),
-            Some((number, Came::Passed(change))) => format!("packet {number} passes with {change:?}"),
-            Some((number, Came::Refused(reason))) => format!("packet {number} is dropped ({})", reason.name()),
-            Some((number, Came::TooLong)) => format!("packet {number} goes back to be cut"),
+        let told = |came: &Option<(u64, Came)>| {
+            let Some((number, came)) = came else { return "nothing more".to_owned() };
+            // Arrivals are counted from 0 in the file, and packets from 1 everywhere else.
+            let packet = number + 1;
+            match came {
+                Came::Passed(change) if *change == Change::default() => format!("packet {packet} passes"),
+                Came::Passed(change) => format!("packet {packet} passes with {change:?}"),
+                Came::Refused(reason) => format!("packet {packet} is dropped ({})", reason.name()),
+                Came::TooLong => format!("packet {packet} goes back to be cut"),
+            }
         };
         write!(f, "record {}: {} in the recording, {} here", self.record, told(&self.recorded), told(&self.here))
     }

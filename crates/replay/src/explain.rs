@@ -131,6 +131,9 @@ pub struct Explanation {
 pub enum NotExplained {
     /// There is no such packet; how many there are.
     NoPacket(u64),
+    /// The packet came, if at all, behind where the recording can be done again: how many can be explained, and why no
+    /// more.
+    Beyond(u64, String),
     /// The record is none of a packet: what it is.
     NoEvent(String),
     /// There is no such record; how many there are.
@@ -148,6 +151,8 @@ impl fmt::Display for NotExplained {
         match self {
             Self::NoPacket(0) => f.write_str("there are no packets"),
             Self::NoPacket(packets) => write!(f, "there is no such packet; they are numbered 1 to {packets}"),
+            Self::Beyond(0, why) => write!(f, "none of its packets can be explained: {why}"),
+            Self::Beyond(packets, why) => write!(f, "only packets 1 to {packets} can be explained: {why}"),
             Self::NoEvent(what) => f.write_str(what),
             Self::NoRecord(records) => write!(f, "there is no such record; they are numbered 0 to {}", records - 1),
             Self::Build(why) => f.write_str(why),
@@ -477,7 +482,18 @@ pub fn arrival<R: Read>(reader: &mut Reader<R>, engine: u64, number: u64) -> Res
             break;
         }
     }
-    let Some((mut told, watch)) = found else { return Err(NotExplained::NoPacket(packets)) };
+    let Some((mut told, watch)) = found else {
+        return Err(match replayer.finish(reader.position().0, false).verdict {
+            exact::Verdict::EqualUpTo { record, why } => NotExplained::Beyond(
+                packets,
+                format!("from record {record} on it cannot be known what happened: {why}"),
+            ),
+            exact::Verdict::Parted(parting) => {
+                NotExplained::Beyond(packets, format!("behind them the replay parts from the recording: {parting}"))
+            }
+            exact::Verdict::Equal => NotExplained::NoPacket(packets),
+        });
+    };
     if let Some(departure) = watch.last {
         told.end = End::Left { departure, behind: watch.behind };
     }

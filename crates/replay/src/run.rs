@@ -92,19 +92,17 @@ impl Run {
         Ok(Self { pipeline, meter, link: settings.link, mtu, now, free: now, start: now })
     }
 
-    /// A packet arrives at `now`; what is due before that leaves first. `seen` may be a superpacket of a capture, which
-    /// shows in its being longer than the interface takes. Gives the number of tickets that it has: more than one when it
-    /// was cut.
+    /// A packet arrives at `now`; what is due before that leaves first. `seen` may be a superpacket, if it is longer than
+    /// the interface takes; a long packet that is none is sent in fragments, as one. Gives the number of tickets that it
+    /// has: more than one when it was cut.
     pub fn arrive(&mut self, now: Instant, packet: u64, seen: &Sighting) -> u64 {
         self.run_until(now);
         self.now = self.now.max(now);
         self.meter.now = self.now;
         let mut seen = *seen;
-        seen.shape = match cut::can_be_cut(&seen) {
-            true if seen.length > self.mtu => Shape::Super,
-            true => seen.shape,
-            false => Shape::Single,
-        };
+        if !cut::can_be_cut(&seen) {
+            seen.shape = Shape::Single;
+        }
         let whole = Ticket { packet, segment: 0 };
         if let Taken::TooLong { .. } = self.pipeline.arrive(self.now, whole, &seen, &mut self.meter) {
             let mut cut = 0;

@@ -15,6 +15,7 @@ use tidegate_core::classify::{Hosts, Prefix};
 use tidegate_engine::{Shape, Sighting};
 use tidegate_units::Instant;
 
+use crate::cut::can_be_cut;
 use crate::recording::{Came, Head, MAGIC, Missing, Reader, Record, RecordingError, Setup};
 
 /// Packets looked at to find out whether a capture has both directions.
@@ -260,7 +261,7 @@ impl<R: Read> Source<R> {
             let first = *first.get_or_insert(packet.time.as_nanos());
             let time = Instant::from_nanos(packet.time.as_nanos() - first);
             let seen = packet.dissect();
-            let sighting = Sighting {
+            let mut sighting = Sighting {
                 fields: seen.fields,
                 ecn: seen.ecn,
                 length: seen.total,
@@ -269,6 +270,10 @@ impl<R: Read> Source<R> {
                 pure_ack: seen.is_pure_ack(),
                 shape: Shape::Single,
             };
+            // A capture does not tell superpackets from long datagrams, which few programs send; a recording does.
+            if can_be_cut(&sighting) {
+                sighting.shape = Shape::Super;
+            }
             if !self.choice.takes(&sighting, packet.link, packet.bytes) {
                 continue;
             }

@@ -12,11 +12,16 @@ use tidegate_core::{Bytes, ClassId, DropReason, Dscp, Ecn, Rate};
 use tidegate_engine::{
     Book, Change, Exit, How, Lease, Names, Next, Pipeline, Setup as EngineSetup, Shape, Sighting, Steer,
 };
+use tidegate_replay::departures::Departures;
 use tidegate_replay::exact::{self, Unrepeatable, Verdict};
+use tidegate_replay::explain;
 use tidegate_replay::meter::Keep;
 use tidegate_replay::recording::{
     Came, Control, Counts, Missing, Payload, Reader, Record, Recording, RecordingError, Settings, Setup, part_path,
 };
+use tidegate_replay::run;
+use tidegate_replay::session::{self, Hooks, Part};
+use tidegate_replay::source::{Choice, Source};
 use tidegate_units::{Instant, Span};
 
 const SHAPER: &str = r#"
@@ -647,7 +652,8 @@ fn a_file_that_was_cut_off_is_read_up_to_the_cut() {
 fn a_damaged_chunk_is_left_out_and_named() {
     let folder = Folder::new("damaged");
     record(&folder, settings(), 2, 30_000);
-    let mut all = fs::read(folder.file()).unwrap();
+    let whole = fs::read(folder.file()).unwrap();
+    let mut all = whole.clone();
     let middle = all.len() / 2;
     all[middle] ^= 0x10;
     let mut reader = Reader::new(&all[..]).unwrap();
@@ -665,6 +671,68 @@ fn a_damaged_chunk_is_left_out_and_named() {
     // A replay says up to where it is equal.
     let (exact, _) = exact::replay(&mut Reader::new(&all[..]).unwrap());
     assert!(matches!(exact.verdict, Verdict::EqualUpTo { why: Unrepeatable::Missing(_), .. }));
+    // Packets behind it are there, and cannot be explained.
+    let told = explain::arrival(&mut Reader::new(&all[..]).unwrap(), 1, 29_000).unwrap_err().to_string();
+    assert!(told.starts_with("only packets 1 to ") && told.contains("checksum"), "{told}");
+    assert!(explain::arrival(&mut Reader::new(&all[..]).unwrap(), 1, 100).is_ok());
+    let told = explain::arrival(&mut Reader::new(&whole[..]).unwrap(), 1, 30_000).unwrap_err().to_string();
+    assert_eq!(told, "there is no such packet; they are numbered 1 to 30000");
+}
+
+/// A datagram of 4,028 bytes from a program, which the kernel sends in fragments and nobody cuts: the recording knows it
+/// from a superpacket, and so other configurations get as many packets as the recorded one.
+#[test]
+fn a_long_datagram_of_a_recording_stays_one() {
+    let folder = Folder::new("datagram");
+    let slow = "version = 1\n[[class]]\nname = \"all\"\nrate = \"500kbit\"\ndefault = true\n";
+    let recording = Recording::create(&folder.file(), settings()).unwrap();
+    let mut now = Instant::from_nanos(1_000);
+    let mut pipeline = Pipeline::new(&load(slow), &setup(), now).unwrap();
+    pipeline.set_tap(Some(Box::new(recording.recorder(Setup::new(&setup(), slow, now)))));
+    let (mut seen, bytes) = packet(&mut Stream::named(1, "datagram"));
+    (seen.fields.protocol, seen.fields.fragment) = (Some(17), None);
+    (seen.length, seen.headers, seen.shape) = (4_028, 28, Shape::Single);
+    let mut sink = Sink::default();
+    for handle in 0..3 {
+        pipeline.tap().unwrap().bytes(&bytes);
+        assert!(matches!(pipeline.arrive(now, handle, &seen, &mut sink), tidegate_engine::Taken::In));
+        while pipeline.depart(now, &mut sink) {}
+        now += Span::from_millis(200);
+    }
+    pipeline.release_all(&mut sink);
+    drop(pipeline);
+    recording.finish().unwrap();
+    assert_eq!(sink.passed, 3);
+
+    let part = Part { name: "same".into(), config: load(slow), settings: run::Settings::seeded(1) };
+    let mut source = Source::recording(reader(&folder), Choice::default());
+    let hooks = Hooks::<Vec<u8>> { notice: &mut |notice| panic!("{notice}"), pace: None, departures: None };
+    let session = session::replay(&mut source, &[part], hooks).unwrap();
+    assert_eq!((session.packets, session.outcomes[0].passed), (3, 3), "none is cut");
+}
+
+/// What people see of a recording counts packets from 1, as `explain` does.
+#[test]
+fn departures_of_a_recording_are_numbered_from_1() {
+    let folder = Folder::new("numbers");
+    record(&folder, settings(), 2, 300);
+    let mut departures = Departures::new(Vec::new()).unwrap();
+    session::again(&mut reader(&folder), "recorded", Keep::default(), Some(&mut departures)).unwrap();
+    let part = Part { name: "beside".into(), config: load(SHAPER), settings: run::Settings::seeded(1) };
+    let part =
+        Part { settings: run::Settings { keep: Keep { series: false, departures: true }, ..part.settings }, ..part };
+    let mut source = Source::recording(reader(&folder), Choice::default());
+    let hooks = Hooks { notice: &mut |_| (), pace: None, departures: Some(&mut departures) };
+    session::replay(&mut source, &[part], hooks).unwrap();
+    let file = String::from_utf8_lossy(&departures.finish().unwrap()).into_owned();
+    assert!(!file.contains("packet 0,"), "the first is 1");
+    // The last packet that arrived is in both, by the same name.
+    let last = |from: &str| {
+        let all = from.match_indices("packet ").filter_map(|(at, _)| from[at + 7..].split(',').next()?.parse().ok());
+        all.max().unwrap_or(0_u64)
+    };
+    let begins = file.rfind("packet 1,").expect("the first of the second pass");
+    assert_eq!(last(&file[..begins]), last(&file[begins..]));
 }
 
 #[test]
@@ -735,7 +803,7 @@ fn an_outcome_that_was_forged_is_found() {
     assert_eq!(parting.here, Some((number, Came::Passed(Change::default()))));
     assert_eq!(
         parting.to_string(),
-        format!("record {at}: packet {number} is dropped (early) in the recording, packet {number} passes here")
+        format!("record {at}: packet {0} is dropped (early) in the recording, packet {0} passes here", number + 1)
     );
     assert_ne!(exact.here, exact.recorded);
 }
