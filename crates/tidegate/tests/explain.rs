@@ -79,6 +79,22 @@ fn a_packet_of_a_capture_is_explained() {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
 
+    // A packet without addresses is no IP packet, and rules do not look into it: what is asked is not that.
+    let described = |more: &[&str]| {
+        let args = ["explain", "--with", "shaper.toml", "--protocol", "udp", "--destination-port", "53"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        let output = command.args(args).args(more).current_dir(&folder).output().expect("the command runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        (output.status.code(), text)
+    };
+    let (code, text) = described(&[]);
+    assert!(code == Some(2) && text.contains("give --source and --destination"), "{code:?} {text}");
+    let (code, text) = described(&["--source", "192.0.2.7", "--destination", "198.51.100.1"]);
+    assert!(
+        code == Some(0) && text.contains("rule 1 (class names) matches\n") && text.contains("\nclass names\n"),
+        "{text}"
+    );
+
     let (code, text) = explain("6");
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("they are numbered 1 to 5"), "{text}");

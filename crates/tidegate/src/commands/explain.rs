@@ -140,6 +140,15 @@ fn fields(args: &Args) -> Result<Fields, Failure> {
     let hosts = match (args.source, args.destination) {
         (Some(IpAddr::V4(source)), Some(IpAddr::V4(destination))) => Hosts::V4 { source, destination },
         (Some(IpAddr::V6(source)), Some(IpAddr::V6(destination))) => Hosts::V6 { source, destination },
+        // Rules do not look into what is no IP packet: a protocol or a port would be told to match, and not count.
+        (None, None)
+            if [args.protocol.is_some(), args.dscp.is_some()].contains(&true)
+                || args.source_port.or(args.destination_port).is_some() =>
+        {
+            return Err(Failure::Usage(
+                "a packet with a protocol, ports or a code point has addresses; give --source and --destination".into(),
+            ));
+        }
         (None, None) => Hosts::Unknown,
         (Some(_), Some(_)) => {
             return Err(Failure::Usage("--source and --destination are of different versions of IP".into()));
