@@ -56,14 +56,16 @@ impl Files {
     pub fn wanted(&self) -> bool {
         self.report.is_some() || self.parquet.is_some() || self.table.is_some()
     }
-    /// Whether what is wanted can be written, before hours are spent on making it. What is there already stays as it
-    /// is, and of what is not there nothing stays behind.
+    /// Whether what is wanted can be written, before hours are spent on making it, and is none of the files that are
+    /// `read`. What is there already stays as it is, and of what is not there nothing stays behind.
     ///
     /// # Errors
     /// Wrong usage, with the file that cannot be.
-    pub fn try_them(&self) -> Result<(), Failure> {
+    pub fn try_them<'a>(&self, read: impl IntoIterator<Item = &'a Path, IntoIter: Clone>) -> Result<(), Failure> {
         let table = self.table.as_ref().map(|table| &table.path);
+        let read = read.into_iter();
         self.report.iter().chain(&self.parquet).chain(table).try_for_each(|path| {
+            spare(path, read.clone())?;
             let there = path.symlink_metadata().is_ok();
             // A pipe would wait for its reader.
             if path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
@@ -104,6 +106,27 @@ impl Files {
             Some(TableFile { path, form: Form::Parquet }) => parquet(path),
             None => Ok(()),
         }
+    }
+}
+
+/// Makes sure that writing to `path` destroys none of the files that are `read`, by whatever names they go.
+///
+/// # Errors
+/// Wrong usage, with the file.
+pub fn spare<'a>(path: &Path, mut read: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |path: &Path| {
+        let data = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        Some((data.dev(), data.ino()))
+    };
+    let Some(written) = identity(path) else { return Ok(()) };
+    match read.find(|path| identity(path) == Some(written)) {
+        None => Ok(()),
+        Some(read) => Err(Failure::Usage(format!(
+            "{} is read, and writing {} would destroy it; name another file",
+            read.display(),
+            path.display()
+        ))),
     }
 }
 

@@ -90,7 +90,7 @@ fn real_time_takes_its_time_and_changes_nothing() {
     let (faster, left_faster, took) = run("faster.pcapng", &["--real-time", "3"]);
     assert!(took >= Duration::from_millis(330) && took < Duration::from_secs(60), "{took:?}");
     assert!(faster == virtually && left == left_faster);
-    for wrong in ["0", "-1", "nan", "inf"] {
+    for wrong in ["0", "-1", "nan", "inf", "1e-7", "1e-300"] {
         let output = tidegate(&["replay", &file, "--with", "fifo", &format!("--real-time={wrong}")]);
         assert_eq!(output.status.code(), Some(2), "{wrong}");
     }
@@ -187,6 +187,49 @@ fn what_is_wrong_with_a_file_is_said_with_its_packet_and_what_came_before_is_sho
     fails(&[&path, "--from", "192.0.2.1"], 0, "none is chosen by --from or --direction");
     fails(&[&path, "--report", "/nowhere/x.html"], 2, "/nowhere/x.html");
     fails(&[&path, "--departures", "/nowhere/x.pcapng"], 2, "/nowhere/x.pcapng");
+}
+
+/// Whoever names one file twice would find an empty capture, and no other copy of it.
+#[test]
+fn what_is_read_is_not_written_over() {
+    let folder = Folder::new("over");
+    let (file, shaper) = (folder.file("c.csv"), folder.file("shaper.toml"));
+    let before = capture(&[0, 1_000]);
+    let config = "version = 1\n[discipline]\nkind = \"fifo\"\n";
+    fs::write(&file, &before).expect("written");
+    fs::write(&shaper, config).expect("written");
+    std::os::unix::fs::symlink("c.csv", folder.file("link.csv")).expect("a link");
+    for flag in ["--departures", "--report", "--table", "--parquet"] {
+        for name in ["c.csv", "link.csv"] {
+            let output = tidegate(&["replay", &file, flag, &folder.file(name), "--with", "fifo@1mbit"]);
+            let told = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{flag} {name}: {told}");
+            assert!(told.contains("c.csv is read") && told.contains("name another file"), "{told}");
+        }
+    }
+    let output = tidegate(&["replay", &file, "--departures", &shaper, "--with", &shaper]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    let output = tidegate(&["simulate", &shaper, "--report", &shaper]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    let output = tidegate(&["run", &shaper, "--interface", "lo", "--record", &shaper, "--duration", "1ms"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("shaper.toml is read"), "{}", text(&output.stderr));
+    assert!(fs::read(&file).expect("there") == before, "the capture is another");
+    assert_eq!(fs::read_to_string(&shaper).expect("there"), config);
+    let beside = tidegate(&["replay", &file, "--departures", &folder.file("left.pcapng"), "--with", "fifo@1mbit"]);
+    assert!(beside.status.success(), "{}", text(&beside.stderr));
+}
+
+#[test]
+fn a_link_without_rate_is_wrong_usage() {
+    let folder = Folder::new("rate");
+    let file = folder.file("c.pcap");
+    fs::write(&file, capture(&[0, 1_000])).expect("written");
+    for args in [&["--with", "fifo@0mbit"][..], &["--with", "fifo", "--link", "0bit"]] {
+        let output = tidegate(&[&["replay", &file], args].concat());
+        let told = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && told.contains("link without rate"), "{args:?}: {told}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `tidegate run --record`: what runs, written down.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,6 +12,7 @@ use tidegate_replay::recording::{Payload, Recording, Settings, Setup};
 use tidegate_units::{Bytes, Instant};
 
 use crate::Failure;
+use crate::output::spare;
 
 /// Bytes of a packet that are asked of the kernel when payload is kept: all.
 const WHOLE: u32 = 65_535;
@@ -47,9 +48,10 @@ pub struct Recorders(Option<Recordings>);
 /// Begins to record, if that was asked for, and has `options` tell of every engine.
 ///
 /// # Errors
-/// When the file cannot be written.
-pub fn start(args: &Args, options: &mut Options) -> Result<Recorders, Failure> {
+/// When the file cannot be written, or is the one that is `read`.
+pub fn start(args: &Args, read: Option<&Path>, options: &mut Options) -> Result<Recorders, Failure> {
     let Some(path) = &args.record else { return Ok(Recorders::default()) };
+    spare(path, read.into_iter())?;
     let wall_clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
     let settings = Settings {
         of: String::new(),

@@ -109,7 +109,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.hook.is_some() && args.control.as_ref().is_some_and(|path| path.as_os_str() == "off") {
         return Err(Failure::Usage("--hook is told by what serves the control socket; leave out --control off".into()));
     }
-    args.files.try_them()?;
+    args.files.try_them(args.file.as_deref())?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
@@ -146,7 +146,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             rate: 10,
         }),
     };
-    let recorders = record::start(&args.record, &mut settings.options)?;
+    let recorders = record::start(&args.record, args.file.as_deref(), &mut settings.options)?;
     let wanted = args.files.wanted();
     let mut daemon = Daemon::start(configs, settings, |line| say!("{line}")).map_err(explain)?;
     announce(&daemon, args);

@@ -88,7 +88,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let scenario = Scenario::load(&source, beside, &mut diagnostics);
     say(&diagnostics, &source);
     let mut scenario = scenario.ok_or_else(|| refusal(&diagnostics, &source))?;
-    args.files.try_them()?;
+    args.files.try_them([args.file.as_path()])?;
     if args.out.is_some() || args.files.wanted() {
         scenario.detail = Detail::Parts;
     }

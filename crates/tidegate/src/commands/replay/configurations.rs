@@ -13,9 +13,15 @@ use super::Args;
 use crate::Failure;
 use crate::commands::check;
 
+/// What is wrong with a link of no rate, and the way out.
+const NO_RATE: &str = "nothing ever leaves by a link without rate; write for example 20mbit";
+
 /// Reads every configuration.
 pub fn load(args: &Args) -> Result<Vec<Part>, Failure> {
     let mut parts: Vec<Part> = Vec::new();
+    if args.link.is_some_and(Rate::is_zero) {
+        return Err(Failure::Usage(format!("--link: {NO_RATE}")));
+    }
     for name in &args.with {
         let (config, link) = one(name)?;
         let mut settings = Settings::seeded(args.seed);
@@ -47,6 +53,7 @@ pub fn one(name: &str) -> Result<(Config, Option<Rate>), Failure> {
     }
     let (what, link) = match name.rsplit_once('@') {
         Some((what, rate)) => match rate.parse::<Rate>() {
+            Ok(Rate::ZERO) => return Err(Failure::Usage(format!("--with {name}: {NO_RATE}"))),
             Ok(rate) => (what, Some(rate)),
             Err(error) => return Err(Failure::Usage(format!("--with {name}: the rate behind the @: {error}"))),
         },

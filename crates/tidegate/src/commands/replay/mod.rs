@@ -20,7 +20,7 @@ use tidegate_replay::source::{Choice, Direction, Kind, Notice, Source, SourceErr
 use tidegate_units::Rate;
 
 use crate::Failure;
-use crate::output::Files;
+use crate::output::{Files, spare};
 
 /// Put the packets of a capture or a recording through configurations, in virtual time
 ///
@@ -78,6 +78,9 @@ enum Way {
     Received,
 }
 
+/// The lowest speed, a second in eleven days: with it, what any capture can say of time still fits a `Duration`.
+const SLOWEST: f64 = 1e-6;
+
 /// Warnings that are shown; of the rest the number.
 const SHOWN: u64 = 10;
 
@@ -90,7 +93,8 @@ struct Results {
 
 fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(speed) if speed.is_finite() && speed > 0.0 => Ok(speed),
+        Ok(speed) if speed.is_finite() && speed >= SLOWEST => Ok(speed),
+        Ok(speed) if speed > 0.0 && speed < SLOWEST => Err(format!("--real-time takes a number from {SLOWEST} on")),
         Ok(_) => Err("--real-time takes a number above zero".into()),
         Err(_) => Err("not a number; a file goes in front of --real-time, or write --real-time=1".into()),
     }
@@ -98,7 +102,11 @@ fn speed(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    args.files.try_them()?;
+    let read = || std::iter::once(args.file.as_path()).chain(args.with.iter().map(Path::new));
+    args.files.try_them(read())?;
+    if let Some(path) = &args.departures {
+        spare(path, read())?;
+    }
     let parts = configurations::load(args)?;
     let text = |part: &Part| tidegate_report::Source { name: part.name.clone(), text: part.config.text.to_string() };
     let texts: Vec<_> = parts.iter().map(text).collect();
@@ -271,13 +279,17 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
 pub(super) fn next_part(
     first: &Path,
 ) -> impl FnMut(u64) -> Option<tidegate_replay::source::Sniffed<Box<dyn Read>>> + 'static {
-    // Of `FILE.3` the next is `FILE.4`.
-    let stem = match (first.extension().and_then(|end| end.to_str()?.parse::<u64>().ok()), first.file_stem()) {
-        (Some(_), Some(stem)) => first.with_file_name(stem),
-        _ => first.to_owned(),
-    };
+    // Of `FILE.3` the next is `FILE.4`, if it is the third part of `FILE` and not a recording whose name ends so.
+    let number = first.extension().and_then(|end| end.to_str()?.parse::<u64>().ok()).filter(|number| *number > 0);
+    let whole = first.to_owned();
+    let mut stem = None;
     move |part| {
-        let file = File::open(part_path(&stem, part)).ok()?;
+        let stem =
+            stem.get_or_insert_with(|| match (number.and_then(|number| number.checked_add(1)), whole.file_stem()) {
+                (Some(next), Some(stem)) if next == part => whole.with_file_name(stem),
+                _ => whole.clone(),
+            });
+        let file = File::open(part_path(stem, part)).ok()?;
         match sniff(Box::new(BufReader::with_capacity(256 << 10, file)) as Box<dyn Read>).ok()? {
             Kind::Recording(whole) => Some(whole),
             Kind::Capture(_) => None,
@@ -311,5 +323,29 @@ fn write_failed(error: tidegate_capture::write::WriteError) -> Failure {
     match error.io().map(io::Error::kind) {
         Some(io::ErrorKind::BrokenPipe) => Failure::BrokenPipe,
         _ => Failure::Failed(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_whose_name_ends_in_a_number_is_no_part_of_another() {
+        let folder = std::env::temp_dir().join(format!("tidegate-parts-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        for name in ["run.3.1", "run.4"] {
+            let whole = [&tidegate_replay::recording::MAGIC[..], name.as_bytes()].concat();
+            std::fs::write(folder.join(name), whole).expect("written");
+        }
+        let next = |part: u64| {
+            let mut text = Vec::new();
+            next_part(&folder.join("run.3"))(part)?.read_to_end(&mut text).expect("read");
+            Some(String::from_utf8_lossy(&text[tidegate_replay::recording::MAGIC.len()..]).into_owned())
+        };
+        assert_eq!(next(4).as_deref(), Some("run.4"), "behind the third part of `run`");
+        assert_eq!(next(1).as_deref(), Some("run.3.1"), "behind the first of `run.3`");
+        assert_eq!(next(2), None);
+        std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

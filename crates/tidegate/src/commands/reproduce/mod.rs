@@ -232,7 +232,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let known: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
         return Err(Failure::Usage(format!("no experiment is called `{name}`; there are: {}", known.join(", "))));
     };
-    args.files.try_them()?;
+    args.files.try_them([])?;
     let kept = args.files.report.as_ref().map(|_| Mutex::default());
     let plots = Arc::new(Gallery { folder: args.plots.clone(), kept });
     let options = Options { only: args.only.clone(), runs: args.runs, seed: args.seed, plots };
