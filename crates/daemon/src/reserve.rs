@@ -18,6 +18,9 @@ use tidegate_units::{Bytes, Instant as Time, Rate, Span};
 use crate::daemon::Daemon;
 use crate::requests::Caller;
 
+/// The longest name of a reservation.
+const NAME: usize = 64;
+
 /// A lease that somebody holds.
 #[derive(Clone, Debug)]
 struct Held {
@@ -70,9 +73,13 @@ fn link(daemon: &Daemon, at: usize) -> Option<(Rate, Bytes)> {
     }
 }
 
+/// How long it is until then.
+fn left(until: Instant) -> Span {
+    Span::from_nanos(until.saturating_duration_since(Instant::now()).as_nanos() as u64)
+}
+
 /// `until`: when it ends however often it is refreshed.
 fn reserved(number: u64, lease: &Lease, until: Option<Instant>, free: Option<Rate>, now: Time) -> Reserved {
-    let left = |until: Instant| Span::from_nanos(until.saturating_duration_since(Instant::now()).as_nanos() as u64);
     Reserved {
         reservation: number,
         name: lease.name.clone(),
@@ -83,6 +90,16 @@ fn reserved(number: u64, lease: &Lease, until: Option<Instant>, free: Option<Rat
         expires: until.map_or(lease.grant.expires.since(now), left),
         free: free.unwrap_or(Rate::ZERO),
     }
+}
+
+/// What a reservation is called. Everybody may make one, and others are shown its name, at terminals too.
+fn named(name: Option<String>, number: u64) -> Result<String, Refusal> {
+    let Some(name) = name else { return Ok(format!("reservation {number}")) };
+    if name.trim().is_empty() || name.chars().count() > NAME || name.chars().any(char::is_control) {
+        return Err(Refusal::new(Code::Invalid, "a reservation cannot be called that")
+            .help(format!("give a name of at most {NAME} characters in one line, or none")));
+    }
+    Ok(name)
 }
 
 pub(crate) fn reserve(daemon: &mut Daemon, caller: &Caller, call: Reserve) -> Result<Reserved, Refusal> {
@@ -108,7 +125,7 @@ pub(crate) fn reserve(daemon: &mut Daemon, caller: &Caller, call: Reserve) -> Re
         (_, delay) => Service::Guaranteed { rate: None, delay },
     };
     let number = daemon.next_number();
-    let name = call.name.unwrap_or_else(|| format!("reservation {number}"));
+    let name = named(call.name, number)?;
     let request = Request { tspec, service };
     let shaping = daemon.directions[at].shaping()?;
     let (asked, packets) = (name.clone(), matches.clone());
@@ -151,7 +168,9 @@ pub(crate) fn refresh(daemon: &mut Daemon, caller: &Caller, call: &Refresh) -> R
     let class = lease.class;
     let expires: Result<Span, Refused> = daemon.directions[lease.direction]
         .ask(move |pipeline, now| pipeline.refresh(now, class).map(|expires| expires.since(now)))?;
-    expires.map(|expires| Refreshed { expires }).map_err(|reason| {
+    // However often it is refreshed.
+    let until = lease.until.map(left);
+    expires.map(|expires| Refreshed { expires: until.unwrap_or(expires) }).map_err(|reason| {
         daemon.leases.0.remove(&call.reservation);
         refused(&reason)
     })
@@ -258,5 +277,15 @@ mod tests {
         let refusal = refused(&Refused::Admission(Admission::Rate { free, asked }));
         assert_eq!(refusal.message, "needs 2mbit, 1mbit is free");
         assert_eq!(refusal.help.as_deref(), Some("ask for at most 1mbit, or wait for what others release"));
+    }
+    #[test]
+    fn a_name_is_what_a_terminal_can_show() {
+        let code = |name: &str| named(Some(name.to_owned()), 7).map_err(|refusal| refusal.code);
+        assert_eq!(named(None, 7).unwrap(), "reservation 7");
+        assert_eq!(code("Anrufe, früh 🦀"), Ok("Anrufe, früh 🦀".to_owned()));
+        assert_eq!(code(&"x".repeat(64)), Ok("x".repeat(64)));
+        for wrong in ["", " ", "two\nlines", "\x1b[2Jgone", "\u{9b}2J", &"x".repeat(65)] {
+            assert_eq!(code(wrong), Err(Code::Invalid), "{wrong:?}");
+        }
     }
 }

@@ -185,6 +185,8 @@ pub fn reservations_outlive_the_data_path() -> Ended {
     let listed = holder.call(&ReservationsQuery {}).unwrap().reservations;
     let listed = listed.iter().find(|one| one.reservation == lasting.reservation).unwrap();
     assert!(listed.expires <= lasting.expires && u128::from(took(listed.expires)) <= asked.elapsed().as_nanos());
+    let refreshed = holder.call(&Refresh { reservation: lasting.reservation }).unwrap().expires;
+    assert!(refreshed <= listed.expires && u128::from(took(refreshed)) <= asked.elapsed().as_nanos(), "{refreshed}");
     let mut listener = running.client();
     let _ = listener.events(&Events { kinds: vec![EventKind::Log], ..Events::default() }).unwrap();
     let flows = [udp(6_000, 12)];
