@@ -68,8 +68,11 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
         writeln!(out, "a change is on trial for another {left} s; `tidegate confirm` keeps it")?;
     }
     for direction in &status.directions {
-        if let Some(rate) = direction.rate {
-            writeln!(out, "{}: {rate} in total", direction.name)?;
+        match direction.rate {
+            Some(rate) => writeln!(out, "{}: {rate} in total", direction.name)?,
+            // Of a table that is the only one everybody knows whose it is.
+            None if status.directions.len() > 1 => writeln!(out, "{}:", direction.name)?,
+            None => {}
         }
         let mut table = Table::new();
         table.load_style(presets::UTF8_HORIZONTAL_ONLY);
@@ -97,4 +100,36 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
         writeln!(out, "{table}")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_of_two_directions_has_its_name() {
+        let direction = |name: &str, rate: Option<u64>| {
+            let class = serde_json::json!({
+                "name": "all", "enqueued_packets": 0, "enqueued_bytes": 0, "through_packets": 0, "through_bytes": 0,
+                "queue_packets": 0, "queue_bytes": 0, "dropped": [], "marked_packets": 0, "remarked_packets": 0,
+                "wait_p50_ns": 0, "wait_p99_ns": 0,
+            });
+            serde_json::json!({ "name": name, "rate_bps": rate, "classes": [class] })
+        };
+        let shown = |directions: &[serde_json::Value]| {
+            let status = serde_json::json!({
+                "version": "1", "pid": 1, "interface": "eth0", "file": "-", "uptime_ns": 0, "in_force": true,
+                "directions": directions,
+                "control": { "clients": 1, "subscriptions": 0, "requests": 0, "refused": 0, "cut": 0, "pushes": 0, "lost": 0 },
+            });
+            let mut out = Vec::new();
+            print(&mut out, &serde_json::from_value(status).unwrap()).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        // As `tidegate run --up 20mbit --down 100mbit` has them: disciplines, without a total.
+        let both = shown(&[direction("up", None), direction("down", None)]);
+        assert!(both.contains("\nup:\n") && both.contains("\ndown:\n"), "{both}");
+        assert!(!shown(&[direction("up", None)]).contains("up:"));
+        assert!(shown(&[direction("up", Some(1_000_000))]).contains("\nup: 1mbit in total\n"));
+    }
 }
