@@ -73,6 +73,11 @@ fn marks_and_line_ends_of_other_systems_are_read() {
 }
 
 #[test]
+fn no_events_are_not_waited_for() {
+    refused(&["events", "--count", "0"], 2, &["--count", "0 is not in 1.."]);
+}
+
+#[test]
 fn options_of_run_that_cannot_be_are_refused_before_it_starts() {
     let folder = Folder::new("run");
     let file = folder.with("shaper.toml", SHAPER);

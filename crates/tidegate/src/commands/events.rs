@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     direction: Option<String>,
     /// End after this many
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Print each as JSON in a line of its own
     #[arg(long)]
@@ -57,9 +57,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let mut left = args.count.unwrap_or(u64::MAX);
     for pushed in client.events(&which)? {
-        if left == 0 {
-            break;
-        }
         let mut out = std::io::stdout().lock();
         match pushed? {
             Pushed::Event(event) if args.json => {
