@@ -136,6 +136,7 @@ pub(crate) fn flows(daemon: &mut Daemon, call: &Flows) -> Result<Seen, Refusal> 
         let text = format!("{limit} flows cannot be had at once");
         return Err(Refusal::new(Code::Malformed, text).help(format!("ask for 1 to {}", Flows::MOST)));
     }
+    daemon.direction_named(call.direction.as_deref())?;
     daemon.observer.shared.want_flows();
     if !daemon.observer.is_fresh(true) {
         look(daemon, true, false)?;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_control::calls::{Apply, Events, Feedback, Target};
-use tidegate_control::{Client, EventKind, Pushed};
+use tidegate_control::calls::{Apply, Events, Feedback, Flows, Target};
+use tidegate_control::{Client, Code, EventKind, Pushed};
 use tidegate_lab::topology::Pair;
 use tidegate_lab::{FlowSpec, Senders, Sink};
 use tidegate_units::Rate;
@@ -37,6 +37,8 @@ pub fn status_counts_and_events_tell() -> Ended {
     let status = running.client().status().unwrap();
     assert!(status.in_force && status.interface == "tg0");
     assert_eq!(status.control.subscriptions, 1);
+    let which = Flows { direction: Some("down".into()), ..Flows::default() };
+    assert_eq!(refusal(running.client().flows(&which).unwrap_err()).code, Code::NotFound);
     senders.stop();
     sink.stop();
     Ended::Passed
