@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 use tidegate_control::calls::{
-    Events, Explain, Explained, Feedback, PromiseCall, PromiseList, PromiseState, Promised, Promises, Release,
-    Released, Renew, Status, StatusQuery, Subscribed, Unsubscribe, Unsubscribed, Watching,
+    Applied, Apply, Classes, Confirm, Confirmed, Events, Explain, Explained, Feedback, Flows, InForce, PromiseCall,
+    PromiseList, PromiseState, Promised, Promises, Refresh, Refreshed, Release, Released, Renew, ReservationList,
+    ReservationsQuery, Reserve, Reserved, Rollback, Seen, Status, StatusQuery, Subscribed, Text, Unreserve, Unreserved,
+    Unsubscribe, Unsubscribed, Watching,
 };
 use tidegate_control::protocol::{Call, Code, Message, Request};
 use tidegate_control::{Event, EventKind};
@@ -40,6 +42,16 @@ fn every_request_of_the_page_is_understood() {
         Promises::NAME,
         Feedback::NAME,
         Explain::NAME,
+        Classes::NAME,
+        Flows::NAME,
+        Apply::NAME,
+        Confirm::NAME,
+        Rollback::NAME,
+        InForce::NAME,
+        Reserve::NAME,
+        Refresh::NAME,
+        Unreserve::NAME,
+        ReservationsQuery::NAME,
     ] {
         assert!(requests.iter().any(|request| request.call == name), "the page has an example of `{name}`");
     }
@@ -54,8 +66,18 @@ fn every_request_of_the_page_is_understood() {
             Promises::NAME => drop(request.parameters::<Promises>().unwrap()),
             Feedback::NAME => same::<Feedback>(&request.with),
             Explain::NAME => same::<Explain>(&request.with),
-            // Calls that are described elsewhere.
-            _ => assert!(request.with.is_object() || request.with.is_null()),
+            Classes::NAME => drop(request.parameters::<Classes>().unwrap()),
+            Flows::NAME => same::<Flows>(&request.with),
+            Apply::NAME => same::<Apply>(&request.with),
+            Confirm::NAME => drop(request.parameters::<Confirm>().unwrap()),
+            Rollback::NAME => drop(request.parameters::<Rollback>().unwrap()),
+            InForce::NAME => same::<InForce>(&request.with),
+            Reserve::NAME => same::<Reserve>(&request.with),
+            Refresh::NAME => same::<Refresh>(&request.with),
+            Unreserve::NAME => same::<Unreserve>(&request.with),
+            ReservationsQuery::NAME => drop(request.parameters::<ReservationsQuery>().unwrap()),
+            // The one that shows what is said to a typing error.
+            other => assert_eq!(other, "stauts"),
         }
     }
 }
@@ -71,7 +93,21 @@ fn every_answer_and_push_of_the_page_is_understood() {
             }
             Message::Error { error, .. } => assert_ne!(error.code, Code::Other, "{line}"),
             Message::Ok { ok, .. } => {
-                let one = serde_json::from_value::<Status>(ok.clone()).is_ok()
+                // As it is written, with nothing left over.
+                fn whole<T: serde::Serialize + serde::de::DeserializeOwned>(ok: &Value) -> bool {
+                    serde_json::from_value::<T>(ok.clone())
+                        .is_ok_and(|read| serde_json::to_value(read).is_ok_and(|written| written == *ok))
+                }
+                let seen = whole::<Seen>(&ok)
+                    || whole::<Applied>(&ok)
+                    || whole::<Confirmed>(&ok)
+                    || whole::<Text>(&ok)
+                    || whole::<Reserved>(&ok)
+                    || whole::<Refreshed>(&ok)
+                    || whole::<ReservationList>(&ok)
+                    || whole::<Unreserved>(&ok);
+                let one = seen
+                    || serde_json::from_value::<Status>(ok.clone()).is_ok()
                     || serde_json::from_value::<Promised>(ok.clone()).is_ok()
                     || serde_json::from_value::<PromiseState>(ok.clone()).is_ok()
                     || serde_json::from_value::<PromiseList>(ok.clone()).is_ok()
