@@ -348,6 +348,13 @@ impl Arrivals {
     pub fn reordered(&self) -> usize {
         self.at.windows(2).filter(|pair| pair[1].1 < pair[0].1).count()
     }
+    /// That one at the most was overtaken in each of so many outages: one that comes in the very moment in which the rules
+    /// change may overtake the one before it. More do where nobody gets time to let go what waits in that moment, so
+    /// this is for an attempt.
+    pub fn in_order_but_for(&self, outages: usize) -> Result<(), String> {
+        let reordered = self.reordered();
+        if reordered <= outages { Ok(()) } else { Err(format!("{reordered} reordered in {outages} outages")) }
+    }
     /// The most packets that arrived in any `window`.
     pub fn most_within(&self, window: Duration) -> usize {
         let mut first = 0;
