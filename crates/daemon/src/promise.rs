@@ -32,6 +32,10 @@ const PROMISES: usize = 1_024;
 const PROMISES_OF_ONE: usize = 256;
 /// The most flows for which one promise holds rate.
 const FLOWS: u32 = 1_024;
+/// The most watches of one user who is not root, and how many of them may follow processes or control groups: what these
+/// hold is read again and again, and each of their sockets is a condition to look up.
+const WATCHES_OF_ONE: usize = 256;
+const FOLLOWED_OF_ONE: usize = 16;
 /// Flows that are reviewed between two packets.
 const REVIEWED: u32 = 512;
 /// Flows that an answer lists.
@@ -65,6 +69,7 @@ struct Given {
 #[derive(Debug)]
 struct Watch {
     subscription: u64,
+    uid: u32,
     client: u64,
     direction: usize,
     selection: Selection,
@@ -417,6 +422,24 @@ fn end(daemon: &mut Daemon, numbers: Vec<u64>, why: Option<&str>) {
     }
 }
 
+/// Refuses a user who is not root and has as many watches as one may have: everybody may watch, and nobody shall keep the
+/// daemon busy with it.
+fn may_watch(daemon: &Daemon, caller: &Caller, selection: &Selection) -> Result<(), Refusal> {
+    let uid = caller.peer.uid;
+    let own = || daemon.desk.watches.iter().filter(|watch| watch.uid == uid).map(|watch| &watch.selection);
+    let text = if caller.may_all() {
+        return Ok(());
+    } else if selection.is_alive() && own().filter(|own| own.is_alive()).count() >= FOLLOWED_OF_ONE {
+        format!("user {uid} has {FOLLOWED_OF_ONE} processes and control groups followed already, and may have no more")
+    } else if own().count() >= WATCHES_OF_ONE {
+        format!("user {uid} watches flows {WATCHES_OF_ONE} times already, and may no more")
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::new(Code::TooMany, text)
+        .help("end one by `unsubscribe`, or name more flows in one, by ports or a uid"))
+}
+
 pub(crate) fn feedback(daemon: &mut Daemon, caller: &mut Caller, call: Feedback) -> Result<Watching, Refusal> {
     let at = daemon.direction_named(call.direction.as_deref())?;
     may_subscribe(daemon, caller)?;
@@ -424,6 +447,7 @@ pub(crate) fn feedback(daemon: &mut Daemon, caller: &mut Caller, call: Feedback)
         return Err(no_promise(NoPromise::NoShaper, "", Rate::ZERO, 1));
     };
     let selection = Selection::of(caller, call.target, false)?;
+    may_watch(daemon, caller, &selection)?;
     let subscription = daemon.next_number();
     let matches = selection.matches.clone();
     // Before the engine looks: what it told before would be the last that it tells until something changes again.
@@ -431,6 +455,7 @@ pub(crate) fn feedback(daemon: &mut Daemon, caller: &mut Caller, call: Feedback)
     daemon.say_to_server(Outbound::Subscribe { client: caller.client, subscription, interest });
     daemon.desk.watches.push(Watch {
         subscription,
+        uid: caller.peer.uid,
         client: caller.client,
         direction: at,
         selection,

@@ -10,6 +10,9 @@ use tidegate_live::netns;
 use crate::owners::{self, ProcessTree, Socket};
 use crate::requests::Caller;
 
+/// Sockets that are followed for a user who is not root.
+const SOCKETS_OF_ONE: usize = 1_024;
+
 /// Flows that somebody means.
 #[derive(Debug)]
 pub(crate) struct Selection {
@@ -18,6 +21,8 @@ pub(crate) struct Selection {
     base: Vec<Match>,
     who: Who,
     sockets: Vec<Socket>,
+    /// How many of them are followed at the most.
+    most: usize,
     /// One of these holds for their packets.
     pub matches: Vec<Match>,
 }
@@ -83,7 +88,8 @@ impl Selection {
         };
         let uid = if own { Some(uid) } else { target.uid };
         let base = base(&target, uid)?;
-        let mut selection = Self { target, base, who, sockets: Vec::new(), matches: Vec::new() };
+        let most = if caller.may_all() { usize::MAX } else { SOCKETS_OF_ONE };
+        let mut selection = Self { target, base, who, sockets: Vec::new(), most, matches: Vec::new() };
         selection.refresh();
         if let Who::Anybody = selection.who {
             selection.matches.clone_from(&selection.base);
@@ -103,7 +109,8 @@ impl Selection {
             Who::Processes(tree) => tree.processes(),
             Who::Group(directory) => owners::in_cgroup(directory),
         };
-        let sockets = owners::sockets(&processes);
+        let mut sockets = owners::sockets(&processes);
+        sockets.truncate(self.most);
         if sockets == self.sockets {
             return false;
         }

@@ -307,6 +307,64 @@ pub fn one_user_cannot_take_all_connections() -> Ended {
     Ended::Passed
 }
 
+/// What processes hold is read again and again, and is many conditions to look up: one user shall not keep the daemon
+/// busy with it, for everybody may watch.
+pub fn one_user_cannot_have_all_processes_followed() -> Ended {
+    if !is_root_of_the_machine() {
+        return Ended::Skipped("only root of the machine can be two users".into());
+    }
+    let pair = Pair::create().unwrap();
+    let path = std::env::temp_dir().join(format!("tidegate-{}-0.sock", std::process::id()));
+    let (mut go, mut waits) = UnixStream::pair().unwrap();
+    let of_other = path.clone();
+    // While this process has one thread.
+    let child = Child::fork(move || {
+        let mut byte = [0];
+        waits.read_exact(&mut byte).unwrap();
+        // SAFETY: changes this process to a user without privileges.
+        assert_eq!(unsafe { libc::setresuid(OTHER, OTHER, OTHER) }, 0);
+        let own = Target { pid: Some(std::process::id()), ..Target::default() };
+        let mut clients = vec![Client::connect(&of_other).unwrap(), Client::connect(&of_other).unwrap()];
+        let watch = |client: &mut Client, target: &Target| {
+            let which = Feedback { target: target.clone(), ..Feedback::default() };
+            client.feedback(&which).map(|(_, events)| events.id())
+        };
+        let first = watch(&mut clients[0], &own).unwrap();
+        for _ in 1..16 {
+            watch(&mut clients[0], &own).unwrap();
+        }
+        let refused = refusal(watch(&mut clients[1], &own).unwrap_err());
+        assert_eq!(refused.code, Code::TooMany);
+        assert!(refused.message.contains("16 processes") && refused.help.is_some(), "{refused}");
+        // Flows that are named otherwise have a limit of their own, and one that ends makes room.
+        for _ in 0..15 {
+            watch(&mut clients[1], &target(5_000)).unwrap();
+        }
+        clients[0].unsubscribe(first).unwrap();
+        watch(&mut clients[1], &own).unwrap();
+        let refused = loop {
+            let mut client = Client::connect(&of_other).unwrap();
+            let outcome = (0..16).try_for_each(|_| watch(&mut client, &target(5_000)).map(drop));
+            clients.push(client);
+            if let Err(error) = outcome {
+                break refusal(error);
+            }
+            assert!(clients.len() < 30);
+        };
+        assert!(refused.message.contains("256 times"), "{refused}");
+        0
+    });
+    let running = Running::start(&pair, SHAPER);
+    assert_eq!(running.path, path);
+    go.write_all(b"!").unwrap();
+    ends_well(child);
+    // Root is not counted among them.
+    let which =
+        Feedback { target: Target { pid: Some(std::process::id()), ..Target::default() }, ..Feedback::default() };
+    running.client().feedback(&which).unwrap();
+    Ended::Passed
+}
+
 pub fn the_socket_of_the_dead_is_replaced_and_of_the_living_is_not() -> Ended {
     let pair = Pair::create().unwrap();
     let running = Running::start(&pair, SHAPER);
