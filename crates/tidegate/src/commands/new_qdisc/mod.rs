@@ -116,6 +116,9 @@ const KEYWORDS: &[&str] = &[
     "yield",
 ];
 
+/// Names of folders that Cargo keeps for itself where it builds.
+const FOLDERS: [&str; 4] = ["build", "deps", "examples", "incremental"];
+
 /// Where the crates of Tidegate come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Origin {
@@ -139,6 +142,12 @@ impl Origin {
             Self::Version(version) => format!("{name} = {}", quoted(version)),
         }
     }
+}
+
+/// A word of a shell.
+fn for_shell(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 /// A text of TOML.
@@ -169,7 +178,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}: a crate with the discipline `{name}`, to be changed in src/lib.rs", folder.display())?;
-    writeln!(out, "\n    cd {}", folder.display())?;
+    writeln!(out, "\n    cd {}", for_shell(&folder.display().to_string()))?;
     writeln!(out, "    cargo test                  # the laws, its script, its scenario")?;
     writeln!(out, "    cargo run                   # simulated beside FIFO")?;
     writeln!(out, "    cargo run -- script scripts/limit.tgs")?;
@@ -188,13 +197,37 @@ fn wrong_name(name: &str) -> Option<String> {
     if KEYWORDS.contains(&name) {
         return Some(format!("`{name}` is a word of Rust and cannot name a crate; try my-{name}"));
     }
-    if Discipline::kinds().contains(&name) {
+    if FOLDERS.contains(&name) {
+        return Some(format!("`{name}` is a folder that Cargo builds in and cannot name a program; try my-{name}"));
+    }
+    let type_name = type_name(name);
+    if taken_types().any(|taken| taken == type_name) {
+        return Some(format!("the crate has another `{type_name}` already; try my-{name}"));
+    }
+    // `--with fbq@20mbit` is the shaper.
+    if Discipline::kinds().contains(&name) || name == "fbq" {
         return Some(format!("there is a discipline `{name}` already; try my-{name}"));
     }
     if name == "tidegate" || name.starts_with("tidegate-") {
         return Some(format!("`{name}` is the name of one of Tidegate's own crates; try another"));
     }
     None
+}
+
+/// What begins with a capital in the code of the new crate, that of its examples included: most of it are types.
+fn taken_types() -> impl Iterator<Item = &'static str> {
+    let sources = FILES.iter().filter(|(path, _)| path.ends_with(".rs"));
+    let code = sources.flat_map(|(_, text)| {
+        let mut example = false;
+        text.lines().filter(move |line| {
+            let line = line.trim_start();
+            let fence = line.starts_with("//! ```");
+            example ^= fence;
+            !fence && (example || !line.starts_with("//"))
+        })
+    });
+    let words = code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'));
+    words.filter(|word| word.starts_with(|c: char| c.is_uppercase()) && *word != "Type")
 }
 
 /// Where the crates come from: what the user says, or the tree this was built from.
@@ -276,7 +309,7 @@ mod tests {
 
     #[test]
     fn names_that_work_and_names_that_do_not() {
-        for name in ["my-red", "red2", "a"] {
+        for name in ["my-red", "red2", "a", "type-x", "law"] {
             assert_eq!(wrong_name(name), None, "{name}");
         }
         for (name, why) in [
@@ -288,10 +321,19 @@ mod tests {
             ("fifo", "already; try my-fifo"),
             ("match", "a word of Rust"),
             ("tidegate-core", "own crates"),
+            ("fbq", "already; try my-fbq"),
+            ("deps", "a folder that Cargo builds in"),
+            // Types of the template, of what it imports, of its example, and its parameter.
+            ("params", "another `Params`"),
+            ("drop-reason", "another `DropReason`"),
+            ("discard", "another `Discard`"),
+            ("p", "another `P`"),
         ] {
             assert!(wrong_name(name).is_some_and(|told| told.contains(why)), "{name}");
         }
         assert_eq!(type_name("my-red2-x"), "MyRed2X");
+        assert_eq!(for_shell("/tmp/my-red_2"), "/tmp/my-red_2");
+        assert_eq!(for_shell("it's my red"), "'it'\\''s my red'");
     }
 
     #[test]
