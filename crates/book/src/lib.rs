@@ -84,7 +84,10 @@ impl Book {
         let topic = topic.trim_end_matches(".md");
         let chapters = self.chapters();
         let exact = chapters.iter().find(|chapter| chapter.slug == topic);
-        exact.or_else(|| chapters.iter().find(|chapter| chapter.topic() == topic)).cloned()
+        let named = || chapters.iter().find(|chapter| chapter.topic() == topic);
+        // Manuals are called as their modules, disciplines in files are not: `fq_codel` and `fq-codel`.
+        let alike = || chapters.iter().find(|chapter| chapter.topic().replace('_', "-") == topic.replace('_', "-"));
+        exact.or_else(named).or_else(alike).cloned()
     }
     /// As pages: paths and contents, an index among them. They open without a network.
     pub fn pages(&self) -> Vec<(String, String)> {
@@ -252,6 +255,7 @@ mod tests {
         }
         let book = Book::new();
         assert!(book.find("fifo").is_some_and(|chapter| chapter.slug == "disciplines/fifo"));
+        assert!(book.find("fq-codel").is_some_and(|chapter| chapter.slug == "disciplines/fq_codel"));
         assert!(book.find("no such thing").is_none());
     }
 
