@@ -113,9 +113,26 @@ impl fmt::Display for Warning {
                     "{captured} bytes were captured of a packet of {stated}; its length is taken to be {captured}"
                 )
             }
-            Flaw::LinkType(number) => write!(f, "link type {number} is not supported; its headers are not read"),
+            Flaw::LinkType(number) => {
+                write!(f, "link type {number}{} is not supported; its headers are not read", known_as(*number))
+            }
             Flaw::Skipped(why) => write!(f, "skipped a corrupt block: {why}"),
         }
+    }
+}
+
+/// What people call a link type that is not supported, in brackets; nothing for those that few have met.
+const fn known_as(number: u32) -> &'static str {
+    match number {
+        9 | 50 => " (PPP)",
+        51 => " (PPPoE)",
+        105 => " (802.11)",
+        119 | 127 | 163 | 192 => " (802.11 with a radio header)",
+        189 | 220 | 249 => " (USB)",
+        187 | 201 | 251 | 272 => " (Bluetooth)",
+        195 | 230 | 283 => " (802.15.4)",
+        227 => " (CAN)",
+        _ => "",
     }
 }
 

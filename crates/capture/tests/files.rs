@@ -103,6 +103,9 @@ fn a_foreign_link_type_is_named_once() {
     let (packets, warnings, _) = read(&file.bytes);
     assert_eq!((packets.len(), packets[0].2), (2, None));
     assert_eq!(warnings, [Warning { packet: 1, offset: 24, flaw: Flaw::LinkType(147) }]);
+    let told = |number| Warning { packet: 1, offset: 24, flaw: Flaw::LinkType(number) }.to_string();
+    assert_eq!(told(147), "packet 1 at byte 24: link type 147 is not supported; its headers are not read");
+    assert!(told(105).contains("link type 105 (802.11) is not supported"), "{}", told(105));
     let mut reader = CaptureReader::new(&file.bytes[..]).unwrap();
     let seen = reader.next_packet(&mut |_| ()).unwrap().unwrap().dissect();
     assert_eq!((seen.total, seen.fields.protocol), (60, None));
