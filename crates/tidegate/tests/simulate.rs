@@ -96,6 +96,28 @@ fn results_are_written_as_tables_and_files() {
     assert!(out.join("results.json").exists());
 }
 
+/// Names that differ only in what a file name leaves out.
+#[test]
+fn every_curve_has_a_file_of_its_own() {
+    let folder = Folder::new("alike");
+    let flow = SCENARIO.split_once("[[flow]]").expect("it has a flow").1;
+    let second = flow.replace("bulk, of one", "bulk- of-one");
+    let file = folder.file("alike.toml", &format!("{SCENARIO}[[flow]]{second}"));
+    let out = folder.0.join("out");
+    let done = simulate(&[&file, "--out", &out.display().to_string()]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let curve = |name: &str| std::fs::read_to_string(out.join("run-1").join(name)).expect(name);
+    let (one, other) =
+        (curve("flow-bulk--of-one-goodput-over-time.csv"), curve("flow-bulk--of-one-goodput-over-time-2.csv"));
+    assert!(one != other && other.starts_with("time_s,rate_bps\n"), "{other}");
+
+    // Where nothing can be written, it is said before hours of simulation: this scenario would take days.
+    let long = folder.file("long.toml", &SCENARIO.replace("4s", "100000000s"));
+    let refused = simulate(&[&long, "--out", &file]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("cannot write into"), "{}", text(&refused.stderr));
+}
+
 #[test]
 fn a_bad_file_is_exit_code_two_with_line_and_column() {
     let folder = Folder::new("bad");

@@ -1,5 +1,6 @@
 //! `tidegate simulate`: a scenario file, run with several seeds.
 
+use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -89,6 +90,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&diagnostics, &source);
     let mut scenario = scenario.ok_or_else(|| refusal(&diagnostics, &source))?;
     args.files.try_them([args.file.as_path()])?;
+    if let Some(folder) = &args.out {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::Usage(format!("cannot write into {}: {error}", folder.display())))?;
+    }
     if args.out.is_some() || args.files.wanted() {
         scenario.detail = Detail::Parts;
     }
@@ -409,8 +414,13 @@ fn write_all(folder: &Path, report: &Report<'_>, outcomes: &[Outcome]) -> std::i
     for outcome in outcomes {
         let inside = folder.join(format!("run-{}", outcome.seed));
         std::fs::create_dir_all(&inside)?;
+        let mut taken = HashSet::new();
         for Curve { name, x, y, points, .. } in &outcome.curves {
-            let slug: String = name.chars().map(|c| if c.is_alphanumeric() || c == '.' { c } else { '-' }).collect();
+            let plain: String = name.chars().map(|c| if c.is_alphanumeric() || c == '.' { c } else { '-' }).collect();
+            // Flows `a b` and `a-b` are two.
+            let numbered = (2..).map(|n| format!("{plain}-{n}"));
+            let free = std::iter::once(plain.clone()).chain(numbered).find(|slug| taken.insert(slug.clone()));
+            let slug = free.unwrap_or(plain);
             let mut file = create(inside.join(format!("{slug}.csv")))?;
             writeln!(file, "{x},{y}")?;
             for (at, value) in points {
