@@ -31,7 +31,8 @@ pub struct Token<'a> {
 /// The lines that have something on them, comments apart.
 pub fn lines<'a>(text: &'a str, diagnostics: &mut Diagnostics) -> Vec<Vec<Token<'a>>> {
     let mut lines = Vec::new();
-    let mut at = 0;
+    // Some editors begin a file with the mark of UTF-8, which nobody sees.
+    let mut at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     while at < text.len() {
         let end = text[at..].find('\n').map_or(text.len(), |n| at + n);
         let mut tokens = Vec::new();

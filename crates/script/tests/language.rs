@@ -209,6 +209,14 @@ expect bulk rate 1.6mbit +-30% from 0s to 100ms
     assert!(outcome.holds(), "{}", outcome.failures());
 }
 
+/// As editors of other systems write it.
+#[test]
+fn the_mark_of_utf8_and_carriage_returns_are_no_part_of_a_script() {
+    let text = "\u{feff}discipline { kind = \"fifo\" }\r\nflow a\r\nsend a\r\nexpect a\r\n";
+    assert!(run(text).holds());
+    assert_eq!(run(text).digest(), run(&text.replace(['\u{feff}', '\r'], "")).digest());
+}
+
 #[test]
 fn a_run_has_a_digest() {
     let text = format!("{TWO}at 0s send 3 a\nexpect 2 a");
