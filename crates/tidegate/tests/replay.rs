@@ -221,6 +221,24 @@ fn what_is_read_is_not_written_over() {
 }
 
 #[test]
+fn the_seed_that_is_told_is_the_one_that_was_used() {
+    let small = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/recording/small.tgr");
+    let folder = Folder::new("seed");
+    let file = folder.file("c.pcap");
+    fs::write(&file, capture(&[0, 1_000])).expect("written");
+    // The recording was made with seed 7, whatever is asked for.
+    for (file, seed) in [(small, 7), (file.as_str(), 3)] {
+        let report = folder.file("r.html");
+        let output = tidegate(&["replay", file, "--seed", "3", "--json", "--report", &report, "--with", "fifo@1mbit"]);
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(told["seed"], seed, "{file}: {}", text(&output.stderr));
+        let page = fs::read_to_string(&report).expect("a report");
+        let fact = &page[page.find(">seed<").expect("the page tells the seed")..];
+        assert!(fact[..80].contains(&format!(">{seed}<")), "{}", &fact[..80]);
+    }
+}
+
+#[test]
 fn a_link_without_rate_is_wrong_usage() {
     let folder = Folder::new("rate");
     let file = folder.file("c.pcap");

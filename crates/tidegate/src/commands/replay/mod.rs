@@ -91,6 +91,14 @@ struct Results {
     notices: u64,
 }
 
+impl Results {
+    /// The seed that was used: that of a recording, or the one that was `given`.
+    fn seed(&self, given: u64) -> u64 {
+        let recorded = self.again.as_ref().and_then(|again| again.setup.as_ref());
+        recorded.map_or(given, |setup| setup.seed)
+    }
+}
+
 fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(speed) if speed.is_finite() && speed >= SLOWEST => Ok(speed),

@@ -208,7 +208,7 @@ fn whole_json(args: &Args, results: &Results, outcomes: &[&Outcome]) -> Value {
     json!({
         "file": args.file.display().to_string(),
         "version": env!("CARGO_PKG_VERSION"),
-        "seed": args.seed,
+        "seed": results.seed(args.seed),
         "packets": packets,
         "warnings": results.notices,
         "broken": broken,

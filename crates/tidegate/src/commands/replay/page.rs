@@ -107,7 +107,7 @@ pub fn page(args: &Args, results: &Results, outcomes: &[&Outcome], sources: Vec<
         facts: vec![
             ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
             ("packets".to_owned(), packets.to_string()),
-            ("seed".to_owned(), args.seed.to_string()),
+            ("seed".to_owned(), results.seed(args.seed).to_string()),
             ("configurations".to_owned(), outcomes.len().to_string()),
             ("warnings".to_owned(), results.notices.to_string()),
         ],
