@@ -7,8 +7,9 @@
 //! number that is below 2ᵏ or has k significant bits after its first one, with k = 5 ([`Delays`]) or 2 ([`Recent`]).
 //! *Cost*: a shift, a count of leading zeros and an addition; no allocation. [`Delays`] is 5.8 kB, [`Recent`] 208 B.
 //! A halving of [`Recent`] touches its 102 counts, at most once in [`HALVING`] and once in 32,767 packets.
-//! *Notes*: waits below 1,024 ns are not told apart, those beyond 100 s count as 100 s. A quantile is the middle of
-//! its bucket: at most 1.6 % ([`Delays`]) or 12.5 % ([`Recent`]) off.
+//! *Notes*: waits below 1,024 ns are not told apart, nor are those beyond 100 s. A quantile is the middle of its bucket:
+//! at most 1.6 % ([`Delays`]) or 12.5 % ([`Recent`]) off. Beyond 100 s [`Delays`] gives the longest wait of all, which
+//! is not exceeded either, and [`Recent`] 100 s.
 //! *See also*: `hdrhistogram`, which is as fast, but keeps its counts on the heap and grows with its precision: 31 kB
 //! for two digits, which would have to be copied for everybody who looks.
 //!
@@ -112,7 +113,10 @@ impl Delays {
     }
     /// The wait that `part` (0 to 1) of the packets did not exceed; zero when there was none.
     pub fn quantile(&self, part: f64) -> Span {
-        quantile(part, self.count, self.counts.iter().copied(), FULL).min(self.longest)
+        let told = quantile(part, self.count, self.counts.iter().copied(), FULL);
+        let last = Span::from_nanos(lower(SLOTS - 1, FULL));
+        // In the last bucket are those that were longer than it reaches as well.
+        if told > last { self.longest } else { told.min(self.longest) }
     }
     /// What came since `before`, an earlier state of the same. [`longest`](Self::longest) is that of all time. A
     /// state that is not earlier (counting began anew) leaves all.
@@ -230,6 +234,17 @@ mod tests {
         }
         assert_eq!(full.longest().as_nanos(), *waits.last().unwrap());
         assert_eq!(full.sum().as_nanos(), waits.iter().sum::<u64>());
+    }
+
+    /// A queue that drains for hours: no more than 100 s were told.
+    #[test]
+    fn a_quantile_beyond_the_scale_is_not_exceeded() {
+        let mut delays = Delays::default();
+        for seconds in [1, 200, 3_000, 4_000] {
+            delays.record(Span::from_secs(seconds));
+        }
+        assert!(delays.quantile(0.25) < Span::from_millis(1_017), "{}", delays.quantile(0.25));
+        assert_eq!((delays.quantile(0.5), delays.quantile(1.0)), (Span::from_secs(4_000), Span::from_secs(4_000)));
     }
 
     #[test]
