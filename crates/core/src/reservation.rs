@@ -370,8 +370,10 @@ impl Reservations {
     fn errors<P: Packet, Q: Qdisc<P>>(&self, cbq: &Cbq<P, Q>, rate: Rate, packet: Bytes) -> ErrorTerms {
         let params = cbq.params();
         let (leaves, rates) = cbq.load(self.policy.priority);
-        let own: Rate = self.entries.values().map(|entry| entry.grant.rate).sum();
-        let outside = leaves - self.entries.len() as u64;
+        // Those that a policy before this one gave another priority are not among them.
+        let own = || self.entries.values().filter(|entry| entry.class.priority == self.policy.priority);
+        let outside = leaves - own().count() as u64;
+        let own: Rate = own().map(|entry| entry.grant.rate).sum();
         let all = cbq.class(self.policy.parent).map_or(Rate::ZERO, |class| class.rate) + rates.saturating_sub(own);
         let leaves = outside + u64::from(self.policy.flows);
         let errors = ErrorTerms::of(params.link, params.mtu, self.policy.device, leaves, all, rate, packet);

@@ -121,3 +121,21 @@ fn what_is_not_refreshed_ends() {
     assert_eq!(desk.grants().count(), 0);
     assert_eq!(desk.buffer, Bytes::ZERO);
 }
+
+#[test]
+fn reservations_of_another_priority_are_not_taken_for_those_of_this_one() {
+    let mut cbq = tree();
+    let request = Request { tspec: voice(), service: Service::ControlledLoad };
+    let mut desk = Reservations::new(Policy { priority: 1, ..Policy::new(RESERVED) }).unwrap();
+    desk.reserve(Instant::ZERO, &mut cbq, &request, Fifo::new).unwrap();
+    desk.reserve(Instant::ZERO, &mut cbq, &request, Fifo::new).unwrap();
+    // The file changes: priority 0 from now on. Those there are keep theirs.
+    let mut next = tree();
+    desk.replant(Instant::ZERO, &mut next, Policy::new(RESERVED), Fifo::new).unwrap();
+    assert_eq!((next.load(0).0, next.load(1).0), (0, 2));
+    let third = desk.reserve(Instant::ZERO, &mut next, &request, Fifo::new).unwrap();
+    // As the first of a desk of priority 0, whose class it shares with the two: 64 at most, and 4 Mbit/s.
+    let fresh =
+        Reservations::new(Policy::new(RESERVED)).unwrap().reserve(Instant::ZERO, &mut tree(), &request, Fifo::new);
+    assert_eq!(fresh.map(|grant| (grant.bound, grant.buffer)), Ok((third.bound, third.buffer)));
+}
