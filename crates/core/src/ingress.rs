@@ -176,7 +176,7 @@ impl Ingress {
         }
         let zone = self.mean.scale(zone, judged.value, self.params.fairness);
         let mut verdict = self.ared.decide(packet, zone);
-        if verdict == Verdict::Admit && queue.bytes + size > self.params.limit {
+        if !matches!(verdict, Verdict::Drop(_)) && queue.bytes + size > self.params.limit {
             verdict = Verdict::Drop(DropReason::Policed);
         }
         if matches!(verdict, Verdict::Drop(_)) {
@@ -225,6 +225,39 @@ mod tests {
         fn flow(&self) -> FlowKey {
             FlowKey::numbered(self.0)
         }
+    }
+
+    #[test]
+    fn who_could_be_marked_is_dropped_beyond_the_limit_too() {
+        struct Marked;
+        impl Packet for Marked {
+            fn size(&self) -> Bytes {
+                Bytes::new(1_000)
+            }
+            fn flow(&self) -> FlowKey {
+                FlowKey::numbered(0)
+            }
+            fn ecn(&self) -> crate::Ecn {
+                crate::Ecn::Ect0
+            }
+        }
+        // An elephant of 20 Mbit/s into 10 that understands marks and does not heed them. ARED drops it beyond its
+        // upper threshold only, and the limit is reached before: half of that.
+        let mut params = Params::for_line(Rate::from_bps(10_526_400));
+        params.floor = Probability::ZERO;
+        params.limit = Bytes::new(60_000);
+        let mut filter = Ingress::new(params, 1, "test").unwrap();
+        let (mut marked, mut policed) = (0, 0);
+        for n in 0..20_000 {
+            let now = Instant::ZERO + Span::from_micros(n * 400);
+            match filter.on_arrival(now, &Marked, Backlog::default()) {
+                Verdict::Mark => marked += 1,
+                verdict => policed += u64::from(verdict == Verdict::Drop(DropReason::Policed)),
+            }
+            let inside = filter.virtual_queue(now).bytes;
+            assert!(inside <= Bytes::new(60_000), "packet {n}: {inside:?}");
+        }
+        assert!(marked > 100 && policed > 1_000, "{marked} {policed}");
     }
 
     /// A flow of 1,000 B packets, and mice of one packet each, at rates in bit/s for ten seconds: what passes of
