@@ -101,10 +101,11 @@ pub(super) struct Given {
     pub(super) finish: Finish,
 }
 
-/// `(1 / g)^n` with 32 fractional bits, for `g = 1 - 2^-gain`. Off by less than `n` 2^-32 of itself.
+/// `(1 / g)^n` with 32 fractional bits, for `g = 1 - 2^-gain`. Off by less than `n` 2^-32 of itself; saturates, for a
+/// large weight and a long burst make it as large as 2^256.
 fn growth(gain: u8, n: u32) -> u128 {
     let one = 1_u128 << gain;
-    (0..n).fold(1_u128 << 32, |x, _| x * one / (one - 1))
+    (0..n).fold(1_u128 << 32, |x, _| x.saturating_mul(one) / (one - 1))
 }
 
 /// The nanoseconds of `bytes` at `rate`, rounded up; far beyond every real wait where it does not fit.
@@ -121,13 +122,14 @@ impl Limits {
         };
         let own = nanos(given.rate, given.packet_size);
         let rest = (own - nanos(given.link, given.packet_size)).max(0);
-        let scaled = |factor: u128| i64::try_from((rest as u128 * factor) >> 32).unwrap_or(i64::MAX >> 8);
+        let scaled = |factor: u128| i64::try_from((rest as u128).saturating_mul(factor) >> 32).unwrap_or(i64::MAX >> 8);
         let (max_idle, off_time) = if gain == 0 {
             (0, 0)
         } else {
             let one = 1_u128 << 32;
-            let max_idle = scaled((growth(gain, given.max_burst) - one) << gain);
-            let off_time = scaled(one + ((growth(gain, given.min_burst - 1) - one) << gain));
+            let sum = |n| (growth(gain, n) - one).saturating_mul(1 << gain);
+            let max_idle = scaled(sum(given.max_burst));
+            let off_time = scaled(sum(given.min_burst - 1).saturating_add(one));
             (max_idle, off_time)
         };
         let depth = given.mtu.saturating_mul(u64::from(given.max_burst.max(given.min_burst)));
@@ -320,6 +322,22 @@ mod tests {
         assert_eq!(limits.max_idle, 90 * MS as i64);
         assert_eq!(limits.off_time, Span::from_millis(9));
         assert_eq!(limits.min_idle, -4 * MS as i64);
+    }
+
+    #[test]
+    fn long_bursts_saturate() {
+        // g = 1/2: the 2^256 of a burst of 256 packets is beyond every integer, and 2^64 times 3 ms beyond those here.
+        let limits = |max_burst, min_burst, gain| {
+            Limits::derive(&Given { max_burst, min_burst, ..given(Accounting::IdleTime { gain }) })
+        };
+        for gain in 1..=12 {
+            let (less, most) = (limits(64, 64, gain), limits(256, 256, gain));
+            assert!(most.max_idle >= less.max_idle && most.off_time >= less.off_time, "{gain}");
+        }
+        let longest = i64::MAX >> 8;
+        assert_eq!((limits(256, 256, 1).max_idle, limits(256, 256, 1).off_time.as_nanos()), (longest, longest as u64));
+        // Nothing changes where it fits: 3 ms (1 + 2 (2^9 - 1)).
+        assert_eq!(limits(10, 10, 1).off_time, Span::from_millis(3 * (1 + 2 * 511)));
     }
 
     #[test]
