@@ -188,8 +188,9 @@ struct Flow {
     tin: usize,
     host_key: u64,
     host: u32,
+    /// Acknowledgements inside that are of the flow that the tag names.
     acks: u32,
-    /// Packets inside that are not of the flow that the tag names.
+    /// Packets inside that are not.
     foreign: u32,
 }
 
@@ -367,8 +368,9 @@ impl<P: Packet> Cake<P> {
     /// The books of a packet that left its queue, by whatever way.
     fn gone(&mut self, index: u32, packet: &P) {
         let flow = &mut self.flows[index as usize];
-        flow.acks -= u32::from(packet.is_pure_ack());
-        flow.foreign -= u32::from(packet.flow().flow != flow.tag);
+        let foreign = packet.flow().flow != flow.tag;
+        flow.acks -= u32::from(packet.is_pure_ack() && !foreign);
+        flow.foreign -= u32::from(foreign);
         self.tins[flow.tin].backlog.remove(packet.size());
         self.backlog.remove(packet.size());
         self.longest.update(index, &flow.queue);
@@ -504,7 +506,7 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
         }
         let foreign = flow.tag != key.flow;
         flow.foreign += u32::from(foreign);
-        flow.acks += u32::from(is_ack);
+        flow.acks += u32::from(is_ack && !foreign);
         self.stats.shared += u64::from(foreign);
         self.tins[flow.tin].backlog.add(size);
         self.backlog.add(size);

@@ -131,6 +131,24 @@ fn the_ack_filter_leaves_three() {
 }
 
 #[test]
+fn the_ack_filter_leaves_three_of_a_flow_that_shares_its_queue() {
+    let base = Params::for_link(Rate::from_mbit(8));
+    let mut cake = Cake::<P>::new(Params { ack_filter: AckFilter::On, queues: 8, ..base }, 1, "test").unwrap();
+    let mut out = Vec::new();
+    let ack = |flow, n: u64| P { ack: true, size: 40 + n, ..p(flow, 1) };
+    // Eight flows have the eight queues, each with two acknowledgements; what others send lands among them.
+    (1..=8).for_each(|flow| (0..2).for_each(|n| cake.enqueue(Instant::ZERO, ack(flow, n), &mut out)));
+    (100..200).for_each(|flow| cake.enqueue(Instant::ZERO, ack(flow, 0), &mut out));
+    assert_eq!(cake.stats().shared, 100);
+    // A third of their own is no reason to drop the first; a fourth is.
+    (1..=8).for_each(|flow| cake.enqueue(Instant::ZERO, ack(flow, 2), &mut out));
+    assert!(out.is_empty(), "{} were dropped", out.len());
+    (1..=8).for_each(|flow| cake.enqueue(Instant::ZERO, ack(flow, 3), &mut out));
+    let dropped: Vec<_> = out.iter().map(|(packet, _)| (packet.flow, packet.size)).collect();
+    assert_eq!(dropped, (1..=8).map(|flow| (flow, 40)).collect::<Vec<_>>());
+}
+
+#[test]
 fn blue_holds_down_what_does_not_react() {
     // 16 Mbit/s into 8 without reaction; beside it a flow of 0.8 Mbit/s.
     let mut cake = Cake::<P>::new(Params::for_link(Rate::from_mbit(8)), 1, "test").unwrap();
