@@ -436,6 +436,28 @@ fn the_lead_bounds_what_waits_in_the_driver() {
 }
 
 #[test]
+fn small_packets_do_not_slow_a_fast_link_down() {
+    // 64 B at 400 Gbit/s take 1.28 ns: a thousand of them 1280 ns, and not 2000.
+    let link_clock = LinkClock::Clamp(Span::from_secs(1));
+    let mut tree = Cbq::new(Params { link_clock, ..params(Rate::from_mbit(400_000)) }).unwrap();
+    let class = Class { max_burst: 256, ..Class::new(Rate::from_mbit(400_000)) };
+    tree.add_leaf(Instant::ZERO, ClassId(1), ROOT, class, fifo()).unwrap();
+    let send = |tree: &mut Cbq<TestPacket>, at: u64, n: u64| {
+        for id in 0..n {
+            tree.enqueue(Instant::from_nanos(at), TestPacket::new(id, 1, 64).in_class(1), &mut Discard);
+            assert!(tree.dequeue(Instant::from_nanos(at), &mut Discard).is_some());
+        }
+        tree.link_free().as_nanos()
+    };
+    assert_eq!(send(&mut tree, 0, 1_000), 1_280);
+    assert_eq!(send(&mut tree, 0, 1), 1_282, "1281.28, up to the next whole one");
+    // What is left of a nanosecond before a rest is not made up for.
+    assert_eq!(send(&mut tree, 10_000, 1), 10_002);
+    // 3 x 64 B are 3.84 ns.
+    assert_eq!(send(&mut tree, 10_000, 2), 10_004);
+}
+
+#[test]
 fn classes_come_change_and_go_without_losing_packets() {
     let zero = Instant::ZERO;
     let mut tree = Cbq::new(params(Rate::from_mbit(8))).unwrap();

@@ -73,7 +73,7 @@ use crate::heap::Heap;
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
-use tidegate_units::{Bytes, Instant, Rate, Span};
+use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 pub mod estimator;
 mod scheduler;
@@ -371,8 +371,10 @@ pub struct Cbq<P, Q = Box<dyn Qdisc<P>>> {
     params: Params,
     clock: Instant,
     backlog: Backlog,
-    /// When the packets given so far are expected to have left the link.
+    /// When the packets given so far are expected to have left the link: the next whole nanosecond.
     link_free: Instant,
+    /// What the link can still send before that instant.
+    link_rest: Credit,
     /// The highest level that may lend, for top-level link sharing.
     top_level: u8,
     served: Option<Served>,
@@ -437,14 +439,26 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 
     /// When the packet that leaves now is expected to have left the link.
     fn tick_link(&mut self, size: Bytes) -> Instant {
-        let on_link = self.params.link.time_for_ceil(size).unwrap_or(Span::MAX);
-        let finish = self.link_free.max(self.clock.saturating_sub(self.params.catch_up)) + on_link;
+        self.rest_link(self.clock.saturating_sub(self.params.catch_up));
+        // Packets back to back share a nanosecond; rounded up one by one, small ones would slow a fast link down.
+        let cost = Credit::of(size) - self.link_rest;
+        let on_link = cost.time_at_ceil(self.params.link).unwrap_or(Span::MAX);
+        let finish = self.link_free + on_link;
         self.link_free = match self.params.link_clock {
             LinkClock::Reset(lead) if finish > self.clock + lead => self.clock,
             LinkClock::Clamp(lead) => finish.min(self.clock + lead.max(on_link)),
             LinkClock::Reset(_) => finish,
         };
+        self.link_rest =
+            if self.link_free == finish { self.params.link.credit_in(on_link) - cost } else { Credit::ZERO };
         self.link_free
+    }
+
+    /// The link has nothing to send until `until`, if that is later than what it has.
+    fn rest_link(&mut self, until: Instant) {
+        if until > self.link_free {
+            (self.link_free, self.link_rest) = (until, Credit::ZERO);
+        }
     }
 }
 
@@ -458,7 +472,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
         let size = packet.size();
         if self.backlog.is_empty() {
             // What the link could have sent before there was anything to send is not made up for.
-            self.link_free = self.link_free.max(self.clock);
+            self.rest_link(self.clock);
         }
         let node = self.leaves[leaf as usize].node;
         self.nodes[node as usize].stats.arrived.count(size);

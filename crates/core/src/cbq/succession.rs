@@ -34,7 +34,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         predecessor: impl Fn(ClassId) -> Option<ClassId>,
     ) {
         self.advance(now);
-        self.link_free = old.link_free;
+        (self.link_free, self.link_rest) = (old.link_free, Credit::ZERO);
         self.served = None;
         for at in 0..self.nodes.len() {
             let id = self.nodes[at].id;
@@ -65,7 +65,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         if let Lead::Within(lead) = self.params.lead {
             let missing = self.params.link.credit_in(lead) + Credit::of(self.params.mtu) - allowance;
             let busy = missing.max(Credit::ZERO).time_at_ceil(self.params.link).unwrap_or(Span::ZERO);
-            self.link_free = self.link_free.max(self.clock + busy);
+            self.rest_link(self.clock + busy);
         }
     }
 

@@ -14,7 +14,7 @@ use crate::heap::{Heap, NOWHERE};
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
-use tidegate_units::{Instant, Rate};
+use tidegate_units::{Credit, Instant, Rate};
 
 /// The largest class number.
 const LAST_ID: u32 = (1 << 20) - 1;
@@ -128,6 +128,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             clock: Instant::ZERO,
             backlog: Backlog::default(),
             link_free: Instant::ZERO,
+            link_rest: Credit::ZERO,
             top_level: LEVELS as u8,
             served: None,
             index: Vec::new(),
