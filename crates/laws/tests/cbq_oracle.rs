@@ -458,6 +458,21 @@ fn small_packets_do_not_slow_a_fast_link_down() {
 }
 
 #[test]
+fn a_class_of_another_priority_has_the_turns_of_that() {
+    // Among classes 1 and 2 class 1 has 1000 of the 2000 B of a round; among 1 and 3, with 1 Mbit/s, 1500.
+    let wide = |n| Class { max_burst: 256, ..Class::new(Rate::from_mbit(n)) };
+    let mut tree = Cbq::new(params(Rate::from_mbit(8))).unwrap();
+    tree.add_leaf(Instant::ZERO, ClassId(1), ROOT, wide(3), fifo()).unwrap();
+    tree.add_leaf(Instant::ZERO, ClassId(2), ROOT, wide(3), fifo()).unwrap();
+    tree.add_leaf(Instant::ZERO, ClassId(3), ROOT, wide(1).with_priority(2), fifo()).unwrap();
+    assert_eq!(order(&mut tree, &[1], 1), [1]);
+    tree.change(Instant::ZERO, ClassId(1), wide(3).with_priority(2)).unwrap();
+    let sent = order(&mut tree, &[1, 3], 40);
+    let of_1 = sent.iter().filter(|&&class| class == 1).count();
+    assert!((29..=31).contains(&of_1), "three to one: {sent:?}");
+}
+
+#[test]
 fn classes_come_change_and_go_without_losing_packets() {
     let zero = Instant::ZERO;
     let mut tree = Cbq::new(params(Rate::from_mbit(8))).unwrap();

@@ -41,7 +41,7 @@ pub(super) struct Leaf<P, Q> {
     pub(super) key: Key,
     /// What is left of its turn, in [`PART`]s of a byte.
     pub(super) left: i64,
-    /// What it gets for a turn, and for which version of its ring that was worked out.
+    /// What it gets for a turn, and for which version of its ring that was worked out; 0 for none.
     pub(super) allotment: i64,
     pub(super) allotted_at: u64,
     /// Its queue can give a packet now.

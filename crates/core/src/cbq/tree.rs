@@ -512,6 +512,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         let chain = self.chain_of(leaf);
         let slot = &mut self.leaves[leaf as usize];
         slot.chain = chain;
+        // Worked out for a version of the ring that it was in, which may have been another.
+        slot.allotted_at = 0;
         let ring = &mut self.rings[slot.priority];
         ring.version += 1;
         ring.leaves += 1;
