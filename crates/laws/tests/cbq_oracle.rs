@@ -473,6 +473,36 @@ fn a_class_of_another_priority_has_the_turns_of_that() {
 }
 
 #[test]
+fn a_class_that_is_changed_does_not_sit_out_the_turns_of_what_it_was() {
+    // By turns alone, for nobody is ever over limit. Class 1 has 8 kbit/s beside 3 Mbit/s: of a round of 2000 B it may
+    // send 5.3, and sits out 187 rounds for a packet of 1000 B.
+    let wide = |rate| Class { max_burst: 256, ..Class::new(rate) };
+    let change = |busy: &[u32], first: &[u32], to: Option<Class>, then: &[u32]| {
+        let mut tree = Cbq::new(params(Rate::from_mbit(8))).unwrap();
+        let classes = [wide(Rate::from_kbit(8)), wide(Rate::from_mbit(3)), wide(Rate::from_mbit(3)).with_priority(2)];
+        for (id, class) in (1..).zip(classes) {
+            tree.add_leaf(Instant::ZERO, ClassId(id), ROOT, class, fifo()).unwrap();
+        }
+        assert_eq!(order(&mut tree, busy, first.len()), first);
+        if let Some(class) = to {
+            tree.change(Instant::ZERO, ClassId(1), class).unwrap();
+        }
+        order(&mut tree, then, 10)
+    };
+    let (rate, with_2) = (Rate::from_mbit(1), [1, 2, 2, 2, 2, 2, 2, 2, 2, 2]);
+    assert_eq!(change(&[1, 2], &with_2, None, &[1, 2]), [2; 10]);
+    // With 1 Mbit/s it has 500 B a round. In round 4 it still owed 1000 - 5 x 5.3 B, and so has 27 B in round 6; class
+    // 2 has one packet left in round 4, two of round 5 (1500 B), and then it is one to three.
+    assert_eq!(change(&[1, 2], &with_2, Some(wide(rate)), &[1, 2]), [2, 2, 2, 1, 2, 2, 2, 1, 2, 2]);
+    // Alone it got through two thousand rounds. Among those of another priority, where none was served, it owes its
+    // last packet, two rounds, and not two thousand.
+    assert_eq!(change(&[1], &[1; 12], Some(wide(rate).with_priority(2)), &[1, 3]), [3, 3, 3, 1, 3, 3, 3, 1, 3, 3]);
+    // And a change that changes nothing for its turns does nothing to them.
+    let same = wide(Rate::from_kbit(8)).borrowing();
+    assert_eq!(change(&[1, 2], &with_2, Some(same), &[1, 2]), [2; 10]);
+}
+
+#[test]
 fn classes_come_change_and_go_without_losing_packets() {
     let zero = Instant::ZERO;
     let mut tree = Cbq::new(params(Rate::from_mbit(8))).unwrap();

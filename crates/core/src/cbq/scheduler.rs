@@ -135,6 +135,36 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
     }
 
+    /// What `leaf` has of its turns in the round that is being served, in [`PART`]s of a byte; below zero what it has
+    /// overdrawn. By packet round robin less than zero are the rounds that it has ahead.
+    pub(super) fn turns(&mut self, leaf: u32) -> i128 {
+        let allotment = i128::from(self.allotment(leaf));
+        let slot = &self.leaves[leaf as usize];
+        let Some(ahead) = slot.key.round.checked_sub(self.rings[slot.priority].round).filter(|_| slot.left > 0) else {
+            return allotment;
+        };
+        match self.params.general {
+            General::PacketRoundRobin => -i128::from(ahead),
+            General::WeightedRoundRobin => i128::from(slot.left) - i128::from(ahead) * allotment,
+        }
+    }
+
+    /// Gives a leaf the turn that follows from [`turns`](Self::turns), which may have been those of another rate or
+    /// priority: no more in this round than it gets in one, and what it overdrew off the next ones.
+    pub(super) fn set_turns(&mut self, leaf: u32, turns: i128) {
+        let allotment = i128::from(self.allotment(leaf));
+        let owed = (-turns).max(0);
+        let (rounds, left) = match self.params.general {
+            General::PacketRoundRobin => (owed, allotment),
+            General::WeightedRoundRobin if turns > 0 => (0, turns.min(allotment)),
+            General::WeightedRoundRobin => (owed / allotment + 1, allotment - owed % allotment),
+        };
+        let slot = &mut self.leaves[leaf as usize];
+        slot.left = left as i64;
+        let rounds = u64::try_from(rounds).unwrap_or(u64::MAX);
+        slot.key.round = self.rings[slot.priority].round.saturating_add(rounds);
+    }
+
     /// Asks the queue of `leaf` whether it can give a packet, and keeps the leaf where that belongs.
     pub(super) fn refresh(&mut self, leaf: u32) {
         let slot = &self.leaves[leaf as usize];

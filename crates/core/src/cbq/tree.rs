@@ -200,7 +200,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         self.nodes[node as usize].leaf = leaf;
         self.nodes[node as usize].members = Vec::new();
         self.raise_levels(parent, 2);
-        self.enter(leaf);
+        self.join(leaf);
+        self.refresh(leaf);
         self.count_change(Backlog::default(), self.leaves[leaf as usize].queue.backlog());
         Ok(())
     }
@@ -227,6 +228,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             });
         }
         let touched: Vec<u32> = (0..self.leaves.len() as u32).filter(|&leaf| self.descends(leaf, node)).collect();
+        let own = self.nodes[node as usize].leaf;
+        let turns = if own == NOWHERE { 0 } else { self.turns(own) };
         for &leaf in &touched {
             self.leave(leaf);
         }
@@ -236,11 +239,16 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         let slot = &mut self.nodes[node as usize];
         slot.class = class;
         slot.estimator.set_limits(limits, self.clock);
-        if slot.leaf != NOWHERE {
-            self.leaves[slot.leaf as usize].priority = usize::from(class.priority);
+        if own != NOWHERE {
+            self.leaves[own as usize].priority = usize::from(class.priority);
         }
         for &leaf in &touched {
-            self.enter(leaf);
+            self.join(leaf);
+            if leaf == own {
+                // Rounds of another priority, or turns of another rate, are not those that it was to sit out.
+                self.set_turns(leaf, turns);
+            }
+            self.refresh(leaf);
         }
         Ok(())
     }
@@ -507,8 +515,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         ring.rates -= self.nodes[slot.node as usize].class.rate.as_bps();
     }
 
-    /// Enters a leaf anew, by the tree as it is.
-    fn enter(&mut self, leaf: u32) {
+    /// Enters a leaf anew, by the tree as it is; what its queue can give comes in by [`Self::refresh`].
+    fn join(&mut self, leaf: u32) {
         let chain = self.chain_of(leaf);
         let slot = &mut self.leaves[leaf as usize];
         slot.chain = chain;
@@ -518,7 +526,6 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         ring.version += 1;
         ring.leaves += 1;
         ring.rates = ring.rates.saturating_add(self.nodes[slot.node as usize].class.rate.as_bps());
-        self.refresh(leaf);
     }
 
     /// Takes every packet out of the queue of a leaf that has left.
