@@ -7,7 +7,7 @@
 //! packet by packet would get nothing through.
 //! *Source*: Palmei et al., "Design and evaluation of COBALT queue discipline" (2019); RFC
 //! 8289 for the control law; Feng et al., "BLUE" (1999).
-//! *Cost*: O(1) a packet; at most 32 steps of the count.
+//! *Cost*: O(1) a packet; at most 32 steps of the count, and an integer square root where more are due.
 
 use crate::codel::{MOST_DROPS_A_CALL, Params, mark};
 use crate::packet::Packet;
@@ -53,6 +53,26 @@ impl State {
         }
         self.dropping = false;
     }
+    /// The steps down that are due since the dropping ended, also those that were due while there was no packet.
+    fn count_down(&mut self, params: &Params, now: Instant) {
+        for _ in 0..MOST_DROPS_A_CALL {
+            if self.count == 0 || now < self.drop_next {
+                return;
+            }
+            self.count -= 1;
+            self.drop_next += params.spacing(self.count);
+        }
+        if now < self.drop_next {
+            return;
+        }
+        // From n they take interval (1 / sqrt(n - 1) + ..), next to 2 interval sqrt(n): in t the root, here with 16 bits
+        // of fraction, falls by t / (2 interval).
+        let late = u128::from(now.since(self.drop_next).as_nanos());
+        let fallen = (late << 15) / u128::from(params.interval.as_nanos());
+        let root = u128::from((u64::from(self.count) << 32).isqrt()).saturating_sub(fallen);
+        self.count = (root * root).div_ceil(1 << 32) as u32;
+        self.drop_next = now + params.spacing(self.count);
+    }
     /// BLUE's probability in units of 2⁻³².
     pub fn probability(&self) -> u32 {
         self.probability
@@ -73,6 +93,9 @@ impl State {
     ) -> Decision {
         let above = now.since(at) >= params.target && more;
         let mut decision = Decision::Leave;
+        if !(above && self.dropping) {
+            self.count_down(params, now);
+        }
         if above {
             if !self.dropping {
                 self.dropping = true;
@@ -87,13 +110,6 @@ impl State {
             }
         } else {
             self.dropping = false;
-            for _ in 0..MOST_DROPS_A_CALL {
-                if self.count == 0 || now < self.drop_next {
-                    break;
-                }
-                self.count -= 1;
-                self.drop_next += params.spacing(self.count);
-            }
         }
         if self.probability > 0 && !last && random.chance(u64::from(self.probability)) {
             decision = Decision::Drop;

@@ -149,6 +149,44 @@ fn the_ack_filter_leaves_three_of_a_flow_that_shares_its_queue() {
 }
 
 #[test]
+fn what_codel_counted_is_counted_down_also_while_there_is_no_packet() {
+    // A flow of 1.2 times the line for ten seconds, and, after a rest, 200 packets whose first has waited for 10 ms:
+    // the milliseconds, from when they came, at which packets were dropped.
+    let after = |rest_ms: u64| {
+        let codel = codel::Params { limit: Limit::packets(10_000), ..codel::Params::default() };
+        let params = Params { rate: None, codel, ..Params::for_link(Rate::from_mbit(8)) };
+        let mut cake = Cake::<P>::new(params, 1, "test").unwrap();
+        let mut out: Vec<(P, DropReason)> = Vec::new();
+        let at = |ms| Instant::ZERO + Span::from_millis(ms);
+        for ms in 0..10_000 {
+            (0..if ms % 5 == 0 { 2 } else { 1 }).for_each(|_| cake.enqueue(at(ms), p(1, 1), &mut out));
+            cake.dequeue(at(ms), &mut out);
+        }
+        let mut ms = 10_000;
+        while !cake.backlog.is_empty() {
+            cake.dequeue(at(ms), &mut out);
+            ms += 1;
+        }
+        assert!(out.len() > 1_000 && cake.stats().overflowed == 0);
+        let start = ms + rest_ms;
+        (0..200).for_each(|_| cake.enqueue(at(start), p(1, 1), &mut out));
+        let mut when = Vec::new();
+        for ms in 10..150 {
+            out.clear();
+            cake.dequeue(at(start + ms), &mut out);
+            when.extend(out.iter().map(|_| ms));
+        }
+        when
+    };
+    // 40 ms are no rest. In a second the root of the count, which is above 30, falls by 1 s / 0.2 s = 5; in an hour
+    // by more than there is: as with a new flow the first drop comes an interval after the first packet that was late.
+    let (soon, later) = (after(40), after(1_000));
+    assert!(soon.len() > 40 && soon[0] < 20, "{soon:?}");
+    assert!(later.len() > 30 && later.len() + 3 < soon.len(), "{later:?}");
+    assert_eq!(after(3_600_000), [110]);
+}
+
+#[test]
 fn blue_holds_down_what_does_not_react() {
     // 16 Mbit/s into 8 without reaction; beside it a flow of 0.8 Mbit/s.
     let mut cake = Cake::<P>::new(Params::for_link(Rate::from_mbit(8)), 1, "test").unwrap();
