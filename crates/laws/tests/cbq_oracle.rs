@@ -503,6 +503,27 @@ fn a_class_that_is_changed_does_not_sit_out_the_turns_of_what_it_was() {
 }
 
 #[test]
+fn the_lead_holds_whatever_the_clock_may_lead_by() {
+    // Ten classes that were silent may each send 16 packets of 1 ms at once, and the driver asks for all. Within 20 ms
+    // of the link 21 go: the last when the 20 before it have 20 ms to go.
+    let at_once = |most| {
+        let lead = Lead::Within(Span::from_millis(20));
+        let link_clock = LinkClock::Clamp(Span::from_millis(most));
+        let mut tree = Cbq::new(Params { lead, link_clock, ..params(Rate::from_mbit(8)) }).unwrap();
+        for id in 1..=10 {
+            tree.add_leaf(Instant::ZERO, ClassId(id), ROOT, Class::new(Rate::from_kbit(800)), fifo()).unwrap();
+            for n in 0..16 {
+                tree.enqueue(Instant::ZERO, TestPacket::new(n, u64::from(id), MTU).in_class(id), &mut Discard);
+            }
+        }
+        let given = std::iter::from_fn(|| tree.dequeue(Instant::ZERO, &mut Discard)).count();
+        (given, tree.deadline(Instant::ZERO))
+    };
+    let expected = (21, Deadline::At(Instant::from_nanos(1_000_000)));
+    assert_eq!([at_once(1_000), at_once(21), at_once(10), at_once(0)], [expected; 4]);
+}
+
+#[test]
 fn classes_come_change_and_go_without_losing_packets() {
     let zero = Instant::ZERO;
     let mut tree = Cbq::new(params(Rate::from_mbit(8))).unwrap();

@@ -133,7 +133,8 @@ pub enum LinkClock {
     /// Beyond this lead it is set back to the time of day, so that every class seems to have sent its last packet
     /// in no time: the implementation that the paper measured.
     Reset(Span),
-    /// It never leads by more than this. Beyond it, what leaves faster than the link's rate counts as such.
+    /// It never leads by more than this, or by what [`Lead`] gives away and the packet that leaves, where that is more.
+    /// Beyond it, what leaves faster than the link's rate counts as such.
     Clamp(Span),
 }
 
@@ -444,9 +445,14 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         let cost = Credit::of(size) - self.link_rest;
         let on_link = cost.time_at_ceil(self.params.link).unwrap_or(Span::MAX);
         let finish = self.link_free + on_link;
+        // A clock that stops within the lead would never show it used up.
+        let lead = match self.params.lead {
+            Lead::Within(lead) => lead,
+            Lead::Unbounded => Span::ZERO,
+        };
         self.link_free = match self.params.link_clock {
             LinkClock::Reset(lead) if finish > self.clock + lead => self.clock,
-            LinkClock::Clamp(lead) => finish.min(self.clock + lead.max(on_link)),
+            LinkClock::Clamp(most) => finish.min(self.clock + most.max(lead + on_link)),
             LinkClock::Reset(_) => finish,
         };
         self.link_rest =
