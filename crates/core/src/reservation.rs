@@ -8,8 +8,8 @@
 //! *Units*: rates in bit/s, sizes in bytes with all headers, delays in ns from the arrival at the discipline to the
 //! last bit on the link.
 //! *Cost*: O(log n) to reserve, refresh and expire, and what the tree needs to add or remove a leaf.
-//! *Notes*: bounds need [`Accounting::Bytes`] and priority 0; without them controlled load is granted, without a
-//! bound. A promise holds as long as nobody adds to priority 0 outside the class of the reservations, and the rates
+//! *Notes*: bounds need [`Accounting::Bytes`], weighted turns, priority 0, and a [`LinkClock`] that is not set back
+//! before it leads by [`Lead`] and a packet. Without them controlled load is granted, without a bound. A promise holds as long as nobody adds to priority 0 outside the class of the reservations, and the rates
 //! of the tree are not exceeded by the link being slower than it says.
 //!
 //! # The bound
@@ -63,7 +63,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::cbq::{Accounting, Borrow, Cbq, Class, Lead, Removal, TreeError};
+use crate::cbq::{Accounting, Borrow, Cbq, Class, General, Lead, LinkClock, Removal, TreeError};
 use crate::fifo::Limit;
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
@@ -246,7 +246,8 @@ pub enum Refusal {
         /// The link's largest packet.
         mtu: Bytes,
     },
-    /// The tree cannot promise delays: it needs `Accounting::Bytes` and priority 0.
+    /// The tree cannot promise delays: it needs `Accounting::Bytes`, `General::WeightedRoundRobin`, priority 0, and a
+    /// link clock that is not set back within the lead.
     NoBounds,
     /// There is no such reservation.
     Unknown(ClassId),
@@ -274,7 +275,9 @@ impl fmt::Display for Refusal {
                 write!(f, "a delay of {asked} cannot be kept; the least is {least}")
             }
             Self::PacketSize { mtu } => write!(f, "packets above {} B do not fit the link", mtu.as_u64()),
-            Self::NoBounds => write!(f, "delays need priority 0 and byte accounting"),
+            Self::NoBounds => {
+                f.write_str("delays need priority 0, byte accounting, weighted turns, and a clock-lead above lead")
+            }
             Self::Unknown(id) => write!(f, "no reservation has class {}", id.0),
             Self::Tree(error) => error.fmt(f),
         }
@@ -461,7 +464,18 @@ impl Reservations {
     }
 
     fn promises<P: Packet, Q: Qdisc<P>>(&self, cbq: &Cbq<P, Q>) -> bool {
-        self.policy.priority == 0 && cbq.params().accounting == Accounting::Bytes
+        let params = cbq.params();
+        // A clock that is set back while the lead is not used up knows nothing of what the driver has, and gives it more.
+        let lead_holds = match (params.lead, params.link_clock) {
+            (Lead::Within(lead), LinkClock::Reset(most)) => {
+                params.link.time_for_ceil(params.mtu).is_some_and(|packet| most >= lead + packet)
+            }
+            (Lead::Within(_), LinkClock::Clamp(_)) | (Lead::Unbounded, _) => true,
+        };
+        self.policy.priority == 0
+            && params.accounting == Accounting::Bytes
+            && params.general == General::WeightedRoundRobin
+            && lead_holds
     }
 
     /// The rate to reserve.

@@ -139,3 +139,31 @@ fn reservations_of_another_priority_are_not_taken_for_those_of_this_one() {
         Reservations::new(Policy::new(RESERVED)).unwrap().reserve(Instant::ZERO, &mut tree(), &request, Fifo::new);
     assert_eq!(fresh.map(|grant| (grant.bound, grant.buffer)), Ok((third.bound, third.buffer)));
 }
+
+#[test]
+fn no_delay_is_promised_where_none_is_kept() {
+    let promised = |params| {
+        let mut cbq = Cbq::<P, Fifo<P>>::new(params).unwrap();
+        cbq.add_inner(Instant::ZERO, RESERVED, ROOT, Class::new(Rate::from_mbit(4))).unwrap();
+        let mut desk = Reservations::new(Policy::new(RESERVED)).unwrap();
+        let mut ask = |service| {
+            desk.reserve(Instant::ZERO, &mut cbq, &Request { tspec: voice(), service }, Fifo::new)
+                .map(|grant| grant.bound.is_some())
+        };
+        let guaranteed = ask(Service::Guaranteed { rate: Some(Rate::from_mbit(2)), delay: None });
+        let load = ask(Service::ControlledLoad);
+        assert!(matches!((&guaranteed, &load), (Ok(true), Ok(true)) | (Err(Refusal::NoBounds), Ok(false))));
+        guaranteed.is_ok()
+    };
+    let params = Params::new(Rate::from_mbit(8), Bytes::new(1000), ROOT);
+    assert!(promised(params));
+    // By packets, 100 B of one leaf for 1000 B of another, whatever the rates.
+    assert!(!promised(Params { general: General::PacketRoundRobin, ..params }));
+    // A lead of 2 ms and a packet of 1 ms: a clock that is set back before never shows the lead used up.
+    let lead = Lead::Within(Span::from_millis(2));
+    let back = |us| Params { lead, link_clock: LinkClock::Reset(Span::from_micros(us)), ..params };
+    assert!(promised(back(3_000)) && !promised(back(2_999)));
+    assert!(promised(Params { lead, link_clock: LinkClock::Clamp(Span::ZERO), ..params }));
+    // Who has no lead says what the driver holds.
+    assert!(promised(Params { lead: Lead::Unbounded, ..back(0) }));
+}
