@@ -165,7 +165,12 @@ async fn serve(listener: std::net::TcpListener, served: Arc<Served>, mut stopped
     let Ok(listener) = TcpListener::from_std(listener) else { return };
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        // Whoever ends this waits for it, and not for those who hold all places.
+        let place = tokio::select! {
+            place = Arc::clone(&places).acquire_owned() => place,
+            _ = &mut stopped => return,
+        };
+        let Ok(place) = place else { return };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = &mut stopped => return,
@@ -351,6 +356,28 @@ mod tests {
             let settings = WebSettings { address: address.parse().unwrap(), reach: Reach::Loopback };
             assert!(matches!(Web::start(settings, Arc::default()), Err(WebError::NotLoopback(_))), "{address}");
         }
+    }
+
+    #[test]
+    fn those_who_hold_all_places_do_not_hold_its_end() {
+        use std::io::{Read, Write};
+
+        let address = "127.0.0.1:0".parse().unwrap();
+        let web = Web::start(WebSettings { address, reach: Reach::Loopback }, Arc::default()).unwrap();
+        // More answers than all buffers on the way take, which nobody reads but for their beginning.
+        let request = format!("GET /uplot.js HTTP/1.1\r\nHost: {}\r\n\r\n", web.address()).repeat(500);
+        let holders = (0..CONNECTIONS).map(|_| {
+            let mut stream = std::net::TcpStream::connect(web.address()).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            stream.read_exact(&mut [0]).unwrap();
+            stream
+        });
+        let holders: Vec<_> = holders.collect();
+        let began = std::time::Instant::now();
+        drop(web);
+        // They would be cut after 90 s.
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+        drop(holders);
     }
 
     /// What the page loads is what is served, and nothing comes from elsewhere.
