@@ -392,7 +392,8 @@ fn parse_address(reply: &Reply) -> Option<Address> {
 
 fn found(replies: Result<Vec<Reply>>) -> Result<Option<Link>> {
     match replies {
-        Err(Error::Refused { errno: libc::ENODEV, .. }) => Ok(None),
+        // ERANGE: longer than the name of any link may be.
+        Err(Error::Refused { errno: libc::ENODEV | libc::ERANGE, .. }) => Ok(None),
         other => Ok(other?.first().and_then(|r| Link::parse(&r.body))),
     }
 }

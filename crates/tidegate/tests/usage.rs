@@ -86,6 +86,7 @@ fn options_of_run_that_cannot_be_are_refused_before_it_starts() {
         refused(&[&["run", &file, "--interface", "nosuch0"], more].concat(), 2, parts);
     };
     run(&[], &["no interface is called `nosuch0` here"]);
+    refused(&["run", &file, "--interface", "muchtoolongforaname"], 2, &["`muchtoolongforaname`", "there are: "]);
     run(&["--metrics", "9435"], &["--metrics", "127.0.0.1:9435"]);
     run(&["--hook", "/bin/true", "--hook-event", "foo"], &["--hook-event", "no events called `foo`", "promise-ended"]);
     run(&["--hook", "/bin/true", "--control", "off"], &["--hook", "leave out --control off"]);
