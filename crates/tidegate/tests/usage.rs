@@ -87,6 +87,9 @@ fn options_of_run_that_cannot_be_are_refused_before_it_starts() {
     };
     run(&[], &["no interface is called `nosuch0` here"]);
     refused(&["run", &file, "--interface", "muchtoolongforaname"], 2, &["`muchtoolongforaname`", "there are: "]);
+    run(&["--quantum", "6ms"], &["--quantum", "rates could not be kept", "at most"]);
+    run(&["--quantum", "5ms"], &["nosuch0"]);
+    run(&["--quantum", "5"], &["--quantum", "has no unit"]);
     run(&["--metrics", "9435"], &["--metrics", "127.0.0.1:9435"]);
     run(&["--hook", "/bin/true", "--hook-event", "foo"], &["--hook-event", "no events called `foo`", "promise-ended"]);
     run(&["--hook", "/bin/true", "--control", "off"], &["--hook", "leave out --control off"]);

@@ -45,8 +45,8 @@ pub struct Args {
     /// Stop after this long
     #[arg(long, value_name = "TIME")]
     duration: Option<Span>,
-    /// Packets leave in groups this far apart at the most; 0us for the finest spacing, at the cost of processor
-    #[arg(long, value_name = "TIME", default_value = "50us")]
+    /// Packets leave in groups this far apart at the most; 0us for the finest spacing, at the cost of processor; at most 5ms
+    #[arg(long, value_name = "TIME", default_value = "50us", value_parser = quantum)]
     quantum: Span,
     /// Watch the clock instead of sleeping for this long before a packet is due, at most 50us
     #[arg(long, value_name = "TIME", default_value = "0us")]
@@ -84,6 +84,16 @@ pub struct Args {
 
 fn address(text: &str) -> Result<std::net::SocketAddr, String> {
     text.parse().map_err(|_| "write an address with its port, for example 127.0.0.1:9435 or [::1]:9435".into())
+}
+
+/// What is later than [`Options::catch_up`] is not made up for: with a longer quantum rates would fall short, down to a
+/// packet or two in an hour.
+fn quantum(text: &str) -> Result<Span, String> {
+    let (span, longest): (Span, _) = (text.parse().map_err(|error| format!("{error}"))?, Options::default().catch_up);
+    if span > longest {
+        return Err(format!("further apart than {longest} rates could not be kept; give at most that"));
+    }
+    Ok(span)
 }
 
 /// Runs the command.
