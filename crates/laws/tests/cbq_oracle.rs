@@ -503,6 +503,20 @@ fn a_class_that_is_changed_does_not_sit_out_the_turns_of_what_it_was() {
 }
 
 #[test]
+fn a_class_with_all_of_a_fast_link_is_not_over_limit_by_a_fraction() {
+    // 64 B at 10 Gbit/s take 51.2 ns: 52 for the class, and so for the clock that its idle time is taken from.
+    let altq = Params::altq(Rate::from_mbit(10_000), Bytes::new(MTU), ROOT);
+    let mut tree = Cbq::new(Params { link_clock: LinkClock::Clamp(Span::from_secs(1)), ..altq }).unwrap();
+    tree.add_leaf(Instant::ZERO, ClassId(1), ROOT, Class::new(altq.link).borrowing(), fifo()).unwrap();
+    for id in 0..1_000 {
+        tree.enqueue(Instant::ZERO, TestPacket::new(id, 1, 64).in_class(1), &mut Discard);
+        assert!(tree.dequeue(Instant::ZERO, &mut Discard).is_some(), "packet {id}");
+    }
+    let over = |id| tree.stats(id).unwrap().overlimit;
+    assert_eq!((over(ClassId(1)), over(ROOT), tree.link_free().as_nanos()), (0, 0, 52_000));
+}
+
+#[test]
 fn the_lead_holds_whatever_the_clock_may_lead_by() {
     // Ten classes that were silent may each send 16 packets of 1 ms at once, and the driver asks for all. Within 20 ms
     // of the link 21 go: the last when the 20 before it have 20 ms to go.

@@ -455,8 +455,9 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             LinkClock::Clamp(most) => finish.min(self.clock + most.max(lead + on_link)),
             LinkClock::Reset(_) => finish,
         };
-        self.link_rest =
-            if self.link_free == finish { self.params.link.credit_in(on_link) - cost } else { Credit::ZERO };
+        // The average idle time is in whole nanoseconds, and a class with all of the link must not run ahead of it.
+        let is_exact = self.link_free == finish && self.params.accounting == Accounting::Bytes;
+        self.link_rest = if is_exact { self.params.link.credit_in(on_link) - cost } else { Credit::ZERO };
         self.link_free
     }
 
