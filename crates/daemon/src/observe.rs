@@ -106,6 +106,15 @@ impl Observer {
 /// What is due once a second. Called with every tick.
 pub(crate) fn tick(daemon: &mut Daemon) {
     let now = Instant::now();
+    let seen = daemon.observer.shared.seen();
+    if seen.trouble != daemon.trouble {
+        // Known at once, and above all while there is nothing to look at. What was counted stays as it was seen.
+        let directions = seen.directions.clone();
+        let (in_force, trouble) = (daemon.trouble.is_none(), daemon.trouble.clone());
+        let told = Seen { in_force, trouble, ..seen.with_directions(directions) };
+        *lock(&daemon.observer.shared.seen) = Arc::new(told);
+        daemon.observer.next = None;
+    }
     if daemon.observer.next.is_some_and(|next| now < next) {
         return;
     }

@@ -30,6 +30,7 @@ fn main() {
         clients::promises_and_subscriptions_of_a_connection_have_limits_of_their_own,
         told::the_owner_is_told_of_each_flow_that_joins,
         told::metrics_are_served_where_the_file_says,
+        told::metrics_tell_that_shaping_is_not_in_force,
         lasting::promises_outlive_the_data_path_and_the_tree,
         lasting::reservations_outlive_the_data_path,
         lasting::a_change_that_nobody_confirms_goes_back_as_soon_as_it_can,
@@ -52,6 +53,7 @@ fn main() {
         a_slow_reader_is_told_what_it_lost,
         feedback_comes_within_milliseconds,
         the_owner_is_told_of_each_flow_that_joins,
+        metrics_tell_that_shaping_is_not_in_force,
         video_that_heeds_its_grants_does_not_stall_where_blind_video_does,
         the_socket_of_the_dead_is_replaced_and_of_the_living_is_not
     );

@@ -12,6 +12,7 @@ use tidegate_control::calls::{Apply, Events, Feedback, Flows, Target};
 use tidegate_control::{Client, Code, EventKind, Pushed};
 use tidegate_lab::topology::Pair;
 use tidegate_lab::{FlowSpec, Senders, Sink};
+use tidegate_live::shaping::{Injection, Options};
 use tidegate_units::Rate;
 
 use crate::running::{PATIENCE, Running, SHAPER, refusal, target, udp, until};
@@ -164,6 +165,26 @@ pub fn metrics_are_served_where_the_file_says() -> Ended {
     assert!(metrics_at(&pair, 9_436).is_some());
     apply("").unwrap();
     assert!(metrics_at(&pair, 9_436).is_none());
+    Ended::Passed
+}
+
+/// Whoever watches over many machines by their metrics must see that one is not shaped.
+pub fn metrics_tell_that_shaping_is_not_in_force() -> Ended {
+    let pair = Pair::create().unwrap();
+    let text = format!("{SHAPER}[metrics]\nlisten = \"127.0.0.1:9435\"\n");
+    let options = Options { inject: Some(Injection::parse("panic:0s").unwrap()), ..Options::default() };
+    let running = Running::start_with(&pair, &text, options);
+    let tells = |line: &str| metrics_at(&pair, 9_435).is_some_and(|answer| answer.contains(line));
+    until("shaping in metrics", || tells("\ntidegate_in_force 1"));
+    let flows = [udp(5_000, 1)];
+    let sink = Sink::start(&pair.receiver, &flows).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
+    // It panics after each start, and the pauses grow.
+    until("the outage in metrics", || tells("\ntidegate_in_force 0"));
+    senders.stop();
+    sink.stop();
+    until("its end in metrics", || tells("\ntidegate_in_force 1"));
+    assert!(running.client().status().is_ok());
     Ended::Passed
 }
 
