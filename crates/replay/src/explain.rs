@@ -154,6 +154,7 @@ impl fmt::Display for NotExplained {
             Self::Beyond(0, why) => write!(f, "none of its packets can be explained: {why}"),
             Self::Beyond(packets, why) => write!(f, "only packets 1 to {packets} can be explained: {why}"),
             Self::NoEvent(what) => f.write_str(what),
+            Self::NoRecord(0) => f.write_str("there are no records"),
             Self::NoRecord(records) => write!(f, "there is no such record; they are numbered 0 to {}", records - 1),
             Self::Build(why) => f.write_str(why),
             Self::Source(error) => error.fmt(f),

@@ -808,6 +808,20 @@ fn an_outcome_that_was_forged_is_found() {
     assert_ne!(exact.here, exact.recorded);
 }
 
+/// A recording that was cut off in front of its first record, as when whoever recorded was killed.
+#[test]
+fn of_a_recording_without_records_none_is_explained() {
+    let folder = Folder::new("nothing");
+    record(&folder, settings(), 2, 10);
+    let all = fs::read(folder.file()).unwrap();
+    // The first chunk behind the magic is the head.
+    let head = &all[..8 + 9 + u32::from_le_bytes(all[9..13].try_into().unwrap()) as usize];
+    let none = |event| explain::packet_of_record(&mut Reader::new(head).unwrap(), event).unwrap_err().to_string();
+    assert_eq!([none(0), none(7)], ["there are no records", "there are no records"]);
+    let told = explain::arrival(&mut Reader::new(head).unwrap(), 1, 0).unwrap_err().to_string();
+    assert_eq!(told, "there are no packets");
+}
+
 /// Files that earlier builds wrote stay readable; they are seeds of the fuzz target as well.
 #[test]
 fn a_recording_of_version_1_can_be_read() {
