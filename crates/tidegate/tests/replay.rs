@@ -238,6 +238,43 @@ fn the_seed_that_is_told_is_the_one_that_was_used() {
     }
 }
 
+/// Reading it twice would wait for itself.
+#[test]
+fn standard_input_is_one_thing() {
+    let of = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        let mut child = command.args(args).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("tidegate runs");
+        // It may end without reading.
+        let _ = child.stdin.take().expect("a pipe").write_all(&capture(&[0, 1_000]));
+        let end = Instant::now() + Duration::from_secs(60);
+        while child.try_wait().expect("it can be asked").is_none() {
+            assert!(Instant::now() < end || child.kill().is_err(), "{args:?} waits for itself");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.wait_with_output().expect("an end")
+    };
+    for args in [&["replay", "-", "--with", "-"][..], &["explain", "-", "--packet", "1", "--with", "-"]] {
+        let output = of(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains("not both"), "{}", text(&output.stderr));
+    }
+}
+
+/// `new-qdisc my-red` makes a folder `my-red` where one then says `--with my-red@20mbit`.
+#[test]
+fn a_folder_called_as_a_kind_is_not_in_the_way() {
+    let folder = Folder::new("kind");
+    fs::write(folder.file("c.pcap"), capture(&[0, 1_000])).expect("written");
+    fs::create_dir(folder.file("fifo")).expect("a folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["replay", "c.pcap", "--hash", "--with", "fifo@1mbit", "--link", "1mbit"])
+        .current_dir(&folder.0)
+        .output()
+        .expect("tidegate runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("fifo@1mbit"));
+}
+
 #[test]
 fn a_link_without_rate_is_wrong_usage() {
     let folder = Folder::new("rate");

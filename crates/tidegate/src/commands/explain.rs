@@ -277,6 +277,7 @@ fn of_file(args: &Args, file: &Path) -> Result<Explanation, Failure> {
         }
     };
     let recording = |error| failed(NotExplained::Recording(error));
+    configurations::input_once(file, args.with.iter())?;
     match look(file)? {
         Kind::Capture(whole) => {
             let Some(packet) = args.packet else {

@@ -46,9 +46,22 @@ pub fn load(args: &Args) -> Result<Vec<Part>, Failure> {
     Ok(parts)
 }
 
+/// Makes sure that standard input is not both the `file` and one of the configurations.
+///
+/// # Errors
+/// Wrong usage.
+pub fn input_once<'a>(file: &Path, mut with: impl Iterator<Item = &'a String>) -> Result<(), Failure> {
+    if file.as_os_str() == "-" && with.any(|name| name == "-") {
+        return Err(Failure::Usage("standard input can be FILE or a configuration, not both; name one of them".into()));
+    }
+    Ok(())
+}
+
 /// A shaper file or a kind, and the rate behind it.
 pub fn one(name: &str) -> Result<(Config, Option<Rate>), Failure> {
-    if Path::new(name).exists() || name == "-" {
+    // A folder of that name may be the crate that the kind comes from.
+    let is_file = |name: &str| Path::new(name).metadata().is_ok_and(|data| !data.is_dir());
+    if is_file(name) || name == "-" {
         return Ok((check::load(Path::new(name))?, None));
     }
     let (what, link) = match name.rsplit_once('@') {
@@ -59,7 +72,7 @@ pub fn one(name: &str) -> Result<(Config, Option<Rate>), Failure> {
         },
         None => (name, None),
     };
-    if Path::new(what).exists() {
+    if is_file(what) {
         return Ok((check::load(Path::new(what))?, link));
     }
     if what.contains(['.', '/']) {

@@ -115,6 +115,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.departures {
         spare(path, read())?;
     }
+    configurations::input_once(&args.file, args.with.iter())?;
     let parts = configurations::load(args)?;
     let text = |part: &Part| tidegate_report::Source { name: part.name.clone(), text: part.config.text.to_string() };
     let texts: Vec<_> = parts.iter().map(text).collect();
