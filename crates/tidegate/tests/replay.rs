@@ -241,11 +241,11 @@ fn the_seed_that_is_told_is_the_one_that_was_used() {
 /// Reading it twice would wait for itself.
 #[test]
 fn standard_input_is_one_thing() {
-    let of = |args: &[&str]| {
+    let of = |args: &[&str], input: &[u8]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         let mut child = command.args(args).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("tidegate runs");
         // It may end without reading.
-        let _ = child.stdin.take().expect("a pipe").write_all(&capture(&[0, 1_000]));
+        let _ = child.stdin.take().expect("a pipe").write_all(input);
         let end = Instant::now() + Duration::from_secs(60);
         while child.try_wait().expect("it can be asked").is_none() {
             assert!(Instant::now() < end || child.kill().is_err(), "{args:?} waits for itself");
@@ -254,10 +254,14 @@ fn standard_input_is_one_thing() {
         child.wait_with_output().expect("an end")
     };
     for args in [&["replay", "-", "--with", "-"][..], &["explain", "-", "--packet", "1", "--with", "-"]] {
-        let output = of(args);
+        let output = of(args, &capture(&[0, 1_000]));
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(text(&output.stderr).contains("not both"), "{}", text(&output.stderr));
     }
+    let small = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/recording/small.tgr")).expect("there");
+    let output = of(&["explain", "-", "--event", "3"], &small);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("not standard input"), "{}", text(&output.stderr));
 }
 
 /// `new-qdisc my-red` makes a folder `my-red` where one then says `--with my-red@20mbit`.

@@ -299,6 +299,11 @@ fn of_file(args: &Args, file: &Path) -> Result<Explanation, Failure> {
             let mut reader = Reader::with_parts(whole, next_part(file)).map_err(recording)?;
             let (engine, number) = match (args.packet, args.event) {
                 (Some(packet), _) => (1, packet - 1),
+                (None, Some(_)) if file.as_os_str() == "-" => {
+                    return Err(Failure::Usage(
+                        "a recording is read twice to find a record; give a file, not standard input".into(),
+                    ));
+                }
                 (None, Some(event)) => {
                     let found = explain::packet_of_record(&mut reader, event).map_err(failed)?;
                     let Kind::Recording(whole) = look(file)? else {
