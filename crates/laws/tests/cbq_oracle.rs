@@ -517,6 +517,30 @@ fn a_class_with_all_of_a_fast_link_is_not_over_limit_by_a_fraction() {
 }
 
 #[test]
+fn lateness_within_the_lead_costs_nobody_anything() {
+    // A timer that is 400 us late on a line of 1 Gbit/s, half a millisecond of lead, and a class that has a tenth of it
+    // and borrows the rest: the line is never without a packet.
+    let link = Rate::from_mbit(1_000);
+    let mut tree = Cbq::new(Params::new(link, Bytes::new(1_500), ROOT)).unwrap();
+    let class = Class::new(Rate::from_mbit(100)).borrowing();
+    tree.add_leaf(Instant::ZERO, ClassId(1), ROOT, class, fifo()).unwrap();
+    let arrive = |tree: &mut Cbq<TestPacket>, now| {
+        tree.enqueue(now, TestPacket::new(0, 1, 1_500).in_class(1), &mut Discard);
+    };
+    let mut now = Instant::ZERO + Span::from_secs(1);
+    let (end, mut line_free) = (now + Span::from_millis(50), now);
+    arrive(&mut tree, now);
+    while now < end {
+        assert!(now <= line_free, "the line rested for {:?}", now.since(line_free));
+        while tree.dequeue(now, &mut Discard).is_some() {
+            line_free += link.time_for_ceil(Bytes::new(1_500)).unwrap();
+            arrive(&mut tree, now);
+        }
+        now = tree.deadline(now).instant(now).unwrap() + Span::from_micros(400);
+    }
+}
+
+#[test]
 fn the_lead_holds_whatever_the_clock_may_lead_by() {
     // Ten classes that were silent may each send 16 packets of 1 ms at once, and the driver asks for all. Within 20 ms
     // of the link 21 go: the last when the 20 before it have 20 ms to go.

@@ -196,8 +196,11 @@ pub struct Params {
 impl Params {
     /// The cures: exact bytes, formal link sharing, WRR, no sleeping, a link that never rests while a class that may
     /// borrow has packets, a clock that is never set back, and a lead of two packets or half a millisecond, whichever
-    /// is more: so much lateness of a timer costs nothing.
+    /// is more: so much lateness of a timer costs nothing (to those who borrow, up to 256 packets of it).
     pub fn new(link: Rate, mtu: Bytes, root: ClassId) -> Self {
+        let lead = Self::packets(link, mtu, 2).max(Span::from_micros(500));
+        // Who borrows can be as far ahead as the lead, or lateness would cost him what it costs nobody else.
+        let burst = link.bytes_in_floor(lead).as_u64() / mtu.as_u64().max(1) + 1;
         Self {
             root,
             link,
@@ -209,8 +212,8 @@ impl Params {
             regulation: Regulation::Recheck,
             conserving: Conserving::WhenLinkIdle,
             link_clock: LinkClock::Clamp(Self::packets(link, mtu, 16).max(Span::from_millis(10))),
-            lead: Lead::Within(Self::packets(link, mtu, 2).max(Span::from_micros(500))),
-            root_burst: 16,
+            lead: Lead::Within(lead),
+            root_burst: burst.clamp(16, u64::from(MAX_BURST)) as u32,
             default: None,
             catch_up: Span::ZERO,
         }
