@@ -30,7 +30,7 @@ fn logs(client: &mut Client, text: &str) {
 }
 
 /// A data path that panics three seconds after each start, as soon as packets wait.
-fn mortal() -> Options {
+pub fn mortal() -> Options {
     Options { inject: Some(Injection::parse("panic:3s").unwrap()), ..Options::default() }
 }
 
@@ -129,18 +129,18 @@ pub fn a_change_that_nobody_confirms_goes_back_as_soon_as_it_can() -> Ended {
 /// While nothing is shaped there is nothing to change: what is begun anew is what was in force before the trial.
 pub fn a_trial_ends_while_the_data_path_is_begun_anew() -> Ended {
     let pair = Pair::create().unwrap();
-    let options = Options { inject: Some(Injection::parse("panic:0s").unwrap()), ..Options::default() };
-    let running = Running::start_with(&pair, SHAPER, options);
+    let running = Running::start_with(&pair, SHAPER, mortal());
     let flows = [udp(5_000, 1)];
     let mut listener = running.client();
     let _ = listener.events(&Events { kinds: vec![EventKind::Log], ..Events::default() }).unwrap();
-    let other = SHAPER.replace("4mbit", "3mbit");
-    let call = Apply { text: Some(other), confirm: Some(Span::from_secs(5)), ..Apply::default() };
-    // It has panicked already if the kernel sent something of its own.
-    until("a trial", || running.client().call(&call).is_ok());
     let sink = Sink::start(&pair.receiver, &flows).unwrap();
     let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
-    // Panics follow one another, with pauses that grow.
+    // Panics follow one another, with pauses that grow: the next comes in 3 s, and 4 s without a data path follow, in
+    // which the trial ends.
+    logs(&mut listener, "starting again in 2 s");
+    let other = SHAPER.replace("4mbit", "3mbit");
+    let call = Apply { text: Some(other), confirm: Some(Span::from_secs(5)), ..Apply::default() };
+    until("a trial", || running.client().call(&call).is_ok());
     logs(&mut listener, "starting again in");
     logs(&mut listener, "the change was taken back");
     senders.stop();

@@ -12,9 +12,9 @@ use tidegate_control::calls::{Apply, Events, Feedback, Flows, Target};
 use tidegate_control::{Client, Code, EventKind, Pushed};
 use tidegate_lab::topology::Pair;
 use tidegate_lab::{FlowSpec, Senders, Sink};
-use tidegate_live::shaping::{Injection, Options};
 use tidegate_units::Rate;
 
+use crate::lasting::mortal;
 use crate::running::{PATIENCE, Running, SHAPER, refusal, target, udp, until};
 use crate::support::Ended;
 use crate::support::steady::patiently;
@@ -172,8 +172,7 @@ pub fn metrics_are_served_where_the_file_says() -> Ended {
 pub fn metrics_tell_that_shaping_is_not_in_force() -> Ended {
     let pair = Pair::create().unwrap();
     let text = format!("{SHAPER}[metrics]\nlisten = \"127.0.0.1:9435\"\n");
-    let options = Options { inject: Some(Injection::parse("panic:0s").unwrap()), ..Options::default() };
-    let running = Running::start_with(&pair, &text, options);
+    let running = Running::start_with(&pair, &text, mortal());
     let tells = |line: &str| metrics_at(&pair, 9_435).is_some_and(|answer| answer.contains(line));
     until("shaping in metrics", || tells("\ntidegate_in_force 1"));
     let flows = [udp(5_000, 1)];
