@@ -45,6 +45,8 @@ pub struct Captured<'a> {
     pub offset: u64,
     /// When it was captured, in ns since 1970; never before the packet in front of it.
     pub time: Instant,
+    /// Whether that is a time at all: `false` for packets in front of the first that says when it was captured.
+    pub timed: bool,
     /// The header it begins with; none for a type that is not known here.
     pub link: Option<LinkType>,
     /// How long it was, at least as long as `bytes`.
@@ -229,6 +231,8 @@ pub struct CaptureReader<R: Read> {
     /// In pcap, where the next record begins: behind a header of 24 bytes at first.
     next: u64,
     time: Instant,
+    /// Whether a packet has told its time.
+    timed: bool,
     done: bool,
     /// Link types that were warned of.
     unknown: Vec<u32>,
@@ -260,7 +264,16 @@ impl<R: Read> CaptureReader<R> {
             _ => return Err(CaptureError::Foreign(magic)),
         };
         let unknown = Vec::new();
-        Ok(Self { format, bytes: Vec::new(), number: 0, next: 24, time: Instant::ZERO, done: false, unknown })
+        Ok(Self {
+            format,
+            bytes: Vec::new(),
+            number: 0,
+            next: 24,
+            time: Instant::ZERO,
+            timed: false,
+            done: false,
+            unknown,
+        })
     }
 
     /// The bytes of the packet that was read last.
@@ -301,7 +314,7 @@ impl<R: Read> CaptureReader<R> {
                 match nanos {
                     None => warn(Flaw::TimeInvalid),
                     Some(time) if time < self.time => warn(Flaw::TimeBackwards(self.time.since(time))),
-                    Some(time) => self.time = time,
+                    Some(time) => (self.time, self.timed) = (time, true),
                 }
             }
         }
@@ -317,7 +330,8 @@ impl<R: Read> CaptureReader<R> {
             warn(Flaw::LinkType(found.link));
         }
         let length = found.length.max(captured);
-        Some(Ok(Captured { number: packet, offset, time: self.time, link, length, bytes: &self.bytes }))
+        let (time, timed) = (self.time, self.timed);
+        Some(Ok(Captured { number: packet, offset, time, timed, link, length, bytes: &self.bytes }))
     }
 }
 

@@ -186,7 +186,7 @@ pub struct Source<R: Read> {
 enum Input<R: Read> {
     Capture {
         reader: CaptureReader<R>,
-        /// The time of the first packet, in ns since 1970.
+        /// The time of the first packet that has one, in ns since 1970.
         first: Option<u64>,
     },
     Recording {
@@ -258,8 +258,10 @@ impl<R: Read> Source<R> {
                 Err(error) => return Some(Err(SourceError::Capture(error))),
             };
             self.number = packet.number;
-            let first = *first.get_or_insert(packet.time.as_nanos());
-            let time = Instant::from_nanos(packet.time.as_nanos() - first);
+            // Packets in front of the first that tells its time come with it, and not in 1970.
+            let now = packet.time.as_nanos();
+            let time = if packet.timed { now - *first.get_or_insert(now) } else { 0 };
+            let time = Instant::from_nanos(time);
             let seen = packet.dissect();
             let mut sighting = Sighting {
                 fields: seen.fields,

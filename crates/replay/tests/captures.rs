@@ -225,6 +225,14 @@ fn what_is_wrong_with_a_file_is_named_and_the_rest_is_replayed() {
             (is, expected) => panic!("{name}: {is:?}, not {expected:?}"),
         }
     }
+    // The first packet has no time: the capture begins with the second, and does not last since 1970.
+    let mut timeless = Pcap::new(101);
+    timeless.packet(0, &datagram(1, 400));
+    timeless.packet(1_000, &datagram(2, 400));
+    timeless.0[28..32].copy_from_slice(&u32::MAX.to_le_bytes());
+    let (session, notices, _) = replay(&timeless.0, &[part("shaper", SHAPER, None)]);
+    assert_eq!((session.packets, notices.len()), (2, 1), "{notices:?}");
+    assert!(session.outcomes[0].time.as_nanos() < 1_000_000_000, "{}", session.outcomes[0].time);
     for (bytes, said) in [
         (&b""[..], "the file is empty"),
         (b"\x1f\x8b\x08\x00", "unpack it first"),
