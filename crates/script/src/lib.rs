@@ -71,7 +71,9 @@ impl Findings {
 
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.list.iter().try_for_each(|(source, diagnostics)| f.write_str(diagnostics.render(source).trim_end()))
+        let told: Vec<String> =
+            self.list.iter().map(|(source, diagnostics)| diagnostics.render(source).trim_end().to_owned()).collect();
+        f.write_str(&told.join("\n\n"))
     }
 }
 

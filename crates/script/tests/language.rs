@@ -209,6 +209,14 @@ expect bulk rate 1.6mbit +-30% from 0s to 100ms
     assert!(outcome.holds(), "{}", outcome.failures());
 }
 
+#[test]
+fn errors_of_two_files_stand_apart() {
+    let mut files = |name: &str| Ok(Source::new(name, "version = 1\nfoo = 2\n"));
+    let script = Source::new("test.tgs", "config \"wrong.toml\"\n");
+    let told = Script::parse(script, &Limits::default(), &mut files).expect_err("wrong").to_string();
+    assert!(told.contains("wrong.toml:2:1") && told.contains("\n\nerror: this file has errors\n"), "{told}");
+}
+
 /// As editors of other systems write it.
 #[test]
 fn the_mark_of_utf8_and_carriage_returns_are_no_part_of_a_script() {
