@@ -200,7 +200,7 @@ pub struct Readiness {
     /// The thread goes before all normal ones (`SCHED_FIFO`). Without it a loaded machine delivered 60 to 76 of 100
     /// Mbit/s, with it 97.5.
     pub real_time: Outcome,
-    /// Turns of [`TURN`] among normal threads, which come the sooner the shorter they are. Asked for where real-time
+    /// Turns of 0.1 ms among normal threads, which come the sooner the shorter they are. Asked for where real-time
     /// scheduling is refused or not wanted; kernels before 6.12 take it and do nothing. Four busy programs on two
     /// processors delay voice by 9 ms at the 99th percentile with it, by 12 ms without.
     pub short_turns: Outcome,
