@@ -265,22 +265,33 @@ pub fn promises_and_subscriptions_of_a_connection_have_limits_of_their_own() -> 
     Ended::Passed
 }
 
+/// A shaper, and beside it a process of another user that does `what` with its control socket, once that is there. What
+/// passes between the two is given to both.
+fn beside_another_user(what: impl FnOnce(&Path, &mut UnixStream)) -> (Pair, Running, UnixStream, Child) {
+    let pair = Pair::create().unwrap();
+    let path = std::env::temp_dir().join(format!("tidegate-{}-0.sock", std::process::id()));
+    let (mut go, mut waits) = UnixStream::pair().unwrap();
+    // While this process has one thread.
+    let child = Child::fork(|| {
+        waits.read_exact(&mut [0]).unwrap();
+        // SAFETY: changes this process to a user without privileges.
+        assert_eq!(unsafe { libc::setresuid(OTHER, OTHER, OTHER) }, 0);
+        what(&path, &mut waits);
+        0
+    });
+    let running = Running::start(&pair, SHAPER);
+    assert_eq!(running.path, path);
+    go.write_all(b"!").unwrap();
+    (pair, running, go, child)
+}
+
 pub fn one_user_cannot_take_all_connections() -> Ended {
     if !is_root_of_the_machine() {
         return Ended::Skipped("only root of the machine can be two users".into());
     }
-    let pair = Pair::create().unwrap();
-    let path = std::env::temp_dir().join(format!("tidegate-{}-0.sock", std::process::id()));
-    let (mut go, mut waits) = UnixStream::pair().unwrap();
-    let of_other = path.clone();
-    // While this process has one thread.
-    let child = Child::fork(move || {
-        let mut byte = [0];
-        waits.read_exact(&mut byte).unwrap();
-        // SAFETY: changes this process to a user without privileges.
-        assert_eq!(unsafe { libc::setresuid(OTHER, OTHER, OTHER) }, 0);
+    let (_pair, running, mut go, child) = beside_another_user(|path, waits| {
         let connect = || {
-            let mut client = Client::connect(&of_other)?;
+            let mut client = Client::connect(path)?;
             client.status().map(|_| client)
         };
         let mut clients: Vec<Client> = (0..256).map(|_| connect().unwrap()).collect();
@@ -289,18 +300,13 @@ pub fn one_user_cannot_take_all_connections() -> Ended {
         assert!(refused.message.contains("256 connections of this user") && refused.help.is_some(), "{refused}");
         // Root is not kept out, and says so.
         waits.write_all(b"?").unwrap();
-        waits.read_exact(&mut byte).unwrap();
+        waits.read_exact(&mut [0]).unwrap();
         // One that goes makes room for another.
         clients.pop();
         until("room again", || connect().is_ok());
-        0
     });
-    let running = Running::start(&pair, SHAPER);
-    assert_eq!(running.path, path);
-    go.write_all(b"!").unwrap();
-    let mut byte = [0];
     go.set_read_timeout(Some(PATIENCE)).unwrap();
-    go.read_exact(&mut byte).expect("the other user has all that he may have");
+    go.read_exact(&mut [0]).expect("the other user has all that he may have");
     assert!(running.client().status().unwrap().control.clients >= 256);
     go.write_all(b"!").unwrap();
     ends_well(child);
@@ -313,18 +319,9 @@ pub fn one_user_cannot_have_all_processes_followed() -> Ended {
     if !is_root_of_the_machine() {
         return Ended::Skipped("only root of the machine can be two users".into());
     }
-    let pair = Pair::create().unwrap();
-    let path = std::env::temp_dir().join(format!("tidegate-{}-0.sock", std::process::id()));
-    let (mut go, mut waits) = UnixStream::pair().unwrap();
-    let of_other = path.clone();
-    // While this process has one thread.
-    let child = Child::fork(move || {
-        let mut byte = [0];
-        waits.read_exact(&mut byte).unwrap();
-        // SAFETY: changes this process to a user without privileges.
-        assert_eq!(unsafe { libc::setresuid(OTHER, OTHER, OTHER) }, 0);
+    let (_pair, running, _go, child) = beside_another_user(|path, _| {
         let own = Target { pid: Some(std::process::id()), ..Target::default() };
-        let mut clients = vec![Client::connect(&of_other).unwrap(), Client::connect(&of_other).unwrap()];
+        let mut clients = vec![Client::connect(path).unwrap(), Client::connect(path).unwrap()];
         let watch = |client: &mut Client, target: &Target| {
             let which = Feedback { target: target.clone(), ..Feedback::default() };
             client.feedback(&which).map(|(_, events)| events.id())
@@ -343,7 +340,7 @@ pub fn one_user_cannot_have_all_processes_followed() -> Ended {
         clients[0].unsubscribe(first).unwrap();
         watch(&mut clients[1], &own).unwrap();
         let refused = loop {
-            let mut client = Client::connect(&of_other).unwrap();
+            let mut client = Client::connect(path).unwrap();
             let outcome = (0..16).try_for_each(|_| watch(&mut client, &target(5_000)).map(drop));
             clients.push(client);
             if let Err(error) = outcome {
@@ -352,11 +349,7 @@ pub fn one_user_cannot_have_all_processes_followed() -> Ended {
             assert!(clients.len() < 30);
         };
         assert!(refused.message.contains("256 times"), "{refused}");
-        0
     });
-    let running = Running::start(&pair, SHAPER);
-    assert_eq!(running.path, path);
-    go.write_all(b"!").unwrap();
     ends_well(child);
     // Root is not counted among them.
     let which =
