@@ -15,10 +15,9 @@ pub fn dropped_between(from: &Namespace, to: &Namespace) -> io::Result<u64> {
     let devices = from.run(|| read("dev"))??;
     // After the name eight numbers of what is received, and eight of what is sent, of which the fourth is drops.
     let devices: u64 = devices.lines().filter_map(|line| column(line.split_once(':')?.1, 11)).sum();
-    let overrun = |(text, v4): (String, bool)| if v4 { overrun_v4(&text) } else { overrun_v6(&text) };
     // Where there is no IPv6 there is no second file.
-    let sockets = to.run(|| [read("snmp").map(|text| (text, true)), read("snmp6").map(|text| (text, false))])?;
-    Ok(devices + sockets.into_iter().flatten().map(overrun).sum::<u64>())
+    let (v4, v6) = to.run(|| (read("snmp"), read("snmp6")))?;
+    Ok(devices + overrun_v4(&v4?) + v6.map_or(0, |text| overrun_v6(&text)))
 }
 
 /// Twice `Udp:`, the names and the numbers.
