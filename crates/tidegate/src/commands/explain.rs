@@ -142,8 +142,10 @@ fn fields(args: &Args) -> Result<Fields, Failure> {
         (Some(IpAddr::V6(source)), Some(IpAddr::V6(destination))) => Hosts::V6 { source, destination },
         // Rules do not look into what is no IP packet: a protocol or a port would be told to match, and not count.
         (None, None)
-            if [args.protocol.is_some(), args.dscp.is_some()].contains(&true)
-                || args.source_port.or(args.destination_port).is_some() =>
+            if args.protocol.is_some()
+                || args.dscp.is_some()
+                || args.source_port.is_some()
+                || args.destination_port.is_some() =>
         {
             return Err(Failure::Usage(
                 "a packet with a protocol, ports or a code point has addresses; give --source and --destination".into(),
