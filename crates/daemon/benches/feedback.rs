@@ -15,7 +15,7 @@ use tidegate_config::{Diagnostics, Source};
 use tidegate_control::calls::{Feedback, Target};
 use tidegate_control::{Client, EventKind, Pushed};
 use tidegate_daemon::{Control, Daemon, Settings};
-use tidegate_lab::Pair;
+use tidegate_experiments::lab::Pair;
 use tidegate_live::netns;
 use tidegate_live::shaping::Options;
 use tidegate_units::Rate;

@@ -89,6 +89,15 @@ impl From<std::io::Error> for Failure {
     }
 }
 
+impl From<tidegate_experiments::Failure> for Failure {
+    fn from(failure: tidegate_experiments::Failure) -> Self {
+        match failure {
+            tidegate_experiments::Failure::Failed(text) => Self::Failed(text),
+            tidegate_experiments::Failure::Output(error) => error.into(),
+        }
+    }
+}
+
 /// Disciplines of other crates that a binary has beside those of Tidegate.
 #[derive(Default)]
 pub struct Registry {

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use tidegate_control::calls::{Displacement, Events, Feedback, PromiseCall, Target};
 use tidegate_control::{Client, ClientError, Code, EventKind, Pushed};
 use tidegate_daemon::Listening;
-use tidegate_lab::topology::Pair;
-use tidegate_lab::{Senders, Sink};
+use tidegate_experiments::lab::topology::Pair;
+use tidegate_experiments::lab::{Senders, Sink};
 use tidegate_units::Rate;
 
 use crate::running::{OTHER, PATIENCE, Running, SHAPER, is_root_of_the_machine, minimum, refusal, target, udp, until};

@@ -7,8 +7,8 @@ use tidegate_control::calls::{
     Apply, Confirm, Events, InForce, PromiseCall, Refresh, ReservationsQuery, Reserve, Rollback, Unreserve,
 };
 use tidegate_control::{Client, Code, EventKind, Pushed};
-use tidegate_lab::topology::Pair;
-use tidegate_lab::{FlowSpec, Senders, Sink};
+use tidegate_experiments::lab::topology::Pair;
+use tidegate_experiments::lab::{FlowSpec, Senders, Sink};
 use tidegate_live::shaping::{Injection, Options};
 use tidegate_units::{Rate, Span};
 

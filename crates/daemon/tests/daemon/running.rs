@@ -11,8 +11,8 @@ use tidegate_config::diagnostic::{Diagnostics, Source};
 use tidegate_control::calls::{PromiseCall, Target};
 use tidegate_control::{Client, ClientError};
 use tidegate_daemon::{Control, Daemon, Settings};
-use tidegate_lab::topology::Pair;
-use tidegate_lab::{FlowSpec, Sink};
+use tidegate_experiments::lab::topology::Pair;
+use tidegate_experiments::lab::{FlowSpec, Sink};
 use tidegate_live::shaping::Options;
 use tidegate_units::{Bytes, Rate};
 

@@ -12,7 +12,7 @@ use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_control::Client;
 use tidegate_daemon::web::{Reach, WebSettings};
 use tidegate_daemon::{Control, Daemon, Settings};
-use tidegate_lab::{FlowSpec, Pair, Senders, Sink};
+use tidegate_experiments::lab::{FlowSpec, Pair, Senders, Sink};
 use tidegate_units::{Bytes, Rate};
 
 const SHAPER: &str = r#"

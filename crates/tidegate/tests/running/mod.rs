@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 
-use tidegate_lab::dropped_between;
+use tidegate_experiments::lab::dropped_between;
 use tidegate_live::netns::Namespace;
 
 use crate::support::{LEFT, Pair, RIGHT};

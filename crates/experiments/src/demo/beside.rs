@@ -1,0 +1,169 @@
+//! The same real flows through shaper files of the user's, one after the other.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use crate::lab::{FlowReport, FlowSpec, Pair, Senders, Sink, Transport};
+use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use serde::Serialize;
+use tidegate_config::shaper::Config;
+use tidegate_live::shaping::{Options, Shaping};
+use tidegate_units::{Bytes, Rate};
+
+use super::progress;
+use crate::Failure;
+
+/// The part of each phase at its beginning that is not measured: TCP finds its pace.
+const WARM_UP: f64 = 0.25;
+
+/// One flow under one file.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    file: String,
+    flow: String,
+    achieved_bps: f64,
+    delay_p50_ns: Option<u64>,
+    delay_p99_ns: Option<u64>,
+    packets_missing: u64,
+}
+
+/// What the shaper did in all.
+#[derive(Clone, Debug, Serialize)]
+struct Total {
+    file: String,
+    achieved_bps: f64,
+    dropped_packets: u64,
+    marked_packets: u64,
+    wait_p50_ns: u64,
+    wait_p99_ns: u64,
+}
+
+/// Four transfers that take what they get, and a call beside them that shows the delay.
+fn flows() -> Vec<FlowSpec> {
+    let mut flows: Vec<_> = (1..=4_u16).map(|n| FlowSpec::tcp(format!("transfer {n}"), 5_000 + n, 0)).collect();
+    flows.push(FlowSpec::udp("call", 5_010, 0, Rate::from_kbit(64), Bytes::new(160)));
+    flows
+}
+
+/// Runs the flows through each configuration, which has the name of its file: `seconds` for all of them together.
+///
+/// # Errors
+/// When the machine allows no namespaces, no queue or no traffic in them.
+pub fn run(files: &[(String, Config)], seconds: u64, json: bool) -> Result<(), Failure> {
+    let way = tidegate_live::netns::enter().map_err(|error| Failure::Failed(error.to_string()))?;
+    let pair = Pair::create().map_err(|error| Failure::Failed(format!("no laboratory can be made: {error}")))?;
+    progress(format_args!("two hosts in namespaces of their own ({way:?}); four transfers and a call between them"));
+    let length = Duration::from_secs(seconds) / files.len().max(1) as u32;
+    let (mut rows, mut totals) = (Vec::new(), Vec::new());
+    for (name, config) in files {
+        progress(format_args!("{name}: {:.1} s", length.as_secs_f64()));
+        play(&pair, name, config, length, &mut rows, &mut totals)?;
+    }
+    let mut out = std::io::stdout().lock();
+    if json {
+        let whole = serde_json::json!({ "version": env!("CARGO_PKG_VERSION"), "totals": totals, "flows": rows });
+        writeln!(out, "{whole:#}")?;
+    } else {
+        print(&mut out, &rows, &totals)?;
+    }
+    Ok(())
+}
+
+fn play(
+    pair: &Pair,
+    name: &str,
+    config: &Config,
+    length: Duration,
+    rows: &mut Vec<Row>,
+    totals: &mut Vec<Total>,
+) -> Result<(), Failure> {
+    let failed = |what: &'static str| move |error: std::io::Error| Failure::Failed(format!("{what}: {error}"));
+    let stopped = |error: tidegate_live::shaping::StartError| Failure::Failed(error.to_string());
+    let options = Options { interface: Some(pair.sender.interface.into()), ..Options::default() };
+    let shaping = pair
+        .sender
+        .namespace
+        .run(|| Shaping::start(config, &options))
+        .map_err(failed("cannot enter the laboratory"))?
+        .map_err(|error| Failure::Failed(error.to_string()))?;
+    let specs = flows();
+    let sink = Sink::start(&pair.receiver, &specs).map_err(failed("cannot receive"))?;
+    let senders = Senders::start(&pair.sender, &pair.receiver, &specs).map_err(failed("cannot send"))?;
+    let start = Instant::now();
+    std::thread::sleep(length.mul_f64(WARM_UP));
+    sink.restart();
+    std::thread::sleep(length.saturating_sub(start.elapsed()));
+    sink.freeze();
+    let elapsed = sink.elapsed().max(1) as f64;
+    let reports: Vec<FlowReport> = (0..specs.len()).map(|n| sink.report(n)).collect();
+    senders.stop();
+    let status = shaping.status().map_err(stopped)?;
+    shaping.stop().map_err(stopped)?;
+
+    let mut achieved = 0.0;
+    for (spec, report) in specs.iter().zip(&reports) {
+        let rate = report.bytes as f64 * 8e9 / elapsed;
+        achieved += rate;
+        let datagrams = matches!(spec.transport, Transport::Udp { .. }) && !report.delays.is_empty();
+        let delay = |part: f64| datagrams.then(|| report.delays.value_at_quantile(part));
+        rows.push(Row {
+            file: name.into(),
+            flow: spec.name.clone(),
+            achieved_bps: rate,
+            delay_p50_ns: delay(0.5),
+            delay_p99_ns: delay(0.99),
+            packets_missing: report.missing,
+        });
+    }
+    let waits = |part: f64| status.iter().map(|class| class.counts.waited_at(part).as_nanos()).max().unwrap_or(0);
+    totals.push(Total {
+        file: name.into(),
+        achieved_bps: achieved,
+        dropped_packets: status.iter().map(|class| class.counts.accounts.dropped_total().packets).sum(),
+        marked_packets: status.iter().map(|class| class.counts.marked).sum(),
+        wait_p50_ns: waits(0.5),
+        wait_p99_ns: waits(0.99),
+    });
+    Ok(())
+}
+
+fn print(out: &mut impl Write, rows: &[Row], totals: &[Total]) -> Result<(), Failure> {
+    let mbit = |rate: f64| format!("{:.2}", rate / 1e6);
+    let ms = |nanos: u64| format!("{:.2}", nanos as f64 / 1e6);
+    let maybe = |nanos: Option<u64>| nanos.map_or("-".into(), ms);
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─')));
+    table.set_header(["file", "flow", "Mbit/s", "p50 ms", "p99 ms", "missing", "dropped", "marked"]);
+    for total in totals {
+        for row in rows.iter().filter(|row| row.file == total.file) {
+            table.add_row([
+                row.file.clone(),
+                row.flow.clone(),
+                mbit(row.achieved_bps),
+                maybe(row.delay_p50_ns),
+                maybe(row.delay_p99_ns),
+                row.packets_missing.to_string(),
+                String::new(),
+                String::new(),
+            ]);
+        }
+        table.add_row([
+            total.file.clone(),
+            "all, in the queue".into(),
+            mbit(total.achieved_bps),
+            ms(total.wait_p50_ns),
+            ms(total.wait_p99_ns),
+            String::new(),
+            total.dropped_packets.to_string(),
+            total.marked_packets.to_string(),
+        ]);
+    }
+    table.column_iter_mut().skip(2).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    writeln!(out, "{table}")?;
+    writeln!(
+        out,
+        "\nRates of payload. p50 and p99: of the call the delay from sender to receiver, of all packets how long they \
+         waited in the shaper."
+    )?;
+    Ok(())
+}

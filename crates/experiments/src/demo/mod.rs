@@ -1,0 +1,101 @@
+//! Real traffic between namespaces, shaped, with no set-up and no change to the host.
+
+mod beside;
+mod scene;
+mod stage;
+mod table;
+mod view;
+
+use std::fmt;
+use std::io::Write;
+use std::time::Duration;
+
+use tidegate_live::netns;
+
+use crate::Failure;
+use stage::{Moment, Stage};
+
+pub use beside::run as compare;
+pub use scene::SHAPER;
+
+/// How the demonstration is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Show {
+    /// A live view in the terminal, then the table.
+    Screen,
+    /// Lines on standard error, then the table.
+    Lines,
+    /// Lines on standard error, then the table as JSON.
+    Json,
+}
+
+/// Runs the demonstration for `seconds`, unshaped and shaped together. Must be called before the process has threads.
+///
+/// # Errors
+/// When the machine allows no namespaces, no queue or no traffic in them.
+pub fn run(seconds: u64, show: Show) -> Result<(), Failure> {
+    let way = netns::enter().map_err(|error| Failure::Failed(error.to_string()))?;
+    let stage = Stage::build()?;
+    let unshaped = Duration::from_secs_f64((seconds as f64 / 5.0).clamp(1.5, 6.0));
+    let shaped = Duration::from_secs(seconds).saturating_sub(unshaped);
+    let (before, after) = if show == Show::Screen {
+        let mut screen = view::Screen::open()?;
+        let mut watch = |moment: &Moment| screen.draw(moment);
+        let before = stage.play(false, unshaped, &mut watch)?;
+        let after = stage.play(true, shaped, &mut watch)?;
+        (before, after)
+    } else {
+        let mut lines = Lines::default();
+        progress(format_args!("two hosts in namespaces of their own ({way:?}), a wire of {}", scene::WIRE));
+        let mut watch = |moment: &Moment| lines.draw(moment);
+        (stage.play(false, unshaped, &mut watch)?, stage.play(true, shaped, &mut watch)?)
+    };
+    let rows = table::rows(stage.cast(), &before, &after);
+    let mut out = std::io::stdout().lock();
+    if show == Show::Json {
+        table::json(&mut out, &rows, unshaped, shaped, stage.open_wire.as_deref())
+    } else {
+        if let Some(why) = &stage.open_wire {
+            progress(format_args!("the wire could not be limited ({why}): the unshaped part had no bottleneck"));
+        }
+        table::print(&mut out, &rows)
+    }
+}
+
+/// Writes a line to standard error. A reader that has closed its end does not stop the demonstration.
+fn progress(line: fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// A line a second for whoever has no terminal.
+#[derive(Default)]
+struct Lines {
+    notes: usize,
+    next: f64,
+    phase: &'static str,
+}
+
+impl Lines {
+    fn draw(&mut self, moment: &Moment) -> Result<bool, Failure> {
+        if self.phase != moment.phase {
+            (self.phase, self.next, self.notes) = (moment.phase, 1.0, 0);
+        }
+        for note in &moment.notes[self.notes..] {
+            progress(format_args!("{:8} {:5.1} s  {note}", moment.phase, moment.elapsed));
+        }
+        self.notes = moment.notes.len();
+        if moment.elapsed >= self.next {
+            self.next += 1.0;
+            let list = |items: &mut dyn Iterator<Item = (&str, f64)>| {
+                items.map(|(name, rate)| format!("{name} {:.1}", rate / 1e6)).collect::<Vec<_>>().join("  ")
+            };
+            let text = if moment.classes.is_empty() {
+                list(&mut moment.flows.iter().map(|flow| (flow.name.as_str(), flow.rate)))
+            } else {
+                list(&mut moment.classes.iter().map(|class| (class.name.as_str(), class.rate)))
+            };
+            progress(format_args!("{:8} {:5.1} s  Mbit/s: {text}", moment.phase, moment.elapsed));
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,159 @@
+//! What the demonstration sends, how it is shaped, and what changes on the way.
+
+use crate::lab::{FlowSpec, Transport};
+use tidegate_config::{Diagnostics, Source, shaper};
+use tidegate_units::{Bytes, Rate};
+
+/// The shaper file of the demonstration: the classes of the FBQ paper's experiment, 80 of 100 Mbit/s.
+pub const SHAPER: &str = r#"version = 1
+
+[shaper]
+rate = "80mbit"
+
+[[class]]
+name = "premium"
+rate = "10mbit"
+priority = 0
+dscp = "ef"
+borrow = false
+
+[[class]]
+name = "assured"
+rate = "30mbit"
+dscp = "af11"
+limit = "750kB"
+
+[[class]]
+name = "besteffort"
+rate = "40mbit"
+priority = 2
+dscp = "be"
+limit = "1MB"
+default = true
+
+[[rule]]
+class = "premium"
+destination-port = 5001
+
+[[rule]]
+class = "premium"
+destination-port = 5002
+minimum = "4mbit"
+
+[[rule]]
+class = "premium"
+destination-port = 5003
+
+[[rule]]
+class = "assured"
+destination-port = 5011
+minimum = "8mbit"
+
+[[rule]]
+class = "assured"
+destination-port = 5012
+
+[[rule]]
+class = "assured"
+destination-port = 5013
+
+[[rule]]
+class = "assured"
+destination-port = 5014
+displace = { below = "7mbit", to = "besteffort" }
+
+[[rule]]
+class = "besteffort"
+destination-port = 5021
+
+[[rule]]
+class = "besteffort"
+destination-port = 5022
+
+[[rule]]
+class = "besteffort"
+destination-port = 5023
+"#;
+
+/// The wire that shaped and unshaped traffic leave by.
+pub const WIRE: Rate = Rate::from_mbit(100);
+
+/// A flow and what it is there to show.
+pub struct Actor {
+    /// How it sends.
+    pub spec: FlowSpec,
+    /// The class its rule names.
+    pub class: &'static str,
+    /// What the configuration says of it.
+    pub terms: &'static str,
+}
+
+/// The flows, in the order of the rules: flow `i` matches rule `i`.
+pub fn cast() -> Vec<Actor> {
+    let udp =
+        |name, port, dscp, kbit, payload| FlowSpec::udp(name, port, dscp, Rate::from_kbit(kbit), Bytes::new(payload));
+    let actor = |spec, class, terms| Actor { spec, class, terms };
+    vec![
+        actor(udp("voice", 5_001, 46, 500, 200), "premium", ""),
+        actor(udp("call", 5_002, 46, 4_000, 1_200), "premium", "at least 4mbit"),
+        actor(udp("greedy", 5_003, 46, 14_000, 1_400), "premium", ""),
+        actor(udp("video", 5_011, 10, 10_000, 1_400), "assured", "at least 8mbit"),
+        actor(FlowSpec::tcp("backup", 5_012, 10), "assured", ""),
+        actor(FlowSpec::tcp("sync", 5_013, 10), "assured", "preferred later"),
+        actor(udp("stream", 5_014, 10, 7_500, 1_400), "assured", "moved below 7mbit"),
+        actor(FlowSpec::tcp("web", 5_021, 0), "besteffort", ""),
+        actor(FlowSpec::tcp("download", 5_022, 0), "besteffort", "minimum later"),
+        actor(udp("flood", 5_023, 0, 60_000, 1_400), "besteffort", ""),
+    ]
+}
+
+/// What happens on the way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// A flow is preferred by so many steps.
+    Prefer(usize, u32),
+    /// A flow asks for a minimum rate.
+    Minimum(usize, Rate),
+}
+
+/// The turns, each at a part of the shaped time.
+pub fn turns() -> [(f64, Turn); 2] {
+    [(0.4, Turn::Prefer(5, 2)), (0.7, Turn::Minimum(8, Rate::from_mbit(20)))]
+}
+
+/// The shaper file, read.
+///
+/// # Panics
+/// When it is not valid, which a test excludes.
+pub fn config() -> shaper::Config {
+    let source = Source::new("demo.toml", SHAPER);
+    let mut diagnostics = Diagnostics::new();
+    match shaper::load(&source, &mut diagnostics) {
+        Some(config) => config,
+        None => panic!("{}", diagnostics.render(&source)),
+    }
+}
+
+/// What a flow asks for, in words.
+pub fn demand(spec: &FlowSpec) -> String {
+    match spec.transport {
+        Transport::Udp { rate, .. } => format!("UDP {rate}"),
+        Transport::Tcp => "TCP".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_flow_has_its_rule_and_its_class() {
+        let config = config();
+        let names: Vec<_> = config.class_names().into_iter().map(String::from).collect();
+        assert_eq!(config.rules.len(), cast().len());
+        for (rule, actor) in config.rules.iter().zip(cast()) {
+            assert_eq!(names[rule.class.0 as usize], actor.class);
+            assert_eq!(rule.matches.destination_ports[0].first, actor.spec.port);
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The laboratory of the demonstration: two hosts, a wire, traffic, and looks at it.
+
+use std::collections::HashMap;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use crate::lab::{FlowReport, Pair, Senders, Sink};
+use tidegate_core::Event;
+use tidegate_core::fbq::FlowView;
+use tidegate_engine::ClassStatus;
+use tidegate_live::shaping::{Options, Shaping};
+use tidegate_units::{Bytes, Span};
+
+use super::scene::{self, Actor, Turn};
+use crate::Failure;
+
+/// A class at one moment.
+#[derive(Clone, Debug)]
+pub struct ClassNow {
+    /// Its name.
+    pub name: String,
+    /// What it is promised, in bit/s; none while nothing is shaped.
+    pub promised: Option<f64>,
+    /// What it sends, in bit/s of the wire.
+    pub rate: f64,
+    /// What waits.
+    pub queue: Bytes,
+    /// How long half of the packets waited.
+    pub median_wait: Span,
+    /// How long all but a hundredth waited.
+    pub long_wait: Span,
+    /// Packets dropped.
+    pub drops: u64,
+}
+
+/// A flow at one moment.
+#[derive(Clone, Debug)]
+pub struct FlowNow {
+    /// Its name.
+    pub name: String,
+    /// The class it is in now.
+    pub class: String,
+    /// d(f), in bit/s; none while nothing is shaped.
+    pub promised: Option<f64>,
+    /// What arrives, in bit/s of payload.
+    pub rate: f64,
+    /// What waits.
+    pub queue: Bytes,
+    /// Jitter in ns, for UDP.
+    pub jitter: Option<f64>,
+    /// 99th percentile of the one-way delay in ns, for UDP.
+    pub delay: Option<u64>,
+    /// Packets dropped by the shaper.
+    pub drops: u64,
+}
+
+/// Everything at one moment.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    /// `unshaped` or `shaped`.
+    pub phase: &'static str,
+    /// Seconds into the phase, and its length.
+    pub elapsed: f64,
+    /// Its length.
+    pub length: f64,
+    /// The classes.
+    pub classes: Vec<ClassNow>,
+    /// The flows.
+    pub flows: Vec<FlowNow>,
+    /// What happened, the latest last.
+    pub notes: Vec<String>,
+}
+
+/// One phase's result for one flow.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What arrived.
+    pub report: FlowReport,
+    /// Bits a second of payload over the measured part.
+    pub rate: f64,
+    /// d(f) at the end, in bit/s.
+    pub promised: Option<f64>,
+    /// The class at the end.
+    pub class: String,
+    /// Packets dropped by the shaper.
+    pub drops: u64,
+}
+
+/// Two hosts and what is sent between them.
+pub struct Stage {
+    pair: Pair,
+    cast: Vec<Actor>,
+    /// Why the wire is not limited, if it is not.
+    pub open_wire: Option<String>,
+}
+
+impl Stage {
+    /// Makes the hosts and the wire.
+    pub fn build() -> Result<Self, Failure> {
+        let pair = Pair::create().map_err(|error| Failure::Failed(format!("no laboratory can be made: {error}")))?;
+        // A quarter of a megabyte of queue, 20 ms: what a plain interface or a small router has.
+        let open_wire = pair.limit_wire(scene::WIRE, Bytes::new(256_000)).err().map(|error| error.to_string());
+        Ok(Self { pair, cast: scene::cast(), open_wire })
+    }
+
+    /// The flows.
+    pub fn cast(&self) -> &[Actor] {
+        &self.cast
+    }
+
+    /// Sends for `length` and shows each moment to `watch`, until it says stop. A `shaped` phase shapes, and has its
+    /// turns.
+    pub fn play(
+        &self,
+        shaped: bool,
+        length: Duration,
+        watch: &mut dyn FnMut(&Moment) -> Result<bool, Failure>,
+    ) -> Result<Vec<Outcome>, Failure> {
+        let failed = |what: &'static str| move |error: std::io::Error| Failure::Failed(format!("{what}: {error}"));
+        let shaping = if shaped { Some(self.shape()?) } else { None };
+        let events = shaping.as_ref().map(Shaping::events).transpose().map_err(stopped)?;
+        let specs: Vec<_> = self.cast.iter().map(|actor| actor.spec.clone()).collect();
+        let sink = Sink::start(&self.pair.receiver, &specs).map_err(failed("cannot receive"))?;
+        let senders = Senders::start(&self.pair.sender, &self.pair.receiver, &specs).map_err(failed("cannot send"))?;
+        let mut watcher = Watcher::new(self, shaped, length);
+        let mut turns = scene::turns().into_iter().filter(|_| shaped).peekable();
+        let start = Instant::now();
+        let warm_up = (length / 10).min(Duration::from_secs(1));
+        let mut warm = false;
+        while start.elapsed() < length {
+            std::thread::sleep(Duration::from_millis(250).min(length.saturating_sub(start.elapsed())));
+            if !warm && start.elapsed() >= warm_up {
+                warm = true;
+                sink.restart();
+                watcher.restart();
+            }
+            if let Some(shaping) = &shaping
+                && let Some((_, turn)) = turns.next_if(|(part, _)| start.elapsed() >= length.mul_f64(*part))
+            {
+                watcher.notes.push(self.turn(shaping, turn)?);
+            }
+            if !watcher.look(start.elapsed(), shaping.as_ref(), events.as_ref(), &sink, watch)? {
+                break;
+            }
+        }
+        sink.freeze();
+        let elapsed = sink.elapsed();
+        let flows = shaping.as_ref().map(views).transpose()?.unwrap_or_default();
+        let outcomes = self.outcomes(&sink, elapsed, &flows);
+        senders.stop();
+        if let Some(shaping) = shaping {
+            shaping.stop().map_err(stopped)?;
+        }
+        Ok(outcomes)
+    }
+
+    fn shape(&self) -> Result<Shaping, Failure> {
+        let config = scene::config();
+        let options = Options { interface: Some(self.pair.sender.interface.into()), ..Options::default() };
+        self.pair
+            .sender
+            .namespace
+            .run(|| Shaping::start(&config, &options))
+            .map_err(|error| Failure::Failed(format!("cannot enter the laboratory: {error}")))?
+            .map_err(|error| Failure::Failed(error.to_string()))
+    }
+
+    fn turn(&self, shaping: &Shaping, turn: Turn) -> Result<String, Failure> {
+        let flows = views(shaping)?;
+        let key = |n: usize| flows.get(&n).map_or(0, |view| view.key);
+        match turn {
+            Turn::Prefer(n, steps) => {
+                let key = key(n);
+                let done = shaping.with(move |pipeline, now| pipeline.prefer(now, key, steps)).map_err(stopped)?;
+                let word = if done.is_ok() { "preferred" } else { "gone, so not preferred" };
+                Ok(format!("{} is {word} by {steps} steps", self.cast[n].spec.name))
+            }
+            Turn::Minimum(n, rate) => {
+                let key = key(n);
+                let promise =
+                    shaping.with(move |pipeline, now| pipeline.set_minimum(now, key, rate)).map_err(stopped)?;
+                Ok(format!("{} asks for a minimum of {rate}: {promise:?}", self.cast[n].spec.name)
+                    .replace("Ok(Granted)", "granted"))
+            }
+        }
+    }
+
+    fn outcomes(&self, sink: &Sink, elapsed: u64, flows: &HashMap<usize, FlowView>) -> Vec<Outcome> {
+        let names = scene::config().class_names().into_iter().map(String::from).collect::<Vec<_>>();
+        let outcome = |n: usize| {
+            let report = sink.report(n);
+            let view = flows.get(&n);
+            Outcome {
+                rate: report.bytes as f64 * 8e9 / elapsed.max(1) as f64,
+                promised: view.map(|view| view.rate.as_bps() as f64),
+                class: view.map_or(self.cast[n].class.into(), |view| names[view.class.0 as usize].clone()),
+                drops: view.map_or(0, |view| view.counts.dropped.packets),
+                report,
+            }
+        };
+        (0..self.cast.len()).map(outcome).collect()
+    }
+}
+
+fn stopped(error: tidegate_live::shaping::StartError) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+/// The flows of the shaper by the number of the actor: rule `i` is profile `i + 1`. Of several (a connection and its
+/// handshake before) the one that sent most.
+fn views(shaping: &Shaping) -> Result<HashMap<usize, FlowView>, Failure> {
+    let all = shaping.with(|pipeline, _| pipeline.tree().flows()).map_err(stopped)?;
+    let mut best: HashMap<usize, FlowView> = HashMap::new();
+    for view in all.into_iter().filter(|view| view.profile > 0) {
+        let held = best.entry(view.profile as usize - 1).or_insert(view);
+        if view.counts.sent.bytes > held.counts.sent.bytes {
+            *held = view;
+        }
+    }
+    Ok(best)
+}
+
+/// Turns counters into rates between two looks.
+struct Watcher<'a> {
+    stage: &'a Stage,
+    shaped: bool,
+    length: f64,
+    last: Instant,
+    flow_bytes: Vec<u64>,
+    class_bytes: Vec<u64>,
+    notes: Vec<String>,
+}
+
+impl<'a> Watcher<'a> {
+    fn new(stage: &'a Stage, shaped: bool, length: Duration) -> Self {
+        Self {
+            stage,
+            shaped,
+            length: length.as_secs_f64(),
+            last: Instant::now(),
+            flow_bytes: vec![0; stage.cast.len()],
+            class_bytes: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    fn restart(&mut self) {
+        self.flow_bytes.fill(0);
+    }
+
+    fn look(
+        &mut self,
+        elapsed: Duration,
+        shaping: Option<&Shaping>,
+        events: Option<&Receiver<Event>>,
+        sink: &Sink,
+        watch: &mut dyn FnMut(&Moment) -> Result<bool, Failure>,
+    ) -> Result<bool, Failure> {
+        let seconds = self.last.elapsed().as_secs_f64().max(1e-3);
+        self.last = Instant::now();
+        let views = shaping.map(views).transpose()?.unwrap_or_default();
+        let status = shaping.map(Shaping::status).transpose().map_err(stopped)?.unwrap_or_default();
+        let names: Vec<String> = status.iter().map(|class| class.name.clone()).collect();
+        self.class_bytes.resize(status.len(), 0);
+        let classes = status.iter().zip(&mut self.class_bytes).map(|(class, last)| class_now(class, last, seconds));
+        let classes = classes.collect();
+        let flows = (0..self.stage.cast.len()).map(|n| {
+            let (report, actor) = (sink.report(n), &self.stage.cast[n]);
+            let last = std::mem::replace(&mut self.flow_bytes[n], report.bytes);
+            let view = views.get(&n);
+            let udp = report.gaps.len() > 1;
+            FlowNow {
+                name: actor.spec.name.clone(),
+                class: view.and_then(|view| names.get(view.class.0 as usize).cloned()).unwrap_or(actor.class.into()),
+                promised: view.map(|view| view.rate.as_bps() as f64),
+                rate: report.bytes.saturating_sub(last) as f64 * 8.0 / seconds,
+                queue: view.map_or(Bytes::ZERO, |view| view.backlog.bytes),
+                jitter: udp.then(|| report.gap_deviation_nanos()),
+                delay: udp.then(|| report.delays.value_at_quantile(0.99)),
+                drops: view.map_or(0, |view| view.counts.dropped.packets),
+            }
+        });
+        let flows = flows.collect();
+        let name_of = |key: u64| {
+            views.iter().find(|(_, view)| view.key == key).map(|(n, _)| self.stage.cast[*n].spec.name.clone())
+        };
+        for event in events.into_iter().flat_map(Receiver::try_iter) {
+            if let Event::Moved { flow, from, to } = event
+                && let Some(name) = name_of(flow)
+            {
+                let class = |id: tidegate_core::ClassId| names.get(id.0 as usize).cloned().unwrap_or_default();
+                self.notes.push(format!("{name} moves from {} to {}", class(from), class(to)));
+            }
+        }
+        watch(&Moment {
+            phase: if self.shaped { "shaped" } else { "unshaped" },
+            elapsed: elapsed.as_secs_f64(),
+            length: self.length,
+            classes,
+            flows,
+            notes: self.notes.clone(),
+        })
+    }
+}
+
+fn class_now(class: &ClassStatus, last: &mut u64, seconds: f64) -> ClassNow {
+    let bytes = class.counts.through.bytes.as_u64();
+    let before = std::mem::replace(last, bytes);
+    ClassNow {
+        name: class.name.clone(),
+        promised: class.rate.map(|rate| rate.as_bps() as f64),
+        rate: bytes.saturating_sub(before) as f64 * 8.0 / seconds,
+        queue: class.counts.backlog.bytes,
+        median_wait: class.counts.waited_at(0.5),
+        long_wait: class.counts.waited_at(0.99),
+        drops: class.counts.accounts.dropped_total().packets,
+    }
+}

@@ -1,0 +1,135 @@
+//! The table at the end of the demonstration.
+
+use std::io::Write;
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use serde::Serialize;
+
+use super::scene::{self, Actor};
+use super::stage::Outcome;
+use crate::Failure;
+
+/// One flow, unshaped beside shaped. Jitter is the mean deviation of the gaps between packets from their mean.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    flow: String,
+    demand: String,
+    class_configured: String,
+    class_at_end: String,
+    terms: String,
+    promised_bps: Option<f64>,
+    achieved_bps: f64,
+    unshaped_bps: f64,
+    jitter_ns: Option<f64>,
+    unshaped_jitter_ns: Option<f64>,
+    delay_p99_ns: Option<u64>,
+    unshaped_delay_p99_ns: Option<u64>,
+    packets_received: u64,
+    packets_missing: u64,
+    packets_reordered: u64,
+    shaper_drops: u64,
+    dscps_seen: Vec<u8>,
+}
+
+/// The rows of the table.
+pub fn rows(cast: &[Actor], before: &[Outcome], after: &[Outcome]) -> Vec<Row> {
+    cast.iter().zip(before).zip(after).map(|((actor, before), after)| row(actor, before, after)).collect()
+}
+
+fn row(actor: &Actor, before: &Outcome, after: &Outcome) -> Row {
+    let datagrams = |outcome: &Outcome| outcome.report.gaps.len() > 1;
+    let jitter = |outcome: &Outcome| datagrams(outcome).then(|| outcome.report.gap_deviation_nanos());
+    let delay = |outcome: &Outcome| datagrams(outcome).then(|| outcome.report.delays.value_at_quantile(0.99));
+    let seen = &after.report.dscps;
+    Row {
+        flow: actor.spec.name.clone(),
+        demand: scene::demand(&actor.spec),
+        class_configured: actor.class.into(),
+        class_at_end: after.class.clone(),
+        terms: actor.terms.into(),
+        promised_bps: after.promised,
+        achieved_bps: after.rate,
+        unshaped_bps: before.rate,
+        jitter_ns: jitter(after),
+        unshaped_jitter_ns: jitter(before),
+        delay_p99_ns: delay(after),
+        unshaped_delay_p99_ns: delay(before),
+        packets_received: after.report.packets,
+        packets_missing: after.report.missing,
+        packets_reordered: after.report.reordered,
+        shaper_drops: after.drops,
+        dscps_seen: (0..64).filter(|&dscp| seen[usize::from(dscp)] > 0).collect(),
+    }
+}
+
+/// The table as JSON.
+pub fn json(
+    out: &mut impl Write,
+    rows: &[Row],
+    unshaped: Duration,
+    shaped: Duration,
+    open_wire: Option<&str>,
+) -> Result<(), Failure> {
+    let whole = serde_json::json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "wire_bps": scene::WIRE.as_bps(),
+        "wire_not_limited_because": open_wire,
+        "unshaped_ns": unshaped.as_nanos() as u64,
+        "shaped_ns": shaped.as_nanos() as u64,
+        "flows": rows,
+    });
+    writeln!(out, "{whole:#}")?;
+    Ok(())
+}
+
+/// The table for people.
+pub fn print(out: &mut impl Write, rows: &[Row]) -> Result<(), Failure> {
+    let mbit = |rate: f64| format!("{:.2}", rate / 1e6);
+    let ms = |nanos: Option<f64>| nanos.map_or("-".into(), |nanos| format!("{:.2}", nanos / 1e6));
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─')));
+    table.set_header([
+        "flow",
+        "sends",
+        "class",
+        "configured",
+        "promised",
+        "achieved\n(before)",
+        "jitter ms\n(before)",
+        "p99 ms\n(before)",
+        "DSCP",
+    ]);
+    let beside = |now: String, before: String| format!("{now} ({before})");
+    for row in rows {
+        let class = if row.class_configured == row.class_at_end {
+            row.class_at_end.clone()
+        } else {
+            format!("{}\n> {}", row.class_configured, row.class_at_end)
+        };
+        let dscps: Vec<_> = row.dscps_seen.iter().map(u8::to_string).collect();
+        let nanos = |value: Option<u64>| ms(value.map(|value| value as f64));
+        table.add_row([
+            row.flow.clone(),
+            row.demand.clone(),
+            class,
+            row.terms.clone(),
+            row.promised_bps.map_or("-".into(), mbit),
+            beside(mbit(row.achieved_bps), mbit(row.unshaped_bps)),
+            beside(ms(row.jitter_ns), ms(row.unshaped_jitter_ns)),
+            beside(nanos(row.delay_p99_ns), nanos(row.unshaped_delay_p99_ns)),
+            if dscps.is_empty() { "-".into() } else { dscps.join(" ") },
+        ]);
+    }
+    table.column_iter_mut().skip(4).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    writeln!(out, "{table}")?;
+    writeln!(
+        out,
+        "\nRates in Mbit/s of payload; `promised` is d(f) at the end, if every flow wanted all it may have, and what \
+         others leave is\nshared on top. Jitter is the mean deviation of the gaps between packets from their mean, p99 the delay \
+         that 99 % kept within;\n`(before)` is the unshaped part."
+    )?;
+    let reordered: u64 = rows.iter().map(|row| row.packets_reordered).sum();
+    writeln!(out, "Packets reordered within a flow: {reordered}.")?;
+    Ok(())
+}

@@ -1,0 +1,438 @@
+//! The paper's scenarios on this machine: real TCP between namespaces, a router between them, our engine on its
+//! interface as queue or as ingress filter.
+
+use std::io;
+use std::net::SocketAddr;
+use std::thread::{self, sleep};
+use std::time::Duration;
+
+use crate::lab::mice::PATIENCE;
+use crate::lab::{Chain, Direction, FlowSpec, Mice, MiceSpec, Mouse, Senders, Sink, Sizes};
+use tidegate_config::{Diagnostics, Source, shaper};
+use tidegate_live::netns;
+use tidegate_live::shaping::{Options as Shape, Shaping};
+use tidegate_report::{Axis, Curve, Plot, Style};
+use tidegate_units::{Bytes, Rate};
+
+use super::{Item, Options};
+use crate::Failure;
+
+/// What stands before (or, the filter, behind) the line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// Mice alone, drop tail.
+    Only,
+    /// A discipline of ours as the queue of the router, by its section in a shaper file.
+    Queue(&'static str, &'static str),
+    /// Drop tail before the line, the filter on what arrives behind it.
+    Filter,
+}
+
+impl Way {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Only => "only",
+            Self::Queue(name, _) => name,
+            Self::Filter => "filter",
+        }
+    }
+}
+
+/// Queues in the order of the simulator's tables. `LINE` stands for the rate, `ROOM` for the room.
+const QUEUES: [Way; 13] = [
+    Way::Queue("fifo", "kind = \"fifo\""),
+    Way::Queue("red", "kind = \"red\", min-th = \"LOW\", max-th = \"HIGH\""),
+    Way::Queue("ared", "kind = \"ared\", link = \"LINE\""),
+    Way::Queue("pie", "kind = \"pie\", target = \"PIE\""),
+    Way::Queue("codel", "kind = \"codel\", target = \"TARGET\", interval = \"INTERVAL\""),
+    Way::Queue("drr", "kind = \"drr\""),
+    Way::Queue("sfq", "kind = \"sfq\""),
+    Way::Queue("fq_codel", "kind = \"fq-codel\", target = \"TARGET\", interval = \"INTERVAL\""),
+    Way::Queue("cake", "kind = \"cake\", hosts = \"flows\""),
+    Way::Queue("mered", "kind = \"mered\", link = \"LINE\""),
+    Way::Queue("meredt", "kind = \"meredt\", link = \"LINE\""),
+    Way::Queue("mered_paper", "kind = \"mered\", link = \"LINE\", floor = 0.0, memory = { pair-rule = \"off\" }"),
+    Way::Queue(
+        "mered_floor",
+        "kind = \"mered\", link = \"LINE\", floor-credit = \"0B\", memory = { pair-rule = \"off\" }",
+    ),
+];
+
+/// One of the two speeds.
+#[derive(Clone, Copy)]
+struct Scenario {
+    group: &'static str,
+    line: Rate,
+    room: Bytes,
+    mean_interval: Duration,
+    sizes: (u64, u64),
+    direction: Direction,
+    most_open: usize,
+    /// Bulk transfers, in sum called the elephant.
+    elephants: u16,
+    warm_up: Duration,
+    measured: Duration,
+    /// Runs with different seeds for one of the command line.
+    runs: u64,
+    /// The least that the elephant must have under M&E of what it has under drop tail.
+    least_elephant: f64,
+}
+
+const DIALUP: Scenario = Scenario {
+    group: "live.dialup",
+    line: Rate::from_kbit(56),
+    room: Bytes::new(45_000),
+    mean_interval: Duration::from_secs(1),
+    sizes: (2_500, 7_500),
+    direction: Direction::Upload,
+    most_open: 25,
+    elephants: 1,
+    // A round trip is up to 15 s here and a timeout a minute: as in the simulator, the two minutes in which TCP learns that
+    // do not count, and what follows must be long against them.
+    warm_up: Duration::from_secs(120),
+    measured: Duration::from_secs(300),
+    runs: 3,
+    least_elephant: 0.95,
+};
+
+/// Where the elephant's first 75 s are taken: it is still learning what a round trip is.
+const START: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(90));
+
+const FILTER: Scenario = Scenario {
+    group: "live.filter",
+    line: Rate::from_mbit(100),
+    room: Bytes::new(1_500_000),
+    // Five times as often as in the paper: a run lasts seconds and not minutes.
+    mean_interval: Duration::from_millis(200),
+    sizes: (50_000, 150_000),
+    direction: Direction::Download,
+    most_open: 200,
+    // One CUBIC that left slow start early takes minutes to fill 120 ms of this line at a round trip of nothing.
+    elephants: 4,
+    warm_up: Duration::from_secs(7),
+    measured: Duration::from_secs(12),
+    runs: 1,
+    least_elephant: 0.85,
+};
+
+/// What the runs of one discipline gave.
+#[derive(Default)]
+struct Outcome {
+    mice: Vec<Mouse>,
+    /// Goodput of the elephant in each run, in bit/s.
+    elephants: Vec<f64>,
+    /// The same at the start of each.
+    starts: Vec<f64>,
+}
+
+impl Scenario {
+    fn text(&self, queue: &str) -> String {
+        queue_text(self.line, self.room, queue)
+    }
+
+    fn run(&self, way: Way, seed: u64) -> io::Result<Outcome> {
+        let chain = Chain::create()?;
+        let mut shapings = Vec::new();
+        match way {
+            Way::Only => shapings.push(shape(&chain.router, &self.text("kind = \"fifo\""))?),
+            Way::Queue(_, queue) => shapings.push(shape(&chain.router, &self.text(queue))?),
+            Way::Filter => {
+                shapings.push(shape(&chain.router, &self.text("kind = \"fifo\""))?);
+                let filter = format!(
+                    "version = 1\n[interface]\ndirection = \"ingress\"\n[discipline]\nkind = \"ingress-filter\"\n\
+                     link = \"{}\"\n",
+                    self.line
+                );
+                shapings.push(shape(&chain.client, &filter)?);
+            }
+        }
+        let elephant = |n| FlowSpec { from: Some(Chain::ELEPHANT.into()), ..FlowSpec::tcp("elephant", 5_000 + n, 0) };
+        let elephants: Vec<_> = (0..self.elephants).map(elephant).collect();
+        let sink = Sink::start(&chain.client, &elephants)?;
+        let senders = match way {
+            Way::Only => None,
+            Way::Queue(..) | Way::Filter => Some(Senders::start(&chain.server, &chain.client, &elephants)?),
+        };
+        // Data go from the server's host to the client's in either scenario.
+        let (opens, listens) = match self.direction {
+            Direction::Upload => (&chain.server, &chain.client),
+            Direction::Download => (&chain.client, &chain.server),
+        };
+        let spec = MiceSpec {
+            from: opens.v4.into(),
+            to: SocketAddr::new(listens.v4.into(), 6_000),
+            interval: self.mean_interval,
+            sizes: Sizes::Uniform(self.sizes.0, self.sizes.1),
+            direction: self.direction,
+            most_open: self.most_open,
+            seed,
+        };
+        let mice = Mice::start(opens, listens, spec)?;
+        let goodput = || {
+            let bytes: u64 = (0..elephants.len()).map(|n| sink.bytes(n)).sum();
+            bytes as f64 * 8e9 / sink.elapsed() as f64
+        };
+        let mut starts = Vec::new();
+        let mut slept = Duration::ZERO;
+        if START.1 < self.warm_up {
+            sleep(START.0);
+            sink.restart();
+            sleep(START.1 - START.0);
+            starts.push(goodput());
+            slept = START.1;
+        }
+        sleep(self.warm_up.saturating_sub(slept));
+        sink.restart();
+        sleep(self.measured);
+        let elephant = goodput();
+        let mice = mice.stop();
+        drop(senders);
+        for shaping in shapings {
+            shaping.stop().map_err(io::Error::other)?;
+        }
+        // Those of the warm-up do not count. One that began afterwards and is not over, or was given up, counts with the
+        // time that it has waited, which can only flatter.
+        let end = self.warm_up + self.measured;
+        let waited = |mouse: &Mouse| end.saturating_sub(mouse.began).min(PATIENCE);
+        let counted = mice
+            .into_iter()
+            .filter(|mouse| mouse.began >= self.warm_up)
+            .map(|mouse| Mouse { completion: mouse.completion.or((!mouse.refused).then(|| waited(&mouse))), ..mouse });
+        Ok(Outcome { mice: counted.collect(), elephants: vec![elephant], starts })
+    }
+
+    /// All runs of each of `ways`. 56 kbit/s costs no processor, so that they all go on at once; 100 Mbit/s one after
+    /// the other.
+    fn runs(&self, ways: &[Way], options: &Options) -> io::Result<Vec<(Way, Outcome)>> {
+        let seeds = options.seed..options.seed + self.runs * u64::from(options.runs);
+        let all = ways.iter().flat_map(|&way| seeds.clone().map(move |seed| (way, seed)));
+        let results: Vec<io::Result<(Way, Outcome)>> = if self.line < Rate::from_mbit(1) {
+            thread::scope(|scope| {
+                let one = |(way, seed)| scope.spawn(move || Ok((way, self.run(way, seed)?)));
+                let runs: Vec<_> = all.map(one).collect();
+                let failed = |_| Err(io::Error::other("a run panicked"));
+                runs.into_iter().map(|run| run.join().unwrap_or_else(failed)).collect()
+            })
+        } else {
+            all.map(|(way, seed)| Ok((way, self.run(way, seed)?))).collect()
+        };
+        let mut outcomes: Vec<_> = ways.iter().map(|&way| (way, Outcome::default())).collect();
+        for result in results {
+            let (way, one) = result?;
+            for (_, sum) in outcomes.iter_mut().filter(|(other, _)| *other == way) {
+                sum.mice.extend_from_slice(&one.mice);
+                sum.elephants.extend_from_slice(&one.elephants);
+                sum.starts.extend_from_slice(&one.starts);
+            }
+        }
+        Ok(outcomes)
+    }
+}
+
+/// The file of a router whose line carries `line`, with `queue` of [`QUEUES`] before it that holds `room`.
+pub fn queue_text(line: Rate, room: Bytes, queue: &str) -> String {
+    // What a packet takes on the line: targets leave room for one and a half, as RFC 8290 advises.
+    let packet = line.time_for_ceil(Bytes::new(1_514)).map_or(0, |time| time.as_nanos() / 1_000);
+    let target = (packet * 3 / 2).max(5_000);
+    let low = room.as_u64() / 12;
+    let queue = queue
+        .replace("LINE", &line.to_string())
+        .replace("TARGET", &format!("{target}us"))
+        .replace("INTERVAL", &format!("{}us", (4 * target).max(100_000)))
+        .replace("PIE", &format!("{}us", target.max(15_000)))
+        .replace("LOW", &format!("{low}B"))
+        .replace("HIGH", &format!("{}B", 3 * low));
+    format!(
+        "version = 1\n[[class]]\nname = \"line\"\nrate = \"{}\"\ndefault = true\n\
+         queue = {{ {queue}, limit = \"{}B\" }}\n",
+        line,
+        room.as_u64()
+    )
+}
+
+/// The disciplines by name, as queues for [`queue_text`].
+pub fn queues() -> impl Iterator<Item = (&'static str, &'static str)> {
+    QUEUES.into_iter().filter_map(|way| match way {
+        Way::Queue(name, queue) => Some((name, queue)),
+        Way::Only | Way::Filter => None,
+    })
+}
+
+/// Shapes an interface of `host`.
+pub fn shape(host: &crate::lab::Host, text: &str) -> io::Result<Shaping> {
+    let source = Source::new("mice.toml", text);
+    let mut diagnostics = Diagnostics::new();
+    let config =
+        shaper::load(&source, &mut diagnostics).ok_or_else(|| io::Error::other(diagnostics.render(&source)))?;
+    let options = Shape { interface: Some(host.interface.into()), ..Shape::default() };
+    host.namespace.run(|| Shaping::start(&config, &options))?.map_err(io::Error::other)
+}
+
+impl Outcome {
+    fn times(&self, of: impl Fn(&Mouse) -> bool) -> Vec<f64> {
+        let mut times: Vec<f64> =
+            self.mice.iter().filter(|m| of(m)).filter_map(|m| m.completion).map(|t| t.as_secs_f64()).collect();
+        times.sort_by(f64::total_cmp);
+        times
+    }
+    fn response(&self) -> f64 {
+        mean(&self.times(|_| true))
+    }
+    fn elephant(&self) -> f64 {
+        mean(&self.elephants)
+    }
+    fn refused(&self) -> usize {
+        self.mice.iter().filter(|mouse| mouse.refused).count()
+    }
+    /// Completion by what the line alone would take, on average.
+    fn slowdown(&self, line: Rate) -> f64 {
+        // Headers of 52 bytes for 1448 of data.
+        let alone = |size: u64| size as f64 * 1_500.0 / 1_448.0 * 8.0 / line.as_bps() as f64;
+        let each: Vec<f64> =
+            self.mice.iter().filter_map(|m| Some(m.completion?.as_secs_f64() / alone(m.size))).collect();
+        mean(&each)
+    }
+
+    fn items(&self, scenario: &Scenario, way: Way, items: &mut Vec<Item>) {
+        let (group, name) = (scenario.group, way.name());
+        let middle = u64::midpoint(scenario.sizes.0, scenario.sizes.1);
+        let mut item = |key: &str, what: &str, unit: &str, value: f64| {
+            let (id, what) = (format!("{group}.{name}.{key}"), format!("{name}: {what}"));
+            items.push(if value.is_finite() {
+                // Of the runs one by one, so that it is seen how far they scatter.
+                let runs = match key {
+                    "elephant" => &self.elephants[..],
+                    "elephant_start" => &self.starts,
+                    _ => &[],
+                };
+                Item::measured(id, what, unit, value).note(spread(runs))
+            } else {
+                Item::unmeasured(id, what, "no such transfer was over within the run")
+            });
+        };
+        item("response", "mean response of mice", "s", self.response());
+        item("p99", "response of mice, 99th percentile", "s", quantile(&self.times(|_| true), 0.99));
+        item("short", "mean response of the shorter half of sizes", "s", mean(&self.times(|m| m.size < middle)));
+        item("long", "mean response of the longer half of sizes", "s", mean(&self.times(|m| m.size >= middle)));
+        item("slowdown", "mean slowdown of mice", "ratio", self.slowdown(scenario.line));
+        let connects: Vec<f64> = self.mice.iter().filter_map(|m| m.connect).map(|time| time.as_secs_f64()).collect();
+        item("connect", "mean time to connect", "s", mean(&connects));
+        item("refused", "mice that cannot be started", "share", self.refused() as f64 / self.mice.len() as f64);
+        if way != Way::Only {
+            item("elephant", "goodput of the elephant", "bit/s", self.elephant());
+            if !self.starts.is_empty() {
+                item("elephant_start", "goodput of the elephant from 15 to 90 s", "bit/s", mean(&self.starts));
+            }
+        }
+    }
+}
+
+/// The values one by one; nothing for fewer than two.
+fn spread(runs: &[f64]) -> String {
+    let each: Vec<_> = runs.iter().map(|value| format!("{value:.0}")).collect();
+    if runs.len() < 2 { String::new() } else { format!("runs: {}", each.join(" ")) }
+}
+
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+pub fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let last = sorted.len().saturating_sub(1);
+    sorted.get((last as f64 * q).round() as usize).copied().unwrap_or(f64::NAN)
+}
+
+fn plot(scenario: &Scenario, outcomes: &[(Way, Outcome)]) -> Plot {
+    let curve = |(way, outcome): &(Way, Outcome)| {
+        let times = outcome.times(|_| true);
+        let count = times.len() as f64;
+        let points = times.iter().enumerate().map(|(n, time)| (*time, 1.0 - n as f64 / count)).collect();
+        Curve { name: way.name().to_owned(), points }
+    };
+    Plot {
+        title: format!("Mice that take longer, between namespaces at {}", scenario.line),
+        x: Axis::log("response", "s"),
+        y: Axis::log("share", "1"),
+        style: Style::Lines,
+        curves: outcomes.iter().map(curve).collect(),
+    }
+}
+
+/// Both speeds.
+pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
+    let mut items = Vec::new();
+    for scenario in [DIALUP, FILTER] {
+        if !options.wants(scenario.group) {
+            continue;
+        }
+        let what = "mice beside an elephant between namespaces";
+        if let Err(error) = netns::enter() {
+            items.push(Item::unmeasured(scenario.group, what, error.to_string()));
+            continue;
+        }
+        let mut ways = vec![Way::Only];
+        ways.extend(QUEUES);
+        if scenario.direction == Direction::Download {
+            ways.push(Way::Filter);
+        }
+        // Ratios need both of their terms; single disciplines may be asked for by name.
+        let (fifo, basis) = ("fifo", ["only", "mered", "mered_paper", "filter"]);
+        let group = |way: &Way| format!("{}.{}", scenario.group, way.name());
+        ways.retain(|way| options.wants(&group(way)) || way.name() == fifo || basis.contains(&way.name()));
+        let outcomes = match scenario.runs(&ways, options) {
+            Ok(outcomes) => outcomes,
+            Err(error) => {
+                items.push(Item::unmeasured(scenario.group, what, error.to_string()));
+                continue;
+            }
+        };
+        outcomes.iter().for_each(|(way, outcome)| outcome.items(&scenario, *way, &mut items));
+        claims(&scenario, &outcomes, &mut items);
+        if options.plots.wanted() {
+            let name = scenario.group.replace('.', "-");
+            options.plots.add(&format!("mice-{name}"), plot(&scenario, &outcomes))?;
+        }
+    }
+    Ok(items)
+}
+
+/// What the paper says, with bounds that leave room for a machine that does other things as well.
+fn claims(scenario: &Scenario, outcomes: &[(Way, Outcome)], items: &mut Vec<Item>) {
+    let of = |name: &str| outcomes.iter().find(|(way, _)| way.name() == name).map(|(_, outcome)| outcome);
+    let (Some(only), Some(fifo), Some(mered), Some(paper)) = (of("only"), of("fifo"), of("mered"), of("mered_paper"))
+    else {
+        return;
+    };
+    let ratio =
+        |id: &str, what: &str, value: f64| Item::measured(format!("{}.{id}", scenario.group), what, "ratio", value);
+    let by = |a: &Outcome, b: &Outcome| a.response() / b.response();
+    let short =
+        |outcome: &Outcome| mean(&outcome.times(|m| m.size < u64::midpoint(scenario.sizes.0, scenario.sizes.1)));
+    let shorter = "response of the shorter half: M&E with its defaults by drop tail, with the elephant";
+    items.push(ratio("me.gain_short", shorter, short(mered) / short(fifo)).within(0.0, 0.5));
+    let better = "response of mice: M&E with its defaults by drop tail, with the elephant";
+    items.push(ratio("me.gain", better, by(mered, fifo)).within(0.0, 0.8));
+    let published = "response of mice: M&E as published by mice only";
+    items.push(ratio("me_paper.response_ratio", published, by(paper, only)));
+    let defaults = ratio("me.response_ratio", "response of mice: M&E with its defaults by mice only", by(mered, only));
+    // At the other speed a mouse may be longer than the threshold.
+    items.push(if scenario.direction == Direction::Upload { defaults.within(0.0, 1.6) } else { defaults });
+    let elephant = "goodput of the elephant: M&E with its defaults by drop tail";
+    let least = scenario.least_elephant;
+    items.push(ratio("me.elephant", elephant, mered.elephant() / fifo.elephant()).within(least, f64::INFINITY));
+    if scenario.direction == Direction::Upload {
+        let all = format!("{}.me.refused", scenario.group);
+        items.push(Item::claim(all, "with an elephant, M&E: every mouse can be started", mered.refused() == 0));
+    }
+    if let Some(filter) = of("filter") {
+        let improves = filter.response() < 0.9 * fifo.response();
+        let (first, second) =
+            (format!("{}.filter.improves", scenario.group), format!("{}.filter.less", scenario.group));
+        items.push(Item::claim(first, "the filter improves the response", improves));
+        // What is longer than the threshold is an elephant to both.
+        let what = "by less than the queue does, for transfers below the threshold";
+        items.push(Item::claim(second, what, short(mered) <= short(filter)));
+        let what = "goodput of the elephant: filter by drop tail";
+        items.push(ratio("filter.elephant_ratio", what, filter.elephant() / fifo.elephant()));
+    }
+}

@@ -1,0 +1,177 @@
+//! The heavy-tailed mix between namespaces: real TCP, a connection a transfer, at nine tenths of the line.
+
+use std::io;
+use std::net::SocketAddr;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::lab::mice::PATIENCE;
+use crate::lab::{Chain, Direction, Mice, MiceSpec, Mouse, Sizes};
+use tidegate_live::netns;
+use tidegate_report::{Axis, Curve, Plot, Style};
+use tidegate_sim::metrics::SizeClass;
+use tidegate_units::{Bytes, Rate};
+
+use super::live::{mean, quantile, queue_text, shape};
+use super::{Item, Options};
+use crate::Failure;
+
+const GROUP: &str = "live.mix";
+/// What a machine of two processors carries beside 200 connections a second that begin and end.
+const LINE: Rate = Rate::from_mbit(20);
+const LOAD: f64 = 0.9;
+/// 200 ms of the line, as in the simulator.
+const ROOM: Bytes = Bytes::new(500_000);
+/// Pairs of hosts.
+const HOSTS: u8 = 10;
+/// As in the simulator: half of the transfers are below 4 kB, and those above 1 MB carry an eighth of the bytes.
+const SIZES: Sizes = Sizes::Pareto(2_000, 10_000_000, 1.2);
+/// The mean of [`SIZES`]: a / (a - 1) L^a (L^(1-a) - H^(1-a)) / (1 - (L/H)^a), see the test of [`Sizes`].
+const MEAN_SIZE: f64 = 9_815.0;
+/// Transfers count that begin between the first two; the rest of the time is for those that began last.
+const FROM: Duration = Duration::from_secs(10);
+const TO: Duration = Duration::from_secs(70);
+const END: Duration = Duration::from_secs(95);
+
+/// Disciplines that are always run, and those that are run when they are asked for by name.
+const ALWAYS: [&str; 6] = ["fifo", "sfq", "fq_codel", "cake", "mered", "meredt"];
+
+/// All transfers of one discipline.
+struct Outcome {
+    name: &'static str,
+    transfers: Vec<Mouse>,
+}
+
+fn run_one(name: &'static str, queue: &str, seed: u64) -> io::Result<Outcome> {
+    let chain = Chain::create()?;
+    let pairs = chain.add_hosts(HOSTS)?;
+    let shaping = shape(&chain.router, &queue_text(LINE, ROOM, queue))?;
+    let interval = MEAN_SIZE * 1_500.0 / 1_448.0 * 8.0 / (LINE.as_bps() as f64 * LOAD) * f64::from(HOSTS);
+    let start = |(n, &(from, to)): (u64, &(std::net::IpAddr, std::net::IpAddr))| {
+        let spec = MiceSpec {
+            from,
+            to: SocketAddr::new(to, 6_000),
+            interval: Duration::from_secs_f64(interval),
+            sizes: SIZES,
+            direction: Direction::Upload,
+            most_open: 200,
+            seed: seed * 1_000 + n,
+        };
+        Mice::start(&chain.server, &chain.client, spec)
+    };
+    let mice = (0..).zip(&pairs).map(start).collect::<io::Result<Vec<_>>>()?;
+    sleep(END);
+    let transfers = mice.into_iter().flat_map(Mice::stop);
+    // What is not over counts with the time that it has waited, which can only flatter.
+    let counted = transfers
+        .filter(|one| (FROM..TO).contains(&one.began))
+        .map(|one| Mouse { completion: one.completion.or(Some(END.saturating_sub(one.began).min(PATIENCE))), ..one });
+    let transfers = counted.collect();
+    shaping.stop().map_err(io::Error::other)?;
+    Ok(Outcome { name, transfers })
+}
+
+impl Outcome {
+    fn times(&self, of: impl Fn(SizeClass) -> bool) -> Vec<f64> {
+        let wanted = self.transfers.iter().filter(|one| of(SizeClass::of(Bytes::new(one.size))));
+        let mut times: Vec<f64> = wanted.filter_map(|one| one.completion).map(|time| time.as_secs_f64()).collect();
+        times.sort_by(f64::total_cmp);
+        times
+    }
+    fn mice(&self) -> Vec<f64> {
+        self.times(|class| class <= SizeClass::Small)
+    }
+    fn elephants(&self) -> f64 {
+        mean(&self.times(|class| class == SizeClass::Large))
+    }
+    /// Completion by what the line alone would take, on average.
+    fn slowdown(&self, class: SizeClass) -> f64 {
+        let alone = |size: u64| size as f64 * 1_500.0 / 1_448.0 * 8.0 / LINE.as_bps() as f64;
+        let wanted = self.transfers.iter().filter(|one| SizeClass::of(Bytes::new(one.size)) == class);
+        let each: Vec<f64> = wanted.filter_map(|one| Some(one.completion?.as_secs_f64() / alone(one.size))).collect();
+        mean(&each)
+    }
+
+    fn items(&self, items: &mut Vec<Item>) {
+        let mut item = |key: &str, what: String, unit: &str, value: f64| {
+            let (id, what) = (format!("{GROUP}.{}.{key}", self.name), format!("{}: {what}", self.name));
+            items.push(if value.is_finite() {
+                Item::measured(id, what, unit, value)
+            } else {
+                Item::unmeasured(id, what, "no such transfer within the run")
+            });
+        };
+        for class in SizeClass::ALL {
+            let times = self.times(|one| one == class);
+            let key = ["tiny", "small", "medium", "large"][class as usize];
+            let what = |what: &str| format!("transfers {}: {what}", class.name());
+            item(&format!("{key}.mean"), what("mean completion"), "s", mean(&times));
+            item(&format!("{key}.p50"), what("median completion"), "s", quantile(&times, 0.5));
+            item(&format!("{key}.p99"), what("completion, 99th percentile"), "s", quantile(&times, 0.99));
+            item(&format!("{key}.slowdown"), what("mean slowdown"), "ratio", self.slowdown(class));
+        }
+        let mice = self.mice();
+        item("mice.p50", "transfers <100kB: median completion".into(), "s", quantile(&mice, 0.5));
+        item("mice.p99", "transfers <100kB: completion, 99th percentile".into(), "s", quantile(&mice, 0.99));
+        let large = self.times(|class| class == SizeClass::Large).len();
+        item("transfers", "transfers that were counted".into(), "1", self.transfers.len() as f64);
+        item("elephants", "of them >=1MB".into(), "1", large as f64);
+    }
+}
+
+fn plot(outcomes: &[Outcome]) -> Plot {
+    let curve = |outcome: &Outcome| {
+        let times = outcome.mice();
+        let count = times.len() as f64;
+        let points = times.iter().enumerate().map(|(n, time)| (*time, 1.0 - n as f64 / count)).collect();
+        Curve { name: outcome.name.to_owned(), points }
+    };
+    Plot {
+        title: format!("Transfers below 100 kB that take longer, between namespaces at 90 % load of {LINE}"),
+        x: Axis::log("completion time", "s"),
+        y: Axis::log("share", "1"),
+        style: Style::Lines,
+        curves: outcomes.iter().map(curve).collect(),
+    }
+}
+
+pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
+    let what = "a heavy-tailed mix between namespaces";
+    if let Err(error) = netns::enter() {
+        return Ok(vec![Item::unmeasured(GROUP, what, error.to_string())]);
+    }
+    // Ratios need all of their terms.
+    let basis = ["fifo", "fq_codel", "mered"];
+    let asked = |name: &str| options.only.as_deref().is_some_and(|only| only == format!("{GROUP}.{name}"));
+    let wanted = |name: &str| {
+        let always = ALWAYS.contains(&name) && options.wants(&format!("{GROUP}.{name}"));
+        always || basis.contains(&name) || asked(name)
+    };
+    let mut outcomes = Vec::new();
+    for (name, queue) in super::live::queues().filter(|(name, _)| wanted(name)) {
+        match run_one(name, queue, options.seed) {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(error) => return Ok(vec![Item::unmeasured(GROUP, what, error.to_string())]),
+        }
+    }
+    let mut items = Vec::new();
+    outcomes.iter().for_each(|outcome| outcome.items(&mut items));
+    if options.plots.wanted() {
+        options.plots.add("mice-live-mix", plot(&outcomes))?;
+    }
+    let of = |wanted: &str| outcomes.iter().find(|outcome| outcome.name == wanted);
+    if let (Some(fq), Some(me), Some(fifo)) = (of("fq_codel"), of("mered"), of("fifo")) {
+        let p99 = |outcome: &Outcome| quantile(&outcome.mice(), 0.99);
+        let ratio = |id: &str, what: &str, value| Item::measured(format!("{GROUP}.{id}"), what, "ratio", value);
+        // Half of what was measured, or twice: the machine does other things as well, and long transfers are few.
+        let gain = "99th percentile of completion of transfers <100kB: FQ-CoDel by MERED";
+        items.push(ratio("gain", gain, p99(fq) / p99(me)).within(1.1, f64::INFINITY));
+        let gain = "99th percentile of completion of transfers <100kB: drop tail by MERED";
+        items.push(ratio("gain_by_fifo", gain, p99(fifo) / p99(me)).within(3.0, f64::INFINITY));
+        let cost = "mean completion of transfers >=1MB: MERED by FQ-CoDel";
+        items.push(ratio("cost", cost, me.elephants() / fq.elephants()).within(0.0, 1.5));
+        let cost = "mean completion of transfers >=1MB: MERED by drop tail";
+        items.push(ratio("cost_by_fifo", cost, me.elephants() / fifo.elephants()));
+    }
+    Ok(items)
+}

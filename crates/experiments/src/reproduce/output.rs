@@ -1,0 +1,196 @@
+//! The items of an experiment as a report, as columns for notebooks, as JSON and as a table.
+
+use std::io::Write;
+
+use serde::Serialize;
+use tidegate_report::columns::{self, Column};
+use tidegate_report::{Axis, Cell, Curve, Mood, Plot, Report as Page, Section, Source, Style};
+
+use super::{Experiment, Item, Options};
+use crate::Failure;
+
+#[derive(Serialize)]
+struct Report<'a> {
+    experiment: &'a str,
+    version: &'a str,
+    seed: u64,
+    holds: bool,
+    items: &'a [Item],
+}
+
+/// What stands between the bounds, as words.
+fn bounds(item: &Item) -> String {
+    match (item.low, item.high) {
+        (None, None) => String::new(),
+        (low, high) => format!("{} .. {}", number(low), number(high)),
+    }
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or(String::new(), |value| format!("{value:.4}"))
+}
+
+/// How far ours is from the paper's, in percent.
+fn deviation(item: &Item) -> String {
+    match (item.paper, item.measured) {
+        (Some(paper), Some(measured)) if paper != 0.0 => format!("{:+.1} %", (measured / paper - 1.0) * 100.0),
+        _ => String::new(),
+    }
+}
+
+fn holds(item: &Item) -> &'static str {
+    match item.holds {
+        Some(true) => "yes",
+        Some(false) => "NO",
+        None => "not here",
+    }
+}
+
+/// Whether no item fails its bounds.
+pub fn all_hold(items: &[Item]) -> bool {
+    items.iter().all(|item| item.holds != Some(false))
+}
+
+/// The report of an experiment.
+pub fn page(experiment: &Experiment, options: &Options, items: &[Item]) -> Page {
+    let count = |holds| items.iter().filter(|item| item.holds == holds).count();
+    let verdict = format!("{} hold, {} do not, {} not here", count(Some(true)), count(Some(false)), count(None));
+    let facts = [
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("experiment", experiment.name.to_owned()),
+        ("only", options.only.clone().unwrap_or_else(|| "all".to_owned())),
+        ("seed", options.seed.to_string()),
+        ("runs", options.runs.to_string()),
+        ("items", verdict),
+        ("digest", digest(items)),
+    ];
+    let heads = ["item", "what", "unit", ">paper", ">measured", ">deviation", ">bounds", "holds", "note"];
+    let mut table = tidegate_report::Table::new("The paper's values beside ours", heads);
+    for item in items {
+        let mood = match item.holds {
+            Some(true) => Mood::Good,
+            Some(false) => Mood::Bad,
+            None => Mood::Unsure,
+        };
+        table.row([
+            item.id.as_str().into(),
+            item.what.as_str().into(),
+            item.unit.as_str().into(),
+            number(item.paper).into(),
+            number(item.measured).into(),
+            deviation(item).into(),
+            bounds(item).into(),
+            Cell { text: holds(item).to_owned(), mood },
+            item.note.as_str().into(),
+        ]);
+    }
+    let mut sections = vec![Section::new("Items").with(table)];
+    let beside: Vec<(f64, f64)> = items
+        .iter()
+        .enumerate()
+        .filter_map(|(n, item)| match (item.paper, item.measured) {
+            (Some(paper), Some(measured)) if paper != 0.0 => Some(((n + 1) as f64, measured / paper)),
+            _ => None,
+        })
+        .collect();
+    if beside.len() > 2 {
+        let plot = Plot {
+            title: "Ours by the paper's: 1 is equal".to_owned(),
+            x: Axis::new("item, by its place in the table", ""),
+            y: Axis::new("measured / paper", "1"),
+            style: Style::Marks,
+            curves: vec![Curve::new("measured / paper", beside)],
+        };
+        sections.push(Section::new("Beside the paper").with(plot));
+    }
+    let plots = options.plots.kept();
+    if !plots.is_empty() {
+        let mut section = Section::new("Plots");
+        section.parts = plots.into_iter().map(Into::into).collect();
+        sections.push(section);
+    }
+    let mut command = format!("tidegate reproduce {}", experiment.name);
+    if let Some(only) = &options.only {
+        command += &format!(" --only {only}");
+    }
+    command += &format!(" --seed {} --runs {}", options.seed, options.runs);
+    Page {
+        title: experiment.sentence.to_owned(),
+        sentence: Some(format!("Experiment {}: what the paper found, and what this run found", experiment.name)),
+        facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        sections,
+        sources: vec![
+            Source { name: "to run it again".to_owned(), text: command },
+            Source { name: format!("experiments/{}/README.md", experiment.name), text: experiment.page.to_owned() },
+        ],
+    }
+}
+
+/// A digest of what was measured.
+fn digest(items: &[Item]) -> String {
+    let mut digest = tidegate_sim::scenario::Digest::default();
+    for item in items {
+        digest.bytes(item.id.as_bytes());
+        digest.number(item.measured.unwrap_or(f64::NAN).to_bits());
+    }
+    digest.to_string()
+}
+
+/// The items as columns for notebooks.
+pub fn tidy(experiment: &Experiment, seed: u64, items: &[Item]) -> columns::Table {
+    fn text(items: &[Item], of: impl Fn(&Item) -> &str) -> Column {
+        Column::Text(items.iter().map(|item| Some(of(item).to_owned())).collect())
+    }
+    let number = |of: fn(&Item) -> Option<f64>| Column::Number(items.iter().map(of).collect());
+    columns::Table::default()
+        .with("experiment", text(items, |_| experiment.name))
+        .with("seed", Column::Integer(vec![Some(seed); items.len()]))
+        .with("id", text(items, |item| &item.id))
+        .with("what", text(items, |item| &item.what))
+        .with("unit", text(items, |item| &item.unit))
+        .with("paper", number(|item| item.paper))
+        .with("measured", number(|item| item.measured))
+        .with("low", number(|item| item.low))
+        .with("high", number(|item| item.high))
+        .with("holds", Column::Truth(items.iter().map(|item| item.holds).collect()))
+        .with("note", text(items, |item| &item.note))
+}
+
+/// The result as JSON.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn json(out: &mut impl Write, experiment: &Experiment, seed: u64, items: &[Item]) -> Result<(), Failure> {
+    let (version, holds) = (env!("CARGO_PKG_VERSION"), all_hold(items));
+    let report = Report { experiment: experiment.name, version, seed, holds, items };
+    serde_json::to_writer_pretty(&mut *out, &report).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// The result as a table for the terminal.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn table(out: &mut impl Write, sentence: &str, items: &[Item]) -> Result<(), Failure> {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(["item", "what", "unit", "paper", "measured", "deviation", "bounds", "holds", "note"]);
+    for item in items {
+        table.add_row([
+            item.id.clone(),
+            item.what.clone(),
+            item.unit.clone(),
+            number(item.paper),
+            number(item.measured),
+            deviation(item),
+            bounds(item),
+            holds(item).into(),
+            item.note.clone(),
+        ]);
+    }
+    writeln!(out, "{sentence}\n{table}")?;
+    let count = |holds| items.iter().filter(|item| item.holds == holds).count();
+    writeln!(out, "{} hold, {} do not, {} not here", count(Some(true)), count(Some(false)), count(None))?;
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! `tidegate reproduce`: the experiments of the papers, the paper's value beside ours.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tidegate_experiments::reproduce::{EXPERIMENTS, Experiment, Gallery, Options, output};
+
+use crate::Failure;
+use crate::output::Files;
+
+/// Rerun the experiments of the papers and print the paper's values beside ours
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The experiment; see --list
+    #[arg(required_unless_present = "list")]
+    name: Option<String>,
+    /// Name the experiments and stop
+    #[arg(long)]
+    list: bool,
+    /// Only the items whose id begins with this
+    #[arg(long, value_name = "ID")]
+    only: Option<String>,
+    /// Runs with different seeds, where the experiment is random
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// The first seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write plots as SVG into this folder, where the experiment has some
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    if args.list {
+        for experiment in EXPERIMENTS {
+            writeln!(out, "{:10} {}", experiment.name, experiment.sentence)?;
+        }
+        return Ok(());
+    }
+    let name = args.name.as_deref().unwrap_or_default();
+    let Some(experiment) = Experiment::find(name) else {
+        let known: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        return Err(Failure::Usage(format!("no experiment is called `{name}`; there are: {}", known.join(", "))));
+    };
+    args.files.try_them([])?;
+    let plots = Arc::new(Gallery::new(args.plots.clone(), args.files.report.is_some()));
+    let options = Options { only: args.only.clone(), runs: args.runs, seed: args.seed, plots };
+    let items = experiment.run(&options)?;
+    if items.is_empty() {
+        let only = args.only.as_deref().unwrap_or_default();
+        return Err(Failure::Usage(format!("no item of `{name}` has an id that begins with `{only}`")));
+    }
+    args.files.write(|| output::page(experiment, &options, &items), || output::tidy(experiment, args.seed, &items))?;
+    if args.json {
+        output::json(&mut out, experiment, args.seed, &items)?;
+    } else {
+        output::table(&mut out, experiment.sentence, &items)?;
+    }
+    if output::all_hold(&items) { Ok(()) } else { Err(Failure::Negative) }
+}
