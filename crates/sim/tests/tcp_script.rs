@@ -8,7 +8,7 @@ mod wire;
 use tidegate_core::random::Stream;
 use tidegate_core::{Instant, Rate, Span};
 use tidegate_sim::tcp::{
-    Ack, Algorithm, Config, CongestionControl, Endpoint, Flags, Recovery, RtoBounds, Segment, Signal, State,
+    Ack, Algorithm, Config, CongestionControl, CongestionSignal, Endpoint, Flags, Recovery, RtoBounds, Segment, State,
 };
 use wire::{Fate, Wire};
 
@@ -40,7 +40,7 @@ fn slow_start_doubles_and_the_handshake_takes_a_round_trip() {
     assert_eq!(wire.per_round(), [0, 10, 20, 40, 80]);
     assert_eq!(wire.ends[0].established_at(), Some(Instant::ZERO + Span::from_millis(100)));
     assert_eq!(wire.ends[0].counters().retransmitted, 0);
-    assert_eq!(wire.ends[0].rtt().smoothed(), Some(Span::from_millis(100)));
+    assert_eq!(wire.ends[0].rtt().srtt(), Some(Span::from_millis(100)));
 }
 
 #[test]
@@ -90,11 +90,11 @@ fn the_window_after_a_loss_is_half_the_flight() {
         let mut wire = Wire::new(config(recovery), DELAY, fate);
         wire.ends[0].write_endlessly();
         wire.run(Span::from_millis(320));
-        let threshold = wire.ends[0].threshold();
+        let threshold = wire.ends[0].ssthresh();
         // The flight is 20, and what new acknowledgements before the loss had let out: none, it is the first.
         assert!((9_000..=11_000).contains(&threshold), "{recovery:?}: {threshold}");
         wire.run(Span::from_millis(420));
-        let window = wire.ends[0].window();
+        let window = wire.ends[0].cwnd();
         assert!(window <= 11_000, "{recovery:?}: {window}");
     }
 }
@@ -265,7 +265,7 @@ fn the_syn_of_the_server_may_be_lost_too() {
 
 #[test]
 fn a_connection_that_never_answers_is_given_up() {
-    let bounds = RtoBounds { most: Span::from_secs(8), ..RtoBounds::default() };
+    let bounds = RtoBounds { max: Span::from_secs(8), ..RtoBounds::default() };
     let config = Config { retries: 4, rto: bounds, ..config(Recovery::Sack) };
     let mut wire = Wire::new(config, DELAY, |_, _, _| Fate::Drop);
     wire.run(Span::from_secs(100));
@@ -347,7 +347,7 @@ fn a_mark_halves_once_a_window_and_is_echoed_until_the_sender_says_so() {
         let counters = wire.ends[0].counters();
         assert_eq!((counters.ecn_reductions, counters.retransmitted, counters.timeouts), (1, 0, 0), "{recovery:?}");
         // 20 were out, and the two acknowledged before the mark had let four more out: half of 20 to 24.
-        let threshold = wire.ends[0].threshold();
+        let threshold = wire.ends[0].ssthresh();
         assert!((10_000..=12_000).contains(&threshold), "{recovery:?}: {threshold}");
         // The echo runs from the mark until the data with CWR arrives, and then stops.
         let echoes: Vec<_> = wire
@@ -436,17 +436,17 @@ impl CongestionControl for Paced {
         assert!(ack.delivered >= self.delivered + ack.acked.min(1), "the delivery count rises");
         self.delivered = ack.delivered;
     }
-    fn on_congestion(&mut self, _now: Instant, _flight: u64, _signal: Signal) {
+    fn on_congestion(&mut self, _now: Instant, _flight_size: u64, _signal: CongestionSignal) {
         self.window /= 2;
         self.rate /= 2;
     }
-    fn on_timeout(&mut self, _now: Instant, _flight: u64, _first: bool) {}
-    fn on_recovered(&mut self, _now: Instant, _flight: u64) {}
+    fn on_timeout(&mut self, _now: Instant, _flight_size: u64, _first: bool) {}
+    fn on_recovered(&mut self, _now: Instant, _flight_size: u64) {}
     fn on_idle(&mut self, _restart: u64) {}
-    fn window(&self) -> u64 {
+    fn cwnd(&self) -> u64 {
         self.window
     }
-    fn threshold(&self) -> u64 {
+    fn ssthresh(&self) -> u64 {
         0
     }
     fn pacing(&self) -> Option<Rate> {
@@ -475,7 +475,7 @@ fn an_idle_connection_begins_again_with_the_initial_window() {
     let mut wire = Wire::new(config(Recovery::Sack), DELAY, |_, _, _| Fate::Pass);
     wire.ends[0].write(150_000);
     wire.run(Span::from_secs(5));
-    assert!(wire.ends[0].window() > 70_000);
+    assert!(wire.ends[0].cwnd() > 70_000);
     wire.ends[0].write(100_000);
     wire.run(Span::from_secs(10));
     // RFC 5681, 4.1: after 5 s of silence ten segments, not the old window.
@@ -507,7 +507,7 @@ fn whatever_the_wire_does_the_data_arrives_and_the_connection_ends() {
             initial_window: 1 + random.below(10) as u32,
             isn: random.next_u64() as u32,
             retries: 100,
-            rto: RtoBounds { most: Span::from_secs(4), ..RtoBounds::default() },
+            rto: RtoBounds { max: Span::from_secs(4), ..RtoBounds::default() },
             mss: 1000,
             ..Config::default()
         };

@@ -59,7 +59,7 @@ impl Simulation {
             if measuring && segment.len > 0 {
                 let metrics = &mut self.metrics[usize::from(group)];
                 metrics.sent.count(size);
-                if segment.flags.has(Flags::AGAIN) {
+                if segment.flags.has(Flags::RETRANSMISSION) {
                     metrics.retransmitted.count(size);
                 }
             }

@@ -418,7 +418,7 @@ impl Resolver<'_> {
             initial_window: tcp.initial_window.value,
             receive_buffer: tcp.window.value.as_u64(),
             delayed_ack: (!tcp.delayed_ack.is_zero()).then_some(tcp.delayed_ack),
-            rto: RtoBounds { least: tcp.min_rto, ..RtoBounds::default() },
+            rto: RtoBounds { min: tcp.min_rto, ..RtoBounds::default() },
             ecn: tcp.ecn,
             ..Config::default()
         })

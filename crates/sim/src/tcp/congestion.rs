@@ -1,65 +1,66 @@
-//! [`CongestionControl`]: how much may be in flight, apart from how losses are found and repaired.
+//! [`CongestionControl`]: the congestion window, independent of how losses are detected and repaired.
 
 use tidegate_core::{Instant, Rate, Span};
 
 use super::cubic::Cubic;
 
-/// New data was acknowledged.
+/// An acknowledgement of new data.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
-    /// Now.
+    /// The time of its arrival.
     pub now: Instant,
-    /// Bytes that this acknowledgement covers for the first time, cumulatively.
+    /// Bytes by which it advances SND.UNA.
     pub acked: u64,
-    /// Bytes in flight before it.
-    pub flight: u64,
-    /// Whether the congestion window was what held the sender back; a window that is not used must not grow.
-    pub limited: bool,
-    /// A round-trip time, when this acknowledgement gave one.
+    /// FlightSize (RFC 5681, section 2) before it.
+    pub flight_size: u64,
+    /// Whether cwnd limited the sender. A window that is not used must not grow (RFC 7661).
+    pub cwnd_limited: bool,
+    /// The RTT sample that it completes, if any.
     pub rtt: Option<Span>,
-    /// The smoothed round-trip time.
-    pub smoothed: Option<Span>,
-    /// All bytes delivered to the other end so far, selectively acknowledged ones included.
+    /// SRTT.
+    pub srtt: Option<Span>,
+    /// Bytes delivered so far: cumulatively and selectively acknowledged.
     pub delivered: u64,
-    /// Whether losses are being repaired by fast recovery (the window is then not increased by Reno and CUBIC).
+    /// Whether fast recovery is in progress, in which Reno and CUBIC do not increase cwnd.
     pub recovering: bool,
 }
 
-/// What tells of congestion.
+/// An indication of congestion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Signal {
-    /// A loss, found by duplicate acknowledgements or SACK.
+pub enum CongestionSignal {
+    /// A loss detected by duplicate acknowledgements or SACK.
     Loss,
-    /// An echo of a congestion experienced mark (RFC 3168).
+    /// ECN-Echo (RFC 3168).
     Ecn,
 }
 
-/// A congestion control. Windows are in bytes. The caller signals at most one congestion event a window of data.
+/// A congestion control. Windows are in bytes. The caller indicates congestion at most once for a window of data.
 ///
-/// Rate-based controls fit too: [`CongestionControl::pacing`] spaces the segments, and [`Ack`] carries the
-/// delivery count that a bandwidth estimate needs.
+/// Rate-based controls return a rate from [`CongestionControl::pacing`]; [`Ack::delivered`] is what a bandwidth
+/// estimate needs.
 pub trait CongestionControl {
-    /// New data was acknowledged.
+    /// Processes an acknowledgement of new data.
     fn on_ack(&mut self, ack: &Ack);
-    /// Congestion, with `flight` bytes outstanding.
-    fn on_congestion(&mut self, now: Instant, flight: u64, signal: Signal);
-    /// The retransmission timer ran out; `first` when it had not run out before for the same segment.
-    fn on_timeout(&mut self, now: Instant, flight: u64, first: bool);
-    /// Fast recovery is over, with `flight` bytes outstanding.
-    fn on_recovered(&mut self, now: Instant, flight: u64);
-    /// Nothing was sent for longer than a retransmission timeout: the window must not exceed `restart`.
+    /// Reduces cwnd; called when congestion is indicated while `flight_size` bytes are in the network.
+    fn on_congestion(&mut self, now: Instant, flight_size: u64, signal: CongestionSignal);
+    /// The retransmission timer expired while `flight_size` bytes are in the network; `first` unless it expired before
+    /// for the same segment.
+    fn on_timeout(&mut self, now: Instant, flight_size: u64, first: bool);
+    /// NewReno's fast recovery ended with `flight_size` bytes outstanding.
+    fn on_recovered(&mut self, now: Instant, flight_size: u64);
+    /// Nothing was sent for longer than an RTO: cwnd must not exceed `restart`, the restart window.
     fn on_idle(&mut self, restart: u64);
-    /// The congestion window.
-    fn window(&self) -> u64;
-    /// The slow start threshold.
-    fn threshold(&self) -> u64;
-    /// The rate at which segments are to be spaced; `None` sends them as the window allows.
+    /// The congestion window, cwnd.
+    fn cwnd(&self) -> u64;
+    /// The slow start threshold, ssthresh.
+    fn ssthresh(&self) -> u64;
+    /// The pacing rate; `None` sends as soon as cwnd allows.
     fn pacing(&self) -> Option<Rate> {
         None
     }
 }
 
-/// Which congestion control a connection uses.
+/// The congestion control of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Algorithm {
     /// Slow start and additive increase (RFC 5681).
@@ -67,11 +68,11 @@ pub enum Algorithm {
     Reno,
     /// CUBIC (RFC 9438).
     Cubic,
-    /// One of your own: makes it from (segment size, initial window).
+    /// Another one: a constructor that takes (SMSS, initial window) in bytes.
     Custom(fn(u64, u64) -> Box<dyn CongestionControl>),
 }
 
-/// The congestion control of a connection, without a virtual call for those of the house.
+/// The congestion control of a connection, without a virtual call for those that are built in.
 pub(crate) enum Controller {
     Reno(Reno),
     Cubic(Cubic),
@@ -99,23 +100,23 @@ impl Controller {
     pub fn on_ack(&mut self, ack: &Ack) {
         each!(self, c => c.on_ack(ack));
     }
-    pub fn on_congestion(&mut self, now: Instant, flight: u64, signal: Signal) {
-        each!(self, c => c.on_congestion(now, flight, signal));
+    pub fn on_congestion(&mut self, now: Instant, flight_size: u64, signal: CongestionSignal) {
+        each!(self, c => c.on_congestion(now, flight_size, signal));
     }
-    pub fn on_timeout(&mut self, now: Instant, flight: u64, first: bool) {
-        each!(self, c => c.on_timeout(now, flight, first));
+    pub fn on_timeout(&mut self, now: Instant, flight_size: u64, first: bool) {
+        each!(self, c => c.on_timeout(now, flight_size, first));
     }
-    pub fn on_recovered(&mut self, now: Instant, flight: u64) {
-        each!(self, c => c.on_recovered(now, flight));
+    pub fn on_recovered(&mut self, now: Instant, flight_size: u64) {
+        each!(self, c => c.on_recovered(now, flight_size));
     }
     pub fn on_idle(&mut self, restart: u64) {
         each!(self, c => c.on_idle(restart));
     }
-    pub fn window(&self) -> u64 {
-        each!(self, c => c.window())
+    pub fn cwnd(&self) -> u64 {
+        each!(self, c => c.cwnd())
     }
-    pub fn threshold(&self) -> u64 {
-        each!(self, c => c.threshold())
+    pub fn ssthresh(&self) -> u64 {
+        each!(self, c => c.ssthresh())
     }
     pub fn pacing(&self) -> Option<Rate> {
         match self {
@@ -127,7 +128,7 @@ impl Controller {
 
 impl core::fmt::Debug for Controller {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "cwnd {} ssthresh {}", self.window(), self.threshold())
+        write!(f, "cwnd {} ssthresh {}", self.cwnd(), self.ssthresh())
     }
 }
 
@@ -135,60 +136,60 @@ impl core::fmt::Debug for Controller {
 #[derive(Clone, Debug)]
 pub struct Reno {
     mss: u64,
-    window: u64,
-    threshold: u64,
-    // Bytes acknowledged since the window last grew, in congestion avoidance.
-    credit: u64,
+    cwnd: u64,
+    ssthresh: u64,
+    // Bytes acknowledged in congestion avoidance since cwnd last grew (RFC 3465: bytes_acked).
+    bytes_acked: u64,
 }
 
 impl Reno {
-    /// A window of `initial` bytes, in slow start.
+    /// A cwnd of `initial` bytes, in slow start.
     pub fn new(mss: u64, initial: u64) -> Self {
-        Self { mss, window: initial, threshold: u64::MAX, credit: 0 }
+        Self { mss, cwnd: initial, ssthresh: u64::MAX, bytes_acked: 0 }
     }
 }
 
 impl CongestionControl for Reno {
     fn on_ack(&mut self, ack: &Ack) {
-        if !ack.limited || ack.recovering {
+        if !ack.cwnd_limited || ack.recovering {
             return;
         }
-        if self.window < self.threshold {
-            self.window += ack.acked.min(2 * self.mss);
+        if self.cwnd < self.ssthresh {
+            self.cwnd += ack.acked.min(2 * self.mss);
             return;
         }
-        // One segment for each window of acknowledged bytes.
-        self.credit += ack.acked;
-        if self.credit >= self.window {
-            self.credit -= self.window;
-            self.window += self.mss;
+        // RFC 3465, 2.1: one segment for each cwnd of acknowledged bytes.
+        self.bytes_acked += ack.acked;
+        if self.bytes_acked >= self.cwnd {
+            self.bytes_acked -= self.cwnd;
+            self.cwnd += self.mss;
         }
     }
-    fn on_congestion(&mut self, _now: Instant, flight: u64, _signal: Signal) {
+    fn on_congestion(&mut self, _now: Instant, flight_size: u64, _signal: CongestionSignal) {
         // RFC 5681, equation 4.
-        self.threshold = (flight / 2).max(2 * self.mss);
-        self.window = self.threshold;
-        self.credit = 0;
+        self.ssthresh = (flight_size / 2).max(2 * self.mss);
+        self.cwnd = self.ssthresh;
+        self.bytes_acked = 0;
     }
-    fn on_timeout(&mut self, _now: Instant, flight: u64, first: bool) {
+    fn on_timeout(&mut self, _now: Instant, flight_size: u64, first: bool) {
         if first {
-            self.threshold = (flight / 2).max(2 * self.mss);
+            self.ssthresh = (flight_size / 2).max(2 * self.mss);
         }
-        self.window = self.mss;
-        self.credit = 0;
+        self.cwnd = self.mss;
+        self.bytes_acked = 0;
     }
-    fn on_recovered(&mut self, _now: Instant, flight: u64) {
-        // RFC 6582, step 3 of section 3.2, first option: no burst when little is in flight.
-        self.window = self.threshold.min(flight.max(self.mss) + self.mss);
+    fn on_recovered(&mut self, _now: Instant, flight_size: u64) {
+        // RFC 6582, section 3.2, step 3, option 1: prevents a burst when little is in flight.
+        self.cwnd = self.ssthresh.min(flight_size.max(self.mss) + self.mss);
     }
     fn on_idle(&mut self, restart: u64) {
-        self.window = self.window.min(restart);
+        self.cwnd = self.cwnd.min(restart);
     }
-    fn window(&self) -> u64 {
-        self.window
+    fn cwnd(&self) -> u64 {
+        self.cwnd
     }
-    fn threshold(&self) -> u64 {
-        self.threshold
+    fn ssthresh(&self) -> u64 {
+        self.ssthresh
     }
 }
 
@@ -200,10 +201,10 @@ mod tests {
         Ack {
             now: Instant::ZERO,
             acked,
-            flight: u64::MAX,
-            limited: true,
+            flight_size: u64::MAX,
+            cwnd_limited: true,
             rtt: None,
-            smoothed: None,
+            srtt: None,
             delivered: 0,
             recovering: false,
         }
@@ -215,22 +216,22 @@ mod tests {
         for _ in 0..2 {
             reno.on_ack(&ack(1000));
         }
-        assert_eq!(reno.window(), 4000, "slow start: one segment for each acknowledged segment");
+        assert_eq!(reno.cwnd(), 4000, "slow start: one segment for each acknowledged segment");
         reno.on_ack(&ack(5000));
-        assert_eq!(reno.window(), 6000, "but at most two segments for one acknowledgement");
-        reno.on_congestion(Instant::ZERO, 9000, Signal::Loss);
-        assert_eq!((reno.window(), reno.threshold()), (4500, 4500));
+        assert_eq!(reno.cwnd(), 6000, "at most two segments for one acknowledgement");
+        reno.on_congestion(Instant::ZERO, 9000, CongestionSignal::Loss);
+        assert_eq!((reno.cwnd(), reno.ssthresh()), (4500, 4500));
         for _ in 0..4 {
             reno.on_ack(&ack(1000));
         }
-        assert_eq!(reno.window(), 4500, "4000 of the 4500 bytes of a window are acknowledged");
+        assert_eq!(reno.cwnd(), 4500, "4000 of the 4500 bytes of a window are acknowledged");
         reno.on_ack(&ack(1000));
-        assert_eq!(reno.window(), 5500, "5000: one segment more");
-        reno.on_ack(&Ack { limited: false, ..ack(100_000) });
-        assert_eq!(reno.window(), 5500, "a window that is not used does not grow");
+        assert_eq!(reno.cwnd(), 5500, "5000: one more segment");
+        reno.on_ack(&Ack { cwnd_limited: false, ..ack(100_000) });
+        assert_eq!(reno.cwnd(), 5500, "a window that is not used does not grow");
         reno.on_timeout(Instant::ZERO, 5500, true);
-        assert_eq!((reno.window(), reno.threshold()), (1000, 2750));
+        assert_eq!((reno.cwnd(), reno.ssthresh()), (1000, 2750));
         reno.on_timeout(Instant::ZERO, 1000, false);
-        assert_eq!(reno.threshold(), 2750, "held constant when the timer runs out again");
+        assert_eq!(reno.ssthresh(), 2750, "held constant when the timer runs out again");
     }
 }

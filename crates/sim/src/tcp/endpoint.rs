@@ -1,15 +1,15 @@
 //! [`Endpoint`]: one end of a TCP connection.
 //!
 //! *Source*: RFC 9293 (states, window, persist), RFC 5681 (congestion control, delayed acknowledgements), RFC 6582
-//! (NewReno), RFC 2018 and 6675 (SACK), RFC 3042 (limited transmit), RFC 6298 (timer), RFC 3168 (ECN). Section
-//! numbers stand where the rule is applied.
-//! *Units*: offsets in the stream are 64 bits, 0 for the SYN, 1 for the first byte; the wire has their low 32 bits
-//! plus an initial sequence number.
-//! *Cost*: O(1) a segment, O(SACKed ranges) during loss recovery.
-//! *Departures from the source*: no checksums, urgent data, simultaneous open or RST; one round-trip time is
-//! measured at a time (Karn), not by timestamps; a receiver never reneges and never shrinks its window.
+//! (NewReno), RFC 2018 and 6675 (SACK), RFC 3042 (Limited Transmit), RFC 6298 (retransmission timer), RFC 3168 (ECN).
+//! Sections are cited where they are applied.
+//! *Units*: sequence numbers are 64 bits, 0 for the SYN and 1 for the first byte; on the wire are their low 32 bits
+//! plus the initial sequence number. HighData, HighRxt and RecoveryPoint are the number after the last byte.
+//! *Cost*: O(1) for a segment, O(SACKed ranges) during loss recovery.
+//! *Departures from the source*: no checksums, urgent data, simultaneous open or RST; one RTT is measured at a time,
+//! without timestamps; a receiver never reneges and never shrinks its window.
 
-mod acknowledged;
+mod ack;
 mod receive;
 mod sack;
 mod send;
@@ -20,60 +20,60 @@ use super::congestion::{Algorithm, Controller};
 use super::ranges::Ranges;
 use super::rtt::{RtoBounds, RttEstimator};
 
-/// Duplicate acknowledgements that mean a loss (RFC 5681, RFC 6675: DupThresh).
-const DUPLICATES: u32 = 3;
-/// "As much as one likes".
+/// DupThresh (RFC 6675, section 2): duplicate acknowledgements that indicate a loss.
+const DUP_THRESH: u32 = 3;
+/// The end of data that never ends.
 const ENDLESS: u64 = 1 << 60;
 
-/// How losses are repaired.
+/// The loss recovery algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Recovery {
-    /// Fast retransmit and recovery that ends with the first new acknowledgement (RFC 5681, section 3.2).
+    /// Fast recovery that ends with the first acknowledgement of new data (RFC 5681, section 3.2).
     Reno,
-    /// Fast recovery that lasts for the whole window (RFC 6582).
+    /// Fast recovery that ends when `recover` is acknowledged (RFC 6582).
     NewReno,
-    /// Selective acknowledgements (RFC 6675). The default, as in every system of today.
+    /// Selective acknowledgements (RFC 6675). The default, as in every current system.
     #[default]
     Sack,
 }
 
-/// Which refinements of loss recovery a connection has.
+/// Refinements of loss recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Vintage {
-    /// Limited transmit (RFC 3042, 2001) and the rescue retransmission (RFC 6675, 2012). The default.
+    /// Limited Transmit (RFC 3042, 2001) and the rescue retransmission (RFC 6675, 2012). The default.
     #[default]
     Current,
-    /// TCP of the year 2000: neither, so that a connection with a window of three segments waits for its timer.
+    /// TCP of the year 2000: neither, so that a loss in a window of three segments needs a timeout.
     Rfc2581,
 }
 
-/// What a connection is set up with.
+/// Parameters of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// The largest segment, without headers. Default 1460: an Ethernet frame.
+    /// The maximum segment size, without headers. Default 1460, for Ethernet.
     pub mss: u16,
-    /// How losses are repaired.
+    /// The loss recovery algorithm. Default SACK.
     pub recovery: Recovery,
-    /// Which refinements of loss recovery it has. Default: all.
+    /// Refinements of loss recovery. Default: all.
     pub vintage: Vintage,
-    /// The congestion control.
+    /// The congestion control. Default Reno.
     pub algorithm: Algorithm,
-    /// Segments in the first window. Default 10 (RFC 6928).
+    /// The initial window in segments. Default 10 (RFC 6928).
     pub initial_window: u32,
-    /// The receiver's buffer, which bounds the window. Default 1 MiB: never the bottleneck unless one wants it.
+    /// The receive buffer in bytes, which bounds the receive window. Default 1 MiB, to be seldom the limit.
     pub receive_buffer: u64,
-    /// How long an acknowledgement may be held back for a second segment; `None` acknowledges every segment.
-    /// Default 100 ms (RFC 5681 allows 500 ms).
+    /// How long an acknowledgement may be delayed for a second segment; `None` acknowledges every segment.
+    /// Default 100 ms (RFC 5681, 4.2: below 500 ms).
     pub delayed_ack: Option<Span>,
-    /// Bounds of the retransmission timeout. Default: RFC 6298.
+    /// Parameters of the retransmission timeout. Default: RFC 6298.
     pub rto: RtoBounds,
     /// Whether to negotiate ECN (RFC 3168). Default no.
     pub ecn: bool,
-    /// Whether the application reads at once, or by [`Endpoint::read`]. Default at once.
+    /// Whether received data is read at once, or by [`Endpoint::read`]. Default at once.
     pub reads_at_once: bool,
-    /// Timeouts in a row after which the connection is given up. Default 15, as Linux.
+    /// Consecutive timeouts after which the connection is closed. Default 15, as in Linux.
     pub retries: u32,
-    /// The initial sequence number. Default 0: a trace is easier to read.
+    /// The initial sequence number. Default 0, which makes traces easier to read.
     pub isn: u32,
 }
 
@@ -97,19 +97,19 @@ impl Default for Config {
 }
 
 impl Config {
-    /// RFC 5681 alone.
+    /// Fast recovery of RFC 5681.
     pub fn reno() -> Self {
         Self { recovery: Recovery::Reno, ..Self::default() }
     }
-    /// With RFC 6582.
+    /// Fast recovery of RFC 6582.
     pub fn new_reno() -> Self {
         Self { recovery: Recovery::NewReno, ..Self::default() }
     }
-    /// Reno's window with SACK's recovery.
+    /// Reno's cwnd with SACK loss recovery.
     pub fn sack() -> Self {
         Self::default()
     }
-    /// CUBIC's window with SACK's recovery.
+    /// CUBIC's cwnd with SACK loss recovery.
     pub fn cubic() -> Self {
         Self { algorithm: Algorithm::Cubic, ..Self::default() }
     }
@@ -118,64 +118,64 @@ impl Config {
 /// The states of RFC 9293, section 3.3.2.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// Waits for a SYN.
+    /// Waiting for a SYN.
     Listen,
-    /// Sent a SYN.
+    /// A SYN was sent.
     SynSent,
-    /// Received a SYN, sent one.
+    /// A SYN was received and one sent.
     SynReceived,
-    /// Data may flow both ways.
+    /// Data may be sent both ways.
     Established,
-    /// We closed; our FIN is not acknowledged.
+    /// Closed at this end; the FIN is not acknowledged.
     FinWait1,
-    /// We closed, and the other end knows.
+    /// Closed at this end; the FIN is acknowledged.
     FinWait2,
-    /// The other end closed.
+    /// Closed at the other end.
     CloseWait,
-    /// Both closed, our FIN is not acknowledged, and theirs came before.
+    /// Closed at both ends, this one first; the FIN is not acknowledged.
     Closing,
-    /// They closed first, then we; our FIN is not acknowledged.
+    /// Closed at both ends, the other first; the FIN is not acknowledged.
     LastAck,
-    /// Both closed; stays to acknowledge a FIN that comes again.
+    /// Closed at both ends; acknowledges a retransmitted FIN.
     TimeWait,
-    /// Over.
+    /// No connection.
     Closed,
 }
 
-/// What an endpoint counted.
+/// Statistics of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Data segments sent, retransmissions included.
     pub segments: u64,
-    /// Data segments sent again.
+    /// Data segments retransmitted.
     pub retransmitted: u64,
-    /// Their bytes.
+    /// Bytes of data retransmitted.
     pub retransmitted_bytes: u64,
-    /// Times the retransmission timer ran out.
+    /// Expirations of the retransmission timer.
     pub timeouts: u64,
-    /// Fast recoveries begun.
+    /// Fast recoveries entered.
     pub recoveries: u64,
-    /// Window reductions because of ECN.
+    /// Reductions of cwnd because of ECN.
     pub ecn_reductions: u64,
     /// Window probes.
     pub probes: u64,
 }
 
-/// What the sender is doing about losses.
+/// The phase of loss recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
-    /// None known.
+    /// No loss is known.
     Open,
-    /// Fast recovery, until `recover` is acknowledged.
-    Fast { recover: u64 },
-    /// After a timeout, until `recover` is acknowledged.
-    Loss { recover: u64 },
+    /// Fast recovery, until `recovery_point` is acknowledged.
+    FastRecovery { recovery_point: u64 },
+    /// After a timeout, until `recovery_point` is acknowledged.
+    RtoRecovery { recovery_point: u64 },
 }
 
-/// An acknowledgement that is owed.
+/// Whether an acknowledgement is to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Owed {
-    Nothing,
+enum AckPending {
+    No,
     Until(Instant),
     Now,
 }
@@ -188,70 +188,77 @@ pub struct Endpoint {
     counters: Counters,
     mss: u64,
 
-    // What we send: una <= nxt <= max <= written + FIN.
-    una: u64,
-    nxt: u64,
-    max: u64,
+    // Send sequence space: snd_una <= snd_nxt <= high_data <= written + 1 (the FIN).
+    snd_una: u64,
+    snd_nxt: u64,
+    /// HighData of RFC 6675 plus one: what was never sent begins here.
+    high_data: u64,
+    /// The end of the data that the application has written.
     written: u64,
+    /// A FIN follows the data.
     closing: bool,
-    right: u64,
-    widest: u64,
+    /// SND.UNA + SND.WND: the right edge of the send window.
+    snd_wnd_edge: u64,
+    /// Max(SND.WND) of RFC 9293, section 3.8.6.2.1.
+    max_snd_wnd: u64,
     phase: Phase,
-    /// RFC 6582: no fast retransmit before this is acknowledged.
-    careful: u64,
-    duplicates: u32,
-    /// What fast recovery adds to the window for segments that left the network (RFC 5681, 3.2).
-    inflation: i64,
-    /// The first unacknowledged segment is to be sent again at once.
-    again: bool,
-    first_partial: bool,
+    /// RFC 6582: fast retransmit only for segments above this.
+    recover: u64,
+    dup_acks: u32,
+    /// What fast recovery adds to cwnd for segments that have left the network (RFC 5681, 3.2).
+    cwnd_inflation: i64,
+    /// The segment at SND.UNA is to be retransmitted, whatever cwnd is.
+    retransmit_pending: bool,
+    first_partial_ack: bool,
     scoreboard: Ranges,
-    /// HighRxt of RFC 6675.
-    rexmitted: u64,
-    /// RescueRxt of RFC 6675: whether the rescue of this recovery has been used.
-    rescued: bool,
-    limited: bool,
+    /// HighRxt of RFC 6675 plus one: retransmissions of this recovery end here.
+    high_rxt: u64,
+    /// RescueRxt of RFC 6675: whether this recovery has sent its rescue retransmission.
+    rescue_rxt_sent: bool,
+    /// The last poll was refused by cwnd.
+    cwnd_limited: bool,
     controller: Controller,
     rtt: RttEstimator,
-    timed: Option<(u64, Instant)>,
+    /// The end of the segment whose RTT is measured, and when it was sent.
+    timed_segment: Option<(u64, Instant)>,
     rto_at: Option<Instant>,
     persist_at: Option<Instant>,
     persist_backoff: u32,
-    probe: bool,
-    probed: bool,
+    probe_pending: bool,
+    probe_sent: bool,
     retries: u32,
     last_sent: Instant,
     pace_at: Instant,
 
-    // What we receive.
+    // Receive sequence space.
     peer_isn: u32,
-    expected: u64,
-    early: Ranges,
-    recent: [u64; 2],
+    rcv_nxt: u64,
+    out_of_order: Ranges,
+    recent_blocks: [u64; 2],
     fin_at: Option<u64>,
     unread: u64,
-    advertised: u64,
-    owed: Owed,
-    unacknowledged: u32,
+    rcv_wnd_edge: u64,
+    ack_pending: AckPending,
+    segments_since_ack: u32,
 
     // ECN.
     ecn: bool,
-    echo: bool,
-    reduced: bool,
-    ecn_point: u64,
+    ece_pending: bool,
+    cwr_pending: bool,
+    ecn_recovery_point: u64,
 
-    syn_due: bool,
+    syn_pending: bool,
     opened: Option<Instant>,
     established: Option<Instant>,
 }
 
 impl Endpoint {
-    /// The end that opens the connection: a SYN leaves with the next [`Endpoint::poll`].
+    /// The active opener: the next [`Endpoint::poll`] returns a SYN.
     pub fn connect(config: Config, now: Instant) -> Self {
-        Self { state: State::SynSent, syn_due: true, opened: Some(now), ..Self::listen(config) }
+        Self { state: State::SynSent, syn_pending: true, opened: Some(now), ..Self::listen(config) }
     }
 
-    /// The end that waits for a SYN.
+    /// The passive opener.
     pub fn listen(config: Config) -> Self {
         let mss = u64::from(config.mss.max(1));
         let initial = u64::from(config.initial_window.max(1)) * mss;
@@ -260,145 +267,146 @@ impl Endpoint {
             state: State::Listen,
             counters: Counters::default(),
             mss,
-            una: 0,
-            nxt: 0,
-            max: 0,
+            snd_una: 0,
+            snd_nxt: 0,
+            high_data: 0,
             written: 1,
             closing: false,
-            right: 0,
-            widest: 0,
+            snd_wnd_edge: 0,
+            max_snd_wnd: 0,
             phase: Phase::Open,
-            careful: 0,
-            duplicates: 0,
-            inflation: 0,
-            again: false,
-            first_partial: false,
+            recover: 0,
+            dup_acks: 0,
+            cwnd_inflation: 0,
+            retransmit_pending: false,
+            first_partial_ack: false,
             scoreboard: Ranges::default(),
-            rexmitted: 0,
-            rescued: false,
-            limited: false,
+            high_rxt: 0,
+            rescue_rxt_sent: false,
+            cwnd_limited: false,
             controller: Controller::new(config.algorithm, mss, initial),
             rtt: RttEstimator::new(config.rto),
-            timed: None,
+            timed_segment: None,
             rto_at: None,
             persist_at: None,
             persist_backoff: 0,
-            probe: false,
-            probed: false,
+            probe_pending: false,
+            probe_sent: false,
             retries: 0,
             last_sent: Instant::ZERO,
             pace_at: Instant::ZERO,
             peer_isn: 0,
-            expected: 0,
-            early: Ranges::default(),
-            recent: [0; 2],
+            rcv_nxt: 0,
+            out_of_order: Ranges::default(),
+            recent_blocks: [0; 2],
             fin_at: None,
             unread: 0,
-            advertised: 0,
-            owed: Owed::Nothing,
-            unacknowledged: 0,
+            rcv_wnd_edge: 0,
+            ack_pending: AckPending::No,
+            segments_since_ack: 0,
             ecn: false,
-            echo: false,
-            reduced: false,
-            ecn_point: 0,
-            syn_due: false,
+            ece_pending: false,
+            cwr_pending: false,
+            ecn_recovery_point: 0,
+            syn_pending: false,
             opened: None,
             established: None,
         }
     }
 
-    // ------------------------------------------------------------------ the application's side
+    // ------------------------------------------------------------------ the application's interface
 
-    /// Hands over `bytes` more to send.
+    /// Appends `bytes` bytes to the data to send.
     pub fn write(&mut self, bytes: u64) {
         debug_assert!(!self.closing, "written after the close");
         self.written = self.written.saturating_add(bytes).min(ENDLESS);
     }
-    /// Hands over data without end.
+    /// Makes the data to send unlimited.
     pub fn write_endlessly(&mut self) {
         self.written = ENDLESS;
     }
-    /// Nothing more will be written: a FIN follows the last byte.
+    /// Closes the sending side: a FIN follows the last byte.
     pub fn close(&mut self) {
         self.closing = true;
     }
-    /// Stops where it is: what was written and not sent yet is taken back, and a FIN follows.
+    /// Closes the sending side after what was sent already: data that was written and not sent is discarded.
     pub fn finish(&mut self) {
         if !self.closing {
-            self.written = self.written.min(self.max.max(1));
+            self.written = self.written.min(self.high_data.max(1));
             self.closing = true;
         }
     }
-    /// Takes up to `bytes` of what was received out of the buffer, where the application does not read at once, and
-    /// gives how many there were.
+    /// Removes up to `bytes` of received data from the receive buffer, where data is not read at once, and returns how
+    /// many bytes were removed.
     pub fn read(&mut self, bytes: u64) -> u64 {
         let taken = bytes.min(self.unread);
         self.unread -= taken;
-        // RFC 9293, 3.8.6.2.2: tell of an opened window when it is worth a segment.
-        let edge = self.expected + self.room();
-        if edge >= self.advertised + self.mss.min(self.config.receive_buffer / 2).max(1) && self.state != State::Listen
+        // RFC 9293, 3.8.6.2.2: a window update when the window has grown by a segment or half of the buffer.
+        let edge = self.rcv_nxt + self.rcv_wnd();
+        if edge >= self.rcv_wnd_edge + self.mss.min(self.config.receive_buffer / 2).max(1)
+            && self.state != State::Listen
         {
-            self.owed = Owed::Now;
+            self.ack_pending = AckPending::Now;
         }
         taken
     }
 
-    // ------------------------------------------------------------------ questions
+    // ------------------------------------------------------------------ state
 
-    /// The state.
+    /// The state of the connection.
     pub fn state(&self) -> State {
         self.state
     }
-    /// Whether it is over, except for acknowledging a FIN that comes again.
+    /// Whether the connection is closed, apart from the acknowledgement of a retransmitted FIN.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::TimeWait | State::Closed)
     }
-    /// Bytes that arrived in order so far.
+    /// Bytes received in order so far.
     pub fn received(&self) -> u64 {
-        let fin = u64::from(self.fin_at.is_some_and(|fin| self.expected > fin));
-        self.expected.saturating_sub(1 + fin)
+        let fin = u64::from(self.fin_at.is_some_and(|fin| self.rcv_nxt > fin));
+        self.rcv_nxt.saturating_sub(1 + fin)
     }
-    /// Bytes that wait to be read, where the application does not read at once.
+    /// Bytes in the receive buffer, where data is not read at once.
     pub fn unread(&self) -> u64 {
         self.unread
     }
-    /// Whether the other end has closed and everything it sent has arrived.
+    /// Whether the other end has closed and all of its data has been received.
     pub fn peer_closed(&self) -> bool {
-        self.fin_at.is_some_and(|fin| self.expected > fin)
+        self.fin_at.is_some_and(|fin| self.rcv_nxt > fin)
     }
-    /// Bytes of ours that the other end acknowledged.
+    /// Bytes of data that the other end has acknowledged.
     pub fn acknowledged(&self) -> u64 {
-        self.una.saturating_sub(1).min(self.written - 1)
+        self.snd_una.saturating_sub(1).min(self.written - 1)
     }
-    /// Bytes that were written and are not acknowledged; `None` when there is no end to them.
+    /// Bytes that were written and are not acknowledged; `None` if unlimited.
     pub fn remaining(&self) -> Option<u64> {
-        (self.written < ENDLESS).then(|| self.written - self.una.clamp(1, self.written))
+        (self.written < ENDLESS).then(|| self.written - self.snd_una.clamp(1, self.written))
     }
-    /// Bytes that were written and never sent; `None` when there is no end to them.
+    /// Bytes that were written and never sent; `None` if unlimited.
     pub fn unsent(&self) -> Option<u64> {
-        (self.written < ENDLESS).then(|| self.written.saturating_sub(self.max.max(1)))
+        (self.written < ENDLESS).then(|| self.written.saturating_sub(self.high_data.max(1)))
     }
-    /// What it counted.
+    /// The statistics.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
-    /// The congestion window in bytes.
-    pub fn window(&self) -> u64 {
-        (self.controller.window() as i64 + self.inflation).max(self.mss as i64) as u64
+    /// cwnd in bytes, inflation by duplicate acknowledgements included.
+    pub fn cwnd(&self) -> u64 {
+        (self.controller.cwnd() as i64 + self.cwnd_inflation).max(self.mss as i64) as u64
     }
-    /// The slow start threshold in bytes.
-    pub fn threshold(&self) -> u64 {
-        self.controller.threshold()
+    /// ssthresh in bytes.
+    pub fn ssthresh(&self) -> u64 {
+        self.controller.ssthresh()
     }
-    /// Bytes sent and not cumulatively acknowledged.
-    pub fn flight(&self) -> u64 {
-        self.max - self.una
+    /// FlightSize (RFC 5681, section 2): bytes sent and not cumulatively acknowledged.
+    pub fn flight_size(&self) -> u64 {
+        self.high_data - self.snd_una
     }
-    /// The round-trip time.
+    /// The RTT estimator.
     pub fn rtt(&self) -> &RttEstimator {
         &self.rtt
     }
-    /// When the handshake was complete at this end.
+    /// When this end entered ESTABLISHED.
     pub fn established_at(&self) -> Option<Instant> {
         self.established
     }
@@ -411,10 +419,10 @@ impl Endpoint {
         self.ecn
     }
 
-    /// When [`Endpoint::on_timer`] is due. Goes stale with every call that is not `&self`.
+    /// When [`Endpoint::on_timer`] is due. Invalidated by every call that takes `&mut self`.
     pub fn deadline(&self) -> Option<Instant> {
         let mut at = self.rto_at.unwrap_or(Instant::MAX).min(self.persist_at.unwrap_or(Instant::MAX));
-        if let Owed::Until(ack) = self.owed {
+        if let AckPending::Until(ack) = self.ack_pending {
             at = at.min(ack);
         }
         if self.pace_at > self.last_sent {
@@ -425,12 +433,12 @@ impl Endpoint {
 
     // ------------------------------------------------------------------ time
 
-    /// Time has come to [`Endpoint::deadline`]; calling it early is harmless.
+    /// Processes the timers that have expired. An early call is harmless.
     pub fn on_timer(&mut self, now: Instant) {
-        if let Owed::Until(at) = self.owed
+        if let AckPending::Until(at) = self.ack_pending
             && at <= now
         {
-            self.owed = Owed::Now;
+            self.ack_pending = AckPending::Now;
         }
         if self.pace_at <= now {
             self.pace_at = Instant::ZERO;
@@ -438,7 +446,7 @@ impl Endpoint {
         if self.persist_at.is_some_and(|at| at <= now) {
             self.persist_backoff = (self.persist_backoff + 1).min(16);
             self.persist_at = None;
-            self.probe = true;
+            self.probe_pending = true;
         }
         if self.rto_at.is_some_and(|at| at <= now) {
             self.on_timeout(now);
@@ -454,29 +462,29 @@ impl Endpoint {
             self.persist_at = None;
             return;
         }
-        self.timed = None;
+        self.timed_segment = None;
         self.rtt.back_off();
-        self.rto_at = Some(now + self.rtt.timeout());
+        self.rto_at = Some(now + self.rtt.rto());
         if matches!(self.state, State::SynSent | State::SynReceived) {
-            self.syn_due = true;
+            self.syn_pending = true;
             return;
         }
-        self.controller.on_timeout(now, self.flight(), self.retries == 1);
-        self.phase = Phase::Loss { recover: self.max };
-        self.careful = self.max;
-        self.duplicates = 0;
-        self.inflation = 0;
-        self.again = false;
-        self.rexmitted = self.una;
-        self.rescued = true;
+        self.controller.on_timeout(now, self.flight_size(), self.retries == 1);
+        self.phase = Phase::RtoRecovery { recovery_point: self.high_data };
+        self.recover = self.high_data;
+        self.dup_acks = 0;
+        self.cwnd_inflation = 0;
+        self.retransmit_pending = false;
+        self.high_rxt = self.snd_una;
+        self.rescue_rxt_sent = true;
         if self.config.recovery != Recovery::Sack {
-            // Go back and send again what is not acknowledged, in slow start.
-            self.nxt = self.una;
+            // Go-back-N: everything above SND.UNA is sent again, in slow start.
+            self.snd_nxt = self.snd_una;
         }
     }
 }
 
-/// The 64-bit offset near `reference` whose low bits are `wire`.
+/// The 64-bit sequence number nearest to `reference` whose low bits are `wire`.
 fn unwrap(reference: u64, wire: u32) -> u64 {
     let distance = i64::from(wire.wrapping_sub(reference as u32) as i32);
     reference.saturating_add_signed(distance)

@@ -1,8 +1,10 @@
 //! TCP as a state machine without I/O and without a clock.
 //!
-//! An [`Endpoint`] is one end of a connection. Segments go in with [`Endpoint::on_segment`], what it wants to send
-//! comes out of [`Endpoint::poll`], and [`Endpoint::deadline`] says when [`Endpoint::on_timer`] is due. Between a
-//! link and a test there is no difference.
+//! An [`Endpoint`] is one end of a connection. [`Endpoint::on_segment`] takes a received segment, [`Endpoint::poll`]
+//! returns the next segment to send, and [`Endpoint::deadline`] returns the time at which [`Endpoint::on_timer`] is
+//! due. The simulator and the tests drive it in the same way.
+//!
+//! Variables have the names that RFC 9293, 5681, 6298, 6582 and 6675 use: SND.UNA is `snd_una`, HighRxt is `high_rxt`.
 
 pub mod congestion;
 pub mod cubic;
@@ -11,7 +13,7 @@ mod ranges;
 mod rtt;
 mod segment;
 
-pub use congestion::{Ack, Algorithm, CongestionControl, Reno, Signal};
+pub use congestion::{Ack, Algorithm, CongestionControl, CongestionSignal, Reno};
 pub use cubic::Cubic;
 pub use endpoint::{Config, Counters, Endpoint, Recovery, State, Vintage};
 pub use rtt::{RtoBounds, RttEstimator};

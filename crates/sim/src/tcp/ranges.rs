@@ -1,5 +1,5 @@
-//! [`Ranges`]: a sorted set of disjoint byte ranges, for the scoreboard of the sender and the reassembly of the
-//! receiver.
+//! [`Ranges`]: a sorted set of disjoint byte ranges. The scoreboard of the sender and the out-of-order queue of the
+//! receiver are such sets.
 
 /// Disjoint, non-touching ranges `[start, end)`, sorted.
 #[derive(Clone, Debug, Default)]
@@ -9,7 +9,7 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
-    /// Adds `[start, end)` and tells how many bytes of it were not in the set, and the range that now holds it.
+    /// Adds `[start, end)`. Returns how many bytes of it were not in the set, and the range that contains it now.
     pub fn insert(&mut self, start: u64, end: u64) -> (u64, (u64, u64)) {
         debug_assert!(start < end);
         // The ranges that touch or overlap are those from `first` to before `last`.
@@ -29,7 +29,7 @@ impl Ranges {
         (new, (low, high))
     }
 
-    /// Forgets everything below `edge`.
+    /// Removes everything below `edge`.
     pub fn trim(&mut self, edge: u64) {
         let gone = self.ranges.partition_point(|&(_, e)| e <= edge);
         for (start, end) in self.ranges.drain(..gone) {
@@ -43,7 +43,7 @@ impl Ranges {
         }
     }
 
-    /// Takes out the first range if it begins at `start` or before, and gives its end.
+    /// Removes the first range and returns its end, if it begins at or before `start`.
     pub fn take_from(&mut self, start: u64) -> Option<u64> {
         let &(low, high) = self.ranges.first()?;
         if low > start {
@@ -64,7 +64,7 @@ impl Ranges {
     }
     /// Bytes of the set below `edge`.
     pub fn bytes_below(&self, edge: u64) -> u64 {
-        // From the top: what is asked for is mostly near it.
+        // From the top: queries are mostly near it.
         let above: u64 = self.ranges.iter().rev().take_while(|&&(_, e)| e > edge).map(|&(s, e)| e - s.max(edge)).sum();
         self.bytes - above
     }
@@ -72,16 +72,16 @@ impl Ranges {
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
-    /// The byte after the last.
+    /// The byte after the last of the set.
     pub fn end(&self) -> Option<u64> {
         self.ranges.last().map(|&(_, e)| e)
     }
-    /// The range that holds `at`.
+    /// The range that contains `at`.
     pub fn holding(&self, at: u64) -> Option<(u64, u64)> {
         let first = self.ranges.partition_point(|&(_, e)| e <= at);
         self.ranges.get(first).copied().filter(|&(s, _)| s <= at)
     }
-    /// The first byte at or after `at` that is not in the set, and the start of the next range behind it.
+    /// The first byte at or after `at` that is not in the set, and the start of the next range above it.
     pub fn gap_from(&self, at: u64) -> (u64, Option<u64>) {
         let index = self.ranges.partition_point(|&(_, e)| e <= at);
         match self.ranges.get(index) {

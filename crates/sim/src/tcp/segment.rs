@@ -1,9 +1,9 @@
-//! What TCP puts on the wire.
+//! TCP segments.
 
 use core::ops::{BitOr, BitOrAssign};
 use tidegate_core::Ecn;
 
-/// The flags of a segment.
+/// Control bits of a segment (RFC 9293, section 3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags(u8);
 
@@ -12,16 +12,16 @@ impl Flags {
     pub const NONE: Self = Self(0);
     /// Synchronise sequence numbers.
     pub const SYN: Self = Self(1);
-    /// The acknowledgement number counts.
+    /// The acknowledgement number is significant.
     pub const ACK: Self = Self(2);
-    /// No more data.
+    /// No more data from the sender.
     pub const FIN: Self = Self(4);
-    /// Congestion experienced was seen (RFC 3168).
+    /// ECN-Echo (RFC 3168).
     pub const ECE: Self = Self(8);
-    /// The congestion window was reduced (RFC 3168).
+    /// Congestion window reduced (RFC 3168).
     pub const CWR: Self = Self(16);
-    /// Sent before. Not on the wire: the accounts want to know.
-    pub const AGAIN: Self = Self(32);
+    /// The data was sent before. Not on the wire; for statistics.
+    pub const RETRANSMISSION: Self = Self(32);
 
     /// Whether all flags of `other` are set.
     pub const fn has(self, other: Self) -> bool {
@@ -42,7 +42,7 @@ impl BitOrAssign for Flags {
     }
 }
 
-/// Up to three SACK blocks, the first the one that changed last (RFC 2018).
+/// SACK blocks, at most three; the first holds the segment that arrived last (RFC 2018, section 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SackBlocks {
     blocks: [(u32, u32); 3],
@@ -50,17 +50,17 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// Room that TCP's options leave for SACK.
+    /// The number of blocks that fit beside a timestamp option (RFC 2018, section 3).
     pub const MOST: usize = 3;
 
-    /// Adds the block from `start` to before `end`; ignored when there is no room.
+    /// Adds the block `[start, end)`; without effect when there are [`Self::MOST`] already.
     pub fn push(&mut self, start: u32, end: u32) {
         if let Some(block) = self.blocks.get_mut(usize::from(self.count)) {
             *block = (start, end);
             self.count += 1;
         }
     }
-    /// The blocks: first byte, and the byte after the last.
+    /// The left and right edge of each block.
     pub fn as_slice(&self) -> &[(u32, u32)] {
         &self.blocks[..usize::from(self.count)]
     }
@@ -69,26 +69,26 @@ impl SackBlocks {
 /// A TCP segment. Sequence numbers wrap at 2³², as on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
-    /// The sequence number of the first byte, or of the SYN.
+    /// SEG.SEQ: the sequence number of the first byte, or of the SYN.
     pub seq: u32,
-    /// The next byte the sender of this segment expects.
+    /// SEG.ACK: the next sequence number that the sender of this segment expects.
     pub ack: u32,
-    /// Bytes that the sender of this segment has room for, from `ack` on (window scaling applied).
+    /// SEG.WND: the receive window in bytes from `ack` on, window scaling applied.
     pub window: u32,
     /// Bytes of data.
     pub len: u32,
-    /// The largest segment the sender of a SYN takes; 0 in other segments.
+    /// The MSS option of a SYN; 0 in other segments.
     pub mss: u16,
-    /// Flags.
+    /// Control bits.
     pub flags: Flags,
-    /// The ECN field of the IP header around it.
+    /// The ECN field of the IP header.
     pub ecn: Ecn,
-    /// What arrived beyond `ack`.
+    /// The SACK option: what was received above `ack`.
     pub sack: SackBlocks,
 }
 
 impl Segment {
-    /// Bytes of the TCP options: MSS on a SYN, SACK permitted with it, SACK blocks; padded to 4.
+    /// Length of the TCP options in bytes: MSS and SACK-permitted on a SYN, SACK blocks; padded to 4.
     pub fn option_bytes(&self) -> u32 {
         let sack = self.sack.as_slice().len() as u32;
         if self.flags.has(Flags::SYN) {

@@ -125,7 +125,7 @@ impl<F: FnMut(usize, usize, &Segment) -> Fate> Wire<F> {
     /// Data segments of the client, each with the time in milliseconds and whether it was sent before.
     pub fn data(&self) -> Vec<(u64, u32, bool)> {
         let data = self.log.iter().filter(|sent| sent.from == 0 && sent.is_data());
-        data.map(|sent| (sent.millis(), sent.segment.seq, sent.segment.flags.has(Flags::AGAIN))).collect()
+        data.map(|sent| (sent.millis(), sent.segment.seq, sent.segment.flags.has(Flags::RETRANSMISSION))).collect()
     }
     /// How many data segments the client sent in each round of `2 * delay`, counted from the time zero.
     pub fn per_round(&self) -> Vec<usize> {

@@ -46,7 +46,7 @@ struct Setup<'a> {
 impl<'a> Setup<'a> {
     /// As in the scenario.
     fn new(queue: &'a dyn Fn(Limit, u64) -> Result<Box<dyn Qdisc<SimPacket>>, Failure>, with_elephant: bool) -> Self {
-        let least_rto = RtoBounds::default().least;
+        let least_rto = RtoBounds::default().min;
         Self { queue, with_elephant, room: ROOM, delay: DELAY, measured: LONG, least_rto }
     }
 }
@@ -78,7 +78,7 @@ fn simulate(setup: &Setup<'_>, seed: u64) -> Result<Outcome, Failure> {
     }
     // TCP of the paper's time: RFC 3390 and RFC 2988.
     let initial = Span::from_secs(3).max(setup.least_rto);
-    let rto = RtoBounds { initial, least: setup.least_rto, ..RtoBounds::default() };
+    let rto = RtoBounds { initial, min: setup.least_rto, ..RtoBounds::default() };
     let config = Config { initial_window: 3, rto, ..Config::sack() };
     let workload = Workload::Mice {
         interval: Distribution::Uniform { low: 0.0, high: 2.0 },
@@ -178,7 +178,7 @@ fn sensitivity(options: &Options) -> Result<Vec<Item>, Failure> {
 /// What the elephant has from 15 to 90 s, and in how many runs it is starved then.
 fn start(options: &Options, long_run: f64) -> Result<Vec<Item>, Failure> {
     let patient = Span::from_secs(5);
-    let usual = RtoBounds::default().least;
+    let usual = RtoBounds::default().min;
     let cases = [
         ("fifo", "drop tail", Peer::Fifo, usual),
         ("mered_paper", "M&E as published", Peer::MeredAsPublished, usual),

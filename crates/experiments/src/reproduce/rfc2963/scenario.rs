@@ -140,7 +140,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, Failure> {
         initial_window: setup.initial_window,
         delayed_ack: setup.delayed_ack,
         vintage: setup.vintage,
-        rto: RtoBounds { least: setup.least_rto, ..RtoBounds::default() },
+        rto: RtoBounds { min: setup.least_rto, ..RtoBounds::default() },
         ..tcp::Config::sack()
     };
     let lan = Line::new(Rate::from_mbit(10), Span::from_millis(1));

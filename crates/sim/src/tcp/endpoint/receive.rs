@@ -1,27 +1,27 @@
-//! Data in: reassembly, delayed acknowledgements, SACK blocks, the ECN echo; and the states of the close.
+//! Received data: reassembly, delayed acknowledgements, SACK blocks, ECN-Echo; and the closing states.
 
 use tidegate_core::{Ecn, Instant};
 
-use super::{Endpoint, Owed, Recovery, State, unwrap};
+use super::{AckPending, Endpoint, Recovery, State, unwrap};
 use crate::tcp::segment::{Flags, SackBlocks, Segment};
 
 impl Endpoint {
     pub(super) fn on_data(&mut self, now: Instant, segment: &Segment) {
-        let start = unwrap(self.expected, segment.seq.wrapping_sub(self.peer_isn));
+        let start = unwrap(self.rcv_nxt, segment.seq.wrapping_sub(self.peer_isn));
         let len = u64::from(segment.len);
         if self.ecn && len > 0 {
-            // RFC 3168, 6.1.3: echo from the mark until the sender says that it has reduced.
+            // RFC 3168, 6.1.3: ECN-Echo from a CE mark until the sender's CWR.
             if segment.flags.has(Flags::CWR) {
-                self.echo = false;
+                self.ece_pending = false;
             }
             if segment.ecn == Ecn::Ce {
-                self.echo = true;
+                self.ece_pending = true;
             }
         }
         let end = start + len;
         let before = self.received();
-        // What is beyond the advertised edge has no room; the FIN, which takes a sequence number, needs none.
-        let room = self.advertised.max(self.expected);
+        // Data beyond the receive window is not accepted. The FIN needs no buffer.
+        let room = self.rcv_wnd_edge.max(self.rcv_nxt);
         let mut accepted = end.min(room);
         let mut at_once = accepted < end;
         if segment.flags.has(Flags::FIN) && end <= room {
@@ -29,88 +29,88 @@ impl Endpoint {
             accepted = end + 1;
             at_once = true;
         }
-        if accepted <= self.expected {
-            // Known already, or without room.
+        if accepted <= self.rcv_nxt {
+            // A duplicate, or outside of the window.
             at_once = true;
-        } else if start <= self.expected {
-            self.expected = accepted;
-            if !self.early.is_empty() {
-                // It fills a hole: say so at once (RFC 5681, 4.2).
+        } else if start <= self.rcv_nxt {
+            self.rcv_nxt = accepted;
+            if !self.out_of_order.is_empty() {
+                // RFC 5681, 4.2: a segment that fills a gap is acknowledged immediately.
                 at_once = true;
-                self.early.trim(self.expected);
-                while let Some(high) = self.early.take_from(self.expected) {
-                    self.expected = self.expected.max(high);
+                self.out_of_order.trim(self.rcv_nxt);
+                while let Some(high) = self.out_of_order.take_from(self.rcv_nxt) {
+                    self.rcv_nxt = self.rcv_nxt.max(high);
                 }
             }
         } else if start < accepted {
-            let (_, (low, _)) = self.early.insert(start, accepted);
+            let (_, (low, _)) = self.out_of_order.insert(start, accepted);
             self.note_recent(low);
             at_once = true;
         }
-        let news = self.received() - before;
+        let newly_received = self.received() - before;
         if !self.config.reads_at_once {
-            self.unread += news;
+            self.unread += newly_received;
         }
-        if news > 0 {
-            self.unacknowledged += 1;
+        if newly_received > 0 {
+            self.segments_since_ack += 1;
         }
         match self.config.delayed_ack {
-            // RFC 5681, 4.2: at least every second segment, and not later than the delay.
-            Some(delay) if !at_once && self.unacknowledged < 2 => {
-                if self.owed == Owed::Nothing {
-                    self.owed = Owed::Until(now + delay);
+            // RFC 5681, 4.2: at least for every second segment, and within the delay.
+            Some(delay) if !at_once && self.segments_since_ack < 2 => {
+                if self.ack_pending == AckPending::No {
+                    self.ack_pending = AckPending::Until(now + delay);
                 }
             }
-            _ => self.owed = Owed::Now,
+            _ => self.ack_pending = AckPending::Now,
         }
     }
 
-    /// Keeps the ranges that changed last, for the order of the SACK blocks (RFC 2018, section 4).
+    /// Records which blocks changed last, for the order of the SACK blocks (RFC 2018, section 4).
     pub(super) fn note_recent(&mut self, low: u64) {
-        if self.recent[0] != low {
-            self.recent[1] = self.recent[0];
-            self.recent[0] = low;
+        if self.recent_blocks[0] != low {
+            self.recent_blocks[1] = self.recent_blocks[0];
+            self.recent_blocks[0] = low;
         }
     }
 
     pub(super) fn sack_blocks(&self) -> SackBlocks {
         let mut blocks = SackBlocks::default();
-        if self.config.recovery != Recovery::Sack || self.early.is_empty() {
+        if self.config.recovery != Recovery::Sack || self.out_of_order.is_empty() {
             return blocks;
         }
         let wire = |at: u64| (at as u32).wrapping_add(self.peer_isn);
-        let mut said = [u64::MAX; SackBlocks::MOST];
+        let mut reported = [u64::MAX; SackBlocks::MOST];
         let mut count = 0;
-        let recent = self.recent.iter().filter_map(|&low| self.early.holding(low));
-        let rest = self.early.as_slice().iter().rev().copied();
+        let recent = self.recent_blocks.iter().filter_map(|&low| self.out_of_order.holding(low));
+        let rest = self.out_of_order.as_slice().iter().rev().copied();
         for (start, end) in recent.chain(rest) {
             if count == SackBlocks::MOST {
                 break;
             }
-            if !said[..count].contains(&start) {
+            if !reported[..count].contains(&start) {
                 blocks.push(wire(start), wire(end));
-                said[count] = start;
+                reported[count] = start;
                 count += 1;
             }
         }
         blocks
     }
 
-    /// Bytes of room in the receive buffer.
-    pub(super) fn room(&self) -> u64 {
+    /// RCV.WND: free bytes of the receive buffer.
+    pub(super) fn rcv_wnd(&self) -> u64 {
         self.config.receive_buffer.saturating_sub(self.unread)
     }
 
     pub(super) fn advance_state(&mut self) {
-        let fin_acknowledged = self.closing && self.una > self.written;
-        let fin_sent = self.closing && self.max > self.written;
-        let theirs = self.peer_closed();
+        let fin_acknowledged = self.closing && self.snd_una > self.written;
+        let fin_sent = self.closing && self.high_data > self.written;
+        let peer_closed = self.peer_closed();
         self.state = match self.state {
-            State::Established if fin_sent && theirs => State::Closing,
+            State::Established if fin_sent && peer_closed => State::Closing,
             State::Established if fin_sent => State::FinWait1,
-            State::Established if theirs => State::CloseWait,
+            State::Established if peer_closed => State::CloseWait,
             State::CloseWait if fin_sent => State::LastAck,
-            State::FinWait1 if theirs => State::Closing,
+            State::FinWait1 if peer_closed => State::Closing,
             state => state,
         };
         if fin_acknowledged {
@@ -118,7 +118,7 @@ impl Endpoint {
                 State::FinWait1 => State::FinWait2,
                 State::Closing => State::TimeWait,
                 State::LastAck => State::Closed,
-                State::FinWait2 if theirs => State::TimeWait,
+                State::FinWait2 if peer_closed => State::TimeWait,
                 state => state,
             };
         }

@@ -1,12 +1,12 @@
-//! Segments out: new data, retransmissions, acknowledgements, window probes.
+//! Segments to send: new data, retransmissions, acknowledgements, window probes.
 
 use tidegate_core::{Ecn, Instant, Span};
 
-use super::{Endpoint, Owed, Phase, Recovery, State, Vintage};
+use super::{AckPending, Endpoint, Phase, Recovery, State, Vintage};
 use crate::tcp::segment::{Flags, Segment};
 
 impl Endpoint {
-    /// The next segment to send now, if there is one.
+    /// The next segment to send at `now`, if any.
     pub fn poll(&mut self, now: Instant) -> Option<Segment> {
         match self.state {
             State::Listen | State::Closed => None,
@@ -22,7 +22,7 @@ impl Endpoint {
     }
 
     pub(super) fn poll_syn(&mut self, now: Instant) -> Option<Segment> {
-        if !core::mem::take(&mut self.syn_due) {
+        if !core::mem::take(&mut self.syn_pending) {
             return None;
         }
         let mut flags = Flags::SYN;
@@ -34,43 +34,43 @@ impl Endpoint {
         } else if self.config.ecn {
             flags |= Flags::ECE | Flags::CWR;
         }
-        self.timed = (self.retries == 0).then_some((1, now));
+        self.timed_segment = (self.retries == 0).then_some((1, now));
         if self.rto_at.is_none_or(|at| at <= now) {
-            self.rto_at = Some(now + self.rtt.timeout());
+            self.rto_at = Some(now + self.rtt.rto());
         }
         self.last_sent = now;
         Some(Segment { seq: self.config.isn, mss: self.config.mss, flags, ..self.header() })
     }
 
     pub(super) fn poll_ack(&mut self) -> Option<Segment> {
-        if core::mem::take(&mut self.probe) && self.nxt < self.written {
-            // RFC 9293, 3.8.6.1: one byte beyond the window, which is not counted as sent.
+        if core::mem::take(&mut self.probe_pending) && self.snd_nxt < self.written {
+            // RFC 9293, 3.8.6.1: one byte beyond the window; SND.NXT does not advance.
             self.counters.probes += 1;
-            self.probed = true;
-            return Some(Segment { seq: self.wire(self.nxt), len: 1, ..self.header() });
+            self.probe_sent = true;
+            return Some(Segment { seq: self.wire(self.snd_nxt), len: 1, ..self.header() });
         }
-        if self.owed != Owed::Now {
+        if self.ack_pending != AckPending::Now {
             return None;
         }
-        Some(Segment { seq: self.wire(self.nxt), ..self.header() })
+        Some(Segment { seq: self.wire(self.snd_nxt), ..self.header() })
     }
 
-    /// Everything that every segment carries, with the acknowledgement that this settles.
+    /// The fields that are the same for every segment sent now. Clears the pending acknowledgement.
     pub(super) fn header(&mut self) -> Segment {
-        let window = self.room();
+        let window = self.rcv_wnd();
         let mut flags = Flags::NONE;
-        if self.expected > 0 {
+        if self.rcv_nxt > 0 {
             flags = Flags::ACK;
-            self.advertised = self.advertised.max(self.expected + window);
+            self.rcv_wnd_edge = self.rcv_wnd_edge.max(self.rcv_nxt + window);
         }
-        if self.echo {
+        if self.ece_pending {
             flags |= Flags::ECE;
         }
-        self.owed = Owed::Nothing;
-        self.unacknowledged = 0;
+        self.ack_pending = AckPending::No;
+        self.segments_since_ack = 0;
         Segment {
             seq: 0,
-            ack: (self.expected as u32).wrapping_add(self.peer_isn),
+            ack: (self.rcv_nxt as u32).wrapping_add(self.peer_isn),
             window: u32::try_from(window).unwrap_or(u32::MAX),
             len: 0,
             mss: 0,
@@ -89,103 +89,106 @@ impl Endpoint {
             return None;
         }
         let limit = self.written + u64::from(self.closing);
-        if self.una >= limit {
+        if self.snd_una >= limit {
             return None;
         }
-        if self.una == self.max && self.nxt < limit && now.since(self.last_sent) > self.rtt.timeout() {
+        if self.snd_una == self.high_data && self.snd_nxt < limit && now.since(self.last_sent) > self.rtt.rto() {
             // RFC 5681, 4.1.
             self.controller.on_idle(u64::from(self.config.initial_window.max(1)) * self.mss);
         }
-        if core::mem::take(&mut self.again) {
-            let (_, next) = self.scoreboard.gap_from(self.una);
-            let end = (self.una + self.mss).min(next.unwrap_or(u64::MAX)).min(self.max);
-            self.rexmitted = self.rexmitted.max(end);
-            return Some(self.emit(now, self.una, end));
+        if core::mem::take(&mut self.retransmit_pending) {
+            let (_, next) = self.scoreboard.gap_from(self.snd_una);
+            let end = (self.snd_una + self.mss).min(next.unwrap_or(u64::MAX)).min(self.high_data);
+            self.high_rxt = self.high_rxt.max(end);
+            return Some(self.emit(now, self.snd_una, end));
         }
         if self.config.recovery == Recovery::Sack {
             return self.poll_sack(now, limit);
         }
-        let window = self.window();
-        // RFC 3042: each of the first two duplicate acknowledgements lets a segment out.
+        let cwnd = self.cwnd();
+        // RFC 3042: a new segment for each of the first two duplicate acknowledgements.
         let limited_transmit = self.phase == Phase::Open && self.config.vintage == Vintage::Current;
-        let lift = if limited_transmit { u64::from(self.duplicates.min(2)) * self.mss } else { 0 };
+        let limited = if limited_transmit { u64::from(self.dup_acks.min(2)) * self.mss } else { 0 };
         let (start, end) = self.next_new(limit)?;
-        // The FIN takes no room in the window.
-        if end.min(self.written).saturating_sub(self.una) > window + lift && self.nxt > self.una {
-            self.limited = true;
+        // The FIN is not limited by cwnd.
+        if end.min(self.written).saturating_sub(self.snd_una) > cwnd + limited && self.snd_nxt > self.snd_una {
+            self.cwnd_limited = true;
             return None;
         }
-        self.nxt = end;
+        self.snd_nxt = end;
         Some(self.emit(now, start, end))
     }
 
     pub(super) fn poll_sack(&mut self, now: Instant, limit: u64) -> Option<Segment> {
         let pipe = self.pipe();
-        let window = self.window();
+        let cwnd = self.cwnd();
         if self.phase == Phase::Open {
             let (start, end) = self.next_new(limit)?;
-            if pipe + end.min(self.written).saturating_sub(start) > window && pipe > 0 {
-                self.limited = true;
+            if pipe + end.min(self.written).saturating_sub(start) > cwnd && pipe > 0 {
+                self.cwnd_limited = true;
                 return None;
             }
-            self.nxt = end;
+            self.snd_nxt = end;
             return Some(self.emit(now, start, end));
         }
-        // RFC 6675, section 5, C: as long as the window has room for a segment.
-        if pipe + self.mss > window && pipe > 0 {
-            self.limited = true;
+        // RFC 6675, section 5, (C): while cwnd - pipe >= 1 SMSS.
+        if pipe + self.mss > cwnd && pipe > 0 {
+            self.cwnd_limited = true;
             return None;
         }
         if let Some((start, end)) = self.next_retransmission(1) {
-            self.rexmitted = end;
+            self.high_rxt = end;
             return Some(self.emit(now, start, end));
         }
         if let Some((start, end)) = self.next_new(limit) {
-            self.nxt = end;
+            self.snd_nxt = end;
             return Some(self.emit(now, start, end));
         }
         if let Some((start, end)) = self.next_retransmission(3) {
-            self.rexmitted = end;
+            self.high_rxt = end;
             return Some(self.emit(now, start, end));
         }
-        let may_rescue = !self.rescued && self.config.vintage == Vintage::Current;
-        if may_rescue && matches!(self.phase, Phase::Fast { .. }) && self.scoreboard.end() != Some(self.max) {
-            // Rule 4: the last segment once, lest a timeout be needed for it.
-            self.rescued = true;
-            let low = self.scoreboard.end().unwrap_or(self.una).max(self.una);
-            let start = low.max(self.max.saturating_sub(self.mss));
-            return (start < self.max).then(|| self.emit(now, start, self.max));
+        let may_rescue = !self.rescue_rxt_sent && self.config.vintage == Vintage::Current;
+        if may_rescue
+            && matches!(self.phase, Phase::FastRecovery { .. })
+            && self.scoreboard.end() != Some(self.high_data)
+        {
+            // NextSeg, rule 4: the last outstanding segment, once, to avoid a timeout for it.
+            self.rescue_rxt_sent = true;
+            let low = self.scoreboard.end().unwrap_or(self.snd_una).max(self.snd_una);
+            let start = low.max(self.high_data.saturating_sub(self.mss));
+            return (start < self.high_data).then(|| self.emit(now, start, self.high_data));
         }
         None
     }
 
-    /// The next segment of data that was not sent yet (or, after a timeout without SACK, is sent again in order), if
-    /// the other end's window has room; starts the persist timer when it has none.
+    /// The segment at SND.NXT, if the send window allows one: data that was never sent or, after a timeout without
+    /// SACK, is sent again.
     pub(super) fn next_new(&mut self, limit: u64) -> Option<(u64, u64)> {
-        if self.nxt >= limit {
+        if self.snd_nxt >= limit {
             return None;
         }
-        let data_end = (self.nxt + self.mss).min(self.written);
-        let room = self.right.max(self.nxt) - self.nxt;
+        let data_end = (self.snd_nxt + self.mss).min(self.written);
+        let room = self.snd_wnd_edge.max(self.snd_nxt) - self.snd_nxt;
         let mut end = data_end;
-        if end > self.right.max(self.nxt) {
-            end = self.right.max(self.nxt);
-            // RFC 9293, 3.8.6.2.1: a part of a segment only when it is half of the largest window.
-            if end == self.nxt || room < self.mss && 2 * room < self.widest {
+        if end > self.snd_wnd_edge.max(self.snd_nxt) {
+            end = self.snd_wnd_edge.max(self.snd_nxt);
+            // RFC 9293, 3.8.6.2.1: less than a segment only if it is half of the largest window.
+            if end == self.snd_nxt || room < self.mss && 2 * room < self.max_snd_wnd {
                 return None;
             }
         }
-        if end == self.written && self.closing && end <= self.right {
+        if end == self.written && self.closing && end <= self.snd_wnd_edge {
             end += 1;
         }
-        (end > self.nxt).then_some((self.nxt, end))
+        (end > self.snd_nxt).then_some((self.snd_nxt, end))
     }
 
-    /// Makes the segment of `[start, end)`, of which the last may be the FIN.
+    /// Sends `[start, end)`; the last number may be that of the FIN.
     pub(super) fn emit(&mut self, now: Instant, start: u64, end: u64) -> Segment {
         let fin = end > self.written;
         let len = (end - u64::from(fin)).saturating_sub(start) as u32;
-        let again = start < self.max;
+        let retransmission = start < self.high_data;
         let mut segment = Segment { seq: self.wire(start), len, ..self.header() };
         if fin {
             segment.flags |= Flags::FIN;
@@ -193,34 +196,34 @@ impl Endpoint {
         if len > 0 {
             self.counters.segments += 1;
         }
-        if again {
-            segment.flags |= Flags::AGAIN;
+        if retransmission {
+            segment.flags |= Flags::RETRANSMISSION;
             if len > 0 {
                 self.counters.retransmitted += 1;
                 self.counters.retransmitted_bytes += u64::from(len);
             }
-            // Karn: an acknowledgement could mean either copy.
-            self.timed = None;
+            // Karn's algorithm: the acknowledgement may be of either transmission.
+            self.timed_segment = None;
         } else {
             if self.ecn && len > 0 {
-                // RFC 3168, 6.1.5: not on retransmissions.
+                // RFC 3168, 6.1.5: retransmissions are not ECN-capable.
                 segment.ecn = Ecn::Ect0;
-                if core::mem::take(&mut self.reduced) {
+                if core::mem::take(&mut self.cwr_pending) {
                     segment.flags |= Flags::CWR;
                 }
             }
-            if self.timed.is_none() {
-                self.timed = Some((end, now));
+            if self.timed_segment.is_none() {
+                self.timed_segment = Some((end, now));
             }
         }
-        self.max = self.max.max(end);
-        self.nxt = self.nxt.max(self.una);
+        self.high_data = self.high_data.max(end);
+        self.snd_nxt = self.snd_nxt.max(self.snd_una);
         // RFC 6298, 5.1.
         if self.rto_at.is_none() {
-            self.rto_at = Some(now + self.rtt.timeout());
+            self.rto_at = Some(now + self.rtt.rto());
         }
         self.persist_at = None;
-        self.limited = false;
+        self.cwnd_limited = false;
         self.last_sent = now;
         if let Some(rate) = self.controller.pacing() {
             let size = tidegate_core::Bytes::new(u64::from(len) + 40);
@@ -232,13 +235,14 @@ impl Endpoint {
         segment
     }
 
-    /// Call after the last [`Endpoint::poll`] of a round: arms the persist timer when data waits for a window and
-    /// nothing is out whose acknowledgement would bring one.
+    /// Starts the persist timer if data waits for a window and nothing is outstanding whose acknowledgement could open
+    /// it. To be called after the last [`Endpoint::poll`] at a time.
     pub fn settle(&mut self, now: Instant) {
-        let waiting = self.nxt < self.written + u64::from(self.closing);
+        let waiting = self.snd_nxt < self.written + u64::from(self.closing);
         let established = !matches!(self.state, State::Listen | State::SynSent | State::SynReceived) && !self.is_over();
-        if waiting && established && self.nxt == self.una && self.rto_at.is_none() && self.persist_at.is_none() {
-            let wait = self.rtt.timeout().saturating_mul(1 << self.persist_backoff).min(self.config.rto.most);
+        if waiting && established && self.snd_nxt == self.snd_una && self.rto_at.is_none() && self.persist_at.is_none()
+        {
+            let wait = self.rtt.rto().saturating_mul(1 << self.persist_backoff).min(self.config.rto.max);
             self.persist_at = Some(now + wait);
         }
     }

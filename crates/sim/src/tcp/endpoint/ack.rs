@@ -1,0 +1,287 @@
+//! Received segments: the handshake, acknowledgements, loss detection (RFC 9293, 5681, 6582, 6675, 3168).
+
+use tidegate_core::Instant;
+
+use super::{AckPending, DUP_THRESH, Endpoint, Phase, Recovery, State, Vintage, unwrap};
+use crate::tcp::congestion::{Ack, CongestionSignal, Controller};
+use crate::tcp::segment::{Flags, Segment};
+
+impl Endpoint {
+    /// Processes a received segment. Call [`Endpoint::poll`] afterwards until it returns `None`.
+    pub fn on_segment(&mut self, now: Instant, segment: &Segment) {
+        match self.state {
+            State::Closed => return,
+            State::Listen => {
+                if segment.flags.has(Flags::SYN) {
+                    self.on_syn(segment);
+                    // RFC 3168, 6.1.1: ECE and CWR request ECN, ECE alone confirms it.
+                    self.ecn = self.config.ecn && segment.flags.has(Flags::ECE | Flags::CWR);
+                    self.opened = Some(now);
+                    self.state = State::SynReceived;
+                    self.syn_pending = true;
+                }
+                return;
+            }
+            State::SynSent => {
+                if segment.flags.has(Flags::SYN | Flags::ACK) {
+                    self.on_syn(segment);
+                    self.ecn = self.config.ecn && segment.flags.has(Flags::ECE) && !segment.flags.has(Flags::CWR);
+                    self.on_handshake_acknowledged(now, segment);
+                    self.ack_pending = AckPending::Now;
+                }
+                return;
+            }
+            State::SynReceived => {
+                if segment.flags.has(Flags::SYN) {
+                    // The SYN-ACK was lost, and the SYN is retransmitted.
+                    self.syn_pending = true;
+                    return;
+                }
+                if !segment.flags.has(Flags::ACK) || self.unwrap_ack(segment) < 1 {
+                    return;
+                }
+                self.on_handshake_acknowledged(now, segment);
+            }
+            _ => {
+                if segment.flags.has(Flags::SYN) {
+                    // The acknowledgement of the SYN-ACK was lost.
+                    self.ack_pending = AckPending::Now;
+                    return;
+                }
+            }
+        }
+        if segment.flags.has(Flags::ACK) {
+            self.on_ack(now, segment);
+        }
+        if segment.len > 0 || segment.flags.has(Flags::FIN) {
+            self.on_data(now, segment);
+        }
+        self.advance_state();
+    }
+
+    pub(super) fn on_syn(&mut self, segment: &Segment) {
+        self.peer_isn = segment.seq;
+        self.rcv_nxt = 1;
+        self.rcv_wnd_edge = 1;
+        if segment.mss > 0 && u64::from(segment.mss) < self.mss {
+            self.mss = u64::from(segment.mss);
+        }
+        let initial = u64::from(self.config.initial_window.max(1)) * self.mss;
+        self.controller = Controller::new(self.config.algorithm, self.mss, initial);
+    }
+
+    pub(super) fn on_handshake_acknowledged(&mut self, now: Instant, segment: &Segment) {
+        self.state = State::Established;
+        self.established = Some(now);
+        self.syn_pending = false;
+        self.snd_una = 1;
+        self.snd_nxt = 1;
+        self.high_data = 1;
+        self.recover = 1;
+        self.high_rxt = 1;
+        self.ecn_recovery_point = 1;
+        self.snd_wnd_edge = 1 + u64::from(segment.window);
+        self.max_snd_wnd = u64::from(segment.window);
+        self.rto_at = None;
+        if self.retries > 0 {
+            // RFC 5681, 3.1: after a lost SYN the initial window is one segment.
+            self.controller.on_idle(self.mss);
+        }
+        self.retries = 0;
+        if let Some((_, at)) = self.timed_segment.take() {
+            self.rtt.sample(now.since(at));
+        } else {
+            self.rtt.end_backoff();
+        }
+        self.last_sent = now;
+    }
+
+    pub(super) fn unwrap_ack(&self, segment: &Segment) -> u64 {
+        unwrap(self.snd_una, segment.ack.wrapping_sub(self.config.isn))
+    }
+
+    pub(super) fn on_ack(&mut self, now: Instant, segment: &Segment) {
+        let ack = self.unwrap_ack(segment);
+        if self.probe_sent && ack == self.snd_nxt + 1 && ack > self.high_data {
+            // The receiver accepted the byte of a window probe.
+            self.high_data = ack;
+            self.probe_sent = false;
+        }
+        if ack > self.high_data || ack < self.snd_una {
+            return;
+        }
+        let right = ack + u64::from(segment.window);
+        let widened = right > self.snd_wnd_edge;
+        self.snd_wnd_edge = self.snd_wnd_edge.max(right);
+        self.max_snd_wnd = self.max_snd_wnd.max(u64::from(segment.window));
+        if widened && self.persist_at.is_some() {
+            self.persist_at = None;
+            self.persist_backoff = 0;
+        }
+
+        let flight_size = self.flight_size();
+        let newly_sacked = if self.config.recovery == Recovery::Sack { self.on_sack(segment) } else { 0 };
+        if self.ecn && segment.flags.has(Flags::ECE) && ack > self.ecn_recovery_point && self.phase == Phase::Open {
+            // RFC 3168, 6.1.2: once for each window of data.
+            self.controller.on_congestion(now, flight_size, CongestionSignal::Ecn);
+            self.counters.ecn_reductions += 1;
+            self.ecn_recovery_point = self.high_data;
+            self.cwr_pending = true;
+            self.cwnd_limited = false;
+        }
+        if ack > self.snd_una {
+            self.on_new_ack(now, ack, flight_size);
+        } else if self.snd_nxt > self.snd_una && self.is_dup_ack(segment, widened, newly_sacked) {
+            self.on_dup_ack(now, flight_size);
+        }
+    }
+
+    /// RFC 5681, section 2, and RFC 6675, section 2.
+    pub(super) fn is_dup_ack(&self, segment: &Segment, widened: bool, newly_sacked: u64) -> bool {
+        if self.config.recovery == Recovery::Sack {
+            newly_sacked > 0
+        } else {
+            segment.len == 0 && !segment.flags.has(Flags::FIN) && !widened
+        }
+    }
+
+    /// Updates the scoreboard and returns how many bytes are SACKed for the first time.
+    pub(super) fn on_sack(&mut self, segment: &Segment) -> u64 {
+        let mut newly_sacked = 0;
+        for &(start, end) in segment.sack.as_slice() {
+            let start = unwrap(self.snd_una, start.wrapping_sub(self.config.isn)).max(self.snd_una);
+            let end = unwrap(self.snd_una, end.wrapping_sub(self.config.isn)).min(self.high_data);
+            if start < end {
+                newly_sacked += self.scoreboard.insert(start, end).0;
+            }
+        }
+        newly_sacked
+    }
+
+    pub(super) fn on_new_ack(&mut self, now: Instant, ack: u64, flight_size: u64) {
+        let acked = ack - self.snd_una;
+        self.snd_una = ack;
+        self.snd_nxt = self.snd_nxt.max(ack);
+        self.high_rxt = self.high_rxt.max(ack);
+        if !self.scoreboard.is_empty() {
+            self.scoreboard.trim(ack);
+        }
+        self.retries = 0;
+        self.persist_backoff = 0;
+        let mut rtt = None;
+        match self.timed_segment {
+            Some((end, at)) if ack >= end => {
+                let sample = now.since(at);
+                self.rtt.sample(sample);
+                rtt = Some(sample);
+                self.timed_segment = None;
+            }
+            _ => self.rtt.end_backoff(),
+        }
+        let mut restart_timer = true;
+        let recovering = match self.phase {
+            Phase::Open => {
+                self.dup_acks = 0;
+                false
+            }
+            Phase::RtoRecovery { recovery_point } => {
+                if ack >= recovery_point {
+                    self.phase = Phase::Open;
+                }
+                self.dup_acks = 0;
+                false
+            }
+            Phase::FastRecovery { recovery_point } => {
+                if ack >= recovery_point || self.config.recovery == Recovery::Reno {
+                    self.end_fast_recovery(now);
+                } else if self.config.recovery == Recovery::NewReno {
+                    // RFC 6582, 3.2, step 3: a partial acknowledgement; the Impatient variant of the timer.
+                    self.retransmit_pending = true;
+                    self.cwnd_inflation -= acked as i64;
+                    if acked >= self.mss {
+                        self.cwnd_inflation += self.mss as i64;
+                    }
+                    restart_timer = self.first_partial_ack;
+                    self.first_partial_ack = false;
+                }
+                true
+            }
+        };
+        self.controller.on_ack(&Ack {
+            now,
+            acked,
+            flight_size,
+            cwnd_limited: self.cwnd_limited,
+            rtt,
+            srtt: self.rtt.srtt(),
+            delivered: self.snd_una + self.scoreboard.bytes(),
+            recovering,
+        });
+        // RFC 6298, 5.2 and 5.3.
+        if self.snd_una == self.high_data {
+            self.rto_at = None;
+        } else if restart_timer {
+            self.rto_at = Some(now + self.rtt.rto());
+        }
+        // An acknowledgement that advances SND.UNA may also bring the SACK block that shows a loss.
+        if self.phase == Phase::Open && !self.scoreboard.is_empty() && self.is_lost_edge() > self.snd_una {
+            self.begin_fast_recovery(now, self.flight_size());
+        }
+    }
+
+    pub(super) fn on_dup_ack(&mut self, now: Instant, flight_size: u64) {
+        match self.phase {
+            Phase::RtoRecovery { .. } => {}
+            Phase::FastRecovery { .. } => {
+                if self.config.recovery != Recovery::Sack {
+                    self.cwnd_inflation += self.mss as i64;
+                }
+            }
+            Phase::Open => {
+                self.dup_acks += 1;
+                let sack = self.config.recovery == Recovery::Sack;
+                // RFC 6582, 3.2, step 2; RFC 6675, section 5, (1) and (2).
+                let covers_recover = sack || self.config.recovery == Recovery::Reno || self.snd_una > self.recover;
+                let lost = self.dup_acks >= DUP_THRESH || sack && self.is_lost_edge() > self.snd_una;
+                if lost && covers_recover {
+                    self.begin_fast_recovery(now, flight_size);
+                }
+            }
+        }
+    }
+
+    pub(super) fn begin_fast_recovery(&mut self, now: Instant, flight_size: u64) {
+        self.counters.recoveries += 1;
+        self.phase = Phase::FastRecovery { recovery_point: self.high_data };
+        self.recover = self.high_data;
+        // RFC 5681, 3.2, step 2: FlightSize excludes what Limited Transmit has sent.
+        let sent_beyond = self.config.recovery != Recovery::Sack && self.config.vintage == Vintage::Current;
+        let limited = if sent_beyond { 2 * self.mss } else { 0 };
+        self.controller.on_congestion(
+            now,
+            flight_size.saturating_sub(limited.min(flight_size / 2)),
+            CongestionSignal::Loss,
+        );
+        // An ECN-Echo in the same window does not reduce cwnd again.
+        self.ecn_recovery_point = self.high_data;
+        self.cwr_pending = self.ecn;
+        self.retransmit_pending = true;
+        self.first_partial_ack = true;
+        self.rescue_rxt_sent = false;
+        self.timed_segment = None;
+        self.high_rxt = self.snd_una;
+        if self.config.recovery != Recovery::Sack {
+            self.cwnd_inflation = i64::from(DUP_THRESH) * self.mss as i64;
+        }
+    }
+
+    pub(super) fn end_fast_recovery(&mut self, now: Instant) {
+        self.phase = Phase::Open;
+        self.dup_acks = 0;
+        self.cwnd_inflation = 0;
+        self.retransmit_pending = false;
+        if self.config.recovery == Recovery::NewReno {
+            self.controller.on_recovered(now, self.flight_size());
+        }
+    }
+}
