@@ -7,7 +7,7 @@ use tidegate_config::shaper::{self, Config};
 use tidegate_config::{Diagnostics, Source};
 use tidegate_control::calls::{Applied, Apply, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text};
 use tidegate_control::protocol::{Code, Refusal};
-use tidegate_engine::How;
+use tidegate_engine::SwapKind;
 use tidegate_live::timing;
 use tidegate_units::Span;
 
@@ -107,7 +107,7 @@ pub(crate) fn apply(daemon: &mut Daemon, caller: &Caller, call: Apply) -> Result
     let before = (daemon.directions[at].text.clone(), daemon.directions[at].config.clone());
     let swapped = change(daemon, at, config, new)?;
     applied.applied = true;
-    applied.in_place = swapped.how == How::InPlace;
+    applied.in_place = swapped.how == SwapKind::InPlace;
     applied.rehomed = swapped.rehomed as u64;
     if let Some(confirm) = confirm {
         let (text, config) = before;
@@ -144,7 +144,12 @@ pub(crate) fn reload(daemon: &mut Daemon) {
     service::notify("READY=1");
 }
 
-fn change(daemon: &mut Daemon, at: usize, config: Config, text: String) -> Result<tidegate_engine::Swapped, Refusal> {
+fn change(
+    daemon: &mut Daemon,
+    at: usize,
+    config: Config,
+    text: String,
+) -> Result<tidegate_engine::SwapReport, Refusal> {
     let direction = &mut daemon.directions[at];
     let none = || Refusal::new(Code::Failed, "shaping is not in force at the moment").help("try again in a second");
     let shaping = direction.shaping.as_mut().ok_or_else(none)?;
@@ -156,7 +161,7 @@ fn change(daemon: &mut Daemon, at: usize, config: Config, text: String) -> Resul
         daemon.serve_as_written();
     }
     daemon.scene_changed(at);
-    if !outcome.as_ref().is_ok_and(|swapped| swapped.how == How::InPlace) {
+    if !outcome.as_ref().is_ok_and(|swapped| swapped.how == SwapKind::InPlace) {
         daemon.reinstate_promises(at);
     }
     outcome.map_err(|error| match error {

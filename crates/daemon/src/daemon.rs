@@ -13,7 +13,7 @@ use tidegate_control::protocol::{Code, Message, Refusal};
 use tidegate_engine::ClassStatus;
 use tidegate_live::probe::Version;
 use tidegate_live::rtnl::LinkMonitor;
-use tidegate_live::shaping::{LivePipeline, Options, Shaping, StartError, WorkerCounts};
+use tidegate_live::shaping::{LiveEngine, Options, Shaping, StartError, WorkerCounts};
 use tidegate_live::{netlink, timing};
 use tidegate_units::Span;
 
@@ -146,7 +146,7 @@ impl Direction {
     /// [`Code::Failed`] when there is no shaping, or the data path does not answer.
     pub fn ask<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut LivePipeline, tidegate_units::Instant) -> T + Send + 'static,
+        work: impl FnOnce(&mut LiveEngine, tidegate_units::Instant) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
         self.shaping()?.with(work).map_err(|error| Refusal::new(Code::Failed, error.to_string()))
     }

@@ -4,7 +4,7 @@ use tidegate_control::calls::{Event, EventKind, Events, Flow, Protocol, Subscrib
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::classify::{Fields, Match};
 use tidegate_core::{ClassId, Event as CoreEvent};
-use tidegate_engine::{Facts, News, What};
+use tidegate_engine::{FlowState, Notification, NotificationKind};
 use tidegate_units::{Instant, Span};
 
 use crate::daemon::Daemon;
@@ -12,22 +12,22 @@ use crate::promise;
 use crate::requests::Caller;
 use crate::server::{Outbound, SUBSCRIPTIONS};
 
-/// News of the data path, as they cross to the server.
+/// Notification of the data path, as they cross to the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Notice {
     pub direction: usize,
     pub time: Instant,
-    pub what: What,
+    pub kind: NotificationKind,
     pub flow: u64,
     pub fields: Option<Fields>,
     pub promise: Option<u64>,
-    pub facts: Option<Facts>,
+    pub facts: Option<FlowState>,
 }
 
 impl Notice {
-    pub fn new(direction: usize, time: Instant, news: &News<'_>) -> Self {
-        let News { what, flow, fields, promise, facts } = *news;
-        Self { direction, time, what, flow, fields: fields.copied(), promise, facts }
+    pub fn new(direction: usize, time: Instant, news: &Notification<'_>) -> Self {
+        let Notification { kind, flow, fields, promise, state: facts } = *news;
+        Self { direction, time, kind, flow, fields: fields.copied(), promise, facts }
     }
 }
 
@@ -80,34 +80,34 @@ pub(crate) fn describe(notice: &Notice, scene: Option<&Scene>) -> Event {
         event.dropped = Some(facts.dropped);
         event.marked = Some(facts.marked);
     }
-    event.kind = match notice.what {
-        What::Event(CoreEvent::FlowStarted { class, .. }) => {
+    event.kind = match notice.kind {
+        NotificationKind::Event(CoreEvent::FlowStarted { class, .. }) => {
             event.class = name(class);
             EventKind::FlowStarted
         }
-        What::Event(CoreEvent::FlowEnded { class, .. }) => {
+        NotificationKind::Event(CoreEvent::FlowEnded { class, .. }) => {
             event.class = name(class);
             EventKind::FlowEnded
         }
-        What::Event(CoreEvent::QueueAbove { bytes, .. }) => {
+        NotificationKind::Event(CoreEvent::QueueAbove { bytes, .. }) => {
             event.queue = Some(bytes);
             EventKind::QueueAbove
         }
-        What::Event(CoreEvent::QueueBelow { bytes, .. }) => {
+        NotificationKind::Event(CoreEvent::QueueBelow { bytes, .. }) => {
             event.queue = Some(bytes);
             EventKind::QueueBelow
         }
-        What::Event(CoreEvent::Moved { from, to, .. }) => {
+        NotificationKind::Event(CoreEvent::Moved { from, to, .. }) => {
             (event.class, event.from_class) = (name(to), name(from));
             EventKind::Moved
         }
-        What::Event(CoreEvent::Marked { .. }) | What::Marked(_) => EventKind::Marked,
-        What::Rate => EventKind::Rate,
-        What::Dropped(_) => EventKind::Dropped,
-        What::DelayAbove => EventKind::DelayAbove,
-        What::DelayBelow => EventKind::DelayBelow,
-        What::Promised => EventKind::Promised,
-        What::Waiting => EventKind::Waiting,
+        NotificationKind::Event(CoreEvent::Marked { .. }) | NotificationKind::Marked(_) => EventKind::Marked,
+        NotificationKind::Rate => EventKind::Rate,
+        NotificationKind::Dropped(_) => EventKind::Dropped,
+        NotificationKind::DelayAbove => EventKind::DelayAbove,
+        NotificationKind::DelayBelow => EventKind::DelayBelow,
+        NotificationKind::Promised => EventKind::Promised,
+        NotificationKind::Waiting => EventKind::Waiting,
         _ => EventKind::Other,
     };
     event

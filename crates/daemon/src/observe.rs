@@ -17,7 +17,7 @@ use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{Credit, DropReason, Dscp, Qdisc};
 use tidegate_engine::delays::Delays;
-use tidegate_engine::{ClassRow, FlowRow, Who};
+use tidegate_engine::{ClassRow, FlowIdentity, FlowRow};
 use tidegate_units::{Bytes, Rate, Span};
 
 use crate::daemon::{Daemon, Direction};
@@ -204,21 +204,21 @@ pub(crate) fn explain(daemon: &Daemon, call: &Explain) -> Result<Explained, Refu
     let names: Vec<String> = direction.config.class_names().into_iter().map(String::from).collect();
     let (config, known) = (direction.config.clone(), names.clone());
     let mut told = direction.ask(move |pipeline, now| {
-        let judgement = pipeline.judge(&fields);
+        let judgement = pipeline.classify(&fields);
         let (class, key) = (judgement.class, judgement.flow.flow);
         let mut rows = Vec::new();
         if (class.0 as usize) < pipeline.class_names().len() {
-            pipeline.look_at_classes(now, class.0, 1, &mut rows);
+            pipeline.class_rows(now, class.0, 1, &mut rows);
         }
         let lease = pipeline.leases().find(|lease| lease.grant.id == class).map(|lease| lease.name.clone());
-        let (tree, seen) = (pipeline.tree(), pipeline.look_at_flow(key));
+        let (tree, seen) = (pipeline.tree(), pipeline.flow_row(key));
         let (shaper, backlog) = (tree.shaper(), tree.backlog());
         let bytes_of = |credit: Credit| i64::try_from(credit.as_raw() / 8_000_000_000).unwrap_or(i64::MAX);
         Explained {
             direction: String::new(),
             rule: judgement.rule.map(|rule| rule + 1),
             class: lease.or_else(|| known.get(class.0 as usize).cloned()).unwrap_or_default(),
-            flow: who(key, &Who::from(&fields)),
+            flow: who(key, &FlowIdentity::from(&fields)),
             queue_packets: backlog.packets,
             queue_bytes: backlog.bytes,
             class_queue: rows
@@ -298,7 +298,7 @@ impl Observer {
             let step;
             (page, step) = direction.ask(move |pipeline, now| {
                 page.clear();
-                let next = pipeline.look_at_classes(now, place, CLASSES, &mut page);
+                let next = pipeline.class_rows(now, place, CLASSES, &mut page);
                 let names: Vec<String> =
                     page.iter().map(|row| pipeline.class_names()[row.class.0 as usize].clone()).collect();
                 let table = pipeline.flows().map(|flows| {
@@ -449,7 +449,7 @@ impl Observer {
             let now;
             (page, from, now) = direction.ask(move |pipeline, now| {
                 page.clear();
-                let next = pipeline.look_at_flows(now, place, FLOWS, &mut page);
+                let next = pipeline.flow_rows(now, place, FLOWS, &mut page);
                 (page, next, now)
             })?;
             // One that went and came back between two steps is the one that was seen last.
@@ -505,7 +505,7 @@ fn flow(row: &FlowRow, now: tidegate_units::Instant, names: &[String], config: &
     }
 }
 
-fn who(key: u64, who: &Who) -> Flow {
+fn who(key: u64, who: &FlowIdentity) -> Flow {
     Flow {
         key: format!("{key:016x}"),
         protocol: who.protocol.map(Protocol),

@@ -1,6 +1,6 @@
 //! `promise`, `renew`, `release`, `promises` and `feedback`: what is given to flows beside the configuration.
 //!
-//! The terms and who holds them are kept here; the engine has what it needs to apply them ([`tidegate_engine::desk`]).
+//! The terms and who holds them are kept here; the engine has what it needs to apply them ([`tidegate_engine::registry`]).
 //! Every change goes the same way: the conditions of all promises become a classifier here, off the data path; it is
 //! handed to the engine; then the flows that are present are reviewed, some hundreds between two packets.
 
@@ -16,7 +16,7 @@ use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
 use tidegate_core::classify::{Classifier, Rule};
 use tidegate_core::fbq::{Displace, Terms};
-use tidegate_engine::{Book, NoPromise, PromiseView};
+use tidegate_engine::{PromiseError, PromiseTable, PromiseView};
 use tidegate_live::timing;
 use tidegate_units::{Rate, Span};
 
@@ -175,7 +175,7 @@ pub(crate) fn promise(daemon: &mut Daemon, caller: &mut Caller, call: PromiseCal
     let subscription = daemon.next_number();
     let (terms, flows, wait) = (Terms { minimum, steps: call.prefer, displace }, call.flows, call.wait);
     let given = daemon.directions[at]
-        .ask(move |pipeline, now| pipeline.steering(now).promise(number, terms, class, flows, wait))?;
+        .ask(move |pipeline, now| pipeline.promises(now).promise(number, terms, class, flows, wait))?;
     given.map_err(|why| no_promise(why, &name, minimum, flows))?;
     daemon.desk.given.push(Given {
         number,
@@ -199,18 +199,18 @@ pub(crate) fn promise(daemon: &mut Daemon, caller: &mut Caller, call: PromiseCal
         daemon.say_to_server(Outbound::Unsubscribe { client: caller.client, subscription });
         // The promise cannot be looked up, so it is not given.
         daemon.desk.given.pop();
-        let _ = daemon.directions[at].ask(move |pipeline, now| pipeline.steering(now).end(number));
+        let _ = daemon.directions[at].ask(move |pipeline, now| pipeline.promises(now).end(number));
         return Err(refusal);
     }
     let place = daemon.desk.given.len() - 1;
     Ok(Promised { promise: number, subscription, state: state(daemon, place)? })
 }
 
-fn no_promise(why: NoPromise, class: &str, minimum: Rate, flows: u32) -> Refusal {
+fn no_promise(why: PromiseError, class: &str, minimum: Rate, flows: u32) -> Refusal {
     match why {
-        NoPromise::NoShaper => Refusal::new(Code::Unsupported, "this discipline knows no promises to flows")
+        PromiseError::NoShaper => Refusal::new(Code::Unsupported, "this discipline knows no promises to flows")
             .help("promises need a shaper file with [[class]]"),
-        NoPromise::NoRoom(free) => {
+        PromiseError::NoRoom(free) => {
             let wanted = if flows == 1 { minimum.to_string() } else { format!("{minimum} for each of {flows} flows") };
             let text = format!("class `{class}` has {free} left to promise, not {wanted}");
             Refusal::new(Code::NoRoom, text).help(if free.is_zero() {
@@ -280,14 +280,14 @@ fn class_of(
 ) -> Result<(ClassId, String), Refusal> {
     let direction = &daemon.directions[at];
     let Root::Shaper(_) = &direction.config.root else {
-        return Err(no_promise(NoPromise::NoShaper, "", Rate::ZERO, 1));
+        return Err(no_promise(PromiseError::NoShaper, "", Rate::ZERO, 1));
     };
     let class = match name {
         Some(name) => named(direction, name)?,
         None => {
             let (samples, default) = (selection.samples(), direction.config.default_class);
             direction.ask(move |pipeline, _| {
-                let judged = samples.iter().map(|fields| pipeline.judge(fields));
+                let judged = samples.iter().map(|fields| pipeline.classify(fields));
                 judged.into_iter().find(|judgement| judgement.rule.is_some()).map_or(default, |found| found.class)
             })?
         }
@@ -301,7 +301,7 @@ pub(crate) fn rebook(daemon: &mut Daemon, at: usize) -> Result<(), Refusal> {
     let unbuildable = |error: tidegate_core::classify::BuildError| {
         Refusal::new(Code::NoRoom, format!("these conditions cannot be looked up with those of the others: {error}"))
     };
-    let mut book = Book::default();
+    let mut book = PromiseTable::default();
     let mut rules = Vec::new();
     for given in daemon.desk.given.iter().filter(|given| given.direction == at) {
         let target = book.numbers.len() as u32;
@@ -324,10 +324,10 @@ pub(crate) fn rebook(daemon: &mut Daemon, at: usize) -> Result<(), Refusal> {
     }
     let direction = &daemon.directions[at];
     // The old one comes back, and is freed here.
-    drop(direction.ask(move |pipeline, now| pipeline.steering(now).set_book(book))?);
+    drop(direction.ask(move |pipeline, now| pipeline.promises(now).set_table(book))?);
     let mut from = Some(0);
     while let Some(place) = from {
-        from = direction.ask(move |pipeline, now| pipeline.steering(now).review(place, REVIEWED))?;
+        from = direction.ask(move |pipeline, now| pipeline.promises(now).review(place, REVIEWED))?;
     }
     daemon.tell_hunting();
     Ok(())
@@ -338,7 +338,7 @@ fn state(daemon: &Daemon, place: usize) -> Result<PromiseState, Refusal> {
     let direction = &daemon.directions[given.direction];
     let (number, class) = (given.number, named(direction, &given.class)?);
     let (view, free) = direction.ask(move |pipeline, now| {
-        let view = pipeline.steering(now).view(number).unwrap_or(PromiseView::default());
+        let view = pipeline.promises(now).view(number).unwrap_or(PromiseView::default());
         let class = pipeline.tree().shaper().and_then(|shaper| shaper.class(class));
         (view, class.map_or(Rate::ZERO, |class| class.unpromised))
     })?;
@@ -403,7 +403,7 @@ fn end(daemon: &mut Daemon, numbers: Vec<u64>, why: Option<&str>) {
         let given = daemon.desk.given.remove(place);
         let direction = &daemon.directions[given.direction];
         // A data path that does not answer has no promises to keep either.
-        let _ = direction.ask(move |pipeline, now| pipeline.steering(now).end(number));
+        let _ = direction.ask(move |pipeline, now| pipeline.promises(now).end(number));
         if let Some(why) = why {
             let mut event = Event::new(EventKind::PromiseEnded, Span::from_nanos(timing::now().as_nanos()));
             event.promise = Some(number);
@@ -444,7 +444,7 @@ pub(crate) fn feedback(daemon: &mut Daemon, caller: &mut Caller, call: Feedback)
     let at = daemon.direction_named(call.direction.as_deref())?;
     may_subscribe(daemon, caller)?;
     let Root::Shaper(_) = &daemon.directions[at].config.root else {
-        return Err(no_promise(NoPromise::NoShaper, "", Rate::ZERO, 1));
+        return Err(no_promise(PromiseError::NoShaper, "", Rate::ZERO, 1));
     };
     let selection = Selection::of(caller, call.target, false)?;
     may_watch(daemon, caller, &selection)?;
@@ -475,11 +475,11 @@ pub(crate) fn feedback(daemon: &mut Daemon, caller: &mut Caller, call: Feedback)
         let mut some = Vec::new();
         (from, some) = direction.ask(move |pipeline, now| {
             let wanted = |fields: &_| matches.iter().any(|one| one.matches(fields));
-            (pipeline.steering(now).find(place, REVIEWED, wanted, &mut some), some)
+            (pipeline.promises(now).find(place, REVIEWED, wanted, &mut some), some)
         })?;
         flows.extend(some);
     }
-    let state = |(key, fields, facts): &(u64, _, tidegate_engine::Facts)| FlowState {
+    let state = |(key, fields, facts): &(u64, _, tidegate_engine::FlowState)| FlowState {
         flow: flow_of(*key, Some(fields)),
         class: names.get(facts.class.0 as usize).map(ToString::to_string).unwrap_or_default(),
         granted: facts.rate,
@@ -559,7 +559,7 @@ pub(crate) fn tick(daemon: &mut Daemon) {
 /// changed. One whose class is gone ends; one for which there is no room any more waits.
 pub(crate) fn reinstate(daemon: &mut Daemon, at: usize) {
     let mut ended = Vec::new();
-    let _ = daemon.directions[at].ask(|pipeline, now| pipeline.steering(now).forget_promises());
+    let _ = daemon.directions[at].ask(|pipeline, now| pipeline.promises(now).clear());
     for given in daemon.desk.given.iter().filter(|given| given.direction == at) {
         let direction = &daemon.directions[at];
         let displace = given.displace.as_ref().and_then(|(below, to)| Some((*below, named(direction, to).ok()?)));
@@ -567,8 +567,8 @@ pub(crate) fn reinstate(daemon: &mut Daemon, at: usize) {
         let (number, flows) = (given.number, given.flows);
         let terms = Terms { minimum: given.minimum, steps: given.steps, displace };
         let again = named(direction, &given.class).ok().and_then(|class| {
-            let again = move |pipeline: &mut tidegate_live::shaping::LivePipeline, now| {
-                pipeline.steering(now).promise(number, terms, class, flows, true).is_ok()
+            let again = move |pipeline: &mut tidegate_live::shaping::LiveEngine, now| {
+                pipeline.promises(now).promise(number, terms, class, flows, true).is_ok()
             };
             direction.ask(again).ok()
         });

@@ -12,7 +12,7 @@ use tidegate_control::calls::{
 };
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::reservation::{Refusal as Admission, Request, Service, TSpec};
-use tidegate_engine::{Lease, Refused};
+use tidegate_engine::{Lease, ReserveError};
 use tidegate_units::{Bytes, Instant as Time, Rate, Span};
 
 use crate::daemon::Daemon;
@@ -44,18 +44,20 @@ struct Held {
 #[derive(Debug, Default)]
 pub(crate) struct Leases(HashMap<u64, Held>);
 
-fn refused(refused: &Refused) -> Refusal {
+fn refused(refused: &ReserveError) -> Refusal {
     let code = match refused {
-        Refused::Nowhere => Code::Unsupported,
-        Refused::Everything | Refused::Bounds(_) | Refused::Name(_) | Refused::Rules(_) => Code::Invalid,
-        Refused::Admission(Admission::Unknown(_)) => Code::NotFound,
-        Refused::Admission(Admission::TSpec(_) | Admission::PacketSize { .. }) => Code::Invalid,
-        Refused::Admission(Admission::NoBounds) => Code::Unsupported,
-        Refused::Admission(_) | Refused::InTheWay { .. } => Code::NoRoom,
+        ReserveError::Nowhere => Code::Unsupported,
+        ReserveError::Everything | ReserveError::Bounds(_) | ReserveError::Name(_) | ReserveError::Rules(_) => {
+            Code::Invalid
+        }
+        ReserveError::Admission(Admission::Unknown(_)) => Code::NotFound,
+        ReserveError::Admission(Admission::TSpec(_) | Admission::PacketSize { .. }) => Code::Invalid,
+        ReserveError::Admission(Admission::NoBounds) => Code::Unsupported,
+        ReserveError::Admission(_) | ReserveError::InTheWay { .. } => Code::NoRoom,
     };
     let refusal = Refusal::new(code, refused.to_string());
     match refused {
-        Refused::Admission(Admission::Rate { free, .. }) if !free.is_zero() => {
+        ReserveError::Admission(Admission::Rate { free, .. }) if !free.is_zero() => {
             refusal.help(format!("ask for at most {free}, or wait for what others release"))
         }
         _ => refusal,
@@ -104,10 +106,10 @@ fn named(name: Option<String>, number: u64) -> Result<String, Refusal> {
 
 pub(crate) fn reserve(daemon: &mut Daemon, caller: &Caller, call: Reserve) -> Result<Reserved, Refusal> {
     let at = daemon.direction_named(call.direction.as_deref())?;
-    let (link, mtu) = link(daemon, at).ok_or_else(|| refused(&Refused::Nowhere))?;
+    let (link, mtu) = link(daemon, at).ok_or_else(|| refused(&ReserveError::Nowhere))?;
     let mut matches = edit::matching(&call.matches).map_err(|text| Refusal::new(Code::Invalid, text))?;
     if matches.is_everything() {
-        return Err(refused(&Refused::Everything));
+        return Err(refused(&ReserveError::Everything));
     }
     if !caller.may_all() {
         matches.users = vec![User::Id(caller.peer.uid)];
@@ -131,7 +133,7 @@ pub(crate) fn reserve(daemon: &mut Daemon, caller: &Caller, call: Reserve) -> Re
     let (asked, packets) = (name.clone(), matches.clone());
     let outcome = shaping.change(move |pipeline, now, gate| {
         let lease = pipeline.reserve(now, &asked, &request, packets, gate)?;
-        Ok::<_, Refused>((lease, pipeline.free_to_reserve(), now))
+        Ok::<_, ReserveError>((lease, pipeline.unreserved(), now))
     });
     let (lease, free, now) =
         outcome.map_err(|error| Refusal::new(Code::Failed, error.to_string()))?.map_err(|reason| refused(&reason))?;
@@ -166,7 +168,7 @@ fn held(daemon: &Daemon, caller: &Caller, number: u64) -> Result<Held, Refusal> 
 pub(crate) fn refresh(daemon: &mut Daemon, caller: &Caller, call: &Refresh) -> Result<Refreshed, Refusal> {
     let lease = held(daemon, caller, call.reservation)?;
     let class = lease.class;
-    let expires: Result<Span, Refused> = daemon.directions[lease.direction]
+    let expires: Result<Span, ReserveError> = daemon.directions[lease.direction]
         .ask(move |pipeline, now| pipeline.refresh(now, class).map(|expires| expires.since(now)))?;
     // However often it is refreshed.
     let until = lease.until.map(left);
@@ -196,7 +198,7 @@ pub(crate) fn list(daemon: &Daemon, _: &ReservationsQuery) -> Result<Reservation
     let mut reservations = Vec::new();
     for (at, direction) in daemon.directions.iter().enumerate() {
         let (leases, free, now) = direction
-            .ask(|pipeline, now| (pipeline.leases().cloned().collect::<Vec<_>>(), pipeline.free_to_reserve(), now))?;
+            .ask(|pipeline, now| (pipeline.leases().cloned().collect::<Vec<_>>(), pipeline.unreserved(), now))?;
         for lease in &leases {
             let known = daemon.leases.0.iter().find(|(_, held)| held.direction == at && held.class == lease.grant.id);
             let (number, until) = known.map_or((0, None), |(number, held)| (*number, held.until));
@@ -274,7 +276,7 @@ mod tests {
     #[test]
     fn a_refusal_says_what_can_be_had() {
         let (free, asked) = (Rate::from_mbit(1), Rate::from_mbit(2));
-        let refusal = refused(&Refused::Admission(Admission::Rate { free, asked }));
+        let refusal = refused(&ReserveError::Admission(Admission::Rate { free, asked }));
         assert_eq!(refusal.message, "needs 2mbit, 1mbit is free");
         assert_eq!(refusal.help.as_deref(), Some("ask for at most 1mbit, or wait for what others release"));
     }

@@ -8,20 +8,20 @@ use tidegate_config::shaper;
 use tidegate_config::{Diagnostics, Source};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{DropReason, Ecn, Instant, Span};
-use tidegate_engine::{Change, Exit, Names, Pipeline, Setup, Shape, Sighting};
+use tidegate_engine::{Change, Engine, Names, PacketMeta, Setup, Shape, Sink};
 
 struct Nowhere;
 
-impl Exit<u32> for Nowhere {
-    fn pass(&mut self, handle: u32, change: Change) {
+impl Sink<u32> for Nowhere {
+    fn transmit(&mut self, handle: u32, change: Change) {
         black_box((handle, change));
     }
-    fn refuse(&mut self, handle: u32, reason: DropReason) {
+    fn drop_packet(&mut self, handle: u32, reason: DropReason) {
         black_box((handle, reason));
     }
 }
 
-fn pipeline(detail: &str) -> Pipeline<u32> {
+fn engine(detail: &str) -> Engine<u32> {
     let text = format!(
         r#"
 version = 1
@@ -42,10 +42,10 @@ detail = "{detail}"
     );
     let config = shaper::load(&Source::new("bench.toml", text), &mut Diagnostics::new()).expect("valid");
     let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
-    Pipeline::new(&config, &setup, Instant::ZERO).expect("valid")
+    Engine::new(&config, &setup, Instant::ZERO).expect("valid")
 }
 
-fn sighting(flow: u32) -> Sighting {
+fn sighting(flow: u32) -> PacketMeta {
     let hosts = Hosts::V4 { source: (0x0a00_0000 + (flow >> 12)).into(), destination: [10, 0, 0, 2].into() };
     let fields = Fields {
         hosts,
@@ -54,7 +54,7 @@ fn sighting(flow: u32) -> Sighting {
         destination_port: Some(443),
         ..Fields::default()
     };
-    Sighting {
+    PacketMeta {
         fields,
         ecn: Ecn::NotEct,
         length: 1_000,
@@ -67,8 +67,8 @@ fn sighting(flow: u32) -> Sighting {
 
 /// One packet comes and one leaves, with `flows` packets waiting, flows in an order that no cache foresees.
 struct Run {
-    pipeline: Pipeline<u32>,
-    seen: Vec<Sighting>,
+    engine: Engine<u32>,
+    seen: Vec<PacketMeta>,
     next: usize,
     now: Instant,
 }
@@ -76,22 +76,22 @@ struct Run {
 impl Run {
     fn new(detail: &str, flows: u32) -> Self {
         let mut run = Self {
-            pipeline: pipeline(detail),
+            engine: engine(detail),
             seen: (0..flows).map(sighting).collect(),
             next: 0,
             now: Instant::from_nanos(1),
         };
         for seen in run.seen.clone() {
-            run.pipeline.arrive(run.now, 0, &seen, &mut Nowhere);
+            run.engine.enqueue(run.now, 0, &seen, &mut Nowhere);
         }
         (0..2 * flows).for_each(|_| run.one());
         run
     }
     fn one(&mut self) {
         self.next = (self.next + 7_919) % self.seen.len();
-        self.pipeline.arrive(self.now, 0, &self.seen[self.next], &mut Nowhere);
-        self.now = self.pipeline.deadline(self.now).instant(self.now).unwrap_or(self.now);
-        self.pipeline.depart(self.now, &mut Nowhere);
+        self.engine.enqueue(self.now, 0, &self.seen[self.next], &mut Nowhere);
+        self.now = self.engine.deadline(self.now).instant(self.now).unwrap_or(self.now);
+        self.engine.dequeue(self.now, &mut Nowhere);
     }
 }
 
@@ -115,7 +115,7 @@ fn look(c: &mut Criterion) {
     group.bench_function("64 flows", |b| {
         b.iter(|| {
             rows.clear();
-            from = run.pipeline.look_at_flows(run.now, from, 64, &mut rows).unwrap_or(0);
+            from = run.engine.flow_rows(run.now, from, 64, &mut rows).unwrap_or(0);
             black_box(rows.len())
         });
     });
@@ -123,7 +123,7 @@ fn look(c: &mut Criterion) {
     group.bench_function("2 classes", |b| {
         b.iter(|| {
             classes.clear();
-            run.pipeline.look_at_classes(run.now, 0, 2, &mut classes);
+            run.engine.class_rows(run.now, 0, 2, &mut classes);
             black_box(classes.len())
         });
     });

@@ -9,7 +9,7 @@
 //! is allocated after the table had its most records. A record with its places in the index and the lists takes at most 680 B: 16,384 of them are 11 MB.
 //! *Notes*: a record is forgotten when its flow was silent for the idle time of the table, or makes room for another;
 //! [`Flows::table`] tells how many did. Somebody who sends one packet from each of many ports pushes out only such
-//! flows. [`Pipeline::look_at_flows`](crate::Pipeline::look_at_flows) goes through the table in steps of a bounded length; a flow that comes or goes between two
+//! flows. [`Engine::look_at_flows`](crate::Engine::look_at_flows) goes through the table in steps of a bounded length; a flow that comes or goes between two
 //! steps may be missed, and one that went and came back may be seen twice.
 //! *See also*: the shaper's own flows ([`FlowView`]), which are there without statistics as well, end sooner, and
 //! exist only where the root is a shaper.
@@ -29,7 +29,7 @@ pub const UNTRACKED: u32 = u32::MAX;
 
 /// Who sends to whom, as the first packet of the flow said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Who {
+pub struct FlowIdentity {
     /// The addresses.
     pub hosts: Hosts,
     /// The transport protocol.
@@ -48,7 +48,7 @@ pub struct Who {
     pub mark: u32,
 }
 
-impl From<&Fields> for Who {
+impl From<&Fields> for FlowIdentity {
     fn from(fields: &Fields) -> Self {
         Self {
             hosts: fields.hosts,
@@ -67,7 +67,7 @@ impl From<&Fields> for Who {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct FlowRecord {
     /// Who it is.
-    pub who: Who,
+    pub who: FlowIdentity,
     /// The class that the rules put its last packet into.
     pub class: ClassId,
     /// The class that its last packet left through: another while it is displaced.

@@ -1,39 +1,39 @@
 //! The engine that runs live, over captures and in scripts: dissect, classify, a tree of disciplines, accounts.
 //!
 //! It does no I/O and reads no clock. A data path hands in the bytes it holds of a packet with a handle of its own,
-//! and gets the handle back when the packet may pass ([`Exit::pass`]) or must not ([`Exit::refuse`]).
+//! and gets the handle back when the packet may pass ([`Sink::transmit`]) or must not ([`Sink::drop_packet`]).
 #![forbid(unsafe_code)]
 
 mod classes;
 pub mod delays;
-pub mod desk;
-pub mod exit;
+pub mod engine;
 pub mod flows;
 pub mod guard;
-pub mod held;
-mod ledger;
+mod hold_queue;
 pub mod measure;
-pub mod news;
-pub mod pipeline;
+pub mod notification;
+pub mod packet;
+mod packet_table;
+pub mod recorder;
+pub mod registry;
 pub mod reserve;
-mod room;
 pub mod rules;
+pub mod sink;
 pub mod stats;
 pub mod swap;
-pub mod tap;
 pub mod tree;
 pub mod wire;
 
-pub use desk::{Book, NoPromise, PromiseView, Steering};
-pub use exit::{Change, Exit, Fate, Shape, Sighting, Taken};
-pub use flows::{FlowRecord, FlowRow, Flows, Who};
+pub use engine::{ClassRow, Engine};
+pub use flows::{FlowIdentity, FlowRecord, FlowRow, Flows};
 pub use guard::guarded;
-pub use held::Held;
-pub use news::{Facts, News, What};
-pub use pipeline::{ClassRow, Pipeline};
-pub use reserve::{Lease, Refused};
-pub use rules::{BuildFailure, Judgement, Names, Setup};
+pub use notification::{FlowState, Notification, NotificationKind};
+pub use packet::QueuedPacket;
+pub use recorder::{Adjustment, ControlCall, Operation, Recorder};
+pub use registry::{PromiseControl, PromiseError, PromiseTable, PromiseView};
+pub use reserve::{Lease, ReserveError};
+pub use rules::{BuildFailure, Classification, Names, Setup};
+pub use sink::{Admission, Change, Disposition, PacketMeta, Shape, Sink};
 pub use stats::{ClassCounts, ClassStatus};
-pub use swap::{How, Next, Spare, SwapFailure, Swapped};
-pub use tap::{Act, Control, Steer, Tap};
+pub use swap::{PreparedConfig, Retired, SwapError, SwapKind, SwapReport};
 pub use tree::Tree;

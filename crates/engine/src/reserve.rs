@@ -4,7 +4,7 @@
 //! *Source*: Risso and Gevros 1999, section 7.2; see [`tidegate_core::reservation`] for admission and bounds.
 //! *Notes*: rules of reservations go before those of the configuration, the oldest first. Packets of the flow that wait
 //! elsewhere when it gets its class come along: the queues they are in begin anew, with all they held in the waiting
-//! room ([`crate::swap`]).
+//! hold ([`crate::swap`]).
 
 use std::fmt;
 
@@ -17,10 +17,10 @@ use tidegate_core::qdisc::Discard;
 use tidegate_core::reservation::{Grant, Refusal, Request, Reservations};
 use tidegate_core::{ClassId, Instant, Packet, Qdisc, Rate};
 
-use crate::exit::Exit;
-use crate::pipeline::Pipeline;
+use crate::engine::Engine;
+use crate::recorder::{ControlCall, Operation};
 use crate::rules::BuildFailure;
-use crate::tap::{Act, Control};
+use crate::sink::Sink;
 
 /// A reservation that was granted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,7 +37,7 @@ pub struct Lease {
 
 /// Why there is no reservation, or why a change is not made for the sake of those there are.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Refused {
+pub enum ReserveError {
     /// The configuration has no class for reservations.
     Nowhere,
     /// It would take every packet.
@@ -59,7 +59,7 @@ pub enum Refused {
     },
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for ReserveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nowhere => f.write_str(
@@ -77,7 +77,7 @@ impl fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for ReserveError {}
 
 /// The section of CBQ, where that is what a configuration has.
 pub(crate) fn cbq_of(config: &Config) -> Option<&CbqQueue> {
@@ -138,17 +138,17 @@ impl Leases {
     pub(crate) fn queue<P: Packet + 'static>(&self, class: ClassId) -> Option<Box<dyn Qdisc<P>>> {
         self.lease(class).map(|lease| queue(Limit::bytes(lease.grant.buffer)))
     }
-    /// The desk of another configuration with the same leases, and leaves for them in its tree.
+    /// The leases of another configuration with the same leases, and leaves for them in its tree.
     pub(crate) fn moved<P: Packet + 'static>(
         &self,
         now: Instant,
         config: &Config,
         cbq: Option<&mut Cbq<P>>,
-    ) -> Result<Self, Refused> {
-        let in_the_way = |why: String| Refused::InTheWay { reservations: self.list.len(), why };
-        let mut desk = Self::new(config).map_err(in_the_way)?;
+    ) -> Result<Self, ReserveError> {
+        let in_the_way = |why: String| ReserveError::InTheWay { reservations: self.list.len(), why };
+        let mut registry = Self::new(config).map_err(in_the_way)?;
         if self.list.is_empty() {
-            return Ok(desk);
+            return Ok(registry);
         }
         let (Some(cbq), Some(policy), Some(old)) = (cbq, cbq_of(config).and_then(CbqQueue::policy), &self.reservations)
         else {
@@ -156,63 +156,63 @@ impl Leases {
         };
         let mut reservations = old.clone();
         reservations.replant(now, cbq, policy, queue).map_err(|refusal| in_the_way(refusal.to_string()))?;
-        desk.reservations = Some(reservations);
-        desk.list.clone_from(&self.list);
-        Ok(desk)
+        registry.reservations = Some(reservations);
+        registry.list.clone_from(&self.list);
+        Ok(registry)
     }
 }
 
-impl<H: Copy + Send + 'static> Pipeline<H> {
+impl<H: Copy + Send + 'static> Engine<H> {
     /// Makes a class for the packets that match, or says why not and what is free. What of them waits elsewhere comes
-    /// along. It lives until it is released, or until its time is over without [`Pipeline::refresh`].
+    /// along. It lives until it is released, or until its time is over without [`Engine::refresh`].
     ///
     /// # Errors
-    /// See [`Refused`]; nothing has changed then.
+    /// See [`ReserveError`]; nothing has changed then.
     pub fn reserve(
         &mut self,
         now: Instant,
         name: &str,
         request: &Request,
         matches: Match,
-        out: &mut impl Exit<H>,
-    ) -> Result<Lease, Refused> {
-        self.tell(now, Act::Control(Control::Reserve { name, request, matches: &matches }));
+        out: &mut impl Sink<H>,
+    ) -> Result<Lease, ReserveError> {
+        self.tell(now, Operation::Control(ControlCall::Reserve { name, request, matches: &matches }));
         let (Some(cbq), Some(reservations), Some(section)) =
             (self.tree.cbq_mut(), &mut self.leases.reservations, section(&self.config))
         else {
-            return Err(Refused::Nowhere);
+            return Err(ReserveError::Nowhere);
         };
         if matches.is_everything() {
-            return Err(Refused::Everything);
+            return Err(ReserveError::Everything);
         }
         if self.leases.list.iter().any(|lease| lease.name == name) || self.classes.names().iter().any(|n| n == name) {
-            return Err(Refused::Name(name.to_owned()));
+            return Err(ReserveError::Name(name.to_owned()));
         }
-        section.admits(request).map_err(Refused::Bounds)?;
-        let grant = reservations.reserve(now, cbq, request, queue).map_err(Refused::Admission)?;
+        section.admits(request).map_err(ReserveError::Bounds)?;
+        let grant = reservations.reserve(now, cbq, request, queue).map_err(ReserveError::Admission)?;
         self.leases.list.push(Lease { name: name.to_owned(), request: *request, grant, matches });
         if let Err(failure) = self.rules.set_reserved(&self.leases.rules(), &self.setup.names) {
             self.leases.list.pop();
             if let (Some(cbq), Some(reservations)) = (self.tree.cbq_mut(), &mut self.leases.reservations) {
                 let _ = reservations.release(now, cbq, grant.id, Removal::Flush, &mut Discard);
             }
-            return Err(Refused::Rules(failure));
+            return Err(ReserveError::Rules(failure));
         }
         self.classes.open(grant.id);
         self.rehouse(now, &[], out);
         let lease = self.leases.list.last().cloned();
-        lease.ok_or(Refused::Nowhere)
+        lease.ok_or(ReserveError::Nowhere)
     }
 
     /// Lets a reservation live on, and tells until when.
     ///
     /// # Errors
     /// When it has ended.
-    pub fn refresh(&mut self, now: Instant, id: ClassId) -> Result<Instant, Refused> {
-        self.tell(now, Act::Control(Control::Refresh(id)));
+    pub fn refresh(&mut self, now: Instant, id: ClassId) -> Result<Instant, ReserveError> {
+        self.tell(now, Operation::Control(ControlCall::Refresh(id)));
         let expires = match &mut self.leases.reservations {
-            Some(reservations) => reservations.refresh(now, id).map_err(Refused::Admission)?,
-            None => return Err(Refused::Nowhere),
+            Some(reservations) => reservations.refresh(now, id).map_err(ReserveError::Admission)?,
+            None => return Err(ReserveError::Nowhere),
         };
         for lease in self.leases.list.iter_mut().filter(|lease| lease.grant.id == id) {
             lease.grant.expires = expires;
@@ -224,26 +224,26 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
     ///
     /// # Errors
     /// When it has ended before.
-    pub fn release(&mut self, now: Instant, id: ClassId, out: &mut impl Exit<H>) -> Result<(), Refused> {
-        self.tell(now, Act::Control(Control::Release(id)));
+    pub fn release(&mut self, now: Instant, id: ClassId, out: &mut impl Sink<H>) -> Result<(), ReserveError> {
+        self.tell(now, Operation::Control(ControlCall::Release(id)));
         self.end_lease(now, id, out)
     }
 
-    /// The same, where it follows from another call: no tap is told.
-    fn end_lease(&mut self, now: Instant, id: ClassId, out: &mut impl Exit<H>) -> Result<(), Refused> {
+    /// The same, where it follows from another call: nothing is recorded.
+    fn end_lease(&mut self, now: Instant, id: ClassId, out: &mut impl Sink<H>) -> Result<(), ReserveError> {
         let (Some(cbq), Some(reservations)) = (self.tree.cbq_mut(), &mut self.leases.reservations) else {
-            return Err(Refused::Nowhere);
+            return Err(ReserveError::Nowhere);
         };
-        // What the leaf holds stands in the ledger, and is entered anew from there.
-        reservations.release(now, cbq, id, Removal::Flush, &mut Discard).map_err(Refused::Admission)?;
+        // What the leaf holds stands in the packet table, and is entered anew from there.
+        reservations.release(now, cbq, id, Removal::Flush, &mut Discard).map_err(ReserveError::Admission)?;
         self.leases.list.retain(|lease| lease.grant.id != id);
-        self.rules.set_reserved(&self.leases.rules(), &self.setup.names).map_err(Refused::Rules)?;
+        self.rules.set_reserved(&self.leases.rules(), &self.setup.names).map_err(ReserveError::Rules)?;
         self.rehouse(now, &[id], out);
         Ok(())
     }
 
     /// Ends what was not refreshed in time.
-    pub(crate) fn expire_reservations(&mut self, now: Instant, out: &mut impl Exit<H>) {
+    pub(crate) fn expire_reservations(&mut self, now: Instant, out: &mut impl Sink<H>) {
         while self.leases.next_expiry().is_some_and(|expiry| expiry <= now) {
             let over = self.leases.list.iter().find(|lease| lease.grant.expires <= now).map(|lease| lease.grant.id);
             if over.is_none_or(|id| self.end_lease(now, id, out).is_err()) {
@@ -258,7 +258,7 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
     }
 
     /// What of the rate for reservations is free; `None` where there are none.
-    pub fn free_to_reserve(&self) -> Option<Rate> {
+    pub fn unreserved(&self) -> Option<Rate> {
         let policy = self.leases.reservations.as_ref()?.policy();
         self.tree.cbq()?.free_rate(policy.parent)
     }

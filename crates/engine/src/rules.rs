@@ -57,7 +57,7 @@ pub struct Names {
     pub cgroups: HashMap<String, u64>,
 }
 
-/// How a pipeline is set up, beside its configuration.
+/// How a engine is set up, beside its configuration.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Random streams of disciplines derive from it.
@@ -72,7 +72,7 @@ pub struct Setup {
 
 /// Where a packet goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Judgement {
+pub struct Classification {
     /// The rule that matched, by its number in the configuration; those of reservations count on from there.
     pub rule: Option<u32>,
     /// Its class.
@@ -135,14 +135,14 @@ impl Rules {
         Ok(())
     }
 
-    pub(crate) fn judge(&self, fields: &Fields) -> Judgement {
+    pub(crate) fn classify(&self, fields: &Fields) -> Classification {
         let flow = self.hash.key(fields);
         if let Some(at) = self.reserved.as_ref().and_then(|reserved| first_match(reserved, fields)) {
             let rule = Some(self.classes.len() as u32 + at);
-            return Judgement { rule, class: self.reserved_classes[at as usize], flow };
+            return Classification { rule, class: self.reserved_classes[at as usize], flow };
         }
         let rule = first_match(&self.classifier, fields);
-        Judgement { rule, class: rule.map_or(self.default, |rule| self.classes[rule as usize]), flow }
+        Classification { rule, class: rule.map_or(self.default, |rule| self.classes[rule as usize]), flow }
     }
 }
 

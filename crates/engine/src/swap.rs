@@ -4,7 +4,7 @@
 //! is dropped, whatever the new limits are; within a flow all leave in the order in which they came. What left before the
 //! change counts against the bursts of the new tree, so that the bound of the total holds across it.
 //! *Source*: the tree being swapped at a packet boundary is how `tc` replaces a qdisc; `tc` drops what waits.
-//! *Cost*: what needs time (classifier, tree) is made before, in [`Next::new`]; the swap itself is linear in what waits.
+//! *Cost*: what needs time (classifier, tree) is made before, in [`PreparedConfig::new`]; the swap itself is linear in what waits.
 //!
 //! # What survives which change
 //! | change | tree | kept | lost |
@@ -16,7 +16,7 @@
 //! | classes come, go or change their order, `flow-by`, `queue` | new | of classes that keep their name: counts, buckets or estimators | flow records, promises beside the configuration (their owner gives them again), averages of queues, marks made on what waits |
 //! | the kind of discipline | new | counts by name, what was used of the total's burst | everything else |
 //!
-//! What waits in front of a new tree, and why nothing of it can be lost, stands in the source of the waiting room
+//! What waits in front of a new tree, and why nothing of it can be lost, stands in the source of the hold queue
 //! (`room.rs`). A class that keeps its name keeps its counts; packets that go to another are counted as moved.
 //!
 //! *Notes*: a packet keeps the size on the link that it was counted with when it came. In the first moments one packet
@@ -29,32 +29,32 @@ use tidegate_config::shaper::{Config, Root};
 use tidegate_core::cbq::{Cbq, Class};
 use tidegate_core::{ClassId, Instant, Packet, Qdisc, Rate};
 
-use crate::desk::Desk;
-use crate::exit::Exit;
+use crate::engine::{Engine, flows_of, link_of, names_of};
 use crate::flows::{Flows, UNTRACKED};
-use crate::held::Held;
-use crate::pipeline::{Pipeline, flows_of, link_of, names_of};
-use crate::reserve::{Refused, cbq_of};
-use crate::room::{Inside, Room};
+use crate::hold_queue::{HoldQueue, Inside};
+use crate::packet::QueuedPacket;
+use crate::recorder::Operation;
+use crate::registry::FlowRegistry;
+use crate::reserve::{ReserveError, cbq_of};
 use crate::rules::{BuildFailure, Rules, Setup};
-use crate::tap::Act;
+use crate::sink::Sink;
 use crate::tree::{Tree, class_params, fbc_params, profiles};
 
 /// A configuration made ready to take the place of another. Making it takes time, using it hardly any.
-pub struct Next<H: Send> {
+pub struct PreparedConfig<H: Send> {
     config: Config,
     text: Option<String>,
     /// When it was built.
     built: Instant,
     setup: Setup,
     rules: Rules,
-    tree: Tree<Held<H>>,
+    tree: Tree<QueuedPacket<H>>,
     flows: Option<Flows>,
 }
 
 /// What became of the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum How {
+pub enum SwapKind {
     /// It goes on, with other parameters.
     InPlace,
     /// Another took its place.
@@ -63,41 +63,41 @@ pub enum How {
 
 /// What a change has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Swapped {
+pub struct SwapReport {
     /// What became of the tree.
-    pub how: How,
+    pub how: SwapKind,
     /// Packets that waited and were entered anew.
     pub rehomed: usize,
 }
 
 /// What a change has left over. Freeing it takes time, which the data path need not give.
-pub struct Spare<H: Send> {
-    _tree: Tree<Held<H>>,
+pub struct Retired<H: Send> {
+    _tree: Tree<QueuedPacket<H>>,
     _rules: Rules,
     _config: Config,
 }
 
 /// Why a change was not made; nothing has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum SwapFailure {
+pub enum SwapError {
     /// The configuration cannot run.
     Build(BuildFailure),
     /// Reservations are in the way.
-    Refused(Refused),
+    ReserveError(ReserveError),
 }
 
-impl std::fmt::Display for SwapFailure {
+impl std::fmt::Display for SwapError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Build(failure) => failure.fmt(f),
-            Self::Refused(refused) => refused.fmt(f),
+            Self::ReserveError(refused) => refused.fmt(f),
         }
     }
 }
 
-impl std::error::Error for SwapFailure {}
+impl std::error::Error for SwapError {}
 
-impl<H: Copy + Send + 'static> Next<H> {
+impl<H: Copy + Send + 'static> PreparedConfig<H> {
     /// Builds rules and tree of `config`. `setup` must have the secret of the engine that runs.
     ///
     /// # Errors
@@ -120,20 +120,20 @@ impl<H: Copy + Send + 'static> Next<H> {
     }
 }
 
-impl<H: Copy + Send + 'static> Pipeline<H> {
-    /// Goes on with another configuration from `now` on: [`Next::new`] and [`Pipeline::swap`] in one.
+impl<H: Copy + Send + 'static> Engine<H> {
+    /// Goes on with another configuration from `now` on: [`PreparedConfig::new`] and [`Engine::swap`] in one.
     ///
     /// # Errors
-    /// See [`SwapFailure`]; nothing has changed then.
+    /// See [`SwapError`]; nothing has changed then.
     pub fn reconfigure(
         &mut self,
         config: &Config,
         setup: &Setup,
         now: Instant,
-        out: &mut impl Exit<H>,
-    ) -> Result<Swapped, SwapFailure> {
-        let next = Next::new(config, setup, now).map_err(SwapFailure::Build)?;
-        self.swap(next, now, out).map(|(swapped, _)| swapped).map_err(SwapFailure::Refused)
+        out: &mut impl Sink<H>,
+    ) -> Result<SwapReport, SwapError> {
+        let next = PreparedConfig::new(config, setup, now).map_err(SwapError::Build)?;
+        self.swap(next, now, out).map(|(swapped, _)| swapped).map_err(SwapError::ReserveError)
     }
 
     /// Goes on with another configuration from `now` on. Gives back what is no longer needed, to be freed where it does
@@ -143,13 +143,13 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
     /// When reservations are in the way; nothing has changed then.
     pub fn swap(
         &mut self,
-        next: Next<H>,
+        next: PreparedConfig<H>,
         now: Instant,
-        out: &mut impl Exit<H>,
-    ) -> Result<(Swapped, Spare<H>), Refused> {
-        let Next { config, text, built, setup, mut rules, mut tree, flows } = next;
+        out: &mut impl Sink<H>,
+    ) -> Result<(SwapReport, Retired<H>), ReserveError> {
+        let PreparedConfig { config, text, built, setup, mut rules, mut tree, flows } = next;
         if rules.set_reserved(&self.leases.rules(), &setup.names).is_err() {
-            return Err(Refused::InTheWay {
+            return Err(ReserveError::InTheWay {
                 reservations: self.leases.iter().count(),
                 why: "their rules name owners that it does not know".into(),
             });
@@ -159,13 +159,13 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
         // What waits knows its place among the flows that are counted: other statistics need other places.
         let same_statistics = format!("{:?}", self.config.statistics) == format!("{:?}", config.statistics);
         let in_place = same_statistics && self.change_in_place(now, &config);
-        let how = if in_place { How::InPlace } else { How::Replaced };
+        let how = if in_place { SwapKind::InPlace } else { SwapKind::Replaced };
         let text = text.unwrap_or_else(|| config.text.to_string());
         let act = match text.as_str() {
-            "" => Act::Untold,
-            text => Act::Reconfigure { text, names: &setup.names, built },
+            "" => Operation::Unrecorded,
+            text => Operation::Reconfigure { text, names: &setup.names, built },
         };
-        if how == How::InPlace {
+        if how == SwapKind::InPlace {
             self.tell(now, act);
         } else {
             let leases = self.leases.moved(now, &config, tree.cbq_mut())?;
@@ -185,23 +185,23 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
         let old_rules = std::mem::replace(&mut self.rules, rules);
         let old_config = std::mem::replace(&mut self.config, config);
         let spare = match how {
-            How::InPlace => tree,
-            How::Replaced => std::mem::replace(&mut self.tree, tree),
+            SwapKind::InPlace => tree,
+            SwapKind::Replaced => std::mem::replace(&mut self.tree, tree),
         };
         self.setup = setup;
         if !same_statistics {
             self.detail = self.config.statistics.detail;
             self.flows = flows;
         }
-        if how == How::Replaced {
+        if how == SwapKind::Replaced {
             // Flows are met anew, and promises are given again by whoever gave them.
-            self.desk = Desk::default();
+            self.registry = FlowRegistry::default();
         }
         let rehomed = match how {
-            How::InPlace => self.rehouse(now, &[], out),
-            How::Replaced => {
-                let numbers = self.ledger.numbers();
-                let places: Vec<_> = numbers.iter().map(|&at| self.classes.slot(self.ledger.held(at).class)).collect();
+            SwapKind::InPlace => self.rehouse(now, &[], out),
+            SwapKind::Replaced => {
+                let numbers = self.packets.numbers();
+                let places: Vec<_> = numbers.iter().map(|&at| self.classes.slot(self.packets.held(at).class)).collect();
                 let classes = std::mem::replace(&mut self.classes, crate::classes::Classes::new(Vec::new(), 0));
                 let (classes, moved) = classes.renamed(names_of(&self.config), self.leases.first_class());
                 self.classes = classes;
@@ -209,7 +209,7 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
                 self.rehome(now, &numbers, places, &|_| true, same_statistics, out)
             }
         };
-        Ok((Swapped { how, rehomed }, Spare { _tree: spare, _rules: old_rules, _config: old_config }))
+        Ok((SwapReport { how, rehomed }, Retired { _tree: spare, _rules: old_rules, _config: old_config }))
     }
 
     /// Changes the tree to that of `config` where it is alike enough to go on; tells whether it was.
@@ -252,15 +252,15 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
 
     /// After rules have changed, or the leaves `gone` have gone with what they held: queues of a tree of CBQ out of which
     /// packets must move begin anew; for other trees what comes waits until what is there has left.
-    pub(crate) fn rehouse(&mut self, now: Instant, gone: &[ClassId], out: &mut impl Exit<H>) -> usize {
-        let numbers = self.ledger.numbers();
+    pub(crate) fn rehouse(&mut self, now: Instant, gone: &[ClassId], out: &mut impl Sink<H>) -> usize {
+        let numbers = self.packets.numbers();
         let mut emptied: HashSet<ClassId> = gone.iter().copied().collect();
         if let Tree::Cbq(cbq) = &mut self.tree {
             for &at in &numbers {
-                let class = self.ledger.held(at).class;
-                if !self.ledger.waits(at)
+                let class = self.packets.held(at).class;
+                if !self.packets.waits(at)
                     && !emptied.contains(&class)
-                    && self.rules.judge(self.ledger.fields(at)).class != class
+                    && self.rules.classify(self.packets.fields(at)).class != class
                 {
                     let site = Site { seed: self.setup.seed, name: "root".into(), now };
                     let own = cbq_of(&self.config).and_then(|section| section.build_queue(class, &site));
@@ -272,11 +272,11 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
                 }
             }
         }
-        let places = numbers.iter().map(|&at| Some(self.classes.slot(self.ledger.held(at).class))).collect();
+        let places = numbers.iter().map(|&at| Some(self.classes.slot(self.packets.held(at).class))).collect();
         self.rehome(now, &numbers, places, &|class| emptied.contains(&class), true, out)
     }
 
-    /// Forms the lines of the waiting room anew: of all that waited there, and of all that was in a class of the tree
+    /// Forms the lines of the hold queue anew: of all that waited there, and of all that was in a class of the tree
     /// that is `gone`. `places` tells where each packet has been counted.
     fn rehome(
         &mut self,
@@ -285,7 +285,7 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
         places: Vec<Option<usize>>,
         gone: &dyn Fn(ClassId) -> bool,
         same_flows: bool,
-        out: &mut impl Exit<H>,
+        out: &mut impl Sink<H>,
     ) -> usize {
         struct Flow {
             key: u64,
@@ -298,19 +298,19 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
         let mut known: HashMap<u64, usize> = HashMap::new();
         let mut rehomed = 0;
         for (&at, place) in numbers.iter().zip(places) {
-            let fields = *self.ledger.fields(at);
-            let judgement = self.rules.judge(&fields);
-            let held = self.ledger.held(at);
+            let fields = *self.packets.fields(at);
+            let judgement = self.rules.classify(&fields);
+            let held = self.packets.held(at);
             let key = judgement.flow.flow;
             let index = *known.entry(key).or_insert_with(|| {
                 flows.push(Flow { key, adopted: VecDeque::new(), stay: 0, trial: None, changes: false });
                 flows.len() - 1
             });
             let flow = &mut flows[index];
-            if self.ledger.waits(at) || gone(held.class) {
-                rehomed += usize::from(!self.ledger.waits(at));
+            if self.packets.waits(at) || gone(held.class) {
+                rehomed += usize::from(!self.packets.waits(at));
                 self.classes.moves(place, self.classes.slot(judgement.class), held.size);
-                let held = self.ledger.held_mut(at);
+                let held = self.packets.held_mut(at);
                 held.class = judgement.class;
                 held.left_by = judgement.class;
                 held.flow = judgement.flow;
@@ -321,18 +321,18 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
                         None => UNTRACKED,
                     };
                 }
-                self.ledger.set_waits(at, true);
+                self.packets.set_waits(at, true);
                 flow.adopted.push_back(at);
             } else {
                 flow.stay += 1;
-                if self.room.is_on_trial(key, at) {
+                if self.hold.is_on_trial(key, at) {
                     flow.trial = Some(at);
                 }
                 flow.changes |= judgement.class != held.class && !self.tree.moves_queues(held.class, judgement.class);
             }
         }
-        self.room = Room::new();
-        self.room.changed(now);
+        self.hold = HoldQueue::new();
+        self.hold.changed(now);
         for Flow { key, adopted, stay, trial, changes } in flows {
             let inside = match (trial, stay) {
                 (Some(at), _) => Inside::Trial(at),
@@ -340,7 +340,7 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
                 (None, stay) => Inside::Before(stay),
             };
             if !adopted.is_empty() || trial.is_some() || changes {
-                self.room.line_up(key, inside, adopted);
+                self.hold.line_up(key, inside, adopted);
             }
         }
         self.file(now, out);

@@ -80,7 +80,7 @@ impl<P: Packet + 'static> Tree<P> {
             Self::Shaper(_) | Self::Any { .. } => None,
         }
     }
-    /// The same, to change it. What reservations hold is the [`Pipeline`](crate::Pipeline)'s to change.
+    /// The same, to change it. What reservations hold is the [`Engine`](crate::Engine)'s to change.
     pub fn cbq_mut(&mut self) -> Option<&mut Cbq<P>> {
         match self {
             Self::Cbq(cbq) => Some(cbq),

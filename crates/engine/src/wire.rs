@@ -12,7 +12,7 @@
 use tidegate_core::Bytes;
 use tidegate_core::classify::Version;
 
-use crate::exit::{Shape, Sighting};
+use crate::sink::{PacketMeta, Shape};
 
 /// The fragment header of IPv6.
 const FRAGMENT_HEADER: u32 = 8;
@@ -27,18 +27,18 @@ pub struct OnWire {
 }
 
 /// What `seen` becomes on a link with this MTU, where each packet costs `overhead` bytes more.
-pub fn on_wire(seen: &Sighting, mtu: u32, overhead: u32) -> OnWire {
+pub fn on_wire(seen: &PacketMeta, mtu: u32, overhead: u32) -> OnWire {
     let (repeated, added, unit) = match seen.shape {
         Shape::Super => (seen.headers, 0, 1),
         Shape::Single if seen.length <= mtu => (0, 0, 1),
         Shape::Single if seen.fields.hosts.version() == Some(Version::V6) => (seen.network_header, FRAGMENT_HEADER, 8),
         Shape::Single => (seen.network_header, 0, 8),
     };
-    let room = mtu.saturating_sub(repeated + added) / unit * unit;
+    let hold = mtu.saturating_sub(repeated + added) / unit * unit;
     let packets = match repeated {
         0 => 1,
-        _ if room == 0 => 1,
-        _ => seen.length.saturating_sub(repeated).div_ceil(room).max(1),
+        _ if hold == 0 => 1,
+        _ => seen.length.saturating_sub(repeated).div_ceil(hold).max(1),
     };
     let added = if packets > 1 { u64::from(added) } else { 0 };
     let more = u64::from(packets - 1) * u64::from(repeated) + u64::from(packets) * (u64::from(overhead) + added);
@@ -51,14 +51,14 @@ mod tests {
     use tidegate_core::Ecn;
     use tidegate_core::classify::{Fields, Hosts};
 
-    fn seen(hosts: Hosts, shape: Shape, network_header: u32, headers: u32, length: u32) -> Sighting {
+    fn seen(hosts: Hosts, shape: Shape, network_header: u32, headers: u32, length: u32) -> PacketMeta {
         let fields = Fields { hosts, ..Fields::default() };
-        Sighting { fields, ecn: Ecn::NotEct, length, network_header, headers, pure_ack: false, shape }
+        PacketMeta { fields, ecn: Ecn::NotEct, length, network_header, headers, pure_ack: false, shape }
     }
-    fn v4(shape: Shape, headers: u32, length: u32) -> Sighting {
+    fn v4(shape: Shape, headers: u32, length: u32) -> PacketMeta {
         seen(Hosts::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() }, shape, 20, headers, length)
     }
-    fn on(seen: Sighting, mtu: u32, overhead: u32) -> (u64, u32) {
+    fn on(seen: PacketMeta, mtu: u32, overhead: u32) -> (u64, u32) {
         let wire = on_wire(&seen, mtu, overhead);
         (wire.size.as_u64(), wire.packets)
     }

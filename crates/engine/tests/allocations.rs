@@ -7,7 +7,7 @@ use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::random::Stream;
 use tidegate_core::{DropReason, Ecn, Instant, Span};
-use tidegate_engine::{Change, Exit, Names, Pipeline, Setup, Shape, Sighting};
+use tidegate_engine::{Change, Engine, Names, PacketMeta, Setup, Shape, Sink};
 
 /// The allocator of the system, and how often this thread asked it for memory.
 struct Counting;
@@ -35,17 +35,17 @@ static ALLOCATOR: Counting = Counting;
 
 struct Nowhere;
 
-impl Exit<u64> for Nowhere {
-    fn pass(&mut self, _: u64, _: Change) {}
-    fn refuse(&mut self, _: u64, _: DropReason) {}
+impl Sink<u64> for Nowhere {
+    fn transmit(&mut self, _: u64, _: Change) {}
+    fn drop_packet(&mut self, _: u64, _: DropReason) {}
 }
 
-fn sighting(port: u16) -> Sighting {
+fn sighting(port: u16) -> PacketMeta {
     let hosts = Hosts::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
     let fields =
         Fields { hosts, protocol: Some(17), source_port: Some(port), destination_port: Some(9), ..Fields::default() };
     let length = 1_000;
-    Sighting {
+    PacketMeta {
         fields,
         ecn: Ecn::NotEct,
         length,
@@ -62,7 +62,7 @@ fn nothing_is_allocated_for_a_packet_or_a_look() {
                 [statistics]\nflows = 256\n";
     let config = shaper::load(&Source::new("test.toml", text), &mut Diagnostics::new()).expect("valid");
     let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
-    let mut pipeline: Pipeline<u64> = Pipeline::new(&config, &setup, Instant::ZERO).expect("valid");
+    let mut engine: Engine<u64> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
     let mut random = Stream::named(5, "allocations");
     let (mut flows, mut classes) = (Vec::with_capacity(64), Vec::with_capacity(16));
     let mut now = Instant::ZERO;
@@ -70,16 +70,16 @@ fn nothing_is_allocated_for_a_packet_or_a_look() {
         for n in 0..packets {
             now += Span::from_micros(random.below(1_800));
             // 300 flows for 256 records: some fall out all the time.
-            pipeline.arrive(now, n, &sighting(random.below(300) as u16), &mut Nowhere);
-            while pipeline.depart(now, &mut Nowhere) {}
+            engine.enqueue(now, n, &sighting(random.below(300) as u16), &mut Nowhere);
+            while engine.dequeue(now, &mut Nowhere) {}
             if looks && n % 100 == 0 {
                 flows.clear();
                 classes.clear();
-                pipeline.look_at_flows(now, (n % 256) as u32, 64, &mut flows);
-                pipeline.look_at_classes(now, 0, 16, &mut classes);
+                engine.flow_rows(now, (n % 256) as u32, 64, &mut flows);
+                engine.class_rows(now, 0, 16, &mut classes);
             }
         }
-        pipeline.flows().expect("counted").table().evicted.iter().sum::<u64>()
+        engine.flows().expect("counted").table().evicted.iter().sum::<u64>()
     };
     run(100_000, true);
     let before = ALLOCATIONS.get();

@@ -7,7 +7,7 @@ use tidegate_config::{Diagnostics, Source};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, ClassId, DropReason, Ecn, Instant, Rate, Span};
-use tidegate_engine::{Change, Exit, FlowRow, Names, Pipeline, Setup, Shape, Sighting};
+use tidegate_engine::{Change, Engine, FlowRow, Names, PacketMeta, Setup, Shape, Sink};
 
 fn config(text: &str) -> Config {
     let mut diagnostics = Diagnostics::new();
@@ -15,12 +15,12 @@ fn config(text: &str) -> Config {
     config.unwrap_or_else(|| panic!("{:?}", diagnostics.iter().collect::<Vec<_>>()))
 }
 
-fn pipeline(text: &str) -> Pipeline<u64> {
+fn engine(text: &str) -> Engine<u64> {
     let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
-    Pipeline::new(&config(text), &setup, Instant::ZERO).expect("valid")
+    Engine::new(&config(text), &setup, Instant::ZERO).expect("valid")
 }
 
-fn sighting(port: u16, length: u32) -> Sighting {
+fn sighting(port: u16, length: u32) -> PacketMeta {
     let hosts = Hosts::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
     let fields = Fields {
         hosts,
@@ -30,7 +30,15 @@ fn sighting(port: u16, length: u32) -> Sighting {
         uid: Some(1_000 + u32::from(port % 10)),
         ..Fields::default()
     };
-    Sighting { fields, ecn: Ecn::Ect0, length, network_header: 20, headers: 28, pure_ack: false, shape: Shape::Single }
+    PacketMeta {
+        fields,
+        ecn: Ecn::Ect0,
+        length,
+        network_header: 20,
+        headers: 28,
+        pure_ack: false,
+        shape: Shape::Single,
+    }
 }
 
 /// Which packets passed and which did not; a handle is a port and a number of microseconds.
@@ -40,20 +48,20 @@ struct Log {
     refused: Vec<(u64, DropReason)>,
 }
 
-impl Exit<u64> for Log {
-    fn pass(&mut self, handle: u64, change: Change) {
+impl Sink<u64> for Log {
+    fn transmit(&mut self, handle: u64, change: Change) {
         self.passed.push((handle, change));
     }
-    fn refuse(&mut self, handle: u64, reason: DropReason) {
+    fn drop_packet(&mut self, handle: u64, reason: DropReason) {
         self.refused.push((handle, reason));
     }
 }
 
-fn flows(pipeline: &mut Pipeline<u64>, now: Instant, step: u32) -> Vec<FlowRow> {
+fn flows(engine: &mut Engine<u64>, now: Instant, step: u32) -> Vec<FlowRow> {
     let (mut rows, mut from) = (Vec::new(), Some(0));
     while let Some(place) = from {
         let before = rows.len();
-        from = pipeline.look_at_flows(now, place, step, &mut rows);
+        from = engine.flow_rows(now, place, step, &mut rows);
         assert!(rows.len() - before <= step as usize, "a look is bounded");
     }
     rows
@@ -87,7 +95,7 @@ fn us(n: u64) -> Instant {
 
 #[test]
 fn every_packet_is_counted_once_in_its_flow_and_its_class() {
-    let mut pipeline = pipeline(TWO);
+    let mut engine = engine(TWO);
     let mut random = Stream::named(4, "statistics");
     let mut out = Log::default();
     let (mut now, mut came) = (0, HashMap::<u16, (u64, u64)>::new());
@@ -99,10 +107,10 @@ fn every_packet_is_counted_once_in_its_flow_and_its_class() {
         sizes.insert(handle, (u64::from(length), now));
         let entry = came.entry(port).or_default();
         *entry = (entry.0 + 1, entry.1 + u64::from(length));
-        pipeline.arrive(us(now), handle, &sighting(port, length), &mut out);
-        while pipeline.depart(us(now), &mut out) {}
+        engine.enqueue(us(now), handle, &sighting(port, length), &mut out);
+        while engine.dequeue(us(now), &mut out) {}
     }
-    let rows = flows(&mut pipeline, us(now), 7);
+    let rows = flows(&mut engine, us(now), 7);
     assert_eq!(rows.len(), 40);
     assert!(out.refused.len() > 1_000, "the script reaches drops: {}", out.refused.len());
     assert!(out.passed.iter().any(|(_, change)| change.congestion), "the script reaches marks");
@@ -132,8 +140,8 @@ fn every_packet_is_counted_once_in_its_flow_and_its_class() {
     }
     // The classes are the sums of their flows.
     let mut classes = Vec::new();
-    assert_eq!(pipeline.look_at_classes(us(now), 0, 1, &mut classes), Some(1));
-    assert_eq!(pipeline.look_at_classes(us(now), 1, 9, &mut classes), None);
+    assert_eq!(engine.class_rows(us(now), 0, 1, &mut classes), Some(1));
+    assert_eq!(engine.class_rows(us(now), 1, 9, &mut classes), None);
     for class in &classes {
         let of_it = || rows.iter().filter(|row| row.record.class == class.class).map(|row| &row.record);
         let counts = &class.counts;
@@ -148,7 +156,7 @@ fn every_packet_is_counted_once_in_its_flow_and_its_class() {
 }
 
 /// A second of flow f at `rate`: packets of 1,000 B, evenly.
-fn second(pipeline: &mut Pipeline<u64>, from: u64, load: &[(u16, u64)], out: &mut Log) {
+fn second(engine: &mut Engine<u64>, from: u64, load: &[(u16, u64)], out: &mut Log) {
     let mut due: Vec<(u64, u16)> = load
         .iter()
         .flat_map(|&(port, bps)| (0..bps / 8_000).map(move |n| (from + n * 8_000_000_000 / bps, port)))
@@ -159,16 +167,16 @@ fn second(pipeline: &mut Pipeline<u64>, from: u64, load: &[(u16, u64)], out: &mu
     let mut clock = from;
     loop {
         let arrival = due.peek().map(|(at, _)| *at);
-        let departure = pipeline.deadline(us(clock)).instant(us(clock)).map(|at| at.as_nanos().div_ceil(1_000));
+        let departure = engine.deadline(us(clock)).instant(us(clock)).map(|at| at.as_nanos().div_ceil(1_000));
         match (arrival, departure) {
             (Some(at), departure) if departure.is_none_or(|departure| at <= departure) => {
                 let (at, port) = due.next().expect("peeked");
                 clock = at;
-                pipeline.arrive(us(at), u64::from(port), &sighting(port, 1_000), out);
+                engine.enqueue(us(at), u64::from(port), &sighting(port, 1_000), out);
             }
             (_, Some(departure)) if departure < end => {
                 clock = clock.max(departure);
-                pipeline.depart(us(departure), out);
+                engine.dequeue(us(departure), out);
             }
             _ => break,
         }
@@ -177,16 +185,16 @@ fn second(pipeline: &mut Pipeline<u64>, from: u64, load: &[(u16, u64)], out: &mu
 
 #[test]
 fn a_kept_promise_is_told_from_a_missed_one_and_from_no_demand() {
-    let mut pipeline = pipeline(TWO);
+    let mut engine = engine(TWO);
     let mut out = Log::default();
     // Flow 14 is promised 1 of the 2 Mbit/s of the calls and sends 1.5; 24, without a promise yet (the first has all
     // that is promised for), sends 4; the rest sends 3 of its 8.
     let load = [(14, 1_500_000), (24, 4_000_000), (7, 3_000_000)];
     for s in 1..=20 {
-        second(&mut pipeline, s * 1_000_000, &load, &mut out);
+        second(&mut engine, s * 1_000_000, &load, &mut out);
     }
     let now = us(21_000_000);
-    let rows = flows(&mut pipeline, now, 100);
+    let rows = flows(&mut engine, now, 100);
     let of = |port: u16| rows.iter().find(|row| row.record.who.source_port == Some(port)).unwrap();
     let (kept, missed) = (of(14).record.promise().kept(), of(14).record.promise().missed());
     assert!(kept >= 17 && missed == 0, "kept {kept}, missed {missed}");
@@ -195,7 +203,7 @@ fn a_kept_promise_is_told_from_a_missed_one_and_from_no_demand() {
     let near = |rate: Rate, mbit: f64| (rate.as_bps() as f64 / 1e6 / mbit - 1.0).abs() < 0.06;
     assert!(near(of(7).record.rate(now), 3.0), "{}", of(7).record.rate(now));
     let mut classes = Vec::new();
-    pipeline.look_at_classes(now, 0, 9, &mut classes);
+    engine.class_rows(now, 0, 9, &mut classes);
     let (calls, rest) = (&classes[0], &classes[1]);
     assert!(near(calls.counts.rate(now), 2.0) && near(rest.counts.rate(now), 3.0));
     // The calls always have a queue and get their 2 Mbit/s; the rest never asks for its 8.
@@ -206,79 +214,79 @@ fn a_kept_promise_is_told_from_a_missed_one_and_from_no_demand() {
     for s in 21..=30 {
         let at = s * 1_000_000;
         for n in 0..500 {
-            pipeline.arrive(us(at + 2_000 * n), 14, &sighting(14, 1_000), &mut out);
+            engine.enqueue(us(at + 2_000 * n), 14, &sighting(14, 1_000), &mut out);
         }
         // One packet of the calls each 10 ms instead of each 4.
         for n in 0..100 {
-            pipeline.depart(us(at + 10_000 * n + 9_999), &mut out);
+            engine.dequeue(us(at + 10_000 * n + 9_999), &mut out);
         }
     }
     classes.clear();
-    pipeline.look_at_classes(us(31_000_000), 0, 9, &mut classes);
+    engine.class_rows(us(31_000_000), 0, 9, &mut classes);
     assert!(classes[0].counts.promise().missed() >= 8, "{:?}", classes[0].counts.promise());
 }
 
 #[test]
 fn a_flood_of_flows_falls_out_and_is_counted() {
     let text = format!("{TWO}\n[statistics]\nflows = 64\nidle = \"2s\"\n");
-    let mut pipeline = pipeline(&text);
+    let mut engine = engine(&text);
     let mut out = Log::default();
     let mut now = 0;
     for n in 0..5_000_u64 {
         now += 500;
         // Every tenth packet belongs to one flow, the others are a flow each.
         let port = if n.is_multiple_of(10) { 7 } else { 10_000 + n as u16 };
-        pipeline.arrive(us(now), n, &sighting(port, 100), &mut out);
-        while pipeline.depart(us(now), &mut out) {}
+        engine.enqueue(us(now), n, &sighting(port, 100), &mut out);
+        while engine.dequeue(us(now), &mut out) {}
     }
-    let rows = flows(&mut pipeline, us(now), 16);
+    let rows = flows(&mut engine, us(now), 16);
     assert!(rows.len() <= 64, "{}", rows.len());
     let elephant = rows.iter().find(|row| row.record.who.source_port == Some(7)).expect("stays");
     assert!(elephant.record.arrived.packets >= 499);
-    let table = pipeline.flows().unwrap();
+    let table = engine.flows().unwrap();
     let gone = table.table().evicted.iter().sum::<u64>() + table.table().expired;
     assert_eq!(table.table().created, gone + table.len() as u64);
     assert_eq!(table.untracked(), 0);
     // A minute later nothing is known of all of them but the one that comes.
-    pipeline.arrive(us(now + 60_000_000), 1, &sighting(7, 100), &mut out);
+    engine.enqueue(us(now + 60_000_000), 1, &sighting(7, 100), &mut out);
     for _ in 0..64 {
-        pipeline.arrive(us(now + 60_000_000), 1, &sighting(7, 100), &mut out);
+        engine.enqueue(us(now + 60_000_000), 1, &sighting(7, 100), &mut out);
     }
-    assert_eq!(pipeline.flows().unwrap().len(), 1);
+    assert_eq!(engine.flows().unwrap().len(), 1);
 }
 
 #[test]
 fn where_everybody_waits_nobody_new_is_tracked() {
     let text = format!("{TWO}\n[statistics]\nflows = 8\n");
-    let mut pipeline = pipeline(&text);
+    let mut engine = engine(&text);
     let mut out = Log::default();
     for port in 0..20 {
-        pipeline.arrive(us(1), 1, &sighting(100 + 10 * port, 1_000), &mut out);
+        engine.enqueue(us(1), 1, &sighting(100 + 10 * port, 1_000), &mut out);
     }
-    assert_eq!((pipeline.flows().unwrap().len(), pipeline.flows().unwrap().untracked()), (8, 12));
-    pipeline.release_all(&mut out);
+    assert_eq!((engine.flows().unwrap().len(), engine.flows().unwrap().untracked()), (8, 12));
+    engine.release_all(&mut out);
     let mut classes = Vec::new();
-    pipeline.look_at_classes(us(1), 0, 9, &mut classes);
+    engine.class_rows(us(1), 0, 9, &mut classes);
     assert_eq!(classes[1].counts.through.packets, 20);
-    assert!(flows(&mut pipeline, us(1), 100).iter().all(|row| row.record.waits.is_empty()));
+    assert!(flows(&mut engine, us(1), 100).iter().all(|row| row.record.waits.is_empty()));
 }
 
 #[test]
 fn what_is_switched_off_is_not_counted() {
     for (detail, delays) in [("off", false), ("classes", true), ("flows", true)] {
-        let mut pipeline = pipeline(&format!("{TWO}\n[statistics]\ndetail = \"{detail}\"\n"));
+        let mut engine = engine(&format!("{TWO}\n[statistics]\ndetail = \"{detail}\"\n"));
         let mut out = Log::default();
         for n in 0..100 {
-            pipeline.arrive(us(1), n, &sighting(7, 1_000), &mut out);
+            engine.enqueue(us(1), n, &sighting(7, 1_000), &mut out);
         }
-        pipeline.release_all(&mut out);
+        engine.release_all(&mut out);
         let mut rows = Vec::new();
-        pipeline.look_at_classes(us(1), 0, 9, &mut rows);
+        engine.class_rows(us(1), 0, 9, &mut rows);
         let counts = &rows[1].counts;
         assert_eq!(rows[1].class, ClassId(1));
         assert_eq!(counts.accounts.enqueued.bytes, Bytes::new(100_000), "the accounts are always kept");
         assert_eq!(counts.waited.is_empty(), !delays);
-        assert_eq!(flows(&mut pipeline, us(1), 10).len(), usize::from(detail == "flows"));
-        assert_eq!(pipeline.flows().is_some(), detail == "flows");
+        assert_eq!(flows(&mut engine, us(1), 10).len(), usize::from(detail == "flows"));
+        assert_eq!(engine.flows().is_some(), detail == "flows");
     }
 }

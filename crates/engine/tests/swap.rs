@@ -7,7 +7,7 @@ use tidegate_config::{Diagnostics, Source};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, Credit, DropReason, Dscp, Ecn, Instant, Qdisc, Rate, Span};
-use tidegate_engine::{Change, Exit, Names, Pipeline, Setup, Shape, Sighting, swap::How};
+use tidegate_engine::{Change, Engine, Names, PacketMeta, Setup, Shape, Sink, swap::SwapKind};
 
 fn config(text: &str) -> Config {
     let source = Source::new("swap.toml", text);
@@ -20,7 +20,7 @@ fn setup() -> Setup {
 }
 
 /// A packet of flow `flow` and code point `dscp`, of `length` bytes.
-fn seen(flow: u64, length: u32) -> Sighting {
+fn seen(flow: u64, length: u32) -> PacketMeta {
     let hosts = Hosts::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, (flow % 3) as u8 + 2].into() };
     let fields = Fields {
         hosts,
@@ -30,7 +30,7 @@ fn seen(flow: u64, length: u32) -> Sighting {
         destination_port: Some(5_000 + flow as u16),
         ..Fields::default()
     };
-    Sighting {
+    PacketMeta {
         fields,
         ecn: if flow.is_multiple_of(2) { Ecn::NotEct } else { Ecn::Ect0 },
         length,
@@ -95,11 +95,11 @@ struct Out {
     events: Vec<(u64, Option<DropReason>)>,
 }
 
-impl Exit<u64> for Out {
-    fn pass(&mut self, handle: u64, _change: Change) {
+impl Sink<u64> for Out {
+    fn transmit(&mut self, handle: u64, _change: Change) {
         self.events.push((handle, None));
     }
-    fn refuse(&mut self, handle: u64, reason: DropReason) {
+    fn drop_packet(&mut self, handle: u64, reason: DropReason) {
         self.events.push((handle, Some(reason)));
     }
 }
@@ -119,7 +119,7 @@ struct Report {
 }
 
 struct Run {
-    pipeline: Pipeline<u64>,
+    engine: Engine<u64>,
     out: Out,
     now: Instant,
     next: u64,
@@ -135,7 +135,7 @@ impl Run {
     fn new(first: &Config) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         Self {
-            pipeline: Pipeline::new(first, &setup(), now).unwrap(),
+            engine: Engine::new(first, &setup(), now).unwrap(),
             out: Out::default(),
             now,
             next: 0,
@@ -152,22 +152,22 @@ impl Run {
         self.next += 1;
         self.flow_of.insert(id, flow);
         self.inside.insert(id, ());
-        self.pipeline.arrive(self.now, id, &seen(flow, length), &mut self.out);
+        self.engine.enqueue(self.now, id, &seen(flow, length), &mut self.out);
         self.settle();
     }
 
     fn depart(&mut self) -> bool {
-        let left = self.pipeline.depart(self.now, &mut self.out);
+        let left = self.engine.dequeue(self.now, &mut self.out);
         self.settle();
         left
     }
 
     fn change(&mut self, to: &Config) {
         let waiting: Vec<u64> = self.inside.keys().copied().collect();
-        let swapped = self.pipeline.reconfigure(to, &setup(), self.now, &mut self.out).unwrap();
+        let swapped = self.engine.reconfigure(to, &setup(), self.now, &mut self.out).unwrap();
         match swapped.how {
-            How::InPlace => self.report.in_place += 1,
-            How::Replaced => {
+            SwapKind::InPlace => self.report.in_place += 1,
+            SwapKind::Replaced => {
                 self.report.replaced += 1;
                 // What stays in a tree that goes on is still its to drop, as CoDel does at a departure.
                 self.adopted.extend(waiting);
@@ -175,7 +175,7 @@ impl Run {
         }
         self.report.rehomed += swapped.rehomed as u64;
         assert!(self.out.events.iter().all(|(_, dropped)| dropped.is_none()), "a change dropped {:?}", self.out.events);
-        self.report.most_lines = self.report.most_lines.max(self.pipeline.lines());
+        self.report.most_lines = self.report.most_lines.max(self.engine.held_flows());
         self.settle();
     }
 
@@ -198,8 +198,8 @@ impl Run {
                 }
             }
         }
-        assert_eq!(self.pipeline.waiting(), self.inside.len());
-        let counts = self.pipeline.status();
+        assert_eq!(self.engine.queued(), self.inside.len());
+        let counts = self.engine.status();
         let backlog: u64 = counts.iter().map(|class| class.counts.backlog.packets).sum();
         assert_eq!(backlog, self.inside.len() as u64, "the classes count another backlog");
         for class in counts {
@@ -217,14 +217,14 @@ impl Run {
             if self.inside.is_empty() {
                 return;
             }
-            let deadline = self.pipeline.deadline(self.now).instant(self.now);
+            let deadline = self.engine.deadline(self.now).instant(self.now);
             self.now = deadline.unwrap_or_else(|| {
                 panic!(
                     "idle with {} packets inside, {:?} in {:?}, lines {}",
                     self.inside.len(),
-                    self.pipeline.tree().backlog(),
-                    self.pipeline.config().class_names(),
-                    self.pipeline.lines()
+                    self.engine.tree().backlog(),
+                    self.engine.config().class_names(),
+                    self.engine.held_flows()
                 )
             });
             self.depart();
@@ -243,7 +243,7 @@ fn play(seed: u64, steps: u64, pool: &[Config], changes: u64) -> Report {
             n if n < 120 => run.arrive(random.below(9), 60 + random.below(1_400) as u32),
             n if n < 190 => drop(run.depart()),
             n if n < 245 => {
-                if let Some(time) = run.pipeline.deadline(run.now).instant(run.now) {
+                if let Some(time) = run.engine.deadline(run.now).instant(run.now) {
                     run.now = time;
                     run.depart();
                 }
@@ -320,7 +320,7 @@ fn no_burst_is_gained_by_changing() {
                 run.now += Span::from_micros(random.below(9_000));
             }
             let before = run.report.passed;
-            run.now = run.pipeline.deadline(run.now).instant(run.now).expect("something waits");
+            run.now = run.engine.deadline(run.now).instant(run.now).expect("something waits");
             let inside: HashSet<u64> = run.inside.keys().copied().collect();
             run.depart();
             assert!(run.report.passed - before <= 1);

@@ -3,7 +3,7 @@
 use tidegate_capture::{dissect, rewrite};
 use tidegate_config::shaper::Config;
 use tidegate_core::{DropReason, Instant};
-use tidegate_engine::{BuildFailure, Change, Exit, Names, Pipeline, Setup, Shape, Sighting};
+use tidegate_engine::{BuildFailure, Change, Engine, Names, PacketMeta, Setup, Shape, Sink};
 use tidegate_live::timing;
 use tidegate_units::Span;
 
@@ -14,7 +14,7 @@ const CATCH_UP: Span = Span::from_millis(20);
 
 /// A direction.
 pub(crate) struct Direction {
-    pipeline: Option<Pipeline<u32>>,
+    engine: Option<Engine<u32>>,
     packets: Vec<Vec<u8>>,
     exit: Door,
     traffic: Traffic,
@@ -28,11 +28,11 @@ struct Door {
     dropped: u64,
 }
 
-impl Exit<u32> for Door {
-    fn pass(&mut self, handle: u32, change: Change) {
+impl Sink<u32> for Door {
+    fn transmit(&mut self, handle: u32, change: Change) {
         self.ready.push((handle, change));
     }
-    fn refuse(&mut self, handle: u32, _reason: DropReason) {
+    fn drop_packet(&mut self, handle: u32, _reason: DropReason) {
         self.dropped += 1;
         self.free.push(handle);
     }
@@ -47,8 +47,8 @@ impl Direction {
         let secret = u128::from_ne_bytes(secret);
         let secret = [secret as u64, (secret >> 64) as u64];
         let setup = Setup { seed: secret[0], secret, catch_up: CATCH_UP, names: Names::default() };
-        let pipeline = config.map(|config| Pipeline::new(config, &setup, timing::now())).transpose()?;
-        Ok(Self { pipeline, packets: Vec::new(), exit: Door::default(), traffic: Traffic::default() })
+        let engine = config.map(|config| Engine::new(config, &setup, timing::now())).transpose()?;
+        Ok(Self { engine, packets: Vec::new(), exit: Door::default(), traffic: Traffic::default() })
     }
 
     /// Takes a packet.
@@ -60,12 +60,12 @@ impl Direction {
         let held = &mut self.packets[slot as usize];
         held.clear();
         held.extend_from_slice(packet);
-        let Some(pipeline) = &mut self.pipeline else {
+        let Some(engine) = &mut self.engine else {
             self.exit.ready.push((slot, Change::default()));
             return;
         };
         let seen = dissect::network(packet, packet.len()).unwrap_or_default();
-        let sighting = Sighting {
+        let sighting = PacketMeta {
             fields: seen.fields,
             ecn: seen.ecn,
             length: packet.len() as u32,
@@ -75,15 +75,15 @@ impl Direction {
             shape: Shape::Single,
         };
         // A single packet is never too long.
-        let _ = pipeline.arrive(now, slot, &sighting, &mut self.exit);
+        let _ = engine.enqueue(now, slot, &sighting, &mut self.exit);
     }
 
     /// Hands over what may go, one packet after the other.
     pub fn depart(&mut self, now: Instant, mut take: impl FnMut(&[u8])) {
-        if let Some(pipeline) = &mut self.pipeline {
-            while pipeline.deadline(now).instant(now).is_some_and(|time| time <= now) {
+        if let Some(engine) = &mut self.engine {
+            while engine.deadline(now).instant(now).is_some_and(|time| time <= now) {
                 // Nothing left, and due all the same: what is due was a fragment or a drop, which is done now.
-                if !pipeline.depart(now, &mut self.exit) && pipeline.deadline(now).instant(now) == Some(now) {
+                if !engine.dequeue(now, &mut self.exit) && engine.deadline(now).instant(now) == Some(now) {
                     break;
                 }
             }
@@ -108,7 +108,7 @@ impl Direction {
         if !self.exit.ready.is_empty() {
             return Some(now);
         }
-        self.pipeline.as_ref().and_then(|pipeline| pipeline.deadline(now).instant(now))
+        self.engine.as_ref().and_then(|engine| engine.deadline(now).instant(now))
     }
 
     /// Whether nothing waits.
@@ -120,7 +120,7 @@ impl Direction {
     pub fn traffic(&self) -> Traffic {
         Traffic {
             dropped: self.exit.dropped,
-            classes: self.pipeline.as_ref().map(Pipeline::status).unwrap_or_default(),
+            classes: self.engine.as_ref().map(Engine::status).unwrap_or_default(),
             ..self.traffic.clone()
         }
     }

@@ -13,7 +13,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_config::{Diagnostics, Source as Text, shaper};
 use tidegate_core::Rate;
 use tidegate_core::random::Stream;
-use tidegate_engine::{Names, Pipeline, Tap};
+use tidegate_engine::{Engine, Names, Recorder};
 use tidegate_replay::digest::Digest;
 use tidegate_replay::recording::{Payload, Recording, Settings as RecordSettings, Setup};
 use tidegate_replay::run::{Run, Settings};
@@ -198,7 +198,7 @@ fn record(c: &mut Criterion) {
 
 fn engine(config: &shaper::Config, file: &[u8], record: Option<&std::path::Path>) -> u64 {
     let setup = tidegate_engine::Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
-    let mut pipeline = Pipeline::new(config, &setup, Instant::ZERO).expect("an engine");
+    let mut engine = Engine::new(config, &setup, Instant::ZERO).expect("an engine");
     let recording = record.map(|path| {
         let settings = RecordSettings {
             of: "bench".into(),
@@ -213,19 +213,19 @@ fn engine(config: &shaper::Config, file: &[u8], record: Option<&std::path::Path>
     });
     if let Some(recording) = &recording {
         let setup = Setup::new(&setup, &config.text, Instant::ZERO);
-        pipeline.set_tap(Some(Box::new(recording.recorder(setup)) as Box<dyn Tap>));
+        engine.set_recorder(Some(Box::new(recording.recorder(setup)) as Box<dyn Recorder>));
     }
     let mut source = Source::capture(file, Choice::default()).expect("a capture");
     let mut out = Forget::default();
     while let Some(Ok(arrival)) = source.next_arrival(&mut |_| ()) {
-        if let Some(tap) = pipeline.tap() {
-            tap.bytes(&arrival.bytes[arrival.network..]);
+        if let Some(recorder) = engine.recorder() {
+            recorder.packet_bytes(&arrival.bytes[arrival.network..]);
         }
         let now = arrival.time;
-        let _in = pipeline.arrive(now, arrival.number, &arrival.seen, &mut out);
-        while pipeline.deadline(now).instant(now).is_some_and(|due| due <= now) && pipeline.depart(now, &mut out) {}
+        let _in = engine.enqueue(now, arrival.number, &arrival.seen, &mut out);
+        while engine.deadline(now).instant(now).is_some_and(|due| due <= now) && engine.dequeue(now, &mut out) {}
     }
-    drop(pipeline);
+    drop(engine);
     if let Some(recording) = recording {
         let counts = recording.finish().expect("written");
         if counts.lost > 0 {
@@ -239,11 +239,11 @@ fn engine(config: &shaper::Config, file: &[u8], record: Option<&std::path::Path>
 #[derive(Default)]
 struct Forget(u64);
 
-impl tidegate_engine::Exit<u64> for Forget {
-    fn pass(&mut self, _: u64, _: tidegate_engine::Change) {
+impl tidegate_engine::Sink<u64> for Forget {
+    fn transmit(&mut self, _: u64, _: tidegate_engine::Change) {
         self.0 += 1;
     }
-    fn refuse(&mut self, _: u64, _: tidegate_core::DropReason) {}
+    fn drop_packet(&mut self, _: u64, _: tidegate_core::DropReason) {}
 }
 
 criterion_group!(benches, replay, record);

@@ -3,7 +3,7 @@
 use tidegate_capture::dissect::protocol;
 use tidegate_capture::rewrite::header_checksum;
 use tidegate_core::classify::Version;
-use tidegate_engine::{Shape, Sighting};
+use tidegate_engine::{PacketMeta, Shape};
 
 use crate::run::is_segmented;
 
@@ -11,7 +11,7 @@ use crate::run::is_segmented;
 const LONGEST: u32 = 512 << 10;
 
 /// Whether the kernel would cut such a packet into segments, if it were longer than the interface takes.
-pub fn can_be_cut(seen: &Sighting) -> bool {
+pub fn can_be_cut(seen: &PacketMeta) -> bool {
     seen.length <= LONGEST
         && seen.fields.protocol.is_some_and(is_segmented)
         && seen.headers > seen.network_header
@@ -20,7 +20,7 @@ pub fn can_be_cut(seen: &Sighting) -> bool {
 }
 
 /// Bytes of payload in each segment but the last.
-fn room(seen: &Sighting, mtu: u32) -> u32 {
+fn room(seen: &PacketMeta, mtu: u32) -> u32 {
     match mtu.saturating_sub(seen.headers) {
         0 => seen.length.max(1),
         room => room,
@@ -28,19 +28,19 @@ fn room(seen: &Sighting, mtu: u32) -> u32 {
 }
 
 /// The segments of `seen` for an interface with this MTU, in their order.
-pub fn segments(seen: &Sighting, mtu: u32) -> impl Iterator<Item = Sighting> + use<> {
+pub fn segments(seen: &PacketMeta, mtu: u32) -> impl Iterator<Item = PacketMeta> + use<> {
     let (seen, room) = (*seen, room(seen, mtu));
     let payload = seen.length.saturating_sub(seen.headers);
     (0..payload.div_ceil(room).max(1)).map(move |n| {
         let length = seen.headers + room.min(payload - n * room);
-        Sighting { length, pure_ack: false, shape: Shape::Single, ..seen }
+        PacketMeta { length, pure_ack: false, shape: Shape::Single, ..seen }
     })
 }
 
 /// The bytes of segment `number` (from 1) of the superpacket whose bytes, from the network header on, are `whole`, as
 /// far as they were captured. Lengths, sequence numbers and flags are as the kernel makes them, the header checksum of
 /// IPv4 is right; that of the transport is zero, for what it covers may not be there.
-pub fn segment_bytes(whole: &[u8], seen: &Sighting, mtu: u32, number: u32) -> Vec<u8> {
+pub fn segment_bytes(whole: &[u8], seen: &PacketMeta, mtu: u32, number: u32) -> Vec<u8> {
     if !can_be_cut(seen) {
         return whole.to_vec();
     }
@@ -105,7 +105,7 @@ mod tests {
         whole.extend([0, 80, 1, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1, 0x50, 0x99, 1, 0, 7, 7, 0, 0]);
         whole.extend((0..4_000_u32).map(|n| n as u8));
         let seen = network(&whole, whole.len()).unwrap();
-        let seen = Sighting {
+        let seen = PacketMeta {
             fields: seen.fields,
             ecn: Ecn::NotEct,
             length: seen.total,

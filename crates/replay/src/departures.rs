@@ -9,7 +9,7 @@ use std::io::Write;
 
 use tidegate_capture::write::{Interface, WriteError};
 use tidegate_capture::{CaptureWriter, LinkType, rewrite};
-use tidegate_engine::{Fate, Sighting};
+use tidegate_engine::{Disposition, PacketMeta};
 use tidegate_units::Instant;
 
 use crate::cut;
@@ -21,7 +21,7 @@ struct Frame {
     bytes: Box<[u8]>,
     length: u32,
     network: usize,
-    seen: Sighting,
+    seen: PacketMeta,
     /// How many tickets of it are still out.
     out: u64,
 }
@@ -74,7 +74,7 @@ impl<W: Write> Departures<W> {
         bytes: &[u8],
         length: u32,
         network: usize,
-        seen: &Sighting,
+        seen: &PacketMeta,
         out: u64,
     ) {
         if out > 0 {
@@ -96,7 +96,7 @@ impl<W: Write> Departures<W> {
         let Some(frame) = self.frames.get_mut(&key) else { return Ok(()) };
         frame.out -= 1;
         let is_last = frame.out == 0;
-        if let Fate::Passes(change) = departure.fate {
+        if let Disposition::Sent(change) = departure.fate {
             let Some(link) = frame.link else {
                 self.left_out += 1;
                 return Ok(());

@@ -13,7 +13,9 @@ use std::io::Read;
 use tidegate_config::{Diagnostics, Source as Text, shaper};
 use tidegate_core::DropReason;
 use tidegate_core::classify::Fields;
-use tidegate_engine::{Change, Exit, Fate, Held, Names, Next, Setup as EngineSetup, Taken};
+use tidegate_engine::{
+    Admission, Change, Disposition, Names, PreparedConfig, QueuedPacket, Setup as EngineSetup, Sink,
+};
 use tidegate_units::{Instant, Span};
 
 use crate::digest::Digest;
@@ -55,7 +57,7 @@ pub enum Unrepeatable {
     /// Records are missing.
     Missing(Missing),
     /// The running shaper was changed in a way that is not recorded.
-    Untold,
+    Unrecorded,
     /// This version cannot build the engine.
     Build(String),
 }
@@ -64,7 +66,7 @@ impl fmt::Display for Unrepeatable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing(missing) => missing.fmt(f),
-            Self::Untold => f.write_str("the running shaper was changed in a way that recordings do not keep"),
+            Self::Unrecorded => f.write_str("the running shaper was changed in a way that recordings do not keep"),
             Self::Build(why) => write!(f, "its configuration cannot be built here: {why}"),
         }
     }
@@ -125,17 +127,17 @@ struct Both<'a> {
     came: &'a mut VecDeque<(u64, Came)>,
 }
 
-impl Exit<Ticket> for Both<'_> {
-    fn pass(&mut self, ticket: Ticket, change: Change) {
+impl Sink<Ticket> for Both<'_> {
+    fn transmit(&mut self, ticket: Ticket, change: Change) {
         self.came.push_back((ticket.packet, Came::Passed(change)));
-        self.meter.pass(ticket, change);
+        self.meter.transmit(ticket, change);
     }
-    fn refuse(&mut self, ticket: Ticket, reason: DropReason) {
+    fn drop_packet(&mut self, ticket: Ticket, reason: DropReason) {
         self.came.push_back((ticket.packet, Came::Refused(reason)));
-        self.meter.refuse(ticket, reason);
+        self.meter.drop_packet(ticket, reason);
     }
-    fn leaves(&mut self, held: &Held<Ticket>, fields: &Fields, fate: Fate) {
-        self.meter.leaves(held, fields, fate);
+    fn observe(&mut self, held: &QueuedPacket<Ticket>, fields: &Fields, fate: Disposition) {
+        self.meter.observe(held, fields, fate);
     }
 }
 
@@ -232,7 +234,7 @@ impl Replayer {
             Record::Gap(missing) => {
                 self.verdict = Verdict::EqualUpTo { record, why: Unrepeatable::Missing(missing.clone()) };
             }
-            Record::Untold => self.verdict = Verdict::EqualUpTo { record, why: Unrepeatable::Untold },
+            Record::Unrecorded => self.verdict = Verdict::EqualUpTo { record, why: Unrepeatable::Unrecorded },
             call => self.call(record, call),
         }
         self.goes_on()
@@ -243,30 +245,31 @@ impl Replayer {
             self.verdict = Verdict::EqualUpTo { record, why: Unrepeatable::Missing(Missing::Before) };
             return;
         };
-        let (pipeline, meter) = run.parts();
+        let (engine, meter) = run.parts();
         let mut both = Both { meter, came: &mut self.came };
         match call {
             Record::Arrives { now, number, seen } => {
                 (self.now, both.meter.now) = (*now, *now);
                 let ticket = Ticket { packet: *number, segment: 0 };
-                if let Taken::TooLong { .. } = pipeline.arrive(*now, ticket, seen, &mut both) {
+                if let Admission::TooLong { .. } = engine.enqueue(*now, ticket, seen, &mut both) {
                     self.came.push_back((*number, Came::TooLong));
                 }
             }
             Record::Departs { now } => {
                 (self.now, both.meter.now) = (*now, *now);
-                pipeline.depart(*now, &mut both);
+                engine.dequeue(*now, &mut both);
             }
-            Record::ReleaseAll => pipeline.release_all(&mut both),
-            Record::Steer { now, steer } => pipeline.steer(*now, *steer),
+            Record::ReleaseAll => engine.release_all(&mut both),
+            Record::Adjustment { now, adjustment } => engine.adjust(*now, *adjustment),
             Record::Reconfigure { now, to } => {
                 (self.now, both.meter.now) = (*now, *now);
                 let setup = EngineSetup { names: to.names(), ..self.setup.clone() };
                 let next = configuration(&to.configuration).and_then(|config| {
-                    Next::new(&config, &setup, Instant::from_nanos(to.built_ns)).map_err(|error| error.to_string())
+                    PreparedConfig::new(&config, &setup, Instant::from_nanos(to.built_ns))
+                        .map_err(|error| error.to_string())
                 });
                 let done = next.and_then(|next| {
-                    pipeline.swap(next, *now, &mut both).map(drop).map_err(|refused| refused.to_string())
+                    engine.swap(next, *now, &mut both).map(drop).map_err(|refused| refused.to_string())
                 });
                 if let Err(why) = done {
                     self.verdict = Verdict::EqualUpTo { record, why: Unrepeatable::Build(why) };
@@ -274,7 +277,7 @@ impl Replayer {
             }
             Record::Control { now, control } => {
                 (self.now, both.meter.now) = (*now, *now);
-                if let Err(why) = control.again(pipeline, *now, &mut both) {
+                if let Err(why) = control.again(engine, *now, &mut both) {
                     self.verdict = Verdict::EqualUpTo { record, why: Unrepeatable::Build(why) };
                 }
             }

@@ -1,7 +1,7 @@
 //! Why a packet went where it went: the rule that matched and those that did not, its class, what stood there when it
 //! came, and what became of it.
 //!
-//! *Law*: what is told of the rules is what the classifier decided ([`Pipeline::judge`](tidegate_engine::Pipeline)); what
+//! *Law*: what is told of the rules is what the classifier decided ([`Engine::judge`](tidegate_engine::Engine)); what
 //! is told of queues and buckets is the state of the same run in the instant before the packet came.
 //! *Units*: ns from the beginning of the source; bytes on the link.
 //! *Notes*: buckets are told for the end-system shaper, whose classes and flows can be looked at; of any other
@@ -15,7 +15,7 @@ use tidegate_config::values::{Protocol, User, dscp_name};
 use tidegate_core::classify::Fields;
 use tidegate_core::fbq::{ClassView, FlowView, Levels};
 use tidegate_core::{Colour, Qdisc};
-use tidegate_engine::{Fate, Names, Sighting};
+use tidegate_engine::{Disposition, Names, PacketMeta};
 use tidegate_units::{Bytes, Instant, Span};
 
 use crate::exact::{self, Replayer};
@@ -111,7 +111,7 @@ pub struct Explanation {
     /// When it came, from the beginning.
     pub time: Span,
     /// What was seen of it.
-    pub seen: Sighting,
+    pub seen: PacketMeta,
     /// Where it belongs.
     pub belongs: Belongs,
     /// What stood there.
@@ -237,8 +237,8 @@ pub fn conditions(matches: &Match, fields: &Fields, names: &Names) -> Vec<Condit
 
 /// Where packets with these fields belong under `run`, which was built from `config`.
 pub fn belongs(run: &Run, config: &Config, names: &Names, fields: &Fields) -> Belongs {
-    let judgement = run.pipeline().judge(fields);
-    let class = run.pipeline().class_names().get(judgement.class.0 as usize).cloned();
+    let judgement = run.engine().classify(fields);
+    let class = run.engine().class_names().get(judgement.class.0 as usize).cloned();
     Belongs {
         fields: *fields,
         rules: rules(config, names, fields, judgement.rule.map(|rule| rule + 1)),
@@ -263,8 +263,8 @@ pub fn rules(config: &Config, names: &Names, fields: &Fields, matched: Option<u3
 
 /// What stands in `run` for a packet with these fields.
 fn stood(run: &Run, now: Instant, fields: &Fields) -> Stood {
-    let judgement = run.pipeline().judge(fields);
-    let tree = run.pipeline().tree();
+    let judgement = run.engine().classify(fields);
+    let tree = run.engine().tree();
     let backlog = tree.backlog();
     Stood {
         packets: backlog.packets,
@@ -295,7 +295,7 @@ impl Watch {
                 if self.tickets == 0 {
                     return true;
                 }
-            } else if matches!(departure.fate, Fate::Passes(_)) {
+            } else if matches!(departure.fate, Disposition::Sent(_)) {
                 let held = &departure.held;
                 let kind = match (held.flow.flow == self.flow, held.class.0 == self.class) {
                     (true, _) => 0,
@@ -369,12 +369,12 @@ pub fn packet<R: Read>(
 }
 
 fn watch(run: &Run, packet: u64, fields: &Fields, tickets: u64) -> Watch {
-    let judgement = run.pipeline().judge(fields);
+    let judgement = run.engine().classify(fields);
     let (flow, class) = (judgement.flow.flow, judgement.class.0);
     Watch { packet, flow, class, tickets, behind: [0; 3], last: None }
 }
 
-fn begin(run: &Run, config: &Config, names: &Names, packet: u64, time: Instant, seen: &Sighting) -> Explanation {
+fn begin(run: &Run, config: &Config, names: &Names, packet: u64, time: Instant, seen: &PacketMeta) -> Explanation {
     Explanation {
         packet,
         time: time.since(run.start()),
@@ -383,7 +383,7 @@ fn begin(run: &Run, config: &Config, names: &Names, packet: u64, time: Instant, 
         stood: stood(run, time, &seen.fields),
         due: None,
         end: End::Unknown,
-        classes: run.pipeline().class_names().to_vec(),
+        classes: run.engine().class_names().to_vec(),
         start: run.start(),
     }
 }
@@ -413,10 +413,10 @@ pub fn packet_of_record<R: Read>(reader: &mut Reader<R>, wanted: u64) -> Result<
             },
             Record::Setup(_) => "an engine was built",
             Record::ReleaseAll => "everything was let go at once",
-            Record::Steer { .. } => "the control plane changed a rate or a promise",
+            Record::Adjustment { .. } => "the control plane changed a rate or a promise",
             Record::Reconfigure { .. } => "another configuration took over",
             Record::Control { .. } => "the control plane changed a promise or a reservation",
-            Record::Untold => "something was done that recordings do not keep",
+            Record::Unrecorded => "something was done that recordings do not keep",
             _ => "records are missing there",
         };
         return Err(NotExplained::NoEvent(format!("record {wanted} is about no packet: {what}")));

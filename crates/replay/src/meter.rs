@@ -3,7 +3,7 @@
 use tidegate_config::shaper::FlowBy;
 use tidegate_core::DropReason;
 use tidegate_core::classify::Fields;
-use tidegate_engine::{Change, Exit, Fate, Held};
+use tidegate_engine::{Change, Disposition, QueuedPacket, Sink};
 use tidegate_sim::metrics::{Part, PartSeries};
 use tidegate_units::{Instant, Span};
 
@@ -30,9 +30,9 @@ pub struct Departure {
     /// How long it had waited.
     pub waited: Span,
     /// The packet as it left.
-    pub held: Held<Ticket>,
+    pub held: QueuedPacket<Ticket>,
     /// Whether it passed.
-    pub fate: Fate,
+    pub fate: Disposition,
 }
 
 /// Whether to keep series, and departures.
@@ -132,19 +132,19 @@ pub(crate) fn code_of_drop(reason: DropReason) -> u64 {
     1 << 16 | reason as u64
 }
 
-impl Exit<Ticket> for Meter {
-    fn pass(&mut self, ticket: Ticket, change: Change) {
+impl Sink<Ticket> for Meter {
+    fn transmit(&mut self, ticket: Ticket, change: Change) {
         self.passed += 1;
         self.last = self.now;
         self.digest_one(ticket, code_of(change));
     }
-    fn refuse(&mut self, ticket: Ticket, reason: DropReason) {
+    fn drop_packet(&mut self, ticket: Ticket, reason: DropReason) {
         self.refused += 1;
         self.digest_one(ticket, code_of_drop(reason));
     }
-    fn leaves(&mut self, held: &Held<Ticket>, fields: &Fields, fate: Fate) {
+    fn observe(&mut self, held: &QueuedPacket<Ticket>, fields: &Fields, fate: Disposition) {
         let waited = self.now.since(held.arrived);
-        if matches!(fate, Fate::Passes(_)) {
+        if matches!(fate, Disposition::Sent(_)) {
             self.sent = held.size.as_u64();
         }
         if let Some(departures) = &mut self.departures {
@@ -161,11 +161,11 @@ impl Exit<Ticket> for Meter {
             part.gone.add(now, size);
         }
         match fate {
-            Fate::Refused(_) => {
+            Disposition::Dropped(_) => {
                 of_class.dropped.add(now, 1);
                 of_flow.dropped.add(now, 1);
             }
-            Fate::Passes(_) => {
+            Disposition::Sent(_) => {
                 of_flow.left(now, size, waited);
                 self.series[(held.left_by.0 as usize).min(last)].left(now, size, waited);
             }

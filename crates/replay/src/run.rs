@@ -11,7 +11,7 @@
 use tidegate_capture::dissect::protocol;
 use tidegate_config::shaper::{Config, FlowBy, Root};
 use tidegate_config::values::User;
-use tidegate_engine::{BuildFailure, ClassStatus, Names, Pipeline, Setup, Shape, Sighting, Taken};
+use tidegate_engine::{Admission, BuildFailure, ClassStatus, Engine, Names, PacketMeta, Setup, Shape};
 use tidegate_sim::metrics::{PartSeries, Series};
 use tidegate_sim::scenario::{Curve, OTHER_FLOWS, SHOWN_PARTS};
 use tidegate_units::{Instant, Rate, Span};
@@ -66,7 +66,7 @@ impl Settings {
 
 /// A configuration at work. See the [module](self).
 pub struct Run {
-    pipeline: Pipeline<Ticket>,
+    engine: Engine<Ticket>,
     meter: Meter,
     link: Option<Rate>,
     mtu: u32,
@@ -82,20 +82,20 @@ impl Run {
     /// # Errors
     /// When the engine cannot be built.
     pub fn new(config: &Config, settings: &Settings, now: Instant) -> Result<Self, BuildFailure> {
-        let pipeline = Pipeline::new(config, &settings.setup, now)?;
+        let engine = Engine::new(config, &settings.setup, now)?;
         let by = match &config.root {
             Root::Shaper(shaper) => shaper.flow_by,
             Root::Discipline(_) => FlowBy::FiveTuple,
         };
-        let meter = Meter::new(settings.keep, pipeline.class_names().len(), by, now);
+        let meter = Meter::new(settings.keep, engine.class_names().len(), by, now);
         let mtu = u32::try_from(config.interface.mtu.as_u64()).unwrap_or(u32::MAX);
-        Ok(Self { pipeline, meter, link: settings.link, mtu, now, free: now, start: now })
+        Ok(Self { engine, meter, link: settings.link, mtu, now, free: now, start: now })
     }
 
     /// A packet arrives at `now`; what is due before that leaves first. `seen` may be a superpacket, if it is longer than
     /// the interface takes; a long packet that is none is sent in fragments, as one. Gives the number of tickets that it
     /// has: more than one when it was cut.
-    pub fn arrive(&mut self, now: Instant, packet: u64, seen: &Sighting) -> u64 {
+    pub fn arrive(&mut self, now: Instant, packet: u64, seen: &PacketMeta) -> u64 {
         self.run_until(now);
         self.now = self.now.max(now);
         self.meter.now = self.now;
@@ -104,10 +104,10 @@ impl Run {
             seen.shape = Shape::Single;
         }
         let whole = Ticket { packet, segment: 0 };
-        if let Taken::TooLong { .. } = self.pipeline.arrive(self.now, whole, &seen, &mut self.meter) {
+        if let Admission::TooLong { .. } = self.engine.enqueue(self.now, whole, &seen, &mut self.meter) {
             let mut cut = 0;
             for (segment, seen) in (1..).zip(cut::segments(&seen, self.mtu)) {
-                let _in = self.pipeline.arrive(self.now, Ticket { packet, segment }, &seen, &mut self.meter);
+                let _in = self.engine.enqueue(self.now, Ticket { packet, segment }, &seen, &mut self.meter);
                 cut += 1;
             }
             return cut;
@@ -125,7 +125,7 @@ impl Run {
 
     /// When something is next to be done, if nothing comes.
     pub fn due(&self) -> Option<Instant> {
-        let due = self.pipeline.deadline(self.now).instant(self.now)?;
+        let due = self.engine.deadline(self.now).instant(self.now)?;
         Some(due.max(self.free).max(self.now))
     }
 
@@ -134,7 +134,7 @@ impl Run {
         self.now = due;
         self.meter.now = due;
         let refused = self.meter.refused();
-        if self.pipeline.depart(due, &mut self.meter) {
+        if self.engine.dequeue(due, &mut self.meter) {
             if let Some(rate) = self.link {
                 let time = rate.time_for_ceil(tidegate_units::Bytes::new(self.meter.sent)).unwrap_or(Span::ZERO);
                 self.free = due + time;
@@ -160,12 +160,12 @@ impl Run {
         self.mtu
     }
     /// The engine.
-    pub fn pipeline(&self) -> &Pipeline<Ticket> {
-        &self.pipeline
+    pub fn engine(&self) -> &Engine<Ticket> {
+        &self.engine
     }
     /// The engine and the meter, for whoever makes the calls.
-    pub(crate) fn parts(&mut self) -> (&mut Pipeline<Ticket>, &mut Meter) {
-        (&mut self.pipeline, &mut self.meter)
+    pub(crate) fn parts(&mut self) -> (&mut Engine<Ticket>, &mut Meter) {
+        (&mut self.engine, &mut self.meter)
     }
     /// The meter.
     pub fn meter(&self) -> &Meter {
@@ -181,13 +181,13 @@ impl Run {
         let end = self.meter.last().max(self.now);
         Outcome {
             name: name.into(),
-            classes: self.pipeline.status(),
-            unclassified: self.pipeline.unclassified(),
+            classes: self.engine.status(),
+            unclassified: self.engine.unclassified(),
             passed: self.meter.passed(),
             refused: self.meter.refused(),
             time: end.since(self.start),
             digest: self.meter.digest(),
-            curves: curves(self.pipeline.class_names(), &self.meter),
+            curves: curves(self.engine.class_names(), &self.meter),
         }
     }
 }

@@ -167,7 +167,7 @@ fn drain<W: Write>(
         let from = From {
             number,
             name: &parts[number].name,
-            classes: run.pipeline().class_names(),
+            classes: run.engine().class_names(),
             mtu: run.mtu(),
             wall_clock,
             start: Instant::ZERO,
@@ -244,7 +244,7 @@ pub fn again<R: Read, W: Write>(
                 let from = From {
                     number: usize::MAX,
                     name,
-                    classes: run.pipeline().class_names(),
+                    classes: run.engine().class_names(),
                     mtu: run.mtu(),
                     wall_clock,
                     start,

@@ -12,7 +12,7 @@ use std::io::{Chain, Cursor, Read};
 use tidegate_capture::read::Warning;
 use tidegate_capture::{CaptureError, CaptureReader, LinkType};
 use tidegate_core::classify::{Hosts, Prefix};
-use tidegate_engine::{Shape, Sighting};
+use tidegate_engine::{PacketMeta, Shape};
 use tidegate_units::Instant;
 
 use crate::cut::can_be_cut;
@@ -29,7 +29,7 @@ pub struct Arrival<'a> {
     /// When.
     pub time: Instant,
     /// What its headers say.
-    pub seen: Sighting,
+    pub seen: PacketMeta,
     /// What it begins with; none for a link type that is not known here.
     pub link: Option<LinkType>,
     /// What there is of it.
@@ -62,7 +62,7 @@ pub enum Direction {
 }
 
 impl Choice {
-    fn takes(&self, seen: &Sighting, link: Option<LinkType>, bytes: &[u8]) -> bool {
+    fn takes(&self, seen: &PacketMeta, link: Option<LinkType>, bytes: &[u8]) -> bool {
         let from = || {
             let source = seen.fields.hosts.source();
             self.from.is_empty() || source.is_some_and(|source| self.from.iter().any(|prefix| prefix.contains(source)))
@@ -263,7 +263,7 @@ impl<R: Read> Source<R> {
             let time = if packet.timed { now - *first.get_or_insert(now) } else { 0 };
             let time = Instant::from_nanos(time);
             let seen = packet.dissect();
-            let mut sighting = Sighting {
+            let mut sighting = PacketMeta {
                 fields: seen.fields,
                 ecn: seen.ecn,
                 length: seen.total,
@@ -347,7 +347,7 @@ struct Directions {
 
 impl Directions {
     /// Whether this packet shows it, for the first time.
-    fn notes(&mut self, seen: &Sighting) -> bool {
+    fn notes(&mut self, seen: &PacketMeta) -> bool {
         if !self.looking || seen.fields.hosts == Hosts::Unknown {
             return false;
         }

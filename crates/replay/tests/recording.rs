@@ -10,7 +10,8 @@ use tidegate_core::random::Stream;
 use tidegate_core::reservation::{Request, Service, TSpec};
 use tidegate_core::{Bytes, ClassId, DropReason, Dscp, Ecn, Rate};
 use tidegate_engine::{
-    Book, Change, Exit, How, Lease, Names, Next, Pipeline, Setup as EngineSetup, Shape, Sighting, Steer,
+    Adjustment, Change, Engine, Lease, Names, PacketMeta, PreparedConfig, PromiseTable, Setup as EngineSetup, Shape,
+    Sink, SwapKind,
 };
 use tidegate_replay::departures::Departures;
 use tidegate_replay::exact::{self, Unrepeatable, Verdict};
@@ -82,16 +83,16 @@ fn setup() -> EngineSetup {
 
 /// Counts and otherwise forgets.
 #[derive(Default)]
-struct Sink {
+struct Outcomes {
     passed: u64,
     refused: u64,
 }
 
-impl Exit<u64> for Sink {
-    fn pass(&mut self, _: u64, _: Change) {
+impl Sink<u64> for Outcomes {
+    fn transmit(&mut self, _: u64, _: Change) {
         self.passed += 1;
     }
-    fn refuse(&mut self, _: u64, _: DropReason) {
+    fn drop_packet(&mut self, _: u64, _: DropReason) {
         self.refused += 1;
     }
 }
@@ -100,7 +101,7 @@ fn kbit(n: u64) -> Rate {
     Rate::from_bps(n * 1_000)
 }
 
-fn packet(draw: &mut Stream) -> (Sighting, Vec<u8>) {
+fn packet(draw: &mut Stream) -> (PacketMeta, Vec<u8>) {
     let flow = draw.below(40) as u8;
     let protocol = if flow < 8 { 17 } else { 6 };
     let hosts = if flow % 5 == 4 {
@@ -125,7 +126,7 @@ fn packet(draw: &mut Stream) -> (Sighting, Vec<u8>) {
         fields.fragment = Some(Fragment { id: draw.below(4) as u32, offset: 1480 * draw.below(2) as u16, more: true });
     }
     let length = if shape == Shape::Super { 20_000 } else { 60 + draw.below(1_440) as u32 };
-    let seen = Sighting {
+    let seen = PacketMeta {
         fields,
         ecn: Ecn::from_bits(draw.below(4) as u8),
         length,
@@ -146,53 +147,53 @@ fn load(text: &str) -> shaper::Config {
 }
 
 /// Drives an engine as a data path does, told to `recording`, and gives what came out.
-fn drive(recording: &Recording, seed: u64, packets: usize) -> Sink {
+fn drive(recording: &Recording, seed: u64, packets: usize) -> Outcomes {
     let (mut whim, mut flow) = (Stream::named(seed, "whim"), 0);
-    drive_with(recording, SHAPER, seed, packets, &mut |handle, now, fields, pipeline, sink| {
+    drive_with(recording, SHAPER, seed, packets, &mut |handle, now, fields, engine, sink| {
         if handle == 30 {
-            flow = pipeline.judge(fields).flow.flow;
+            flow = engine.classify(fields).flow.flow;
         }
         match whim.below(400) {
-            0 => drop(pipeline.set_minimum(now, flow, kbit(200))),
-            1 => drop(pipeline.prefer(now, flow, 1)),
-            2 => drop(pipeline.set_class_rate(now, ClassId(1), kbit(9_000 + whim.below(3_000)))),
-            3 => drop(pipeline.set_catch_up(Span::from_millis(whim.below(20)))),
-            4 => pipeline.release_all(sink),
-            5 => drop(pipeline.set_rate(now, kbit(20_000))),
+            0 => drop(engine.set_minimum(now, flow, kbit(200))),
+            1 => drop(engine.prefer(now, flow, 1)),
+            2 => drop(engine.set_class_rate(now, ClassId(1), kbit(9_000 + whim.below(3_000)))),
+            3 => drop(engine.set_catch_up(Span::from_millis(whim.below(20)))),
+            4 => engine.release_all(sink),
+            5 => drop(engine.set_rate(now, kbit(20_000))),
             _ => {}
         }
     })
 }
 
 /// What the control plane does after a packet: its number, when it came, and what it is.
-type Act<'a> = dyn FnMut(u64, Instant, &Fields, &mut Pipeline<u64>, &mut Sink) + 'a;
+type Operation<'a> = dyn FnMut(u64, Instant, &Fields, &mut Engine<u64>, &mut Outcomes) + 'a;
 
 /// The same, of a configuration, with what the control plane does.
-fn drive_with(recording: &Recording, text: &str, seed: u64, packets: usize, act: &mut Act<'_>) -> Sink {
+fn drive_with(recording: &Recording, text: &str, seed: u64, packets: usize, act: &mut Operation<'_>) -> Outcomes {
     let mut now = Instant::from_nanos(1_000_000_000);
-    let mut pipeline = Pipeline::new(&load(text), &setup(), now).unwrap();
-    pipeline.set_tap(Some(Box::new(recording.recorder(Setup::new(&setup(), text, now)))));
-    let mut sink = Sink::default();
+    let mut engine = Engine::new(&load(text), &setup(), now).unwrap();
+    engine.set_recorder(Some(Box::new(recording.recorder(Setup::new(&setup(), text, now)))));
+    let mut sink = Outcomes::default();
     // A stream of its own, so that the packets can be drawn again without the rest.
     let mut draw = Stream::named(seed, "recording");
     for handle in 0..packets as u64 {
         now += Span::from_nanos(draw.below(400_000));
         let (seen, bytes) = packet(&mut draw);
-        pipeline.tap().unwrap().bytes(&bytes);
-        let _taken = pipeline.arrive(now, handle, &seen, &mut sink);
-        while pipeline.deadline(now).instant(now).is_some_and(|due| due <= now) {
-            if !pipeline.depart(now, &mut sink) {
+        engine.recorder().unwrap().packet_bytes(&bytes);
+        let _taken = engine.enqueue(now, handle, &seen, &mut sink);
+        while engine.deadline(now).instant(now).is_some_and(|due| due <= now) {
+            if !engine.dequeue(now, &mut sink) {
                 break;
             }
         }
-        act(handle, now, &seen.fields, &mut pipeline, &mut sink);
-        pipeline.tap().unwrap().idles(now);
+        act(handle, now, &seen.fields, &mut engine, &mut sink);
+        engine.recorder().unwrap().idle(now);
     }
-    pipeline.release_all(&mut sink);
+    engine.release_all(&mut sink);
     sink
 }
 
-fn record(folder: &Folder, settings: Settings, seed: u64, packets: usize) -> (Sink, Counts) {
+fn record(folder: &Folder, settings: Settings, seed: u64, packets: usize) -> (Outcomes, Counts) {
     let recording = Recording::create(&folder.file(), settings).unwrap();
     let sink = drive(&recording, seed, packets);
     let counts = recording.finish().unwrap();
@@ -256,34 +257,34 @@ protocol = "tcp"
 source = "10.0.0.16/28"
 "#;
 
-fn swap_to(text: &str, now: Instant, pipeline: &mut Pipeline<u64>, sink: &mut Sink) -> How {
+fn swap_to(text: &str, now: Instant, engine: &mut Engine<u64>, sink: &mut Outcomes) -> SwapKind {
     // Made ready a moment before, as a daemon does.
     let built = Instant::from_nanos(now.as_nanos() - 500_000);
     let setup = EngineSetup { catch_up: Span::ZERO, ..setup() };
-    let next = Next::new(&load(text), &setup, built).unwrap().with_text(text);
-    pipeline.swap(next, now, sink).unwrap().0.how
+    let next = PreparedConfig::new(&load(text), &setup, built).unwrap().with_text(text);
+    engine.swap(next, now, sink).unwrap().0.how
 }
 
 /// Conditions of promises to flows of UDP from one port each.
-fn book(promises: &[(u64, u16)]) -> Book {
+fn book(promises: &[(u64, u16)]) -> PromiseTable {
     let rule = |(target, (_, port)): (usize, &(u64, u16))| {
         let protocol = Some(17);
         let (source_ports, destination) = (vec![*port..=*port], Some("10.0.0.0/8".parse().unwrap()));
         Rule { matching: Match { protocol, source_ports, destination, ..Match::default() }, target: target as u32 }
     };
     let rules: Vec<Rule> = promises.iter().enumerate().map(rule).collect();
-    Book {
+    PromiseTable {
         promises: (!rules.is_empty()).then(|| Classifier::new(rules).unwrap()),
         numbers: promises.iter().map(|(number, _)| *number).collect(),
-        ..Book::default()
+        ..PromiseTable::default()
     }
 }
 
-fn rebook(promises: &[(u64, u16)], now: Instant, pipeline: &mut Pipeline<u64>) {
-    drop(pipeline.steering(now).set_book(book(promises)));
+fn rebook(promises: &[(u64, u16)], now: Instant, engine: &mut Engine<u64>) {
+    drop(engine.promises(now).set_table(book(promises)));
     let mut from = Some(0);
     while let Some(place) = from {
-        from = pipeline.steering(now).review(place, 16);
+        from = engine.promises(now).review(place, 16);
     }
 }
 
@@ -295,33 +296,33 @@ fn a_recording_is_exact_through_changes_and_promises() {
     let terms = |rate| Terms { minimum: kbit(rate), steps: 1, ..Terms::default() };
     let slower = SHAPER.replace("15mbit", "12mbit");
     let mut refused = false;
-    let act: &mut Act<'_> = &mut |handle, now, _, pipeline, sink| match handle {
-        1_000 => hows.push(swap_to(&slower, now, pipeline, sink)),
+    let act: &mut Operation<'_> = &mut |handle, now, _, engine, sink| match handle {
+        1_000 => hows.push(swap_to(&slower, now, engine, sink)),
         2_000 => {
-            pipeline.steering(now).promise(1, terms(1_500), ClassId(0), 1, false).unwrap();
-            refused = pipeline.steering(now).promise(2, terms(9_000), ClassId(0), 1, false).is_err();
-            pipeline.steering(now).promise(3, Terms { steps: 3, ..Terms::default() }, ClassId(0), 2, true).unwrap();
-            rebook(&[(1, 1_001), (3, 1_002)], now, pipeline);
+            engine.promises(now).promise(1, terms(1_500), ClassId(0), 1, false).unwrap();
+            refused = engine.promises(now).promise(2, terms(9_000), ClassId(0), 1, false).is_err();
+            engine.promises(now).promise(3, Terms { steps: 3, ..Terms::default() }, ClassId(0), 2, true).unwrap();
+            rebook(&[(1, 1_001), (3, 1_002)], now, engine);
         }
         3_000 => {
-            pipeline.steering(now).end(3);
-            rebook(&[(1, 1_001)], now, pipeline);
+            engine.promises(now).end(3);
+            rebook(&[(1, 1_001)], now, engine);
         }
-        4_000 => hows.push(swap_to(OTHER, now, pipeline, sink)),
+        4_000 => hows.push(swap_to(OTHER, now, engine, sink)),
         4_001 => {
             // As a daemon gives promises again.
-            pipeline.steering(now).forget_promises();
-            pipeline.steering(now).promise(1, terms(1_000), ClassId(2), 1, true).unwrap();
-            rebook(&[(1, 1_001)], now, pipeline);
+            engine.promises(now).clear();
+            engine.promises(now).promise(1, terms(1_000), ClassId(2), 1, true).unwrap();
+            rebook(&[(1, 1_001)], now, engine);
         }
-        5_000 => hows.push(swap_to(&slower, now, pipeline, sink)),
-        6_000 => hows.push(swap_to(SHAPER, now, pipeline, sink)),
+        5_000 => hows.push(swap_to(&slower, now, engine, sink)),
+        6_000 => hows.push(swap_to(SHAPER, now, engine, sink)),
         _ => {}
     };
     let sink = drive_with(&recording, SHAPER, 11, 8_000, act);
     let counts = recording.finish().unwrap();
     assert!(refused && counts.lost == 0);
-    assert_eq!(hows, [How::InPlace, How::Replaced, How::Replaced, How::InPlace]);
+    assert_eq!(hows, [SwapKind::InPlace, SwapKind::Replaced, SwapKind::Replaced, SwapKind::InPlace]);
     assert!(sink.refused > 100 && sink.passed > 4_000, "{} {}", sink.passed, sink.refused);
     let mut reader = reader(&folder);
     assert_eq!(reader.head().format, 2);
@@ -345,7 +346,7 @@ fn without(folder: &Folder, kind: &str) -> Verdict {
         let leave_out = match &record {
             Record::Control { control, .. } => match control {
                 Control::Promise { .. } => kind == "promise",
-                Control::Book { .. } => kind == "book",
+                Control::PromiseTable { .. } => kind == "book",
                 Control::Review { .. } => kind == "review",
                 Control::Reserve { .. } => kind == "reserve",
                 Control::Refresh { .. } => kind == "refresh",
@@ -392,17 +393,12 @@ fn a_recording_is_exact_through_reservations() {
     };
     let mut leases: Vec<Lease> = Vec::new();
     let mut refusals = 0;
-    let act: &mut Act<'_> = &mut |handle, now, _, pipeline, sink| {
-        let mut reserve = |name: &str, rate, delay, matches| match pipeline.reserve(
-            now,
-            name,
-            &request(rate, delay),
-            matches,
-            sink,
-        ) {
-            Ok(lease) => leases.push(lease),
-            Err(_) => refusals += 1,
-        };
+    let act: &mut Operation<'_> = &mut |handle, now, _, engine, sink| {
+        let mut reserve =
+            |name: &str, rate, delay, matches| match engine.reserve(now, name, &request(rate, delay), matches, sink) {
+                Ok(lease) => leases.push(lease),
+                Err(_) => refusals += 1,
+            };
         match handle {
             500 => reserve("one", 800, None, of(&[("protocol", "udp"), ("source-port", "1001")])),
             600 => reserve("two", 600, Some(Span::from_millis(80)), of(&[("source", "10.0.0.7"), ("uid", "alice")])),
@@ -412,12 +408,12 @@ fn a_recording_is_exact_through_reservations() {
             1_000..=20_000 if handle % 1_000 == 0 => {
                 let [first, _, third] = &leases[..] else { panic!("{leases:?}") };
                 // Both live yet: each lives a second, and is kept alive five times in one.
-                pipeline.refresh(now, third.grant.id).unwrap();
+                engine.refresh(now, third.grant.id).unwrap();
                 if handle <= 15_000 {
-                    pipeline.refresh(now, first.grant.id).unwrap();
+                    engine.refresh(now, first.grant.id).unwrap();
                 }
                 if handle == 15_000 {
-                    pipeline.release(now, first.grant.id, sink).unwrap();
+                    engine.release(now, first.grant.id, sink).unwrap();
                 }
             }
             _ => {}
@@ -425,10 +421,10 @@ fn a_recording_is_exact_through_reservations() {
     };
     // 200 us between two packets: 8 s, and a lease lives a second by itself.
     let mut ended = 0;
-    let sink = drive_with(&recording, RESERVING, 5, 40_000, &mut |handle, now, fields, pipeline, sink| {
-        act(handle, now, fields, pipeline, sink);
+    let sink = drive_with(&recording, RESERVING, 5, 40_000, &mut |handle, now, fields, engine, sink| {
+        act(handle, now, fields, engine, sink);
         if handle == 39_999 {
-            ended = 3 - pipeline.leases().count();
+            ended = 3 - engine.leases().count();
         }
     });
     let counts = recording.finish().unwrap();
@@ -467,18 +463,18 @@ fn everything_comes_back_as_it_was_told() {
                 assert_eq!(reader.bytes(), bytes);
                 arrivals += 1;
             }
-            Record::Steer { steer, .. } => steered.push(steer),
+            Record::Adjustment { adjustment: steer, .. } => steered.push(steer),
             Record::Gap(missing) => panic!("{missing}"),
             _ => {}
         }
     }
     assert_eq!(arrivals, 2_000);
-    let has = |kind: fn(&Steer) -> bool| steered.iter().any(kind);
+    let has = |kind: fn(&Adjustment) -> bool| steered.iter().any(kind);
     assert!(
-        has(|steer| matches!(steer, Steer::Minimum(flow, rate) if *flow != 0 && *rate == kbit(200))),
+        has(|steer| matches!(steer, Adjustment::Minimum(flow, rate) if *flow != 0 && *rate == kbit(200))),
         "{steered:?}"
     );
-    assert!(has(|steer| matches!(steer, Steer::Rate(rate) if *rate == kbit(20_000))), "{steered:?}");
+    assert!(has(|steer| matches!(steer, Adjustment::Rate(rate) if *rate == kbit(20_000))), "{steered:?}");
 }
 
 #[test]
@@ -687,20 +683,20 @@ fn a_long_datagram_of_a_recording_stays_one() {
     let slow = "version = 1\n[[class]]\nname = \"all\"\nrate = \"500kbit\"\ndefault = true\n";
     let recording = Recording::create(&folder.file(), settings()).unwrap();
     let mut now = Instant::from_nanos(1_000);
-    let mut pipeline = Pipeline::new(&load(slow), &setup(), now).unwrap();
-    pipeline.set_tap(Some(Box::new(recording.recorder(Setup::new(&setup(), slow, now)))));
+    let mut engine = Engine::new(&load(slow), &setup(), now).unwrap();
+    engine.set_recorder(Some(Box::new(recording.recorder(Setup::new(&setup(), slow, now)))));
     let (mut seen, bytes) = packet(&mut Stream::named(1, "datagram"));
     (seen.fields.protocol, seen.fields.fragment) = (Some(17), None);
     (seen.length, seen.headers, seen.shape) = (4_028, 28, Shape::Single);
-    let mut sink = Sink::default();
+    let mut sink = Outcomes::default();
     for handle in 0..3 {
-        pipeline.tap().unwrap().bytes(&bytes);
-        assert!(matches!(pipeline.arrive(now, handle, &seen, &mut sink), tidegate_engine::Taken::In));
-        while pipeline.depart(now, &mut sink) {}
+        engine.recorder().unwrap().packet_bytes(&bytes);
+        assert!(matches!(engine.enqueue(now, handle, &seen, &mut sink), tidegate_engine::Admission::Consumed));
+        while engine.dequeue(now, &mut sink) {}
         now += Span::from_millis(200);
     }
-    pipeline.release_all(&mut sink);
-    drop(pipeline);
+    engine.release_all(&mut sink);
+    drop(engine);
     recording.finish().unwrap();
     assert_eq!(sink.passed, 3);
 
@@ -776,7 +772,7 @@ fn an_outcome_that_was_forged_is_found() {
             Record::Arrives { now, number, seen } => encoder.arrives(now, number, &seen, reader.bytes()),
             Record::Departs { now } => encoder.departs(now),
             Record::ReleaseAll => encoder.release_all(),
-            Record::Steer { now, steer } => encoder.steer(now, steer),
+            Record::Adjustment { now, adjustment } => encoder.adjust(now, adjustment),
             Record::Came { number, came: Came::Passed(change) } => {
                 passed += 1;
                 if passed == 100 {
@@ -850,11 +846,11 @@ fn a_recording_of_version_2_can_be_done_again() {
     let path = seed("control.tgr");
     if std::env::var_os("TIDEGATE_WRITE_SEED").is_some() {
         let recording = Recording::create(&path, settings()).unwrap();
-        drive_with(&recording, SHAPER, 5, 12, &mut |handle, now, _, pipeline, _| {
+        drive_with(&recording, SHAPER, 5, 12, &mut |handle, now, _, engine, _| {
             if handle == 4 {
                 let terms = Terms { minimum: kbit(500), ..Terms::default() };
-                pipeline.steering(now).promise(1, terms, ClassId(0), 1, false).unwrap();
-                rebook(&[(1, 1_001)], now, pipeline);
+                engine.promises(now).promise(1, terms, ClassId(0), 1, false).unwrap();
+                rebook(&[(1, 1_001)], now, engine);
             }
         });
         recording.finish().unwrap();
@@ -870,7 +866,11 @@ fn a_recording_of_version_2_can_be_done_again() {
     assert!(
         matches!(
             &calls[..],
-            [Control::Promise { number: 1, minimum_bps: 500_000, .. }, Control::Book { .. }, Control::Review { .. }]
+            [
+                Control::Promise { number: 1, minimum_bps: 500_000, .. },
+                Control::PromiseTable { .. },
+                Control::Review { .. }
+            ]
         ),
         "{calls:?}"
     );

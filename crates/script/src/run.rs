@@ -5,14 +5,14 @@ use tidegate_config::{Diagnostics, Place, Source, suggest};
 use tidegate_core::flow::{FlowBy, FlowHash};
 use tidegate_core::{ClassId, Deadline, Instant, Qdisc, Span};
 use tidegate_engine::Names;
-use tidegate_engine::{Pipeline, Setup};
+use tidegate_engine::{Engine, Setup};
 
 use crate::Findings;
 use crate::expect::{Judge, look};
 use crate::log::{Digest, Log, Passage, What, clock};
 use crate::packet::Item;
 use crate::parse::{Action, Link, Script, Subject};
-use crate::target::{Bare, Engine, Out, Target};
+use crate::target::{Bare, Out, Shaped, Target};
 
 /// Flow keys are made under this secret, so that runs are equal everywhere.
 const SECRET: [u64; 2] = [0x7469_6465_6761_7465, 0x7363_7269_7074_2121];
@@ -78,10 +78,10 @@ impl Script {
                         ));
                     }
                 }
-                let engine = Pipeline::new(config, &self.setup(), Instant::ZERO).map_err(|failure| {
+                let engine = Engine::new(config, &self.setup(), Instant::ZERO).map_err(|failure| {
                     self.finding(self.subject_place, &failure.to_string(), "change the configuration")
                 })?;
-                Runner::new(self, Engine(engine), Vec::new()).run()
+                Runner::new(self, Shaped(engine), Vec::new()).run()
             }
             None => Err(self.finding(
                 Place::default(),

@@ -3,7 +3,7 @@
 use tidegate_config::shaper::Config;
 use tidegate_core::classify::Hosts;
 use tidegate_core::{Backlog, Colour, Deadline, DropReason, Dscp, Ecn, Instant, Outlet, Qdisc};
-use tidegate_engine::{Change, Exit, Pipeline, Setup, Shape, Sighting, Taken};
+use tidegate_engine::{Admission, Change, Engine, PacketMeta, Setup, Shape, Sink};
 
 use crate::packet::{Header, Item};
 
@@ -73,20 +73,20 @@ pub struct Handle {
 }
 
 /// The engine under a shaper file.
-pub struct Engine(pub Pipeline<Handle>);
+pub struct Shaped(pub Engine<Handle>);
 
-impl Exit<Handle> for Tray<'_> {
-    fn pass(&mut self, handle: Handle, change: Change) {
+impl Sink<Handle> for Tray<'_> {
+    fn transmit(&mut self, handle: Handle, change: Change) {
         let (dscp, marked) = (change.dscp.unwrap_or(handle.dscp), change.congestion);
         let ecn = if marked { Ecn::Ce } else { handle.ecn };
         self.0.push(Out::Left { id: handle.id, dscp, ecn, marked, colour: None });
     }
-    fn refuse(&mut self, handle: Handle, reason: DropReason) {
+    fn drop_packet(&mut self, handle: Handle, reason: DropReason) {
         self.0.push(Out::Dropped { id: handle.id, reason });
     }
 }
 
-impl Target for Engine {
+impl Target for Shaped {
     fn enqueue(&mut self, now: Instant, item: Item, header: &Header, out: &mut Vec<Out>) {
         let network = if matches!(header.fields.hosts, Hosts::V6 { .. }) { 40 } else { 20 };
         let transport = match header.fields.protocol {
@@ -95,7 +95,7 @@ impl Target for Engine {
             _ => 0,
         };
         let length = u32::try_from(header.size.as_u64()).unwrap_or(u32::MAX);
-        let sighting = Sighting {
+        let sighting = PacketMeta {
             fields: header.fields,
             ecn: header.ecn,
             length,
@@ -105,13 +105,13 @@ impl Target for Engine {
             shape: Shape::Single,
         };
         let handle = Handle { id: item.id, dscp: header.fields.dscp, ecn: header.ecn };
-        match self.0.arrive(now, handle, &sighting, &mut Tray(out)) {
+        match self.0.enqueue(now, handle, &sighting, &mut Tray(out)) {
             // Only a superpacket is ever too long, and scripts have none here.
-            Taken::In | Taken::TooLong { .. } => {}
+            Admission::Consumed | Admission::TooLong { .. } => {}
         }
     }
     fn dequeue(&mut self, now: Instant, out: &mut Vec<Out>) -> bool {
-        self.0.depart(now, &mut Tray(out))
+        self.0.dequeue(now, &mut Tray(out))
     }
     fn deadline(&self, now: Instant) -> Deadline {
         self.0.deadline(now)

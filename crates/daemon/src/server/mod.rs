@@ -19,7 +19,7 @@ use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use tidegate_control::calls::{ControlStatus, Event};
 use tidegate_control::protocol::{Code, Message, Refusal, Request};
 use tidegate_core::Event as CoreEvent;
-use tidegate_engine::What;
+use tidegate_engine::NotificationKind;
 
 use crate::events::{self, Interest, Notice, Scene};
 use crate::hook::Hook;
@@ -437,7 +437,7 @@ impl Serving {
                 break;
             }
             let Ok(notice) = self.notices.try_recv() else { break };
-            let began = matches!(notice.what, What::Event(CoreEvent::FlowStarted { .. }));
+            let began = matches!(notice.kind, NotificationKind::Event(CoreEvent::FlowStarted { .. }));
             if began
                 && self.counters.hunting.load(Ordering::Relaxed)
                 && !self.counters.scent.swap(true, Ordering::AcqRel)

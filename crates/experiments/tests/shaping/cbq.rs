@@ -7,7 +7,7 @@ use tidegate_config::shaper::Match;
 use tidegate_config::values::Ports;
 use tidegate_core::DropReason;
 use tidegate_core::reservation::{Refusal, Request, Service, TSpec};
-use tidegate_engine::Refused;
+use tidegate_engine::ReserveError;
 use tidegate_experiments::lab::{FlowSpec, Pair, Senders, Sink};
 use tidegate_units::{Bytes, Rate};
 
@@ -151,10 +151,10 @@ fn reservation() -> Result<(), String> {
     assert!(lease.grant.bound.is_some(), "priority 0 and bytes have a bound");
     // Too much for one, and too much for all.
     let refused = shaping.change(ask(2_600, 5_003, "more")).expect("an answer");
-    assert!(matches!(&refused, Err(Refused::Bounds(text)) if text.contains("2.5mbit")), "{refused:?}");
+    assert!(matches!(&refused, Err(ReserveError::Bounds(text)) if text.contains("2.5mbit")), "{refused:?}");
     let refused = shaping.change(ask(1_000, 5_003, "more")).expect("an answer");
     let free = Rate::from_kbit(900);
-    assert!(matches!(refused, Err(Refused::Admission(Refusal::Rate { free: f, .. })) if f == free), "{refused:?}");
+    assert!(matches!(refused, Err(ReserveError::Admission(Refusal::Rate { free: f, .. })) if f == free), "{refused:?}");
 
     // What waited before it is on its way first.
     sleep(Duration::from_millis(300));
@@ -193,10 +193,10 @@ fn shaping_reserve(
     request: Request,
     matches: Match,
 ) -> impl FnOnce(
-    &mut tidegate_live::shaping::LivePipeline,
+    &mut tidegate_live::shaping::LiveEngine,
     tidegate_units::Instant,
     &mut tidegate_live::shaping::Gate,
-) -> Result<tidegate_engine::Lease, Refused>
+) -> Result<tidegate_engine::Lease, ReserveError>
 + Send
 + 'static {
     move |pipeline, now, gate| pipeline.reserve(now, name, &request, matches, gate)

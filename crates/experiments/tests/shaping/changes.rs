@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tidegate_config::shaper::{self, Config};
 use tidegate_config::{Diagnostics, Source};
 use tidegate_core::random::Stream;
-use tidegate_engine::{How, Names, Next, Setup};
+use tidegate_engine::{Names, PreparedConfig, Setup, SwapKind};
 use tidegate_experiments::lab::{Pair, Senders, Sink};
 use tidegate_live::shaping::Shaping;
 use tidegate_live::timing;
@@ -86,16 +86,16 @@ pub fn ten_thousand_changes_lose_nothing() -> Ended {
         if random.below(3) == 0 {
             text = draw(&mut random);
         }
-        let next = Next::new(&config(&fill(&text, &mut random)), &setup, timing::now()).expect("a tree");
+        let next = PreparedConfig::new(&config(&fill(&text, &mut random)), &setup, timing::now()).expect("a tree");
         let swapped = shaping
             .change(move |pipeline, now, gate| {
-                let waiting = pipeline.waiting();
+                let waiting = pipeline.queued();
                 pipeline.swap(next, now, gate).map(|(swapped, spare)| (swapped, waiting, spare))
             })
             .expect("an answer");
         let (swapped, waiting, _spare) = swapped.expect("a change");
-        replaced += u64::from(swapped.how == How::Replaced);
-        in_place += u64::from(swapped.how == How::InPlace);
+        replaced += u64::from(swapped.how == SwapKind::Replaced);
+        in_place += u64::from(swapped.how == SwapKind::InPlace);
         rehomed += swapped.rehomed;
         most = most.max(waiting);
         met += waiting;
@@ -134,7 +134,7 @@ fn senders_stop(shaping: &Shaping, senders: Senders, sink: &Sink, dropped: impl 
         let (all, arrived) = (0..usize::from(FLOWS))
             .map(|n| (sent(n), sink.report(n).packets))
             .fold((0, 0), |(all, arrived), (sent, report)| (all + sent, arrived + report));
-        let waiting = shaping.with(|pipeline, _| pipeline.waiting()).expect("an answer");
+        let waiting = shaping.with(|pipeline, _| pipeline.queued()).expect("an answer");
         // Twice the same: nobody sends any more.
         if waiting == 0 && all == arrived + dropped() && all == last {
             break;
@@ -169,7 +169,7 @@ fn files() -> Result<(), String> {
     let two = "version = 1\n[[class]]\nname = \"all\"\nrate = \"6mbit\"\ndefault = true\nborrow = false\n\
         [[class]]\nname = \"one\"\nrate = \"2mbit\"\nborrow = false\n[[rule]]\nclass = \"one\"\ndestination-port = 5001\n";
     let swapped = pair.sender.namespace.run(|| shaping.reconfigure(&config(two), Some(two))).expect("a thread");
-    assert_eq!(swapped.expect("a change").how, How::Replaced);
+    assert_eq!(swapped.expect("a change").how, SwapKind::Replaced);
     assert_eq!(shaping.class_names(), ["all", "one"]);
     assert!(shaping.proof().seen.iter().any(|(class, _)| class == "one"), "{:?}", shaping.proof());
     let elsewhere = config(&format!("{two}\n[interface]\ndirection = \"ingress\"\n"));

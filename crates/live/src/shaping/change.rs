@@ -1,7 +1,7 @@
 //! Another configuration for a shaping that runs.
 
 use tidegate_config::shaper::Config;
-use tidegate_engine::{Next, Setup, Swapped, guarded};
+use tidegate_engine::{PreparedConfig, Setup, SwapReport, guarded};
 
 use super::{Rules, Shaping, Spec, StartError, Word, find, permission, resolve};
 use crate::timing;
@@ -18,7 +18,7 @@ impl Shaping {
     ///
     /// # Errors
     /// See [`StartError`]; what was in force is in force again then. Interface and direction must stay what they are.
-    pub fn reconfigure(&mut self, config: &Config, text: Option<&str>) -> Result<Swapped, StartError> {
+    pub fn reconfigure(&mut self, config: &Config, text: Option<&str>) -> Result<SwapReport, StartError> {
         let named = config.interface.name.as_ref().filter(|name| !self.named && **name != self.interface);
         if let Some(name) = named {
             return Err(StartError::Change(format!(
@@ -33,7 +33,7 @@ impl Shaping {
         let (names, tags, groups) = resolve(config, self.groups.clone())?;
         let setup = Setup { names, ..self.setup.clone() };
         let spec = Spec { tags, ..self.spec.clone() };
-        let next = Next::new(config, &setup, timing::now())?;
+        let next = PreparedConfig::new(config, &setup, timing::now())?;
         let next = match text {
             Some(text) => next.with_text(text),
             None => next,
@@ -46,7 +46,7 @@ impl Shaping {
             let _ = self.retag(&before.2);
         })?;
         (self.config, self.setup, self.spec) = (config.clone(), setup, spec);
-        self.class_names = self.with(|pipeline, _| pipeline.class_names().to_vec())?;
+        self.class_names = self.with(|engine, _| engine.class_names().to_vec())?;
         let proof = find(&self.interface).and_then(|index| self.prove(config, index));
         match proof {
             Ok(proof) => {
@@ -55,18 +55,18 @@ impl Shaping {
             }
             Err(error) => {
                 (self.config, self.setup, self.spec) = before;
-                let back = Next::new(&self.config, &self.setup, timing::now())?;
+                let back = PreparedConfig::new(&self.config, &self.setup, timing::now())?;
                 self.exchange(back)?;
                 let spec = self.spec.clone();
                 self.retag(&spec)?;
-                self.class_names = self.with(|pipeline, _| pipeline.class_names().to_vec())?;
+                self.class_names = self.with(|engine, _| engine.class_names().to_vec())?;
                 Err(error)
             }
         }
     }
 
-    fn exchange(&mut self, next: Next<super::Handle>) -> Result<Swapped, StartError> {
-        let outcome = self.change(move |pipeline, now, gate| pipeline.swap(next, now, gate))?;
+    fn exchange(&mut self, next: PreparedConfig<super::Handle>) -> Result<SwapReport, StartError> {
+        let outcome = self.change(move |engine, now, gate| engine.swap(next, now, gate))?;
         // What is left over is freed here and not on the data path; a discipline that panics at that harms nobody.
         let swapped = outcome.map(|(swapped, spare)| {
             let _ = guarded(|| drop(spare));

@@ -7,7 +7,7 @@
 //! What arrives by an interface passes the same engine ([`Direction::Ingress`]): a packet that waits has used the line
 //! already, so that the rate must be below the line's for the queue to be here. The kernel's receive offload joins
 //! segments on arrival; such a superpacket is cut where it would take longer than
-//! [`LONGEST_WHOLE`](tidegate_engine::pipeline::LONGEST_WHOLE), in the same way as one that leaves, and its segments
+//! [`LONGEST_WHOLE`](tidegate_engine::engine::LONGEST_WHOLE), in the same way as one that leaves, and its segments
 //! travel on alone.
 //!
 //! Traffic passes whatever happens to the process: the rules let packets by when nobody serves the queue, and a queue
@@ -33,7 +33,7 @@ use std::time::Duration;
 use tidegate_config::shaper::Config;
 use tidegate_config::values::User;
 use tidegate_core::Event;
-use tidegate_engine::{BuildFailure, ClassStatus, Names, Pipeline, Setup, Tap, What};
+use tidegate_engine::{BuildFailure, ClassStatus, Engine, Names, NotificationKind, Recorder, Setup};
 use tidegate_units::{Instant, Span};
 
 use crate::marks::MarkLayout;
@@ -49,7 +49,7 @@ pub use lifeline::{Fault, Injection, Lifeline};
 use lifeline::{Pulse, SharedRules, lock};
 pub use passage::Passage;
 pub use prove::{Proof, Unproven};
-pub use worker::{Gate, Handle, Listener, LivePipeline, WorkerCounts};
+pub use worker::{Gate, Handle, Listener, LiveEngine, WorkerCounts};
 
 use worker::{Seen, Word, Worker};
 
@@ -84,22 +84,22 @@ pub struct Options {
     pub secret: Option<[u64; 2]>,
     /// Bytes of each packet that the kernel hands over: what headers need, or all for whoever records payload.
     pub copy_range: Option<u32>,
-    /// Who makes the tap of an engine that is about to run.
-    pub tap: Option<TapMaker>,
+    /// Who makes the recorder of an engine that is about to run.
+    pub recorder: Option<RecorderFactory>,
     /// What shall go wrong, to see that traffic passes all the same.
     pub inject: Option<Injection>,
 }
 
 /// What is called for each engine before its first packet, with its configuration, how it was set up, and when.
-pub type MakeTap = dyn Fn(&Config, &Setup, Instant) -> Option<Box<dyn Tap>> + Send + Sync;
+pub type MakeRecorder = dyn Fn(&Config, &Setup, Instant) -> Option<Box<dyn Recorder>> + Send + Sync;
 
 /// Makes taps: every call of the engine, from the first on, is told to them.
 #[derive(Clone)]
-pub struct TapMaker(pub Arc<MakeTap>);
+pub struct RecorderFactory(pub Arc<MakeRecorder>);
 
-impl std::fmt::Debug for TapMaker {
+impl std::fmt::Debug for RecorderFactory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("TapMaker")
+        f.write_str("RecorderFactory")
     }
 }
 
@@ -115,7 +115,7 @@ impl Default for Options {
             marks: MarkLayout::default(),
             secret: None,
             copy_range: None,
-            tap: None,
+            recorder: None,
             inject: None,
         }
     }
@@ -223,11 +223,11 @@ impl Shaping {
         };
         let setup = Setup { seed: secret[0], secret, catch_up: options.catch_up, names };
         let now = timing::now();
-        let mut pipeline = Pipeline::new(config, &setup, now)?;
-        if let Some(TapMaker(make)) = &options.tap {
-            pipeline.set_tap(make(config, &setup, now));
+        let mut engine = Engine::new(config, &setup, now)?;
+        if let Some(RecorderFactory(make)) = &options.recorder {
+            engine.set_recorder(make(config, &setup, now));
         }
-        let class_names = pipeline.class_names().to_vec();
+        let class_names = engine.class_names().to_vec();
         let spare_setup = setup.clone();
         let mut settings = QueueSettings::default();
         settings.copy_range = options.copy_range.unwrap_or(settings.copy_range);
@@ -241,7 +241,7 @@ impl Shaping {
         *lock(&pulse.releaser) = Some(socket.releaser().map_err(system("share the queue socket"))?);
         let seen = Arc::new(Seen::default());
         let worker = Worker {
-            pipeline,
+            engine,
             socket,
             copy_range: settings.copy_range,
             whole: queues[0],
@@ -361,9 +361,9 @@ impl Shaping {
     /// [`StartError::DataPath`] when the data path has ended or does not answer.
     pub fn with<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut LivePipeline, Instant) -> T + Send + 'static,
+        work: impl FnOnce(&mut LiveEngine, Instant) -> T + Send + 'static,
     ) -> Result<T, StartError> {
-        self.change(move |pipeline, now, _| work(pipeline, now))
+        self.change(move |engine, now, _| work(engine, now))
     }
 
     /// The same for what may let packets out.
@@ -372,18 +372,18 @@ impl Shaping {
     /// [`StartError::DataPath`] when the data path has ended or does not answer.
     pub fn change<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut LivePipeline, Instant, &mut Gate) -> T + Send + 'static,
+        work: impl FnOnce(&mut LiveEngine, Instant, &mut Gate) -> T + Send + 'static,
     ) -> Result<T, StartError> {
         let (reply, answer) = mpsc::channel();
-        self.say(Word::Do(Box::new(move |pipeline, now, gate| {
-            let _ = reply.send(work(pipeline, now, gate));
+        self.say(Word::Do(Box::new(move |engine, now, gate| {
+            let _ = reply.send(work(engine, now, gate));
         })))?;
         self.receive(&answer)
     }
 
     /// The classes with their counts so far.
     pub fn status(&self) -> Result<Vec<ClassStatus>, StartError> {
-        self.with(|pipeline, _| pipeline.status())
+        self.with(|engine, _| engine.status())
     }
     /// What the data path counts about itself.
     pub fn counts(&self) -> Result<WorkerCounts, StartError> {
@@ -399,8 +399,8 @@ impl Shaping {
     /// Every event from now on, in a queue without a bound.
     pub fn events(&self) -> Result<Receiver<Event>, StartError> {
         let (to, events) = mpsc::channel();
-        self.listen(Box::new(move |_, news| match news.what {
-            What::Event(event) => to.send(event).is_ok(),
+        self.listen(Box::new(move |_, news| match news.kind {
+            NotificationKind::Event(event) => to.send(event).is_ok(),
             _ => true,
         }))?;
         Ok(events)

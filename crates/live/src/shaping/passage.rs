@@ -94,7 +94,7 @@ impl Shaping {
         };
         // Asked and read after the interface, so that what comes in between counts in our favour. The answer also says that
         // the data path has taken what came before.
-        let Ok(waiting) = self.with(|pipeline, _| pipeline.tree().backlog().bytes.as_u64()) else {
+        let Ok(waiting) = self.with(|engine, _| engine.tree().backlog().bytes.as_u64()) else {
             // That it does not answer is not ours to tell.
             self.passage = Watch::default();
             return Ok(None);

@@ -236,7 +236,7 @@ impl Shaping {
         );
         for (probe, fields) in candidates {
             // Earlier rules may take it; only the engine itself knows.
-            if self.with(move |pipeline, _| pipeline.judge(&fields).class)? == class {
+            if self.with(move |engine, _| engine.classify(&fields).class)? == class {
                 return Ok(Some(probe));
             }
         }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use tidegate_capture::dissect::{self, Dissection};
-use tidegate_engine::{Change, Exit, Judgement, News, Pipeline, Shape, Sighting, Taken, guarded};
+use tidegate_engine::{Admission, Change, Classification, Engine, Notification, PacketMeta, Shape, Sink, guarded};
 use tidegate_units::{Instant, Span};
 
 use tidegate_core::{DropReason, Qdisc};
@@ -32,14 +32,14 @@ pub struct Handle {
 }
 
 /// The engine as it runs live.
-pub type LivePipeline = Pipeline<Handle>;
+pub type LiveEngine = Engine<Handle>;
 
 /// Something to be done to the engine between two packets.
-type Work = Box<dyn FnOnce(&mut LivePipeline, Instant, &mut Gate) + Send>;
+type Work = Box<dyn FnOnce(&mut LiveEngine, Instant, &mut Gate) + Send>;
 
 /// Hears news of flows, on the data path's thread, with the time of the turn in which they happened. Gives `false` to hear
 /// no more.
-pub type Listener = Box<dyn FnMut(Instant, &News<'_>) -> bool + Send>;
+pub type Listener = Box<dyn FnMut(Instant, &Notification<'_>) -> bool + Send>;
 
 /// A word from the control plane to the data path, said at a packet boundary.
 pub(super) enum Word {
@@ -49,7 +49,7 @@ pub(super) enum Word {
     Groups(Vec<u64>),
     /// Look out for probes with this cookie and tell where they came out. Those that come when nobody listens any more
     /// are probes all the same, and no traffic.
-    Watch(u64, Sender<(u32, Judgement)>),
+    Watch(u64, Sender<(u32, Classification)>),
     /// Tell what you have counted.
     Count(Sender<WorkerCounts>),
     /// Tell this one of every event too.
@@ -81,7 +81,7 @@ pub struct WorkerCounts {
 
 /// What a worker is made of.
 pub(super) struct Worker {
-    pub pipeline: LivePipeline,
+    pub engine: LiveEngine,
     pub socket: QueueSocket,
     pub copy_range: u32,
     /// The queue whose superpackets come whole, and the one where the kernel cuts them.
@@ -158,8 +158,8 @@ pub struct Gate {
     listeners: Vec<Listener>,
 }
 
-impl Exit<Handle> for Gate {
-    fn pass(&mut self, handle: Handle, change: Change) {
+impl Sink<Handle> for Gate {
+    fn transmit(&mut self, handle: Handle, change: Change) {
         self.passed += 1;
         let action = Action { dscp: change.dscp.map(|dscp| dscp.value()), congestion: change.congestion };
         if action.is_none() {
@@ -168,16 +168,16 @@ impl Exit<Handle> for Gate {
             self.verdicts.accept_marked(handle.queue, handle.id, self.marks.with_action(handle.mark, action));
         }
     }
-    fn refuse(&mut self, handle: Handle, _reason: DropReason) {
+    fn drop_packet(&mut self, handle: Handle, _reason: DropReason) {
         self.refused += 1;
         self.verdicts.drop(handle.queue, handle.id);
     }
-    fn listens(&self) -> bool {
+    fn wants_notifications(&self) -> bool {
         !self.listeners.is_empty()
     }
-    fn news(&mut self, news: &News<'_>) {
+    fn notify(&mut self, notification: &Notification<'_>) {
         let now = self.now;
-        self.listeners.retain_mut(|listener| listener(now, news));
+        self.listeners.retain_mut(|listener| listener(now, notification));
     }
 }
 
@@ -189,8 +189,8 @@ impl Worker {
         // From here on nobody reads the queue, and the kernel shall know it.
         *lock(&self.pulse.releaser) = None;
         // All that could be done for packets is done: how its discipline takes leave changes nothing.
-        let pipeline = self.pipeline;
-        let _ = guarded(|| drop(pipeline));
+        let engine = self.engine;
+        let _ = guarded(|| drop(engine));
         outcome
     }
 
@@ -249,7 +249,7 @@ impl Worker {
         let Some(injection) = self.inject.filter(|injection| now.since(self.started) >= injection.after) else {
             return;
         };
-        if self.pipeline.tree().backlog().is_empty() {
+        if self.engine.tree().backlog().is_empty() {
             return;
         }
         self.inject = None;
@@ -269,7 +269,7 @@ impl Worker {
         let readiness = timing::prepare_thread(self.priority);
         if !readiness.real_time.in_force() {
             // A thread that others may keep from running is late for longer.
-            self.pipeline.set_catch_up(self.patient);
+            self.engine.set_catch_up(self.patient);
         }
         // Order within a flow needs it, whatever the priority. With one other program that is always busy the scheduler
         // could find a better place for a normal thread (voice waits 2 ms instead of 1.4 at the 99th percentile); with
@@ -287,7 +287,7 @@ impl Worker {
             listeners: Vec::new(),
         };
         let mut counts = WorkerCounts::default();
-        let mut watch: Option<(u64, Sender<(u32, Judgement)>)> = None;
+        let mut watch: Option<(u64, Sender<(u32, Classification)>)> = None;
         // Flows of which a superpacket was sent back to be cut: whatever follows it must follow it there as well, until
         // the socket has been seen empty with nothing on its way back.
         let mut detour: HashSet<u64> = HashSet::new();
@@ -301,9 +301,9 @@ impl Worker {
                     .wait(&[&self.bell.as_fd()], Some(clock.by_the_system(last_turn + self.quantum)))
                     .map_err(wait_failed)?;
             }
-            let deadline = self.pipeline.deadline(clock.now()).instant(Instant::ZERO);
+            let deadline = self.engine.deadline(clock.now()).instant(Instant::ZERO);
             let wake = deadline.map(|time| time.max(last_release + self.quantum));
-            let wake = wake.into_iter().chain(self.pipeline.look_at()).min().map(|time| clock.by_the_system(time));
+            let wake = wake.into_iter().chain(self.engine.next_poll()).min().map(|time| clock.by_the_system(time));
             waiter
                 .wait(&[&self.socket.as_fd(), &self.bell.as_fd()], wake)
                 .map_err(|source| crate::netlink::Error::System { operation: "wait for packets".into(), source })?;
@@ -316,7 +316,7 @@ impl Worker {
             gate.now = now;
             busy = if now.since(last_turn) < self.quantum { busy.saturating_add(1) } else { 0 };
             last_turn = now;
-            let arrived_before = self.pipeline.arrivals();
+            let arrived_before = self.engine.arrivals();
             // At most a few batches, so that a flood of arrivals cannot keep departures waiting.
             for _ in 0..4 {
                 if self.socket.receive(&mut ring)? == 0 {
@@ -338,12 +338,12 @@ impl Worker {
                 self.inject(now, &mut clock);
             }
             if !shaping {
-                self.pipeline.release_all(&mut gate);
+                self.engine.release_all(&mut gate);
             }
             let mut released = false;
-            let mut stirred = self.pipeline.arrivals() != arrived_before;
-            while self.pipeline.deadline(now).instant(now).is_some_and(|time| time <= now) {
-                if !self.pipeline.depart(now, &mut gate) && self.pipeline.deadline(now).instant(now) == Some(now) {
+            let mut stirred = self.engine.arrivals() != arrived_before;
+            while self.engine.deadline(now).instant(now).is_some_and(|time| time <= now) {
+                if !self.engine.dequeue(now, &mut gate) && self.engine.deadline(now).instant(now) == Some(now) {
                     break;
                 }
                 released = true;
@@ -358,7 +358,7 @@ impl Worker {
                 match self.words.try_recv() {
                     Ok(Word::Do(work)) => {
                         stirred = true;
-                        work(&mut self.pipeline, now, &mut gate);
+                        work(&mut self.engine, now, &mut gate);
                         self.socket.send(&mut gate.verdicts)?;
                     }
                     Ok(Word::Groups(groups)) => self.groups = groups,
@@ -377,31 +377,31 @@ impl Worker {
                             for packet in ring.packets() {
                                 self.take(now, &packet, &mut gate, &mut counts, &mut detour, watch.as_ref());
                             }
-                            self.pipeline.release_all(&mut gate);
+                            self.engine.release_all(&mut gate);
                             self.socket.send(&mut gate.verdicts)?;
                         }
-                        self.pipeline.release_all(&mut gate);
+                        self.engine.release_all(&mut gate);
                         self.socket.send(&mut gate.verdicts)?;
                         let _ = done.send(());
                     }
                     Ok(Word::Stop) | Err(TryRecvError::Disconnected) => {
-                        self.pipeline.release_all(&mut gate);
+                        self.engine.release_all(&mut gate);
                         self.socket.send(&mut gate.verdicts)?;
                         return Ok(self.count(&counts, &gate));
                     }
                     Err(TryRecvError::Empty) => break,
                 }
             }
-            if self.pipeline.look_at().is_some() {
+            if self.engine.next_poll().is_some() {
                 if stirred || released {
-                    self.pipeline.stir(now);
+                    self.engine.mark_dirty(now);
                 }
-                if self.pipeline.look_at().is_some_and(|time| time <= now) {
-                    self.pipeline.look(now, &mut gate);
+                if self.engine.next_poll().is_some_and(|time| time <= now) {
+                    self.engine.poll(now, &mut gate);
                 }
             }
-            if let Some(tap) = self.pipeline.tap() {
-                tap.idles(now);
+            if let Some(recorder) = self.engine.recorder() {
+                recorder.idle(now);
             }
         }
     }
@@ -423,29 +423,29 @@ impl Worker {
         gate: &mut Gate,
         counts: &mut WorkerCounts,
         detour: &mut HashSet<u64>,
-        watch: Option<&(u64, Sender<(u32, Judgement)>)>,
+        watch: Option<&(u64, Sender<(u32, Classification)>)>,
     ) {
         let handle = Handle { queue: packet.queue, id: packet.id, mark: packet.mark };
         let seen = self.sight(packet, counts);
         if let Some((cookie, tell)) = watch
             && let Some(number) = probe::recognise(packet.payload, *cookie)
         {
-            let _ = tell.send((number, self.pipeline.judge(&seen.fields)));
+            let _ = tell.send((number, self.engine.classify(&seen.fields)));
             gate.verdicts.drop(handle.queue, handle.id);
             return;
         }
         self.seen.note(packet.hw_protocol);
         // A packet behind a superpacket that was sent to be cut goes the same way, so that it stays behind it.
-        let flow = || self.pipeline.judge(&seen.fields).flow.flow;
+        let flow = || self.engine.classify(&seen.fields).flow.flow;
         if packet.queue == self.whole && !detour.is_empty() && detour.contains(&flow()) {
             counts.cut += 1;
             gate.verdicts.requeue(handle.queue, handle.id, self.cut, Some(handle.mark));
             return;
         }
-        if let Some(tap) = self.pipeline.tap() {
-            tap.bytes(packet.payload);
+        if let Some(recorder) = self.engine.recorder() {
+            recorder.packet_bytes(packet.payload);
         }
-        if let Taken::TooLong { handle, flow } = self.pipeline.arrive(now, handle, &seen, gate) {
+        if let Admission::TooLong { handle, flow } = self.engine.enqueue(now, handle, &seen, gate) {
             counts.cut += 1;
             detour.insert(flow.flow);
             gate.verdicts.requeue(handle.queue, handle.id, self.cut, Some(handle.mark));
@@ -454,7 +454,7 @@ impl Worker {
         }
     }
 
-    fn sight(&self, packet: &Packet<'_>, counts: &mut WorkerCounts) -> Sighting {
+    fn sight(&self, packet: &Packet<'_>, counts: &mut WorkerCounts) -> PacketMeta {
         let seen = dissect::network(packet.payload, packet.length as usize).unwrap_or_else(|_| {
             counts.unreadable += 1;
             Dissection::default()
@@ -464,7 +464,7 @@ impl Worker {
         fields.uid = packet.uid;
         fields.cgroup = self.marks.tag(packet.mark).and_then(|tag| self.groups.get(usize::from(tag)).copied());
         let whole = packet.gso && packet.queue == self.whole;
-        Sighting {
+        PacketMeta {
             fields,
             ecn: seen.ecn,
             length: packet.length,

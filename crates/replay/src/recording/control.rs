@@ -7,10 +7,10 @@ use tidegate_core::classify::{Classifier, DscpSet, MarkMatch, Match, Prefix, Rul
 use tidegate_core::fbq::{Displace, Terms};
 use tidegate_core::reservation::{Request, Service, TSpec};
 use tidegate_core::{Bytes, ClassId, Dscp, Rate};
-use tidegate_engine::{Book, Control as Told, Exit, Pipeline};
+use tidegate_engine::{ControlCall, Engine, PromiseTable, Sink};
 use tidegate_units::{Instant, Span};
 
-/// A call of the control plane. See [`tidegate_engine::Control`].
+/// A call of the control plane. See [`tidegate_engine::ControlCall`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "kebab-case")]
 pub enum Control {
@@ -37,7 +37,8 @@ pub enum Control {
         number: u64,
     },
     /// The conditions of all promises.
-    Book {
+    #[serde(rename = "book")]
+    PromiseTable {
         /// The number of the promise of each target.
         numbers: Vec<u64>,
         /// The conditions, first match first.
@@ -178,10 +179,10 @@ fn pairs(matches: &shaper::Match) -> Vec<(String, String)> {
         .collect()
 }
 
-impl From<&Told<'_>> for Control {
-    fn from(told: &Told<'_>) -> Self {
+impl From<&ControlCall<'_>> for Control {
+    fn from(told: &ControlCall<'_>) -> Self {
         match told {
-            Told::Promise { number, terms, class, flows, anyway } => Self::Promise {
+            ControlCall::Promise { number, terms, class, flows, anyway } => Self::Promise {
                 number: *number,
                 minimum_bps: terms.minimum.as_bps(),
                 prefer: terms.steps,
@@ -190,14 +191,14 @@ impl From<&Told<'_>> for Control {
                 flows: *flows,
                 anyway: *anyway,
             },
-            Told::End(number) => Self::End { number: *number },
-            Told::Book(book) => Self::Book {
+            ControlCall::End(number) => Self::End { number: *number },
+            ControlCall::PromiseTable(book) => Self::PromiseTable {
                 numbers: book.numbers.clone(),
                 rules: book.promises.iter().flat_map(Classifier::rules).map(Conditions::from).collect(),
             },
-            Told::Review { from, most } => Self::Review { from: *from, most: *most },
-            Told::Forget => Self::Forget,
-            Told::Reserve { name, request: Request { tspec, service }, matches } => Self::Reserve {
+            ControlCall::Review { from, most } => Self::Review { from: *from, most: *most },
+            ControlCall::Forget => Self::Forget,
+            ControlCall::Reserve { name, request: Request { tspec, service }, matches } => Self::Reserve {
                 name: (*name).to_owned(),
                 tspec: [
                     tspec.rate.as_bps(),
@@ -212,8 +213,8 @@ impl From<&Told<'_>> for Control {
                 },
                 matches: pairs(matches),
             },
-            Told::Refresh(class) => Self::Refresh { class: class.0 },
-            Told::Release(class) => Self::Release { class: class.0 },
+            ControlCall::Refresh(class) => Self::Refresh { class: class.0 },
+            ControlCall::Release(class) => Self::Release { class: class.0 },
         }
     }
 }
@@ -225,28 +226,28 @@ impl Control {
     /// When this version cannot make it.
     pub(crate) fn again<H: Copy + Send + 'static>(
         &self,
-        pipeline: &mut Pipeline<H>,
+        engine: &mut Engine<H>,
         now: Instant,
-        out: &mut impl Exit<H>,
+        out: &mut impl Sink<H>,
     ) -> Result<(), String> {
         match self {
             Self::Promise { number, minimum_bps, prefer, displace, class, flows, anyway } => {
                 let displace = displace.map(|(below, to)| Displace { below: Rate::from_bps(below), to });
                 let terms = Terms { minimum: Rate::from_bps(*minimum_bps), steps: *prefer, displace };
-                let _refused = pipeline.steering(now).promise(*number, terms, ClassId(*class), *flows, *anyway);
+                let _refused = engine.promises(now).promise(*number, terms, ClassId(*class), *flows, *anyway);
             }
-            Self::End { number } => pipeline.steering(now).end(*number),
-            Self::Book { numbers, rules } => {
+            Self::End { number } => engine.promises(now).end(*number),
+            Self::PromiseTable { numbers, rules } => {
                 let rules = rules.iter().map(Conditions::rule).collect::<Result<Vec<_>, _>>()?;
                 let promises = match rules.is_empty() {
                     true => None,
                     false => Some(Classifier::new(rules).map_err(|error| error.to_string())?),
                 };
-                let book = Book { promises, numbers: numbers.clone(), ..Book::default() };
-                drop(pipeline.steering(now).set_book(book));
+                let table = PromiseTable { promises, numbers: numbers.clone(), ..PromiseTable::default() };
+                drop(engine.promises(now).set_table(table));
             }
-            Self::Review { from, most } => drop(pipeline.steering(now).review(*from, *most)),
-            Self::Forget => pipeline.steering(now).forget_promises(),
+            Self::Review { from, most } => drop(engine.promises(now).review(*from, *most)),
+            Self::Forget => engine.promises(now).clear(),
             Self::Reserve { name, tspec: [rate, bucket, peak, least, most], guaranteed, matches } => {
                 let tspec = TSpec {
                     rate: Rate::from_bps(*rate),
@@ -262,10 +263,10 @@ impl Control {
                     }
                 };
                 let matches = edit::matching(matches)?;
-                drop(pipeline.reserve(now, name, &Request { tspec, service }, matches, out));
+                drop(engine.reserve(now, name, &Request { tspec, service }, matches, out));
             }
-            Self::Refresh { class } => drop(pipeline.refresh(now, ClassId(*class))),
-            Self::Release { class } => drop(pipeline.release(now, ClassId(*class), out)),
+            Self::Refresh { class } => drop(engine.refresh(now, ClassId(*class))),
+            Self::Release { class } => drop(engine.release(now, ClassId(*class), out)),
         }
         Ok(())
     }

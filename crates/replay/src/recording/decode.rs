@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use tidegate_core::classify::{Fields, Fragment, Hosts};
 use tidegate_core::{ClassId, DropReason, Dscp, Ecn, Rate};
-use tidegate_engine::{Change, Shape, Sighting, Steer};
+use tidegate_engine::{Adjustment, Change, PacketMeta, Shape};
 use tidegate_units::{Instant, Span};
 
 use super::codec::{Cursor, crc32};
@@ -374,14 +374,14 @@ impl State<'_> {
             tag::ARRIVES => return self.arrives(cursor),
             tag::DEPARTS => Record::Departs { now: self.time(cursor)? },
             tag::RELEASE_ALL => Record::ReleaseAll,
-            tag::STEER => Record::Steer { now: self.time(cursor)?, steer: steer(cursor)? },
+            tag::STEER => Record::Adjustment { now: self.time(cursor)?, adjustment: adjust(cursor)? },
             tag::RECONFIGURE => {
                 Record::Reconfigure { now: self.time(cursor)?, to: serde_json::from_slice(cursor.bytes()?).ok()? }
             }
             tag::CONTROL => {
                 Record::Control { now: self.time(cursor)?, control: serde_json::from_slice(cursor.bytes()?).ok()? }
             }
-            tag::UNTOLD => Record::Untold,
+            tag::UNTOLD => Record::Unrecorded,
             tag::PASSED => Record::Came { number: self.number(cursor)?, came: Came::Passed(Change::default()) },
             tag::CHANGED => {
                 let number = self.number(cursor)?;
@@ -419,7 +419,7 @@ impl State<'_> {
             let offset = cursor.small::<u32>()?;
             fields.fragment = Some(Fragment { id, offset: u16::try_from(offset >> 1).ok()?, more: offset & 1 != 0 });
         }
-        let seen = Sighting {
+        let seen = PacketMeta {
             fields,
             ecn: Ecn::from_bits(flags & bits::ECN),
             length,
@@ -456,14 +456,14 @@ impl State<'_> {
     }
 }
 
-fn steer(cursor: &mut Cursor<'_>) -> Option<Steer> {
+fn adjust(cursor: &mut Cursor<'_>) -> Option<Adjustment> {
     let (kind, a, b) = (cursor.byte()?, cursor.number()?, cursor.number()?);
     Some(match kind {
-        0 => Steer::CatchUp(Span::from_nanos(a)),
-        1 => Steer::Rate(Rate::from_bps(a)),
-        2 => Steer::ClassRate(ClassId(a.try_into().ok()?), Rate::from_bps(b)),
-        3 => Steer::Minimum(a, Rate::from_bps(b)),
-        4 => Steer::Prefer(a, b.try_into().ok()?),
+        0 => Adjustment::CatchUp(Span::from_nanos(a)),
+        1 => Adjustment::Rate(Rate::from_bps(a)),
+        2 => Adjustment::ClassRate(ClassId(a.try_into().ok()?), Rate::from_bps(b)),
+        3 => Adjustment::Minimum(a, Rate::from_bps(b)),
+        4 => Adjustment::Prefer(a, b.try_into().ok()?),
         _ => return None,
     })
 }

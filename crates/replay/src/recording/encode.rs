@@ -2,7 +2,7 @@
 
 use tidegate_core::DropReason;
 use tidegate_core::classify::{Fields, Hosts};
-use tidegate_engine::{Change, Shape, Sighting, Steer};
+use tidegate_engine::{Adjustment, Change, PacketMeta, Shape};
 use tidegate_units::Instant;
 
 use super::codec::{crc32, put, put_bytes, put_signed};
@@ -147,7 +147,7 @@ impl Encoder {
         put_bytes(&mut self.out, json.as_bytes());
     }
     /// A packet arrived.
-    pub fn arrives(&mut self, now: Instant, number: u64, seen: &Sighting, bytes: &[u8]) {
+    pub fn arrives(&mut self, now: Instant, number: u64, seen: &PacketMeta, bytes: &[u8]) {
         debug_assert_eq!(number, self.arrivals, "arrivals are numbered without gaps");
         self.timed(tag::ARRIVES, now);
         self.arrivals = number + 1;
@@ -207,14 +207,14 @@ impl Encoder {
         self.record(tag::RELEASE_ALL);
     }
     /// The control plane changed something.
-    pub fn steer(&mut self, now: Instant, steer: Steer) {
+    pub fn adjust(&mut self, now: Instant, adjustment: Adjustment) {
         self.timed(tag::STEER, now);
-        let (kind, a, b) = match steer {
-            Steer::CatchUp(span) => (0, span.as_nanos(), 0),
-            Steer::Rate(rate) => (1, rate.as_bps(), 0),
-            Steer::ClassRate(class, rate) => (2, class.0.into(), rate.as_bps()),
-            Steer::Minimum(flow, rate) => (3, flow, rate.as_bps()),
-            Steer::Prefer(flow, steps) => (4, flow, steps.into()),
+        let (kind, a, b) = match adjustment {
+            Adjustment::CatchUp(span) => (0, span.as_nanos(), 0),
+            Adjustment::Rate(rate) => (1, rate.as_bps(), 0),
+            Adjustment::ClassRate(class, rate) => (2, class.0.into(), rate.as_bps()),
+            Adjustment::Minimum(flow, rate) => (3, flow, rate.as_bps()),
+            Adjustment::Prefer(flow, steps) => (4, flow, steps.into()),
         };
         self.out.push(kind);
         put(&mut self.out, a);
@@ -252,7 +252,7 @@ impl Encoder {
 }
 
 /// How many bytes of a packet its headers are; for one whose headers could not be read, what may be of use.
-fn headers_kept(seen: &Sighting) -> usize {
+fn headers_kept(seen: &PacketMeta) -> usize {
     if seen.headers == 0 { 64 } else { seen.headers as usize }
 }
 

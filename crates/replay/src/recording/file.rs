@@ -14,7 +14,7 @@ use tidegate_units::{Bytes, Instant};
 
 use super::codec::{Cursor, put};
 use super::encode::chunk_header;
-use super::{ChunkKind, FORMAT, Head, MAGIC, Reconfiguration, Recorder, Setup};
+use super::{ChunkKind, FORMAT, FileRecorder, Head, MAGIC, Reconfiguration, Setup};
 
 /// Bytes of a chunk: some ten thousand records.
 pub(super) const CHUNK: usize = 256 << 10;
@@ -179,10 +179,10 @@ impl Recording {
         Ok(Self { shared, to: Some(to), writer: Some(writer) })
     }
 
-    /// The tap of an engine that was just set up like this. One engine after the other may be recorded.
-    pub fn recorder(&self, setup: Setup) -> Recorder {
+    /// The recorder of an engine that was just set up like this. One engine after the other may be recorded.
+    pub fn recorder(&self, setup: Setup) -> FileRecorder {
         let to = self.to.clone().expect("taken away only by dropping it");
-        let recorder = Recorder::new(to, Arc::clone(&self.shared), &setup);
+        let recorder = FileRecorder::new(to, Arc::clone(&self.shared), &setup);
         *lock(&self.shared.setup) = Some(setup);
         recorder
     }
@@ -202,7 +202,7 @@ impl Recording {
         lock(&self.shared.failure).clone()
     }
 
-    /// Waits until all that was kept has been written. Every [`Recorder`] must have been dropped.
+    /// Waits until all that was kept has been written. Every [`FileRecorder`] must have been dropped.
     ///
     /// # Errors
     /// What stopped the writing: a full disk.

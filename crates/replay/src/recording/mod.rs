@@ -1,6 +1,6 @@
 //! Recordings: every call of the engine with its time, and what came of it, so that the run can be done again.
 //!
-//! *Law*: what a [`Reader`] gives is what the [`Recorder`] was told, in order; what could not be kept is counted and
+//! *Law*: what a [`Reader`] gives is what the [`FileRecorder`] was told, in order; what could not be kept is counted and
 //! said where it is missing ([`Record::Gap`]); a file that was cut off is read up to the last whole chunk. No file
 //! panics, or makes the reader allocate more than [`MAX_CHUNK`].
 //! *Source*: of our own; see the reference in the book for every byte.
@@ -22,7 +22,7 @@ mod recorder;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tidegate_engine::{Change, Names, Setup as EngineSetup, Sighting, Steer};
+use tidegate_engine::{Adjustment, Change, Names, PacketMeta, Setup as EngineSetup};
 use tidegate_units::{Instant, Span};
 
 use tidegate_core::DropReason;
@@ -31,7 +31,7 @@ pub use control::Control;
 pub use decode::{Reader, RecordingError};
 pub use encode::{Encoder, raw_chunk};
 pub use file::{Counts, Payload, Recording, Settings, Stopped, part_path};
-pub use recorder::Recorder;
+pub use recorder::FileRecorder;
 
 /// What a recording begins with. The first byte is not text, and line ends in it show what a transfer as text breaks.
 pub const MAGIC: [u8; 8] = *b"\x89TGR\r\n\x1a\n";
@@ -253,7 +253,7 @@ pub enum Record {
         /// Its number, from 0 with each engine.
         number: u64,
         /// What the data path saw. What was kept of its bytes is in [`Reader::bytes`].
-        seen: Sighting,
+        seen: PacketMeta,
     },
     /// A packet is asked for.
     Departs {
@@ -263,11 +263,11 @@ pub enum Record {
     /// Everything is let go.
     ReleaseAll,
     /// The control plane changes something.
-    Steer {
+    Adjustment {
         /// When.
         now: Instant,
         /// What.
-        steer: Steer,
+        adjustment: Adjustment,
     },
     /// Another configuration takes over.
     Reconfigure {
@@ -284,7 +284,7 @@ pub enum Record {
         control: Control,
     },
     /// Something is done that was not told to the recorder.
-    Untold,
+    Unrecorded,
     /// What came of the call before.
     Came {
         /// Which packet.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 
 use tidegate_core::DropReason;
-use tidegate_engine::{Act, Change, Sighting, Tap};
+use tidegate_engine::{Change, Operation, PacketMeta, Recorder};
 use tidegate_units::{Instant, Span};
 
 use super::file::{CHUNK, Chunk, Shared};
@@ -19,7 +19,7 @@ const ROOM: usize = 256;
 /// Keeps every call of one engine. It never waits: when the file falls behind, whole chunks are lost and counted.
 ///
 /// Dropping it hands on what has been kept.
-pub struct Recorder {
+pub struct FileRecorder {
     encoder: Encoder,
     to: SyncSender<Chunk>,
     shared: Arc<Shared>,
@@ -28,7 +28,7 @@ pub struct Recorder {
     bytes: Vec<u8>,
 }
 
-impl Recorder {
+impl FileRecorder {
     pub(super) fn new(to: SyncSender<Chunk>, shared: Arc<Shared>, setup: &Setup) -> Self {
         let mut encoder = Encoder::new(shared.payload, CHUNK);
         encoder.go_on_from(shared.records.load(Ordering::Relaxed));
@@ -69,35 +69,35 @@ impl Recorder {
     }
 }
 
-impl Tap for Recorder {
-    fn bytes(&mut self, bytes: &[u8]) {
+impl Recorder for FileRecorder {
+    fn packet_bytes(&mut self, bytes: &[u8]) {
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
     }
-    fn arrives(&mut self, now: Instant, number: u64, seen: &Sighting) {
+    fn arrival(&mut self, now: Instant, number: u64, seen: &PacketMeta) {
         self.room(self.bytes.len());
         self.encoder.arrives(now, number, seen, &self.bytes);
         self.bytes.clear();
     }
-    fn departs(&mut self, now: Instant) {
+    fn departure(&mut self, now: Instant) {
         self.room(0);
         self.encoder.departs(now);
     }
-    fn acts(&mut self, now: Instant, act: Act<'_>) {
+    fn operation(&mut self, now: Instant, act: Operation<'_>) {
         self.room(0);
         // One that has no time of its own has that of the call before it.
         let now = now.max(self.encoder.now());
         match act {
-            Act::ReleaseAll => self.encoder.release_all(),
-            Act::Steer(steer) => self.encoder.steer(now, steer),
-            Act::Reconfigure { text, names, built } => {
+            Operation::ReleaseAll => self.encoder.release_all(),
+            Operation::Adjustment(adjustment) => self.encoder.adjust(now, adjustment),
+            Operation::Reconfigure { text, names, built } => {
                 let to = Reconfiguration::new(text, names, built);
                 let json = serde_json::to_string(&to).expect("strings and numbers");
                 self.room(json.len());
                 self.encoder.reconfigure(now, &json);
                 self.shared.reconfigured(to);
             }
-            Act::Control(control) => {
+            Operation::Control(control) => {
                 let json = serde_json::to_string(&Control::from(&control)).expect("strings and numbers");
                 // Conditions of thousands of promises do not fit into a chunk.
                 if json.len() > MAX_CHUNK / 2 {
@@ -110,11 +110,11 @@ impl Tap for Recorder {
             _ => self.encoder.untold(),
         }
     }
-    fn passed(&mut self, number: u64, change: Change) {
+    fn sent(&mut self, number: u64, change: Change) {
         self.room(0);
         self.encoder.passed(number, change);
     }
-    fn refused(&mut self, number: u64, reason: DropReason) {
+    fn dropped(&mut self, number: u64, reason: DropReason) {
         self.room(0);
         self.encoder.refused(number, reason);
     }
@@ -122,7 +122,7 @@ impl Tap for Recorder {
         self.room(0);
         self.encoder.too_long(number);
     }
-    fn idles(&mut self, now: Instant) {
+    fn idle(&mut self, now: Instant) {
         if now.since(self.since) > LONGEST {
             self.hand_on();
             self.since = now;
@@ -130,7 +130,7 @@ impl Tap for Recorder {
     }
 }
 
-impl Drop for Recorder {
+impl Drop for FileRecorder {
     fn drop(&mut self) {
         self.hand_on();
     }

@@ -11,7 +11,7 @@ use tidegate_config::{Scalar, shaper::Config};
 use tidegate_control::calls::{Explain, Explained, InForce};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{Credit, Dscp};
-use tidegate_engine::{Fate, Sighting};
+use tidegate_engine::{Disposition, PacketMeta};
 use tidegate_replay::explain::{self, Belongs, End, Explanation, NotExplained, colour_name};
 use tidegate_replay::meter::Departure;
 use tidegate_replay::recording::Reader;
@@ -347,7 +347,7 @@ fn print_belongs(out: &mut dyn Write, belongs: &Belongs) -> std::io::Result<()> 
 }
 
 /// A packet in one line.
-fn packet_line(seen: &Sighting) -> String {
+fn packet_line(seen: &PacketMeta) -> String {
     let fields = &seen.fields;
     let end = |address: Option<IpAddr>, port: Option<u16>| match (address, port) {
         (None, _) => "?".to_owned(),
@@ -452,13 +452,13 @@ fn print_departure(
         writeln!(out, "it stands for {} packets and {} bytes on the link", held.segments, held.size.as_u64())?;
     }
     match departure.fate {
-        Fate::Refused(reason) if departure.waited == Span::ZERO => {
+        Disposition::Dropped(reason) if departure.waited == Span::ZERO => {
             writeln!(out, "dropped as it came: {}", because(reason))?;
         }
-        Fate::Refused(reason) => {
+        Disposition::Dropped(reason) => {
             writeln!(out, "dropped at {at}, after {}: {}", millis(departure.waited), because(reason))?;
         }
-        Fate::Passes(change) => {
+        Disposition::Sent(change) => {
             if departure.waited == Span::ZERO {
                 writeln!(out, "it left at once")?;
             } else {
@@ -565,8 +565,8 @@ fn explanation_json(told: &Explanation) -> Value {
     });
     let left = |departure: &Departure| {
         let (how, reason, change) = match departure.fate {
-            Fate::Passes(change) => ("passed", None, Some(change)),
-            Fate::Refused(reason) => ("dropped", Some(reason.name()), None),
+            Disposition::Sent(change) => ("passed", None, Some(change)),
+            Disposition::Dropped(reason) => ("dropped", Some(reason.name()), None),
         };
         json!({
             "how": how,

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_config::shaper::Config;
-use tidegate_engine::{Setup as EngineSetup, Tap};
-use tidegate_live::shaping::{Options, TapMaker};
+use tidegate_engine::{Recorder, Setup as EngineSetup};
+use tidegate_live::shaping::{Options, RecorderFactory};
 use tidegate_live::timing;
 use tidegate_replay::recording::{Payload, Recording, Settings, Setup};
 use tidegate_units::{Bytes, Instant};
@@ -68,7 +68,7 @@ pub fn start(args: &Args, read: Option<&Path>, options: &mut Options) -> Result<
     }
     let recordings: Recordings = Arc::default();
     let (path, shared, interface) = (path.clone(), Arc::clone(&recordings), options.interface.clone());
-    let make = move |config: &Config, setup: &EngineSetup, now: Instant| -> Option<Box<dyn Tap>> {
+    let make = move |config: &Config, setup: &EngineSetup, now: Instant| -> Option<Box<dyn Recorder>> {
         let name = interface.as_deref().or(config.interface.name.as_deref()).unwrap_or("");
         let direction = format!("{:?}", config.interface.direction).to_lowercase();
         let of = format!("{name} {direction}");
@@ -92,9 +92,9 @@ pub fn start(args: &Args, read: Option<&Path>, options: &mut Options) -> Result<
             }
         };
         let setup = Setup::new(setup, &config.text, now);
-        recordings.get(at).map(|(_, _, recording)| Box::new(recording.recorder(setup)) as Box<dyn Tap>)
+        recordings.get(at).map(|(_, _, recording)| Box::new(recording.recorder(setup)) as Box<dyn Recorder>)
     };
-    options.tap = Some(TapMaker(Arc::new(make)));
+    options.recorder = Some(RecorderFactory(Arc::new(make)));
     if args.record_payload {
         options.copy_range = Some(WHOLE);
     }

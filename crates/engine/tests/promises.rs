@@ -5,24 +5,26 @@ use tidegate_config::{Diagnostics, Source};
 use tidegate_core::classify::{Classifier, Fields, Hosts, Match, Rule};
 use tidegate_core::fbq::Terms;
 use tidegate_core::{ClassId, DropReason, Ecn, Event, Instant, Rate, Span};
-use tidegate_engine::{Book, Change, Exit, Names, News, NoPromise, Pipeline, Setup, Shape, Sighting, What};
+use tidegate_engine::{
+    Change, Engine, Names, Notification, NotificationKind, PacketMeta, PromiseError, PromiseTable, Setup, Shape, Sink,
+};
 
 const TEXT: &str = "version = 1\n\
     [shaper]\nidle-timeout = \"1s\"\n\
     [[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
 
-fn pipeline() -> Pipeline<u64> {
+fn engine() -> Engine<u64> {
     let mut diagnostics = Diagnostics::new();
     let config = shaper::load(&Source::new("test.toml", TEXT), &mut diagnostics).expect("valid");
     let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
-    Pipeline::new(&config, &setup, Instant::ZERO).expect("valid")
+    Engine::new(&config, &setup, Instant::ZERO).expect("valid")
 }
 
-fn sighting(port: u16) -> Sighting {
+fn sighting(port: u16) -> PacketMeta {
     let hosts = Hosts::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
     let (protocol, destination_port) = (Some(17), Some(port));
     let fields = Fields { hosts, protocol, source_port: Some(1), destination_port, ..Fields::default() };
-    Sighting {
+    PacketMeta {
         fields,
         ecn: Ecn::NotEct,
         length: 1_000,
@@ -37,33 +39,33 @@ fn sighting(port: u16) -> Sighting {
 #[derive(Default)]
 struct Log {
     passed: Vec<u64>,
-    told: Vec<(What, Option<u64>, Option<Rate>)>,
+    told: Vec<(NotificationKind, Option<u64>, Option<Rate>)>,
 }
 
-impl Exit<u64> for Log {
-    fn pass(&mut self, handle: u64, _: Change) {
+impl Sink<u64> for Log {
+    fn transmit(&mut self, handle: u64, _: Change) {
         self.passed.push(handle);
     }
-    fn refuse(&mut self, _: u64, _: DropReason) {}
-    fn listens(&self) -> bool {
+    fn drop_packet(&mut self, _: u64, _: DropReason) {}
+    fn wants_notifications(&self) -> bool {
         true
     }
-    fn news(&mut self, news: &News<'_>) {
-        self.told.push((news.what, news.promise, news.facts.map(|facts| facts.rate)));
+    fn notify(&mut self, notification: &Notification<'_>) {
+        self.told.push((notification.kind, notification.promise, notification.state.map(|state| state.rate)));
     }
 }
 
 /// Promise `number` for what goes to `port`.
-fn book(entries: &[(u64, u16)]) -> Book {
+fn book(entries: &[(u64, u16)]) -> PromiseTable {
     let rule = |(target, (_, port)): (usize, &(u64, u16))| Rule {
         matching: Match { destination_ports: vec![*port..=*port], ..Match::default() },
         target: target as u32,
     };
     let rules: Vec<Rule> = entries.iter().enumerate().map(rule).collect();
-    Book {
+    PromiseTable {
         promises: (!rules.is_empty()).then(|| Classifier::new(rules).unwrap()),
         numbers: entries.iter().map(|(number, _)| *number).collect(),
-        ..Book::default()
+        ..PromiseTable::default()
     }
 }
 
@@ -72,19 +74,19 @@ fn terms(mbit: u64) -> Terms {
 }
 
 /// Every flow has a queue from `from` to `to`; packets a flow.
-fn run(pipeline: &mut Pipeline<u64>, log: &mut Log, ports: &[u16], from: Instant, to: Instant) -> Vec<usize> {
+fn run(engine: &mut Engine<u64>, log: &mut Log, ports: &[u16], from: Instant, to: Instant) -> Vec<usize> {
     log.passed.clear();
     let (mut now, mut turn) = (from, 0);
     while now < to {
         // What the queues do not take is refused, so that nobody ever has too little; nobody is always the first.
         turn += 1;
         for port in (0..ports.len()).map(|n| &ports[(n + turn) % ports.len()]) {
-            pipeline.arrive(now, u64::from(*port), &sighting(*port), log);
+            engine.enqueue(now, u64::from(*port), &sighting(*port), log);
         }
-        while pipeline.deadline(now).instant(now).is_some_and(|time| time <= now) && pipeline.depart(now, log) {}
-        pipeline.stir(now);
-        if pipeline.look_at().is_some_and(|time| time <= now) {
-            pipeline.look(now, log);
+        while engine.deadline(now).instant(now).is_some_and(|time| time <= now) && engine.dequeue(now, log) {}
+        engine.mark_dirty(now);
+        if engine.next_poll().is_some_and(|time| time <= now) {
+            engine.poll(now, log);
         }
         now += Span::from_micros(500);
     }
@@ -95,131 +97,133 @@ fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
-fn review(pipeline: &mut Pipeline<u64>, now: Instant) {
+fn review(engine: &mut Engine<u64>, now: Instant) {
     let mut from = Some(0);
     while let Some(place) = from {
-        from = pipeline.steering(now).review(place, 1);
+        from = engine.promises(now).review(place, 1);
     }
 }
 
 #[test]
 fn a_promise_is_in_force_with_the_first_packet_and_gone_with_its_end() {
-    let (mut pipeline, mut log) = (pipeline(), Log::default());
+    let (mut engine, mut log) = (engine(), Log::default());
     let class = ClassId(0);
-    pipeline.steering(at(0)).promise(7, terms(5), class, 1, false).unwrap();
-    drop(pipeline.steering(at(0)).set_book(book(&[(7, 1)])));
+    engine.promises(at(0)).promise(7, terms(5), class, 1, false).unwrap();
+    drop(engine.promises(at(0)).set_table(book(&[(7, 1)])));
     // 3 of 8 Mbit/s are left to promise.
-    let refused = pipeline.steering(at(0)).promise(8, terms(4), class, 1, false);
-    assert_eq!(refused, Err(NoPromise::NoRoom(Rate::from_mbit(3))));
+    let refused = engine.promises(at(0)).promise(8, terms(4), class, 1, false);
+    assert_eq!(refused, Err(PromiseError::NoRoom(Rate::from_mbit(3))));
     assert_eq!(
-        pipeline.steering(at(0)).promise(8, terms(2), class, 2, false),
-        Err(NoPromise::NoRoom(Rate::from_mbit(3))),
+        engine.promises(at(0)).promise(8, terms(2), class, 2, false),
+        Err(PromiseError::NoRoom(Rate::from_mbit(3))),
         "all of it or nothing, and nothing is left held"
     );
     // A second at 8 Mbit/s is 1000 packets: 5/8 of them are the first flow's, the others have 3/16 each.
-    let counts = run(&mut pipeline, &mut log, &[1, 2, 3], at(0), at(1_000));
+    let counts = run(&mut engine, &mut log, &[1, 2, 3], at(0), at(1_000));
     assert!(counts[0].abs_diff(625) < 25 && counts[1].abs_diff(187) < 25 && counts[2].abs_diff(187) < 25, "{counts:?}");
-    assert!(log.told.contains(&(What::Promised, Some(7), Some(Rate::from_mbit(5)))), "{:?}", log.told);
-    let started = |entry: &&(What, _, _)| matches!(entry.0, What::Event(Event::FlowStarted { .. }));
+    assert!(log.told.contains(&(NotificationKind::Promised, Some(7), Some(Rate::from_mbit(5)))), "{:?}", log.told);
+    let started =
+        |entry: &&(NotificationKind, _, _)| matches!(entry.0, NotificationKind::Event(Event::FlowStarted { .. }));
     assert_eq!(log.told.iter().filter(started).count(), 3, "each flow starts once");
-    let view = pipeline.steering(at(1_000)).view(7).unwrap();
+    let view = engine.promises(at(1_000)).view(7).unwrap();
     assert_eq!((view.flows, view.waiting, view.held, view.rate), (1, 0, 0, Rate::from_mbit(5)));
     // The end.
-    pipeline.steering(at(1_000)).end(7);
-    drop(pipeline.steering(at(1_000)).set_book(Book::default()));
-    review(&mut pipeline, at(1_000));
-    let counts = run(&mut pipeline, &mut log, &[1, 2, 3], at(1_000), at(2_000));
+    engine.promises(at(1_000)).end(7);
+    drop(engine.promises(at(1_000)).set_table(PromiseTable::default()));
+    review(&mut engine, at(1_000));
+    let counts = run(&mut engine, &mut log, &[1, 2, 3], at(1_000), at(2_000));
     assert!(counts.iter().all(|count| count.abs_diff(333) < 25), "{counts:?}");
-    assert_eq!(pipeline.tree().classes()[0].unpromised, Rate::from_mbit(8));
+    assert_eq!(engine.tree().classes()[0].unpromised, Rate::from_mbit(8));
 }
 
 #[test]
 fn a_promise_comes_to_flows_that_are_there_and_waits_where_there_is_no_room() {
-    let (mut pipeline, mut log) = (pipeline(), Log::default());
+    let (mut engine, mut log) = (engine(), Log::default());
     let class = ClassId(0);
-    run(&mut pipeline, &mut log, &[1, 2, 3], at(0), at(500));
-    pipeline.steering(at(500)).promise(1, terms(6), class, 1, false).unwrap();
+    run(&mut engine, &mut log, &[1, 2, 3], at(0), at(500));
+    engine.promises(at(500)).promise(1, terms(6), class, 1, false).unwrap();
     // (4.4): there are 2 left, and it begins without.
-    pipeline.steering(at(500)).promise(2, terms(4), class, 1, true).unwrap();
-    drop(pipeline.steering(at(500)).set_book(book(&[(1, 1), (2, 2)])));
-    review(&mut pipeline, at(500));
-    assert_eq!(pipeline.steering(at(500)).view(2).unwrap().waiting, 1);
-    let counts = run(&mut pipeline, &mut log, &[1, 2, 3], at(500), at(1_500));
+    engine.promises(at(500)).promise(2, terms(4), class, 1, true).unwrap();
+    drop(engine.promises(at(500)).set_table(book(&[(1, 1), (2, 2)])));
+    review(&mut engine, at(500));
+    assert_eq!(engine.promises(at(500)).view(2).unwrap().waiting, 1);
+    let counts = run(&mut engine, &mut log, &[1, 2, 3], at(500), at(1_500));
     assert!(counts[0].abs_diff(750) < 25 && counts[1].abs_diff(125) < 25, "{counts:?}");
     // The first ends: at once the second has its minimum, and says so.
     log.told.clear();
-    pipeline.steering(at(1_500)).end(1);
-    drop(pipeline.steering(at(1_500)).set_book(book(&[(2, 2)])));
-    review(&mut pipeline, at(1_500));
-    let counts = run(&mut pipeline, &mut log, &[1, 2, 3], at(1_500), at(2_500));
+    engine.promises(at(1_500)).end(1);
+    drop(engine.promises(at(1_500)).set_table(book(&[(2, 2)])));
+    review(&mut engine, at(1_500));
+    let counts = run(&mut engine, &mut log, &[1, 2, 3], at(1_500), at(2_500));
     assert!(counts[1].abs_diff(500) < 25, "{counts:?}");
     // What the first had queued under its promise takes room from the third until it has left.
     assert!(counts[0].abs_diff(250) < 50 && counts[2].abs_diff(250) < 50, "{counts:?}");
-    run(&mut pipeline, &mut log, &[1, 2, 3], at(2_500), at(4_500));
+    run(&mut engine, &mut log, &[1, 2, 3], at(2_500), at(4_500));
     let told = std::mem::take(&mut log.told);
-    let counts = run(&mut pipeline, &mut log, &[1, 2, 3], at(4_500), at(5_500));
+    let counts = run(&mut engine, &mut log, &[1, 2, 3], at(4_500), at(5_500));
     assert!(counts[1].abs_diff(500) < 25 && counts[0].abs_diff(250) < 25, "{counts:?}");
     log.told.extend(told);
-    assert!(log.told.contains(&(What::Promised, Some(2), Some(Rate::from_mbit(4)))), "{:?}", log.told);
+    assert!(log.told.contains(&(NotificationKind::Promised, Some(2), Some(Rate::from_mbit(4)))), "{:?}", log.told);
 }
 
 #[test]
 fn rate_is_held_again_when_a_flow_under_a_promise_ends() {
-    let (mut pipeline, mut log) = (pipeline(), Log::default());
-    pipeline.steering(at(0)).promise(1, terms(6), ClassId(0), 1, false).unwrap();
-    drop(pipeline.steering(at(0)).set_book(book(&[(1, 1)])));
-    run(&mut pipeline, &mut log, &[1], at(0), at(100));
-    assert_eq!(pipeline.steering(at(100)).view(1).unwrap().held, 0);
+    let (mut engine, mut log) = (engine(), Log::default());
+    engine.promises(at(0)).promise(1, terms(6), ClassId(0), 1, false).unwrap();
+    drop(engine.promises(at(0)).set_table(book(&[(1, 1)])));
+    run(&mut engine, &mut log, &[1], at(0), at(100));
+    assert_eq!(engine.promises(at(100)).view(1).unwrap().held, 0);
     // Silent for longer than a second, while another flow keeps the house.
-    run(&mut pipeline, &mut log, &[2], at(100), at(2_500));
-    let view = pipeline.steering(at(2_500)).view(1).unwrap();
+    run(&mut engine, &mut log, &[2], at(100), at(2_500));
+    let view = engine.promises(at(2_500)).view(1).unwrap();
     assert_eq!((view.flows, view.held), (0, 1));
-    assert_eq!(pipeline.tree().classes()[0].unpromised, Rate::from_mbit(2));
+    assert_eq!(engine.tree().classes()[0].unpromised, Rate::from_mbit(2));
     // Here it is again, under another number and with the same promise.
-    let counts = run(&mut pipeline, &mut log, &[1, 2], at(2_500), at(3_500));
+    let counts = run(&mut engine, &mut log, &[1, 2], at(2_500), at(3_500));
     assert!(counts[0].abs_diff(750) < 25, "{counts:?}");
 }
 
 #[test]
 fn preference_goes_with_the_promise() {
-    let (mut pipeline, mut log) = (pipeline(), Log::default());
+    let (mut engine, mut log) = (engine(), Log::default());
     let preferred = Terms { steps: 2, ..Terms::default() };
-    pipeline.steering(at(0)).promise(1, preferred, ClassId(0), 1, false).unwrap();
-    run(&mut pipeline, &mut log, &[1, 2, 3, 4], at(0), at(200));
-    drop(pipeline.steering(at(200)).set_book(book(&[(1, 1)])));
-    review(&mut pipeline, at(200));
+    engine.promises(at(0)).promise(1, preferred, ClassId(0), 1, false).unwrap();
+    run(&mut engine, &mut log, &[1, 2, 3, 4], at(0), at(200));
+    drop(engine.promises(at(200)).set_table(book(&[(1, 1)])));
+    review(&mut engine, at(200));
     // (4.5): two steps of a tenth above a quarter are 0.45; the others share 0.55.
-    let counts = run(&mut pipeline, &mut log, &[1, 2, 3, 4], at(200), at(1_200));
+    let counts = run(&mut engine, &mut log, &[1, 2, 3, 4], at(200), at(1_200));
     assert!(counts[0].abs_diff(450) < 25 && counts[1].abs_diff(183) < 25, "{counts:?}");
-    drop(pipeline.steering(at(1_200)).set_book(Book::default()));
-    review(&mut pipeline, at(1_200));
-    let counts = run(&mut pipeline, &mut log, &[1, 2, 3, 4], at(1_200), at(2_200));
+    drop(engine.promises(at(1_200)).set_table(PromiseTable::default()));
+    review(&mut engine, at(1_200));
+    let counts = run(&mut engine, &mut log, &[1, 2, 3, 4], at(1_200), at(2_200));
     assert!(counts.iter().all(|count| count.abs_diff(250) < 25), "{counts:?}");
 }
 
 #[test]
 fn a_preference_of_a_flow_alone_counts_when_others_come_and_its_owner_is_told() {
-    let (mut pipeline, mut log) = (pipeline(), Log::default());
+    let (mut engine, mut log) = (engine(), Log::default());
     let preferred = Terms { steps: 2, ..Terms::default() };
-    pipeline.steering(at(0)).promise(1, preferred, ClassId(0), 1, false).unwrap();
-    drop(pipeline.steering(at(0)).set_book(book(&[(1, 1)])));
+    engine.promises(at(0)).promise(1, preferred, ClassId(0), 1, false).unwrap();
+    drop(engine.promises(at(0)).set_table(book(&[(1, 1)])));
     // Nobody is there at whose cost: it is granted all.
-    run(&mut pipeline, &mut log, &[1], at(0), at(200));
+    run(&mut engine, &mut log, &[1], at(0), at(200));
     let rates = |log: &mut Log| -> Vec<u64> {
         let told = std::mem::take(&mut log.told).into_iter();
-        let rate = |(what, promise, rate): (What, Option<u64>, Option<Rate>)| {
-            (what == What::Rate && promise == Some(1)).then(|| rate.map(|rate| rate.as_bps().div_ceil(1_000)))?
+        let rate = |(what, promise, rate): (NotificationKind, Option<u64>, Option<Rate>)| {
+            (what == NotificationKind::Rate && promise == Some(1))
+                .then(|| rate.map(|rate| rate.as_bps().div_ceil(1_000)))?
         };
         told.filter_map(rate).collect()
     };
     assert_eq!(rates(&mut log), [8_000]);
     // A quarter and 0.2 of 8 Mbit/s; the owner hears of it once, or of each of the three that come: 5.6, 4.3, 3.6.
-    let counts = run(&mut pipeline, &mut log, &[1, 2, 3, 4], at(200), at(1_200));
+    let counts = run(&mut engine, &mut log, &[1, 2, 3, 4], at(200), at(1_200));
     assert!(counts[0].abs_diff(450) < 25 && counts[1].abs_diff(183) < 25, "{counts:?}");
     let told = rates(&mut log);
     assert_eq!(told.last(), Some(&3_600), "{told:?}");
     // When two have been silent for a second, a half and 0.2.
-    let counts = run(&mut pipeline, &mut log, &[1, 2], at(1_200), at(3_300));
+    let counts = run(&mut engine, &mut log, &[1, 2], at(1_200), at(3_300));
     assert!(counts[0] > counts[1] * 3 / 2, "{counts:?}");
     let told = rates(&mut log);
     assert_eq!(told.last(), Some(&5_600), "{told:?}");
@@ -232,7 +236,7 @@ fn a_rule_with_an_unknown_owner_is_named_by_its_number() {
     let mut diagnostics = Diagnostics::new();
     let config = shaper::load(&Source::new("test.toml", format!("{TEXT}{rules}")), &mut diagnostics).expect("valid");
     let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
-    let Err(failure) = Pipeline::<u64>::new(&config, &setup, Instant::ZERO) else { panic!("nobody is called studio") };
+    let Err(failure) = Engine::<u64>::new(&config, &setup, Instant::ZERO) else { panic!("nobody is called studio") };
     assert_eq!(
         failure.to_string(),
         "rule 2: no user is called `studio` here; write a number, or create the user first"

@@ -1,10 +1,10 @@
-//! [`Held`]: a packet that somebody else holds, and what the engine knows of it.
+//! [`QueuedPacket`]: a packet that somebody else holds, and what the engine knows of it.
 
 use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Instant, Packet, packet_fields};
 
 /// A packet in the engine. The data path keeps the bytes; `handle` is its way to find them again.
 #[derive(Clone, Copy, Debug)]
-pub struct Held<H> {
+pub struct QueuedPacket<H> {
     /// The data path's own name for the packet.
     pub handle: H,
     /// The number of its arrival, from 0.
@@ -41,7 +41,7 @@ pub struct Held<H> {
     pub slot: u32,
 }
 
-impl<H: Send> Packet for Held<H> {
+impl<H: Send> Packet for QueuedPacket<H> {
     packet_fields!(size, flow, class, profile, dscp, ecn, colour, segments, pure_ack);
 
     fn leaves_by(&mut self, class: ClassId) {

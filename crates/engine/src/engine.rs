@@ -1,4 +1,4 @@
-//! [`Pipeline`]: the way of a packet from a data path through the disciplines and back.
+//! [`Engine`]: the way of a packet from a data path through the disciplines and back.
 
 use tidegate_config::shaper::{Config, Detail};
 use tidegate_core::classify::Fields;
@@ -7,16 +7,16 @@ use tidegate_core::fragments::{self, Fragments};
 use tidegate_core::{Backlog, Bytes, ClassId, Deadline, DropReason, Event, Instant, Outlet, Packet, Qdisc, Rate, Span};
 
 use crate::classes::Classes;
-use crate::desk::{Desk, Steering};
-use crate::exit::{Change, Exit, Fate, Shape, Sighting, Taken};
 use crate::flows::{self, FlowRow, Flows, Leaving};
-use crate::held::Held;
-use crate::ledger::Ledger;
+use crate::hold_queue::{HoldQueue, Step};
+use crate::packet::QueuedPacket;
+use crate::packet_table::PacketTable;
+use crate::recorder::{Adjustment, Operation, Recorder};
+use crate::registry::{FlowRegistry, PromiseControl};
 use crate::reserve::Leases;
-use crate::room::{Room, Step};
-use crate::rules::{BuildFailure, Judgement, Rules, Setup};
+use crate::rules::{BuildFailure, Classification, Rules, Setup};
+use crate::sink::{Admission, Change, Disposition, PacketMeta, Shape, Sink};
 use crate::stats::{ClassCounts, ClassStatus};
-use crate::tap::{Act, Steer, Tap};
 use crate::tree::Tree;
 use crate::wire::{OnWire, on_wire};
 
@@ -24,10 +24,10 @@ use crate::wire::{OnWire, on_wire};
 pub const LONGEST_WHOLE: Span = Span::from_millis(1);
 
 /// A fragment on hold: the data path's handle, the number of its arrival, and what was seen of it.
-type Fragment<H> = (H, u64, Sighting);
+type Fragment<H> = (H, u64, PacketMeta);
 
 /// The engine. See the [module](self).
-pub struct Pipeline<H: Send> {
+pub struct Engine<H: Send> {
     pub(crate) config: Config,
     pub(crate) setup: Setup,
     pub(crate) rules: Rules,
@@ -37,9 +37,9 @@ pub struct Pipeline<H: Send> {
     released: Vec<(Fragment<H>, Fields)>,
     pub(crate) mtu: u32,
     pub(crate) overhead: u32,
-    pub(crate) tree: Tree<Held<H>>,
-    pub(crate) ledger: Ledger<H>,
-    pub(crate) room: Room,
+    pub(crate) tree: Tree<QueuedPacket<H>>,
+    pub(crate) packets: PacketTable<H>,
+    pub(crate) hold: HoldQueue,
     pub(crate) leases: Leases,
     pub(crate) classes: Classes,
     /// What is counted, beside the accounts.
@@ -49,14 +49,14 @@ pub struct Pipeline<H: Send> {
     unclassified: u64,
     /// Packets that have arrived.
     arrivals: u64,
-    pub(crate) desk: Desk,
-    tap: Option<Box<dyn Tap>>,
+    pub(crate) registry: FlowRegistry,
+    recorder: Option<Box<dyn Recorder>>,
 }
 
 /// A class, as it was when somebody looked.
 #[derive(Clone, Debug)]
 pub struct ClassRow {
-    /// Its number; [`Pipeline::class_names`] has its name.
+    /// Its number; [`Engine::class_names`] has its name.
     pub class: ClassId,
     /// What the shaper has to say of it; `None` for another discipline.
     pub view: Option<ClassView>,
@@ -88,7 +88,7 @@ pub(crate) fn flows_of(config: &Config) -> Result<Option<Flows>, BuildFailure> {
     }
 }
 
-impl<H: Copy + Send + 'static> Pipeline<H> {
+impl<H: Copy + Send + 'static> Engine<H> {
     /// Builds the engine of `config`, with empty queues at `now`.
     ///
     /// # Errors
@@ -104,27 +104,27 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
             mtu,
             overhead,
             tree: Tree::build(config, setup.seed, now, setup.catch_up).map_err(BuildFailure::Tree)?,
-            ledger: Ledger::new(),
-            room: Room::new(),
+            packets: PacketTable::new(),
+            hold: HoldQueue::new(),
             classes: Classes::new(names_of(config), leases.first_class()),
             leases,
             detail: config.statistics.detail,
             flows: flows_of(config)?,
             unclassified: 0,
             arrivals: 0,
-            desk: Desk::default(),
-            tap: None,
+            registry: FlowRegistry::default(),
+            recorder: None,
             config: config.clone(),
             setup: setup.clone(),
         })
     }
 
     /// Takes a packet that the data path holds.
-    pub fn arrive(&mut self, now: Instant, handle: H, seen: &Sighting, out: &mut impl Exit<H>) -> Taken<H> {
+    pub fn enqueue(&mut self, now: Instant, handle: H, seen: &PacketMeta, out: &mut impl Sink<H>) -> Admission<H> {
         let number = self.arrivals;
         self.arrivals += 1;
-        if let Some(tap) = &mut self.tap {
-            tap.arrives(now, number, seen);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.arrival(now, number, seen);
         }
         if seen.fields.fragment.is_none() {
             return self.take(now, handle, number, seen, &seen.fields, out);
@@ -136,13 +136,13 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
             released.push((p, v));
         });
         self.take_released(now, out);
-        Taken::In
+        Admission::Consumed
     }
 
-    fn take_released(&mut self, now: Instant, out: &mut impl Exit<H>) {
+    fn take_released(&mut self, now: Instant, out: &mut impl Sink<H>) {
         let mut released = std::mem::take(&mut self.released);
         for ((handle, number, seen), fields) in released.drain(..) {
-            self.take(now, handle, number, &Sighting { shape: Shape::Single, ..seen }, &fields, out);
+            self.take(now, handle, number, &PacketMeta { shape: Shape::Single, ..seen }, &fields, out);
         }
         self.released = released;
     }
@@ -153,11 +153,11 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
         now: Instant,
         handle: H,
         number: u64,
-        seen: &Sighting,
+        seen: &PacketMeta,
         fields: &Fields,
-        out: &mut impl Exit<H>,
-    ) -> Taken<H> {
-        let Judgement { rule, class, flow } = self.rules.judge(fields);
+        out: &mut impl Sink<H>,
+    ) -> Admission<H> {
+        let Classification { rule, class, flow } = self.rules.classify(fields);
         let OnWire { size, packets: segments } = on_wire(seen, self.mtu, self.overhead);
         // Where delays are promised, the largest packet is what the configuration says.
         let is_long = || {
@@ -165,17 +165,17 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
             self.leases.is_open() || self.tree.rate_of(flow.flow, class).is_some_and(lasts)
         };
         if seen.shape == Shape::Super && segments > 1 && is_long() {
-            if let Some(tap) = &mut self.tap {
-                tap.too_long(number);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.too_long(number);
             }
-            return Taken::TooLong { handle, flow };
+            return Admission::TooLong { handle, flow };
         }
         self.unclassified += u64::from(rule.is_none());
         let record = match &mut self.flows {
             Some(flows) => flows.arrived(now, flow.flow, &seen.fields, class, rule, size),
             None => flows::UNTRACKED,
         };
-        let mut held = Held {
+        let mut held = QueuedPacket {
             handle,
             number,
             size,
@@ -197,58 +197,59 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
         };
         self.classes.of(class).arrived(size);
         self.judge_promises(now, self.classes.slot(class), flow.flow, record);
-        let slot = self.ledger.enter(&mut held, fields);
-        match self.room.arrive(now, flow.flow, class, slot) {
-            Ok(true) => self.ledger.set_waits(slot, true),
+        let slot = self.packets.enter(&mut held, fields);
+        match self.hold.arrive(now, flow.flow, class, slot) {
+            Ok(true) => self.packets.set_waits(slot, true),
             Ok(false) => {
                 self.hand_to_tree(now, held, out);
                 self.file(now, out);
             }
             Err(reason) => self.door(now, out).turn_away(held, reason),
         }
-        Taken::In
+        Admission::Consumed
     }
 
-    fn door<'a, E>(&'a mut self, now: Instant, out: &'a mut E) -> Door<'a, H, E> {
-        let Self { ledger, room, classes, flows, desk, tap, .. } = self;
-        Door { now, ledger, room, classes, flows, desk, fields: None, tap, out }
+    fn door<'a, E>(&'a mut self, now: Instant, out: &'a mut E) -> TreeOutlet<'a, H, E> {
+        let Self { packets, hold, classes, flows, registry, recorder, .. } = self;
+        TreeOutlet { now, packets, hold, classes, flows, registry, fields: None, recorder, out }
     }
 
-    fn hand_to_tree(&mut self, now: Instant, held: Held<H>, out: &mut impl Exit<H>) {
-        let Self { tree, ledger, room, classes, flows, desk, tap, .. } = self;
-        let fields = *ledger.fields(held.slot);
-        let met = desk.meet(now, &held, &fields, tree);
-        let door = &mut Door { now, ledger, room, classes, flows, desk, fields: Some(&fields), tap, out };
+    fn hand_to_tree(&mut self, now: Instant, held: QueuedPacket<H>, out: &mut impl Sink<H>) {
+        let Self { tree, packets, hold, classes, flows, registry, recorder, .. } = self;
+        let fields = *packets.fields(held.slot);
+        let met = registry.meet(now, &held, &fields, tree);
+        let door =
+            &mut TreeOutlet { now, packets, hold, classes, flows, registry, fields: Some(&fields), recorder, out };
         if met {
-            while let Some(event) = door.desk.met() {
-                Outlet::<Held<H>>::event(door, event);
+            while let Some(event) = door.registry.met() {
+                Outlet::<QueuedPacket<H>>::event(door, event);
             }
         }
         tree.enqueue(now, held, door);
-        self.desk.settle(&mut self.tree);
+        self.registry.settle(&mut self.tree);
     }
 
-    /// Lets the lines of the waiting room move on as far as they can.
-    pub(crate) fn file(&mut self, now: Instant, out: &mut impl Exit<H>) {
-        while let Some(flow) = self.room.next_ready() {
-            match self.room.step(flow) {
+    /// Lets the lines of the hold queue move on as far as they can.
+    pub(crate) fn file(&mut self, now: Instant, out: &mut impl Sink<H>) {
+        while let Some(flow) = self.hold.next_ready() {
+            match self.hold.step(flow) {
                 Step::Stay => {}
                 Step::Try(slot) => {
-                    self.ledger.set_waits(slot, false);
-                    let held = self.ledger.held(slot);
+                    self.packets.set_waits(slot, false);
+                    let held = self.packets.held(slot);
                     self.hand_to_tree(now, held, out);
                     if self.tree.backlog().is_empty()
-                        && self.room.is_out_of_patience(now)
-                        && let Some(slot) = self.room.pass_by(flow)
+                        && self.hold.is_out_of_patience(now)
+                        && let Some(slot) = self.hold.pass_by(flow)
                     {
-                        let held = self.ledger.held(slot);
+                        let held = self.packets.held(slot);
                         self.leave(now, &held, out);
                     }
                 }
                 Step::Open(waiting) => {
                     for slot in waiting {
-                        self.ledger.set_waits(slot, false);
-                        let held = self.ledger.held(slot);
+                        self.packets.set_waits(slot, false);
+                        let held = self.packets.held(slot);
                         self.hand_to_tree(now, held, out);
                     }
                 }
@@ -272,48 +273,51 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
     }
 
     /// Where a packet with these fields would go, apart from what is remembered of fragments.
-    pub fn judge(&self, fields: &Fields) -> Judgement {
-        self.rules.judge(fields)
+    pub fn classify(&self, fields: &Fields) -> Classification {
+        self.rules.classify(fields)
     }
 
     /// Lets one packet go if one may at `now`; tells whether one did.
-    pub fn depart(&mut self, now: Instant, out: &mut impl Exit<H>) -> bool {
-        if let Some(tap) = &mut self.tap {
-            tap.departs(now);
+    pub fn dequeue(&mut self, now: Instant, out: &mut impl Sink<H>) -> bool {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.departure(now);
         }
         self.let_go(now, out)
     }
 
-    fn let_go(&mut self, now: Instant, out: &mut impl Exit<H>) -> bool {
+    fn let_go(&mut self, now: Instant, out: &mut impl Sink<H>) -> bool {
         if self.fragments.deadline().is_some_and(|deadline| deadline <= now) {
             let released = &mut self.released;
             self.fragments.expire(now, &mut |p, v| released.push((p, v)));
             self.take_released(now, out);
         }
         self.expire_reservations(now, out);
-        if !self.room.is_empty() {
-            self.room.wake(now);
+        if !self.hold.is_empty() {
+            self.hold.wake(now);
             self.file(now, out);
         }
-        let Self { tree, ledger, room, classes, flows, desk, tap, .. } = self;
-        let held = tree.dequeue(now, &mut Door { now, ledger, room, classes, flows, desk, fields: None, tap, out });
-        desk.settle(tree);
+        let Self { tree, packets, hold, classes, flows, registry, recorder, .. } = self;
+        let held = tree.dequeue(
+            now,
+            &mut TreeOutlet { now, packets, hold, classes, flows, registry, fields: None, recorder, out },
+        );
+        registry.settle(tree);
         let Some(held) = held else {
             self.file(now, out);
             return false;
         };
         self.leave(now, &held, out);
-        if !self.room.is_empty() {
-            self.room.left(held.flow.flow, held.slot);
-            self.room.made_room();
+        if !self.hold.is_empty() {
+            self.hold.left(held.flow.flow, held.slot);
+            self.hold.made_room();
             self.file(now, out);
         }
         true
     }
 
     /// Counts a packet out and lets it pass.
-    fn leave(&mut self, now: Instant, held: &Held<H>, out: &mut impl Exit<H>) {
-        self.ledger.strike(held.slot);
+    fn leave(&mut self, now: Instant, held: &QueuedPacket<H>, out: &mut impl Sink<H>) {
+        self.packets.strike(held.slot);
         let at = self.classes.slot(held.class);
         let change = Change { dscp: (held.dscp != held.arrived_as).then_some(held.dscp), congestion: held.marked };
         let counts = self.classes.at(at);
@@ -339,53 +343,53 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
             }
             self.judge_promises(now, at, held.flow.flow, held.record);
         }
-        if let Some(tap) = &mut self.tap {
-            tap.passed(held.number, change);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.sent(held.number, change);
         }
-        out.leaves(held, self.ledger.fields(held.slot), Fate::Passes(change));
-        out.pass(held.handle, change);
+        out.observe(held, self.packets.fields(held.slot), Disposition::Sent(change));
+        out.transmit(held.handle, change);
     }
 
-    /// When to call [`Pipeline::depart`] next. It may then do nothing but let a fragment on hold, or a packet that was
+    /// When to call [`Engine::dequeue`] next. It may then do nothing but let a fragment on hold, or a packet that was
     /// refused, step into its line, or end a reservation.
     pub fn deadline(&self, now: Instant) -> Deadline {
         let at = |time: Option<Instant>| time.map_or(Deadline::Idle, |time| Deadline::at(time, now));
-        let tree = self.tree.deadline(now).min(self.room.deadline(now));
+        let tree = self.tree.deadline(now).min(self.hold.deadline(now));
         tree.min(at(self.fragments.deadline())).min(at(self.leases.next_expiry()))
     }
 
     /// Lets everything go at once, unshaped, in the order in which it would have left: for an orderly end.
-    pub fn release_all(&mut self, out: &mut impl Exit<H>) {
+    pub fn release_all(&mut self, out: &mut impl Sink<H>) {
         // Far enough into the future everything may leave; a discipline that drops by age may drop.
         let mut now = Instant::ZERO;
-        self.tell(now, Act::ReleaseAll);
+        self.tell(now, Operation::ReleaseAll);
         let released = &mut self.released;
         self.fragments.drain(&mut |p, v| released.push((p, v)));
         self.take_released(now, out);
-        while self.ledger.len() > 0 {
-            let Some(time) = self.tree.deadline(now).min(self.room.deadline(now)).instant(now) else { break };
+        while self.packets.len() > 0 {
+            let Some(time) = self.tree.deadline(now).min(self.hold.deadline(now)).instant(now) else { break };
             now = now.max(time);
             self.let_go(now, out);
         }
     }
 
     /// The discipline.
-    pub fn tree(&self) -> &Tree<Held<H>> {
+    pub fn tree(&self) -> &Tree<QueuedPacket<H>> {
         &self.tree
     }
     /// The discipline, to steer it in a way that has no method here: a recording cannot be replayed beyond that.
-    pub fn tree_mut(&mut self) -> &mut Tree<Held<H>> {
-        self.tell(Instant::ZERO, Act::Untold);
+    pub fn tree_mut(&mut self) -> &mut Tree<QueuedPacket<H>> {
+        self.tell(Instant::ZERO, Operation::Unrecorded);
         &mut self.tree
     }
 
-    /// Tells `tap` every call from now on; gives back who was told until now.
-    pub fn set_tap(&mut self, tap: Option<Box<dyn Tap>>) -> Option<Box<dyn Tap>> {
-        std::mem::replace(&mut self.tap, tap)
+    /// Tells `recorder` every call from now on; gives back who was told until now.
+    pub fn set_recorder(&mut self, recorder: Option<Box<dyn Recorder>>) -> Option<Box<dyn Recorder>> {
+        std::mem::replace(&mut self.recorder, recorder)
     }
     /// Who is told of every call.
-    pub fn tap(&mut self) -> Option<&mut Box<dyn Tap>> {
-        self.tap.as_mut()
+    pub fn recorder(&mut self) -> Option<&mut Box<dyn Recorder>> {
+        self.recorder.as_mut()
     }
     /// Packets that have arrived so far: the number of the next.
     pub fn arrivals(&self) -> u64 {
@@ -393,42 +397,42 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
     }
 
     /// The control plane's way to promises, and to who the flows are.
-    pub fn steering(&mut self, now: Instant) -> Steering<'_, Held<H>> {
-        Steering { tree: &mut self.tree, desk: &mut self.desk, tap: &mut self.tap, now }
+    pub fn promises(&mut self, now: Instant) -> PromiseControl<'_, QueuedPacket<H>> {
+        PromiseControl { tree: &mut self.tree, registry: &mut self.registry, recorder: &mut self.recorder, now }
     }
-    /// When [`Pipeline::look`] wants to be called, if ever.
-    pub fn look_at(&self) -> Option<Instant> {
-        self.desk.look_at()
+    /// When [`Engine::poll`] wants to be called, if ever.
+    pub fn next_poll(&self) -> Option<Instant> {
+        self.registry.next_poll()
     }
     /// Something happened in this turn of the data path: whoever is watched is looked at soon.
-    pub fn stir(&mut self, now: Instant) {
-        self.desk.stir(now);
+    pub fn mark_dirty(&mut self, now: Instant) {
+        self.registry.mark_dirty(now);
     }
     /// Looks at the flows whose news somebody waits for.
-    pub fn look(&mut self, now: Instant, out: &mut impl Exit<H>) {
-        self.desk.look(now, &self.tree, &mut |news| out.news(news));
+    pub fn poll(&mut self, now: Instant, out: &mut impl Sink<H>) {
+        self.registry.poll(now, &self.tree, &mut |news| out.notify(news));
     }
 
-    pub(crate) fn tell(&mut self, now: Instant, act: Act<'_>) {
-        if let Some(tap) = &mut self.tap {
-            tap.acts(now, act);
+    pub(crate) fn tell(&mut self, now: Instant, act: Operation<'_>) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.operation(now, act);
         }
     }
 
     /// Sets the lateness that the shaper, or CBQ, makes up for; `false` when the discipline is another.
     pub fn set_catch_up(&mut self, catch_up: Span) -> bool {
-        self.tell(Instant::ZERO, Act::Steer(Steer::CatchUp(catch_up)));
+        self.tell(Instant::ZERO, Operation::Adjustment(Adjustment::CatchUp(catch_up)));
         self.setup.catch_up = catch_up;
         self.tree.set_catch_up(catch_up)
     }
     /// Sets the rate of the shaper's link; `false` when the classes have more, or the discipline is another.
     pub fn set_rate(&mut self, now: Instant, rate: Rate) -> bool {
-        self.tell(now, Act::Steer(Steer::Rate(rate)));
+        self.tell(now, Operation::Adjustment(Adjustment::Rate(rate)));
         self.tree.shaper_mut().is_some_and(|fbc| fbc.set_rate(now, rate))
     }
     /// Sets the rate of a class of the shaper; `false` when it cannot be, or the discipline is another.
     pub fn set_class_rate(&mut self, now: Instant, class: ClassId, rate: Rate) -> bool {
-        self.tell(now, Act::Steer(Steer::ClassRate(class, rate)));
+        self.tell(now, Operation::Adjustment(Adjustment::ClassRate(class, rate)));
         self.tree.shaper_mut().is_some_and(|fbc| fbc.set_class_rate(now, class, rate))
     }
     /// Promises flow `flow` of the shaper a rate.
@@ -436,7 +440,7 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
     /// # Errors
     /// [`NoSuchFlow`], also when the discipline knows no flows.
     pub fn set_minimum(&mut self, now: Instant, flow: u64, rate: Rate) -> Result<Promise, NoSuchFlow> {
-        self.tell(now, Act::Steer(Steer::Minimum(flow, rate)));
+        self.tell(now, Operation::Adjustment(Adjustment::Minimum(flow, rate)));
         self.tree.shaper_mut().ok_or(NoSuchFlow)?.set_minimum(now, flow, rate)
     }
     /// Prefers flow `flow` of the shaper by `steps`.
@@ -444,17 +448,17 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
     /// # Errors
     /// [`NoSuchFlow`], also when the discipline knows no flows.
     pub fn prefer(&mut self, now: Instant, flow: u64, steps: u32) -> Result<(), NoSuchFlow> {
-        self.tell(now, Act::Steer(Steer::Prefer(flow, steps)));
+        self.tell(now, Operation::Adjustment(Adjustment::Prefer(flow, steps)));
         self.tree.shaper_mut().ok_or(NoSuchFlow)?.prefer(now, flow, steps)
     }
     /// Does what a recording says was done; whether it had an effect is in what follows.
-    pub fn steer(&mut self, now: Instant, steer: Steer) {
+    pub fn adjust(&mut self, now: Instant, steer: Adjustment) {
         match steer {
-            Steer::CatchUp(span) => drop(self.set_catch_up(span)),
-            Steer::Rate(rate) => drop(self.set_rate(now, rate)),
-            Steer::ClassRate(class, rate) => drop(self.set_class_rate(now, class, rate)),
-            Steer::Minimum(flow, rate) => drop(self.set_minimum(now, flow, rate)),
-            Steer::Prefer(flow, steps) => drop(self.prefer(now, flow, steps)),
+            Adjustment::CatchUp(span) => drop(self.set_catch_up(span)),
+            Adjustment::Rate(rate) => drop(self.set_rate(now, rate)),
+            Adjustment::ClassRate(class, rate) => drop(self.set_class_rate(now, class, rate)),
+            Adjustment::Minimum(flow, rate) => drop(self.set_minimum(now, flow, rate)),
+            Adjustment::Prefer(flow, steps) => drop(self.prefer(now, flow, steps)),
         }
     }
     /// The names of the classes in the configuration.
@@ -470,12 +474,12 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
         &self.setup
     }
     /// How many flows stand in line after a change, with packets from before it; see [`crate::swap`].
-    pub fn lines(&self) -> usize {
-        self.room.lines()
+    pub fn held_flows(&self) -> usize {
+        self.hold.lines()
     }
     /// Packets that wait.
-    pub fn waiting(&self) -> usize {
-        self.ledger.len()
+    pub fn queued(&self) -> usize {
+        self.packets.len()
     }
     /// Packets that no rule matched.
     pub fn unclassified(&self) -> u64 {
@@ -501,8 +505,8 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
         own.chain(reserved).collect()
     }
     /// Copies up to `most` classes, from the `from`-th on, to `rows`, and gives the one to go on from; `None` when that
-    /// was all. Cost: 7 kB copied for each; nothing is allocated where `rows` has room.
-    pub fn look_at_classes(&mut self, now: Instant, from: u32, most: u32, rows: &mut Vec<ClassRow>) -> Option<u32> {
+    /// was all. Cost: 7 kB copied for each; nothing is allocated where `rows` has hold.
+    pub fn class_rows(&mut self, now: Instant, from: u32, most: u32, rows: &mut Vec<ClassRow>) -> Option<u32> {
         let all = self.classes.names().len() as u32;
         let end = from.saturating_add(most).min(all);
         for class in from..end {
@@ -518,13 +522,13 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
     }
     /// Copies the flows at up to `most` places of the table, from the `from`-th on, to `rows`, and gives the one to go
     /// on from; `None` when that was all, or flows are not counted. Between two calls flows may come and go. Cost: a
-    /// look-up and 0.7 kB copied for each; nothing is allocated where `rows` has room.
-    pub fn look_at_flows(&mut self, now: Instant, from: u32, most: u32, rows: &mut Vec<FlowRow>) -> Option<u32> {
+    /// look-up and 0.7 kB copied for each; nothing is allocated where `rows` has hold.
+    pub fn flow_rows(&mut self, now: Instant, from: u32, most: u32, rows: &mut Vec<FlowRow>) -> Option<u32> {
         let shaper = self.tree.shaper();
         self.flows.as_mut()?.look(now, from, most, rows, |key| shaper.and_then(|shaper| shaper.flow(key)))
     }
     /// One flow, if it is counted and known.
-    pub fn look_at_flow(&self, key: u64) -> Option<FlowRow> {
+    pub fn flow_row(&self, key: u64) -> Option<FlowRow> {
         let record = *self.flows.as_ref()?.find(key)?;
         Some(FlowRow { key, record, view: self.tree.shaper().and_then(|shaper| shaper.flow(key)) })
     }
@@ -539,39 +543,39 @@ impl<H: Copy + Send + 'static> Pipeline<H> {
 }
 
 /// What the tree drops goes back into its line if it is on trial, else, counted, to the data path.
-struct Door<'a, H, E> {
+struct TreeOutlet<'a, H, E> {
     now: Instant,
-    ledger: &'a mut Ledger<H>,
-    room: &'a mut Room,
+    packets: &'a mut PacketTable<H>,
+    hold: &'a mut HoldQueue,
     classes: &'a mut Classes,
     flows: &'a mut Option<Flows>,
-    desk: &'a mut Desk,
+    registry: &'a mut FlowRegistry,
     /// Of the packet that is being handed in.
     fields: Option<&'a Fields>,
-    tap: &'a mut Option<Box<dyn Tap>>,
+    recorder: &'a mut Option<Box<dyn Recorder>>,
     out: &'a mut E,
 }
 
-impl<H: Copy + Send, E: Exit<H>> Door<'_, H, E> {
+impl<H: Copy + Send, E: Sink<H>> TreeOutlet<'_, H, E> {
     /// Counts a packet out and refuses it.
-    fn turn_away(&mut self, held: Held<H>, reason: DropReason) {
-        self.ledger.strike(held.slot);
+    fn turn_away(&mut self, held: QueuedPacket<H>, reason: DropReason) {
+        self.packets.strike(held.slot);
         self.classes.of(held.class).dropped(held.size(), reason);
         if let Some(flows) = self.flows {
             flows.dropped(self.now, held.record, held.size(), reason);
         }
-        if let Some(tap) = self.tap {
-            tap.refused(held.number, reason);
+        if let Some(recorder) = self.recorder {
+            recorder.dropped(held.number, reason);
         }
-        self.out.leaves(&held, self.ledger.fields(held.slot), Fate::Refused(reason));
-        self.out.refuse(held.handle, reason);
+        self.out.observe(&held, self.packets.fields(held.slot), Disposition::Dropped(reason));
+        self.out.drop_packet(held.handle, reason);
     }
 }
 
-impl<H: Copy + Send, E: Exit<H>> Outlet<Held<H>> for Door<'_, H, E> {
-    fn dropped(&mut self, held: Held<H>, reason: DropReason) {
-        if !self.room.is_empty() && self.room.dropped(self.now, held.flow.flow, held.class, held.slot) {
-            self.ledger.set_waits(held.slot, true);
+impl<H: Copy + Send, E: Sink<H>> Outlet<QueuedPacket<H>> for TreeOutlet<'_, H, E> {
+    fn dropped(&mut self, held: QueuedPacket<H>, reason: DropReason) {
+        if !self.hold.is_empty() && self.hold.dropped(self.now, held.flow.flow, held.class, held.slot) {
+            self.packets.set_waits(held.slot, true);
         } else {
             self.turn_away(held, reason);
         }
@@ -579,9 +583,9 @@ impl<H: Copy + Send, E: Exit<H>> Outlet<Held<H>> for Door<'_, H, E> {
     fn event(&mut self, event: Event) {
         self.out.event(event);
         let out = &mut *self.out;
-        self.desk.hear(self.now, event, self.fields, &mut |news| {
-            if out.listens() {
-                out.news(news);
+        self.registry.hear(self.now, event, self.fields, &mut |news| {
+            if out.wants_notifications() {
+                out.notify(news);
             }
         });
     }

@@ -1,22 +1,22 @@
-//! [`Tap`]: who writes down what is done to the engine, so that it can be done again.
+//! [`Recorder`]: who writes down what is done to the engine, so that it can be done again.
 //!
-//! The engine is a function of its calls: a tap that keeps all of them, in order, keeps the run. Every call that can
+//! The engine is a function of its calls: a recorder that keeps all of them, in order, keeps the run. Every call that can
 //! change something reports here before it does, and what became of packets as it happens; what only looks does not.
-//! Whoever adds such a call adds its report, or goes through [`Pipeline::tree_mut`](crate::Pipeline::tree_mut), which
-//! reports that the run cannot be repeated from here on ([`Act::Untold`]).
+//! Whoever adds such a call adds its report, or goes through [`Engine::tree_mut`](crate::Engine::tree_mut), which
+//! reports that the run cannot be repeated from here on ([`Operation::Unrecorded`]).
 
 use tidegate_config::shaper::Match;
 use tidegate_core::fbq::Terms;
 use tidegate_core::reservation::Request;
 use tidegate_core::{ClassId, DropReason, Instant, Rate, Span};
 
-use crate::desk::Book;
-use crate::exit::{Change, Sighting};
+use crate::registry::PromiseTable;
 use crate::rules::Names;
+use crate::sink::{Change, PacketMeta};
 
 /// A change that the control plane makes to the running shaper, between two packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Steer {
+pub enum Adjustment {
     /// The lateness that is made up for.
     CatchUp(Span),
     /// The rate of the link.
@@ -32,8 +32,8 @@ pub enum Steer {
 /// What the control plane does about promises and reservations, between two packets; refused or not. Who watches flows
 /// is not told: nothing of departures depends on it.
 #[derive(Clone, Copy, Debug)]
-pub enum Control<'a> {
-    /// [`Steering::promise`](crate::Steering::promise).
+pub enum ControlCall<'a> {
+    /// [`PromiseControl::promise`](crate::PromiseControl::promise).
     Promise {
         /// The number of the promise.
         number: u64,
@@ -46,20 +46,20 @@ pub enum Control<'a> {
         /// Whether it may wait for room.
         anyway: bool,
     },
-    /// [`Steering::end`](crate::Steering::end).
+    /// [`PromiseControl::end`](crate::PromiseControl::end).
     End(u64),
-    /// [`Steering::set_book`](crate::Steering::set_book).
-    Book(&'a Book),
-    /// [`Steering::review`](crate::Steering::review).
+    /// [`PromiseControl::set_book`](crate::PromiseControl::set_book).
+    PromiseTable(&'a PromiseTable),
+    /// [`PromiseControl::review`](crate::PromiseControl::review).
     Review {
         /// From this place of the table on.
         from: u32,
         /// So many places.
         most: u32,
     },
-    /// [`Steering::forget_promises`](crate::Steering::forget_promises).
+    /// [`PromiseControl::forget_promises`](crate::PromiseControl::forget_promises).
     Forget,
-    /// [`Pipeline::reserve`](crate::Pipeline::reserve).
+    /// [`Engine::reserve`](crate::Engine::reserve).
     Reserve {
         /// What it is called.
         name: &'a str,
@@ -68,22 +68,22 @@ pub enum Control<'a> {
         /// For which packets.
         matches: &'a Match,
     },
-    /// [`Pipeline::refresh`](crate::Pipeline::refresh).
+    /// [`Engine::refresh`](crate::Engine::refresh).
     Refresh(ClassId),
-    /// [`Pipeline::release`](crate::Pipeline::release).
+    /// [`Engine::release`](crate::Engine::release).
     Release(ClassId),
 }
 
 /// What is done to the engine other than packets coming and going.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Act<'a> {
+pub enum Operation<'a> {
     /// Everything is let go at once.
     ReleaseAll,
     /// The control plane changes a rate or a promise.
-    Steer(Steer),
+    Adjustment(Adjustment),
     /// The control plane gives or ends a promise or a reservation.
-    Control(Control<'a>),
+    Control(ControlCall<'a>),
     /// Another configuration takes over, with all that waits.
     Reconfigure {
         /// The shaper file.
@@ -93,26 +93,26 @@ pub enum Act<'a> {
         /// When its tree was built, which may have been before.
         built: Instant,
     },
-    /// Something that no tap is told.
-    Untold,
+    /// Something that nothing is recorded.
+    Unrecorded,
 }
 
 /// Hears every call of the engine and what came of it. It runs on the data path: it must not block.
-pub trait Tap: Send {
+pub trait Recorder: Send {
     /// The bytes of the packet that arrives next, from its network header on, as far as the data path has them.
-    fn bytes(&mut self, bytes: &[u8]);
+    fn packet_bytes(&mut self, bytes: &[u8]);
     /// A packet arrives. The engine numbers arrivals from 0.
-    fn arrives(&mut self, now: Instant, number: u64, seen: &Sighting);
+    fn arrival(&mut self, now: Instant, number: u64, seen: &PacketMeta);
     /// A packet is asked for.
-    fn departs(&mut self, now: Instant);
+    fn departure(&mut self, now: Instant);
     /// Something else is done.
-    fn acts(&mut self, now: Instant, act: Act<'_>);
+    fn operation(&mut self, now: Instant, act: Operation<'_>);
     /// Packet `number` passes.
-    fn passed(&mut self, number: u64, change: Change);
+    fn sent(&mut self, number: u64, change: Change);
     /// Packet `number` is refused.
-    fn refused(&mut self, number: u64, reason: DropReason);
+    fn dropped(&mut self, number: u64, reason: DropReason);
     /// Packet `number`, a superpacket, goes back to be cut.
     fn too_long(&mut self, number: u64);
     /// Nothing happened, and it is `now`: an opportunity to bring to safety what has been kept.
-    fn idles(&mut self, now: Instant);
+    fn idle(&mut self, now: Instant);
 }

@@ -1,14 +1,14 @@
-//! What a data path hands in, and what it gets back: [`Sighting`], [`Exit`] and [`Taken`].
+//! What a data path hands in, and what it gets back: [`PacketMeta`], [`Sink`] and [`Taken`].
 
 use tidegate_core::classify::Fields;
 use tidegate_core::{DropReason, Dscp, Ecn, Event, FlowKey};
 
-use crate::held::Held;
-use crate::news::News;
+use crate::notification::Notification;
+use crate::packet::QueuedPacket;
 
 /// What the data path and the dissector know of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sighting {
+pub struct PacketMeta {
     /// What rules and flow keys are made of.
     pub fields: Fields,
     /// Its ECN field.
@@ -44,38 +44,38 @@ pub struct Change {
     pub congestion: bool,
 }
 
-/// Where the engine sends packets: the data path's half of [`Pipeline`](crate::Pipeline).
-pub trait Exit<H> {
+/// Where the engine sends packets: the data path's half of [`Engine`](crate::Engine).
+pub trait Sink<H> {
     /// The packet may go, with `change` made to it.
-    fn pass(&mut self, handle: H, change: Change);
+    fn transmit(&mut self, handle: H, change: Change);
     /// The packet will not go.
-    fn refuse(&mut self, handle: H, reason: DropReason);
+    fn drop_packet(&mut self, handle: H, reason: DropReason);
     /// Something its owner may want to know.
     fn event(&mut self, _event: Event) {}
     /// Whether anybody listens to news; where nobody does, they are not made.
-    fn listens(&self) -> bool {
+    fn wants_notifications(&self) -> bool {
         false
     }
-    /// News of a flow.
-    fn news(&mut self, _news: &News<'_>) {}
+    /// Notification of a flow.
+    fn notify(&mut self, _notification: &Notification<'_>) {}
     /// All that is known of a packet, and by what it was judged, just before it passes or is refused: for measurements.
-    fn leaves(&mut self, _held: &Held<H>, _fields: &Fields, _fate: Fate) {}
+    fn observe(&mut self, _held: &QueuedPacket<H>, _fields: &Fields, _fate: Disposition) {}
 }
 
 /// What becomes of a packet that was taken in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
-    /// It passes, with this change.
-    Passes(Change),
-    /// It is refused.
-    Refused(DropReason),
+pub enum Disposition {
+    /// It is sent, with this change.
+    Sent(Change),
+    /// It is dropped.
+    Dropped(DropReason),
 }
 
 /// What became of an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Taken<H> {
-    /// It waits, or was refused already.
-    In,
+pub enum Admission<H> {
+    /// The engine has taken it: it waits, or has been sent or dropped already.
+    Consumed,
     /// The superpacket is too long for the rate of its flow: cut it, and hand the segments in instead.
     TooLong {
         /// The superpacket.

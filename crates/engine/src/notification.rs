@@ -1,4 +1,4 @@
-//! News of flows: what the owner of a flow, or somebody who looks, may want to know at once.
+//! Notification of flows: what the owner of a flow, or somebody who looks, may want to know at once.
 
 use tidegate_core::classify::Fields;
 use tidegate_core::fbq::FlowView;
@@ -7,7 +7,7 @@ use tidegate_core::{Bytes, ClassId, Event, Instant, Rate, Span};
 /// What happened to a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum What {
+pub enum NotificationKind {
     /// Something that a discipline tells of any flow. Of marks only the first within 100 ms.
     Event(Event),
     /// A watched flow is granted another rate.
@@ -28,7 +28,7 @@ pub enum What {
 
 /// How a flow stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Facts {
+pub struct FlowState {
     /// The class it is in.
     pub class: ClassId,
     /// What it is granted if everybody wants what they are granted.
@@ -49,7 +49,7 @@ pub struct Facts {
     pub marked: u64,
 }
 
-impl Facts {
+impl FlowState {
     /// Of what the shaper says at `now`.
     pub fn of(view: &FlowView, now: Instant) -> Self {
         Self {
@@ -68,9 +68,9 @@ impl Facts {
 
 /// One piece of news.
 #[derive(Clone, Copy, Debug)]
-pub struct News<'a> {
+pub struct Notification<'a> {
     /// What happened.
-    pub what: What,
+    pub kind: NotificationKind,
     /// To which flow.
     pub flow: u64,
     /// What its first packet carried, where known.
@@ -78,5 +78,5 @@ pub struct News<'a> {
     /// The promise that it is under.
     pub promise: Option<u64>,
     /// How it stands, of a watched flow.
-    pub facts: Option<Facts>,
+    pub state: Option<FlowState>,
 }

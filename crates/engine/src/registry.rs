@@ -1,9 +1,9 @@
-//! The desk: who the flows are, what was promised to whom while it runs, and whose news somebody waits for.
+//! The flow registry: who the flows are, what was promised to whom while it runs, and whose news somebody waits for.
 //!
 //! A promise is for whatever its conditions match: a port, a user, a socket. Nothing of it is looked up for a packet of
 //! a flow that is known. When a flow appears, its first packet is classified once against all promises, and its record
 //! in the shaper is made with the terms in force before that packet is handed in. When promises change, the control
-//! plane hands in another [`Book`] and has the flows that are present reviewed, some at a time ([`Steering::review`]).
+//! plane hands in another [`PromiseTable`] and has the flows that are present reviewed, some at a time ([`PromiseControl::review`]).
 //!
 //! *Cost*: nothing for a packet while nothing is promised, one look-up of its flow otherwise; one classification for a
 //! new flow; for a watched flow a look at its record, at most once a millisecond.
@@ -15,8 +15,8 @@ use tidegate_core::fbq::{Fbc, Terms};
 use tidegate_core::nested::Staged;
 use tidegate_core::{ClassId, Event, Instant, Outlet, Packet, Rate, Span};
 
-use crate::news::{Facts, News, What};
-use crate::tap::{Act, Control, Tap};
+use crate::notification::{FlowState, Notification, NotificationKind};
+use crate::recorder::{ControlCall, Operation, Recorder};
 use crate::tree::Tree;
 
 /// Watched flows are looked at so often at the most.
@@ -32,7 +32,7 @@ const SOON: Span = Span::from_millis(100);
 
 /// The conditions of all promises and of everybody who waits for news, ready to be asked.
 #[derive(Debug, Default)]
-pub struct Book {
+pub struct PromiseTable {
     /// The target of a rule is a place in `numbers`.
     pub promises: Option<Classifier>,
     /// The number of the promise of each target.
@@ -43,7 +43,7 @@ pub struct Book {
     pub delays: Vec<Span>,
 }
 
-impl Book {
+impl PromiseTable {
     fn promise(&self, fields: &Fields) -> Option<u64> {
         let classifier = self.promises.as_ref()?;
         let target = classifier.rules().get(classifier.classify(fields)? as usize)?.target;
@@ -100,14 +100,14 @@ struct Watched {
     flow: u64,
     delay: Span,
     above: bool,
-    last: Option<Facts>,
+    last: Option<FlowState>,
     rate_told: Instant,
 }
 
 /// What the engine keeps for the control plane. See the [module](self).
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
-    book: Book,
+pub(crate) struct FlowRegistry {
+    book: PromiseTable,
     places: Vec<Option<Known>>,
     free: Vec<u32>,
     index: HashMap<u64, u32>,
@@ -124,7 +124,7 @@ pub(crate) struct Desk {
     cursor: usize,
 }
 
-impl Desk {
+impl FlowRegistry {
     fn known(&self, flow: u64) -> Option<&Known> {
         self.places[*self.index.get(&flow)? as usize].as_ref()
     }
@@ -133,7 +133,7 @@ impl Desk {
     }
 
     /// Before the first packet of a flow under a promise is handed in: makes its record with the terms. Tells whether
-    /// there is something in [`Desk::met`] to be heard.
+    /// there is something in [`FlowRegistry::met`] to be heard.
     #[inline]
     pub fn meet<P: Packet + 'static>(&mut self, now: Instant, packet: &P, fields: &Fields, tree: &mut Tree<P>) -> bool {
         if self.book.promises.is_some()
@@ -218,7 +218,13 @@ impl Desk {
 
     /// Hears an event of the shaper, and says whether it is news. `fields` are those of the packet that is being handed
     /// in.
-    pub fn hear(&mut self, now: Instant, event: Event, fields: Option<&Fields>, out: &mut dyn FnMut(&News<'_>)) {
+    pub fn hear(
+        &mut self,
+        now: Instant,
+        event: Event,
+        fields: Option<&Fields>,
+        out: &mut dyn FnMut(&Notification<'_>),
+    ) {
         let flow = event.flow();
         if let (Event::FlowStarted { .. }, Some(fields)) = (event, fields) {
             self.started(flow, fields, None, now);
@@ -232,12 +238,12 @@ impl Desk {
             known.marks_told = Some(now);
         }
         let known = self.known(flow);
-        out(&News {
-            what: What::Event(event),
+        out(&Notification {
+            kind: NotificationKind::Event(event),
             flow,
             fields: known.map(|known| &known.fields),
             promise: known.and_then(|known| known.promise),
-            facts: None,
+            state: None,
         });
         if let Event::FlowEnded { .. } = event
             && let Some(place) = self.index.remove(&flow)
@@ -272,18 +278,18 @@ impl Desk {
 
     /// When watched flows are to be looked at; `None` when nobody is watched.
     #[inline]
-    pub fn look_at(&self) -> Option<Instant> {
+    pub fn next_poll(&self) -> Option<Instant> {
         (!self.watched.is_empty()).then_some(self.next_look)
     }
 
     /// Something happened: watched flows are looked at soon.
     #[inline]
-    pub fn stir(&mut self, now: Instant) {
+    pub fn mark_dirty(&mut self, now: Instant) {
         self.next_look = self.next_look.min(now + LOOK);
     }
 
     /// Looks at watched flows, and tells what is new.
-    pub fn look<P: Packet + 'static>(&mut self, now: Instant, tree: &Tree<P>, out: &mut dyn FnMut(&News<'_>)) {
+    pub fn poll<P: Packet + 'static>(&mut self, now: Instant, tree: &Tree<P>, out: &mut dyn FnMut(&Notification<'_>)) {
         let Some(fbc) = tree.shaper() else { return };
         let all = self.watched.len();
         let looks = all.min(LOOKS);
@@ -292,17 +298,17 @@ impl Desk {
             let at = (self.cursor + n) % all;
             let watched = &mut self.watched[at];
             let Some(view) = fbc.flow(watched.flow) else { continue };
-            let facts = Facts::of(&view, now);
+            let facts = FlowState::of(&view, now);
             waits |= !view.backlog.is_empty();
             let known = self.index.get(&watched.flow).and_then(|place| self.places[*place as usize].as_ref());
             let flow = watched.flow;
             watched.compare(now, facts, |what| {
-                out(&News {
-                    what,
+                out(&Notification {
+                    kind: what,
                     flow,
                     fields: known.map(|known| &known.fields),
                     promise: known.and_then(|known| known.promise),
-                    facts: Some(facts),
+                    state: Some(facts),
                 });
             });
         }
@@ -315,39 +321,39 @@ impl Desk {
 const DELAY: Span = Span::from_millis(20);
 
 impl Watched {
-    fn compare(&mut self, now: Instant, facts: Facts, mut tell: impl FnMut(What)) {
+    fn compare(&mut self, now: Instant, facts: FlowState, mut tell: impl FnMut(NotificationKind)) {
         let Some(last) = self.last.replace(facts) else {
             // How it stands at the beginning is news.
             self.rate_told = now;
-            tell(What::Rate);
+            tell(NotificationKind::Rate);
             if !facts.minimum.is_zero() {
-                tell(if facts.granted { What::Promised } else { What::Waiting });
+                tell(if facts.granted { NotificationKind::Promised } else { NotificationKind::Waiting });
             }
             return;
         };
         let (new, old) = (facts.rate.as_bps(), last.rate.as_bps());
         if new != old && (new.abs_diff(old) > old / PART || now.since(self.rate_told) >= SOON) {
             self.rate_told = now;
-            tell(What::Rate);
+            tell(NotificationKind::Rate);
         } else if let Some(last) = &mut self.last {
             // What was told is what the next is compared with.
             last.rate = Rate::from_bps(old);
         }
         if !facts.minimum.is_zero() && (facts.granted, facts.minimum) != (last.granted, last.minimum) {
-            tell(if facts.granted { What::Promised } else { What::Waiting });
+            tell(if facts.granted { NotificationKind::Promised } else { NotificationKind::Waiting });
         }
         if facts.dropped > last.dropped {
-            tell(What::Dropped(facts.dropped - last.dropped));
+            tell(NotificationKind::Dropped(facts.dropped - last.dropped));
         }
         if facts.marked > last.marked {
-            tell(What::Marked(facts.marked - last.marked));
+            tell(NotificationKind::Marked(facts.marked - last.marked));
         }
         if !self.above && facts.delay > self.delay {
             self.above = true;
-            tell(What::DelayAbove);
+            tell(NotificationKind::DelayAbove);
         } else if self.above && facts.delay.as_nanos() < self.delay.as_nanos() / 2 {
             self.above = false;
-            tell(What::DelayBelow);
+            tell(NotificationKind::DelayBelow);
         }
     }
 }
@@ -369,35 +375,35 @@ impl Entry {
     }
 }
 
-/// The control plane's way to the desk, between two packets.
-pub struct Steering<'a, P: Packet> {
+/// The control plane's way to the flow registry, between two packets.
+pub struct PromiseControl<'a, P: Packet> {
     pub(crate) tree: &'a mut Tree<P>,
-    pub(crate) desk: &'a mut Desk,
-    pub(crate) tap: &'a mut Option<Box<dyn Tap>>,
+    pub(crate) registry: &'a mut FlowRegistry,
+    pub(crate) recorder: &'a mut Option<Box<dyn Recorder>>,
     pub(crate) now: Instant,
 }
 
 /// Why a promise cannot be given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NoPromise {
+pub enum PromiseError {
     /// The discipline knows no flows.
     NoShaper,
     /// Only so much is free in the class.
     NoRoom(Rate),
 }
 
-impl<P: Packet + 'static> Steering<'_, P> {
-    fn tell(&mut self, control: Control<'_>) {
-        if let Some(tap) = self.tap {
-            tap.acts(self.now, Act::Control(control));
+impl<P: Packet + 'static> PromiseControl<'_, P> {
+    fn tell(&mut self, control: ControlCall<'_>) {
+        if let Some(recorder) = self.recorder {
+            recorder.operation(self.now, Operation::Control(control));
         }
     }
 
     /// Gives promise `number`: holds its minimum in `class` for `flows` flows, less those that have it already when the
-    /// promise was given before. It comes into force for the flows of the next [`Book`].
+    /// promise was given before. It comes into force for the flows of the next [`PromiseTable`].
     ///
     /// # Errors
-    /// [`NoPromise`]; nothing has changed then. With `anyway` a class without room is no error, and what does not fit
+    /// [`PromiseError`]; nothing has changed then. With `anyway` a class without hold is no error, and what does not fit
     /// waits (4.4).
     pub fn promise(
         &mut self,
@@ -406,10 +412,10 @@ impl<P: Packet + 'static> Steering<'_, P> {
         class: ClassId,
         flows: u32,
         anyway: bool,
-    ) -> Result<(), NoPromise> {
-        self.tell(Control::Promise { number, terms, class, flows, anyway });
-        let fbc = self.tree.shaper_mut().ok_or(NoPromise::NoShaper)?;
-        let before = self.desk.entries.get(&number).map_or(0, |entry| entry.flows.len() as u32);
+    ) -> Result<(), PromiseError> {
+        self.tell(ControlCall::Promise { number, terms, class, flows, anyway });
+        let fbc = self.tree.shaper_mut().ok_or(PromiseError::NoShaper)?;
+        let before = self.registry.entries.get(&number).map_or(0, |entry| entry.flows.len() as u32);
         debug_assert!(before == 0, "a promise is changed by ending it and giving another");
         let mut slots = 0;
         if !terms.minimum.is_zero() {
@@ -421,72 +427,73 @@ impl<P: Packet + 'static> Steering<'_, P> {
                         // All or nothing: what is free counts what was held for this.
                         let free = free + Rate::from_bps(terms.minimum.as_bps().saturating_mul(slots.into()));
                         (0..slots).for_each(|_| fbc.release(class, terms.minimum));
-                        return Err(NoPromise::NoRoom(free));
+                        return Err(PromiseError::NoRoom(free));
                     }
                 }
             }
         }
-        self.desk.entries.insert(number, Entry { terms, class, slots, wanted: flows, flows: HashSet::new() });
+        self.registry.entries.insert(number, Entry { terms, class, slots, wanted: flows, flows: HashSet::new() });
         Ok(())
     }
 
     /// Ends promise `number`: what was held for flows to come is free. Flows under it keep their terms until they are
     /// reviewed with a book without it.
     pub fn end(&mut self, number: u64) {
-        self.tell(Control::End(number));
-        let Some(entry) = self.desk.entries.remove(&number) else { return };
+        self.tell(ControlCall::End(number));
+        let Some(entry) = self.registry.entries.remove(&number) else { return };
         if let Some(fbc) = self.tree.shaper_mut() {
             (0..entry.slots).for_each(|_| fbc.release(entry.class, entry.terms.minimum));
         }
     }
 
     /// Another book, for flows that appear from now on. Gives the old one back, so that it is not freed here.
-    pub fn set_book(&mut self, book: Book) -> Book {
-        if book.promises.is_some() || self.desk.book.promises.is_some() {
-            self.tell(Control::Book(&book));
+    pub fn set_table(&mut self, book: PromiseTable) -> PromiseTable {
+        if book.promises.is_some() || self.registry.book.promises.is_some() {
+            self.tell(ControlCall::PromiseTable(&book));
         }
-        std::mem::replace(&mut self.desk.book, book)
+        std::mem::replace(&mut self.registry.book, book)
     }
 
     /// Applies the book to flows that are present: up to `most` places of the table from the `from`-th on. Gives the
     /// place to go on from, `None` when that was all.
     pub fn review(&mut self, from: u32, most: u32) -> Option<u32> {
-        self.tell(Control::Review { from, most });
+        self.tell(ControlCall::Review { from, most });
         let fbc = self.tree.shaper_mut()?;
-        let all = self.desk.places.len() as u32;
+        let all = self.registry.places.len() as u32;
         let end = from.saturating_add(most).min(all);
         for place in from..end {
-            let Some(known) = &self.desk.places[place as usize] else { continue };
+            let Some(known) = &self.registry.places[place as usize] else { continue };
             let (flow, old) = (known.flow, known.promise);
-            let new = self.desk.book.promise(&known.fields).filter(|number| self.desk.entries.contains_key(number));
+            let new =
+                self.registry.book.promise(&known.fields).filter(|number| self.registry.entries.contains_key(number));
             // A promise that ended has no entry any more, and its flows lose their terms.
             if new != old {
-                if let Some(entry) = old.and_then(|number| self.desk.entries.get_mut(&number)) {
+                if let Some(entry) = old.and_then(|number| self.registry.entries.get_mut(&number)) {
                     entry.flows.remove(&flow);
                 }
-                let terms = new.and_then(|number| self.desk.entries.get_mut(&number)).map(|entry| {
+                let terms = new.and_then(|number| self.registry.entries.get_mut(&number)).map(|entry| {
                     entry.take_slot(fbc);
                     entry.flows.insert(flow);
                     entry.terms
                 });
                 let _ = fbc.set_terms(self.now, flow, terms);
-                if let Some(entry) = old.and_then(|number| self.desk.entries.get_mut(&number)) {
+                if let Some(entry) = old.and_then(|number| self.registry.entries.get_mut(&number)) {
                     entry.give_slot_back(fbc);
                 }
-                if let Some(known) = &mut self.desk.places[place as usize] {
+                if let Some(known) = &mut self.registry.places[place as usize] {
                     known.promise = new;
                 }
             }
-            let watched = self.desk.watch(flow, self.now);
+            let watched = self.registry.watch(flow, self.now);
             fbc.watch(flow, watched);
         }
-        self.desk.stir(self.now);
+        self.registry.mark_dirty(self.now);
         (end < all).then_some(end)
     }
 
     /// How promise `number` stands. Cost: linear in its flows.
     pub fn view(&self, number: u64) -> Option<PromiseView> {
-        let entry = self.desk.entries.get(&number)?;
+        let entry = self.registry.entries.get(&number)?;
         let mut view = PromiseView { held: entry.slots, ..PromiseView::default() };
         for flow in entry.flows.iter().filter_map(|flow| self.tree.shaper()?.flow(*flow)) {
             view.flows += 1;
@@ -502,28 +509,28 @@ impl<P: Packet + 'static> Steering<'_, P> {
         from: u32,
         most: u32,
         wanted: impl Fn(&Fields) -> bool,
-        found: &mut Vec<(u64, Fields, Facts)>,
+        found: &mut Vec<(u64, Fields, FlowState)>,
     ) -> Option<u32> {
         let fbc = self.tree.shaper()?;
-        let all = self.desk.places.len() as u32;
+        let all = self.registry.places.len() as u32;
         let end = from.saturating_add(most).min(all);
-        for known in self.desk.places[from.min(end) as usize..end as usize].iter().flatten() {
+        for known in self.registry.places[from.min(end) as usize..end as usize].iter().flatten() {
             if wanted(&known.fields)
                 && let Some(view) = fbc.flow(known.flow)
             {
-                found.push((known.flow, known.fields, Facts::of(&view, self.now)));
+                found.push((known.flow, known.fields, FlowState::of(&view, self.now)));
             }
         }
         (end < all).then_some(end)
     }
 
     /// After the discipline was replaced: forgets every promise and what was held, but not who the flows are.
-    pub fn forget_promises(&mut self) {
-        self.tell(Control::Forget);
-        self.desk.entries.clear();
-        self.desk.ended.clear();
-        self.desk.book = Book::default();
-        self.desk.places.iter_mut().flatten().for_each(|known| known.promise = None);
+    pub fn clear(&mut self) {
+        self.tell(ControlCall::Forget);
+        self.registry.entries.clear();
+        self.registry.ended.clear();
+        self.registry.book = PromiseTable::default();
+        self.registry.places.iter_mut().flatten().for_each(|known| known.promise = None);
     }
 }
 

@@ -6,12 +6,12 @@
 
 use tidegate_core::classify::Fields;
 
-use crate::held::Held;
+use crate::packet::QueuedPacket;
 
 const NIL: u32 = u32::MAX;
 
 struct Entry<H> {
-    held: Held<H>,
+    held: QueuedPacket<H>,
     fields: Fields,
     /// Whether it waits in front of the tree.
     waits: bool,
@@ -20,7 +20,7 @@ struct Entry<H> {
 }
 
 /// See the [module](self).
-pub(crate) struct Ledger<H> {
+pub(crate) struct PacketTable<H> {
     entries: Vec<Entry<H>>,
     free: u32,
     first: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Ledger<H> {
     len: usize,
 }
 
-impl<H: Copy> Ledger<H> {
+impl<H: Copy> PacketTable<H> {
     pub(crate) fn new() -> Self {
         Self { entries: Vec::new(), free: NIL, first: NIL, last: NIL, len: 0 }
     }
@@ -37,7 +37,7 @@ impl<H: Copy> Ledger<H> {
         self.len
     }
     /// Enters a packet as the last, and writes its number into it.
-    pub(crate) fn enter(&mut self, held: &mut Held<H>, fields: &Fields) -> u32 {
+    pub(crate) fn enter(&mut self, held: &mut QueuedPacket<H>, fields: &Fields) -> u32 {
         let at = if self.free == NIL { self.entries.len() as u32 } else { self.free };
         held.slot = at;
         let entry = Entry { held: *held, fields: *fields, waits: false, previous: self.last, next: NIL };
@@ -72,10 +72,10 @@ impl<H: Copy> Ledger<H> {
         self.len -= 1;
     }
     /// A packet as it came.
-    pub(crate) fn held(&self, at: u32) -> Held<H> {
+    pub(crate) fn held(&self, at: u32) -> QueuedPacket<H> {
         self.entries[at as usize].held
     }
-    pub(crate) fn held_mut(&mut self, at: u32) -> &mut Held<H> {
+    pub(crate) fn held_mut(&mut self, at: u32) -> &mut QueuedPacket<H> {
         &mut self.entries[at as usize].held
     }
     /// By what rules judge it.

@@ -1,4 +1,4 @@
-//! The waiting room in front of a tree that has taken the place of another.
+//! The hold queue in front of a tree that has taken the place of another.
 //!
 //! *Law*: no packet that waited when the tree was changed is lost, whatever the new one refuses, and none leaves
 //! before one of its flow that came earlier.
@@ -45,7 +45,7 @@ pub(crate) enum Inside {
 #[derive(Debug)]
 struct Line {
     inside: Inside,
-    /// Packets by their numbers in the ledger, the oldest first.
+    /// Packets by their numbers in the packet table, the oldest first.
     waiting: VecDeque<u32>,
     /// How many at the head are from before the change.
     adopted: usize,
@@ -75,7 +75,7 @@ pub(crate) enum Step {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct HoldQueue {
     lines: HashMap<u64, Line>,
     /// Flows whose line may move on now.
     ready: VecDeque<u64>,
@@ -90,7 +90,7 @@ pub(crate) struct Room {
     newcomers: usize,
 }
 
-impl Room {
+impl HoldQueue {
     pub(crate) fn new() -> Self {
         Self {
             lines: HashMap::new(),
@@ -127,7 +127,7 @@ impl Room {
         self.lines.insert(flow, Line::new(inside, adopted));
     }
 
-    /// Whether an arrival of `flow` in `class` must stand in line, and why it cannot if there is no room.
+    /// Whether an arrival of `flow` in `class` must stand in line, and why it cannot if there is no hold.
     pub(crate) fn arrive(&mut self, now: Instant, flow: u64, class: ClassId, at: u32) -> Result<bool, DropReason> {
         if self.is_empty() {
             return Ok(false);
@@ -217,7 +217,7 @@ impl Room {
             self.again = now + AGAIN;
         }
     }
-    /// When [`Room::wake`] does something.
+    /// When [`HoldQueue::wake`] does something.
     pub(crate) fn deadline(&self, now: Instant) -> Deadline {
         if self.refused.is_empty() { Deadline::Idle } else { Deadline::at(self.again, now) }
     }
