@@ -505,7 +505,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         own.chain(reserved).collect()
     }
     /// Copies up to `most` classes, from the `from`-th on, to `rows`, and gives the one to go on from; `None` when that
-    /// was all. Cost: 7 kB copied for each; nothing is allocated where `rows` has hold.
+    /// was all. Cost: 7 kB copied for each; nothing is allocated where `rows` has room.
     pub fn class_rows(&mut self, now: Instant, from: u32, most: u32, rows: &mut Vec<ClassRow>) -> Option<u32> {
         let all = self.classes.names().len() as u32;
         let end = from.saturating_add(most).min(all);
@@ -522,7 +522,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
     }
     /// Copies the flows at up to `most` places of the table, from the `from`-th on, to `rows`, and gives the one to go
     /// on from; `None` when that was all, or flows are not counted. Between two calls flows may come and go. Cost: a
-    /// look-up and 0.7 kB copied for each; nothing is allocated where `rows` has hold.
+    /// look-up and 0.7 kB copied for each; nothing is allocated where `rows` has room.
     pub fn flow_rows(&mut self, now: Instant, from: u32, most: u32, rows: &mut Vec<FlowRow>) -> Option<u32> {
         let shaper = self.tree.shaper();
         self.flows.as_mut()?.look(now, from, most, rows, |key| shaper.and_then(|shaper| shaper.flow(key)))

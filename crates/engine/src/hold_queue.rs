@@ -127,7 +127,7 @@ impl HoldQueue {
         self.lines.insert(flow, Line::new(inside, adopted));
     }
 
-    /// Whether an arrival of `flow` in `class` must stand in line, and why it cannot if there is no hold.
+    /// Whether an arrival of `flow` in `class` must stand in line, and why it cannot if there is no room.
     pub(crate) fn arrive(&mut self, now: Instant, flow: u64, class: ClassId, at: u32) -> Result<bool, DropReason> {
         if self.is_empty() {
             return Ok(false);

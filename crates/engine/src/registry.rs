@@ -403,7 +403,7 @@ impl<P: Packet + 'static> PromiseControl<'_, P> {
     /// promise was given before. It comes into force for the flows of the next [`PromiseTable`].
     ///
     /// # Errors
-    /// [`PromiseError`]; nothing has changed then. With `anyway` a class without hold is no error, and what does not fit
+    /// [`PromiseError`]; nothing has changed then. With `anyway` a class without room is no error, and what does not fit
     /// waits (4.4).
     pub fn promise(
         &mut self,
