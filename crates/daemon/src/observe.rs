@@ -16,8 +16,8 @@ use tidegate_control::calls::{
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{Credit, DropReason, Dscp, Qdisc};
-use tidegate_engine::delays::Delays;
 use tidegate_engine::{ClassRow, FlowIdentity, FlowRow};
+use tidegate_metrics::Delays;
 use tidegate_units::{Bytes, Rate, Span};
 
 use crate::daemon::{Daemon, Direction};

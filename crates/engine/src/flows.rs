@@ -20,8 +20,8 @@ use tidegate_core::fbq::FlowView;
 use tidegate_core::flow_table::{self, FlowTable};
 use tidegate_core::params::ParamError;
 use tidegate_core::{Backlog, Bytes, ClassId, DropReason, Dscp, Instant, Rate, Span};
+use tidegate_metrics::RecentDelays;
 
-use crate::delays::Recent;
 use crate::measure::{Jitter, Promise, RateMeter};
 
 /// The place of no record.
@@ -93,7 +93,7 @@ pub struct FlowRecord {
     /// Of what left, with another code point than it came with.
     pub remarked: u32,
     /// How long its packets waited in the last seconds.
-    pub delays: Recent,
+    pub delays: RecentDelays,
     /// The longest wait ever.
     pub longest: Span,
     rate: RateMeter,

@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 mod classes;
-pub mod delays;
 pub mod engine;
 pub mod flows;
 pub mod guard;

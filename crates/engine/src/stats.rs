@@ -3,8 +3,8 @@
 use tidegate_core::books::{Account, Accounts};
 use tidegate_core::qdisc::Backlog;
 use tidegate_core::{Bytes, DropReason, Instant, Rate, Span};
+use tidegate_metrics::Delays;
 
-use crate::delays::Delays;
 use crate::measure::{Jitter, Promise, RateMeter};
 
 /// The counts of one class.

@@ -5,9 +5,8 @@
 //! *Notes*: a gap is expected to last what the packet before it takes at the reference rate. A window holds whole
 //! packets, so its error is at least what one packet is of it; [`WindowReport::one_packet_ppm`] tells that.
 
+use tidegate_metrics::{Histogram, Quantiles};
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
-
-use crate::histogram::{Histogram, Quantiles};
 
 /// Records packets. See the [module](self).
 #[derive(Clone, Debug)]
@@ -79,8 +78,8 @@ impl Recorder {
             last: (Instant::ZERO, Bytes::ZERO),
             packets: 0,
             bytes: Bytes::ZERO,
-            gaps: Histogram::new(),
-            errors: Histogram::new(),
+            gaps: Histogram::default(),
+            errors: Histogram::default(),
             windows: Self::LENGTHS.map(|length| Windows { length, current: 0, filling: Bytes::ZERO, full: Vec::new() }),
         }
     }
@@ -116,7 +115,7 @@ impl Recorder {
     }
     /// A quantile of the gaps so far.
     pub fn gap(&self, permille: u64) -> Span {
-        Span::from_nanos(self.gaps.quantile(permille))
+        Span::from_nanos(self.gaps.quantile(permille as f64 / 1_000.0).unwrap_or(0))
     }
     /// What was seen.
     pub fn report(&self) -> Report {
@@ -125,7 +124,7 @@ impl Recorder {
         let rate_bps = if elapsed.is_zero() { 0.0 } else { paid / elapsed.as_nanos() as f64 };
         let reference_bps = self.rate.map_or(rate_bps, |rate| rate.as_bps() as f64);
         let ppm = |value: f64, of: f64| if of == 0.0 { 0.0 } else { (value / of - 1.0) * 1e6 };
-        let mean_gap = self.gaps.mean();
+        let mean_gap = self.gaps.mean().unwrap_or(0.0);
         let errors = match self.rate {
             Some(_) => self.errors.quantiles(),
             None => self.gaps.map(|gap| (gap as f64 - mean_gap).abs() as u64).quantiles(),
@@ -160,7 +159,7 @@ impl Windows {
     }
     fn report(&self, reference_bps: f64, mean_size: f64) -> WindowReport {
         let expected = reference_bps * self.length.as_secs_f64() / 8.0;
-        let mut errors = Histogram::new();
+        let mut errors = Histogram::default();
         for bytes in &self.full {
             let error = if expected == 0.0 { 0.0 } else { (*bytes as f64 - expected).abs() / expected * 1e6 };
             errors.record(error as u64);

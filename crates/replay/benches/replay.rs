@@ -14,7 +14,7 @@ use tidegate_config::{Diagnostics, Source as Text, shaper};
 use tidegate_core::Rate;
 use tidegate_core::random::Stream;
 use tidegate_engine::{Engine, Names, Recorder};
-use tidegate_replay::digest::Digest;
+use tidegate_metrics::Digest;
 use tidegate_replay::recording::{Payload, Recording, Settings as RecordSettings, Setup};
 use tidegate_replay::run::{Run, Settings};
 use tidegate_replay::source::{Choice, Source};

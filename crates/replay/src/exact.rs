@@ -16,9 +16,9 @@ use tidegate_core::classify::Fields;
 use tidegate_engine::{
     Admission, Change, Disposition, Names, PreparedConfig, QueuedPacket, Setup as EngineSetup, Sink,
 };
+use tidegate_metrics::Digest;
 use tidegate_units::{Instant, Span};
 
-use crate::digest::Digest;
 use crate::meter::{Meter, Ticket, code_of, code_of_drop, digest_one};
 use crate::recording::{Came, Missing, Reader, Record, RecordingError, Setup};
 use crate::run::{Run, Settings};

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use tidegate_config::shaper::FlowBy;
 use tidegate_config::values::Protocol;
 use tidegate_core::classify::Fields;
-use tidegate_sim::metrics::{Part, PartSeries, largest};
+use tidegate_metrics::{Part, PartSeries, largest};
 use tidegate_units::Span;
 
 /// Flows whose series are kept.

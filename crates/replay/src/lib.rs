@@ -14,7 +14,6 @@ pub mod recording;
 
 pub mod cut;
 pub mod departures;
-pub mod digest;
 pub mod exact;
 pub mod explain;
 pub mod flows;

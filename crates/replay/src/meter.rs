@@ -4,10 +4,9 @@ use tidegate_config::shaper::FlowBy;
 use tidegate_core::DropReason;
 use tidegate_core::classify::Fields;
 use tidegate_engine::{Change, Disposition, QueuedPacket, Sink};
-use tidegate_sim::metrics::{Part, PartSeries};
+use tidegate_metrics::{Digest, Part, PartSeries};
 use tidegate_units::{Instant, Span};
 
-use crate::digest::Digest;
 use crate::flows::{self, Flows};
 
 /// The bins that series begin with; they become wider as time passes.
@@ -109,17 +108,17 @@ impl Meter {
         self.departures.get_or_insert_default().drain(..)
     }
 
-    /// Takes an outcome into the digest.
+    /// Adds an outcome to the digest.
     fn digest_one(&mut self, ticket: Ticket, code: u64) {
         digest_one(&mut self.digest, self.now.since(self.start), ticket, code);
     }
 }
 
-/// Takes into `digest` what became of a packet.
+/// Adds the outcome of a packet to `digest`.
 pub(crate) fn digest_one(digest: &mut Digest, at: Span, ticket: Ticket, code: u64) {
-    digest.number(at.as_nanos());
-    digest.number(ticket.packet);
-    digest.number(u64::from(ticket.segment) << 32 | code);
+    digest.word(at.as_nanos());
+    digest.word(ticket.packet);
+    digest.word(u64::from(ticket.segment) << 32 | code);
 }
 
 /// A number for what was done to a packet that passed.

@@ -12,12 +12,10 @@ use tidegate_capture::dissect::protocol;
 use tidegate_config::shaper::{Config, FlowBy, Root};
 use tidegate_config::values::User;
 use tidegate_engine::{Admission, BuildFailure, ClassStatus, Engine, Names, PacketMeta, Setup, Shape};
-use tidegate_sim::metrics::{PartSeries, Series};
-use tidegate_sim::scenario::{Curve, OTHER_FLOWS, SHOWN_PARTS};
+use tidegate_metrics::{Curve, Digest, OTHER_FLOWS, PartSeries, Points, SHOWN_PARTS};
 use tidegate_units::{Instant, Rate, Span};
 
 use crate::cut;
-use crate::digest::Digest;
 use crate::meter::{Departure, Keep, Meter, Ticket};
 
 /// How to run, beside the configuration.
@@ -233,7 +231,7 @@ fn curves(names: &[String], meter: &Meter) -> Vec<Curve> {
 }
 
 fn part_curves(subject: &str, part: &PartSeries, curves: &mut Vec<Curve>) {
-    let mut add = |measure, (form, x, y), points: Vec<(f64, f64)>| {
+    let mut add = |measure, (form, x, y), points: Points| {
         if points.is_empty() {
             return;
         }
@@ -241,23 +239,12 @@ fn part_curves(subject: &str, part: &PartSeries, curves: &mut Vec<Curve>) {
         curves.push(Curve { name, variant: String::new(), subject, measure, part: String::new(), x, y, points });
     };
     let over_time = |y| ("over time", "time_s", y);
-    let level = |(at, bytes): (Instant, u64)| (seconds(at), bytes as f64);
-    add("arrivals", over_time("rate_bps"), rate(&part.arrived));
-    add("throughput", over_time("rate_bps"), rate(&part.sent));
-    add("backlog", over_time("bytes"), part.queue().into_iter().map(level).collect());
-    add("queueing", over_time("delay_ns"), part.delay_ns.means().map(|(at, mean)| (seconds(at), mean)).collect());
-    add("drops", over_time("packets"), part.dropped.sums().map(level).collect());
-    let points = part.delays.distribution().map(|(value, share)| (value as f64, share)).collect();
-    add("queueing", ("distribution", "value_ns", "share"), points);
-}
-
-fn seconds(at: Instant) -> f64 {
-    at.as_nanos() as f64 / 1e9
-}
-
-fn rate(series: &Series) -> Vec<(f64, f64)> {
-    let width = series.width().as_nanos() as f64 / 1e9;
-    series.sums().map(|(at, bytes)| (seconds(at), bytes as f64 * 8.0 / width)).collect()
+    add("arrivals", over_time("rate_bps"), part.arrived.rate_points());
+    add("throughput", over_time("rate_bps"), part.sent.rate_points());
+    add("backlog", over_time("bytes"), part.queue_points());
+    add("queueing", over_time("delay_ns"), part.delay_ns.mean_points());
+    add("drops", over_time("packets"), part.dropped.sum_points());
+    add("queueing", ("distribution", "value_ns", "share"), part.delays.points());
 }
 
 /// Whether a protocol is one whose superpackets are cut into segments.

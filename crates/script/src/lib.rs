@@ -46,7 +46,7 @@ use std::fmt;
 use tidegate_config::{Diagnostics, Source};
 use tidegate_core::{Instant, Qdisc};
 
-pub use log::{Digest, Log, Record, What};
+pub use log::{Log, Record, What};
 pub use packet::Item;
 pub use parse::{Limits, Script, Subject, no_files};
 pub use run::Outcome;

@@ -1,8 +1,7 @@
 //! [`Log`]: everything that happened in a run, in order.
 
-use std::fmt;
-
 use tidegate_core::{Bytes, Colour, DropReason, Dscp, Ecn, Instant, Span};
+use tidegate_metrics::Digest;
 
 /// What happened to a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,16 +46,6 @@ pub struct Passage {
     pub marked: bool,
     /// Its colour, as it came or, from a bare discipline, left.
     pub colour: Colour,
-}
-
-/// A 128-bit FNV-1a digest of a log: equal on every machine for the same script.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Digest(u128);
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
 }
 
 /// Everything that happened.
@@ -120,12 +109,8 @@ impl Log {
     }
     /// A digest of all of it.
     pub fn digest(&self) -> Digest {
-        let mut digest = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
-        let mut number = |n: u64| {
-            for byte in n.to_le_bytes() {
-                digest = (digest ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
-            }
-        };
+        let mut digest = Digest::default();
+        let mut number = |n| digest.number(n);
         for record in &self.records {
             let packet = &self.packets[record.id as usize];
             number(record.time.as_nanos());
@@ -138,7 +123,7 @@ impl Log {
             number(packet.size.as_u64());
             number(u64::from(packet.dscp.value()) << 2 | u64::from(packet.ecn.bits()));
         }
-        Digest(digest)
+        digest
     }
 }
 

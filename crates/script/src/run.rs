@@ -6,10 +6,11 @@ use tidegate_core::flow::{FlowBy, FlowHash};
 use tidegate_core::{ClassId, Deadline, Instant, Qdisc, Span};
 use tidegate_engine::Names;
 use tidegate_engine::{Engine, Setup};
+use tidegate_metrics::Digest;
 
 use crate::Findings;
 use crate::expect::{Judge, look};
-use crate::log::{Digest, Log, Passage, What, clock};
+use crate::log::{Log, Passage, What, clock};
 use crate::packet::Item;
 use crate::parse::{Action, Link, Script, Subject};
 use crate::target::{Bare, Out, Shaped, Target};

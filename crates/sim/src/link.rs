@@ -11,9 +11,10 @@ use std::collections::VecDeque;
 use tidegate_core::fifo::Limit;
 use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, DropReason, Event, Instant, Outlet, Qdisc, Rate, Span};
+use tidegate_metrics::PartSeries;
 
 use crate::driver::DriverState;
-use crate::metrics::{FlowMetrics, LinkMetrics, PartSeries};
+use crate::metrics::{FlowMetrics, LinkMetrics};
 use crate::packet::SimPacket;
 
 /// No event is pending.

@@ -4,11 +4,12 @@ use core::fmt;
 
 use tidegate_core::random::Stream;
 use tidegate_core::{Instant, Qdisc, Rate, Span};
+use tidegate_metrics::Series;
 
 use crate::driver::{Driver, DriverState};
 use crate::engine::{Plan, Simulation};
 use crate::link::{Conditioner, Hooks, Line, Link, Queue, Tap};
-use crate::metrics::{FlowMetrics, LinkSeries, Series};
+use crate::metrics::{FlowMetrics, LinkSeries};
 use crate::packet::SimPacket;
 use crate::workload::FlowSpec;
 

@@ -2,7 +2,7 @@
 
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::{Backlog, Deadline, Instant, Outlet, Packet, Qdisc, Rate, Span};
-use tidegate_sim::metrics::jain;
+use tidegate_metrics::jain;
 use tidegate_sim::tcp::Config;
 use tidegate_sim::{FlowSpec, Line, LinkId, Loss, Network, SimPacket, Simulation, Workload};
 

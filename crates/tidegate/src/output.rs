@@ -4,8 +4,8 @@ use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, Table};
+use tidegate_metrics::Curve as Measured;
 use tidegate_report::{Axis, Curve, Fold, Plot, Report, Scale, Section, Style, columns};
-use tidegate_sim::scenario::Curve as Measured;
 use tidegate_units::{Rate, Span};
 
 use crate::Failure;

@@ -128,7 +128,7 @@ pub fn page(experiment: &Experiment, options: &Options, items: &[Item]) -> Page 
 
 /// A digest of what was measured.
 fn digest(items: &[Item]) -> String {
-    let mut digest = tidegate_sim::scenario::Digest::default();
+    let mut digest = tidegate_metrics::Digest::default();
     for item in items {
         digest.bytes(item.id.as_bytes());
         digest.number(item.measured.unwrap_or(f64::NAN).to_bits());

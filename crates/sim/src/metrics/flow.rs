@@ -1,8 +1,7 @@
 //! What is measured of a flow of the scenario.
 
 use tidegate_core::{Bytes, Colour, Rate, Span};
-
-use super::{Histogram, Series};
+use tidegate_metrics::{Histogram, Series};
 
 /// Packets and bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,8 +1,9 @@
 //! What is measured of a link.
 
 use tidegate_core::{DropReason, Span};
+use tidegate_metrics::{Histogram, Part, PartSeries, Series};
 
-use super::{Histogram, Part, PartSeries, Series, Tally};
+use super::Tally;
 
 /// What is measured of a link, after the warm-up.
 #[derive(Clone, PartialEq, Debug, Default)]

@@ -41,7 +41,7 @@ use crate::link::Line;
 use crate::network::{LinkId, Network, NetworkError};
 use crate::workload::FlowSpec;
 pub use file::Measure;
-pub use outcome::{Curve, Digest, OTHER_CLASSES, OTHER_FLOWS, Outcome, SHOWN_PARTS, Value};
+pub use outcome::{Outcome, Value};
 pub use statistics::{Summary, summarise};
 
 /// The JSON Schema of a scenario file.

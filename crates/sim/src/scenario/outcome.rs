@@ -1,25 +1,21 @@
-//! What a run of a scenario gives: values, curves, and a digest of all of it.
+//! The results of a run of a scenario: values, curves, and a digest of all of it.
 
-use tidegate_core::{Colour, Instant};
+use tidegate_core::Colour;
+use tidegate_metrics::{
+    Curve, Digest, Histogram, OTHER_CLASSES, OTHER_FLOWS, Part, PartSeries, Points, SHOWN_PARTS, jain, largest,
+};
 
 use super::file::Measure;
 use super::{Scenario, Section};
 use crate::engine::Simulation;
-use crate::metrics::{FlowMetrics, Histogram, LinkMetrics, PARTS, Part, PartSeries, Series, SizeClass, jain, largest};
-
-/// Flows, and classes, of a link that have curves of their own: those with the most bytes. The others have one together.
-pub const SHOWN_PARTS: usize = 15;
-/// What the curve of all other flows is called.
-pub const OTHER_FLOWS: &str = "flow (others)";
-/// What the curve of all other classes is called.
-pub const OTHER_CLASSES: &str = "class (others)";
+use crate::metrics::{FlowMetrics, LinkMetrics, PARTS, SizeClass};
 
 /// One measured value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Value {
-    /// What it is of: `flow bulk`, `link r->b`.
+    /// The flow or link: `flow bulk`, `link r->b`.
     pub subject: String,
-    /// What is measured.
+    /// The quantity.
     pub measure: String,
     /// Its unit, as machine output carries it: `bps`, `ns`, `packets`, `1`.
     pub unit: &'static str,
@@ -27,28 +23,7 @@ pub struct Value {
     pub value: f64,
 }
 
-/// A value over time, or over a share.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Curve {
-    /// What it is of, and what it is: `flow bulk goodput`.
-    pub name: String,
-    /// The variant of the scenario; empty where there are none.
-    pub variant: String,
-    /// What it is of: `flow bulk`, `link r->b`.
-    pub subject: String,
-    /// What is measured: `goodput`, `queueing`.
-    pub measure: &'static str,
-    /// Which part of the subject: a colour, a class, a flow; empty for all of it.
-    pub part: String,
-    /// What the first number of a point is, with its unit.
-    pub x: &'static str,
-    /// What the second number is, with its unit.
-    pub y: &'static str,
-    /// The points.
-    pub points: Vec<(f64, f64)>,
-}
-
-/// What one run gave.
+/// The results of one run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
     /// The seed of the run.
@@ -63,84 +38,38 @@ pub struct Outcome {
     pub digest: Digest,
 }
 
-/// A 128-bit FNV-1a digest: equal results have equal digests, and different ones differ but for a chance of 2⁻¹²⁸. It
-/// guards against accidents, not against forgery.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Digest(u128);
-
-impl Default for Digest {
-    fn default() -> Self {
-        Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
+fn digest_flow(digest: &mut Digest, flow: &FlowMetrics) {
+    let tallies = flow.arrived.iter().chain([&flow.sent, &flow.retransmitted, &flow.dropped]);
+    for tally in tallies {
+        digest.number(tally.packets);
+        digest.number(tally.bytes);
+    }
+    let counts = [flow.goodput_bytes, flow.marked, flow.timeouts, flow.opened, flow.completed, flow.failed];
+    for count in counts.into_iter().chain([flow.refused]) {
+        digest.number(count);
+    }
+    let histograms = [&flow.delay_ns, &flow.connect_ns, &flow.completion_ns];
+    for histogram in histograms.into_iter().chain(&flow.completion_by_size_ns).chain(&flow.slowdown_milli) {
+        digest.histogram(histogram);
+    }
+    if let Some(series) = &flow.series {
+        digest.series(series);
     }
 }
 
-impl core::fmt::Display for Digest {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{:032x}", self.0)
+fn digest_link(digest: &mut Digest, link: &LinkMetrics) {
+    for tally in link.sent.iter().chain(&link.dropped).chain(&link.classes) {
+        digest.number(tally.packets);
+        digest.number(tally.bytes);
     }
-}
-
-impl Digest {
-    /// Takes in bytes.
-    pub fn bytes(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
-        }
+    for &count in link.dropped_for.iter().chain([&link.lost, &link.marked]) {
+        digest.number(count);
     }
-    /// Takes in a number.
-    pub fn number(&mut self, number: u64) {
-        self.bytes(&number.to_le_bytes());
-    }
-    /// Takes in another digest.
-    pub fn digest(&mut self, other: Self) {
-        self.bytes(&other.0.to_le_bytes());
-    }
-
-    fn histogram(&mut self, histogram: &Histogram) {
-        self.number(histogram.count());
-        for (value, share) in histogram.distribution() {
-            self.number(value);
-            self.number(share.to_bits());
-        }
-    }
-    fn series(&mut self, series: &Series) {
-        self.number(series.width().as_nanos());
-        for (_, sum) in series.sums() {
-            self.number(sum);
-        }
-    }
-    fn flow(&mut self, flow: &FlowMetrics) {
-        let tallies = flow.arrived.iter().chain([&flow.sent, &flow.retransmitted, &flow.dropped]);
-        for tally in tallies {
-            self.number(tally.packets);
-            self.number(tally.bytes);
-        }
-        let counts = [flow.goodput_bytes, flow.marked, flow.timeouts, flow.opened, flow.completed, flow.failed];
-        for count in counts.into_iter().chain([flow.refused]) {
-            self.number(count);
-        }
-        let histograms = [&flow.delay_ns, &flow.connect_ns, &flow.completion_ns];
-        for histogram in histograms.into_iter().chain(&flow.completion_by_size_ns).chain(&flow.slowdown_milli) {
-            self.histogram(histogram);
-        }
-        if let Some(series) = &flow.series {
-            self.series(series);
-        }
-    }
-    fn link(&mut self, link: &LinkMetrics) {
-        for tally in link.sent.iter().chain(&link.dropped).chain(&link.classes) {
-            self.number(tally.packets);
-            self.number(tally.bytes);
-        }
-        for &count in link.dropped_for.iter().chain([&link.lost, &link.marked]) {
-            self.number(count);
-        }
-        self.histogram(&link.delay_ns);
-        if let Some(series) = &link.series {
-            let rest = [&series.backlog, &series.delay_ns, &series.dropped, &series.marked];
-            for series in series.sent.iter().chain(rest) {
-                self.series(series);
-            }
+    digest.histogram(&link.delay_ns);
+    if let Some(series) = &link.series {
+        let rest = [&series.backlog, &series.delay_ns, &series.dropped, &series.marked];
+        for series in series.sent.iter().chain(rest) {
+            digest.series(series);
         }
     }
 }
@@ -174,13 +103,13 @@ impl Outcome {
         outcome.digest.number(sim.events());
         let flows: Vec<&FlowMetrics> = sim.flows().map(|(_, metrics)| metrics).collect();
         for flow in &flows {
-            outcome.digest.flow(flow);
+            digest_flow(&mut outcome.digest, flow);
         }
         for section in &scenario.sections {
             outcome.section(scenario, sim, section, &flows[section.flows.clone()]);
         }
         for (index, (name, link)) in sim.links().enumerate() {
-            outcome.digest.link(link);
+            digest_link(&mut outcome.digest, link);
             if scenario.wires[index].watch {
                 outcome.link(scenario, sim, index, name, link);
             }
@@ -267,7 +196,7 @@ impl Outcome {
         for (number, flow) in flows.iter().enumerate() {
             if let Some(series) = &flow.series {
                 let part = if flows.len() > 1 { (number + 1).to_string() } else { String::new() };
-                self.curves.push(over_time(&subject, "goodput", part, "rate_bps", rates(series)));
+                self.curves.push(over_time(&subject, "goodput", part, "rate_bps", series.rate_points()));
             }
         }
     }
@@ -294,13 +223,13 @@ impl Outcome {
         let Some(series) = &link.series else { return };
         for (name, series) in ["green", "yellow", "red"].iter().zip(&series.sent) {
             if series.sums().next().is_some() {
-                self.curves.push(over_time(&subject, "throughput", *name, "rate_bps", rates(series)));
+                self.curves.push(over_time(&subject, "throughput", *name, "rate_bps", series.rate_points()));
             }
         }
-        self.curves.push(over_time(&subject, "backlog", "", "packets", means(&series.backlog)));
-        self.curves.push(over_time(&subject, "queueing", "", "delay_ns", means(&series.delay_ns)));
+        self.curves.push(over_time(&subject, "backlog", "", "packets", series.backlog.mean_points()));
+        self.curves.push(over_time(&subject, "queueing", "", "delay_ns", series.delay_ns.mean_points()));
         for (measure, series) in [("drops", &series.dropped), ("marks", &series.marked)] {
-            let points = counts(series);
+            let points = series.sum_points();
             if !points.is_empty() {
                 self.curves.push(over_time(&subject, measure, "", "packets", points));
             }
@@ -325,7 +254,7 @@ impl Outcome {
         name: &dyn Fn(usize) -> String,
         others: &str,
     ) {
-        // What is kept as number PARTS is of many.
+        // Number PARTS holds many together.
         let (own, beyond): (Vec<_>, Vec<_>) = parts.partition(|(number, _)| *number < PARTS);
         let own = own.into_iter().map(|(number, part)| (number, part.bytes(), part));
         let (largest, mut rest) = largest(own, SHOWN_PARTS);
@@ -337,12 +266,11 @@ impl Outcome {
         }
         let largest = largest.into_iter().map(|(number, part)| (name(number), part));
         for (name, part) in largest.chain(rest.iter().map(|rest| (others.to_owned(), rest))) {
-            let queue = part.queue().into_iter().map(|(at, bytes)| (seconds(at), bytes as f64)).collect();
             let curves = [
-                ("throughput", "rate_bps", rates(&part.sent)),
-                ("backlog", "bytes", queue),
-                ("queueing", "delay_ns", means(&part.delay_ns)),
-                ("drops", "packets", counts(&part.dropped)),
+                ("throughput", "rate_bps", part.sent.rate_points()),
+                ("backlog", "bytes", part.queue_points()),
+                ("queueing", "delay_ns", part.delay_ns.mean_points()),
+                ("drops", "packets", part.dropped.sum_points()),
             ];
             for (measure, y, points) in curves {
                 if !points.is_empty() {
@@ -357,25 +285,6 @@ impl Outcome {
             }
         }
     }
-}
-
-fn seconds(at: Instant) -> f64 {
-    at.as_nanos() as f64 / 1e9
-}
-
-type Points = Vec<(f64, f64)>;
-
-fn rates(series: &Series) -> Points {
-    let width = series.width().as_secs_f64();
-    series.sums().map(|(at, bytes)| (seconds(at), bytes as f64 * 8.0 / width)).collect()
-}
-
-fn means(series: &Series) -> Points {
-    series.means().map(|(at, mean)| (seconds(at), mean)).collect()
-}
-
-fn counts(series: &Series) -> Points {
-    series.sums().map(|(at, sum)| (seconds(at), sum as f64)).collect()
 }
 
 fn over_time(subject: &str, measure: &'static str, part: impl Into<String>, y: &'static str, points: Points) -> Curve {
@@ -400,6 +309,6 @@ fn distribution(subject: &str, measure: &'static str, histogram: &Histogram) -> 
         part: String::new(),
         x: "value_ns",
         y: "share",
-        points: histogram.distribution().map(|(value, share)| (value as f64, share)).collect(),
+        points: histogram.points(),
     }
 }

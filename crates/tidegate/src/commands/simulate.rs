@@ -11,10 +11,11 @@ use comfy_table::{LineStyle, Table, TableStyle, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tidegate_config::Diagnostics;
+use tidegate_metrics::{Curve, Digest};
 use tidegate_report::columns::{self, Column, field};
 use tidegate_report::number::human;
 use tidegate_report::{Fold, Report as Page, Section, Source as Text};
-use tidegate_sim::scenario::{Curve, Detail, Digest, Outcome, Scenario, summarise};
+use tidegate_sim::scenario::{Detail, Outcome, Scenario, summarise};
 
 use super::check::{open, refusal, say};
 use crate::Failure;

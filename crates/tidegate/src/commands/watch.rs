@@ -8,7 +8,7 @@ use std::time::Instant;
 use tidegate_control::calls::DirectionSeen;
 use tidegate_core::DropReason;
 use tidegate_engine::ClassStatus;
-use tidegate_engine::delays::Delays;
+use tidegate_metrics::Delays;
 use tidegate_report::columns::{self, Column};
 use tidegate_report::number::human;
 use tidegate_report::{Axis, Curve, Plot, Report, Section, Source, Style, Table};

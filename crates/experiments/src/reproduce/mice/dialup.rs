@@ -3,7 +3,7 @@
 use tidegate_core::elephants::PairRule;
 use tidegate_core::fifo::Limit;
 use tidegate_core::{Bytes, Instant, Probability, Qdisc, Rate, Span, mered};
-use tidegate_sim::metrics::Histogram;
+use tidegate_metrics::Histogram;
 use tidegate_sim::tcp::{Config, RtoBounds};
 use tidegate_sim::{Direction, Distribution, FlowSpec, Line, Network, SimPacket, Workload};
 

@@ -2,8 +2,9 @@
 
 use tidegate_core::fifo::Limit;
 use tidegate_core::{Bytes, Instant, Rate, Span};
+use tidegate_metrics::Histogram;
 use tidegate_report::{Axis, Curve, Plot, Style};
-use tidegate_sim::metrics::{Histogram, SizeClass};
+use tidegate_sim::metrics::SizeClass;
 use tidegate_sim::tcp::Config;
 use tidegate_sim::{Direction, Distribution, FlowSpec, Line, Network, Workload};
 

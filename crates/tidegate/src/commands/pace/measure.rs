@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use tidegate_pace::{Quantiles, Report};
+use tidegate_metrics::Quantiles;
+use tidegate_pace::Report;
 use tidegate_units::Span;
 
 #[derive(Serialize)]

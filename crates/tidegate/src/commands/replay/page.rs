@@ -1,10 +1,10 @@
 //! The report of a replay, and its table for notebooks.
 
 use tidegate_core::DropReason;
+use tidegate_metrics::Curve;
 use tidegate_report::columns::{self, Column};
 use tidegate_report::number::human;
 use tidegate_report::{Fold, Report, Section, Source, Table};
-use tidegate_sim::scenario::Curve;
 
 use super::output::sentence;
 use super::{Args, Results};

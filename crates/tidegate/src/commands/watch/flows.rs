@@ -7,10 +7,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tidegate_control::calls::FlowSeen;
+use tidegate_metrics::{OTHER_FLOWS, Part, SHOWN_PARTS, Series};
 use tidegate_replay::flows::Flows;
 use tidegate_report::{Axis, Curve, Plot, Section, Style};
-use tidegate_sim::metrics::{Part, Series};
-use tidegate_sim::scenario::{OTHER_FLOWS, SHOWN_PARTS};
 use tidegate_units::{Instant, Span};
 
 /// The bins that series begin with: the time between two looks.

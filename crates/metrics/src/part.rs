@@ -1,31 +1,31 @@
 //! [`PartSeries`]: a flow or a class over time.
 
-use tidegate_core::{Instant, Span};
+use tidegate_units::{Instant, Span};
 
-use super::{Histogram, Series};
+use crate::{Histogram, Series};
 
-/// What is measured over time of one of many that are alike, and can be added up.
+/// Measurements over time of one of several like parts, which can be added up.
 pub trait Part: Clone {
-    /// Nothing yet, with bins of `width` to begin with.
+    /// An empty one, whose first bins are `width` wide.
     fn new(width: Span) -> Self;
-    /// Adds what `other` has, whose bins began as wide as these.
+    /// Adds what `other` has, whose first bins were as wide.
     fn merge(&mut self, other: &Self);
 }
 
 /// A flow or a class over time, in memory that does not grow: at most 130 kB.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PartSeries {
-    /// Bytes that came, by when.
+    /// Bytes that arrived, by arrival time.
     pub arrived: Series,
-    /// Bytes that left.
+    /// Bytes that left, by departure time.
     pub sent: Series,
-    /// Bytes that came and left or were dropped, by when: [`arrived`](Self::arrived) less this waits.
+    /// Bytes that left or were dropped, by when: [`arrived`](Self::arrived) less this is the backlog.
     pub gone: Series,
-    /// How long what left had waited, in nanoseconds: take the means.
+    /// Queueing delay of what left, in nanoseconds: take the means.
     pub delay_ns: Series,
     /// Packets dropped.
     pub dropped: Series,
-    /// The distribution of what left had waited, in nanoseconds.
+    /// The distribution of the queueing delay of what left, in nanoseconds.
     pub delays: Histogram,
 }
 
@@ -46,17 +46,18 @@ impl Part for PartSeries {
 }
 
 impl PartSeries {
-    /// Bytes that came.
+    /// All bytes that arrived.
     pub fn bytes(&self) -> u64 {
         self.arrived.sums().map(|(_, bytes)| bytes).sum()
     }
-    /// A packet of `size` bytes left at `at` after `waited`.
+    /// Counts a packet of `size` bytes that left at `at` after a delay of `waited`.
     pub fn left(&mut self, at: Instant, size: u64, waited: Span) {
         self.sent.add(at, size);
         self.delay_ns.add(at, waited.as_nanos());
         self.delays.record(waited.as_nanos());
     }
-    /// Bytes that wait at the end of each bin: what had come and not gone. Bins are as wide as the wider of the two.
+    /// The backlog in bytes at the end of each bin: what had arrived and neither left nor been dropped. Bins are as wide
+    /// as the wider of the two series.
     pub fn queue(&self) -> Vec<(Instant, u64)> {
         let width = self.arrived.width().max(self.gone.width()).as_nanos();
         let mut changes: Vec<i64> = Vec::new();
@@ -77,13 +78,14 @@ impl PartSeries {
         changes.into_iter().enumerate().map(point).collect()
     }
     /// Bytes of memory.
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         let series = [&self.arrived, &self.sent, &self.gone, &self.delay_ns, &self.dropped];
         series.into_iter().map(Series::footprint).sum::<usize>() + self.delays.footprint()
     }
 }
 
-/// The `most` parts with the most bytes (the number beside each), in their order, and all others as one; ties go to the first.
+/// The `most` parts with the most bytes (the number beside each) in their order, and all others merged; ties go to the
+/// first.
 pub fn largest<'a, T, P: Part>(
     parts: impl IntoIterator<Item = (T, u64, &'a P)>,
     most: usize,
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_what_came_and_did_not_go() {
+    fn the_queue_is_what_arrived_and_did_not_leave() {
         let mut part = PartSeries::new(Span::from_millis(10));
         part.arrived.add(at(1), 300);
         part.arrived.add(at(15), 100);

@@ -3,7 +3,7 @@
 //! When time runs past the last bin, neighbours are merged and the bins become twice as wide: an hour and a second
 //! take the same memory, at a resolution of at least 1/512 of the time that passed.
 
-use tidegate_core::{Instant, Span};
+use tidegate_units::{Instant, Span};
 
 /// Bins of a series.
 const BINS: usize = 1024;
@@ -37,7 +37,7 @@ impl Series {
         self.sums[bin] += value;
         self.counts[bin] += 1;
     }
-    /// Adds what `other` has, whose bins began as wide as these: the wider bins of the two are those of both then.
+    /// Adds what `other` has, whose first bins were as wide as these; the result has the wider bins of the two.
     pub fn merge(&mut self, other: &Self) {
         while self.width < other.width {
             self.halve();
@@ -54,7 +54,7 @@ impl Series {
         }
     }
     /// Bytes of memory.
-    pub(crate) fn footprint(&self) -> usize {
+    pub fn footprint(&self) -> usize {
         size_of::<Self>() + (self.sums.capacity() + self.counts.capacity()) * size_of::<u64>()
     }
     /// How wide a bin is.

@@ -1,77 +1,64 @@
-//! [`Delays`] and [`Recent`]: how long packets waited, as counts in buckets whose width grows with the wait.
+//! [`Delays`] and [`RecentDelays`]: queueing delays as counts in buckets whose width grows with the delay.
 //!
-//! *Law*: a wait of v ns is counted in the bucket (lower, upper] that holds v; counts never fall in [`Delays`], and
-//! in [`Recent`] they are halved every [`HALVING`], so that what it says is about the last few seconds.
-//! *Source*: log-linear histograms (Tene, *HdrHistogram*), with one scale for both, a power of two as its unit.
+//! *Law*: a delay of v ns is counted in the bucket (lower, upper] that holds v; counts never fall in [`Delays`], and
+//! in [`RecentDelays`] they are halved every [`HALVING`], so that it describes the last few seconds.
 //! *Units*: nanoseconds in, a [`Span`] out. The unit of the scale is 1,024 ns; buckets end at 1,024 ns times a whole
-//! number that is below 2ᵏ or has k significant bits after its first one, with k = 5 ([`Delays`]) or 2 ([`Recent`]).
-//! *Cost*: a shift, a count of leading zeros and an addition; no allocation. [`Delays`] is 5.8 kB, [`Recent`] 208 B.
-//! A halving of [`Recent`] touches its 102 counts, at most once in [`HALVING`] and once in 32,767 packets.
-//! *Notes*: waits below 1,024 ns are not told apart, nor are those beyond 100 s. A quantile is the middle of its bucket:
-//! at most 1.6 % ([`Delays`]) or 12.5 % ([`Recent`]) off. Beyond 100 s [`Delays`] gives the longest wait of all, which
-//! is not exceeded either, and [`Recent`] 100 s.
-//! *See also*: `hdrhistogram`, which is as fast, but keeps its counts on the heap and grows with its precision: 31 kB
-//! for two digits, which would have to be copied for everybody who looks.
+//! number that is below 2ᵏ or has k significant bits after its first one, with k = 5 ([`Delays`]) or 2
+//! ([`RecentDelays`]).
+//! *Cost*: a shift, a count of leading zeros and an addition; no allocation. [`Delays`] is 5.8 kB, [`RecentDelays`]
+//! 208 B. A halving of [`RecentDelays`] touches its 102 counts, at most once in [`HALVING`] and once in 32,767 packets.
+//! *Notes*: delays below 1,024 ns are not distinguished, nor are those beyond 100 s. A quantile is the middle of its
+//! bucket: at most 1.6 % ([`Delays`]) or 12.5 % ([`RecentDelays`]) off. Beyond 100 s [`Delays`] returns the longest
+//! delay of all, which is not exceeded either, and [`RecentDelays`] returns 100 s.
+//! *See also*: [`Histogram`](crate::Histogram), for any values, on the heap, and never below the value it stands for.
 //!
 //! ```
-//! use tidegate_engine::delays::Delays;
-//! use tidegate_core::Span;
+//! use tidegate_metrics::Delays;
+//! use tidegate_units::Span;
 //! let mut delays = Delays::default();
 //! (1..=1_000).for_each(|us| delays.record(Span::from_micros(us)));
 //! let median = delays.quantile(0.5).as_nanos();
 //! assert!((492_000..=508_000).contains(&median), "{median}");
 //! ```
 
-use tidegate_core::{Instant, Span};
+use tidegate_units::{Instant, Span};
 
-/// Waits are counted in this many nanoseconds.
+use crate::scale;
+
+/// The unit of the scale in nanoseconds, as a power of two.
 const UNIT_BITS: u32 = 10;
-/// The longest wait that is told apart: 100 s.
+/// The longest delay that is distinguished: 100 s.
 const LONGEST: u64 = 100_000_000_000;
-/// How often [`Recent`] forgets half of what it knows: 2³² ns, 4.3 s.
+/// How often the counts of [`RecentDelays`] are halved: 2³² ns, 4.3 s.
 pub const HALVING: Span = Span::from_nanos(1 << HALVING_BITS);
 const HALVING_BITS: u32 = 32;
 
 const FULL: u32 = 5;
 const COMPACT: u32 = 2;
 
-/// The bucket of a wait, when `bits` bits behind the first one count.
+/// The bucket of a delay, where `bits` bits after the leading one count.
 const fn slot(nanos: u64, bits: u32) -> usize {
     let nanos = if nanos > LONGEST { LONGEST } else { nanos };
-    let units = nanos.saturating_sub(1) >> UNIT_BITS;
-    if units < 1 << bits {
-        return units as usize;
-    }
-    let octave = units.ilog2() - bits;
-    (((octave as usize) + 1) << bits) + ((units >> octave) & ((1 << bits) - 1)) as usize
+    scale::bucket(nanos.saturating_sub(1) >> UNIT_BITS, bits)
 }
 
-/// The shortest wait beyond the bucket below `slot`, less a nanosecond: its lower end, which is not in it.
+/// The lower end of `slot` in nanoseconds, which is not in it.
 const fn lower(slot: usize, bits: u32) -> u64 {
-    let (group, place) = (slot >> bits, (slot & ((1 << bits) - 1)) as u64);
-    match group {
-        0 => place << UNIT_BITS,
-        _ => ((1 << bits) + place) << (group - 1) << UNIT_BITS,
-    }
+    scale::lowest(slot, bits) << UNIT_BITS
 }
 
 const SLOTS: usize = slot(LONGEST, FULL) + 1;
 const COMPACT_SLOTS: usize = slot(LONGEST, COMPACT) + 1;
 
-/// The bucket that holds the `part`-th of `total`, by `count` of each.
+/// The middle of the bucket that holds the `part`-th of `total`, by the `counts` of all; zero without any.
 fn quantile(part: f64, total: u64, counts: impl Iterator<Item = u64>, bits: u32) -> Span {
-    let rank = ((part.clamp(0.0, 1.0) * total as f64).ceil() as u64).max(1);
-    let mut seen = 0;
-    for (slot, count) in counts.enumerate() {
-        seen += count;
-        if seen >= rank && count > 0 {
-            return Span::from_nanos(u64::midpoint(lower(slot, bits), lower(slot + 1, bits)));
-        }
+    match scale::quantile(part.clamp(0.0, 1.0), total, counts) {
+        Some(slot) => Span::from_nanos(u64::midpoint(lower(slot, bits), lower(slot + 1, bits))),
+        None => Span::ZERO,
     }
-    Span::ZERO
 }
 
-/// Waits since the start. See the [module](self).
+/// Queueing delays since the start. See the [module](self).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delays {
     counts: [u64; SLOTS],
@@ -87,7 +74,7 @@ impl Default for Delays {
 }
 
 impl Delays {
-    /// Counts one wait.
+    /// Counts one delay.
     #[inline]
     pub fn record(&mut self, waited: Span) {
         self.counts[slot(waited.as_nanos(), FULL)] += 1;
@@ -95,15 +82,15 @@ impl Delays {
         self.sum = Span::from_nanos(self.sum.as_nanos().saturating_add(waited.as_nanos()));
         self.longest = self.longest.max(waited);
     }
-    /// Waits counted.
+    /// Delays counted.
     pub fn count(&self) -> u64 {
         self.count
     }
-    /// Whether there was none.
+    /// Whether none was counted.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
-    /// All of them together.
+    /// The sum of all.
     pub fn sum(&self) -> Span {
         self.sum
     }
@@ -111,15 +98,15 @@ impl Delays {
     pub fn longest(&self) -> Span {
         self.longest
     }
-    /// The wait that `part` (0 to 1) of the packets did not exceed; zero when there was none.
+    /// The delay that a share of `part` (0 to 1) of the packets did not exceed; zero when there was none.
     pub fn quantile(&self, part: f64) -> Span {
-        let told = quantile(part, self.count, self.counts.iter().copied(), FULL);
+        let middle = quantile(part, self.count, self.counts.iter().copied(), FULL);
         let last = Span::from_nanos(lower(SLOTS - 1, FULL));
-        // In the last bucket are those that were longer than it reaches as well.
-        if told > last { self.longest } else { told.min(self.longest) }
+        // The last bucket also holds the delays that are longer than it reaches.
+        if middle > last { self.longest } else { middle.min(self.longest) }
     }
-    /// What came since `before`, an earlier state of the same. [`longest`](Self::longest) is that of all time. A
-    /// state that is not earlier (counting began anew) leaves all.
+    /// The delays counted since `before`, an earlier state of the same. [`longest`](Self::longest) is that of all time.
+    /// With a `before` that is not earlier (counting began anew) all are returned.
     pub fn since(&self, before: &Self) -> Self {
         let mut new = *self;
         if before.count > self.count {
@@ -132,7 +119,7 @@ impl Delays {
         new.sum = Span::from_nanos(self.sum.as_nanos().saturating_sub(before.sum.as_nanos()));
         new
     }
-    /// How many waited no longer than each of [`Delays::BOUNDS`]; the last bound is beyond all.
+    /// How many delays are at most each of [`Delays::BOUNDS`].
     pub fn cumulative(&self) -> [u64; Self::BOUNDS.len()] {
         let mut seen = 0;
         let mut slots = self.counts.iter().enumerate().peekable();
@@ -143,7 +130,7 @@ impl Delays {
             seen
         })
     }
-    /// Ends of buckets, for histograms that others read: 16.4 µs, and each the double of the one before, to 17.2 s.
+    /// Ends of buckets, for the histograms of metrics: 16.4 µs, and each the double of the one before, to 17.2 s.
     pub const BOUNDS: [Span; 21] = {
         let mut bounds = [Span::ZERO; 21];
         let mut at = 0;
@@ -155,22 +142,22 @@ impl Delays {
     };
 }
 
-/// Waits of the last few seconds, in little room. See the [module](self).
+/// Queueing delays of the last few seconds. See the [module](self).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Recent {
+pub struct RecentDelays {
     counts: [u16; COMPACT_SLOTS],
     /// The number of the last halving.
     halved: u32,
 }
 
-impl Default for Recent {
+impl Default for RecentDelays {
     fn default() -> Self {
         Self { counts: [0; COMPACT_SLOTS], halved: 0 }
     }
 }
 
-impl Recent {
-    /// Counts one wait that ended at `now`.
+impl RecentDelays {
+    /// Counts one delay that ended at `now`.
     #[inline]
     pub fn record(&mut self, now: Instant, waited: Span) {
         let period = (now.as_nanos() >> HALVING_BITS) as u32;
@@ -187,7 +174,7 @@ impl Recent {
     fn halve(&mut self, times: u32) {
         self.counts.iter_mut().for_each(|count| *count >>= times);
     }
-    /// The wait that `part` (0 to 1) of the packets did not exceed; zero when there was none.
+    /// The delay that a share of `part` (0 to 1) of the packets did not exceed; zero when there was none.
     pub fn quantile(&self, part: f64) -> Span {
         let counts = || self.counts.iter().map(|&count| u64::from(count));
         quantile(part, counts().sum(), counts(), COMPACT)
@@ -200,7 +187,7 @@ mod tests {
     use tidegate_core::random::Stream;
 
     #[test]
-    fn every_wait_lies_in_its_bucket() {
+    fn every_delay_lies_in_its_bucket() {
         for bits in [FULL, COMPACT] {
             let mut random = Stream::named(1, "delays");
             let edges = (0..37).flat_map(|k| [(1_u64 << k) - 1, 1 << k, (1 << k) + 1]);
@@ -212,7 +199,7 @@ mod tests {
             assert_eq!((slot(0, bits), slot(u64::MAX, bits)), (0, slot(LONGEST, bits)));
         }
         assert_eq!((SLOTS, COMPACT_SLOTS), (719, 102));
-        assert_eq!((size_of::<Delays>(), size_of::<Recent>()), (5_776, 208));
+        assert_eq!((size_of::<Delays>(), size_of::<RecentDelays>()), (5_776, 208));
     }
 
     #[test]
@@ -220,7 +207,7 @@ mod tests {
         let mut random = Stream::named(2, "delays");
         let mut waits: Vec<u64> =
             (0..10_000).map(|_| 33_000 + (random.next_u64() >> (30 + random.below(20) as u32))).collect();
-        let (mut full, mut recent) = (Delays::default(), Recent::default());
+        let (mut full, mut recent) = (Delays::default(), RecentDelays::default());
         for &wait in &waits {
             full.record(Span::from_nanos(wait));
             recent.record(Instant::ZERO, Span::from_nanos(wait));
@@ -236,7 +223,7 @@ mod tests {
         assert_eq!(full.sum().as_nanos(), waits.iter().sum::<u64>());
     }
 
-    /// A queue that drains for hours: no more than 100 s were told.
+    /// A queue that drains for hours: delays beyond the scale.
     #[test]
     fn a_quantile_beyond_the_scale_is_not_exceeded() {
         let mut delays = Delays::default();
@@ -262,7 +249,7 @@ mod tests {
 
     #[test]
     fn what_is_old_is_forgotten() {
-        let mut recent = Recent::default();
+        let mut recent = RecentDelays::default();
         (0..1_000).for_each(|_| recent.record(Instant::ZERO, Span::from_millis(100)));
         let later = Instant::from_nanos(4 << HALVING_BITS);
         (0..100).for_each(|_| recent.record(later, Span::from_millis(1)));
@@ -272,7 +259,7 @@ mod tests {
         recent.record(much_later, Span::from_millis(1));
         assert!(recent.quantile(1.0) < Span::from_millis(2));
         // A count that is full halves all of them, and their proportions stay.
-        let mut full = Recent::default();
+        let mut full = RecentDelays::default();
         (0..200_000).for_each(|n| full.record(Instant::ZERO, Span::from_millis(if n % 4 == 0 { 80 } else { 1 })));
         assert!(full.quantile(0.7) < Span::from_millis(2) && full.quantile(0.8) > Span::from_millis(60));
     }

@@ -1,0 +1,70 @@
+//! [`Curve`]: a measured relation of two quantities, with names and units.
+
+use tidegate_units::Instant;
+
+use crate::{Histogram, PartSeries, Series};
+
+/// Flows, and classes, of a link that have curves of their own: those with the most bytes. The others have one together.
+pub const SHOWN_PARTS: usize = 15;
+/// The name of the curve of all other flows.
+pub const OTHER_FLOWS: &str = "flow (others)";
+/// The name of the curve of all other classes.
+pub const OTHER_CLASSES: &str = "class (others)";
+
+/// Points of a curve.
+pub type Points = Vec<(f64, f64)>;
+
+/// A value over time, or a distribution.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Curve {
+    /// The name of the whole: `flow bulk goodput over time`.
+    pub name: String,
+    /// The variant of the scenario; empty where there are none.
+    pub variant: String,
+    /// The flow, class or link: `flow bulk`, `link r->b`.
+    pub subject: String,
+    /// The quantity: `goodput`, `queueing`.
+    pub measure: &'static str,
+    /// The part of the subject: a colour, a class, a flow; empty for all of it.
+    pub part: String,
+    /// The first number of a point, with its unit.
+    pub x: &'static str,
+    /// The second number, with its unit.
+    pub y: &'static str,
+    /// The points, by rising x.
+    pub points: Points,
+}
+
+fn seconds(at: Instant) -> f64 {
+    at.as_nanos() as f64 / 1e9
+}
+
+impl Series {
+    /// The sums of bytes as points: seconds, bit/s.
+    pub fn rate_points(&self) -> Points {
+        let width = self.width().as_secs_f64();
+        self.sums().map(|(at, bytes)| (seconds(at), bytes as f64 * 8.0 / width)).collect()
+    }
+    /// The means as points: seconds, the unit of what was added.
+    pub fn mean_points(&self) -> Points {
+        self.means().map(|(at, mean)| (seconds(at), mean)).collect()
+    }
+    /// The sums as points: seconds, the unit of what was added.
+    pub fn sum_points(&self) -> Points {
+        self.sums().map(|(at, sum)| (seconds(at), sum as f64)).collect()
+    }
+}
+
+impl PartSeries {
+    /// The backlog as points: seconds, bytes.
+    pub fn queue_points(&self) -> Points {
+        self.queue().into_iter().map(|(at, bytes)| (seconds(at), bytes as f64)).collect()
+    }
+}
+
+impl Histogram {
+    /// The distribution as points: a value, the share of the values that are at most it.
+    pub fn points(&self) -> Points {
+        self.distribution().map(|(value, share)| (value as f64, share)).collect()
+    }
+}

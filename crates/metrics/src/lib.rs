@@ -1,0 +1,30 @@
+//! What the simulator, replay, the pacer and the engine measure, in memory that does not grow with time.
+//!
+//! | type | represents |
+//! | --- | --- |
+//! | [`Histogram`] | the distribution of any 64-bit values; 30 kB on the heap once it is used |
+//! | [`Delays`], [`RecentDelays`] | the distribution of queueing delays, of all time and of the last seconds; no heap |
+//! | [`Series`] | a value over time, in at most 1,024 bins |
+//! | [`PartSeries`] | a flow or a class over time |
+//! | [`Curve`] | points with names and units, as reports and files show them |
+//! | [`Digest`] | 128 bits that are equal for equal results |
+//!
+//! [`jain`] is Jain's fairness index.
+#![forbid(unsafe_code)]
+
+mod curve;
+pub mod delays;
+mod digest;
+mod fairness;
+mod histogram;
+mod part;
+mod scale;
+mod series;
+
+pub use curve::{Curve, OTHER_CLASSES, OTHER_FLOWS, Points, SHOWN_PARTS};
+pub use delays::{Delays, RecentDelays};
+pub use digest::Digest;
+pub use fairness::jain;
+pub use histogram::{Histogram, Quantiles};
+pub use part::{Part, PartSeries, largest};
+pub use series::Series;
