@@ -91,6 +91,7 @@ pub struct Subject<'a> {
 pub fn examine(subject: Subject<'_>) -> Examination {
     let mut found = Examination::default();
     filter(&mut found);
+    connections(&mut found);
     queue(&mut found);
     scheduling(&mut found);
     clocks(&mut found);
@@ -178,6 +179,28 @@ fn filter(found: &mut Examination) {
                 format!("look for NFQUEUE and DROP in `{tool}-save`"),
             );
         }
+    }
+}
+
+/// The connection tracker. Without one there is no address translation, and fragments are not put together.
+fn connections(found: &mut Examination) {
+    let number = |name: &str| sysctl::read(&format!("netfilter/nf_conntrack_{name}")).ok()?.parse::<u64>().ok();
+    let (Some(count), Some(max)) = (number("count"), number("max")) else {
+        found.fine("conntrack", "connections are not tracked");
+        return;
+    };
+    let text = format!("{count} connections are tracked, of {max} at most");
+    if count > max - max / 10 {
+        found.add(
+            "conntrack",
+            Severity::Weakens,
+            format!(
+                "{text}: when that is reached the kernel drops packets of new connections, before or behind the queue"
+            ),
+            format!("sysctl net.netfilter.nf_conntrack_max={}", max.saturating_mul(2)),
+        );
+    } else {
+        found.fine("conntrack", text);
     }
 }
 

@@ -13,6 +13,7 @@
 //! | `tag` | output, 60 | recognises sockets by control group or uid, writes a tag into the mark |
 //! | `foreign` | forward, 60 | clears foreign marks that look like ours |
 //! | `shape` | postrouting, 60 | hands the packet to the queue |
+//! | `copies4`, `copies6` | called by `shape` | let pass copies of multicast that stay on this host |
 //! | `apply` | postrouting, 70 | writes DSCP and CE as the mark of the verdict says, clears our bits |
 //!
 //! Priority 60 is after mangle (-150), so that the host's own DSCP rules have spoken, after filter (0) and security
@@ -59,6 +60,7 @@ use crate::nft::{self, Chain, Family, Found, Ownership, Rule, Table};
 mod plan;
 mod verify;
 
+use plan::Limits;
 pub use verify::Difference;
 
 /// What the names of our tables for what leaves begin with.
@@ -245,7 +247,7 @@ pub enum RulesError {
 pub struct RuleCounters {
     /// Packets handed to the queue (or past it, when nobody served it).
     pub queued: u64,
-    /// Neighbour discovery of IPv6, which passes unshaped as ARP does.
+    /// What passes unshaped: neighbour discovery of IPv6, as ARP does, and copies of multicast that stay on this host.
     pub exempt: u64,
     /// Packets recognised by a tag rule.
     pub tagged: u64,
@@ -261,6 +263,7 @@ pub struct Rules {
     socket: Socket,
     tables: Vec<Table>,
     installed: Installed,
+    limits: Limits,
     removed: bool,
     _lock: Lock,
 }
@@ -290,14 +293,17 @@ impl Rules {
         })?;
         let mut refused = Vec::new();
         for attempt in attempts {
-            let tables: Vec<_> = attempt.families.iter().map(|&f| plan::table(spec, f, attempt.verb)).collect();
-            match nft::create(&mut socket, &tables, attempt.ownership) {
-                Ok(()) => {
-                    let installed = Installed { attempt, refused };
-                    return Ok(Self { socket, tables, installed, removed: false, _lock: lock });
+            for limits in [Limits::Available, Limits::Missing] {
+                let tables = tables(spec, attempt, limits);
+                match nft::create(&mut socket, &tables, attempt.ownership) {
+                    Ok(()) => {
+                        let installed = Installed { attempt, refused };
+                        return Ok(Self { socket, tables, installed, limits, removed: false, _lock: lock });
+                    }
+                    Err(error) if is_missing_feature(&error) && limits == Limits::Available => {}
+                    Err(error) if is_missing_feature(&error) => refused.push(format!("{attempt}: {error}")),
+                    Err(error) => return Err(error.into()),
                 }
-                Err(error) if is_missing_feature(&error) => refused.push(format!("{attempt}: {error}")),
-                Err(error) => return Err(error.into()),
             }
         }
         Err(RulesError::Unsupported(refused))
@@ -326,8 +332,7 @@ impl Rules {
     /// When the kernel refuses it; the rules are then what they were.
     pub fn retag(&mut self, spec: &Spec) -> Result<(), RulesError> {
         plan::check(spec)?;
-        let attempt = self.installed.attempt;
-        let tables: Vec<_> = attempt.families.iter().map(|&f| plan::table(spec, f, attempt.verb)).collect();
+        let tables = tables(spec, self.installed.attempt, self.limits);
         if tables != self.tables {
             nft::replace_chain(&mut self.socket, &tables, "tag")?;
             self.tables = tables;
@@ -387,6 +392,10 @@ impl Rules {
         }
         result
     }
+}
+
+fn tables(spec: &Spec, attempt: Attempt, limits: Limits) -> Vec<Table> {
+    attempt.families.iter().map(|&family| plan::table(spec, family, attempt.verb, limits)).collect()
 }
 
 impl Drop for Rules {

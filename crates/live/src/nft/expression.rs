@@ -15,12 +15,15 @@ const VERDICT_RETURN: i32 = -5;
 const CSUM_INET: u32 = 1;
 const SOCKET_CGROUPV2: u32 = 3;
 const QUEUE_BYPASS: u16 = 1;
+const LIMIT_BYTES: u32 = 1;
 
 /// What is known of a packet besides its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetaKey {
     /// The firewall mark.
     Mark,
+    /// The index of the interface it came in by; 0 for what this host sends.
+    InIndex,
     /// The name of the interface it came in by.
     InName,
     /// The index of the interface it leaves by.
@@ -41,6 +44,7 @@ impl MetaKey {
     fn number(self) -> u32 {
         match self {
             Self::Mark => 3,
+            Self::InIndex => 4,
             Self::InName => 6,
             Self::OutIndex => 5,
             Self::OutName => 7,
@@ -51,10 +55,19 @@ impl MetaKey {
         }
     }
     fn from_number(n: u32) -> Self {
-        [Self::Mark, Self::InName, Self::OutIndex, Self::OutName, Self::SocketUid, Self::Protocol, Self::Transport]
-            .into_iter()
-            .find(|k| k.number() == n)
-            .unwrap_or(Self::Other(n))
+        [
+            Self::Mark,
+            Self::InIndex,
+            Self::InName,
+            Self::OutIndex,
+            Self::OutName,
+            Self::SocketUid,
+            Self::Protocol,
+            Self::Transport,
+        ]
+        .into_iter()
+        .find(|k| k.number() == n)
+        .unwrap_or(Self::Other(n))
     }
 }
 
@@ -135,6 +148,13 @@ pub enum Expression {
     Immediate(u32, Vec<u8>),
     /// Counts packets and bytes.
     Counter,
+    /// Goes on while the packets that come here are within a rate.
+    Limit {
+        /// The rate, in bytes a second.
+        rate: u64,
+        /// What may come at once beside a second's worth, in bytes.
+        burst: u32,
+    },
     /// Lets the packet pass this chain.
     Accept,
     /// Drops the packet.
@@ -171,6 +191,7 @@ impl Expression {
             Self::Cgroup { .. } => "socket",
             Self::Immediate(..) | Self::Accept | Self::Drop | Self::Return | Self::Jump(_) => "immediate",
             Self::Counter => "counter",
+            Self::Limit { .. } => "limit",
             Self::Queue { .. } => "queue",
             Self::QueueTarget { .. } => "target",
             Self::Unknown(name) => name,
@@ -213,6 +234,7 @@ impl Expression {
                 v.attr(DATA_VALUE, data);
             }),
             Self::Counter => d.be64(1, 0).be64(2, 0),
+            Self::Limit { rate, burst } => d.be64(1, *rate).be64(2, 1).be32(3, *burst).be32(4, LIMIT_BYTES),
             Self::Accept => verdict(d, VERDICT_ACCEPT, None),
             Self::Drop => verdict(d, VERDICT_DROP, None),
             Self::Return => verdict(d, VERDICT_RETURN, None),
@@ -297,6 +319,13 @@ impl Expression {
                 }
                 register => Self::Immediate(register, value(2)?),
             },
+            "limit" if number(4)? == LIMIT_BYTES && number(5).unwrap_or(0) == 0 => {
+                let long = |kind| data.find(kind).and_then(|a| a.be64());
+                if long(2)? != 1 {
+                    return None;
+                }
+                Self::Limit { rate: long(1)?, burst: number(3)? }
+            }
             "queue" if half(3).unwrap_or(0) == QUEUE_BYPASS => Self::Queue { first: half(1)?, count: half(2)? },
             "target" if data.find(1)?.string()? == "NFQUEUE" && number(2)? == 3 => {
                 let info = data.find(3)?.payload.first_chunk::<6>()?;
@@ -363,6 +392,7 @@ mod tests {
             Expression::Cgroup { level: 2, register: 1 },
             Expression::Immediate(2, vec![1, 2, 3, 4]),
             Expression::Counter,
+            Expression::Limit { rate: 64_000, burst: 9_000 },
             Expression::Accept,
             Expression::Return,
             Expression::Jump("write4".into()),
@@ -377,7 +407,7 @@ mod tests {
         #[test]
         fn random_bytes_decode_to_something_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = Expression::decode(Attributes::new(&bytes));
-            for name in ["meta", "cmp", "bitwise", "payload", "socket", "immediate", "queue", "target"] {
+            for name in ["meta", "cmp", "bitwise", "payload", "socket", "immediate", "limit", "queue", "target"] {
                 let _ = Expression::decode_data(name, Attributes::new(&bytes));
             }
         }

@@ -17,6 +17,16 @@ const PRIORITY_APPLY_IN: i32 = -80;
 /// The first two bytes of an IP header hold the whole traffic class in both versions, and begin on an even offset,
 /// which the kernel's checksum arithmetic needs.
 const FIRST_WORD: Field = Field { base: Base::Network, offset: 0, length: 2 };
+/// The first byte of the destination tells multicast from unicast in both versions.
+const IPV4_DESTINATION: u32 = 16;
+const IPV6_DESTINATION: u32 = 24;
+const IPV4_TTL: u32 = 8;
+const IPV6_HOP_LIMIT: u32 = 7;
+const IPV4_ALL_NODES: [u8; 4] = [224, 0, 0, 1];
+const IPV6_ALL_NODES: [u8; 16] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+/// What may pass unshaped although it cannot be told from what should not, 64 kB/s: far more than neighbour discovery and
+/// the discovery of services need.
+const BOUNDED: E = E::Limit { rate: 64_000, burst: 0 };
 const ICMP_TYPE: Field = Field { base: Base::Transport, offset: 0, length: 1 };
 const IPV4_CHECKSUM: u32 = 10;
 
@@ -45,7 +55,16 @@ pub(super) fn check(spec: &Spec) -> Result<(), RulesError> {
     Ok(())
 }
 
-pub(super) fn table(spec: &Spec, family: Family, verb: Verb) -> Table {
+/// What else a kernel may lack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Limits {
+    /// It has the `limit` expression.
+    Available,
+    /// It has not: copies for this host are shaped as if they left.
+    Missing,
+}
+
+pub(super) fn table(spec: &Spec, family: Family, verb: Verb, limits: Limits) -> Table {
     let mut plan = Plan {
         spec,
         table: Table { family, name: table_name(&spec.interface, spec.direction), chains: vec![], rules: vec![] },
@@ -64,12 +83,34 @@ pub(super) fn table(spec: &Spec, family: Family, verb: Verb) -> Table {
         }
     };
 
+    let versions: &[(u8, &str)] = match family {
+        Family::Inet => &[(2, "4"), (10, "6")],
+        Family::Ipv4 => &[(2, "4")],
+        Family::Ipv6 => &[(10, "6")],
+    };
+    // A chain exists before the rule that jumps to it.
+    if spec.direction == Direction::Egress {
+        for (protocol, version) in versions {
+            plan.copies(&format!("copies{version}"), *protocol == 2, limits);
+        }
+    }
     plan.chain("shape", Some(shape));
     plan.other_interfaces("shape");
+    if spec.direction == Direction::Egress {
+        for (protocol, version) in versions {
+            let (offset, first) = if *protocol == 2 { (IPV4_DESTINATION, 224) } else { (IPV6_DESTINATION, 255) };
+            let mut expressions = of_version(family, *protocol);
+            expressions.extend([
+                E::Load(Field { base: Base::Network, offset, length: 1 }, 1),
+                E::Compare(1, Compare::AtLeast, vec![first]),
+                E::Jump(format!("copies{version}")),
+            ]);
+            plan.rule("shape", format!("multicast of IPv{version}"), expressions);
+        }
+    }
     if family != Family::Ipv4 {
         // What ARP is to IPv4, which never comes here, is ICMPv6 133 to 137 to IPv6: without it nothing can be sent.
-        let mut expressions =
-            if family == Family::Inet { vec![E::Meta(MetaKey::Protocol, 1), equal(1, [10])] } else { vec![] };
+        let mut expressions = of_version(family, 10);
         expressions.extend([
             E::Meta(MetaKey::Transport, 1),
             equal(1, [58]),
@@ -88,15 +129,8 @@ pub(super) fn table(spec: &Spec, family: Family, verb: Verb) -> Table {
     };
     plan.rule("shape", "queue".into(), vec![E::Counter, queue]);
 
-    // A chain exists before the rule that jumps to it.
-    let versions: &[(u8, &str)] = match family {
-        Family::Inet => &[(2, "write4"), (10, "write6")],
-        Family::Ipv4 => &[(2, "write4")],
-        Family::Ipv6 => &[(10, "write6")],
-    };
-    for (protocol, chain) in versions {
-        plan.chain(chain, None);
-        plan.write(chain, *protocol == 2);
+    for (protocol, version) in versions {
+        plan.write(&format!("write{version}"), *protocol == 2);
     }
     plan.chain("apply", Some(apply));
     plan.other_interfaces("apply");
@@ -105,12 +139,11 @@ pub(super) fn table(spec: &Spec, family: Family, verb: Verb) -> Table {
         "without our bits".into(),
         [mark_bits(marks.stamps(), Compare::Equal, 0), vec![E::Return]].concat(),
     );
-    for (protocol, chain) in versions {
+    for (protocol, version) in versions {
+        let chain = format!("write{version}");
         let mut expressions = mark_bits(marks.action_stamp(), Compare::NotEqual, 0);
-        if family == Family::Inet {
-            expressions.extend([E::Meta(MetaKey::Protocol, 1), equal(1, [*protocol])]);
-        }
-        expressions.extend([E::Counter, E::Jump((*chain).into())]);
+        expressions.extend(of_version(family, *protocol));
+        expressions.extend([E::Counter, E::Jump(chain.clone())]);
         plan.rule("apply", format!("apply {chain}"), expressions);
     }
     plan.rule("apply", "clear our bits".into(), set_mark(marks.mask(), 0));
@@ -176,9 +209,48 @@ impl Plan<'_> {
         self.rule(chain, "foreign mark".into(), expressions);
     }
 
+    /// The rules that let pass the copies of multicast that stay on this host.
+    ///
+    /// The kernel sends what a host sends to a group that it belongs to through postrouting twice: for IPv4 a copy for
+    /// the host itself first, then the packet; for IPv6 the other way round. With a connection tracker both share an entry
+    /// that is not confirmed yet, and the kernel drops such a packet instead of queueing it. The copy has no socket. Nor
+    /// has what some tunnels send to a group, and so the rate has a bound.
+    fn copies(&mut self, chain: &str, ipv4: bool, limits: Limits) {
+        self.chain(chain, None);
+        let (hops, destination, all_nodes) = if ipv4 {
+            (IPV4_TTL, IPV4_DESTINATION, IPV4_ALL_NODES.to_vec())
+        } else {
+            (IPV6_HOP_LIMIT, IPV6_DESTINATION, IPV6_ALL_NODES.to_vec())
+        };
+        let length = all_nodes.len() as u32;
+        // The kernel lets none of these out: each interface with multicast belongs to this group. The exception is a
+        // sender in IPv6 that wants no copy for its host, and so the rate of these has a bound.
+        let mut expressions = vec![
+            E::Load(Field { base: Base::Network, offset: hops, length: 1 }, 1),
+            equal(1, [0]),
+            E::Load(Field { base: Base::Network, offset: destination, length }, 1),
+            E::Compare(1, Compare::Equal, all_nodes),
+        ];
+        if !ipv4 && limits == Limits::Available {
+            expressions.push(BOUNDED);
+        }
+        if ipv4 || limits == Limits::Available {
+            expressions.extend([E::Counter, E::Accept]);
+            self.rule(chain, "exempt what goes no hop".into(), expressions);
+        }
+        if limits == Limits::Available {
+            let forwarded = E::Compare(1, Compare::NotEqual, vec![0; 4]);
+            self.rule(chain, "forwarded".into(), vec![E::Meta(MetaKey::InIndex, 1), forwarded, E::Return]);
+            // Without a socket this does not match.
+            self.rule(chain, "from a socket".into(), vec![E::Meta(MetaKey::SocketUid, 1), E::Return]);
+            self.rule(chain, "exempt copies for this host".into(), vec![BOUNDED, E::Counter, E::Accept]);
+        }
+    }
+
     /// The rules that write DSCP and CE. In the first word the traffic class is shifted by four bits between the
     /// versions: IPv4 has version, IHL, DSCP, ECN; IPv6 has version, DSCP, ECN, flow label.
     fn write(&mut self, chain: &str, ipv4: bool) {
+        self.chain(chain, None);
         let marks: MarkLayout = self.spec.marks;
         let (shift, checksum) = if ipv4 { (0, Some(IPV4_CHECKSUM)) } else { (4, None) };
         let (dscp, ecn) = (0x00fc_u16 << shift, 0x0003_u16 << shift);
@@ -208,6 +280,11 @@ impl Plan<'_> {
         expressions.extend(edit(!ecn, ecn));
         self.rule(chain, "congestion experienced".into(), expressions);
     }
+}
+
+/// Goes on if the packet is of the version; nothing in a table of that version alone.
+fn of_version(family: Family, protocol: u8) -> Vec<E> {
+    if family == Family::Inet { vec![E::Meta(MetaKey::Protocol, 1), equal(1, [protocol])] } else { vec![] }
 }
 
 fn equal<const N: usize>(register: u32, value: [u8; N]) -> E {

@@ -143,12 +143,13 @@ fn extra(chain: &str, rules: &[Rule], from: usize, differences: &mut Vec<Differe
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::Limits;
     use super::super::{Spec, Verb, plan};
     use super::*;
     use crate::nft::Expression;
 
     fn table() -> Table {
-        plan::table(&Spec::new("eth0", 5), Family::Inet, Verb::Native)
+        plan::table(&Spec::new("eth0", 5), Family::Inet, Verb::Native, Limits::Available)
     }
 
     #[test]
@@ -172,7 +173,7 @@ mod tests {
         let foreign = Rule { comment: "let it pass".into(), expressions: vec![Expression::Accept], ..rule.clone() };
         found.rules.insert(at, rule.clone());
         found.rules.insert(at, foreign);
-        let extra = Difference::ExtraRule { chain: "shape".into(), position: 2, rule: "let it pass".into() };
+        let extra = Difference::ExtraRule { chain: "shape".into(), position: 4, rule: "let it pass".into() };
         assert_eq!(compare(&meant, Some(&found)), [extra]);
 
         let mut found = table();

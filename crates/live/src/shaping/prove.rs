@@ -65,11 +65,11 @@ pub(super) fn explain(failures: &[Unproven]) -> String {
         Unproven::Rule(difference) => format!("read back, {difference}"),
         Unproven::Queue(queue) => format!("the kernel does not know queue {queue}"),
         Unproven::Protocol(version) => format!(
-            "{version:?} packets leave without passing the queue; a rule in front of ours may accept them, \
-             or an offload may carry them past the packet filter"
+            "no {version:?} packet that we sent by it came through the queue; `tidegate doctor` looks for what may take it"
         ),
         Unproven::Arrival(version) => format!(
-            "{version:?} packets arrive without passing the queue; a rule in front of ours may accept or drop them"
+            "no {version:?} packet that we had arrive by it came through the queue; `tidegate doctor` looks for what may \
+             take it"
         ),
         Unproven::Class(class, version) => format!("{version:?} packets of class `{class}` do not pass the queue"),
         Unproven::Mistaken { class, taken_for } => {

@@ -4,6 +4,7 @@
 mod support;
 
 mod crash;
+mod exempt;
 mod links;
 mod mark;
 mod proof;
@@ -40,6 +41,7 @@ fn main() {
         proof::tampering_is_found,
         proof::probes_of_each_class_come_through,
         proof::probes_that_take_another_way_are_missed,
+        exempt::copies_of_multicast_for_this_host_are_not_queued,
         links::links_are_made_changed_and_watched,
         links::rules_survive_an_interface_that_comes_back,
         links::a_gateway_is_shaped_where_it_forwards,

@@ -23,7 +23,7 @@ pub fn tampering_is_found() -> Ended {
             nft::flush(&mut other, family, &name, &chain).unwrap();
             let differences = rules.verify().unwrap();
             assert!(differences.contains(&Difference::MissingRule { chain, rule: "queue".into() }), "{differences:?}");
-            assert_eq!(differences.len(), 3, "{differences:?}");
+            assert_eq!(differences.len(), 5, "{differences:?}");
             nft::delete(&mut other, family, &name).unwrap();
             assert!(matches!(rules.verify().unwrap()[..], [Difference::MissingTable { .. }]));
             // What is gone already is no error to remove.
