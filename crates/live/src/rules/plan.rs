@@ -109,18 +109,7 @@ pub(super) fn table(spec: &Spec, family: Family, verb: Verb, limits: Limits) -> 
         }
     }
     if family != Family::Ipv4 {
-        // What ARP is to IPv4, which never comes here, is ICMPv6 133 to 137 to IPv6: without it nothing can be sent.
-        let mut expressions = of_version(family, 10);
-        expressions.extend([
-            E::Meta(MetaKey::Transport, 1),
-            equal(1, [58]),
-            E::Load(ICMP_TYPE, 1),
-            E::Compare(1, Compare::AtLeast, vec![133]),
-            E::Compare(1, Compare::AtMost, vec![137]),
-            E::Counter,
-            E::Return,
-        ]);
-        plan.rule("shape", "exempt neighbour discovery".into(), expressions);
+        plan.neighbour_discovery(family, limits);
     }
     let (first, count) = (spec.queue, spec.queue_count);
     let queue = match verb {
@@ -207,6 +196,46 @@ impl Plan<'_> {
         expressions.push(E::Counter);
         expressions.extend(set_mark(marks.mask(), 0));
         self.rule(chain, "foreign mark".into(), expressions);
+    }
+
+    /// The rules that let neighbour discovery pass, without which nothing can be sent; ARP, which IPv4 has for it, never
+    /// comes here. It is never forwarded, and has the largest hop limit (RFC 4861, section 7.1).
+    ///
+    /// Of what leaves that is enough: what was forwarded has a smaller one. What arrives may still be forwarded, unless
+    /// it is for this link; of that with another destination a bounded rate passes, and the rest is shaped.
+    fn neighbour_discovery(&mut self, family: Family, limits: Limits) {
+        let mut discovery = of_version(family, 10);
+        discovery.extend([
+            E::Meta(MetaKey::Transport, 1),
+            equal(1, [58]),
+            E::Load(ICMP_TYPE, 1),
+            E::Compare(1, Compare::AtLeast, vec![133]),
+            E::Compare(1, Compare::AtMost, vec![137]),
+            E::Load(Field { base: Base::Network, offset: IPV6_HOP_LIMIT, length: 1 }, 1),
+            equal(1, [255]),
+        ]);
+        let direction = self.spec.direction;
+        let mut exempt = |comment: &str, more: Vec<E>| {
+            let expressions = [discovery.clone(), more, vec![E::Counter, E::Return]].concat();
+            self.rule("shape", format!("exempt neighbour discovery{comment}"), expressions);
+        };
+        match direction {
+            Direction::Egress => exempt("", vec![]),
+            Direction::Ingress => {
+                let to = |mask: [u8; 2], prefix: [u8; 2]| {
+                    vec![
+                        E::Load(Field { base: Base::Network, offset: IPV6_DESTINATION, length: 2 }, 1),
+                        E::Bitwise { register: 1, mask: mask.into(), flip: vec![0; 2] },
+                        equal(1, prefix),
+                    ]
+                };
+                exempt(" to this link", to([0xff, 0xc0], [0xfe, 0x80]));
+                exempt(" to groups of this link", to([0xff, 0x0f], [0xff, 0x02]));
+                if limits == Limits::Available {
+                    exempt(" to others", vec![BOUNDED]);
+                }
+            }
+        }
     }
 
     /// The rules that let pass the copies of multicast that stay on this host.

@@ -3,12 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
 use tidegate_live::netlink::{Protocol, Socket};
+use tidegate_live::netns::Namespace;
+use tidegate_live::nfqueue::QueueSocket;
 use tidegate_live::nft::{self, Chain, Expression, Family, Ownership, Rule, Table};
-use tidegate_live::rtnl::{Route, Rtnl};
+use tidegate_live::rtnl::{Route, Rtnl, sysctl};
 use tidegate_live::rules::Spec;
 
 use crate::queue::{PORT, QUEUE, default_queue, drain, serve, shaped, texts, transport};
-use crate::support::{DEVICE, Ended, LEFT, Pair};
+use crate::support::{DEVICE, Ended, LEFT, Pair, RIGHT, bring_up, wait_for_carrier};
 
 const GROUP4: Ipv4Addr = Ipv4Addr::new(239, 7, 7, 7);
 const GROUP6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0x7469, 0x7777);
@@ -90,5 +92,110 @@ pub fn copies_of_multicast_for_this_host_are_not_queued() -> Ended {
         assert!(queued > many + many / 4 && queued < many * 2, "{queued} of {many} and their copies, {group}");
         assert_eq!(texts(&receiver, many).len(), many, "{group}");
     }
+    Ended::Passed
+}
+
+/// What our packets have behind the header of ICMPv6.
+const MARKER: &[u8] = b"tidegate-test";
+const SOLICITATION: u8 = 135;
+const ECHO: u8 = 128;
+
+/// Sends an ICMPv6 packet with that hop limit.
+fn send_icmp(kind: u8, hops: i32, length: usize, to: SocketAddrV6) {
+    use std::os::fd::{FromRawFd, OwnedFd};
+    // SAFETY: a new descriptor that nothing else has; the option is an int, live for the call.
+    let socket = unsafe {
+        let fd = libc::socket(libc::AF_INET6, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::IPPROTO_ICMPV6);
+        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+        for option in [libc::IPV6_UNICAST_HOPS, libc::IPV6_MULTICAST_HOPS] {
+            let set = libc::setsockopt(fd, libc::IPPROTO_IPV6, option, (&raw const hops).cast(), 4);
+            assert!(set == 0, "{}", std::io::Error::last_os_error());
+        }
+        UdpSocket::from(OwnedFd::from_raw_fd(fd))
+    };
+    let mut packet = vec![kind, 0, 0, 0, 0, 0, 0, 0];
+    packet.extend_from_slice(MARKER);
+    packet.resize(length.max(packet.len()), 0);
+    socket.send_to(&packet, to).unwrap();
+}
+
+/// How many of our packets come out of the queue.
+fn queued(socket: &mut QueueSocket) -> usize {
+    let mut count = 0;
+    drain(socket, |packet, verdicts| {
+        count += usize::from(packet.payload.get(48..).is_some_and(|rest| rest.starts_with(MARKER)));
+        verdicts.drop(QUEUE, packet.id);
+    });
+    count
+}
+
+fn port0(address: IpAddr) -> SocketAddrV6 {
+    match address {
+        IpAddr::V6(address) => SocketAddrV6::new(address, 0, 0, 0),
+        IpAddr::V4(_) => unreachable!("ICMPv6 goes to IPv6 only"),
+    }
+}
+
+pub fn only_neighbour_discovery_of_the_link_is_not_queued() -> Ended {
+    let pair = Pair::new();
+    let left = |kind, hops| pair.left.run(move || send_icmp(kind, hops, 0, port0(RIGHT[1]))).unwrap();
+    let (mut socket, mut rules) = shaped(&pair, &Spec::new(DEVICE, QUEUE), &default_queue());
+    queued(&mut socket);
+    let before = rules.counters().unwrap().exempt;
+    left(SOLICITATION, 255);
+    assert_eq!(queued(&mut socket), 0, "neighbour discovery");
+    assert!(rules.counters().unwrap().exempt > before);
+    for (kind, hops) in [(SOLICITATION, 64), (SOLICITATION, 254), (ECHO, 255)] {
+        left(kind, hops);
+        assert_eq!(queued(&mut socket), 1, "type {kind}, hop limit {hops}");
+    }
+    drop((socket, rules));
+
+    let limited = pair.left.run(has_limits).unwrap().is_ok();
+    let (mut socket, mut rules) = shaped(&pair, &Spec::arriving(DEVICE, QUEUE), &default_queue());
+    let index = pair.right.run(|| Rtnl::open().unwrap().index("peer0").unwrap()).unwrap();
+    let right = |hops, length, to| pair.right.run(move || send_icmp(SOLICITATION, hops, length, to)).unwrap();
+    queued(&mut socket);
+    let before = rules.counters().unwrap().exempt;
+    right(255, 0, SocketAddrV6::new(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1), 0, 0, index));
+    assert_eq!(queued(&mut socket), 0, "to a group of the link");
+    assert!(rules.counters().unwrap().exempt > before);
+    right(64, 0, port0(LEFT[1]));
+    assert_eq!(queued(&mut socket), 1, "a smaller hop limit");
+    // What could be forwarded from here: more than the bound is shaped.
+    let many = 80;
+    for _ in 0..many {
+        right(255, 1_400, port0(LEFT[1]));
+    }
+    let shaped = queued(&mut socket);
+    if limited {
+        assert!((many / 4..many).contains(&shaped), "{shaped} of {many}");
+    } else {
+        assert_eq!(shaped, many);
+    }
+    Ended::Passed
+}
+
+pub fn forwarded_neighbour_discovery_is_queued() -> Ended {
+    let pair = Pair::new();
+    let far = Namespace::create().unwrap();
+    let (near_own, far_own) = ("fd78::1".parse().unwrap(), "fd78::2".parse().unwrap());
+    let unused: [IpAddr; 2] = ["10.78.0.1".parse().unwrap(), "10.78.0.2".parse().unwrap()];
+    let inside = || {
+        Rtnl::open().unwrap().create_veth_into("out0", "in0", std::os::fd::AsFd::as_fd(&far)).unwrap();
+        bring_up("out0", [unused[0], near_own]);
+        sysctl::enable_forwarding()
+    };
+    if let Err(error) = pair.left.run(inside).unwrap() {
+        return Ended::Skipped(format!("forwarding cannot be switched on: {error}"));
+    }
+    far.run(|| bring_up("in0", [unused[1], far_own])).unwrap();
+    pair.left.run(|| wait_for_carrier("out0")).unwrap();
+    let route = Route { to: None, via: Some(LEFT[1]), index: None };
+    pair.right.run(|| Rtnl::open().unwrap().add_route(route).unwrap()).unwrap();
+    let (mut socket, _rules) = shaped(&pair, &Spec::new("out0", QUEUE), &default_queue());
+    queued(&mut socket);
+    pair.right.run(|| send_icmp(SOLICITATION, 255, 0, port0(far_own))).unwrap();
+    assert_eq!(queued(&mut socket), 1);
     Ended::Passed
 }

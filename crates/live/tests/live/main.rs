@@ -42,6 +42,8 @@ fn main() {
         proof::probes_of_each_class_come_through,
         proof::probes_that_take_another_way_are_missed,
         exempt::copies_of_multicast_for_this_host_are_not_queued,
+        exempt::only_neighbour_discovery_of_the_link_is_not_queued,
+        exempt::forwarded_neighbour_discovery_is_queued,
         links::links_are_made_changed_and_watched,
         links::rules_survive_an_interface_that_comes_back,
         links::a_gateway_is_shaped_where_it_forwards,
