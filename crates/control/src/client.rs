@@ -1,4 +1,6 @@
-//! [`Client`]: one connection, one method per call.
+//! [`Client`]: one connection with a method for each call.
+//!
+//! The declarations of the calls generate the methods, except those of calls that concern subscriptions.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
@@ -6,34 +8,30 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::calls::{
-    Classes, Event, Events, Feedback, FlowState, Flows, PromiseCall, PromiseState, Promised, Promises, Release, Renew,
-    Seen, Status, StatusQuery, Unsubscribe,
-};
+use crate::calls::{Event, Events, Feedback, FlowState, Unsubscribe};
 use crate::protocol::{Call, Message, Refusal, Request};
-use tidegate_units::Span;
 
-/// Why a call gave nothing.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The socket cannot be reached.
+    /// No connection to the socket.
     #[error("cannot reach tidegate at {}: {source}{}", .path.display(), advice(.source))]
     Connect {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The connection broke.
+    /// A read or write on the connection failed.
     #[error("the connection to tidegate broke: {0}")]
     Io(#[from] io::Error),
-    /// The daemon ended the connection.
-    #[error("tidegate ended the connection; perhaps it ended itself")]
+    /// The daemon closed the connection.
+    #[error("tidegate closed the connection; it may have ended")]
     Closed,
-    /// The daemon said something that is not in the protocol.
-    #[error("tidegate said something that this client does not understand: {0}")]
+    /// A message of the daemon is not in the protocol.
+    #[error("this client does not understand a message of tidegate: {0}")]
     Protocol(String),
-    /// The daemon refused.
+    /// The daemon refused the call.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
@@ -47,23 +45,23 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// What arrived on a subscription.
+/// A notification of a subscription.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Pushed {
-    /// An event.
+    /// What happened.
     Event(Box<Event>),
-    /// So many events were lost, because this client did not read in time.
+    /// The number of events lost because this client did not read in time.
     Lost(u64),
 }
 
-/// A connection to a daemon. What was asked for with it ends with it.
+/// A connection to a daemon. Subscriptions, promises and reservations end with it, unless they were requested to last.
 #[derive(Debug)]
 pub struct Client {
     reader: BufReader<UnixStream>,
     next: u64,
-    /// Pushes that came before an answer.
-    waiting: VecDeque<(u64, Pushed)>,
-    /// What has come of the line being read; a timeout may have cut it.
+    /// Notifications that preceded a reply.
+    pending: VecDeque<(u64, Pushed)>,
+    /// The part received of the line being read; a timeout may have interrupted it.
     line: Vec<u8>,
 }
 
@@ -78,17 +76,17 @@ impl Client {
         Ok(Self::over(stream))
     }
 
-    /// Speaks over a stream that is connected already.
+    /// Uses a stream that is connected already.
     pub fn over(stream: UnixStream) -> Self {
-        Self { reader: BufReader::new(stream), next: 1, waiting: VecDeque::new(), line: Vec::new() }
+        Self { reader: BufReader::new(stream), next: 1, pending: VecDeque::new(), line: Vec::new() }
     }
 
-    /// The stream, to poll it.
+    /// Returns the stream, for polling.
     pub fn stream(&self) -> &UnixStream {
         self.reader.get_ref()
     }
 
-    /// Makes any call.
+    /// Makes a call and waits for its reply.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -98,7 +96,7 @@ impl Client {
         let mut line = serde_json::to_vec(&Request::new(id, call)).map_err(io::Error::other)?;
         line.push(b'\n');
         self.stream().set_read_timeout(None)?;
-        // An answer that came before the request (we were turned away) must be read even if the write fails.
+        // A refusal of the connection precedes the request and must be read even if the write fails.
         let written = self.reader.get_ref().write_all(&line);
         loop {
             match self.receive() {
@@ -106,7 +104,7 @@ impl Client {
                     return serde_json::from_value(ok).map_err(|error| ClientError::Protocol(error.to_string()));
                 }
                 Ok(Some(Message::Error { id: of, error })) if of == id || of == 0 => return Err(error.into()),
-                Ok(Some(message)) => self.put_aside(message)?,
+                Ok(Some(message)) => self.handle(message)?,
                 Ok(None) => {}
                 Err(error) => {
                     written?;
@@ -116,40 +114,7 @@ impl Client {
         }
     }
 
-    /// What is in force.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn status(&mut self) -> Result<Status, ClientError> {
-        self.call(&StatusQuery {})
-    }
-
-    /// What is measured of the classes.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn classes(&mut self) -> Result<Seen, ClientError> {
-        self.call(&Classes {})
-    }
-
-    /// What is measured of the flows, and of the classes at the same time.
-    ///
-    /// ```no_run
-    /// use tidegate_control::{Client, Place, calls::Flows};
-    /// let mut client = Client::connect(&Place::Interface("eth0".into()).find()?)?;
-    /// for flow in client.flows(&Flows { limit: Some(10), ..Flows::default() })?.directions[0].flows.iter() {
-    ///     println!("{}: {} of {:?}", flow.flow, flow.rate, flow.share);
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn flows(&mut self, which: &Flows) -> Result<Seen, ClientError> {
-        self.call(which)
-    }
-
-    /// Subscribes to events; the iterator blocks until the next.
+    /// Subscribes to events. The iterator blocks until the next one.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -158,40 +123,8 @@ impl Client {
         Ok(Subscription { client: self, id })
     }
 
-    /// Asks for a promise. It ends with this client, unless it is detached; changes come by [`Client::next_push`].
-    ///
-    /// # Errors
-    /// See [`ClientError`]; [`Code::NoRoom`](crate::Code::NoRoom) says what is free.
-    pub fn promise(&mut self, call: &PromiseCall) -> Result<Promised, ClientError> {
-        self.call(call)
-    }
-
-    /// Another lease for a promise, from now on.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn renew(&mut self, promise: u64, lease: Span) -> Result<PromiseState, ClientError> {
-        self.call(&Renew { promise, lease })
-    }
-
-    /// Ends a promise.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn release(&mut self, promise: u64) -> Result<(), ClientError> {
-        self.call(&Release { promise }).map(|_| ())
-    }
-
-    /// All promises.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn promises(&mut self) -> Result<Vec<PromiseState>, ClientError> {
-        Ok(self.call(&Promises {})?.promises)
-    }
-
-    /// Subscribes to all that happens to some flows, and gives those that are there; the iterator blocks until the next
-    /// event.
+    /// Subscribes to everything that happens to some flows, and returns those that are present. The iterator blocks until
+    /// the next event.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -200,52 +133,52 @@ impl Client {
         Ok((watching.flows, Subscription { client: self, id: watching.subscription }))
     }
 
-    /// Ends a subscription.
+    /// Ends a subscription, and discards its notifications that were received.
     ///
     /// # Errors
     /// See [`ClientError`].
     pub fn unsubscribe(&mut self, subscription: u64) -> Result<(), ClientError> {
         self.call(&Unsubscribe { subscription })?;
-        self.waiting.retain(|(of, _)| *of != subscription);
+        self.pending.retain(|(of, _)| *of != subscription);
         Ok(())
     }
 
-    /// The next push of any subscription, with its number; `None` when none came within `patience`, which is without
-    /// end when it is `None`.
+    /// Returns the next notification of any subscription, with the subscription's number; `None` when none came within
+    /// `timeout`. Without a timeout it waits without limit.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn next_push(&mut self, patience: Option<Duration>) -> Result<Option<(u64, Pushed)>, ClientError> {
-        if let Some(push) = self.waiting.pop_front() {
+    pub fn next_push(&mut self, timeout: Option<Duration>) -> Result<Option<(u64, Pushed)>, ClientError> {
+        if let Some(push) = self.pending.pop_front() {
             return Ok(Some(push));
         }
         // A timeout of zero would mean none at all.
-        self.stream().set_read_timeout(patience.map(|patience| patience.max(Duration::from_micros(1))))?;
+        self.stream().set_read_timeout(timeout.map(|timeout| timeout.max(Duration::from_micros(1))))?;
         loop {
             match self.receive()? {
-                Some(message) => self.put_aside(message)?,
+                Some(message) => self.handle(message)?,
                 None => return Ok(None),
             }
-            if let Some(push) = self.waiting.pop_front() {
+            if let Some(push) = self.pending.pop_front() {
                 return Ok(Some(push));
             }
         }
     }
 
-    fn put_aside(&mut self, message: Message) -> Result<(), ClientError> {
+    fn handle(&mut self, message: Message) -> Result<(), ClientError> {
         match message {
             Message::Push { subscription, event } => {
-                self.waiting.push_back((subscription, Pushed::Event(Box::new(event))))
+                self.pending.push_back((subscription, Pushed::Event(Box::new(event))))
             }
-            Message::Lost { subscription, lost } => self.waiting.push_back((subscription, Pushed::Lost(lost))),
+            Message::Lost { subscription, lost } => self.pending.push_back((subscription, Pushed::Lost(lost))),
             Message::Error { id: 0, error } => return Err(error.into()),
-            // An answer to a call that was given up.
+            // A reply to a call that was abandoned.
             Message::Ok { .. } | Message::Error { .. } => {}
         }
         Ok(())
     }
 
-    /// The next message; `None` when the timeout of the stream came first.
+    /// Returns the next message; `None` when the timeout of the stream came first.
     fn receive(&mut self) -> Result<Option<Message>, ClientError> {
         match self.reader.read_until(b'\n', &mut self.line) {
             Ok(_) if self.line.last() != Some(&b'\n') => Err(ClientError::Closed),
@@ -266,7 +199,7 @@ impl Client {
     }
 }
 
-/// The events of one subscription, as an iterator that blocks. It ends with the connection.
+/// The notifications of one subscription, as a blocking iterator. It ends with the connection.
 #[derive(Debug)]
 pub struct Subscription<'a> {
     client: &'a mut Client,
@@ -274,7 +207,7 @@ pub struct Subscription<'a> {
 }
 
 impl Subscription<'_> {
-    /// Its number.
+    /// Returns the number that its notifications carry.
     pub fn id(&self) -> u64 {
         self.id
     }

@@ -2,7 +2,7 @@
 //!
 //! A program that is shaped links this crate, not the engine: it needs the units and serde, nothing else. A message is
 //! one line of JSON on a Unix stream socket; see [`protocol`] for its form, [`calls`] for what can be asked, and
-//! `book/src/reference/control-protocol.md` for the same without Rust.
+//! `book/src/reference/control-protocol.md` and `control-calls.md` for the same without Rust.
 //!
 //! ```no_run
 //! use tidegate_control::{Client, Place};
@@ -18,6 +18,7 @@
 
 pub mod calls;
 mod client;
+mod declare;
 mod place;
 pub mod protocol;
 mod quantities;

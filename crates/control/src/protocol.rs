@@ -14,6 +14,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::calls::Permission;
+
 /// The version of the protocol. It changes when a request changes its meaning, not when something is added.
 pub const VERSION: u32 = 1;
 /// The longest line in bytes, the newline included, in both directions of the socket for one message to the daemon, and
@@ -22,8 +24,10 @@ pub const LONGEST: usize = 64 << 10;
 
 /// What can be asked: the parameters of a call, with its name and what is answered.
 pub trait Call: Serialize + DeserializeOwned {
-    /// The name of the call.
+    /// The name of the call in a request.
     const NAME: &'static str;
+    /// The users that may make it.
+    const PERMISSION: Permission;
     /// The answer.
     type Reply: Serialize + DeserializeOwned;
 }

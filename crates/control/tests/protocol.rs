@@ -1,89 +1,110 @@
-//! The protocol as it is written down: every example of the page is a message of the protocol and comes back the same.
+//! The protocol as it is documented: every example is a message of the protocol and is written again as it was read, and
+//! the page of the calls is the one that their declarations generate.
 
-use serde_json::Value;
-use tidegate_control::calls::{
-    Applied, Apply, Classes, Confirm, Confirmed, Events, Explain, Explained, Feedback, Flows, InForce, PromiseCall,
-    PromiseList, PromiseState, Promised, Promises, Refresh, Refreshed, Release, Released, Renew, ReservationList,
-    ReservationsQuery, Reserve, Reserved, Rollback, Seen, Status, StatusQuery, Subscribed, Text, Unreserve, Unreserved,
-    Unsubscribe, Unsubscribed, Watching,
-};
-use tidegate_control::protocol::{Call, Code, Message, Request};
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use tidegate_control::calls::{CALLS, Declaration, PromiseCall};
+use tidegate_control::protocol::{Code, Message, Request};
 use tidegate_control::{Event, EventKind};
 
+/// How the protocol works, with dialogues as examples.
 const PAGE: &str = include_str!("../../../book/src/reference/control-protocol.md");
+/// The section of each call.
+const CALLS_PAGE: &str = include_str!("../../../book/src/reference/control-calls.md");
+/// Set to have that page written.
+const WRITE: &str = "TIDEGATE_WRITE_PAGES";
 
-/// The lines of the blocks of the page, `> ` for requests and `< ` for what is answered.
+/// The lines of the blocks of both pages that begin with `mark`: `> ` for requests and `< ` for what the daemon sends.
 fn lines(mark: &str) -> Vec<&'static str> {
-    let blocks = PAGE.split("```").skip(1).step_by(2).filter(|block| block.starts_with("text\n"));
+    let blocks = [PAGE, CALLS_PAGE].into_iter().flat_map(|page| page.split("```").skip(1).step_by(2));
+    let blocks = blocks.filter(|block| block.starts_with("text\n"));
     blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix(mark)).collect()
 }
 
-fn same<T: serde::Serialize + serde::de::DeserializeOwned>(value: &Value) {
-    let read: T = serde_json::from_value(value.clone()).unwrap_or_else(|error| panic!("{error}: {value:#}"));
-    let written = serde_json::to_value(read).unwrap();
-    // What is left out is what has its default.
-    let (Some(written), Some(value)) = (written.as_object(), value.as_object()) else { panic!("objects") };
-    for (key, value) in value {
-        assert_eq!(written.get(key), Some(value), "{key}");
+fn declaration(name: &str) -> Option<&'static Declaration> {
+    CALLS.iter().find(|call| call.name == name)
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// A request that is read keeps every key that it had. What it left out has its default.
+fn keeps(call: &Declaration, parameters: &Value) {
+    let written = (call.read_request)(parameters).unwrap_or_else(|error| panic!("{}: {error}", call.name));
+    let (Some(written), Some(given)) = (written.as_object(), parameters.as_object()) else { panic!("objects") };
+    for (key, value) in given {
+        assert_eq!(written.get(key), Some(value), "{}: {key}", call.name);
     }
 }
 
+/// The page of the calls: a table, and a section for each with its documentation and example.
+fn page() -> String {
+    let mut page = String::from(
+        "# The control calls\n\nThis page is generated from the declarations in `crates/control/src/calls/declaration.rs`. \
+         [The control protocol](control-protocol.md)\nspecifies the form of the messages, and permissions, limits and events.\n\n\
+         | call | who may make it | what it does |\n| --- | --- | --- |\n",
+    );
+    for call in CALLS {
+        let first = call.documentation.split("\n\n").next().unwrap_or_default().trim().replace('\n', " ");
+        let sentence = first.split_once(". ").map_or(first.as_str(), |(sentence, _)| sentence).trim_end_matches('.');
+        writeln!(page, "| [`{0}`](#{0}) | {1} | {2}. |", call.name, call.permission, sentence.replace(" .", "."))
+            .expect("a string");
+    }
+    for call in CALLS {
+        let text: Vec<&str> = call.documentation.lines().map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+        writeln!(page, "\n## {}\n\n{}\n\nWho may: {}.\n", call.name, text.join("\n").trim(), call.permission)
+            .expect("a string");
+        let with = if call.request == "{}" { String::new() } else { format!(",\"with\":{}", call.request) };
+        writeln!(page, "```text\n> {{\"id\":1,\"version\":1,\"call\":\"{}\"{with}}}", call.name).expect("a string");
+        writeln!(page, "< {{\"id\":1,\"ok\":{}}}\n```", call.reply).expect("a string");
+    }
+    page
+}
+
 #[test]
-fn every_request_of_the_page_is_understood() {
+fn the_page_of_the_calls_is_that_of_their_declarations() {
+    let page = page();
+    if std::env::var_os(WRITE).is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../book/src/reference/control-calls.md");
+        std::fs::write(path, &page).expect("written");
+        return;
+    }
+    assert!(page == CALLS_PAGE, "a declaration has changed: run this test with {WRITE}=1, then again");
+}
+
+#[test]
+fn the_example_of_each_call_is_a_request_and_its_reply() {
+    for call in CALLS {
+        keeps(call, &parsed(call.request));
+        let reply = parsed(call.reply);
+        assert_eq!((call.read_reply)(&reply).expect(call.name), reply, "{}", call.name);
+        assert!(!call.documentation.trim().is_empty(), "{}", call.name);
+    }
+    let names: std::collections::BTreeSet<&str> = CALLS.iter().map(|call| call.name).collect();
+    assert_eq!(names.len(), CALLS.len(), "names are unique");
+}
+
+#[test]
+fn every_request_of_the_pages_is_understood() {
     let requests: Vec<Request> =
         lines("> ").into_iter().map(|line| Request::parse(line.as_bytes()).expect(line)).collect();
-    for name in [
-        StatusQuery::NAME,
-        Events::NAME,
-        Unsubscribe::NAME,
-        PromiseCall::NAME,
-        Renew::NAME,
-        Release::NAME,
-        Promises::NAME,
-        Feedback::NAME,
-        Explain::NAME,
-        Classes::NAME,
-        Flows::NAME,
-        Apply::NAME,
-        Confirm::NAME,
-        Rollback::NAME,
-        InForce::NAME,
-        Reserve::NAME,
-        Refresh::NAME,
-        Unreserve::NAME,
-        ReservationsQuery::NAME,
-    ] {
-        assert!(requests.iter().any(|request| request.call == name), "the page has an example of `{name}`");
+    for call in CALLS {
+        assert!(requests.iter().any(|request| request.call == call.name), "an example of `{}`", call.name);
     }
     for request in requests {
-        match request.call.as_str() {
-            StatusQuery::NAME => drop(request.parameters::<StatusQuery>().unwrap()),
-            Events::NAME => same::<Events>(&request.with),
-            Unsubscribe::NAME => same::<Unsubscribe>(&request.with),
-            PromiseCall::NAME => same::<PromiseCall>(&request.with),
-            Renew::NAME => same::<Renew>(&request.with),
-            Release::NAME => same::<Release>(&request.with),
-            Promises::NAME => drop(request.parameters::<Promises>().unwrap()),
-            Feedback::NAME => same::<Feedback>(&request.with),
-            Explain::NAME => same::<Explain>(&request.with),
-            Classes::NAME => drop(request.parameters::<Classes>().unwrap()),
-            Flows::NAME => same::<Flows>(&request.with),
-            Apply::NAME => same::<Apply>(&request.with),
-            Confirm::NAME => drop(request.parameters::<Confirm>().unwrap()),
-            Rollback::NAME => drop(request.parameters::<Rollback>().unwrap()),
-            InForce::NAME => same::<InForce>(&request.with),
-            Reserve::NAME => same::<Reserve>(&request.with),
-            Refresh::NAME => same::<Refresh>(&request.with),
-            Unreserve::NAME => same::<Unreserve>(&request.with),
-            ReservationsQuery::NAME => drop(request.parameters::<ReservationsQuery>().unwrap()),
-            // The one that shows what is said to a typing error.
-            other => assert_eq!(other, "stauts"),
+        match declaration(&request.call) {
+            Some(call) if request.with.is_null() => keeps(call, &json!({})),
+            Some(call) => keeps(call, &request.with),
+            // The example of an unknown call.
+            None => assert_eq!(request.call, "stauts"),
         }
     }
 }
 
 #[test]
-fn every_answer_and_push_of_the_page_is_understood() {
+fn every_reply_and_notification_of_the_pages_is_understood() {
     let mut kinds = Vec::new();
     for line in lines("< ") {
         match serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")) {
@@ -92,31 +113,10 @@ fn every_answer_and_push_of_the_page_is_understood() {
                 kinds.push(event.kind);
             }
             Message::Error { error, .. } => assert_ne!(error.code, Code::Other, "{line}"),
+            // As it is written, with nothing left over.
             Message::Ok { ok, .. } => {
-                // As it is written, with nothing left over.
-                fn whole<T: serde::Serialize + serde::de::DeserializeOwned>(ok: &Value) -> bool {
-                    serde_json::from_value::<T>(ok.clone())
-                        .is_ok_and(|read| serde_json::to_value(read).is_ok_and(|written| written == *ok))
-                }
-                let seen = whole::<Seen>(&ok)
-                    || whole::<Applied>(&ok)
-                    || whole::<Confirmed>(&ok)
-                    || whole::<Text>(&ok)
-                    || whole::<Reserved>(&ok)
-                    || whole::<Refreshed>(&ok)
-                    || whole::<ReservationList>(&ok)
-                    || whole::<Unreserved>(&ok);
-                let one = seen
-                    || serde_json::from_value::<Status>(ok.clone()).is_ok()
-                    || serde_json::from_value::<Promised>(ok.clone()).is_ok()
-                    || serde_json::from_value::<PromiseState>(ok.clone()).is_ok()
-                    || serde_json::from_value::<PromiseList>(ok.clone()).is_ok()
-                    || serde_json::from_value::<Watching>(ok.clone()).is_ok()
-                    || serde_json::from_value::<Explained>(ok.clone()).is_ok()
-                    || serde_json::from_value::<Subscribed>(ok.clone()).is_ok();
-                let nothing = serde_json::from_value::<Released>(ok.clone()).is_ok()
-                    && serde_json::from_value::<Unsubscribed>(ok.clone()).is_ok();
-                assert!(one || nothing && ok == serde_json::json!({}), "{line}");
+                let fits = |call: &&Declaration| (call.read_reply)(&ok).is_ok_and(|written| written == ok);
+                assert!(CALLS.iter().any(|call| fits(&call)), "{line}");
             }
             Message::Lost { lost, .. } => assert!(lost > 0),
         }

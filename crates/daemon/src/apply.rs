@@ -5,14 +5,13 @@ use std::time::{Duration, Instant};
 use tidegate_config::edit;
 use tidegate_config::shaper::{self, Config};
 use tidegate_config::{Diagnostics, Source};
-use tidegate_control::calls::{Applied, Apply, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text};
+use tidegate_control::calls::{Applied, Apply, Confirmed, Difference, Edit, InForce, Text};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_engine::SwapKind;
 use tidegate_live::timing;
 use tidegate_units::Span;
 
 use crate::daemon::Daemon;
-use crate::requests::Caller;
 use crate::service;
 
 /// What was in force before a change on trial.
@@ -67,8 +66,7 @@ fn load(name: &str, text: &str) -> Result<(Config, String), Refusal> {
     }
 }
 
-pub(crate) fn apply(daemon: &mut Daemon, caller: &Caller, call: Apply) -> Result<Applied, Refusal> {
-    caller.must_be_root("change what is shaped")?;
+pub(crate) fn apply(daemon: &mut Daemon, call: Apply) -> Result<Applied, Refusal> {
     let at = daemon.direction_named(call.direction.as_deref())?;
     if let Some(trial) = &daemon.trial
         && !call.dry_run
@@ -171,15 +169,13 @@ fn change(
     })
 }
 
-pub(crate) fn confirm(daemon: &mut Daemon, caller: &Caller, _: Confirm) -> Result<Confirmed, Refusal> {
-    caller.must_be_root("confirm a change")?;
+pub(crate) fn confirm(daemon: &mut Daemon) -> Result<Confirmed, Refusal> {
     let trial = daemon.trial.take().ok_or_else(no_trial)?;
     daemon.say("the change is confirmed");
     Ok(Confirmed { direction: daemon.directions[trial.direction].name.clone() })
 }
 
-pub(crate) fn rollback(daemon: &mut Daemon, caller: &Caller, _: Rollback) -> Result<Confirmed, Refusal> {
-    caller.must_be_root("take a change back")?;
+pub(crate) fn rollback(daemon: &mut Daemon) -> Result<Confirmed, Refusal> {
     let trial = daemon.trial.take().ok_or_else(no_trial)?;
     let direction = daemon.directions[trial.direction].name.clone();
     go_back(daemon, trial)?;

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use tidegate_config::shaper::{self, Config, Direction as Way};
-use tidegate_control::calls::{ControlStatus, DirectionSeen, DirectionStatus, Event, EventKind};
+use tidegate_control::calls::{self, ControlStatus, DirectionSeen, DirectionStatus, Event, EventKind};
 use tidegate_control::protocol::{Code, Message, Refusal};
 use tidegate_engine::ClassStatus;
 use tidegate_live::probe::Version;
@@ -21,7 +21,7 @@ use crate::apply;
 use crate::hook::Hook;
 use crate::observe::{self, Observer};
 use crate::promise::{self, Desk};
-use crate::requests::{self, Caller};
+use crate::requests::Caller;
 use crate::reserve;
 use crate::server::{Inbound, Outbound, Server};
 use crate::service;
@@ -396,8 +396,7 @@ impl Daemon {
     fn take(&mut self, inbound: Inbound) {
         match inbound {
             Inbound::Request { client, peer, request } => {
-                let mut caller = Caller { client, peer };
-                let outcome = requests::answer(self, &mut caller, &request);
+                let outcome = calls::answer(self, &Caller { client, peer }, &request);
                 self.say_to_server(Outbound::Answer { client, message: Message::answer(request.id, outcome) });
             }
             Inbound::Gone { client } => self.gone(client),

@@ -150,7 +150,7 @@ pub(crate) fn may_subscribe(daemon: &Daemon, caller: &Caller) -> Result<(), Refu
         .help("end one by `unsubscribe`, ask for more kinds in one, or open another connection"))
 }
 
-pub(crate) fn subscribe(daemon: &mut Daemon, caller: &mut Caller, which: Events) -> Result<Subscribed, Refusal> {
+pub(crate) fn subscribe(daemon: &mut Daemon, caller: &Caller, which: Events) -> Result<Subscribed, Refusal> {
     may_subscribe(daemon, caller)?;
     // Classes come and go while somebody listens; directions do not.
     daemon.direction_named(which.direction.as_deref())?;
@@ -161,11 +161,7 @@ pub(crate) fn subscribe(daemon: &mut Daemon, caller: &mut Caller, which: Events)
     Ok(Subscribed { subscription })
 }
 
-pub(crate) fn unsubscribe(
-    daemon: &mut Daemon,
-    caller: &mut Caller,
-    call: Unsubscribe,
-) -> Result<Unsubscribed, Refusal> {
+pub(crate) fn unsubscribe(daemon: &mut Daemon, caller: &Caller, call: Unsubscribe) -> Result<Unsubscribed, Refusal> {
     let subscriptions = daemon.subscriptions.entry(caller.client).or_default();
     let before = subscriptions.len();
     subscriptions.retain(|id| *id != call.subscription);

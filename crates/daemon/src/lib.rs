@@ -6,8 +6,7 @@
 //! one after the other, by a module each ([`requests`] is the list). What a request does to the engine is a closure that
 //! the data path runs between two packets ([`Shaping::with`](tidegate_live::shaping::Shaping::with)).
 //!
-//! To add a call: its types in `tidegate_control::calls`, a module here with `fn answer(&mut Daemon, &Caller, Call)`, a
-//! line in [`requests`].
+//! `CONTRIBUTING.md` has a section on adding a call.
 #![forbid(unsafe_code)]
 
 pub mod apply;

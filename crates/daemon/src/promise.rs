@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use tidegate_config::shaper::{Bounds, Root};
 use tidegate_config::values::User;
 use tidegate_control::calls::{
-    Event, EventKind, Feedback, FlowState, PromiseCall, PromiseList, PromiseState, Promised, Promises, Release,
-    Released, Renew, Watching,
+    Authority, Event, EventKind, Feedback, FlowState, Permission, PromiseCall, PromiseList, PromiseState, Promised,
+    Promises, Release, Released, Renew, Watching,
 };
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
@@ -120,7 +120,7 @@ fn invalid(message: &str, help: &str) -> Refusal {
     Refusal::new(Code::Invalid, message).help(help)
 }
 
-pub(crate) fn promise(daemon: &mut Daemon, caller: &mut Caller, call: PromiseCall) -> Result<Promised, Refusal> {
+pub(crate) fn promise(daemon: &mut Daemon, caller: &Caller, call: PromiseCall) -> Result<Promised, Refusal> {
     let at = daemon.direction_named(call.direction.as_deref())?;
     let minimum = call.minimum.unwrap_or(Rate::ZERO);
     if minimum.is_zero() && call.prefer == 0 && call.displace.is_none() {
@@ -139,7 +139,7 @@ pub(crate) fn promise(daemon: &mut Daemon, caller: &mut Caller, call: PromiseCal
     if lease.is_some_and(|lease| lease.is_zero()) {
         return Err(invalid("a lease of nothing", "leave it out, or give a time"));
     }
-    let own = !caller.may_all();
+    let own = !caller.is_operator();
     if own {
         within_bounds(daemon, at, caller, &call)?;
     }
@@ -367,15 +367,13 @@ fn place_of(daemon: &Daemon, caller: &Caller, number: u64) -> Result<usize, Refu
     let place = place.ok_or_else(|| {
         Refusal::new(Code::NotFound, format!("there is no promise {number}")).help("perhaps its lease is over")
     })?;
-    if daemon.desk.given[place].uid != caller.peer.uid {
-        caller.must_be_root("change a promise of somebody else")?;
-    }
+    Permission::check_holder(caller, daemon.desk.given[place].uid, "change a promise of another user")?;
     Ok(place)
 }
 
 pub(crate) fn renew(daemon: &mut Daemon, caller: &Caller, call: &Renew) -> Result<PromiseState, Refusal> {
     let place = place_of(daemon, caller, call.promise)?;
-    if !caller.may_all() {
+    if !caller.is_operator() {
         longest_lease(&daemon.directions[daemon.desk.given[place].direction], Some(call.lease))?;
     }
     daemon.desk.given[place].until = Some(Instant::now() + Duration::from_nanos(call.lease.as_nanos()));
@@ -427,7 +425,7 @@ fn end(daemon: &mut Daemon, numbers: Vec<u64>, why: Option<&str>) {
 fn may_watch(daemon: &Daemon, caller: &Caller, selection: &Selection) -> Result<(), Refusal> {
     let uid = caller.peer.uid;
     let own = || daemon.desk.watches.iter().filter(|watch| watch.uid == uid).map(|watch| &watch.selection);
-    let text = if caller.may_all() {
+    let text = if caller.is_operator() {
         return Ok(());
     } else if selection.is_alive() && own().filter(|own| own.is_alive()).count() >= FOLLOWED_OF_ONE {
         format!("user {uid} has {FOLLOWED_OF_ONE} processes and control groups followed already, and may have no more")
@@ -440,7 +438,7 @@ fn may_watch(daemon: &Daemon, caller: &Caller, selection: &Selection) -> Result<
         .help("end one by `unsubscribe`, or name more flows in one, by ports or a uid"))
 }
 
-pub(crate) fn feedback(daemon: &mut Daemon, caller: &mut Caller, call: Feedback) -> Result<Watching, Refusal> {
+pub(crate) fn feedback(daemon: &mut Daemon, caller: &Caller, call: Feedback) -> Result<Watching, Refusal> {
     let at = daemon.direction_named(call.direction.as_deref())?;
     may_subscribe(daemon, caller)?;
     let Root::Shaper(_) = &daemon.directions[at].config.root else {

@@ -1,95 +1,93 @@
-//! The list of calls, and who may make them.
+//! The handlers of the calls: which part of the daemon answers each of them.
 
-use serde_json::Value;
 use tidegate_control::calls::{
-    Apply, Classes, Confirm, Events, Explain, Feedback, Flows, InForce, PromiseCall, Promises, Refresh, Release, Renew,
-    ReservationsQuery, Reserve, Rollback, StatusQuery, Unreserve, Unsubscribe,
+    Applied, Apply, Authority, Classes, Confirm, Confirmed, Events, Explain, Explained, Feedback, Flows, InForce,
+    PromiseCall, PromiseList, PromiseState, Promised, Promises, Refresh, Refreshed, Release, Released, Renew,
+    ReservationList, ReservationsQuery, Reserve, Reserved, Rollback, Seen, Service, Status, StatusQuery, Subscribed,
+    Text, Unreserve, Unreserved, Unsubscribe, Unsubscribed, Watching,
 };
-use tidegate_control::protocol::{Call, Code, Refusal, Request};
+use tidegate_control::protocol::Refusal;
 
 use crate::daemon::Daemon;
 use crate::server::Peer;
 use crate::{apply, events, observe, promise, reserve, status};
 
-/// Who asks.
+/// The origin of a request.
 #[derive(Debug)]
 pub struct Caller {
-    /// The connection; what it holds ends with it (see [`Daemon::gone`](crate::Daemon)).
+    /// The connection. What was requested over it ends with it.
     pub client: u64,
     /// The process at its other end.
     pub peer: Peer,
 }
 
-impl Caller {
-    /// Whether this is root, or the user that runs the daemon.
-    pub fn may_all(&self) -> bool {
+impl Authority for Caller {
+    fn uid(&self) -> u32 {
+        self.peer.uid
+    }
+    fn is_operator(&self) -> bool {
         self.peer.uid == 0 || self.peer.uid == rustix::process::geteuid().as_raw()
     }
-    /// Refuses everybody but root and the user that runs the daemon.
-    ///
-    /// # Errors
-    /// [`Code::NotAllowed`].
-    pub fn must_be_root(&self, what: &str) -> Result<(), Refusal> {
-        if self.may_all() {
-            return Ok(());
-        }
-        let text = format!("user {} may not {what}", self.peer.uid);
-        Err(Refusal::new(Code::NotAllowed, text).help("ask root, or the user that runs tidegate"))
-    }
 }
 
-/// Every call, by name, for the refusal of another one.
-const CALLS: &[&str] = &[
-    StatusQuery::NAME,
-    Classes::NAME,
-    Flows::NAME,
-    Explain::NAME,
-    Events::NAME,
-    Unsubscribe::NAME,
-    PromiseCall::NAME,
-    Renew::NAME,
-    Release::NAME,
-    Promises::NAME,
-    Feedback::NAME,
-    Apply::NAME,
-    Confirm::NAME,
-    Rollback::NAME,
-    InForce::NAME,
-    Reserve::NAME,
-    Refresh::NAME,
-    Unreserve::NAME,
-    ReservationsQuery::NAME,
-];
+impl Service for Daemon {
+    type Caller = Caller;
 
-/// Does what is asked for.
-pub(crate) fn answer(daemon: &mut Daemon, caller: &mut Caller, request: &Request) -> Result<Value, Refusal> {
-    match request.call.as_str() {
-        StatusQuery::NAME => with(request, |call| status::answer(daemon, call)),
-        Classes::NAME => with(request, |_: Classes| observe::classes(daemon)),
-        Flows::NAME => with(request, |call| observe::flows(daemon, &call)),
-        Explain::NAME => with(request, |call| observe::explain(daemon, &call)),
-        Events::NAME => with(request, |call| events::subscribe(daemon, caller, call)),
-        Apply::NAME => with(request, |call| apply::apply(daemon, caller, call)),
-        Confirm::NAME => with(request, |call| apply::confirm(daemon, caller, call)),
-        Rollback::NAME => with(request, |call| apply::rollback(daemon, caller, call)),
-        InForce::NAME => with(request, |call| apply::in_force(daemon, &call)),
-        Reserve::NAME => with(request, |call| reserve::reserve(daemon, caller, call)),
-        Refresh::NAME => with(request, |call| reserve::refresh(daemon, caller, &call)),
-        Unreserve::NAME => with(request, |call| reserve::release(daemon, caller, &call)),
-        ReservationsQuery::NAME => with(request, |call| reserve::list(daemon, &call)),
-        Unsubscribe::NAME => with(request, |call| events::unsubscribe(daemon, caller, call)),
-        PromiseCall::NAME => with(request, |call| promise::promise(daemon, caller, call)),
-        Renew::NAME => with(request, |call| promise::renew(daemon, caller, &call)),
-        Release::NAME => with(request, |call| promise::release(daemon, caller, &call)),
-        Promises::NAME => with(request, |call| promise::promises(daemon, call)),
-        Feedback::NAME => with(request, |call| promise::feedback(daemon, caller, call)),
-        other => Err(Refusal::new(Code::UnknownCall, format!("there is no call `{other}`"))
-            .help(format!("there are {}", CALLS.join(", ")))),
+    fn status(&mut self, _: &Caller, request: StatusQuery) -> Result<Status, Refusal> {
+        status::answer(self, request)
     }
-}
-
-/// Reads the parameters, does the work, writes the answer.
-fn with<C: Call>(request: &Request, work: impl FnOnce(C) -> Result<C::Reply, Refusal>) -> Result<Value, Refusal> {
-    let reply = work(request.parameters()?)?;
-    serde_json::to_value(reply).map_err(|error| Refusal::new(Code::Failed, error.to_string()))
+    fn classes(&mut self, _: &Caller, _: Classes) -> Result<Seen, Refusal> {
+        observe::classes(self)
+    }
+    fn flows(&mut self, _: &Caller, request: Flows) -> Result<Seen, Refusal> {
+        observe::flows(self, &request)
+    }
+    fn explain(&mut self, _: &Caller, request: Explain) -> Result<Explained, Refusal> {
+        observe::explain(self, &request)
+    }
+    fn events(&mut self, caller: &Caller, request: Events) -> Result<Subscribed, Refusal> {
+        events::subscribe(self, caller, request)
+    }
+    fn unsubscribe(&mut self, caller: &Caller, request: Unsubscribe) -> Result<Unsubscribed, Refusal> {
+        events::unsubscribe(self, caller, request)
+    }
+    fn feedback(&mut self, caller: &Caller, request: Feedback) -> Result<Watching, Refusal> {
+        promise::feedback(self, caller, request)
+    }
+    fn promise(&mut self, caller: &Caller, request: PromiseCall) -> Result<Promised, Refusal> {
+        promise::promise(self, caller, request)
+    }
+    fn renew(&mut self, caller: &Caller, request: Renew) -> Result<PromiseState, Refusal> {
+        promise::renew(self, caller, &request)
+    }
+    fn release(&mut self, caller: &Caller, request: Release) -> Result<Released, Refusal> {
+        promise::release(self, caller, &request)
+    }
+    fn promises(&mut self, _: &Caller, request: Promises) -> Result<PromiseList, Refusal> {
+        promise::promises(self, request)
+    }
+    fn reserve(&mut self, caller: &Caller, request: Reserve) -> Result<Reserved, Refusal> {
+        reserve::reserve(self, caller, request)
+    }
+    fn refresh(&mut self, caller: &Caller, request: Refresh) -> Result<Refreshed, Refusal> {
+        reserve::refresh(self, caller, &request)
+    }
+    fn unreserve(&mut self, caller: &Caller, request: Unreserve) -> Result<Unreserved, Refusal> {
+        reserve::release(self, caller, &request)
+    }
+    fn reservations(&mut self, _: &Caller, request: ReservationsQuery) -> Result<ReservationList, Refusal> {
+        reserve::list(self, &request)
+    }
+    fn apply(&mut self, _: &Caller, request: Apply) -> Result<Applied, Refusal> {
+        apply::apply(self, request)
+    }
+    fn confirm(&mut self, _: &Caller, _: Confirm) -> Result<Confirmed, Refusal> {
+        apply::confirm(self)
+    }
+    fn rollback(&mut self, _: &Caller, _: Rollback) -> Result<Confirmed, Refusal> {
+        apply::rollback(self)
+    }
+    fn in_force(&mut self, _: &Caller, request: InForce) -> Result<Text, Refusal> {
+        apply::in_force(self, &request)
+    }
 }

@@ -8,7 +8,8 @@ use tidegate_config::edit;
 use tidegate_config::shaper::{Match, Root};
 use tidegate_config::values::User;
 use tidegate_control::calls::{
-    Refresh, Refreshed, ReservationList, ReservationsQuery, Reserve, Reserved, Unreserve, Unreserved,
+    Authority, Permission, Refresh, Refreshed, ReservationList, ReservationsQuery, Reserve, Reserved, Unreserve,
+    Unreserved,
 };
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::reservation::{Refusal as Admission, Request, Service, TSpec};
@@ -111,7 +112,7 @@ pub(crate) fn reserve(daemon: &mut Daemon, caller: &Caller, call: Reserve) -> Re
     if matches.is_everything() {
         return Err(refused(&ReserveError::Everything));
     }
-    if !caller.may_all() {
+    if !caller.is_operator() {
         matches.users = vec![User::Id(caller.peer.uid)];
     }
     let max_packet = call.max_packet.unwrap_or(mtu);
@@ -159,9 +160,7 @@ pub(crate) fn reserve(daemon: &mut Daemon, caller: &Caller, call: Reserve) -> Re
 fn held(daemon: &Daemon, caller: &Caller, number: u64) -> Result<Held, Refusal> {
     let none = || Refusal::new(Code::NotFound, format!("there is no reservation {number}")).help("it may have expired");
     let held = daemon.leases.0.get(&number).ok_or_else(none)?;
-    if held.uid != caller.peer.uid && !caller.may_all() {
-        return Err(Refusal::new(Code::NotAllowed, format!("reservation {number} belongs to user {}", held.uid)));
-    }
+    Permission::check_holder(caller, held.uid, "change a reservation of another user")?;
     Ok(held.clone())
 }
 

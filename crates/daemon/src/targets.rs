@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tidegate_control::calls::{Protocol, Target};
+use tidegate_control::calls::{Authority, Protocol, Target};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::classify::{Fields, Hosts, Match, Prefix};
 use tidegate_live::netns;
@@ -88,7 +88,7 @@ impl Selection {
         };
         let uid = if own { Some(uid) } else { target.uid };
         let base = base(&target, uid)?;
-        let most = if caller.may_all() { usize::MAX } else { SOCKETS_OF_ONE };
+        let most = if caller.is_operator() { usize::MAX } else { SOCKETS_OF_ONE };
         let mut selection = Self { target, base, who, sockets: Vec::new(), most, matches: Vec::new() };
         selection.refresh();
         if let Who::Anybody = selection.who {

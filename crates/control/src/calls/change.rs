@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use tidegate_units::Span;
 
-use crate::protocol::Call;
 use crate::quantities::ns;
 
 /// Goes on with another shaper file, or with edits of the one in force. Only root and the user that runs the daemon may.
@@ -59,11 +58,6 @@ pub enum Edit {
     },
 }
 
-impl Call for Apply {
-    const NAME: &'static str = "apply";
-    type Reply = Applied;
-}
-
 /// What is different in one place.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Difference {
@@ -105,20 +99,10 @@ pub struct Applied {
 #[serde(deny_unknown_fields)]
 pub struct Confirm {}
 
-impl Call for Confirm {
-    const NAME: &'static str = "confirm";
-    type Reply = Confirmed;
-}
-
 /// Goes back to what was in force before the change on trial.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rollback {}
-
-impl Call for Rollback {
-    const NAME: &'static str = "rollback";
-    type Reply = Confirmed;
-}
 
 /// It was done.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -134,11 +118,6 @@ pub struct InForce {
     /// The direction, where more than one is shaped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
-}
-
-impl Call for InForce {
-    const NAME: &'static str = "in-force";
-    type Reply = Text;
 }
 
 /// A shaper file.

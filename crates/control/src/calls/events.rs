@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
-use crate::protocol::Call;
 use crate::quantities::{bps, bytes, ns};
 
 /// Subscribes to events. What is left empty does not filter. Everybody may.
@@ -30,11 +29,6 @@ pub struct Events {
     pub port: Option<u16>,
 }
 
-impl Call for Events {
-    const NAME: &'static str = "events";
-    type Reply = Subscribed;
-}
-
 /// It is subscribed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Subscribed {
@@ -48,11 +42,6 @@ pub struct Subscribed {
 pub struct Unsubscribe {
     /// Which.
     pub subscription: u64,
-}
-
-impl Call for Unsubscribe {
-    const NAME: &'static str = "unsubscribe";
-    type Reply = Unsubscribed;
 }
 
 /// It has ended; no push of it follows.

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
 use super::{Flow, FlowSeen, Protocol};
-use crate::protocol::Call;
 use crate::quantities::{bps, bytes, ns};
 
 /// A packet that may come. Everybody may ask; what is left out is not known of it.
@@ -40,11 +39,6 @@ pub struct Explain {
     /// Owner of the sending socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-}
-
-impl Call for Explain {
-    const NAME: &'static str = "explain";
-    type Reply = Explained;
 }
 
 /// Where it would go, and what stands there.

@@ -1,6 +1,7 @@
-//! The calls: their parameters, their answers, and the events that are pushed. One file for each.
+//! The calls: one module for each group of them has the requests and replies, [`declaration`] declares each call once.
 
 mod change;
+mod declaration;
 mod events;
 mod explain;
 mod promise;
@@ -9,6 +10,7 @@ mod seen;
 mod status;
 
 pub use change::{Applied, Apply, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text};
+pub use declaration::{Authority, CALLS, Declaration, Permission, Service, answer};
 pub use events::{Event, EventKind, Events, Flow, Protocol, Subscribed, Unsubscribe, Unsubscribed};
 pub use explain::{Buckets, Explain, Explained, Waiting};
 pub use promise::{

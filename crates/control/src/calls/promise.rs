@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use tidegate_units::{Rate, Span};
 
 use super::{Flow, Protocol};
-use crate::protocol::Call;
 use crate::quantities::{bps, ns};
 
 /// Which flows. All that is given must hold; a target without anything is refused.
@@ -109,11 +108,6 @@ impl Default for PromiseCall {
     }
 }
 
-impl Call for PromiseCall {
-    const NAME: &'static str = "promise";
-    type Reply = Promised;
-}
-
 /// The promise is given.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Promised {
@@ -174,22 +168,12 @@ pub struct Renew {
     pub lease: Span,
 }
 
-impl Call for Renew {
-    const NAME: &'static str = "renew";
-    type Reply = PromiseState;
-}
-
 /// Ends a promise: the flows under it are again what the configuration says.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Release {
     /// Which.
     pub promise: u64,
-}
-
-impl Call for Release {
-    const NAME: &'static str = "release";
-    type Reply = Released;
 }
 
 /// It has ended.
@@ -200,11 +184,6 @@ pub struct Released {}
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Promises {}
-
-impl Call for Promises {
-    const NAME: &'static str = "promises";
-    type Reply = PromiseList;
-}
 
 /// All promises.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -227,11 +206,6 @@ pub struct Feedback {
     /// several watch a flow, the shortest is taken.
     #[serde(rename = "delay_ns", with = "ns::option", skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
-}
-
-impl Call for Feedback {
-    const NAME: &'static str = "feedback";
-    type Reply = Watching;
 }
 
 /// It is subscribed.

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
-use crate::protocol::Call;
 use crate::quantities::{bps, bytes, ns};
 
 /// Asks for a class of its own for packets that match. It ends with the connection, or after `for_ns`; until then it must
@@ -45,11 +44,6 @@ pub struct Reserve {
     pub lasts: Option<Span>,
 }
 
-impl Call for Reserve {
-    const NAME: &'static str = "reserve";
-    type Reply = Reserved;
-}
-
 /// What was granted.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Reserved {
@@ -85,11 +79,6 @@ pub struct Refresh {
     pub reservation: u64,
 }
 
-impl Call for Refresh {
-    const NAME: &'static str = "refresh";
-    type Reply = Refreshed;
-}
-
 /// Until when.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Refreshed {
@@ -106,11 +95,6 @@ pub struct Unreserve {
     pub reservation: u64,
 }
 
-impl Call for Unreserve {
-    const NAME: &'static str = "unreserve";
-    type Reply = Unreserved;
-}
-
 /// It has ended.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Unreserved {
@@ -122,11 +106,6 @@ pub struct Unreserved {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReservationsQuery {}
-
-impl Call for ReservationsQuery {
-    const NAME: &'static str = "reservations";
-    type Reply = ReservationList;
-}
 
 /// The reservations there are.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -9,18 +9,12 @@ use tidegate_units::{Bytes, Rate, Span};
 
 use super::events::Flow;
 use super::status::DropCount;
-use crate::protocol::Call;
 use crate::quantities::{bps, bytes, ns};
 
 /// Asks what is measured of the classes. Everybody may.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Classes {}
-
-impl Call for Classes {
-    const NAME: &'static str = "classes";
-    type Reply = Seen;
-}
 
 /// Asks what is measured of the flows, and of the classes at the same time. Everybody may; what is left empty does not
 /// filter.
@@ -49,11 +43,6 @@ pub struct Flows {
 impl Flows {
     /// The most flows in one answer.
     pub const MOST: u32 = 1_000;
-}
-
-impl Call for Flows {
-    const NAME: &'static str = "flows";
-    type Reply = Seen;
 }
 
 /// By what flows are put in order, the most first.

@@ -3,18 +3,12 @@
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
-use crate::protocol::Call;
 use crate::quantities::{bps, bytes, ns};
 
 /// Asks what is in force. Everybody may.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatusQuery {}
-
-impl Call for StatusQuery {
-    const NAME: &'static str = "status";
-    type Reply = Status;
-}
 
 /// What is in force. At most 20 ms old.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! What clients may do, and what they cannot do to the data path and to each other.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_control::calls::{Displacement, Events, Feedback, PromiseCall, Target};
+use tidegate_control::calls::{CALLS, Displacement, Events, Feedback, Permission, PromiseCall, Target};
 use tidegate_control::{Client, ClientError, Code, EventKind, Pushed};
 use tidegate_daemon::Listening;
 use tidegate_experiments::lab::topology::Pair;
@@ -75,6 +75,14 @@ fn as_another(path: &Path) {
     not_allowed(
         client.promise(&PromiseCall { target: Target { pid: Some(1), ..Target::default() }, ..minimum(5_000, 100) }),
     );
+    // Calls of operators are refused whatever their parameters are.
+    for call in CALLS.iter().filter(|call| matches!(call.permission, Permission::Operator(_))) {
+        let mut stream = UnixStream::connect(path).unwrap();
+        writeln!(stream, "{{\"id\":7,\"version\":1,\"call\":\"{}\",\"with\":{}}}", call.name, call.request).unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        assert!(line.starts_with("{\"id\":7,\"error\":{\"code\":\"not-allowed\""), "{line}");
+    }
     // Within them it is given, and what is given counts.
     let given = client.promise(&PromiseCall { prefer: 1, ..minimum(5_000, 800) }).unwrap();
     assert_eq!(given.state.uid, 12_345);

@@ -173,7 +173,7 @@ fn fields(args: &Args) -> Result<Fields, Failure> {
 fn live(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let fields = fields(args)?;
     let mut client = args.connect.open()?;
-    let told = client.call(&Explain {
+    let told = client.explain(&Explain {
         direction: args.way.clone(),
         protocol: args.protocol.map(|protocol| tidegate_control::calls::Protocol(protocol.0)),
         source: args.source,
@@ -184,7 +184,7 @@ fn live(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         mark: args.mark,
         uid: args.uid,
     })?;
-    let text = client.call(&InForce { direction: Some(told.direction.clone()) })?.text;
+    let text = client.in_force(&InForce { direction: Some(told.direction.clone()) })?;
     let config = tidegate_replay::exact::configuration(&text).map_err(Failure::Failed)?;
     let mut names = tidegate_engine::Names::default();
     for user in config.rules.iter().flat_map(|rule| &rule.matches.users) {

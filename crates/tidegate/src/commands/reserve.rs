@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tidegate_control::calls::{Refresh, ReservationsQuery, Reserve, Reserved};
+use tidegate_control::calls::{ReservationList, Reserve, Reserved};
 use tidegate_control::{Client, ClientError, Code};
 use tidegate_units::{Bytes, Rate, Span};
 
@@ -70,18 +70,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut client = args.connect.open()?;
     let mut out = std::io::stdout().lock();
     if args.list {
-        let list = client.call(&ReservationsQuery {})?;
+        let list = client.reservations()?;
         if args.json {
-            writeln!(out, "{}", json(&list)?)?;
-        } else if list.reservations.is_empty() {
+            writeln!(out, "{}", json(&ReservationList { reservations: list })?)?;
+        } else if list.is_empty() {
             writeln!(out, "nothing is reserved")?;
         } else {
-            list.reservations.iter().try_for_each(|one| writeln!(out, "{}", told(one)))?;
+            list.iter().try_for_each(|one| writeln!(out, "{}", told(one)))?;
         }
         return Ok(());
     }
     let call = call(args)?;
-    let mut granted = client.call(&call)?;
+    let mut granted = client.reserve(&call)?;
     if args.json {
         writeln!(out, "{}", json(&granted)?)?;
     } else {
@@ -109,7 +109,7 @@ fn keep(client: &mut Client, call: &Reserve, granted: &mut Reserved, stop: &Atom
         if Instant::now() < next {
             continue;
         }
-        match client.call(&Refresh { reservation: granted.reservation }) {
+        match client.refresh(granted.reservation) {
             Ok(refreshed) => next = third(refreshed.expires),
             // The data path is being started again; the daemon makes the reservation again then.
             Err(ClientError::Refused(refusal)) if refusal.code == Code::Failed => {
@@ -117,7 +117,7 @@ fn keep(client: &mut Client, call: &Reserve, granted: &mut Reserved, stop: &Atom
             }
             Err(ClientError::Refused(refusal)) => {
                 say!("tidegate: {refusal}; asking again");
-                *granted = client.call(call)?;
+                *granted = client.reserve(call)?;
                 next = third(granted.expires);
             }
             Err(error) => return Err(error.into()),

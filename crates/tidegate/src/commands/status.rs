@@ -32,7 +32,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut client = args.connect.open()?;
     let mut out = std::io::stdout().lock();
     if args.file {
-        let text = client.call(&InForce { direction: args.direction.clone() })?.text;
+        let text = client.in_force(&InForce { direction: args.direction.clone() })?;
         write!(out, "{text}")?;
         return Ok(());
     }
