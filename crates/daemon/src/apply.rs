@@ -68,13 +68,6 @@ fn load(name: &str, text: &str) -> Result<(Config, String), Refusal> {
 
 pub(crate) fn apply(daemon: &mut Daemon, call: Apply) -> Result<Applied, Refusal> {
     let at = daemon.direction_named(call.direction.as_deref())?;
-    if let Some(trial) = &daemon.trial
-        && !call.dry_run
-    {
-        let left = trial.left().as_nanos().div_ceil(1_000_000_000);
-        return Err(invalid(format!("a change is on trial for another {left} s"))
-            .help("run `tidegate confirm` or `tidegate confirm --rollback` first"));
-    }
     let confirm = call.confirm.map(|span| Duration::from_nanos(span.as_nanos()));
     if confirm.is_some_and(|confirm| confirm > LONGEST || confirm.is_zero()) {
         return Err(invalid("a trial lasts from a moment to an hour"));
@@ -99,8 +92,13 @@ pub(crate) fn apply(daemon: &mut Daemon, call: Apply) -> Result<Applied, Refusal
     });
     let mut applied =
         Applied { differences: differences.collect(), warnings, applied: false, in_place: false, rehomed: 0 };
-    if call.dry_run {
+    if call.dry_run || applied.differences.is_empty() {
         return Ok(applied);
+    }
+    if let Some(trial) = &daemon.trial {
+        let left = trial.left().as_nanos().div_ceil(1_000_000_000);
+        return Err(invalid(format!("a change is on trial for another {left} s"))
+            .help("run `tidegate confirm` or `tidegate confirm --rollback` first"));
     }
     let before = (daemon.directions[at].text.clone(), daemon.directions[at].config.clone());
     let swapped = change(daemon, at, config, new)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use tidegate_control::calls::{Apply, Confirm, Edit, Rollback};
+use tidegate_control::calls::{Apply, Edit};
 use tidegate_control::{Client, ClientError, Code};
 use tidegate_units::Span;
 
@@ -135,10 +135,10 @@ pub fn remove(args: &RemoveArgs) -> Result<(), Failure> {
 pub fn confirm(args: &ConfirmArgs) -> Result<(), Failure> {
     let mut client = args.connect.open()?;
     if args.rollback {
-        client.call(&Rollback {})?;
+        client.rollback()?;
         say!("tidegate: what was in force before is in force again");
     } else {
-        client.call(&Confirm {})?;
+        client.confirm()?;
         say!("tidegate: the change is kept");
     }
     Ok(())
@@ -151,27 +151,30 @@ fn pairs(words: &[String]) -> Result<Vec<(String, String)>, Failure> {
     Ok(words.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
 }
 
-/// Shows what will be different, then makes it so.
+/// Makes a change and prints what it changed; with `--dry-run` what it would change.
 fn change(how: &How, text: Option<String>, edits: Vec<Edit>) -> Result<(), Failure> {
     let mut client = how.connect.open()?;
-    let call = Apply { direction: how.direction.clone(), text, edits, dry_run: true, confirm: None };
-    let shown = client.call(&call)?;
+    let applied = client.apply(&Apply {
+        direction: how.direction.clone(),
+        text,
+        edits,
+        dry_run: how.dry_run,
+        confirm: how.confirm,
+    })?;
     let mut out = std::io::stdout().lock();
-    for difference in &shown.differences {
+    for difference in &applied.differences {
         writeln!(out, "{}", difference.text)?;
     }
     out.flush()?;
-    if !shown.warnings.is_empty() {
-        say_on!("{}", shown.warnings);
+    if !applied.warnings.is_empty() {
+        say_on!("{}", applied.warnings);
     }
-    if shown.differences.is_empty() {
+    if applied.differences.is_empty() {
         say!("tidegate: nothing is different");
+    }
+    if !applied.applied {
         return Ok(());
     }
-    if how.dry_run {
-        return Ok(());
-    }
-    let applied = client.call(&Apply { dry_run: false, confirm: how.confirm, ..call })?;
     say!(
         "tidegate: in force, {}",
         match (applied.in_place, applied.rehomed) {
@@ -203,7 +206,7 @@ fn keep(client: &mut Client, time: Span) -> Result<(), Failure> {
     });
     let end = Instant::now() + Duration::from_nanos(time.as_nanos());
     match enter.recv_timeout(end.saturating_duration_since(Instant::now())) {
-        Ok(()) => match client.call(&Confirm {}) {
+        Ok(()) => match client.confirm() {
             Ok(_) => {
                 say!("tidegate: the change is kept");
                 Ok(())
