@@ -1,5 +1,5 @@
-//! Collects the chapters of `book/src` and the manuals at the heads of the core's files, so that a chapter or a
-//! discipline that is added is in the book without a list to forget.
+//! Collects the chapters of `book/src` and the manuals at the heads of the core's files, so that a new chapter or
+//! discipline is in the book without a list to maintain.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ fn main() -> io::Result<()> {
     chapters.sort();
     list("CHAPTERS", chapters, true);
 
-    // The manual of a file is its head: the lines that begin with `//!`, up to the first that does not.
+    // The manual of a file is its first block of lines that begin with `//!`.
     let mut manuals = Vec::new();
     let mut failed = None;
     walk(&core, &mut |path| {

@@ -1,8 +1,8 @@
-//! Fenced blocks of a chapter, for what tests them.
+//! Fenced blocks of a chapter, for tests.
 //!
-//! The first word after the fence is the language; words after commas say more: `toml,file:home.toml` is also written
-//! into the folder in which the chapter's commands run, `sh,root` needs privileges or a network and is only parsed,
-//! `toml,part` is a part of a file, `text` is output.
+//! The first word after the fence is the language. Words after commas are attributes: `toml,file:home.toml` is also
+//! written to the folder in which the chapter's commands run, `sh,root` needs privileges or a network and is only
+//! parsed, `toml,part` is a part of a file, `text` is output.
 
 /// A fenced block.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -11,18 +11,18 @@ pub struct Block {
     pub line: usize,
     /// The language; empty when there is none.
     pub language: String,
-    /// What else the fence says.
+    /// The attributes of the fence.
     pub words: Vec<String>,
     /// The text.
     pub text: String,
 }
 
 impl Block {
-    /// Whether the fence says `word`.
+    /// Whether the fence has the attribute `word`.
     pub fn is(&self, word: &str) -> bool {
         self.words.iter().any(|own| own == word)
     }
-    /// The name of the file it is.
+    /// The file name of a block with the attribute `file`.
     pub fn file(&self) -> Option<&str> {
         self.words.iter().find_map(|word| word.strip_prefix("file:"))
     }

@@ -23,7 +23,7 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A title in one line of HTML; its code stays code.
+/// Converts a title to one line of HTML; code stays code.
 fn title(text: &str) -> String {
     let mut out = String::new();
     for (n, part) in text.split('`').enumerate() {
@@ -61,7 +61,7 @@ fn page(chapter: &Chapter, before: Option<&Chapter>, after: Option<&Chapter>, al
     )
 }
 
-/// A title for the contents: of a manual, its name.
+/// The title in the contents: of a manual, its name.
 fn short(title: &str) -> String {
     match title.strip_prefix('`').and_then(|rest| rest.split_once("`:")) {
         Some((name, _)) => format!("`{name}`"),
@@ -69,7 +69,7 @@ fn short(title: &str) -> String {
     }
 }
 
-/// A place to link to, made of a heading as mdbook does.
+/// The anchor of a heading, as mdbook makes it.
 fn anchor(text: &str) -> String {
     text.chars()
         .filter_map(|c| match c {
@@ -107,7 +107,7 @@ fn body(chapter: &Chapter, all: &[Chapter]) -> String {
             Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
                 let outside = dest_url.contains("://") || dest_url.starts_with('#');
                 if !outside && !local(&chapter.slug, dest_url).is_some_and(|(path, _)| known(&path)) {
-                    // A file of the repository: its name stays, the link would lead nowhere.
+                    // A file of the repository: the text stays, without a link, which would have no target.
                     nowhere = true;
                     continue;
                 }
@@ -142,7 +142,7 @@ fn body(chapter: &Chapter, all: &[Chapter]) -> String {
     page
 }
 
-/// The chapter that a link of the chapter `from` leads to, if to one, and the place in it.
+/// The chapter and the anchor that a link of the chapter `from` refers to, if it refers to a chapter.
 pub(crate) fn local(from: &str, link: &str) -> Option<(String, String)> {
     let (path, rest) = link.find('#').map_or((link, ""), |at| link.split_at(at));
     let path = path.strip_suffix(".md")?;
@@ -180,7 +180,7 @@ mod tests {
         let chapters = crate::Book::new().chapters();
         for chapter in &chapters {
             if chapter.slug.starts_with("experiments/") {
-                // They are pages of the repository first, and point at its files.
+                // These are pages of the repository, with links to its files.
                 continue;
             }
             for event in Parser::new(&chapter.text) {

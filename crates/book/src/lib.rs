@@ -1,8 +1,8 @@
-//! The book: chapters that are written, manuals that stand at the heads of the disciplines' files, pages of the
-//! experiments; for the terminal, as HTML that opens without a network, and as sources for mdbook.
+//! The book: chapters, the manuals at the heads of the disciplines' files, and pages of the experiments; for the
+//! terminal, as HTML that opens without a network, and as sources for mdbook.
 //!
-//! What is code in it is compiled and run: `rust` as doctests of this crate, `toml` by the tests of this crate, `sh` by
-//! the tests of the command.
+//! Code in it is compiled and run: `rust` as doctests of this crate, `toml` by the tests of this crate, `sh` by the
+//! tests of the command.
 #![forbid(unsafe_code)]
 
 pub mod blocks;
@@ -15,13 +15,13 @@ include!(concat!(env!("OUT_DIR"), "/chapters.rs"));
 /// A chapter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Chapter {
-    /// Its path in the book without an extension: `cookbook/home`, `disciplines/fifo`.
+    /// The path in the book without an extension: `cookbook/home`, `disciplines/fifo`.
     pub slug: String,
-    /// Its first heading.
+    /// The first heading.
     pub title: String,
-    /// How deep it stands in the contents, from 0.
+    /// The depth in the contents, from 0.
     pub depth: usize,
-    /// Its text in Markdown.
+    /// The text in Markdown.
     pub text: Cow<'static, str>,
 }
 
@@ -30,13 +30,13 @@ impl Chapter {
         let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or_default().trim().to_owned();
         Self { slug: slug.into(), title, depth, text }
     }
-    /// The last part of its slug: what one types to get it.
+    /// The last part of the slug, the argument of `tidegate book`.
     pub fn topic(&self) -> &str {
         self.slug.rsplit_once('/').map_or(&self.slug, |(_, name)| name)
     }
 }
 
-/// The contents as they are written.
+/// The text of `SUMMARY.md`.
 fn summary() -> &'static str {
     written("SUMMARY").unwrap_or_default()
 }
@@ -45,25 +45,25 @@ fn written(slug: &str) -> Option<&'static str> {
     CHAPTERS.iter().find(|(name, _)| *name == slug).map(|(_, text)| *text)
 }
 
-/// Where the manuals follow in the contents.
+/// The chapter after which the manuals of disciplines are inserted.
 const MANUALS_AFTER: &str = "disciplines";
-/// Where those of the building blocks follow.
+/// The chapter after which the manuals of other parts are inserted.
 const PARTS_AFTER: &str = "parts";
-/// Where the pages of the experiments follow.
+/// The chapter after which the pages of the experiments are inserted.
 const EXPERIMENTS_AFTER: &str = "experiments";
 
-/// The book, with what only its caller can say.
+/// The book, with the texts that the program adds.
 #[derive(Clone, Debug, Default)]
 pub struct Book {
     appended: Vec<(String, String)>,
 }
 
 impl Book {
-    /// As it is written.
+    /// Returns the book without additions.
     pub fn new() -> Self {
         Self::default()
     }
-    /// With `text` at the end of the chapter `slug`: references that are made from the program.
+    /// Appends `text` to the chapter `slug`: references that are generated from the program.
     #[must_use]
     pub fn append(mut self, slug: impl Into<String>, text: impl Into<String>) -> Self {
         self.appended.push((slug.into(), text.into()));
@@ -79,21 +79,22 @@ impl Book {
         }
         chapters
     }
-    /// The chapter of this slug, or the one whose slug ends so.
+    /// The chapter with this slug, or the one whose slug ends with it.
     pub fn find(&self, topic: &str) -> Option<Chapter> {
         let topic = topic.trim_end_matches(".md");
         let chapters = self.chapters();
         let exact = chapters.iter().find(|chapter| chapter.slug == topic);
         let named = || chapters.iter().find(|chapter| chapter.topic() == topic);
-        // Manuals are called as their modules, disciplines in files are not: `fq_codel` and `fq-codel`.
+        // Manuals have the names of modules, which differ from those of disciplines in files: `fq_codel` and
+        // `fq-codel`.
         let alike = || chapters.iter().find(|chapter| chapter.topic().replace('_', "-") == topic.replace('_', "-"));
         exact.or_else(named).or_else(alike).cloned()
     }
-    /// As pages: paths and contents, an index among them. They open without a network.
+    /// The paths and contents of HTML pages, with an index. They open without a network.
     pub fn pages(&self) -> Vec<(String, String)> {
         html::pages(&self.chapters())
     }
-    /// As sources for mdbook, the manuals and the experiments among them: paths and contents.
+    /// The paths and contents of sources for mdbook, manuals and experiments included.
     pub fn sources(&self) -> Vec<(String, String)> {
         let chapters = self.chapters();
         let mut contents = String::from("# Contents\n\n");
@@ -114,9 +115,9 @@ impl Book {
 
 /// All chapters in the order of the contents.
 ///
-/// A line of the contents is `- [Title](path.md)`, deeper ones indented by two spaces. After the chapter
-/// `disciplines` come the manuals that it leads to, after `parts` the others, after `experiments` the pages of the
-/// experiments.
+/// A line of the contents is `- [Title](path.md)`, deeper ones indented by two spaces. The manuals linked from the
+/// chapter `disciplines` follow that chapter, the others follow `parts`, and the pages of the experiments follow
+/// `experiments`.
 fn chapters() -> Vec<Chapter> {
     let mut chapters = Vec::new();
     for line in summary().lines() {
@@ -124,7 +125,7 @@ fn chapters() -> Vec<Chapter> {
         let Some(text) = written(slug) else { continue };
         chapters.push(Chapter::new(slug, depth, Cow::Borrowed(text)));
         if slug == MANUALS_AFTER || slug == PARTS_AFTER {
-            // What the choice of a discipline leads to comes first; what they are made of after it.
+            // Manuals of disciplines that can be selected come first, then those of the parts they consist of.
             let wanted = MANUALS.iter().filter(|(name, _)| is_offered(name) == (slug == MANUALS_AFTER));
             chapters.extend(wanted.map(|(name, text)| {
                 Chapter::new(format!("disciplines/{name}"), depth + 1, Cow::Owned(manual(name, text)))
@@ -140,7 +141,7 @@ fn chapters() -> Vec<Chapter> {
     chapters
 }
 
-/// Whether the chapter on choosing a discipline leads to this manual.
+/// Whether the chapter on choosing a discipline links to this manual.
 fn is_offered(name: &str) -> bool {
     written(MANUALS_AFTER).is_some_and(|text| text.contains(&format!("](disciplines/{name}.md)")))
 }
@@ -154,12 +155,12 @@ fn entry(line: &str) -> Option<(usize, &str)> {
     Some((depth, path.strip_prefix("./").unwrap_or(path).strip_suffix(".md")?))
 }
 
-/// A manual as a chapter: what only rustdoc understands is taken out.
+/// Converts a manual to a chapter: removes what only rustdoc interprets.
 fn manual(name: &str, head: &str) -> String {
     let mut out = String::new();
     let mut lines = head.lines().peekable();
     if let Some(first) = lines.next() {
-        // "FIFO: first in, first out" or "[`Mered`]: ...": all of the first sentence is the heading.
+        // "FIFO: first in, first out" or "[`Mered`]: ...": the first sentence is the heading.
         let mut title = first.to_owned();
         while !title.ends_with('.') && lines.peek().is_some_and(|line| !line.trim().is_empty()) {
             title.push(' ');
@@ -181,7 +182,7 @@ fn manual(name: &str, head: &str) -> String {
             }
             out.push_str(line);
         } else {
-            // Each part of the manual is a paragraph of its own.
+            // Each part of the manual becomes a paragraph.
             if line.starts_with('*') && !line.starts_with("**") && !line.starts_with("* ") && !out.ends_with("\n\n") {
                 out.push('\n');
             }
@@ -192,7 +193,7 @@ fn manual(name: &str, head: &str) -> String {
     out
 }
 
-/// Links that only rustdoc resolves become what they say: ``[`X`](crate::x)`` becomes `` `X` ``.
+/// Replaces links that only rustdoc resolves by their text: ``[`X`](crate::x)`` becomes `` `X` ``.
 fn plain_links(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line;

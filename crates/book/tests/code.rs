@@ -1,4 +1,4 @@
-//! The configuration in the book is what it says: files that load, or that are refused.
+//! The configuration in the book is valid: files load, or are rejected where the text states so.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use tidegate_book::blocks::{Block, blocks};
 use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_sim::scenario::Scenario;
 
-/// Every block of the chapters that are written for the book.
+/// Every block of the chapters of `book/src`.
 fn all() -> Vec<(String, Block)> {
     let chapters = Book::new().chapters();
-    // The HOWTO has fences of its own and a test that does it as written.
+    // The HOWTO has other fences and a test of its own.
     let written = chapters
         .iter()
         .filter(|chapter| !chapter.slug.starts_with("experiments/") && !chapter.slug.starts_with("howto"));
@@ -45,7 +45,7 @@ fn files_load() {
 
 #[test]
 fn every_block_says_what_it_is() {
-    // Untagged blocks would be taken for Rust; other languages would be tested by nobody.
+    // Untagged blocks would be taken as Rust; other languages would not be tested.
     let known = ["rust", "toml", "sh", "tgs", "text", "json", "python"];
     for (place, block) in all() {
         assert!(known.contains(&block.language.as_str()), "{place}: `{}`", block.language);

@@ -3,7 +3,7 @@
 
 use tidegate_config::discipline::{Discipline, Site};
 use tidegate_config::{Diagnostics, Source, Spanned, read};
-use tidegate_core::{Books, Bytes, FlowKey, Instant, Packet, Qdisc};
+use tidegate_core::{Accounted, Bytes, FlowKey, Instant, Packet, Qdisc};
 
 tidegate_config::record! {
     /// A file of one discipline.
@@ -68,7 +68,7 @@ fn each_is_built_and_runs() {
         "kind = \"ingress-filter\"\nlink = \"100mbit\"",
     ];
     for section in all {
-        let mut qdisc = Books::new(load(section).unwrap_or_else(|error| panic!("{section}\n{error}")));
+        let mut qdisc = Accounted::new(load(section).unwrap_or_else(|error| panic!("{section}\n{error}")));
         let mut out = Vec::new();
         for n in 0..20 {
             qdisc.enqueue(Instant::ZERO, P(n % 3, n), &mut out);

@@ -5,7 +5,7 @@ use tidegate_config::shaper::{self, Root};
 use tidegate_config::{Decode, Diagnostics, Place, Source, Spanned, record};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::qdisc::Discard;
-use tidegate_core::{Bytes, FlowKey, Instant, Packet, Parcel, Qdisc};
+use tidegate_core::{AnyPacket, Bytes, FlowKey, Instant, Packet, Qdisc};
 
 record! {
     /// A queue of a few packets, or another discipline instead.
@@ -24,7 +24,7 @@ impl Kind for Short {
             diagnostics.error(self.packets.place, "a queue of no packets drops everything").help("write at least 1");
         }
     }
-    fn build(&self, site: &Site) -> Box<dyn Qdisc<Parcel>> {
+    fn build(&self, site: &Site) -> Box<dyn Qdisc<AnyPacket>> {
         match &self.instead {
             Some(Inside(inside)) => inside.build(site),
             None => Box::new(Fifo::new(Limit::packets(self.packets.value))),

@@ -20,7 +20,7 @@ use tidegate_core::qdisc::Discard;
 use tidegate_core::random::Stream;
 use tidegate_core::red::Red;
 use tidegate_core::sfq::{self, Sfq};
-use tidegate_core::{Bytes, FlowKey, Instant, Packet, Parcels, Qdisc, Rate, Span};
+use tidegate_core::{AnyQdisc, Bytes, FlowKey, Instant, Packet, Qdisc, Rate, Span};
 
 #[derive(Clone, Copy)]
 struct P(u64);
@@ -49,7 +49,7 @@ fn disciplines() -> Vec<(&'static str, Box<dyn Qdisc<P>>)> {
     vec![
         ("fifo", Box::new(Fifo::new(limit))),
         // What a discipline from outside pays for its packets waiting beside it.
-        ("fifo_parcels", Box::new(Parcels::new(Box::new(Fifo::new(limit))))),
+        ("fifo_any_packet", Box::new(AnyQdisc::new(Box::new(Fifo::new(limit))))),
         ("red", Box::new(AqmFifo::new(limit, red))),
         ("ared", Box::new(AqmFifo::new(limit, Ared::new(ared::Params::for_link(link), 1, "ared").unwrap()))),
         ("pie", Box::new(Pie::new(pie::Params { limit, ..pie::Params::default() }, 1, "pie").unwrap())),

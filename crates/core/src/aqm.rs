@@ -1,58 +1,58 @@
-//! [`Aqm`]: active queue management as a decider apart from the queue, and [`AqmFifo`], a FIFO that asks one.
+//! [`Aqm`]: active queue management, separate from the queue, and [`AqmFifo`], a FIFO controlled by one.
 //!
-//! *Law*: a decider sees every arrival and every departure of its queue; it moves no packet. The queue drops what
-//! the decider says, and what exceeds its own limit.
-//! *Cost*: that of the decider and of a FIFO.
-//! *Notes*: the verdict comes before the limit, so that the decider's average sees what the queue refuses too.
-//! *See also*: [`red`](crate::red): a decider. [`Fifo`]: no decider.
+//! *Law*: an AQM sees every arrival and every departure of its queue and moves no packet. The queue drops what the
+//! AQM decides to drop, and what exceeds the queue's limit.
+//! *Cost*: that of the AQM and of a FIFO.
+//! *Notes*: the AQM decides before the limit is checked, so its average includes packets that the limit rejects.
+//! *See also*: [`red`](crate::red), an AQM. [`Fifo`], a queue without one.
 
 use crate::fifo::{Fifo, Limit};
 use crate::packet::Packet;
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
 use tidegate_units::Instant;
 
-/// What a decider says of an arrival.
+/// The decision of an AQM about an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Let it in.
+    /// Enqueue it.
     Admit,
-    /// Let it in, marked as having experienced congestion. Only said of packets that can be marked.
+    /// Mark it congestion experienced and enqueue it. Returned for ECN-capable packets only.
     Mark,
-    /// Drop it, for this reason.
+    /// Drop it for this reason.
     Drop(DropReason),
 }
 
-/// Decides which arrivals a queue takes. Implementations split their parameters (validated once), state and
-/// statistics, and hold still when `now` runs back.
+/// Decides which arrivals a queue accepts. An implementation splits parameters (validated once), state and
+/// statistics, and does not change its state when `now` runs back.
 pub trait Aqm<P: Packet>: Send {
-    /// `packet` arrives at a queue that holds `queue`, itself not included.
+    /// Decides about `packet`, which arrives at a queue that holds `queue`; `queue` does not include `packet`.
     fn on_arrival(&mut self, now: Instant, packet: &P, queue: Backlog) -> Verdict;
 
-    /// An arrival that was admitted found no room after all, and was dropped.
+    /// Called when an admitted packet exceeded the limit of the queue and was dropped.
     fn on_overflow(&mut self, _now: Instant, _packet: &P) {}
 
-    /// An arrival was let in.
+    /// Called when a packet was enqueued.
     fn on_admission(&mut self, _now: Instant, _packet: &P) {}
 
-    /// `packet` left the queue, which now holds `queue`.
+    /// Called when `packet` left the queue, which now holds `queue`.
     fn on_departure(&mut self, now: Instant, packet: &P, queue: Backlog);
 }
 
-/// Packets that a decider judged, by verdict.
+/// Arrivals counted by verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Verdicts {
-    /// Let in unmarked.
+    /// Enqueued without a mark.
     pub admitted: u64,
-    /// Let in with a mark.
+    /// Enqueued with a mark.
     pub marked: u64,
-    /// Dropped by chance.
+    /// Dropped by probability.
     pub early: u64,
     /// Dropped because the average was beyond the hard limit.
     pub forced: u64,
 }
 
 impl Verdicts {
-    /// Counts `verdict`, and gives it back.
+    /// Counts `verdict` and returns it.
     pub fn count(&mut self, verdict: Verdict) -> Verdict {
         match verdict {
             Verdict::Admit => self.admitted += 1,
@@ -64,26 +64,26 @@ impl Verdicts {
     }
 }
 
-/// A FIFO whose arrivals an [`Aqm`] decides. See the [module](self).
+/// A FIFO whose arrivals an [`Aqm`] controls. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct AqmFifo<P, A> {
     fifo: Fifo<P>,
     limit: Limit,
     aqm: A,
-    /// The latest instant of any call: the decider sees only some of them, and must not be told an earlier one.
+    /// The latest `now` of any call. The AQM sees only some calls and must not receive an earlier instant.
     latest: Instant,
 }
 
 impl<P: Packet, A: Aqm<P>> AqmFifo<P, A> {
-    /// An empty queue.
+    /// Returns an empty queue.
     pub fn new(limit: Limit, aqm: A) -> Self {
         Self { fifo: Fifo::new(Limit::NONE), limit, aqm, latest: Instant::ZERO }
     }
-    /// The decider.
+    /// The AQM.
     pub fn aqm(&self) -> &A {
         &self.aqm
     }
-    /// The decider, to change its parameters.
+    /// The AQM, for changes of its parameters.
     pub fn aqm_mut(&mut self) -> &mut A {
         &mut self.aqm
     }

@@ -1,17 +1,17 @@
 //! CoDel: controlled delay.
 //!
-//! *Law*: while packets wait for less than `target`, or no more than `mtu` bytes are left behind, none is dropped.
-//! Once every packet of an `interval` waited for `target` or more, one is dropped (or marked), and the n-th drop of
-//! the episode follows the one before by `interval / sqrt(n)`, until a packet waits for less.
+//! *Law*: no packet is dropped while queueing delays are below `target` or at most `mtu` bytes remain. Once the delay
+//! was at least `target` for a whole `interval`, one packet is dropped (or marked). The n-th drop of the episode
+//! follows the one before by `interval / sqrt(n)`, until a packet was queued for less.
 //! *Source*: RFC 8289, section 5 (the annotated pseudocode); RFC 3168 for ECN.
 //! *Units*: `target` and `interval` in nanoseconds; the defaults are RFC 8289's 5 ms and 100 ms.
 //! *Example*: below.
-//! *Cost*: O(1) a call, one division and one integer square root a drop; no allocation after warm-up.
-//! *Notes*: one call drops at most 32 packets; what the control law still owes is dropped by the next calls. An
-//! interval is at most 4 s, so that its square fits 64 bits.
+//! *Cost*: O(1) per call, one division and one integer square root per drop; no allocation after warm-up.
+//! *Notes*: one call drops at most 32 packets; further drops that the control law requires are made by the next
+//! calls. An interval is at most 4 s, so that its square fits 64 bits.
 //! *Departures from the source, and why*: the control law is the exact `floor(sqrt(interval^2 / count))`, not the
-//! Newton step on a 16-bit reciprocal that kernels use: drops are rare, and two machines agree. The bound of drops a
-//! call is ours, for law 4. A marked packet leaves and counts as the drop would have.
+//! Newton step on a 16-bit reciprocal that kernels use: drops are rare, and results must be equal on every machine.
+//! The bound of drops per call is required by law 4. A marked packet leaves, and counts as the drop would have.
 //! *See also*: [`fq_codel`](crate::fq_codel), one CoDel for each flow; [`pie`](crate::pie), which decides on arrival;
 //! [`cake`](crate::cake), whose COBALT adds BLUE.
 //!
@@ -21,7 +21,7 @@
 //! # impl Packet for P { fn size(&self) -> Bytes { Bytes::new(self.0) } fn flow(&self) -> FlowKey { FlowKey::default() } }
 //! let mut queue = CoDel::new(Params::default())?;
 //! queue.enqueue(Instant::ZERO, P(1500), &mut Discard);
-//! assert!(queue.dequeue(Instant::ZERO + Span::from_millis(50), &mut Discard).is_some(), "one late packet is no reason");
+//! assert!(queue.dequeue(Instant::ZERO + Span::from_millis(50), &mut Discard).is_some(), "one late packet is not dropped");
 //! # Ok::<(), ParamError>(())
 //! ```
 
@@ -33,26 +33,26 @@ use crate::queues::{Queue, Store};
 use crate::red::Signal;
 use tidegate_units::{Bytes, Instant, Span};
 
-/// The most packets one call drops.
+/// The most packets that one call drops.
 pub const MOST_DROPS_A_CALL: u32 = 32;
 
 /// The control law's parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// The standing delay that is accepted.
+    /// The standing delay that is tolerated.
     pub target: Span,
-    /// How long the delay must stand before the first drop: a round trip at the high end of what is usual.
+    /// How long the delay must stand before the first drop; about the largest usual round-trip time.
     pub interval: Span,
-    /// With no more bytes than this left behind, nothing is dropped.
+    /// Nothing is dropped while at most this many bytes remain queued.
     pub mtu: Bytes,
-    /// Mark or drop.
+    /// Whether to mark or to drop.
     pub signal: Signal,
-    /// The most the queue holds.
+    /// The limit of the queue.
     pub limit: Limit,
 }
 
 impl Default for Params {
-    /// RFC 8289's 5 ms and 100 ms, an Ethernet MTU, ECN, and room for 1,000 packets.
+    /// RFC 8289's 5 ms and 100 ms, an Ethernet MTU, ECN, and 1,000 packets.
     fn default() -> Self {
         Self {
             target: Span::from_millis(5),
@@ -65,7 +65,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Checks what cannot work.
+    /// Checks the ranges.
     ///
     /// # Errors
     /// When the interval is zero or above 4 s, or the target is not below it.
@@ -79,14 +79,14 @@ impl Params {
         Ok(self)
     }
 
-    /// The time from one drop to the next when `count` were dropped: `interval / sqrt(count)`, rounded down.
+    /// The time between two drops after `count` drops: `interval / sqrt(count)`, rounded down.
     pub fn spacing(&self, count: u32) -> Span {
         let interval = self.interval.as_nanos();
         Span::from_nanos((interval * interval / u64::from(count.max(1))).isqrt())
     }
 }
 
-/// What the control law remembers of one queue.
+/// The state of the control law of one queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct State {
     first_above: Option<Instant>,
@@ -96,7 +96,7 @@ pub struct State {
     dropping: bool,
 }
 
-/// What CoDel did.
+/// Counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Packets dropped by the control law.
@@ -108,16 +108,16 @@ pub struct Stats {
 }
 
 impl State {
-    /// Whether the queue is in the dropping state.
+    /// Whether the control law is in the dropping state.
     pub fn is_dropping(&self) -> bool {
         self.dropping
     }
-    /// Drops of this episode, or of the last one.
+    /// Drops of the current or last episode.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// One packet from `queue`, and whether it may be dropped (`dodequeue` of the RFC).
+    /// Takes a packet from `queue` and returns whether it may be dropped (`dodequeue` of the RFC).
     fn take<P: Packet>(&mut self, params: &Params, store: &mut Store<P>, queue: &mut Queue, now: Instant) -> Taken<P> {
         let Some((packet, at)) = store.pop(queue) else {
             self.first_above = None;
@@ -135,7 +135,7 @@ impl State {
         Some((packet, may_drop))
     }
 
-    /// The packet that leaves `queue` at `now`; what is dropped on the way goes to `out`.
+    /// Returns the packet that leaves `queue` at `now`; dropped packets go to `out`.
     pub fn dequeue<P: Packet>(
         &mut self,
         params: &Params,
@@ -155,7 +155,7 @@ impl State {
             }
             stats.episodes += 1;
             self.dropping = true;
-            // Coming back soon after the last episode: start where it ended, not from 1.
+            // A new episode soon after the last one resumes its drop rate instead of starting from 1.
             let delta = self.count.saturating_sub(self.last_count);
             let recent = now.since(self.drop_next) < params.interval.saturating_mul(16);
             self.count = if delta > 1 && recent { delta } else { 1 };
@@ -198,7 +198,7 @@ impl State {
 
 type Taken<P> = Option<(P, bool)>;
 
-/// Marks when marking is on and the packet can be marked, and tells about it.
+/// Marks the packet if marking is enabled and the packet is ECN-capable, and reports the mark.
 pub(crate) fn mark<P: Packet>(signal: Signal, packet: &mut P, out: &mut dyn Outlet<P>) -> bool {
     let marked = signal == Signal::Mark && packet.mark_ce();
     if marked {
@@ -219,7 +219,7 @@ pub struct CoDel<P> {
 }
 
 impl<P: Packet> CoDel<P> {
-    /// An empty queue.
+    /// Returns an empty queue.
     ///
     /// # Errors
     /// As [`Params::validate`].
@@ -233,11 +233,11 @@ impl<P: Packet> CoDel<P> {
             latest: Instant::ZERO,
         })
     }
-    /// What it did so far.
+    /// The counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
-    /// Where the control law stands.
+    /// The state of the control law.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -291,8 +291,8 @@ mod tests {
         }
     }
 
-    /// 500 packets at t = 0, one asked for every millisecond from 10 ms on: the milliseconds at which one was
-    /// dropped, and those at which a marked one left.
+    /// 500 packets at t = 0, one `dequeue` per millisecond from 10 ms on. Returns the milliseconds of the drops, and
+    /// those at which a marked packet left.
     fn overload(ecn: Ecn) -> (Vec<u64>, Vec<u64>) {
         let mut queue = CoDel::new(Params::default()).unwrap();
         (0..500).for_each(|n| queue.enqueue(Instant::ZERO, P(n, ecn), &mut crate::qdisc::Discard));

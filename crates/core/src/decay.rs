@@ -1,18 +1,18 @@
-//! The exponential in fixed point: `e^-x` and `(1 - e^-x) / x`, for estimators that forget with time.
+//! The exponential in fixed point, `e^-x` and `(1 - e^-x) / x`, for estimators with exponential decay.
 //!
-//! *Law*: for every `x` in 32 bits of fraction, the error of `e^-x` is below 2⁻⁵⁵ and that of `(1 - e^-x) / x`
-//! below 2⁻⁴⁸; both are the same bits on every machine.
+//! *Law*: for every `x` with 32 bits of fraction, the error of `e^-x` is below 2⁻⁵⁵ and that of `(1 - e^-x) / x`
+//! below 2⁻⁴⁸. Both are bit-identical on every machine.
 //! *Source*: `e^-x = e^-i e^-(j/64) e^-r` with tables for the whole part `i` and the 64ths `j`, and the Taylor series
 //! for the rest `r` below 1/64.
 //! *Cost*: about ten multiplications of 64 by 64 bits; one division for the second function.
-//! *See also*: `libm::exp`, which is a float; the tests compare with it.
+//! *See also*: `libm::exp`, a float, with which the tests compare.
 
 /// Bits of fraction of the results.
 pub const FRACTION: u32 = 62;
 /// One.
 pub const ONE: u64 = 1 << FRACTION;
 
-/// Whole parts from which `e^-x` is below 2⁻⁶² and taken for 0.
+/// The whole part from which `e^-x` is below 2⁻⁶² and taken as 0.
 const WHOLE: usize = 43;
 /// `e^-(1/64)` and `e^-1` with 64 bits of fraction, rounded down.
 const STEP: u128 = taylor_of_a_64th();
@@ -85,7 +85,7 @@ pub fn exp_neg(x: u64) -> u64 {
     mul(mul(sum, PARTS[part]), WHOLES[whole])
 }
 
-/// `(1 - e^-x) / x` of an `x` with 32 bits of fraction, 1 at 0; the result has [`FRACTION`] bits.
+/// `(1 - e^-x) / x` of an `x` with 32 bits of fraction; 1 at 0. The result has [`FRACTION`] bits.
 pub fn mean_decay(x: u64) -> u64 {
     if x < 1 << 26 {
         // 1 - x/2 (1 - x/3 (1 - x/4 ..)): no cancellation near 0.

@@ -1,12 +1,12 @@
 //! FIFO: first in, first out, with a limit.
 //!
-//! *Law*: packets leave in the order they came; a packet is dropped exactly when it arrives and the backlog would
-//! exceed the limit with it.
-//! *Source*: the drop-tail queue that every paper here compares with.
+//! *Law*: packets leave in the order of arrival; a packet is dropped exactly when the backlog including it would
+//! exceed the limit.
+//! *Source*: the drop-tail queue, the reference of every paper implemented here.
 //! *Units*: the limit in bytes, in packets, or both.
-//! *Cost*: O(1) a call, no allocation once the queue has had its longest.
+//! *Cost*: O(1) per call; no allocation once the queue has reached its greatest length.
 //! *Notes*: a limit of zero packets drops everything.
-//! *See also*: every other discipline; most contain one.
+//! *See also*: every other discipline; most contain a FIFO.
 //!
 //! ```
 //! use tidegate_core::{fifo::{Fifo, Limit}, qdisc::{Discard, Qdisc}, *};
@@ -27,17 +27,17 @@ use crate::packet::Packet;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
 use tidegate_units::{Bytes, Instant};
 
-/// How much a queue may hold.
+/// The limit of a queue; both fields apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limit {
-    /// The most packets.
+    /// The most packets queued.
     pub packets: u64,
-    /// The most bytes.
+    /// The most bytes queued.
     pub bytes: Bytes,
 }
 
 impl Limit {
-    /// No limit: for tests, and for queues whose arrivals something else bounds.
+    /// No limit: for tests, and for queues that are bounded elsewhere.
     pub const NONE: Self = Self { packets: u64::MAX, bytes: Bytes::MAX };
 
     /// At most `n` packets of any size.
@@ -48,7 +48,7 @@ impl Limit {
     pub const fn bytes(n: Bytes) -> Self {
         Self { packets: u64::MAX, bytes: n }
     }
-    /// Whether `backlog` has room for one more packet of `size`.
+    /// Whether a packet of `size` fits beside `backlog`.
     pub fn admits(&self, backlog: Backlog, size: Bytes) -> bool {
         backlog.packets < self.packets && backlog.bytes + size <= self.bytes
     }
@@ -63,7 +63,7 @@ pub struct Fifo<P> {
 }
 
 impl<P: Packet> Fifo<P> {
-    /// An empty queue.
+    /// Returns an empty queue.
     pub fn new(limit: Limit) -> Self {
         Self { queue: VecDeque::new(), backlog: Backlog::default(), limit }
     }

@@ -1,18 +1,18 @@
-//! Flow keys: who a packet belongs to, as three numbers that nobody outside can aim at.
+//! Flow keys: the identity of a packet's flow as three keyed hashes.
 //!
-//! *Law*: packets that agree in what [`FlowBy`] names have equal keys, on every machine and under every
-//! configuration with the same secret; packets that differ in it have different keys but for a chance of 2⁻⁶⁴ a
-//! pair.
-//! *Source*: SipHash-1-3 (Aumasson and Bernstein, *SipHash: a fast short-input PRF*, 2012, with one round a word and
-//! three at the end).
+//! *Law*: packets that are equal in the fields that [`FlowBy`] selects have equal keys, on every machine and under
+//! every configuration with the same secret. Packets that differ in one of them have different keys, but for a
+//! probability of 2⁻⁶⁴ per pair.
+//! *Source*: SipHash-1-3 (Aumasson and Bernstein, *SipHash: a fast short-input PRF*, 2012, with one round per word
+//! and three at the end).
 //! *Units*: none.
 //! *Cost*: three hashes of 16 bytes for IPv4, of 24 to 40 for IPv6; no table, no allocation.
-//! *Notes*: a fragment without the transport header has no ports; in the 5-tuple it would be a flow of its own. Give
-//! all fragments of a datagram the key of the first ([`fragments`](crate::fragments)). A packet that lacks what
-//! flows are told apart by (the owner of a forwarded packet) goes with all others that lack it.
-//! *Departures from the source, and why*: input is whole little-endian words, never a partial last one, because all
-//! that is hashed here has a fixed layout; [`SipHash13::bytes`] is the general form.
-//! *See also*: [`classify`](crate::classify), which chooses the class; a flow is within a class.
+//! *Notes*: a fragment without the transport header has no ports, and would be a flow of its own in the 5-tuple. Give
+//! all fragments of a datagram the key of the first ([`fragments`](crate::fragments)). Packets without the selected
+//! field (the owner of a forwarded packet) form one flow.
+//! *Departures from the source, and why*: the input is whole little-endian words without a partial last one, because
+//! every hashed record has a fixed layout; [`SipHash13::bytes`] is the general form.
+//! *See also*: [`classify`](crate::classify), which selects the class; a flow belongs to a class.
 //!
 //! ```
 //! use tidegate_core::{classify::{Fields, Hosts}, flow::{FlowBy, FlowHash}};
@@ -29,21 +29,21 @@ use core::net::IpAddr;
 use crate::classify::{Fields, Hosts};
 use crate::packet::FlowKey;
 
-/// What makes two packets one flow.
+/// The fields that define a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum FlowBy {
     /// Both addresses, protocol, both ports.
     #[default]
     FiveTuple,
-    /// Both addresses, in their order.
+    /// Both addresses, in this order.
     HostPair,
-    /// The sender.
+    /// The source address.
     Source,
-    /// The receiver.
+    /// The destination address.
     Destination,
     /// The user that owns the sending socket.
     Uid,
-    /// The control group that owns it.
+    /// The control group of the sending socket.
     Cgroup,
     /// The code point.
     Dscp,
@@ -51,7 +51,7 @@ pub enum FlowBy {
     Mark,
 }
 
-/// Makes flow keys under a secret.
+/// Computes flow keys under a secret.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowHash {
     secret: SipHash13,
@@ -59,21 +59,21 @@ pub struct FlowHash {
 }
 
 impl FlowHash {
-    /// With the secret of the process (16 random bytes live, a constant in a simulation).
+    /// Takes the secret of the process: 16 random bytes live, a constant in a simulation.
     pub const fn new(secret: [u64; 2], by: FlowBy) -> Self {
         Self { secret: SipHash13::new(secret), by }
     }
 
-    /// What a flow is here.
+    /// The definition of a flow in use.
     pub const fn by(&self) -> FlowBy {
         self.by
     }
 
-    /// The key of a packet.
+    /// The key of a packet with `fields`.
     pub fn key(&self, fields: &Fields) -> FlowKey {
         let source = self.host(fields.hosts.source());
         let destination = self.host(fields.hosts.destination());
-        // The first word names what follows, so that a user is never taken for a mark.
+        // The first word identifies the kind of value, so that a user and a mark of equal number differ.
         let number = |kind: u64, value: Option<u64>| {
             self.secret.words(&[kind << 56 | u64::from(value.is_some()), value.unwrap_or(0)])
         };
@@ -91,7 +91,7 @@ impl FlowHash {
     }
 
     fn five_tuple(&self, fields: &Fields) -> u64 {
-        // Seventeen bits a port and nine for the protocol: unknown is not zero.
+        // 17 bits per port and 9 for the protocol: an unknown value differs from zero.
         let port = |port: Option<u16>| port.map_or(0, |port| 1 << 16 | u64::from(port));
         let protocol = fields.protocol.map_or(0, |protocol| 1 << 8 | u64::from(protocol));
         let rest = protocol << 34 | port(fields.source_port) << 17 | port(fields.destination_port);
@@ -117,17 +117,17 @@ impl FlowHash {
     }
 }
 
-/// SipHash with `C` rounds a word and `D` at the end.
+/// SipHash with `C` rounds per word and `D` at the end.
 #[derive(Clone, Copy, Debug)]
 pub struct SipHash<const C: usize, const D: usize> {
     v: [u64; 4],
 }
 
-/// The variant of hash tables: one round a word, three at the end.
+/// The variant used for hash tables: one round per word, three at the end.
 pub type SipHash13 = SipHash<1, 3>;
 
 impl<const C: usize, const D: usize> SipHash<C, D> {
-    /// Under the 128-bit key `[low, high]`.
+    /// Takes the 128-bit key `[low, high]`.
     pub const fn new([k0, k1]: [u64; 2]) -> Self {
         Self {
             v: [
@@ -139,7 +139,7 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
         }
     }
 
-    /// The hash of `words`, each taken as eight bytes, lowest first.
+    /// The hash of `words`, each as eight little-endian bytes.
     #[inline]
     pub fn words(&self, words: &[u64]) -> u64 {
         let mut state = *self;
@@ -153,7 +153,7 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
         let (words, rest) = bytes.as_chunks::<8>();
         words.iter().for_each(|&word| state.absorb(u64::from_le_bytes(word)));
         let last = rest.iter().rev().fold(0, |last, &byte| last << 8 | u64::from(byte));
-        // Only the lowest byte of the length counts.
+        // Only the lowest byte of the length is part of the hash.
         state.finish((bytes.len() as u64) << 56 | last)
     }
 
@@ -242,7 +242,7 @@ mod tests {
         };
         let back = Hosts::V4 { source: [10, 0, 0, 2].into(), destination: [10, 0, 0, 1].into() };
         let six = |low| Hosts::V6 { source: [0, 0, 0, 0, 0, 0, 0, low].into(), destination: [1; 8].into() };
-        // Each variation, and by which definitions it is another flow: 5-tuple, pair, source, destination, uid,
+        // Each variation, and the definitions by which it is another flow: 5-tuple, pair, source, destination, uid,
         // cgroup, dscp, mark.
         let table = [
             (Fields { hosts: back, ..base }, "56sd...."),

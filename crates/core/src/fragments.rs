@@ -1,24 +1,24 @@
-//! Fragments: all pieces of a datagram go where its first piece goes, which alone has the ports.
+//! Fragments: all fragments of a datagram are classified as the first, which alone has the ports.
 //!
-//! *Law*: all fragments of a datagram get one verdict. It is the verdict of the first fragment whenever that arrives
-//! within [`Params::hold`] of the earliest and the bounds below were not reached in between; otherwise it is the
-//! verdict that the addresses alone give, for the first fragment too. No packet is lost, none leaves twice, and of
-//! the fragments that were held back the first leaves first, the others in the order they came.
-//! *Source*: RFC 791 section 3.2 (a datagram is known by addresses, protocol and identification) and RFC 8200
+//! *Law*: all fragments of a datagram get one classification. It is that of the first fragment, if this arrives
+//! within [`Params::hold`] of the earliest fragment and the bounds below were not reached in between. Otherwise it is
+//! the one by addresses alone, for the first fragment too. No packet is lost or released twice. Of the fragments that
+//! were held, the first fragment leaves first, the others in order of arrival.
+//! *Source*: RFC 791 section 3.2 (a datagram is identified by addresses, protocol and identification) and RFC 8200
 //! section 4.5 (by addresses and identification).
 //! *Units*: time in ns, sizes in bytes.
-//! *Cost*: one keyed hash and O(1) a fragment; whoever releases pays O(1) for each packet released. Packets that are
-//! no fragments cost one comparison. No allocation after [`Fragments::new`] but for the table of held packets, which
-//! grows once to its bound.
-//! *Notes*: memory is bounded by [`Params::datagrams`] records (at most 160 bytes each and the verdict) and
-//! [`Params::held_packets`] packets of [`Params::held_bytes`]. Under a flood of fragments the datagrams that were
-//! silent longest are forgotten first, and fragments that cannot be held pass at once with the verdict of their
-//! addresses. A datagram that is forgotten half way (more than `datagrams` newer ones since, or silent for
-//! [`Params::idle`]) is a new one afterwards. Identifications are used again: a first fragment that follows a first
-//! fragment starts a new datagram.
-//! *Departures from the source, and why*: nothing is put together again. Whoever shapes needs the verdict, not the
-//! datagram; so no buffer of 64 KB a datagram, and nothing to do about overlaps.
-//! *See also*: [`flow`](crate::flow), whose key is part of the verdict.
+//! *Cost*: one keyed hash and O(1) per fragment, and O(1) for each packet released. Packets that are not fragments
+//! cost one comparison. No allocation after [`Fragments::new`] except for the table of held packets, which grows to
+//! its bound once.
+//! *Notes*: memory is bounded by [`Params::datagrams`] records (at most 160 bytes each, and the classification) and
+//! [`Params::held_packets`] packets of [`Params::held_bytes`]. Under a flood of fragments the least recently active
+//! datagrams are removed first, and fragments that cannot be held pass at once, classified by addresses. A datagram
+//! that is removed before its last fragment (after more than `datagrams` newer ones, or idle for [`Params::idle`]) is
+//! treated as a new one. Identifications are reused: a first fragment that follows a first fragment starts a new
+//! datagram.
+//! *Departures from the source, and why*: nothing is reassembled. Shaping needs the classification, not the datagram.
+//! So there is no buffer of 64 KB per datagram, and overlaps need no handling.
+//! *See also*: [`flow`](crate::flow): the flow key is part of the classification.
 //!
 //! ```
 //! use tidegate_core::{classify::*, fragments::{Fragments, Params}, *};
@@ -30,7 +30,7 @@
 //! };
 //! let mut classify = |fields: &Fields| fields.destination_port;
 //! let mut out = vec![];
-//! // The second half arrives first and waits, then both go where the port sends them.
+//! // The second half arrives first and is held; then both are classified by the port.
 //! table.arrive(Instant::ZERO, &piece(1480, None), "late", Bytes::new(100), &mut classify, &mut |p, v| out.push((p, v)));
 //! table.arrive(Instant::ZERO, &piece(0, Some(53)), "first", Bytes::new(1500), &mut classify, &mut |p, v| out.push((p, v)));
 //! assert_eq!(out, [("first", Some(53)), ("late", Some(53))]);
@@ -46,20 +46,20 @@ use crate::params::ParamError;
 use crate::qdisc::Backlog;
 use tidegate_units::{Bytes, Instant, Span};
 
-/// How much the table may remember and hold.
+/// Bounds of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// The most datagrams remembered. At 10,000 fragmented datagrams a second the default remembers each for 0.4 s.
+    /// The most datagrams recorded. At 10,000 fragmented datagrams per second the default keeps each for 0.4 s.
     pub datagrams: usize,
-    /// The most packets held back in all; fewer than `datagrams`.
+    /// The most packets held in all; less than `datagrams`.
     pub held_packets: usize,
-    /// The most packets held back of one datagram. 64 KB in pieces of 1,480 bytes are 45.
+    /// The most packets held of one datagram. 64 KB in fragments of 1,480 bytes are 45.
     pub held_per_datagram: usize,
-    /// The most bytes held back in all.
+    /// The most bytes held in all.
     pub held_bytes: Bytes,
-    /// How long a fragment waits for its first. Paths that reorder do so by a few milliseconds.
+    /// How long a fragment waits for the first. Reordering on paths is within a few milliseconds.
     pub hold: Span,
-    /// How long a datagram is remembered after its last fragment.
+    /// How long a datagram is recorded after its last fragment.
     pub idle: Span,
 }
 
@@ -77,10 +77,10 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Checks that the bounds are possible.
+    /// Checks the ranges.
     ///
     /// # Errors
-    /// Names the first field that cannot work.
+    /// Returns the first invalid field.
     pub fn validate(&self) -> Result<(), ParamError> {
         if self.datagrams == 0 || self.datagrams > 1 << 24 {
             return Err(ParamError::new("datagrams", "must be between 1 and 16,777,216"));
@@ -95,25 +95,25 @@ impl Params {
     }
 }
 
-/// What happened so far, in packets but for `forgotten`.
+/// Counters, in packets except `forgotten`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Fragments that were held back.
+    /// Fragments that were held.
     pub held: u64,
-    /// Held fragments that the first fragment released.
+    /// Held fragments that were released by the first fragment.
     pub resolved: u64,
-    /// Held fragments that left because their time or room was over, with the verdict of the addresses.
+    /// Held fragments that were released by the time limit or for lack of space, classified by addresses.
     pub expired: u64,
-    /// Fragments that came before their first and could not be held.
+    /// Fragments that arrived before the first and could not be held.
     pub refused: u64,
-    /// Datagrams forgotten to make room for newer ones.
+    /// Datagrams removed to make space for newer ones.
     pub forgotten: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Datagram {
     hosts: Hosts,
-    /// 0 for IPv6, where every fragment may name another.
+    /// 0 for IPv6, where the fragments of a datagram may have different next headers.
     protocol: u8,
     id: u32,
 }
@@ -122,9 +122,9 @@ struct Datagram {
 enum Standing {
     /// Fragments wait for the first.
     Waiting,
-    /// The verdict is that of the addresses.
+    /// Classified by addresses.
     ByAddresses,
-    /// The verdict is that of the first fragment.
+    /// Classified by the first fragment.
     ByFirst,
 }
 
@@ -135,7 +135,7 @@ struct Record<V> {
     datagram: Datagram,
     verdict: V,
     standing: Standing,
-    /// Of the first packet held, while waiting; of the latest packet afterwards.
+    /// The arrival of the first held packet while waiting; of the latest packet afterwards.
     since: Instant,
     previous: u32,
     next: u32,
@@ -151,7 +151,7 @@ struct HeldPacket<P> {
     next: u32,
 }
 
-/// A list through the records, oldest first.
+/// A list of records, oldest first.
 #[derive(Clone, Copy, Debug)]
 struct List {
     head: u32,
@@ -183,8 +183,7 @@ impl List {
     }
 }
 
-/// The table of datagrams, generic over the packets it holds and the verdict it remembers. See the
-/// [module](self).
+/// The table of datagrams, generic over the held packets and the classification. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct Fragments<P, V> {
     params: Params,
@@ -202,10 +201,10 @@ pub struct Fragments<P, V> {
 }
 
 impl<P, V: Copy> Fragments<P, V> {
-    /// An empty table. The secret keeps outsiders from aiming at one place of it.
+    /// Returns an empty table. The secret prevents an outsider from choosing colliding datagrams.
     ///
     /// # Errors
-    /// When `params` cannot work.
+    /// Returns [`Params::validate`]'s.
     pub fn new(params: Params, secret: [u64; 2]) -> Result<Self, ParamError> {
         params.validate()?;
         Ok(Self {
@@ -224,9 +223,9 @@ impl<P, V: Copy> Fragments<P, V> {
         })
     }
 
-    /// Takes a packet: a fragment or not. `out` gets it back with its verdict, now or when the first fragment has
-    /// come, and with it all that is due at `now`. `classify` gives the verdict of a packet from its fields; it is
-    /// asked once for a datagram, or twice if a later fragment came first.
+    /// Takes a packet, a fragment or not. `out` receives it with its classification, now or when the first fragment
+    /// has arrived, together with every packet that is due at `now`. `classify` maps fields to a classification; it
+    /// is called once per datagram, or twice if a later fragment arrived first.
     pub fn arrive(
         &mut self,
         now: Instant,
@@ -237,7 +236,7 @@ impl<P, V: Copy> Fragments<P, V> {
         out: &mut impl FnMut(P, V),
     ) {
         self.expire(now, out);
-        // A fragment that is all of its datagram (RFC 6946) is none.
+        // A fragment that is the whole datagram (RFC 6946) is not treated as one.
         let Some(fragment) = fields.fragment.filter(|fragment| fragment.more || fragment.offset != 0) else {
             return out(packet, classify(fields));
         };
@@ -301,7 +300,7 @@ impl<P, V: Copy> Fragments<P, V> {
         }
     }
 
-    /// Releases what waited as long as it may at `now`.
+    /// Releases the packets whose time limit is reached at `now`.
     pub fn expire(&mut self, now: Instant, out: &mut impl FnMut(P, V)) {
         self.now = self.now.max(now);
         while self.deadline().is_some_and(|deadline| deadline <= self.now) {
@@ -309,33 +308,33 @@ impl<P, V: Copy> Fragments<P, V> {
         }
     }
 
-    /// When [`Fragments::expire`] next has something to release: held packets leave then, and not before unless
-    /// their first fragment comes.
+    /// When [`Fragments::expire`] next releases a packet: held packets leave then, or earlier with their first
+    /// fragment.
     pub fn deadline(&self) -> Option<Instant> {
         let head = self.waiting.head;
         (head != NIL).then(|| self.records[head as usize].since + self.params.hold)
     }
 
-    /// Releases everything that is held, with the verdicts of the addresses: before the table goes away.
+    /// Releases all held packets, classified by addresses. To be called before the table is dropped.
     pub fn drain(&mut self, out: &mut impl FnMut(P, V)) {
         while self.waiting.head != NIL {
             self.release_oldest(out);
         }
     }
 
-    /// Forgets all verdicts, after rules changed; what is held stays and waits for its first fragment.
+    /// Removes all classifications, after rules changed. Held packets stay and wait for their first fragment.
     pub fn forget(&mut self) {
         while self.settled.head != NIL {
             self.remove_oldest();
         }
     }
 
-    /// What is held back.
+    /// The held packets.
     pub fn backlog(&self) -> Backlog {
         self.backlog
     }
 
-    /// What happened so far.
+    /// The counters.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -354,7 +353,7 @@ impl<P, V: Copy> Fragments<P, V> {
         }
     }
 
-    /// The record of `datagram`, unless it was silent too long. Clears away up to two others that were.
+    /// Returns the record of `datagram` unless it was idle too long. Removes up to two other idle records.
     fn find(&mut self, datagram: Datagram) -> Option<u32> {
         for _ in 0..2 {
             let head = self.settled.head;
@@ -380,10 +379,10 @@ impl<P, V: Copy> Fragments<P, V> {
         self.backlog.packets < self.params.held_packets as u64 && self.backlog.bytes + size <= self.params.held_bytes
     }
 
-    /// A new record, in no list yet; makes room if there is none.
+    /// Returns a new record that is in no list yet; removes another if the table is full.
     fn insert(&mut self, datagram: Datagram, verdict: V, standing: Standing) -> u32 {
         if self.records.len() - self.free_records.len() == self.params.datagrams {
-            // Fewer packets wait than there are records, so one of them is settled.
+            // Fewer packets are held than there are records, so at least one record is settled.
             self.remove_oldest();
             self.counts.forgotten += 1;
         }
@@ -414,14 +413,14 @@ impl<P, V: Copy> Fragments<P, V> {
         at
     }
 
-    /// Forgets the settled datagram that was silent longest.
+    /// Removes the settled datagram that was idle longest.
     fn remove_oldest(&mut self) {
         let at = self.settled.head;
         self.settled.remove(&mut self.records, at);
         self.unlink(at);
     }
 
-    /// Takes a record, in no list any more, out of the index.
+    /// Removes a record, which is in no list, from the index.
     fn unlink(&mut self, at: u32) {
         let hash = Self::hash(&self.secret, &self.records[at as usize].datagram);
         if let Ok(entry) = self.index.find_entry(hash, |&other| other == at) {
@@ -466,7 +465,7 @@ impl<P, V: Copy> Fragments<P, V> {
         self.counts.expired += self.release(at, verdict, Standing::ByAddresses, out);
     }
 
-    /// Settles a waiting record and hands out what it held; how many packets that were.
+    /// Settles a waiting record, releases its packets and returns their number.
     fn release(&mut self, at: u32, verdict: V, standing: Standing, out: &mut impl FnMut(P, V)) -> u64 {
         self.waiting.remove(&mut self.records, at);
         self.settled.push(&mut self.records, at);

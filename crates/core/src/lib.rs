@@ -1,16 +1,17 @@
-//! Queueing disciplines and the pure deciders around them.
+//! Queueing disciplines, AQMs, meters and classifiers.
 //!
-//! Nothing here reads a clock, draws entropy, does I/O or decides by a float: time, randomness seeds and packets
-//! come in through arguments, so the same code runs in a simulator, over a capture, in a script and live on an
-//! interface. Start with [`Qdisc`], whose documentation holds the laws that every discipline obeys.
+//! Nothing here reads a clock, draws entropy, does I/O or uses a float in a decision. Time, random seeds and packets
+//! are arguments, so the same code runs in a simulator, over a capture, in a script and live on an interface. Start
+//! with [`Qdisc`]; its documentation has the laws that every discipline obeys.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+pub mod accounts;
+pub mod any_packet;
 pub mod aqm;
 pub mod ared;
-pub mod books;
 pub mod bucket;
 pub mod cake;
 pub mod cbq;
@@ -35,7 +36,6 @@ pub mod meter;
 pub mod nested;
 pub mod packet;
 pub mod params;
-pub mod parcel;
 pub mod pie;
 pub mod probability;
 pub mod qdisc;
@@ -55,10 +55,10 @@ pub mod wred;
 pub use tidegate_units as units;
 pub use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
+pub use accounts::{Account, Accounted};
+pub use any_packet::{AnyPacket, AnyQdisc};
 pub use aqm::{Aqm, AqmFifo, Verdict};
-pub use books::{Account, Books};
 pub use packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
 pub use params::ParamError;
-pub use parcel::{Parcel, Parcels};
 pub use probability::Probability;
 pub use qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};

@@ -34,7 +34,7 @@
 //! assert_eq!(dropped[0].1, DropReason::Policed);
 //! ```
 
-use crate::books::Account;
+use crate::accounts::Account;
 use crate::meter::Meter;
 use crate::packet::{Colour, Dscp, Packet};
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};

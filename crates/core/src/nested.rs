@@ -1,15 +1,15 @@
-//! Classes with a discipline of their own in the place of the queues per flow, behind their bucket.
+//! Classes of the shaper with a discipline of their own, instead of queues per flow, behind their bucket.
 //!
-//! *Law*: as [`fbq`](crate::fbq) between the classes; within a class as its discipline, which is asked for its next
-//! packet only when the class has none staged, so that at most one packet is out of its hands.
+//! *Law*: that of [`fbq`](crate::fbq) between the classes; within a class that of its discipline, which is dequeued
+//! only when the class has no packet staged. At most one packet of it is staged.
 //! *Source*: the tree of the Linux QoS framework that the FBQ paper builds on (section 4).
 //! *Units*: those of the disciplines.
-//! *Cost*: that of the two disciplines, and O(log m) in the classes with a discipline of their own.
-//! *Notes*: packets of such a class are one flow to the shaper; what belongs to flows (minimum, feedback,
-//! displacement) does not apply to it.
-//! *Departures*: where the discipline of a class delays packets itself (a shaper), law 3 holds in a weaker form: at
-//! its deadline the packet steps into the line of the class, and leaves then only if the class can pay for it.
-//! Nobody can know before by how much it cannot, for a discipline does not tell which packet is next.
+//! *Cost*: that of the two disciplines, and O(log m) in the m classes with a discipline of their own.
+//! *Notes*: the shaper sees the packets of such a class as one flow. Per-flow features (minimum, feedback,
+//! displacement) do not apply to it.
+//! *Departures*: if the discipline of a class delays packets itself (a shaper), law 3 holds in a weaker form: at its
+//! deadline the packet is staged in the class, and leaves then only if the class has credit for it. The shortfall
+//! cannot be computed earlier, because a discipline does not reveal its next packet.
 //! *See also*: CBQ, for link sharing of any depth.
 
 use alloc::boxed::Box;
@@ -22,7 +22,7 @@ use crate::packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
 use tidegate_units::{Bytes, Instant};
 
-/// A packet on its way through the shaper: of its own flow, or of the one flow of a class with a discipline.
+/// A packet in the shaper: of its own flow, or of the single flow of a class with a discipline.
 #[derive(Clone, Debug)]
 pub struct Staged<P> {
     packet: P,
@@ -74,7 +74,7 @@ impl<P: Packet> Packet for Staged<P> {
     }
 }
 
-/// Unwraps what the shaper hands back.
+/// Unwraps the packets that the shaper drops.
 struct Unwrap<'a, P>(&'a mut dyn Outlet<P>);
 
 impl<P> Outlet<Staged<P>> for Unwrap<'_, P> {
@@ -86,27 +86,27 @@ impl<P> Outlet<Staged<P>> for Unwrap<'_, P> {
     }
 }
 
-/// One class's own discipline.
+/// The discipline of one class.
 struct Inner<P> {
     queue: Box<dyn Qdisc<P>>,
-    /// Whether a packet of it stands in the shaper.
+    /// Whether one of its packets is in the shaper.
     staged: bool,
 }
 
-/// An FBC of which some classes have a discipline of their own. See the [module](self).
+/// An FBC in which some classes have a discipline of their own. See the [module](self).
 pub struct Nested<P> {
     fbc: Fbc<Staged<P>>,
     inner: Vec<Option<Inner<P>>>,
-    /// Classes with nothing staged, by the time at which their discipline gives something.
+    /// Classes without a staged packet, by the deadline of their discipline.
     waiting: Heap<Instant>,
     waiting_at: Vec<u32>,
-    /// What waits in the disciplines, without what is staged.
+    /// The packets in the disciplines, without staged ones.
     inside: Backlog,
     now: Instant,
 }
 
 impl<P: Packet> Nested<P> {
-    /// Puts `queues`, one for each class that has its own, into the classes of `fbc`.
+    /// Adds `queues`, one for each class with a discipline of its own, to the classes of `fbc`.
     pub fn new(fbc: Fbc<Staged<P>>, queues: Vec<Option<Box<dyn Qdisc<P>>>>) -> Self {
         let inner: Vec<_> = queues.into_iter().map(|queue| queue.map(|queue| Inner { queue, staged: false })).collect();
         Self {
@@ -122,12 +122,12 @@ impl<P: Packet> Nested<P> {
     pub fn fbc(&self) -> &Fbc<Staged<P>> {
         &self.fbc
     }
-    /// The shaper, to steer it. Packets must only pass through [`Nested`].
+    /// The shaper, for changes. Packets must only pass through [`Nested`].
     pub fn fbc_mut(&mut self) -> &mut Fbc<Staged<P>> {
         &mut self.fbc
     }
 
-    /// Does `work` on the discipline of class `q` and keeps count of what is inside.
+    /// Calls `work` on the discipline of class `q` and updates the backlog.
     fn with<T>(&mut self, q: usize, work: impl FnOnce(&mut dyn Qdisc<P>) -> T) -> Option<T> {
         let inner = self.inner.get_mut(q)?.as_mut()?;
         let before = inner.queue.backlog();
@@ -138,11 +138,11 @@ impl<P: Packet> Nested<P> {
         Some(result)
     }
 
-    /// Stages the next packet of class `q` if none is, or notes when there will be one.
+    /// Stages the next packet of class `q` if none is staged, or records its deadline.
     fn refill(&mut self, now: Instant, q: usize, out: &mut dyn Outlet<P>) {
         let is_staged = |nested: &Self| nested.inner[q].as_ref().is_none_or(|inner| inner.staged);
-        // A packet that the shaper refuses is dropped, and the next one takes its turn: at most as often as the
-        // limit of a class is smaller than a packet, which no checked configuration has.
+        // A packet that the shaper rejects is dropped, and the next one is tried. This repeats only where the limit
+        // of a class is smaller than a packet, which a validated configuration rules out.
         while !is_staged(self) {
             let Some(Some(packet)) = self.with(q, |queue| queue.dequeue(now, out)) else { break };
             let before = self.fbc.backlog().packets;

@@ -1,7 +1,7 @@
-//! What a discipline may know of a packet, and change in it.
+//! The properties of a packet that a discipline may read and change.
 //!
-//! Disciplines are generic over [`Packet`], so that a simulated segment, a record of a capture and the handle of a
-//! packet that the kernel holds all pass through the same code without a copy.
+//! Disciplines are generic over [`Packet`]: a simulated segment, a record of a capture and the handle of a packet
+//! that the kernel holds pass through the same code without a copy.
 
 use tidegate_units::Bytes;
 
@@ -27,8 +27,8 @@ impl Dscp {
             None
         }
     }
-    /// The colour that an assured forwarding code point tells (RFC 2597): drop precedence 1 green, 2 yellow, 3 red;
-    /// green for every other.
+    /// The colour of an assured forwarding code point (RFC 2597): drop precedence 1 is green, 2 yellow, 3 red. Every
+    /// other code point is green.
     pub const fn colour(self) -> Colour {
         let (class, precedence) = (self.0 >> 3, self.0 & 7);
         match (class, precedence) {
@@ -46,7 +46,7 @@ impl Dscp {
 /// The ECN field (RFC 3168).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Ecn {
-    /// The transport does not understand ECN.
+    /// The transport is not ECN-capable.
     #[default]
     NotEct,
     /// ECN-capable, code point ECT(1).
@@ -76,12 +76,12 @@ impl Ecn {
             Self::Ce => 3,
         }
     }
-    /// Whether a mark may stand in for a drop.
+    /// Whether a mark can replace a drop.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)
     }
-    /// Becomes [`Ecn::Ce`] where a mark may stand in for a drop, and tells whether it may: what
-    /// [`Packet::mark_ce`] does to the field.
+    /// Sets [`Ecn::Ce`] if the field is ECN-capable, and returns whether it is. [`Packet::mark_ce`] does this to the
+    /// field of a packet.
     pub const fn mark(&mut self) -> bool {
         if self.is_capable() {
             *self = Self::Ce;
@@ -90,25 +90,25 @@ impl Ecn {
     }
 }
 
-/// The colour a meter gave (RFC 2697): green conforms, yellow exceeds the committed burst, red all bursts.
+/// The colour set by a meter (RFC 2697): green conforms, yellow exceeds the committed burst, red exceeds all bursts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Colour {
-    /// Within the committed rate and burst. The default: what nobody metered conforms.
+    /// Within the committed rate and burst. The default of packets that no meter has seen.
     #[default]
     Green,
-    /// Beyond the committed, within the excess or peak.
+    /// Exceeds the committed burst, within the excess or peak burst.
     Yellow,
-    /// Beyond everything that was agreed.
+    /// Exceeds every burst of the profile.
     Red,
 }
 
-/// Who a packet belongs to, as far as queueing cares: three keyed hashes, made once where the packet enters.
+/// The identity of a packet's flow and hosts: three keyed hashes, computed once per packet.
 ///
-/// Equal flows have equal keys; different flows have different keys except for a chance of 2⁻⁶⁴ a pair, which
-/// disciplines take for never. With a secret key nobody outside can make two flows collide.
+/// Equal flows have equal keys. Different flows have different keys but for a probability of 2⁻⁶⁴ per pair, which
+/// disciplines ignore. With a secret key an outsider cannot make two flows collide.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct FlowKey {
-    /// The flow: the 5-tuple by default, or whatever the configuration calls a flow (a host, a uid, a mark).
+    /// The flow: a hash of the 5-tuple by default, or of the fields that the configuration specifies (host, uid, mark).
     pub flow: u64,
     /// The sending host.
     pub source: u64,
@@ -117,7 +117,7 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// A key made of a small number, for tests and simulations; distinct numbers give distinct keys.
+    /// A key made of a number, for tests and simulations. Different numbers have different keys.
     pub const fn numbered(n: u64) -> Self {
         Self { flow: n, source: n, destination: n }
     }
@@ -128,25 +128,26 @@ impl FlowKey {
     }
 }
 
-/// A class of a discipline: the number the classifier gave, and the tree was built with.
+/// The number of a class, assigned when the tree is built.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ClassId(pub u32);
 
 /// A packet, as a discipline sees it.
 ///
-/// Everything but [`Packet::size`] and [`Packet::flow`] has a default, for packets that do not know it.
+/// Every method but [`Packet::size`] and [`Packet::flow`] has a default for packet types without that property.
 pub trait Packet: Send {
     /// The bytes it takes on the link, the headers of every segment included.
     fn size(&self) -> Bytes;
-    /// The flow it belongs to.
+    /// The key of its flow.
     fn flow(&self) -> FlowKey;
-    /// The class the classifier chose for it.
+    /// The class that the classifier chose.
     fn class(&self) -> ClassId {
         ClassId(0)
     }
-    /// It leaves through `class`, which differs from [`Packet::class`] when its flow was displaced. For statistics.
+    /// Records that it leaves through `class`, which differs from [`Packet::class`] when its flow was displaced. For
+    /// statistics.
     fn leaves_by(&mut self, _class: ClassId) {}
-    /// The rule of the classifier that matched, by which per-flow settings (minimum rate, weight) are found.
+    /// The number of the rule that matched. Per-flow settings (minimum rate, weight) are looked up by it.
     fn profile(&self) -> u32 {
         0
     }
@@ -154,41 +155,41 @@ pub trait Packet: Send {
     fn dscp(&self) -> Dscp {
         Dscp::BEST_EFFORT
     }
-    /// Writes another code point.
+    /// Sets the code point.
     fn set_dscp(&mut self, _dscp: Dscp) {}
     /// Its ECN field.
     fn ecn(&self) -> Ecn {
         Ecn::NotEct
     }
-    /// Marks congestion experienced, and tells whether it could: `false`, and nothing done, when the transport
-    /// does not understand ECN.
+    /// Marks congestion experienced and returns `true`, or returns `false` and changes nothing if the transport is
+    /// not ECN-capable.
     fn mark_ce(&mut self) -> bool {
         false
     }
-    /// The colour of a meter upstream.
+    /// The colour that a meter upstream has set.
     fn colour(&self) -> Colour {
         Colour::Green
     }
-    /// Colours it.
+    /// Sets the colour.
     fn set_colour(&mut self, _colour: Colour) {}
-    /// How many packets of the wire it stands for (a superpacket is several); at least 1.
+    /// The number of packets on the wire that it represents, at least 1; several for a superpacket.
     fn segments(&self) -> u32 {
         1
     }
-    /// Whether it is a TCP acknowledgement without data, which an ACK filter may drop for a later one.
+    /// Whether it is a TCP acknowledgement without data, which an ACK filter may drop when a later one is queued.
     fn is_pure_ack(&self) -> bool {
         false
     }
-    /// Bytes its flow has still to send after it, where somebody knows (the simulator, for the SRPT bound).
+    /// The bytes that its flow has yet to send after it, where known: the simulator knows them, for the SRPT bound.
     fn remaining(&self) -> Option<Bytes> {
         None
     }
 }
 
-/// The methods of [`Packet`] that read, or write, the field of the same name: for types that keep what a packet tells in
-/// plain fields. To be used inside `impl Packet for ...`; what is not named keeps its default.
+/// Implements the methods of [`Packet`] that read or write the field of the same name, inside `impl Packet for ...`.
+/// Methods that are not listed keep their defaults.
 ///
-/// `mark_ce` marks the field `ecn` and needs no field of its own; who counts marks writes it by hand.
+/// `mark_ce` marks the field `ecn` and needs no field of its own. A type that counts marks implements it itself.
 ///
 /// ```
 /// use tidegate_core::{Bytes, Dscp, FlowKey, Packet, packet_fields};

@@ -1,22 +1,22 @@
-//! [`ParamError`]: what is wrong with the parameters of a discipline, and in which field.
+//! [`ParamError`]: an invalid parameter of a discipline.
 
 use alloc::string::String;
 use core::fmt;
 
-/// A parameter that cannot work. Every discipline's `Params::validate` gives the first it finds.
+/// An invalid parameter. `Params::validate` of a discipline returns the first that it finds.
 ///
-/// The field's name is the one of the struct and of the configuration language, so that a configuration file's
-/// error can point at the line; the problem says in words what was wrong and what would be right.
+/// The name of the field is that of the struct and of the configuration language, so that an error in a file can be
+/// reported with its line. The problem states the limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParamError {
-    /// The field, as it is called in the struct.
+    /// The name of the field in the struct.
     pub field: &'static str,
-    /// What is wrong with it, and what would be right.
+    /// What is wrong and what is valid, for example "must be above 0".
     pub problem: String,
 }
 
 impl ParamError {
-    /// `field` has `problem`.
+    /// An error in `field`.
     pub fn new(field: &'static str, problem: impl Into<String>) -> Self {
         Self { field, problem: problem.into() }
     }

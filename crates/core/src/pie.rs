@@ -1,20 +1,20 @@
 //! PIE: proportional integral controller, enhanced.
 //!
-//! *Law*: every `update` the drop probability moves by `alpha * (delay - target) + beta * (delay - delay before)`,
-//! scaled down while it is small; each arrival is dropped (or marked) with it, not before a burst of `burst` has
-//! passed since the queue was last at rest, and not while two mean packets or fewer wait.
+//! *Law*: every `update` the drop probability changes by `alpha * (delay - target) + beta * (delay - delay before)`,
+//! scaled down while it is small. Each arrival is dropped (or marked) with this probability, except within `burst`
+//! after the queue was last idle, and while at most two mean packets are queued.
 //! *Source*: RFC 8033, sections 4.1 to 4.4, 5.1 (ECN), 5.4 (derandomization) and 5.5 (cap on a rise); RFC 8034 for
 //! dropping by size.
 //! *Units*: times in nanoseconds; alpha 1/8 and beta 5/4 are per second, as in the RFC; probabilities have 60 bits
 //! of fraction.
 //! *Example*: below.
-//! *Cost*: O(1) a call and about 10 ns for each update that is due, at most 1,024 a call; no timer.
-//! *Notes*: the delay is the time the last packet that left had waited (section 4.3 of the RFC allows it in place
-//! of the rate estimate), and none when the queue is empty. Updates are made up for by the next call, at the instants
-//! at which they were due, which comes to the same: between calls nothing changes. After 1,024 in a row (15 s
-//! without a call) the rest is left out; by then the probability stands at 0 or 1, or has hardly moved.
-//! *Departures from the source, and why*: no departure rate estimate; PIE is always on (the optional
-//! switching off of section 5.3 is left out, the burst allowance does it); lazy updates instead of a timer.
+//! *Cost*: O(1) per call and about 10 ns for each update that is due, at most 1,024 per call; no timer.
+//! *Notes*: the delay is the queueing time of the last packet that left (section 4.3 of the RFC allows it instead of
+//! the rate estimate), and zero when the queue is empty. The next call makes up for missed updates, at the instants
+//! at which they were due. The result is the same, because nothing changes between calls. After 1,024 in a row (15 s
+//! without a call) the rest is skipped; by then the probability is 0 or 1, or has hardly changed.
+//! *Departures from the source, and why*: no departure rate estimate. PIE is always on: the burst allowance replaces
+//! the optional switching off of section 5.3. Lazy updates replace the timer.
 //! *See also*: [`codel`](crate::codel), which decides on departure; [`red`](crate::red), by the length of the queue.
 //!
 //! ```
@@ -41,25 +41,25 @@ use tidegate_units::{Bytes, Instant, Span};
 /// Parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// The delay to aim for.
+    /// The delay at which the controller aims.
     pub target: Span,
-    /// How often the probability is updated.
+    /// The interval between updates of the probability.
     pub update: Span,
-    /// A burst of this length after rest is let through.
+    /// The length of a burst that is allowed after an idle period.
     pub burst: Span,
-    /// The weight of the distance from the target, in 16ths a second: 2 is the RFC's 0.125.
+    /// The weight of the distance from the target, in 1/16 per second: 2 is the RFC's 0.125.
     pub alpha: u32,
-    /// The weight of the trend, in 16ths a second: 20 is the RFC's 1.25.
+    /// The weight of the trend, in 1/16 per second: 20 is the RFC's 1.25.
     pub beta: u32,
-    /// The mean packet: with two of them or fewer inside, nothing is dropped.
+    /// The mean packet size: nothing is dropped while at most two of them are queued.
     pub mean: Bytes,
-    /// Whether large packets are dropped more often.
+    /// Whether the probability is scaled by the packet size.
     pub sizing: Sizing,
-    /// Mark or drop.
+    /// Whether to mark or to drop.
     pub signal: Signal,
-    /// Marks are made below this probability; above it even packets that could be marked are dropped.
+    /// Above this probability ECN-capable packets are dropped instead of marked.
     pub most_marked: Probability,
-    /// The most the queue holds.
+    /// The limit of the queue.
     pub limit: Limit,
 }
 
@@ -82,10 +82,10 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Checks what cannot work.
+    /// Checks the ranges.
     ///
     /// # Errors
-    /// A target or an update of no time, weights above 1,600 (100 a second), a mean of no bytes.
+    /// A target or an update of zero, weights above 1,600 (100 per second), a mean of zero.
     pub fn validate(self) -> Result<Self, ParamError> {
         if self.target.is_zero() {
             return Err(ParamError::new("target", "must be above 0, for example 15ms"));
@@ -94,10 +94,10 @@ impl Params {
             return Err(ParamError::new("update", "must be above 0, for example 15ms"));
         }
         if self.alpha > 1_600 {
-            return Err(ParamError::new("alpha", "must be at most 100 a second; the RFC has 0.125"));
+            return Err(ParamError::new("alpha", "must be at most 100 per second; the RFC has 0.125"));
         }
         if self.beta > 1_600 {
-            return Err(ParamError::new("beta", "must be at most 100 a second; the RFC has 1.25"));
+            return Err(ParamError::new("beta", "must be at most 100 per second; the RFC has 1.25"));
         }
         if self.mean == Bytes::ZERO || self.sizing == (Sizing::PerByte { mean: Bytes::ZERO }) {
             return Err(ParamError::new("mean", "must be above 0, for example 1500B"));
@@ -108,10 +108,10 @@ impl Params {
 
 /// One, in the units of the probability.
 const ONE: i128 = 1 << 60;
-/// Updates one call makes up for at most.
+/// The most updates that one call makes up for.
 const MOST_UPDATES: u32 = 1_024;
 
-/// What it did.
+/// Counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Packets dropped by the probability.
@@ -132,7 +132,7 @@ struct State {
     /// The delay at the last update.
     delay_before: Span,
     burst: Span,
-    /// Probability gathered since the last drop, times [`ONE`].
+    /// The probability accumulated since the last drop, times [`ONE`].
     gathered: i128,
 }
 
@@ -141,7 +141,7 @@ impl State {
     fn update(&mut self, params: &Params) {
         let p = self.probability;
         let difference = |a: Span, b: Span| i128::from(a.as_nanos()) - i128::from(b.as_nanos());
-        // In 16ths a second times nanoseconds; times ONE / (16 * 10^9) later.
+        // In 1/16 per second times nanoseconds; times ONE / (16 * 10^9) below.
         let error = i128::from(params.alpha) * difference(self.delay, params.target)
             + i128::from(params.beta) * difference(self.delay, self.delay_before);
         let mut step = error.saturating_mul(ONE / 16) / 1_000_000_000;
@@ -152,7 +152,7 @@ impl State {
             }
         }
         if p >= ONE / 10 {
-            // At most 2 % at once when it is high already.
+            // At most 2 % per update when the probability is high.
             step = step.min(ONE / 50);
         }
         let mut next = p + step;
@@ -183,7 +183,7 @@ pub struct Pie<P> {
 }
 
 impl<P: Packet> Pie<P> {
-    /// An empty queue, drawing from the random stream `name` under `seed`.
+    /// Returns an empty queue that draws from the random stream `name` under `seed`.
     ///
     /// # Errors
     /// As [`Params::validate`].
@@ -206,7 +206,7 @@ impl<P: Packet> Pie<P> {
             params,
         })
     }
-    /// What it did so far.
+    /// The counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -230,14 +230,14 @@ impl<P: Packet> Pie<P> {
                 break;
             }
         }
-        // Nothing moves any more, or it stopped mattering: on to the first update after now, in step.
+        // The state is stationary, or the update limit is reached: skip to the first update after now, in phase.
         let missed = self.latest.since(self.next_update).as_nanos() / self.params.update.as_nanos();
         if self.next_update <= self.latest {
             self.next_update += self.params.update.saturating_mul(missed + 1);
         }
     }
 
-    /// Whether the packet is to be dropped early (RFC 8033, sections 4.1 and 5.4).
+    /// Whether the packet is dropped early (RFC 8033, sections 4.1 and 5.4).
     fn unlucky(&mut self, packet: &P) -> bool {
         let state = &mut self.state;
         if !state.burst.is_zero() {
@@ -257,7 +257,7 @@ impl<P: Packet> Pie<P> {
             state.gathered = 0;
         }
         state.gathered += p;
-        // Neither too soon after the last drop (0.85 of a mean gap) nor too late (8.5 gaps).
+        // Not earlier after the last drop than 0.85 of a mean gap, and not later than 8.5 gaps.
         let hit = if state.gathered < ONE / 100 * 85 {
             false
         } else {
@@ -354,8 +354,8 @@ mod tests {
 
     #[test]
     fn holds_the_delay_at_its_target_under_overload() {
-        // 10 Mbit/s offered to 8 Mbit/s, 1000 B: one in each 0.8 ms, one out each 1 ms, no reaction. A fifth must be
-        // dropped, and the delay must stand at 15 ms once the controller has settled.
+        // 10 Mbit/s offered to 8 Mbit/s, 1000 B: an arrival per 0.8 ms, a departure per 1 ms, no reaction. A fifth
+        // must be dropped, and the delay must stay at 15 ms once the controller has settled.
         let mut queue = Pie::<P>::new(Params::default(), 1, "test").unwrap();
         let mut out = Vec::new();
         let (mut delays, mut late_drops) = (Vec::new(), 0);

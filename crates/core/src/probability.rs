@@ -1,4 +1,4 @@
-//! [`Probability`]: a number from 0 to 1 in 32 bits of fraction, so that decisions never touch a float.
+//! [`Probability`]: a number from 0 to 1 with 32 bits of fraction, for decisions without floats.
 
 use core::fmt;
 
@@ -21,8 +21,8 @@ impl Probability {
         let twice = ((numerator as u128) << 33) / denominator as u128;
         Some(Self(twice.div_ceil(2) as u64))
     }
-    /// From a decimal of a configuration, rounded to the nearest multiple of 2⁻³²; `None` outside 0..=1 and for
-    /// what is no number. For configuration time; exact arithmetic of IEEE 754, so the same on every machine.
+    /// From a decimal of a configuration, rounded to the nearest multiple of 2⁻³²; `None` outside 0..=1 and for NaN.
+    /// Used at configuration time; IEEE 754 arithmetic is exact here, so the result is the same on every machine.
     pub fn from_f64(value: f64) -> Option<Self> {
         if (0.0..=1.0).contains(&value) { Some(Self((value * 4_294_967_296.0 + 0.5) as u64)) } else { None }
     }
@@ -34,7 +34,7 @@ impl Probability {
     pub const fn saturating_from_bits(bits: u128) -> Self {
         if bits > Self::ONE.0 as u128 { Self::ONE } else { Self(bits as u64) }
     }
-    /// In units of 2⁻³²: what [`Stream::chance`](crate::random::Stream::chance) takes.
+    /// The value in units of 2⁻³², the argument of [`Stream::chance`](crate::random::Stream::chance).
     pub const fn bits(self) -> u64 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! [`Qdisc`]: the one trait of all queueing disciplines, and the laws they obey.
+//! [`Qdisc`]: the trait of all queueing disciplines, and the laws they obey.
 
 use crate::packet::{ClassId, Packet};
 use tidegate_units::{Bytes, Instant};
@@ -6,47 +6,47 @@ use tidegate_units::{Bytes, Instant};
 /// A queueing discipline.
 ///
 /// # The laws
-/// `tidegate-laws` asserts them after every call, for every discipline that exists.
+/// `tidegate-laws` asserts them after every call, for every discipline of this crate.
 ///
-/// 1. **Conservation**, in packets and in bytes: what was enqueued has left, was dropped, or is in the backlog.
-///    Every packet that will not be delivered is handed to the [`Outlet`] with its reason, at once.
-/// 2. **Time never runs back.** When a call carries an earlier `now` than the one before, the state holds still as
-///    if it carried the same: no credit is gained, none is lost.
-/// 3. **Deadlines are exact.** At [`Deadline::At`]`(t)` a `dequeue` gives a packet or hands one to the outlet; at
-///    `t - 1 ns` it does neither. [`Deadline::Now`] means a `dequeue` at this `now` does it; [`Deadline::Idle`]
-///    that none will until an `enqueue` or a change. An answer goes stale with the next call that is not `&self`.
+/// 1. **Conservation**, in packets and in bytes: every enqueued packet has left, was dropped, or is in the backlog.
+///    A packet that will not be delivered is passed to the [`Outlet`] with its reason during the same call.
+/// 2. **Time never runs back.** A call with an earlier `now` than a previous call has the same effect as one with the
+///    latest `now` so far: no credit is gained or lost.
+/// 3. **Deadlines are exact.** At [`Deadline::At`]`(t)` a `dequeue` returns a packet or drops one; at `t - 1 ns` it
+///    does neither. [`Deadline::Now`] means that a `dequeue` at this `now` does so; [`Deadline::Idle`] that none will
+///    until an `enqueue` or a change. A deadline is valid until the next call that takes `&mut self`.
 /// 4. **Work is bounded**, and each discipline states its bound; it never grows linearly with flows or classes.
 /// 5. **Same inputs, same outputs**, bit for bit, on every machine.
 /// 6. **Order within a flow** is kept: of two packets with the same [`FlowKey::flow`](crate::FlowKey) the one that
 ///    was enqueued first leaves first, also when the flow is moved to another class.
 ///
-/// A discipline can be handed to another thread (`Send`): the live data path has one of its own.
+/// A discipline is `Send`: the live data path runs on its own thread.
 ///
-/// There is no `peek`: a shaper stages at most one packet inside, and a staged packet counts in the backlog.
-/// Calling `dequeue` too early is harmless (it gives nothing); calling it late costs the delay, and a shaper says
-/// in its manual what lateness it makes up for.
+/// There is no `peek`: a shaper stages at most one packet, and a staged packet counts in the backlog. Calling
+/// `dequeue` too early is harmless (it returns `None`); calling it late delays packets, and the manual of a shaper
+/// states how much lateness it compensates.
 pub trait Qdisc<P: Packet>: Send {
-    /// Takes `packet` at `now`. What is refused, or pushed out by it, goes to `out`.
+    /// Enqueues `packet` at `now`. Packets that are rejected or displaced by it go to `out`.
     fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>);
 
-    /// The packet that leaves at `now`, if one may. What is dropped on the way goes to `out`.
+    /// Returns the packet that leaves at `now`, if any. Packets dropped on the way go to `out`.
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P>;
 
-    /// When `dequeue` next gives or drops something, if nothing else happens until then.
+    /// When `dequeue` next returns or drops a packet, if no other call happens before.
     fn deadline(&self, now: Instant) -> Deadline;
 
-    /// What waits inside, staged packets included. Constant time.
+    /// The queued packets, staged ones included. O(1).
     fn backlog(&self) -> Backlog;
 }
 
-/// When a discipline wants to be asked again.
+/// When `dequeue` must be called next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deadline {
-    /// A call now does something.
+    /// A `dequeue` at this `now` has an effect.
     Now,
-    /// A call at this instant does something, and none before.
+    /// A `dequeue` at this instant has an effect, and an earlier one has none.
     At(Instant),
-    /// Nothing to do.
+    /// No `dequeue` has an effect until the next `enqueue` or change.
     Idle,
 }
 
@@ -73,7 +73,7 @@ impl Deadline {
     }
 }
 
-/// What waits in a discipline.
+/// The packets that a discipline holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Backlog {
     /// Packets.
@@ -83,18 +83,18 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// One more packet of `size`.
+    /// Adds a packet of `size`.
     pub fn add(&mut self, size: Bytes) {
         self.packets += 1;
         self.bytes += size;
     }
-    /// One packet of `size` fewer.
+    /// Removes a packet of `size`.
     pub fn remove(&mut self, size: Bytes) {
         debug_assert!(self.packets > 0, "backlog below zero");
         self.packets -= 1;
         self.bytes -= size;
     }
-    /// Whether nothing waits.
+    /// Whether no packet is queued.
     pub fn is_empty(&self) -> bool {
         self.packets == 0
     }
@@ -106,25 +106,25 @@ impl Backlog {
 pub enum DropReason {
     /// The queue of the whole discipline is full.
     QueueLimit,
-    /// The queue of its flow is full, or its flow has more than its part of the buffer.
+    /// The queue of its flow is full, or its flow exceeds its share of the buffer.
     FlowLimit,
     /// The queue of its class is full.
     ClassLimit,
-    /// Larger than the burst it must fit into, so that it could never leave.
+    /// Larger than the burst of its bucket, so that it could never leave.
     LargerThanBurst,
-    /// An active queue management dropped it early.
+    /// An AQM dropped it by probability or by its control law.
     Early,
-    /// An active queue management dropped it because the average or estimate was beyond its hard limit.
+    /// An AQM dropped it because the average or estimate exceeded the hard limit.
     Forced,
-    /// It waited longer than the discipline allows.
+    /// It was queued longer than the discipline allows.
     TooOld,
-    /// A policer found that it exceeds what was agreed.
+    /// A policer found that it exceeds its profile.
     Policed,
-    /// A later acknowledgement says the same.
+    /// A later acknowledgement supersedes it.
     AckFiltered,
-    /// No class takes it.
+    /// No class accepts it.
     NoClass,
-    /// The discipline is being taken down or replaced.
+    /// The discipline is being removed or replaced.
     Flushed,
 }
 
@@ -143,7 +143,7 @@ impl DropReason {
         Self::NoClass,
         Self::Flushed,
     ];
-    /// A name for tables and machine output.
+    /// The name in tables and machine-readable output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::QueueLimit => "queue_limit",
@@ -161,40 +161,40 @@ impl DropReason {
     }
 }
 
-/// Something a discipline tells about a flow, besides packets: the feedback of the end-system shaper and what
-/// other disciplines have to say. Never more than a constant number a call.
+/// An event of a flow that a discipline reports: the feedback of the end-system shaper, and marks. A call reports at
+/// most a constant number of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// A flow was seen for the first time.
+    /// The first packet of a flow arrived.
     FlowStarted {
         /// The flow.
         flow: u64,
         /// Its class.
         class: ClassId,
     },
-    /// A flow was silent for longer than the idle timeout, and is forgotten.
+    /// A flow was idle for longer than the idle timeout, and its state was removed.
     FlowEnded {
         /// The flow.
         flow: u64,
         /// Its class.
         class: ClassId,
     },
-    /// The fill of a flow's queue rose to its upper threshold or above.
+    /// The bytes queued for a flow reached its upper threshold.
     QueueAbove {
         /// The flow.
         flow: u64,
-        /// Its queue now.
+        /// Bytes queued now.
         bytes: Bytes,
     },
-    /// The fill of a flow's queue fell to its lower threshold or below.
+    /// The bytes queued for a flow fell to its lower threshold.
     QueueBelow {
         /// The flow.
         flow: u64,
-        /// Its queue now.
+        /// Bytes queued now.
         bytes: Bytes,
     },
-    /// A flow was moved to another class, with its queue.
+    /// A flow was moved to another class with its queue.
     Moved {
         /// The flow.
         flow: u64,
@@ -211,7 +211,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// The flow it is about.
+    /// The flow that the event is about.
     pub const fn flow(&self) -> u64 {
         match *self {
             Self::FlowStarted { flow, .. }
@@ -224,22 +224,22 @@ impl Event {
     }
 }
 
-/// Where a discipline puts what does not leave by the front door.
+/// Receives the drops and events of a call.
 pub trait Outlet<P> {
-    /// `packet` will not be delivered.
+    /// `packet` was dropped.
     fn dropped(&mut self, packet: P, reason: DropReason);
-    /// Something happened that the owner of a flow may want to know. Ignored by default.
+    /// An event of a flow. The default ignores it.
     fn event(&mut self, _event: Event) {}
 }
 
-/// An outlet that keeps what was dropped, for tests.
+/// Collects drops, for tests.
 impl<P> Outlet<P> for alloc::vec::Vec<(P, DropReason)> {
     fn dropped(&mut self, packet: P, reason: DropReason) {
         self.push((packet, reason));
     }
 }
 
-/// An outlet that forgets.
+/// An outlet that ignores drops and events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Discard;
 

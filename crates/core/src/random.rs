@@ -1,8 +1,9 @@
-//! Named random streams: one generator for each component, derived from a seed and the component's name, so that
-//! two machines draw the same bits and a new component does not disturb the old ones.
+//! Named random streams: one generator for each component, derived from a seed and the name of the component.
+//!
+//! Two machines draw the same bits, and a new component does not change the draws of the others.
 //!
 //! *Source*: PCG XSL RR 128/64 (O'Neill, 2014) for the stream; FNV-1a and SplitMix64 for the derivation.
-//! *Cost*: one 128-bit multiplication a draw.
+//! *Cost*: one 128-bit multiplication per draw.
 
 use rand_core::Rng as _;
 use rand_pcg::Pcg64;
@@ -50,13 +51,13 @@ impl Stream {
         }
     }
 
-    /// Uniform in [0, 1), a multiple of 2⁻⁵³. For workloads and statistics; decisions of disciplines compare
-    /// integers (see [`Stream::chance`]).
+    /// Uniform in [0, 1), a multiple of 2⁻⁵³. For workloads and statistics; disciplines compare integers instead (see
+    /// [`Stream::chance`]).
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
-    /// Whether an event of probability `numerator / 2^32` happens.
+    /// Returns `true` with probability `numerator / 2^32`.
     pub fn chance(&mut self, numerator: u64) -> bool {
         self.next_u64() >> 32 < numerator
     }

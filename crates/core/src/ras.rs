@@ -1,23 +1,22 @@
 //! RAS: the rate adaptive shapers srRAS, trRAS, G-srRAS and G-trRAS.
 //!
 //! *Law*: a FIFO whose head is released when the packet before it has been paid for at the shaping rate. That rate is
-//! the larger of the estimated average rate of the arrivals (EAR) and of F(occupancy), and at most MIR, at every
-//! instant. A green RAS releases the head already when the meter behind it would colour it green. Behind an
-//! uncoupled RAS, packets of `L` bytes are at least `L / MIR` apart; while packets wait, at most `L / CIR`.
+//! at every instant the larger of the estimated average rate of the arrivals (EAR) and F(occupancy), and at most MIR.
+//! A green RAS releases the head earlier if the meter behind it would colour it green. Behind an uncoupled RAS,
+//! packets of `L` bytes are at least `L / MIR` apart; while packets wait, at most `L / CIR`.
 //! *Source*: RFC 2963 sections 2 (srRAS, trRAS) and 3 (the green ones); the EAR is that of Stoica, Shenker and Zhang
 //! (1998): `EAR' = (1 - e^(-T/K)) L/T + e^(-T/K) EAR`.
 //! *Units*: rates as [`Rate`], thresholds and occupancy in bytes, the head included. The debt of the last packet is
-//! in bit·ns/s, so that it never rounds; F rounds down to a bit/s. The EAR is in bit/s with 16 bits of fraction, its
-//! exponential in fixed point ([`decay`]): no float decides.
-//! *Cost*: O(1) a call: at an arrival two divisions of 128 bits and twenty multiplications for the EAR, and one
+//! in bit·ns/s, so it never rounds; F rounds down to a bit/s. The EAR is in bit/s with 16 bits of fraction, its
+//! exponential in fixed point ([`decay`]): no decision uses a float.
+//! *Cost*: O(1) per call: at an arrival two divisions of 128 bits and twenty multiplications for the EAR, and one
 //! division for F.
-//! *Notes*: an arrival changes occupancy and EAR, hence the rate, hence the release of the head: the deadline moves
-//! with every call, and is exact between calls, for nothing changes there. The EAR does not decay without arrivals,
-//! as in the RFC. Packets beyond the buffer are dropped at the tail.
-//! Lateness of the caller is made up for by at most `slack`.
-//! *Departures from the source, and why*: the RFC leaves the schedule open. Here a packet alone leaves at once, and
-//! the packet after it waits (as in virtual scheduling); a release by green starts the wait anew, so that the early
-//! release is not paid back by a pause. The rate is capped at MIR, as the name says, also when the EAR exceeds it.
+//! *Notes*: an arrival changes occupancy and EAR, hence the rate and the release of the head. The deadline changes
+//! with every call and is exact between calls. The EAR does not decay without arrivals, as in the RFC. Packets beyond
+//! the buffer are dropped at the tail. Lateness of the caller is compensated up to `slack`.
+//! *Departures from the source, and why*: the RFC does not specify the schedule. Here a single packet leaves at once,
+//! and the packet after it waits (as in virtual scheduling). A release by green restarts the wait, so that no pause
+//! follows the early release. The rate is capped at MIR, also when the EAR exceeds it.
 //! *See also*: [`marker`](crate::marker): the same conditioner without a shaper. A token bucket shaper has one rate.
 //!
 //! | shaper | curve | coupling | behind it |
@@ -57,10 +56,10 @@ use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
-/// F: the least shaping rate as a function of the buffer's occupancy.
+/// F: the minimum shaping rate as a function of the buffer's occupancy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Curve {
-    /// The single rate shaper's: CIR below `cir_th`, then linear to MIR at `mir_th`, then MIR.
+    /// For the single rate shaper: CIR below `cir_th`, then linear to MIR at `mir_th`, then MIR.
     Single {
         /// Committed information rate.
         cir: Rate,
@@ -71,7 +70,7 @@ pub enum Curve {
         /// From this occupancy on F is MIR.
         mir_th: Bytes,
     },
-    /// The two rate shaper's: CIR below `cir_th`, linear to PIR at `pir_th`, linear to MIR at `mir_th`, then MIR.
+    /// For the two rate shaper: CIR below `cir_th`, linear to PIR at `pir_th`, linear to MIR at `mir_th`, then MIR.
     Two {
         /// Committed information rate.
         cir: Rate,
@@ -122,7 +121,7 @@ impl Curve {
             Self::Single { cir, .. } | Self::Two { cir, .. } => cir,
         }
     }
-    /// Whether the rates and the thresholds are in order.
+    /// Checks the order of the rates and of the thresholds.
     fn validate(&self) -> Result<(), ParamError> {
         let rates: &[(&'static str, Rate)];
         let thresholds: &[(&'static str, Bytes)];
@@ -147,7 +146,7 @@ impl Curve {
     }
 }
 
-/// Whether each value is at least the one before it; if not, an error of the later field.
+/// Checks that each value is at least the one before it; otherwise returns an error of the later field.
 fn in_order<T: PartialOrd + core::fmt::Display>(fields: &[(&'static str, T)]) -> Result<(), ParamError> {
     for pair in fields.windows(2) {
         let ((below, low), (field, value)) = (&pair[0], &pair[1]);
@@ -167,7 +166,7 @@ fn between(x: Bytes, (x0, y0): (Bytes, Rate), (x1, y1): (Bytes, Rate)) -> Rate {
     y0 + Rate::from_bps((rise / u128::from((x1 - x0).as_u64())) as u64)
 }
 
-/// Whether the shaper looks at the meter behind it.
+/// Whether the shaper consults the meter behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Coupling {
     /// It does not: srRAS, trRAS.
@@ -180,7 +179,7 @@ pub enum Coupling {
 /// The parameters of a rate adaptive shaper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// The least shaping rate as a function of the occupancy.
+    /// The minimum shaping rate as a function of the occupancy.
     pub curve: Curve,
     /// The buffer. A packet that would exceed it is dropped.
     pub buffer: Bytes,
@@ -188,18 +187,18 @@ pub struct Params {
     pub line_rate: Rate,
     /// `K`, the time constant of the EAR.
     pub averaging: Span,
-    /// Whether the shaper looks at the meter behind it.
+    /// Whether the shaper consults the meter behind it.
     pub coupling: Coupling,
-    /// Up to how much lateness of `dequeue` is made up for by releasing the next packet sooner. Zero keeps the
-    /// distances exact; a live path wants about the granularity of its timer.
+    /// The lateness of `dequeue` that is compensated by releasing the next packet earlier. Zero keeps the distances
+    /// exact; a live data path needs about the granularity of its timer.
     pub slack: Span,
 }
 
 impl Params {
-    /// Whether they can work: `cir <= pir <= mir <= line_rate` and `cir_th <= pir_th <= mir_th <= buffer`.
+    /// Checks `cir <= pir <= mir <= line_rate` and `cir_th <= pir_th <= mir_th <= buffer`.
     ///
     /// # Errors
-    /// Names the field that breaks the order; `cir`, `buffer`, `averaging` when they are zero.
+    /// The field that violates the order; `cir`, `buffer`, `averaging` when they are zero.
     pub fn validate(&self) -> Result<(), ParamError> {
         self.curve.validate()?;
         let mir = self.curve.mir();
@@ -240,9 +239,10 @@ impl Ear {
     pub fn bits(&self) -> u64 {
         self.bits
     }
-    /// `size` bytes arrive at `now`. The first arrival counts as one after an endless pause.
+    /// Updates the estimate with `size` bytes that arrive at `now`. The first arrival counts as one after an infinite
+    /// pause.
     pub fn on_arrival(&mut self, now: Instant, size: Bytes, averaging: Span) {
-        // x = T/K with 32 bits of fraction; (1 - e^-x) L/T = (1 - e^-x)/x L/K, which also tells the limit at T = 0.
+        // x = T/K with 32 bits of fraction; (1 - e^-x) L/T = (1 - e^-x)/x L/K, which also has the limit at T = 0.
         let gap = self.last.map_or(Span::MAX, |last| now.since(last)).as_nanos();
         self.last = Some(self.last.map_or(now, |last| last.max(now)));
         let constant = u128::from(averaging.as_nanos().max(1));
@@ -255,12 +255,12 @@ impl Ear {
     }
 }
 
-/// Which schedule released packets.
+/// Released packets by schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Released by the shaping rate (T1).
     pub by_rate: u64,
-    /// Released sooner because the meter would colour them green (T2).
+    /// Released earlier because the meter would colour them green (T2).
     pub by_green: u64,
 }
 
@@ -274,19 +274,19 @@ pub struct Ras<P, M> {
     ear: Ear,
     /// The shaping rate since the last call.
     rate: Rate,
-    /// What is left to pay for the last packet at `settled`.
+    /// The rest of the debt of the last packet at `settled`.
     debt: Credit,
     settled: Instant,
-    /// When the debt was paid, once it is.
+    /// When the debt was paid.
     paid_at: Instant,
-    /// When the packet at the head got there.
+    /// When the packet at the head became the head.
     head_since: Instant,
     latest: Instant,
     stats: Stats,
 }
 
 impl<P: Packet, M: Meter<P>> Ras<P, M> {
-    /// An empty shaper in front of `conditioner`, which meters what leaves.
+    /// Returns an empty shaper in front of `conditioner`, which meters departures.
     ///
     /// # Errors
     /// As [`Params::validate`].
@@ -311,10 +311,10 @@ impl<P: Packet, M: Meter<P>> Ras<P, M> {
     pub fn params(&self) -> &Params {
         &self.params
     }
-    /// Takes other parameters from `now` on. What waits beyond a smaller buffer is not dropped.
+    /// Sets other parameters from `now` on. Packets queued beyond a smaller buffer are not dropped.
     ///
     /// # Errors
-    /// As [`Params::validate`]; then nothing has changed.
+    /// As [`Params::validate`]; the parameters are then unchanged.
     pub fn set_params(&mut self, now: Instant, params: Params) -> Result<(), ParamError> {
         params.validate()?;
         self.hold(now);
@@ -327,7 +327,7 @@ impl<P: Packet, M: Meter<P>> Ras<P, M> {
     pub fn conditioner(&self) -> &Conditioner<M> {
         &self.conditioner
     }
-    /// The conditioner, to change its parameters.
+    /// The conditioner, for changes of its parameters.
     pub fn conditioner_mut(&mut self) -> &mut Conditioner<M> {
         &mut self.conditioner
     }
@@ -339,7 +339,7 @@ impl<P: Packet, M: Meter<P>> Ras<P, M> {
     pub fn rate(&self) -> Rate {
         self.rate
     }
-    /// Which schedule released packets so far.
+    /// Released packets by schedule.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -347,7 +347,7 @@ impl<P: Packet, M: Meter<P>> Ras<P, M> {
     fn hold(&mut self, now: Instant) {
         self.latest = self.latest.max(now);
     }
-    /// Pays what the rate earned until the latest instant.
+    /// Reduces the debt by what the rate earned until the latest instant.
     fn settle(&mut self) {
         if self.debt > Credit::ZERO {
             let earned = self.rate.credit_in(self.latest.since(self.settled));
@@ -364,16 +364,16 @@ impl<P: Packet, M: Meter<P>> Ras<P, M> {
         let least = self.params.curve.rate(self.backlog.bytes);
         self.rate = self.ear.rate().max(least).min(self.params.curve.mir());
     }
-    /// T1: when the packet before the head is paid for, if the rate stays.
+    /// T1: when the packet before the head is paid for, if the rate does not change.
     fn rate_schedule(&self) -> Instant {
         if self.debt > Credit::ZERO {
-            // The rate is at least CIR, which is not zero, so the debt is always paid in the end.
+            // The rate is at least CIR, which is not zero, so the debt is paid in finite time.
             self.settled + self.debt.time_at_ceil(self.rate).unwrap_or(Span::MAX)
         } else {
             self.paid_at
         }
     }
-    /// When the head is released, not before it got there; and whether T2 says so.
+    /// When the head is released, not before it became the head; and whether T2 decides.
     fn release(&self) -> Option<(Instant, bool)> {
         let head = self.queue.front()?;
         let by_rate = self.rate_schedule().max(self.head_since);
@@ -415,7 +415,7 @@ impl<P: Packet, M: Meter<P>> Qdisc<P> for Ras<P, M> {
         let size = packet.size();
         self.backlog.remove(size);
         self.head_since = self.latest;
-        // Its bytes are owed from its release on, or from a little after when the caller is later than the slack.
+        // Its bytes are owed from its release on, or from a little later when the caller is later than the slack.
         self.debt = Credit::of(size);
         self.settled = due.max(self.latest.saturating_sub(self.params.slack));
         self.renew_rate();

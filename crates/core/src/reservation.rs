@@ -1,40 +1,41 @@
-//! Reservations: a flow says what it will send, and gets a class of its own under a class set aside for that, or a
-//! refusal that says what is free.
+//! Reservations: a flow declares its traffic and gets a class of its own under a class set aside for this purpose, or
+//! a refusal with what is free.
 //!
-//! *Law*: a flow that keeps to its traffic specification never waits longer than the delay it was promised, whatever
-//! everybody else sends; a reservation that is not refreshed in time is gone.
+//! *Law*: a flow that conforms to its traffic specification never waits longer than the granted delay bound, whatever
+//! other flows send. A reservation that is not refreshed in time ends.
 //! *Source*: Risso and Gevros 1999, section 7.2; RFC 2210 to 2212 and RFC 2215 for the specification, the services
 //! and the delay bound.
 //! *Units*: rates in bit/s, sizes in bytes with all headers, delays in ns from the arrival at the discipline to the
 //! last bit on the link.
 //! *Cost*: O(log n) to reserve, refresh and expire, and what the tree needs to add or remove a leaf.
 //! *Notes*: bounds need [`Accounting::Bytes`], weighted turns, priority 0, and a [`LinkClock`] that is not set back
-//! before it leads by [`Lead`] and a packet. Without them controlled load is granted, without a bound. A promise holds as long as nobody adds to priority 0 outside the class of the reservations, and the rates
-//! of the tree are not exceeded by the link being slower than it says.
+//! before it leads by [`Lead`] and a packet. Otherwise controlled load is granted without a bound. A bound holds as
+//! long as no class of priority 0 is added outside the class of the reservations, and the link is not slower than the
+//! tree's rate.
 //!
 //! # The bound
-//! RFC 2212: a flow of token rate r, bucket b, peak p and largest packet M, served at a rate R with the error terms
-//! C and D, waits no longer than
+//! RFC 2212: a flow of token rate r, bucket b, peak p and largest packet M, served at a rate R with the error terms C
+//! and D, waits at most
 //!
 //! `(b - M)/R x (p - R)/(p - r) + (M + C)/R + D` if `p > R >= r`, and `(M + C)/R + D` if `R >= p >= r`.
 //!
-//! For a leaf of priority 0 in this CBQ: while it has something to send and is not over its limit it takes its turns.
-//! In k rounds of `F = n x mtu` bytes it may send `k q`, with `q = F R / (all rates of priority 0)`, and every other
-//! leaf its own part and a packet, before the round is over. So within `t` of link time `B t` it is served at least
-//! `(q / F)(B t - X) - M`, where `X = mtu` (a packet that has begun) `+ (n - 1) mtu` (the others' last packets)
-//! `+ 2 (F - q)` (a round begun and a round to come), and `B q / F >= R`. When it is over its limit it has been
-//! served at `R` by definition, less one packet's debt at the start. Together: `C = 2 M`, `D = X / B`. A driver
-//! that takes packets before it can send them is given as many as [`Lead`] allows: that time is added to `D`. What it
-//! holds beside them, a parameter, adds its bytes to `X`.
+//! For a leaf of priority 0 in this CBQ: while it is backlogged and not over limit it takes its turns. In k rounds of
+//! `F = n x mtu` bytes it may send `k q`, with `q = F R / (all rates of priority 0)`, and every other leaf its own
+//! part and a packet, before the round is over. So within `t` of link time `B t` it is served at least `(q / F)(B t -
+//! X) - M`, where `X = mtu` (a packet in transmission) `+ (n - 1) mtu` (the others' last packets) `+ 2 (F - q)` (the
+//! current round and the next), and `B q / F >= R`. While it is over limit it has been served at `R` by definition,
+//! less one packet of debt at the start. Together: `C = 2 M`, `D = X / B`. A driver that takes packets before it can
+//! send them gets as many as [`Lead`] allows: that time is added to `D`. What it holds in addition, a parameter, adds
+//! its bytes to `X`.
 //!
-//! `n` is taken as large as it may become, and the rates as large as the class of the reservations allows, so that a
-//! promise made today is not broken by one made tomorrow.
+//! `n` is its largest possible value, and the rates are the largest that the class of the reservations allows, so
+//! that later reservations do not break the bounds of earlier ones.
 //!
-//! *Departures from the source*: the paper's system gave every reservation the link's largest packet as packet size
-//! and could not do guaranteed service. Here the packet size of the class is the minimum policed unit m: with an
-//! estimator that needs one, a flow then gets no less than it reserved ([`Accounting::IdleTime`] gives too little
-//! when packets are smaller than configured).
-//! *See also*: [`cbq`](crate::cbq), where the classes are.
+//! *Departures from the source*: the paper's system used the link's largest packet as the packet size of every
+//! reservation and could not provide guaranteed service. Here the packet size of the class is the minimum policed
+//! unit m: with an estimator that needs a packet size, a flow then gets at least what it reserved
+//! ([`Accounting::IdleTime`] provides too little when packets are smaller than configured).
+//! *See also*: [`cbq`](crate::cbq), which has the classes.
 //!
 //! ```
 //! use tidegate_core::{cbq::{Cbq, Class, Params}, fifo::Fifo, reservation::*, *};
@@ -46,13 +47,13 @@
 //! let (root, reserved) = (ClassId(1), ClassId(2));
 //! let mut cbq = Cbq::<P, Fifo<P>>::new(cbq::Params::new(Rate::from_mbit(10), Bytes::new(1500), root))?;
 //! cbq.add_inner(Instant::ZERO, reserved, root, Class::new(Rate::from_mbit(4)))?;
-//! let mut desk = Reservations::new(Policy::new(reserved)).unwrap();
+//! let mut reservations = Reservations::new(Policy::new(reserved)).unwrap();
 //! let tspec = TSpec {
 //!     rate: Rate::from_kbit(64), bucket: Bytes::new(640), peak: Rate::from_kbit(256),
 //!     min_unit: Bytes::new(160), max_packet: Bytes::new(320),
 //! };
 //! let request = Request { tspec, service: Service::ControlledLoad };
-//! let grant = desk.reserve(Instant::ZERO, &mut cbq, &request, Fifo::new).unwrap();
+//! let grant = reservations.reserve(Instant::ZERO, &mut cbq, &request, Fifo::new).unwrap();
 //! assert_eq!(grant.rate, Rate::from_kbit(64));
 //! assert!(grant.bound.is_some());
 //! # Ok::<(), cbq::TreeError>(())
@@ -70,7 +71,7 @@ use crate::params::ParamError;
 use crate::qdisc::{Outlet, Qdisc};
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
-/// What a flow says it will send (RFC 2215): in any time t no more than min(M + p t, b + r t) bytes.
+/// The traffic specification of a flow (RFC 2215): in any time t it sends at most min(M + p t, b + r t) bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TSpec {
     /// r, the token rate.
@@ -79,17 +80,17 @@ pub struct TSpec {
     pub bucket: Bytes,
     /// p, the peak rate.
     pub peak: Rate,
-    /// m, the minimum policed unit: smaller packets count as this.
+    /// m, the minimum policed unit: smaller packets count as m.
     pub min_unit: Bytes,
     /// M, the largest packet.
     pub max_packet: Bytes,
 }
 
 impl TSpec {
-    /// Checks every field.
+    /// Checks the ranges.
     ///
     /// # Errors
-    /// The first field that cannot be.
+    /// The first invalid field.
     pub fn validate(&self) -> Result<(), ParamError> {
         if self.rate.is_zero() {
             return Err(ParamError::new("rate", "a flow of token rate zero needs no reservation"));
@@ -98,10 +99,10 @@ impl TSpec {
             return Err(ParamError::new("peak", "the peak rate may not be below the token rate"));
         }
         if self.max_packet == Bytes::ZERO {
-            return Err(ParamError::new("max_packet", "the largest packet has at least one byte"));
+            return Err(ParamError::new("max_packet", "must be at least 1 byte"));
         }
         if self.min_unit == Bytes::ZERO || self.min_unit > self.max_packet {
-            return Err(ParamError::new("min_unit", "the minimum policed unit is from 1 to the largest packet"));
+            return Err(ParamError::new("min_unit", "must be from 1 byte to the largest packet"));
         }
         if self.bucket < self.max_packet {
             return Err(ParamError::new("bucket", "the bucket must hold the largest packet"));
@@ -110,37 +111,37 @@ impl TSpec {
     }
 }
 
-/// Which service is asked for.
+/// The requested service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Service {
-    /// As on an unloaded link (RFC 2211): the token rate, and the bound that follows from it.
+    /// The service of an unloaded link (RFC 2211): the token rate, and the bound that follows from it.
     ControlledLoad,
     /// A bound on the delay (RFC 2212).
     Guaranteed {
-        /// R, the rate to reserve; the least that keeps `delay` when `None`.
+        /// R, the rate to reserve; with `None` the least that keeps `delay`.
         rate: Option<Rate>,
-        /// The longest delay that will do; `None` takes what `rate` gives.
+        /// The largest acceptable delay; with `None` that of `rate`.
         delay: Option<Span>,
     },
 }
 
-/// What a flow asks for.
+/// A request for a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// What it will send.
+    /// The traffic of the flow.
     pub tspec: TSpec,
-    /// How it is to be served.
+    /// The requested service.
     pub service: Service,
 }
 
-/// What was granted.
+/// A granted reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grant {
-    /// The class to put the flow's packets in.
+    /// The class for the packets of the flow.
     pub id: ClassId,
     /// The reserved rate.
     pub rate: Rate,
-    /// The longest a packet of the flow waits, sent whole; `None` where the tree cannot promise.
+    /// The largest delay of a packet, to its last bit on the link; `None` where the tree cannot guarantee one.
     pub bound: Option<Span>,
     /// The rate-dependent error term C of RFC 2212.
     pub error_bytes: Bytes,
@@ -148,31 +149,31 @@ pub struct Grant {
     pub error_time: Span,
     /// The limit of its queue.
     pub buffer: Bytes,
-    /// When it ends unless it is refreshed.
+    /// When it ends unless refreshed.
     pub expires: Instant,
 }
 
-/// Where reservations go and what they may take together.
+/// The class of reservations and their limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Policy {
-    /// The class under which they get their leaves; its rate is what they share.
+    /// The class under which their leaves are; its rate is the sum that can be reserved.
     pub parent: ClassId,
     /// Their priority. Only 0 has bounds. Default 0.
     pub priority: u8,
-    /// Whether they may borrow, as the paper's could. Default yes.
+    /// Whether they may borrow, as in the paper. Default yes.
     pub borrow: Borrow,
-    /// The first class number for them; they take this one and the `flows - 1` after it. Default 32768.
+    /// Their first class number; they use this and the `flows - 1` following ones. Default 32768.
     pub first_id: ClassId,
-    /// The most that one may reserve, also where the rate follows from a delay. Default what is free.
+    /// The largest rate of one reservation, also where it follows from a delay. Default: what is free.
     pub max_rate: Option<Rate>,
-    /// The most reservations at a time. Bounds grow with it. Default 64.
+    /// The most reservations at a time. Bounds increase with it. Default 64.
     pub flows: u32,
-    /// What their queues may hold together. Default 4 MiB.
+    /// The sum of their queue limits. Default 4 MiB.
     pub buffer: Bytes,
-    /// How long one lives without a refresh. Default 90 s: three times RSVP's refresh period.
+    /// The lifetime without a refresh. Default 90 s: three times RSVP's refresh period.
     pub lifetime: Span,
-    /// What is held behind the discipline beyond what its [`Lead`] allows; with [`Lead::Unbounded`], all that the
-    /// driver may hold. Default nothing.
+    /// Bytes held behind the discipline beyond what its [`Lead`] allows; with [`Lead::Unbounded`], all that the
+    /// driver may hold. Default 0.
     pub device: Bytes,
 }
 
@@ -191,10 +192,10 @@ impl Policy {
             device: Bytes::ZERO,
         }
     }
-    /// Checks every field that can be checked without the tree.
+    /// Checks the fields that do not depend on the tree.
     ///
     /// # Errors
-    /// The first field that cannot work.
+    /// The first invalid field.
     pub fn validate(&self) -> Result<(), ParamError> {
         if usize::from(self.priority) >= crate::cbq::PRIORITIES {
             return Err(ParamError::new("priority", "priorities are 0, which goes first, to 7"));
@@ -203,62 +204,62 @@ impl Policy {
             return Err(ParamError::new("flows", "the most reservations must be 1 to 65536"));
         }
         if self.lifetime.is_zero() {
-            return Err(ParamError::new("lifetime", "a reservation must live longer than no time"));
+            return Err(ParamError::new("lifetime", "must be above 0, for example 90s"));
         }
         Ok(())
     }
 }
 
-/// Why a reservation was refused, and what is free.
+/// Why a request was refused, with what is free.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The traffic specification cannot be.
+    /// The traffic specification is invalid.
     TSpec(ParamError),
-    /// Not enough rate is free.
+    /// The rate exceeds what is free.
     Rate {
-        /// What is free.
+        /// The free rate.
         free: Rate,
-        /// What it needs.
+        /// The required rate.
         asked: Rate,
     },
-    /// Not enough buffer is free.
+    /// The buffer exceeds what is free.
     Buffer {
-        /// What is free.
+        /// The free buffer.
         free: Bytes,
-        /// What it needs.
+        /// The required buffer.
         asked: Bytes,
     },
-    /// There are as many reservations as there may be.
+    /// The number of reservations is at its limit.
     Flows {
-        /// How many.
+        /// The limit.
         most: u32,
     },
-    /// The delay cannot be kept.
+    /// The delay cannot be guaranteed.
     Delay {
-        /// The delay asked for.
+        /// The requested delay.
         asked: Span,
-        /// The least that the free rate could keep.
+        /// The smallest delay with the free rate.
         least: Span,
     },
-    /// The flow's packets are larger than the link's.
+    /// The flow's packets exceed the link's largest.
     PacketSize {
         /// The link's largest packet.
         mtu: Bytes,
     },
-    /// The tree cannot promise delays: it needs `Accounting::Bytes`, `General::WeightedRoundRobin`, priority 0, and a
-    /// link clock that is not set back within the lead.
+    /// The tree cannot guarantee delays: this needs `Accounting::Bytes`, `General::WeightedRoundRobin`, priority 0,
+    /// and a link clock that is not set back within the lead.
     NoBounds,
     /// There is no such reservation.
     Unknown(ClassId),
-    /// The tree refused the class.
+    /// The tree rejected the class.
     Tree(TreeError),
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // By the names that people give: those of the file and of the command line.
+            // The field by its name in files and on the command line.
             Self::TSpec(error) => {
                 write!(f, "traffic specification, {}: {}", error.field.replace('_', "-"), error.problem)
             }
@@ -270,7 +271,7 @@ impl fmt::Display for Refusal {
             }
             Self::Flows { most } => write!(f, "all {most} reservations are taken"),
             Self::Delay { asked, least } => {
-                // Up to the next microsecond: who asks for what is written gets it.
+                // Rounded up to a microsecond: a request for the printed value succeeds.
                 let least = Span::from_nanos(least.as_nanos().div_ceil(1_000).saturating_mul(1_000));
                 write!(f, "a delay of {asked} cannot be kept; the least is {least}")
             }
@@ -286,7 +287,7 @@ impl fmt::Display for Refusal {
 
 impl core::error::Error for Refusal {}
 
-/// The error terms of RFC 2212 for one leaf: C in bytes and D.
+/// The error terms of RFC 2212 for one leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ErrorTerms {
     /// C.
@@ -296,8 +297,9 @@ pub struct ErrorTerms {
 }
 
 impl ErrorTerms {
-    /// Of a leaf of `rate` among `leaves` leaves of priority 0 with `rates` together, on a link of `link` with packets
-    /// up to `mtu` and `device` bytes behind the discipline; `packet` is the leaf's largest. See the [module](self).
+    /// The terms of a leaf of `rate` among `leaves` leaves of priority 0 with the sum `rates`, on a link of `link`
+    /// with packets up to `mtu` and `device` bytes behind the discipline; `packet` is the leaf's largest. See the
+    /// [module](self).
     pub fn of(link: Rate, mtu: Bytes, device: Bytes, leaves: u64, rates: Rate, rate: Rate, packet: Bytes) -> Self {
         let round = mtu.saturating_mul(leaves);
         let own = u128::from(round.as_u64()) * u128::from(rate.as_bps()) / u128::from(rates.as_bps().max(1));
@@ -307,14 +309,14 @@ impl ErrorTerms {
     }
 }
 
-/// The delay bound of RFC 2212 at the reserved rate `rate`, which must not be below the token rate. Every division
-/// rounds up; `rate` counts for a millionth less, for the rounding of the scheduler's turns.
+/// The delay bound of RFC 2212 at the reserved rate `rate`, which must be at least the token rate. Every division
+/// rounds up; `rate` is reduced by a millionth, for the rounding of the scheduler's turns.
 pub fn delay_bound(tspec: &TSpec, rate: Rate, errors: ErrorTerms) -> Span {
     let served = rate.saturating_sub(Rate::from_bps(rate.as_bps() / 1_000_000 + 1)).max(Rate::from_bps(1));
     let burst = if tspec.peak > rate {
         let bits = u128::from((tspec.bucket - tspec.max_packet).bits());
         let (over, all) = ((tspec.peak - rate).as_bps(), (tspec.peak - tspec.rate).as_bps());
-        // (b - M) (p - R) / (p - r), up to the next bit.
+        // (b - M) (p - R) / (p - r), rounded up to a bit.
         let bits = (bits * u128::from(over)).div_ceil(u128::from(all.max(1)));
         time_of_bits(u64::try_from(bits).unwrap_or(u64::MAX), served)
     } else {
@@ -335,7 +337,7 @@ struct Entry {
     class: Class,
 }
 
-/// The desk that takes reservations. It keeps no tree of its own: the tree is handed to it, and must be the same one.
+/// Admission control for reservations. The tree is an argument of each call and must be the same one every time.
 #[derive(Clone, Debug)]
 pub struct Reservations {
     policy: Policy,
@@ -345,10 +347,10 @@ pub struct Reservations {
 }
 
 impl Reservations {
-    /// A desk without reservations.
+    /// Returns an empty set of reservations.
     ///
     /// # Errors
-    /// A policy that cannot work.
+    /// When the policy is invalid.
     pub fn new(policy: Policy) -> Result<Self, ParamError> {
         policy.validate()?;
         Ok(Self { policy, entries: BTreeMap::new(), expiries: BTreeSet::new(), buffer: Bytes::ZERO })
@@ -359,7 +361,7 @@ impl Reservations {
         &self.policy
     }
 
-    /// What was granted, by class.
+    /// The requests and grants, by class.
     pub fn grants(&self) -> impl Iterator<Item = (&Request, &Grant)> {
         self.entries.values().map(|entry| (&entry.request, &entry.grant))
     }
@@ -369,11 +371,11 @@ impl Reservations {
         self.expiries.first().map(|&(at, _)| at)
     }
 
-    /// The error terms of a leaf of `rate` under this policy, at their worst.
+    /// The error terms of a leaf of `rate` under this policy, in the worst case.
     fn errors<P: Packet, Q: Qdisc<P>>(&self, cbq: &Cbq<P, Q>, rate: Rate, packet: Bytes) -> ErrorTerms {
         let params = cbq.params();
         let (leaves, rates) = cbq.load(self.policy.priority);
-        // Those that a policy before this one gave another priority are not among them.
+        // Without those to which a previous policy assigned another priority.
         let own = || self.entries.values().filter(|entry| entry.class.priority == self.policy.priority);
         let outside = leaves - own().count() as u64;
         let own: Rate = own().map(|entry| entry.grant.rate).sum();
@@ -387,8 +389,8 @@ impl Reservations {
         ErrorTerms { time: errors.time + lead, ..errors }
     }
 
-    /// Makes a leaf for a flow, or says why not. Nothing has changed when it is refused. `queue` makes the class's
-    /// queue with the limit it is given, which holds all that a conforming flow can have waiting.
+    /// Adds a leaf for a flow. Nothing changes when the request is refused. `queue` makes the queue of the class with
+    /// the given limit, which suffices for a conforming flow.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -422,7 +424,7 @@ impl Reservations {
             return Err(Refusal::Delay { asked, least });
         }
 
-        // What a conforming flow can have waiting: the bucket, and what comes while it waits for its service.
+        // The largest backlog of a conforming flow: the bucket, and the arrivals while it waits for service.
         let latency = rate.time_for_ceil(errors.bytes).unwrap_or(Span::MAX) + errors.time;
         let buffer = tspec.bucket + tspec.rate.bytes_in_floor(latency) + tspec.max_packet;
         let left = self.policy.buffer.saturating_sub(self.buffer);
@@ -430,7 +432,7 @@ impl Reservations {
             return Err(Refusal::Buffer { free: left, asked: buffer });
         }
 
-        // The class may be ahead by its bucket, and by what it is owed while others have their turns.
+        // The class may be ahead by its bucket, and by its deficit while other classes take their turns.
         let owed = rate.bytes_in_floor(errors.time) + errors.bytes + Bytes::new(1);
         let burst = tspec.bucket.max(owed).as_u64().div_ceil(mtu.as_u64());
         let burst = u32::try_from(burst).unwrap_or(u32::MAX);
@@ -465,7 +467,7 @@ impl Reservations {
 
     fn promises<P: Packet, Q: Qdisc<P>>(&self, cbq: &Cbq<P, Q>) -> bool {
         let params = cbq.params();
-        // A clock that is set back while the lead is not used up knows nothing of what the driver has, and gives it more.
+        // A clock that is set back before the lead is used up does not count the driver's packets, and releases more.
         let lead_holds = match (params.lead, params.link_clock) {
             (Lead::Within(lead), LinkClock::Reset(most)) => {
                 params.link.time_for_ceil(params.mtu).is_some_and(|packet| most >= lead + packet)
@@ -498,7 +500,7 @@ impl Reservations {
             return Err(Refusal::Rate { free, asked: tspec.rate });
         }
         let bound = |rate: Rate| delay_bound(tspec, rate, self.errors(cbq, rate, tspec.max_packet));
-        // More rate never waits longer: the least that will do, by halving.
+        // The delay decreases with the rate: bisection finds the least rate.
         let (mut low, mut high) = (tspec.rate.as_bps(), free.as_bps());
         if bound(free) > delay {
             return Err(Refusal::Delay { asked: delay, least: bound(free) });
@@ -514,10 +516,10 @@ impl Reservations {
         Ok(Rate::from_bps(low))
     }
 
-    /// Lets a reservation live on from `now`, and tells until when.
+    /// Extends the lifetime of a reservation from `now`; returns its end.
     ///
     /// # Errors
-    /// [`Refusal::Unknown`]: it has ended; reserve again.
+    /// [`Refusal::Unknown`] when it has ended.
     pub fn refresh(&mut self, now: Instant, id: ClassId) -> Result<Instant, Refusal> {
         let entry = self.entries.get_mut(&id).ok_or(Refusal::Unknown(id))?;
         self.expiries.remove(&(entry.grant.expires, id));
@@ -526,12 +528,12 @@ impl Reservations {
         Ok(entry.grant.expires)
     }
 
-    /// Makes the leaves of all reservations in another tree, under `policy` from now on, when the tree has taken the
-    /// place of the one they were made in. Numbers, rates and bounds stay what they were granted; a bound holds as long
-    /// as the new tree has the same link and no more of priority 0.
+    /// Adds the leaves of all reservations to another tree that replaces theirs, under `policy` from now on. Numbers,
+    /// rates and bounds stay as granted; a bound holds as long as the new tree has the same link and no more classes
+    /// of priority 0.
     ///
     /// # Errors
-    /// What the tree or the policy has against it; the tree is then of no use, and nothing has changed here.
+    /// The error of the tree or the policy. The tree must then be discarded; the reservations have not changed.
     pub fn replant<P: Packet, Q: Qdisc<P>>(
         &mut self,
         now: Instant,
@@ -552,10 +554,10 @@ impl Reservations {
         Ok(())
     }
 
-    /// Ends a reservation; `packets` says what becomes of those that wait.
+    /// Ends a reservation. `packets` specifies what happens to its queued packets.
     ///
     /// # Errors
-    /// [`Refusal::Unknown`], or what the tree has against it.
+    /// [`Refusal::Unknown`], or the error of the tree.
     pub fn release<P: Packet, Q: Qdisc<P>>(
         &mut self,
         now: Instant,
@@ -572,11 +574,11 @@ impl Reservations {
         Ok(())
     }
 
-    /// Ends every reservation that was not refreshed by `now`, and tells which. Their packets go where `packets`
-    /// says.
+    /// Ends the reservations that were not refreshed by `now`, and returns them. `packets` specifies what happens to
+    /// their queued packets.
     ///
     /// # Errors
-    /// What the tree has against it; the others have ended.
+    /// The error of the tree; the other reservations have ended.
     pub fn expire<P: Packet, Q: Qdisc<P>>(
         &mut self,
         now: Instant,

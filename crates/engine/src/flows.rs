@@ -14,7 +14,7 @@
 //! *See also*: the shaper's own flows ([`FlowView`]), which are there without statistics as well, end sooner, and
 //! exist only where the root is a shaper.
 
-use tidegate_core::books::Account;
+use tidegate_core::accounts::Account;
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::fbq::FlowView;
 use tidegate_core::flow_table::{self, FlowTable};

@@ -1,6 +1,6 @@
 //! What the engine counts of each class: accounts, drops by reason, how long packets waited, rate, jitter, promises.
 
-use tidegate_core::books::{Account, Accounts};
+use tidegate_core::accounts::{Account, Accounts};
 use tidegate_core::qdisc::Backlog;
 use tidegate_core::{Bytes, DropReason, Instant, Rate, Span};
 use tidegate_metrics::Delays;

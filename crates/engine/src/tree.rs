@@ -2,7 +2,7 @@
 
 use tidegate_config::discipline::{Discipline, Site};
 use tidegate_config::shaper::{self, Bursts, Config, EcnFeedback, Root, Sharing};
-use tidegate_core::books::Account;
+use tidegate_core::accounts::Account;
 use tidegate_core::cbq::Cbq;
 use tidegate_core::fbq::{
     Borrow, ClassParams, ClassView, Displace, Fbc, FbcParams, Feedback, FlowView, Marking, Profile, Spare, WEIGHT_ONE,

@@ -8,20 +8,20 @@ use tidegate_core::{Bytes, Deadline, DropReason, Event, Instant, Outlet, Qdisc, 
 use crate::TestPacket;
 use crate::script::{Op, Shape, make};
 
-/// What a run reached.
+/// What a run covered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// Steps of the scripts.
     pub steps: u64,
     /// Packets enqueued.
     pub enqueued: u64,
-    /// Packets that left.
+    /// Packets dequeued.
     pub dequeued: u64,
     /// Packets dropped.
     pub dropped: u64,
-    /// Deadlines at a later instant that were checked to the nanosecond.
+    /// Deadlines at a later instant that were verified to the nanosecond.
     pub deadlines: u64,
-    /// Calls with time running back.
+    /// Calls with an earlier `now` than before.
     pub backwards: u64,
     /// The most packets one call dropped.
     pub most_drops_a_call: u64,
@@ -39,14 +39,14 @@ impl Report {
     }
 }
 
-/// A broken law, with the shortest script found that breaks it.
+/// A violated law, with the shortest script found that violates it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Violation {
     /// The seed of the script.
     pub seed: u64,
-    /// Which law, and how it was broken.
+    /// The law and the violation.
     pub what: String,
-    /// A short script that breaks it.
+    /// A short script that shows the violation.
     pub script: Vec<Op>,
 }
 
@@ -60,10 +60,10 @@ impl fmt::Debug for Violation {
     }
 }
 
-/// Checks the script of `seed` with `steps` steps on copies that `fresh` makes.
+/// Checks the script of `seed` with `steps` steps on copies made by `fresh`.
 ///
 /// # Errors
-/// The broken law with a shrunk script.
+/// The violation with a shrunk script.
 pub fn check<Q, F>(fresh: F, shape: &Shape, seed: u64, steps: usize) -> Result<Report, Box<Violation>>
 where
     Q: Qdisc<TestPacket>,
@@ -72,13 +72,13 @@ where
     let script = make(shape, seed, steps);
     run_all(&fresh, &script).map_err(|what| {
         let script = shrink(&fresh, script);
-        // The shrunk script may break another law first; tell that one, for it is what the script shows.
+        // The shrunk script may violate another law first; report the one that it shows.
         let what = run_all(&fresh, &script).err().unwrap_or(what);
         Box::new(Violation { seed, what, script })
     })
 }
 
-/// [`check`] for the seeds `0..seeds`, all reports added up.
+/// [`check`] for the seeds `0..seeds`; returns the sum of the reports.
 ///
 /// # Panics
 /// On the first violation, with its shrunk script.
@@ -97,22 +97,22 @@ where
     sum
 }
 
-/// Laws 1, 3, 4, 6 on one copy; 2 and 5 by running two more copies and comparing what came out.
+/// Laws 1, 3, 4, 6 on one copy; 2 and 5 by comparing the output of two more copies.
 fn run_all<Q: Qdisc<TestPacket>>(fresh: &impl Fn() -> Q, script: &[Op]) -> Result<Report, String> {
     let first = Run::new(fresh()).play(script, Back::Honest)?;
     let again = Run::new(fresh()).play(script, Back::Honest)?;
     if first.1 != again.1 {
         return Err("law 5: the same script gave different outputs".into());
     }
-    // With every backward instant replaced by the latest one that a call carried, nothing may differ.
+    // With every backward instant replaced by the latest `now` so far, the output must be the same.
     let still = Run::new(fresh()).play(script, Back::HeldStill)?;
     if first.1 != still.1 {
-        return Err("law 2: time that ran back changed the outputs".into());
+        return Err("law 2: a backward time changed the outputs".into());
     }
     Ok(first.0)
 }
 
-/// Removes steps as long as a law stays broken.
+/// Removes steps while a law stays violated.
 fn shrink<Q: Qdisc<TestPacket>>(fresh: &impl Fn() -> Q, mut script: Vec<Op>) -> Vec<Op> {
     let mut chunk = script.len() / 2;
     while chunk > 0 {
@@ -144,7 +144,7 @@ enum Back {
     HeldStill,
 }
 
-/// What came out, in order: enough to compare two runs.
+/// The output, in order, for the comparison of two runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Output {
     Left(Instant, TestPacket),
@@ -153,7 +153,7 @@ enum Output {
     Asked(Deadline),
 }
 
-/// Collects one call's drops and events.
+/// Collects the drops and events of one call.
 #[derive(Default)]
 struct Tray {
     dropped: Vec<(TestPacket, DropReason)>,
@@ -172,7 +172,7 @@ impl Outlet<TestPacket> for Tray {
 struct Run<Q> {
     qdisc: Q,
     now: Instant,
-    /// The latest instant a call carried.
+    /// The latest `now` of any call.
     carried: Instant,
     next_id: u64,
     inside: BTreeMap<u64, TestPacket>,
@@ -199,7 +199,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
         let mut behind = Span::ZERO;
         for op in script {
             self.report.steps += 1;
-            // The instant this call carries; the clock itself never runs back.
+            // The `now` of this call; the clock itself never runs back.
             let call = match back {
                 Back::Honest => self.now.saturating_sub(behind),
                 Back::HeldStill => self.now.saturating_sub(behind).max(self.carried),
@@ -234,7 +234,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
         self.settle(None, tray).map(drop)
     }
 
-    /// Whether anything left or was dropped.
+    /// Returns whether a packet left or was dropped.
     fn dequeue(&mut self, call: Instant) -> Result<bool, String> {
         self.carried = self.carried.max(call);
         let mut tray = Tray::default();
@@ -248,7 +248,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
         match deadline {
             Deadline::Now => {
                 if !self.dequeue(self.now)? {
-                    return Err("law 3: deadline Now, and dequeue did nothing".into());
+                    return Err("law 3: deadline Now, but dequeue had no effect".into());
                 }
             }
             Deadline::At(t) => {
@@ -258,53 +258,53 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
                 self.report.deadlines += 1;
                 self.now = t.saturating_sub(Span::from_nanos(1));
                 if self.dequeue(self.now)? {
-                    return Err(format!("law 3: something happened 1 ns before the deadline {t:?}"));
+                    return Err(format!("law 3: dequeue had an effect 1 ns before the deadline {t:?}"));
                 }
                 self.now = t;
                 if !self.dequeue(self.now)? {
-                    return Err(format!("law 3: nothing happened at the deadline {t:?}"));
+                    return Err(format!("law 3: dequeue had no effect at the deadline {t:?}"));
                 }
             }
             Deadline::Idle => {
                 if self.dequeue(self.now)? {
-                    return Err("law 3: deadline Idle, and dequeue did something".into());
+                    return Err("law 3: deadline Idle, but dequeue had an effect".into());
                 }
             }
         }
         Ok(())
     }
 
-    /// Everything that can leave does so at its deadline; what stays must be Idle.
+    /// Dequeues at every deadline until Idle; nothing may leave afterwards.
     fn drain(&mut self) -> Result<(), String> {
         for _ in 0..=self.inside.len() {
             if self.qdisc.deadline(self.now) == Deadline::Idle {
                 self.now += Span::from_secs(1);
                 return if self.dequeue(self.now)? {
-                    Err("law 3: Idle, and a second later something happened".into())
+                    Err("law 3: Idle, but a dequeue a second later had an effect".into())
                 } else {
                     Ok(())
                 };
             }
             self.reach_deadline()?;
         }
-        Err("law 1: more came out than was inside".into())
+        Err("law 1: more packets came out than were queued".into())
     }
 
-    /// Laws 1, 4 and 6 for what one call gave.
+    /// Checks laws 1, 4 and 6 for the output of one call.
     fn settle(&mut self, left: Option<TestPacket>, tray: Tray) -> Result<bool, String> {
         let did = left.is_some() || !tray.dropped.is_empty();
         self.report.most_drops_a_call = self.report.most_drops_a_call.max(tray.dropped.len() as u64);
         for (packet, reason) in tray.dropped {
             self.report.dropped += 1;
             if self.inside.remove(&packet.id).is_none() {
-                return Err(format!("law 1: packet {} dropped, but it was not inside", packet.id));
+                return Err(format!("law 1: packet {} dropped, but it was not queued", packet.id));
             }
             self.outputs.push(Output::Dropped(self.now, packet, reason));
         }
         if let Some(packet) = left {
             self.report.dequeued += 1;
             let Some(original) = self.inside.remove(&packet.id) else {
-                return Err(format!("law 1: packet {} left, but it was not inside", packet.id));
+                return Err(format!("law 1: packet {} left, but it was not queued", packet.id));
             };
             if original.size != packet.size || original.flow != packet.flow {
                 return Err(format!("law 1: packet {} left with another size or flow", packet.id));
@@ -321,7 +321,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
         let bytes: Bytes = self.inside.values().map(|packet| packet.size).sum();
         if backlog.packets != self.inside.len() as u64 || backlog.bytes != bytes {
             return Err(format!(
-                "law 1: the backlog says {} packets {}, but {} packets {bytes} are inside",
+                "law 1: the backlog says {} packets {}, but {} packets {bytes} are queued",
                 backlog.packets,
                 backlog.bytes,
                 self.inside.len()

@@ -1,10 +1,9 @@
 //! The laws of [`Qdisc`](tidegate_core::Qdisc), checked after every call of random scripts.
 //!
-//! A script is a list of [`Op`]s made from a seed. It runs on fresh copies of a discipline; a violation is shrunk
-//! to a short script that still shows it and told as text. See [`check`].
+//! A script is a list of [`Op`]s made from a seed. It runs on new copies of a discipline; a violation is shrunk to a
+//! short script and reported as text. See [`check`].
 //!
-//! The harness is harmless to a correct discipline and says so by [`Report`]: how many calls of each kind it made,
-//! so that a test can assert that a script did reach what it was meant to.
+//! A [`Report`] counts the calls of each kind, so that a test can assert that its scripts covered what they should.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! [`TestPacket`]: a packet that knows everything a discipline may ask.
+//! [`TestPacket`]: a packet with every property that a discipline may read.
 
 use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Packet, packet_fields};
 
-/// A packet of a test. `id` counts up in the order of arrival.
+/// A packet of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TestPacket {
-    /// Unique, rising in order of arrival.
+    /// Unique, increasing in the order of arrival.
     pub id: u64,
     /// Bytes on the link.
     pub size: Bytes,
@@ -26,7 +26,7 @@ pub struct TestPacket {
 }
 
 impl TestPacket {
-    /// A packet of `size` bytes in flow number `flow`, everything else at its default.
+    /// A packet of `size` bytes in flow number `flow`, with defaults otherwise.
     pub fn new(id: u64, flow: u64, size: u64) -> Self {
         Self {
             id,
@@ -40,11 +40,11 @@ impl TestPacket {
             pure_ack: false,
         }
     }
-    /// The same in another class.
+    /// Returns the packet with another class.
     pub fn in_class(self, class: u32) -> Self {
         Self { class: ClassId(class), ..self }
     }
-    /// The same with another profile.
+    /// Returns the packet with another profile.
     pub fn with_profile(self, profile: u32) -> Self {
         Self { profile, ..self }
     }

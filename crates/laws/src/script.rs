@@ -1,4 +1,4 @@
-//! [`Op`], and the making of scripts.
+//! [`Op`], and the generation of scripts.
 
 use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Span};
@@ -8,11 +8,11 @@ use crate::TestPacket;
 /// One step of a script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// Enqueue a packet; its id is given when the script runs.
+    /// Enqueue a packet; its id is assigned when the script runs.
     Enqueue(TestPacket),
     /// One `dequeue` now.
     Dequeue,
-    /// Ask for the deadline, see that nothing happens 1 ns before it, and that something happens at it.
+    /// Check that `dequeue` has no effect 1 ns before the deadline, and has one at the deadline.
     ToDeadline,
     /// Let time pass.
     Wait(Span),
@@ -20,20 +20,20 @@ pub enum Op {
     Back(Span),
 }
 
-/// What scripts look like. The default has few flows and classes, small and large packets, and every kind of step.
+/// The shape of scripts. The default has few flows and classes, small and large packets, and every kind of step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// Flows, at least 1. A flow keeps to one class and one profile.
+    /// The number of flows, at least 1. A flow has one class and one profile.
     pub flows: u64,
-    /// Classes, at least 1.
+    /// The number of classes, at least 1.
     pub classes: u32,
-    /// Profiles, at least 1.
+    /// The number of profiles, at least 1.
     pub profiles: u32,
-    /// Smallest and largest packet in bytes.
+    /// The smallest and the largest packet in bytes.
     pub sizes: (u64, u64),
-    /// The longest wait. Waits are spread over all magnitudes below it.
+    /// The longest wait. The magnitudes of waits are uniform below it.
     pub longest_wait: Span,
-    /// Enqueues among 256 steps; the rest is mostly dequeues.
+    /// The number of enqueues per 256 steps; the rest is mostly dequeues.
     pub enqueues: u8,
 }
 

@@ -1,4 +1,5 @@
-//! CBQ obeys the laws in many tree shapes and options, sends who the 1995 paper says, and shares as it promises.
+//! CBQ obeys the laws in many tree shapes and options, serves the classes that the 1995 paper specifies, and shares
+//! by rate.
 
 use tidegate_core::cbq::{
     Accounting, Cbq, Class, Conserving, Finish, General, Heuristic, Lead, LinkClock, Params, Regulation, Sharing,
@@ -13,7 +14,7 @@ fn fifo() -> Box<dyn Qdisc<TestPacket>> {
     Box::new(Fifo::new(Limit::packets(20)))
 }
 
-/// Every combination of the options that matter to time.
+/// Every combination of the options that affect timing.
 fn variants() -> Vec<Params> {
     let link = Rate::from_mbit(10);
     let mtu = Bytes::new(1_514);
@@ -65,7 +66,7 @@ fn deep(params: Params) -> Cbq<TestPacket> {
     tree
 }
 
-/// A shaper in a class in a shaper: leaves that make packets wait by themselves.
+/// A shaper in a class of a shaper: leaves that delay packets themselves.
 fn nested(params: Params) -> Cbq<TestPacket> {
     let mut tree = Cbq::new(params).expect("valid");
     for id in 0..3 {

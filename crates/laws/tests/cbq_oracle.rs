@@ -1,5 +1,5 @@
-//! CBQ against a slow oracle written from the 1995 paper: every class's credit kept by itself, every rule looked up
-//! by walking the whole tree. And small cases whose order was worked out by hand.
+//! CBQ against a slow oracle written from the 1995 paper: the credit of every class is kept separately, and every
+//! rule is evaluated by a walk over the whole tree. Also small cases whose order was worked out by hand.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ fn fifo() -> Box<dyn Qdisc<TestPacket>> {
     Box::new(Fifo::new(Limit::packets(40)))
 }
 
-/// A class, as the oracle knows it. Credit in bit·ns/s: rate x ns is exact.
+/// The oracle's copy of a class. Credit in bit·ns/s: rate x ns is exact.
 struct Known {
     parent: Option<u32>,
     class: Class,
@@ -28,7 +28,7 @@ struct Known {
     backlog: u64,
     credit: i128,
     at: u64,
-    /// Over limit before this.
+    /// Over limit before this instant.
     until: u64,
 }
 
@@ -51,7 +51,7 @@ impl Oracle {
     fn over(&self, id: u32, now: u64) -> bool {
         now < self.classes[&id].until
     }
-    /// The class and those it may borrow from, upwards.
+    /// The class and the ancestors that it may borrow from.
     fn way(&self, id: u32) -> Vec<u32> {
         let mut way = vec![id];
         let mut at = id;
@@ -66,7 +66,7 @@ impl Oracle {
     fn demanding(&self) -> Vec<u32> {
         self.classes.iter().filter(|(_, known)| known.leaf && known.backlog > 0).map(|(&id, _)| id).collect()
     }
-    /// Not over limit, and somebody who may use that has something to send.
+    /// Not over limit, with a backlogged descendant that may borrow from it.
     fn unsatisfied(&self, id: u32, now: u64) -> bool {
         !self.over(id, now) && self.demanding().iter().any(|&leaf| self.way(leaf).contains(&id))
     }
@@ -99,7 +99,7 @@ impl Oracle {
             self.regulate(leaf, now);
         }
     }
-    /// Who may send now, and under which level.
+    /// The leaves that may send now, and the level of each lender.
     fn candidates(&mut self, now: u64) -> Vec<u32> {
         loop {
             let may: Vec<u32> =
@@ -265,20 +265,20 @@ fn who_may_send_is_as_the_guidelines_say() {
                 if let Sharing::TopLevel(_) = sharing {
                     assert_eq!(usize::from(tree.top_level()), oracle.top_level, "{sharing:?} seed {seed} step {id}");
                 }
-                // Mostly the link's time for a packet, now and then a long rest.
+                // Mostly the time of a packet on the link, sometimes a long pause.
                 let longest = if random.below(10) == 0 { 20_000_000 } else { 1_500_000 };
                 now += random.below(longest);
             }
         }
     }
-    assert!(sent > 50_000 && borrowed > 5_000 && idle > 5_000, "too tame: {sent} {borrowed} {idle}");
+    assert!(sent > 50_000 && borrowed > 5_000 && idle > 5_000, "too few cases: {sent} {borrowed} {idle}");
 }
 
 fn params(link: Rate) -> Params {
     Params { conserving: Conserving::Strict, lead: Lead::Unbounded, ..Params::new(link, Bytes::new(MTU), ROOT) }
 }
 
-/// Fills every class, serves `n` packets of 1000 B one after the other on the link, and gives their classes.
+/// Fills every class, serves `n` packets of 1000 B one after the other on the link, and returns their classes.
 fn order(tree: &mut Cbq<TestPacket>, classes: &[u32], n: usize) -> Vec<u32> {
     for &class in classes {
         for id in 0..40 {
@@ -305,7 +305,7 @@ fn order(tree: &mut Cbq<TestPacket>, classes: &[u32], n: usize) -> Vec<u32> {
 fn weighted_round_robin_by_hand() {
     // 6 and 2 of 8 Mbit/s: a round is 2 x 1000 B, so 1500 B and 500 B.
     // Class 1: 1500 - 1000 - 1000 = -500, so 1000 in the next round; then 1000 - 1000 = 0, so 1500 in the one after.
-    // Class 2: 500 - 1000 = -500: the next round makes it 0 and it is passed over; 500 in the one after.
+    // Class 2: 500 - 1000 = -500: the next round makes it 0 and it is skipped; 500 in the one after.
     let mut tree = Cbq::new(params(Rate::from_mbit(8))).unwrap();
     for (id, rate) in [(1, 6), (2, 2)] {
         let class = Class { max_burst: 256, ..Class::new(Rate::from_mbit(rate)).borrowing() };
@@ -340,8 +340,8 @@ fn a_class_over_its_limit_waits_by_hand() {
 #[test]
 fn the_three_guidelines_differ_in_who_borrows() {
     // Agency 10 has a video class 11 of priority 0, agency 20 a data class 21 of priority 1; half of the link each.
-    // Class 11 and its agency's other class 12 have used up what they had: 11 is over its limit, agency 10 is not,
-    // for 12 was silent. Class 21 is below its limit and has something to send.
+    // Class 11 has used its allocation: it is over limit, agency 10 is not, because its other class 12 was idle.
+    // Class 21 is below its limit and backlogged.
     let who = |sharing: Sharing| {
         let mut tree = Cbq::new(Params { sharing, ..params(Rate::from_mbit(8)) }).unwrap();
         let zero = Instant::ZERO;
@@ -365,19 +365,19 @@ fn the_three_guidelines_differ_in_who_borrows() {
         let second = tree.dequeue(zero, &mut Discard).unwrap().class.0;
         (first, lender, second, tree.last_served().unwrap().lender.unwrap().0)
     };
-    // Formal: class 21 is unsatisfied, so nobody may borrow; it sends, and then 11 borrows from its agency.
+    // Formal: class 21 is unsatisfied, so no class may borrow; 21 sends, and then 11 borrows from its agency.
     assert_eq!(who(Sharing::Formal), (21, 21, 11, 10));
     // Ancestor-only: class 11 has the higher priority and borrows although 21 is unsatisfied.
     assert_eq!(who(Sharing::AncestorOnly), (11, 10, 11, 10));
-    // Top-level: the arrival for class 21, below its limit, sets the level to 1: as formal, by its own way.
+    // Top-level: the arrival for class 21, below its limit, sets the level to 1: as formal, for another reason.
     assert_eq!(who(Sharing::TopLevel(Heuristic::Floyd1995)), (21, 21, 11, 10));
     assert_eq!(who(Sharing::TopLevel(Heuristic::Altq)), (21, 21, 11, 10));
 }
 
 #[test]
 fn suspension_sleeps_or_not() {
-    // Class 1 (1 of 8 Mbit/s) borrows until the root, too, is over its limit; the root is below it again after the
-    // time of a packet on the link, the class only after eight times as long.
+    // Class 1 (1 of 8 Mbit/s) borrows until the root is over limit, too. The root is below it again after the time of
+    // a packet on the link, the class only after eight times as long.
     let next = |regulation| {
         let mut tree = Cbq::new(Params { regulation, root_burst: 1, ..params(Rate::from_mbit(8)) }).unwrap();
         let class = Class { max_burst: 1, min_burst: 1, ..Class::new(Rate::from_mbit(1)).borrowing() };
@@ -395,7 +395,7 @@ fn suspension_sleeps_or_not() {
 
 #[test]
 fn work_is_conserved_with_and_without_filling_buffers() {
-    // One class of 1 of 8 Mbit/s that borrows; the root lets no burst ahead.
+    // One class of 1 of 8 Mbit/s that borrows; the root has no burst.
     let at_once = |conserving| {
         let params = Params {
             conserving,
@@ -415,16 +415,16 @@ fn work_is_conserved_with_and_without_filling_buffers() {
         }
         (n, tree.deadline(Instant::ZERO))
     };
-    // `efficient` gives all ten to whoever asks; the cure gives what the root's credit pays for, two, and goes on
-    // when those have left the link: the root is below its limit again at 1 ms, while the second is still leaving.
+    // `efficient` releases all ten at once. The correction releases two, for which the root has credit, and continues
+    // when these have left the link: the root is below its limit again at 1 ms, while the second is being sent.
     assert_eq!(at_once(Conserving::Efficient), (10, Deadline::Idle));
     assert_eq!(at_once(Conserving::WhenLinkIdle), (2, Deadline::At(Instant::from_nanos(1_000_000))));
 }
 
 #[test]
 fn the_lead_bounds_what_waits_in_the_driver() {
-    // 1000 B take 1 ms. Within 2.5 ms of the link, packets go at 0, 0, 0 (until then 0, 1 and 2 ms are on the way),
-    // and the fourth when the three have but 2.5 ms to go: at 0.5 ms.
+    // 1000 B take 1 ms. With a lead of 2.5 ms, packets leave at 0, 0, 0 (with 0, 1 and 2 ms of packets before them),
+    // and the fourth when 2.5 ms of these three remain: at 0.5 ms.
     let lead = Lead::Within(Span::from_micros(2_500));
     let mut tree = Cbq::new(Params { lead, ..params(Rate::from_mbit(8)) }).unwrap();
     tree.add_leaf(Instant::ZERO, ClassId(1), ROOT, Class::new(Rate::from_mbit(8)), fifo()).unwrap();
@@ -437,7 +437,7 @@ fn the_lead_bounds_what_waits_in_the_driver() {
 
 #[test]
 fn small_packets_do_not_slow_a_fast_link_down() {
-    // 64 B at 400 Gbit/s take 1.28 ns: a thousand of them 1280 ns, and not 2000.
+    // 64 B at 400 Gbit/s take 1.28 ns: a thousand of them 1280 ns, not 2000.
     let link_clock = LinkClock::Clamp(Span::from_secs(1));
     let mut tree = Cbq::new(Params { link_clock, ..params(Rate::from_mbit(400_000)) }).unwrap();
     let class = Class { max_burst: 256, ..Class::new(Rate::from_mbit(400_000)) };
@@ -450,8 +450,8 @@ fn small_packets_do_not_slow_a_fast_link_down() {
         tree.link_free().as_nanos()
     };
     assert_eq!(send(&mut tree, 0, 1_000), 1_280);
-    assert_eq!(send(&mut tree, 0, 1), 1_282, "1281.28, up to the next whole one");
-    // What is left of a nanosecond before a rest is not made up for.
+    assert_eq!(send(&mut tree, 0, 1), 1_282, "1281.28, rounded up");
+    // The rest of a nanosecond before an idle period is not compensated.
     assert_eq!(send(&mut tree, 10_000, 1), 10_002);
     // 3 x 64 B are 3.84 ns.
     assert_eq!(send(&mut tree, 10_000, 2), 10_004);
@@ -474,8 +474,8 @@ fn a_class_of_another_priority_has_the_turns_of_that() {
 
 #[test]
 fn a_class_that_is_changed_does_not_sit_out_the_turns_of_what_it_was() {
-    // By turns alone, for nobody is ever over limit. Class 1 has 8 kbit/s beside 3 Mbit/s: of a round of 2000 B it may
-    // send 5.3, and sits out 187 rounds for a packet of 1000 B.
+    // By turns alone, because no class is ever over limit. Class 1 has 8 kbit/s beside 3 Mbit/s: of a round of 2000 B
+    // it may send 5.3, and is skipped for 187 rounds after a packet of 1000 B.
     let wide = |rate| Class { max_burst: 256, ..Class::new(rate) };
     let change = |busy: &[u32], first: &[u32], to: Option<Class>, then: &[u32]| {
         let mut tree = Cbq::new(params(Rate::from_mbit(8))).unwrap();
@@ -494,17 +494,17 @@ fn a_class_that_is_changed_does_not_sit_out_the_turns_of_what_it_was() {
     // With 1 Mbit/s it has 500 B a round. In round 4 it still owed 1000 - 5 x 5.3 B, and so has 27 B in round 6; class
     // 2 has one packet left in round 4, two of round 5 (1500 B), and then it is one to three.
     assert_eq!(change(&[1, 2], &with_2, Some(wide(rate)), &[1, 2]), [2, 2, 2, 1, 2, 2, 2, 1, 2, 2]);
-    // Alone it got through two thousand rounds. Among those of another priority, where none was served, it owes its
-    // last packet, two rounds, and not two thousand.
+    // Alone it passed through two thousand rounds. Among those of another priority, where none was served, it owes
+    // its last packet, two rounds, not two thousand.
     assert_eq!(change(&[1], &[1; 12], Some(wide(rate).with_priority(2)), &[1, 3]), [3, 3, 3, 1, 3, 3, 3, 1, 3, 3]);
-    // And a change that changes nothing for its turns does nothing to them.
+    // A change that does not affect its turns leaves them as they are.
     let same = wide(Rate::from_kbit(8)).borrowing();
     assert_eq!(change(&[1, 2], &with_2, Some(same), &[1, 2]), [2; 10]);
 }
 
 #[test]
 fn a_class_with_all_of_a_fast_link_is_not_over_limit_by_a_fraction() {
-    // 64 B at 10 Gbit/s take 51.2 ns: 52 for the class, and so for the clock that its idle time is taken from.
+    // 64 B at 10 Gbit/s take 51.2 ns: 52 for the class, and so for the clock from which its idle time is computed.
     let altq = Params::altq(Rate::from_mbit(10_000), Bytes::new(MTU), ROOT);
     let mut tree = Cbq::new(Params { link_clock: LinkClock::Clamp(Span::from_secs(1)), ..altq }).unwrap();
     tree.add_leaf(Instant::ZERO, ClassId(1), ROOT, Class::new(altq.link).borrowing(), fifo()).unwrap();
@@ -518,8 +518,8 @@ fn a_class_with_all_of_a_fast_link_is_not_over_limit_by_a_fraction() {
 
 #[test]
 fn lateness_within_the_lead_costs_nobody_anything() {
-    // A timer that is 400 us late on a line of 1 Gbit/s, half a millisecond of lead, and a class that has a tenth of it
-    // and borrows the rest: the line is never without a packet.
+    // A timer that is 400 us late on a link of 1 Gbit/s, a lead of half a millisecond, and a class that has a tenth
+    // of the rate and borrows the rest: the link is never idle.
     let link = Rate::from_mbit(1_000);
     let mut tree = Cbq::new(Params::new(link, Bytes::new(1_500), ROOT)).unwrap();
     let class = Class::new(Rate::from_mbit(100)).borrowing();
@@ -531,7 +531,7 @@ fn lateness_within_the_lead_costs_nobody_anything() {
     let (end, mut line_free) = (now + Span::from_millis(50), now);
     arrive(&mut tree, now);
     while now < end {
-        assert!(now <= line_free, "the line rested for {:?}", now.since(line_free));
+        assert!(now <= line_free, "the link was idle for {:?}", now.since(line_free));
         while tree.dequeue(now, &mut Discard).is_some() {
             line_free += link.time_for_ceil(Bytes::new(1_500)).unwrap();
             arrive(&mut tree, now);
@@ -542,8 +542,8 @@ fn lateness_within_the_lead_costs_nobody_anything() {
 
 #[test]
 fn the_lead_holds_whatever_the_clock_may_lead_by() {
-    // Ten classes that were silent may each send 16 packets of 1 ms at once, and the driver asks for all. Within 20 ms
-    // of the link 21 go: the last when the 20 before it have 20 ms to go.
+    // Ten classes that were idle may each send 16 packets of 1 ms at once, and the driver takes all. With a lead of
+    // 20 ms, 21 leave: the last with 20 ms of packets before it.
     let at_once = |most| {
         let lead = Lead::Within(Span::from_millis(20));
         let link_clock = LinkClock::Clamp(Span::from_millis(most));
@@ -586,7 +586,7 @@ fn classes_come_change_and_go_without_losing_packets() {
     tree.change(zero, ClassId(1), Class::new(Rate::from_mbit(1)).with_priority(5)).unwrap();
     assert_eq!(tree.dequeue(zero, &mut Discard).unwrap().class.0, 2, "priority 1 before 5");
 
-    // Class 1 goes; its packets move to class 3, in their order.
+    // Class 1 is removed; its packets move to class 3, in their order.
     tree.remove(zero, ClassId(1), Removal::MoveTo(ClassId(3)), &mut Discard).unwrap();
     assert_eq!(tree.backlog().packets, 5);
     assert_eq!(tree.status(ClassId(3), zero).unwrap().backlog.packets, 3);

@@ -9,7 +9,7 @@ use tidegate_core::pie::{self, Pie};
 use tidegate_core::random::Stream;
 use tidegate_core::red::{Signal, Sizing};
 use tidegate_core::sfq::{self, Sfq};
-use tidegate_core::{Books, Bytes, Ecn, Instant, Qdisc, Rate, Span};
+use tidegate_core::{Accounted, Bytes, Ecn, Instant, Qdisc, Rate, Span};
 use tidegate_laws::{Report, Shape, TestPacket, check_seeds};
 
 const LIMIT: Limit = Limit { packets: 30, bytes: Bytes::new(20_000) };
@@ -30,7 +30,7 @@ fn reached(report: &Report) {
 fn drr_obeys_the_laws() {
     for shape in shapes() {
         let params = || drr::Params { limit: LIMIT, weights: vec![2, 1, 7], ..drr::Params::default() };
-        let report = check_seeds(|| Books::new(Drr::new(params()).unwrap()), &shape, 4 * 50, 2_000);
+        let report = check_seeds(|| Accounted::new(Drr::new(params()).unwrap()), &shape, 4 * 50, 2_000);
         reached(&report);
     }
 }
@@ -41,7 +41,7 @@ fn sfq_obeys_the_laws() {
         for shape in shapes() {
             let perturb = Some(Span::from_millis(20));
             let params = sfq::Params { queues, limit: LIMIT, perturb, ..sfq::Params::default() };
-            reached(&check_seeds(|| Books::new(Sfq::new(params).unwrap()), &shape, 4 * 25, 2_000));
+            reached(&check_seeds(|| Accounted::new(Sfq::new(params).unwrap()), &shape, 4 * 25, 2_000));
         }
     }
 }
@@ -56,7 +56,7 @@ fn codel_obeys_the_laws() {
                 limit: LIMIT,
                 ..codel::Params::default()
             };
-            let report = check_seeds(|| Books::new(CoDel::new(params).unwrap()), &shape, 4 * 30, 2_000);
+            let report = check_seeds(|| Accounted::new(CoDel::new(params).unwrap()), &shape, 4 * 30, 2_000);
             reached(&report);
             assert!(report.most_drops_a_call <= u64::from(codel::MOST_DROPS_A_CALL), "{report:?}");
         }
@@ -74,7 +74,7 @@ fn fq_codel_obeys_the_laws() {
                 ..codel::Params::default()
             };
             let params = fq_codel::Params { codel, queues, quantum: Bytes::new(300) };
-            reached(&check_seeds(|| Books::new(FqCodel::new(params).unwrap()), &shape, 4 * 25, 2_000));
+            reached(&check_seeds(|| Accounted::new(FqCodel::new(params).unwrap()), &shape, 4 * 25, 2_000));
         }
     }
 }
@@ -105,7 +105,7 @@ fn cake_obeys_the_laws() {
                 ack_filter: AckFilter::On,
                 ..cake::Params::for_link(Rate::from_mbit(2))
             };
-            let report = check_seeds(|| Books::new(Cake::new(params, 7, "laws").unwrap()), &shape, 4 * 25, 2_000);
+            let report = check_seeds(|| Accounted::new(Cake::new(params, 7, "laws").unwrap()), &shape, 4 * 25, 2_000);
             reached(&report);
             assert!(rate.is_none() || report.deadlines > 1_000, "{report:?}");
         }
@@ -116,7 +116,7 @@ fn cake_obeys_the_laws() {
 fn pie_obeys_the_laws() {
     for shape in shapes() {
         for sizing in [Sizing::PerPacket, Sizing::PerByte { mean: Bytes::new(1_000) }] {
-            // A quick controller, so that chance decides something within a script.
+            // A fast controller, so that its probability matters within a script.
             let params = pie::Params {
                 target: Span::from_millis(1),
                 update: Span::from_millis(1),
@@ -128,12 +128,12 @@ fn pie_obeys_the_laws() {
                 limit: LIMIT,
                 ..pie::Params::default()
             };
-            reached(&check_seeds(|| Books::new(Pie::new(params, 7, "laws").unwrap()), &shape, 4 * 30, 2_000));
+            reached(&check_seeds(|| Accounted::new(Pie::new(params, 7, "laws").unwrap()), &shape, 4 * 30, 2_000));
         }
     }
 }
 
-/// RFC 8289, section 5, as it stands there, with floats and without a bound of drops a call.
+/// RFC 8289, section 5, as written, with floats and without a bound of drops per call.
 #[derive(Default)]
 struct Oracle {
     queue: std::collections::VecDeque<(u64, f64, u64)>,
@@ -208,7 +208,7 @@ fn codel_is_the_pseudocode_of_the_rfc() {
         let mut oracle = Oracle::default();
         let mut now = Instant::from_nanos(1);
         for id in 0..5_000 {
-            // Odd nanoseconds of microseconds, so that no decision hangs on the last bit of a float.
+            // Odd nanoseconds of microseconds, so that no decision depends on the last bit of a float.
             now += Span::from_nanos(random.below(1_500_000) * 2 + 1);
             // Phases of overload and of recovery.
             let load = if id / 700 % 2 == 0 { 6 } else { 4 };

@@ -9,7 +9,7 @@ use tidegate_core::fbq::{
 };
 use tidegate_core::qdisc::Discard;
 use tidegate_core::random::Stream;
-use tidegate_core::{Books, Bytes, ClassId, Dscp, Event, Instant, Outlet, Qdisc, Rate, Span};
+use tidegate_core::{Accounted, Bytes, ClassId, Dscp, Event, Instant, Outlet, Qdisc, Rate, Span};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
 
 type Shaper = Fbc<TestPacket>;
@@ -24,7 +24,7 @@ fn start() -> Instant {
     Instant::from_nanos(1_000_000_000)
 }
 
-/// Three classes like the paper's, in little; rates that do not divide anything evenly.
+/// Three classes like the paper's, scaled down; rates that do not divide anything evenly.
 fn paper(spare: Spare, borrow: Borrow, catch_up: Span) -> Shaper {
     let class = |rate, priority, dscp| ClassParams {
         priority,
@@ -63,7 +63,7 @@ fn obeys_the_laws_in_every_mode() {
     {
         for shape in [busy, few, many, giant] {
             for catch_up in [Span::ZERO, Span::from_millis(5)] {
-                let report = check_seeds(|| Books::new(paper(spare, borrow, catch_up)), &shape, 24, 2_000);
+                let report = check_seeds(|| Accounted::new(paper(spare, borrow, catch_up)), &shape, 24, 2_000);
                 assert!(report.dequeued > 5_000 && report.deadlines > 1_000, "{report:?}");
                 deadlines += report.deadlines;
             }
@@ -72,7 +72,7 @@ fn obeys_the_laws_in_every_mode() {
     assert!(deadlines > 50_000);
 }
 
-/// A shaper of which flows are preferred, more, less and no more, while packets come.
+/// A shaper whose flows change their preference while packets arrive.
 struct Preferring(Shaper);
 
 impl Qdisc<TestPacket> for Preferring {
@@ -99,7 +99,7 @@ fn obeys_the_laws_while_flows_are_preferred() {
     let many = Shape { flows: 200, longest_wait: Span::from_millis(400), enqueues: 140, ..Shape::default() };
     for (spare, borrow) in [(Spare::Shared, Borrow::FromOthers), (Spare::Idle, Borrow::Never)] {
         for shape in [few, many] {
-            let make = || Books::new(Preferring(paper(spare, borrow, Span::ZERO)));
+            let make = || Accounted::new(Preferring(paper(spare, borrow, Span::ZERO)));
             let report = check_seeds(make, &shape, 24, 2_000);
             assert!(report.dequeued > 5_000 && report.deadlines > 1_000, "{report:?}");
         }
@@ -175,7 +175,7 @@ fn one_class(rate: Rate, spare: Spare) -> Shaper {
 
 /// Law: any s_i + .. + s_k <= TB + R * (t_k - t_i), exactly.
 fn assert_bounded(sent: &[(Instant, u64)], rate: Rate, burst: u64) {
-    // With S(k) the bytes up to and with k: S(k) - S(i-1) - R(t_k - t_i) <= TB. Keep the least of S(i-1) - R t_i.
+    // Let S(k) be the bytes up to and including k: S(k) - S(i-1) - R(t_k - t_i) <= TB. Keep the least S(i-1) - R t_i.
     let (mut sum, mut least) = (0_i128, i128::MAX);
     for (t, size) in sent {
         let earned = i128::from(rate.as_bps()) * i128::from(t.as_nanos());
@@ -195,7 +195,7 @@ fn the_aggregate_never_exceeds_bucket_and_rate() {
         let sent: Vec<_> = bench.sent.iter().map(|(t, p)| (*t, p.size.as_u64())).collect();
         assert_bounded(&sent, Rate::from_mbit(10), 3_028);
         if late.is_zero() {
-            // Work-conserving: 2 s at 1.25 MB/s and the bucket, less what the last packet waits for.
+            // Work-conserving: 2 s at 1.25 MB/s and the bucket, less the bytes that the last packet waits for.
             let total: u64 = sent.iter().map(|(_, size)| size).sum();
             assert!(total + 1_500 > 2_500_000 + 3_028, "{total}");
         }
@@ -204,7 +204,7 @@ fn the_aggregate_never_exceeds_bucket_and_rate() {
 
 #[test]
 fn lateness_is_made_up_for_within_bounds() {
-    // Every packet 3 ms late, 10 Mbit/s, bucket of 2.4 ms: without catching up half of the rate would be lost.
+    // Every packet 3 ms late, 10 Mbit/s, bucket of 2.4 ms: without compensation half of the rate would be lost.
     let class =
         ClassParams { limit: Bytes::new(10_000_000), flow_limit: Bytes::MAX, ..ClassParams::new(Rate::from_mbit(10)) };
     let params = FbcParams { catch_up: Span::from_millis(5), ..FbcParams::new(Rate::from_mbit(10)) };
@@ -212,7 +212,7 @@ fn lateness_is_made_up_for_within_bounds() {
     for n in 0..3_000 {
         bench.put(n % 5, 0, 0, 1_400);
     }
-    // Wake up every 3 ms and send whatever is due.
+    // Wake up every 3 ms and send what is due.
     for _ in 0..1_000 {
         bench.now += Span::from_millis(3);
         while let Some(packet) = bench.shaper.dequeue(bench.now, &mut Discard) {
@@ -288,7 +288,7 @@ fn a_flow_within_its_share_hardly_waits() {
         bench.greedy(&greedy, end);
     }
     let worst = bench.sent.iter().filter_map(|(t, p)| Some(t.since(*asked.get(&p.id)?))).skip(10).max().unwrap();
-    // One packet that is chosen already and its own: 2 * 0.56 ms, and one more for ties.
+    // One packet that is selected already and its own: 2 * 0.56 ms, and one more for ties.
     assert!(worst <= Span::from_micros(3 * 560), "{worst}");
 }
 
@@ -297,7 +297,7 @@ fn new_flows_cannot_starve_an_old_one() {
     let mut bench = Bench::new(one_class(Rate::from_mbit(10), Spare::Shared));
     bench.greedy(&[(0, 0, 0, 1_000)], start() + Span::from_millis(100));
     let from = bench.now;
-    // Each millisecond two packets of flows never seen before: 16 Mbit/s of them.
+    // Two packets of new flows per millisecond: 16 Mbit/s of them.
     for n in 0..400 {
         bench.put(1_000 + 2 * n, 0, 0, 1_000);
         bench.put(1_001 + 2 * n, 0, 0, 1_000);
@@ -305,7 +305,7 @@ fn new_flows_cannot_starve_an_old_one() {
         bench.greedy(&[(0, 0, 0, 1_000)], next);
     }
     let sums = bench.bytes_by_flow(from, bench.now);
-    // Backlogged one-packet flows grow from 0 to about 300; with fair shares the old flow gets a packet a round.
+    // Backlogged one-packet flows grow from 0 to about 300; with fair shares the old flow gets a packet per round.
     assert!(sums[&0] >= 8_000, "{}", sums[&0]);
 }
 
@@ -329,7 +329,7 @@ fn unused_rate_is_borrowed_and_the_total_is_kept() {
         let (a, b) = (second(from) + Span::from_millis(20), second(from + 1));
         bench.bytes_by_flow(a, b).get(&flow).copied().unwrap_or(0) as f64 * 8.0 / 0.98 / 1e6
     };
-    // PS silent: its 10 are split 30:40 between the others. Then everybody has his own. Then BE has it all.
+    // PS idle: its 10 are split 30:40 between the others. Then every class has its own rate. Then BE has all.
     for (from, flow, expected) in [(0, 1, 34.29), (0, 2, 45.71), (1, 0, 10.0), (1, 1, 30.0), (1, 2, 40.0), (2, 2, 80.0)]
     {
         let got = mbit(from, flow);
@@ -341,7 +341,7 @@ fn unused_rate_is_borrowed_and_the_total_is_kept() {
 
 #[test]
 fn a_late_caller_changes_nobodys_part() {
-    // Wake-ups up to 4 ms late, made up for: every class gets what it would have got on time.
+    // Wake-ups up to 4 ms late, compensated: every class gets what it would have got on time.
     let class = |mbit, priority| ClassParams {
         priority,
         borrow: Borrow::FromOthers,
@@ -375,8 +375,8 @@ fn a_late_caller_changes_nobodys_part() {
 #[test]
 fn flows_in_lockstep_share_the_buffer() {
     // Flows of 1 Mbit/s, always in the same order, evenly over each interval, in a class of two thirds of their sum:
-    // whoever comes when the buffer is full must not be the same every round. Where the threshold of a flow is taken from
-    // the room that is free at the moment, the late ones get nothing at all in each of these cases.
+    // the flows that find the buffer full must not be the same every round. If the threshold of a flow depended on
+    // the present free space, the late ones would get nothing at all in each of these cases.
     for (flows, packets) in [(15, 32), (45, 100), (60, 140)] {
         let rate = Rate::from_mbit(flows * 2 / 3);
         let class = ClassParams {
@@ -403,9 +403,9 @@ fn flows_in_lockstep_share_the_buffer() {
 
 #[test]
 fn flows_in_lockstep_share_what_promised_ones_leave_of_the_buffer() {
-    // Half of the rate is promised to as many flows as `promised` says, who send twice what they were promised; the other
-    // flows send twice what is left to each, always in the same order, evenly over each interval or all at once. Where the
-    // promised share the buffer with those who are not, the first of them find room and the last do not.
+    // Half of the rate is granted to `promised` flows, which send twice their minimum. The other flows send twice
+    // what is left to each, always in the same order, evenly over each interval or all at once. If flows with and
+    // without minimum shared the buffer, the first of them would find space and the last would not.
     for (promised, others, packets) in [(1, 3, 60), (1, 3, 200), (2, 15, 120), (4, 30, 400), (2, 2, 60)] {
         for (spread, first) in [(1, 0), (1, promised), (0, 0), (0, promised)] {
             let rate = Rate::from_mbit(2 * others);
@@ -417,7 +417,8 @@ fn flows_in_lockstep_share_what_promised_ones_leave_of_the_buffer() {
             let minimum = Rate::from_bps(rate.as_bps() / 2 / promised);
             let profiles = vec![Profile::default(), Profile { minimum, ..Profile::default() }];
             let mut shaper: Shaper = Fbc::new(FbcParams::new(rate), vec![class], profiles, start()).unwrap();
-            // An interval in which each of the others sends a packet at 2 Mbit/s: 4 ms; the promised send `rate / promised`.
+            // An interval in which each of the others sends a packet at 2 Mbit/s: 4 ms; those with a minimum send
+            // `rate / promised`.
             let flows = promised + others;
             let each = |flow: u64| if flow < promised { others / promised } else { 1 };
             let (interval, rounds) = (4_000_000, 600);
@@ -446,7 +447,7 @@ fn flows_in_lockstep_share_what_promised_ones_leave_of_the_buffer() {
             let (least, most) = (*others.iter().min().unwrap(), *others.iter().max().unwrap());
             let case = format!("{promised} and {} flows, {packets} packets, {spread} {first}: {sent:?}", others.len());
             assert!(least >= 140 && most <= 160, "{case}");
-            // And nobody who is promised something gets less than that.
+            // No flow with a minimum gets less than that.
             let due = 150 * others.len() as u64 / promised;
             assert!(sent[..promised as usize].iter().all(|sent| *sent + 6 >= due), "{due}: {case}");
         }
@@ -490,7 +491,7 @@ fn displacement_moves_the_queue_in_order_and_comes_back() {
     let view = bench.shaper.flow(7).unwrap();
     assert_eq!((view.class, view.home), (ClassId(1), ClassId(0)));
     assert!(bench.events.0.contains(&Event::Moved { flow: 7, from: ClassId(0), to: ClassId(1) }));
-    // The others end; their records expire; there is room again.
+    // The others end; their records expire; there is enough rate again.
     bench.greedy(&[video], second(5));
     assert_eq!(bench.shaper.flow(7).unwrap().class, ClassId(0));
     let video_sent: Vec<_> = bench.sent.iter().filter(|(_, p)| p.flow.flow == 7).collect();
@@ -499,7 +500,7 @@ fn displacement_moves_the_queue_in_order_and_comes_back() {
         assert!(video_sent.iter().any(|(_, p)| p.dscp == dscp), "{dscp:?} never seen");
     }
     let moves = bench.events.0.iter().filter(|event| matches!(event, Event::Moved { .. })).count();
-    assert_eq!(moves, 2, "to and fro");
+    assert_eq!(moves, 2, "one move there and one back");
 }
 
 #[test]
@@ -517,7 +518,7 @@ fn minimums_wait_and_are_granted_on_release() {
         bench.shaper.set_minimum(bench.now, 1, Rate::from_mbit(3)),
         Ok(Promise::Waiting { free: Rate::from_mbit(2) })
     );
-    // Less rate than promised: the youngest promise goes back into the line.
+    // Less rate than granted: the youngest minimum waits again.
     assert!(bench.shaper.set_class_rate(bench.now, ClassId(0), Rate::from_mbit(5)));
     assert_eq!(granted(&bench), [true, false, false]);
 }
@@ -571,8 +572,8 @@ fn preference_given_alone_holds_when_others_come_and_go() {
     }
 }
 
-/// What each flow is to have by the definition: its share without preference, found by bisection, and its part of the
-/// class; scaled down above the minimums where that is more than is free; the others fill what is left, by bisection too.
+/// The rate of each flow by the definition: its share without preference, by bisection, and its part of the class;
+/// scaled down above the minimums where that exceeds what is free; the others share the rest, by bisection too.
 fn by_definition(rate: f64, increment: f64, flows: &[FlowView], weight: impl Fn(&FlowView) -> f64) -> Vec<f64> {
     let minimum = |flow: &FlowView| if flow.granted { flow.minimum.as_bps() as f64 } else { 0.0 };
     let fill = |rate: f64, flows: &[&FlowView]| {
@@ -638,7 +639,7 @@ fn preference_agrees_with_its_definition_whatever_happens() {
                 }
             }
             while shaper.dequeue(now, &mut Discard).is_some() {}
-            // A packet in each class weighs four flows anew, and there are up to seven of them.
+            // A packet in each class recomputes four flows, and there are up to seven of them.
             for class in [0, 0, 0, 1, 1, 1_u32] {
                 let packet = TestPacket::new(id, u64::from(class) + 100, 40).in_class(class);
                 shaper.enqueue(now, packet, &mut Discard);
@@ -660,11 +661,11 @@ fn preference_agrees_with_its_definition_whatever_happens() {
     assert!(compared > 20_000 && scarce > 1_000, "{compared}, {scarce}");
 }
 
-/// Equations (5.1) to (5.4) as written: every flow's tokens are updated at every step. Time goes in steps of one
-/// microsecond; who is ready goes in the order of readiness.
+/// Equations (5.1) to (5.4) as written: the tokens of every flow are updated at every step of one microsecond; ready
+/// packets leave in the order of readiness.
 #[test]
 fn strict_shares_agree_with_the_papers_equations() {
-    let rate = Rate::from_mbit(8); // one byte a microsecond
+    let rate = Rate::from_mbit(8); // one byte per microsecond
     let (burst, flow_burst) = (4_000, 2_000);
     for seed in 0..20 {
         let mut random = Stream::named(seed, "oracle");
@@ -720,7 +721,7 @@ fn strict_shares_agree_with_the_papers_equations() {
                 got.insert(packet.id, us);
             }
             for (f, level) in tokens.iter_mut().enumerate() {
-                // (5.2); what is waiting to go does not lose what exceeds the bucket in the meantime.
+                // (5.2); a flow with a waiting packet does not lose what exceeds the bucket in the meantime.
                 let cap = if queues[f].is_empty() { flow_burst as f64 } else { (flow_burst as f64).max(*level) };
                 *level = (*level + 1.0 / flows as f64).min(cap);
             }
@@ -729,7 +730,7 @@ fn strict_shares_agree_with_the_papers_equations() {
         assert_eq!(expected.len(), got.len());
         assert!(got.len() > 100);
         for (packet, us) in &expected {
-            // Who goes first of several that are ready may differ, by one packet of each other flow.
+            // The order of several ready packets may differ, by one packet of each other flow.
             assert!(got[packet].abs_diff(*us) <= 3 * 1_400, "packet {packet}: {} instead of {us}", got[packet]);
         }
         let exact = expected.iter().filter(|(packet, us)| got[*packet].abs_diff(**us) <= 2).count();
@@ -742,7 +743,7 @@ fn the_outlook_of_a_flow_counts_those_that_wait() {
     let mut bench = Bench::new(one_class(Rate::from_mbit(12), Spare::Shared));
     let outlook = |bench: &Bench, flow| bench.shaper.outlook(flow, ClassId(0)).unwrap();
     assert_eq!(outlook(&bench, 1), Rate::from_mbit(12));
-    // Three flows are present; when they have sent what they had, a fourth has the class to itself, promised 3.
+    // Three flows are present; when their queues are empty, a fourth has the class to itself, with a minimum of 3.
     for flow in 1..=3 {
         bench.put(flow, 0, 0, 1_000);
         bench.put(flow, 0, 0, 1_000);

@@ -1,17 +1,17 @@
-//! The laws for FIFO; and for disciplines that break one law each, so that the laws themselves are tested.
+//! The laws for FIFO; and for disciplines that violate one law each, as a test of the laws.
 
 use tidegate_core::fifo::{Fifo, Limit};
-use tidegate_core::{Backlog, Books, Bytes, Deadline, Instant, Outlet, Qdisc, Span};
+use tidegate_core::{Accounted, Backlog, Bytes, Deadline, Instant, Outlet, Qdisc, Span};
 use tidegate_laws::{Shape, TestPacket, check, check_seeds};
 
 #[test]
 fn fifo_obeys_the_laws() {
     let limit = Limit { packets: 20, bytes: Bytes::new(12_000) };
-    let report = check_seeds(|| Books::new(Fifo::new(limit)), &Shape::default(), 520, 2_000);
+    let report = check_seeds(|| Accounted::new(Fifo::new(limit)), &Shape::default(), 520, 2_000);
     assert!(report.dropped > 1_000 && report.dequeued > 10_000, "{report:?}");
 }
 
-/// A FIFO that does one thing wrong.
+/// A FIFO with one fault.
 struct Broken {
     inner: Fifo<TestPacket>,
     fault: Fault,

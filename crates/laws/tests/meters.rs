@@ -4,16 +4,16 @@ use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::marker::{Action, Actions, Conditioner, Marker, Point};
 use tidegate_core::meter::{AnyMeter, Mode};
 use tidegate_core::random::Stream;
-use tidegate_core::{Books, Bytes, Colour, Instant, Rate, Span};
+use tidegate_core::{Accounted, Bytes, Colour, Instant, Rate, Span};
 use tidegate_core::{rfc4115, srtcm, trtcm, tswtcm};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
 
 const MILLI: u64 = 1_000_000;
 
-/// The RFCs' buckets, one byte a token, ticking: at the rates here a token comes at whole milliseconds, and the
-/// arrivals are at whole milliseconds too, so the ticking buckets and the continuous ones must agree to the byte.
+/// The buckets of the RFCs, one token per byte, in discrete ticks: at the rates here a token arrives at whole
+/// milliseconds, as do packets, so discrete and continuous buckets must agree to the byte.
 struct Ticking {
-    /// Tokens each millisecond.
+    /// Tokens per millisecond.
     rates: [u64; 2],
     sizes: [u64; 2],
     tokens: [u64; 2],
@@ -23,7 +23,7 @@ impl Ticking {
     fn new(rates: [u64; 2], sizes: [u64; 2]) -> Self {
         Self { rates, sizes, tokens: sizes }
     }
-    /// RFC 2697 section 3: a token goes to the committed bucket, else to the excess bucket, else nowhere.
+    /// RFC 2697 section 3: a token is added to the committed bucket, else to the excess bucket, else discarded.
     fn tick_single(&mut self) {
         for _ in 0..self.rates[0] {
             if self.tokens[0] < self.sizes[0] {
@@ -46,7 +46,7 @@ impl Ticking {
     }
 }
 
-/// RFC 2697 section 3, both modes (blind is aware of packets that all come green).
+/// RFC 2697 section 3, both modes (colour-blind is colour-aware with packets that are all green).
 fn single(oracle: &mut Ticking, size: u64, incoming: Colour) -> Colour {
     if incoming == Colour::Green && oracle.has(0, size) {
         oracle.tokens[0] -= size;
@@ -80,7 +80,7 @@ fn efficient(oracle: &mut Ticking, size: u64, incoming: Colour) -> Colour {
 
 type Decide = fn(&mut Ticking, u64, Colour) -> Colour;
 
-/// Random traffic through a fast meter and its oracle: every colour must be the same.
+/// Random traffic through a meter and its oracle: every colour must be equal.
 fn compare(
     name: &str,
     mode: Mode,
@@ -92,7 +92,7 @@ fn compare(
     let mut random = Stream::named(11, name);
     let (mut now, mut counts) = (0, [0_u32; 3]);
     for _ in 0..60_000 {
-        // Bursts and pauses: mostly no time at all, sometimes enough to fill both buckets.
+        // Bursts and pauses: mostly no pause, sometimes one that fills both buckets.
         let pause = match random.below(20) {
             0 => random.below(4_000),
             1..=6 => random.below(300),
@@ -105,7 +105,7 @@ fn compare(
         let size = match random.below(8) {
             0 => oracle.sizes[random.below(2) as usize],
             1 => oracle.sizes[random.below(2) as usize] + 1,
-            // What is there to the byte, and one more.
+            // Exactly the tokens that are there, or one more.
             2 => oracle.tokens[random.below(2) as usize] + random.below(2),
             _ => random.below(400),
         };
@@ -121,7 +121,7 @@ fn compare(
 
 #[test]
 fn meters_agree_with_their_rfcs_token_by_token() {
-    // Three and five bytes a millisecond.
+    // Three and five bytes per millisecond.
     let (low, high) = (Rate::from_kbit(24), Rate::from_kbit(40));
     let (small, large) = (Bytes::new(700), Bytes::new(1_000));
     let start = Instant::ZERO;
@@ -220,7 +220,7 @@ fn markers_obey_the_laws() {
         for point in [Point::Entry, Point::Exit] {
             let fresh = || {
                 let inner = Fifo::<TestPacket>::new(Limit::packets(30));
-                Books::new(Marker::new(inner, Conditioner::new(meter.clone(), actions), point))
+                Accounted::new(Marker::new(inner, Conditioner::new(meter.clone(), actions), point))
             };
             let report = check_seeds(fresh, &Shape::default(), 4 * 30, 2_000);
             assert!(report.dropped > 1_000 && report.dequeued > 4_000, "{meter:?} {point:?}: {report:?}");

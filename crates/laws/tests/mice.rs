@@ -9,7 +9,7 @@ use tidegate_core::ingress::{self, Ingress};
 use tidegate_core::mered::{self, Mered};
 use tidegate_core::meredt::{self, Meredt};
 use tidegate_core::red::{Sizing, Spacing};
-use tidegate_core::{Books, Bytes, FlowKey, Instant, Qdisc, Rate, Span};
+use tidegate_core::{Accounted, Bytes, FlowKey, Instant, Qdisc, Rate, Span};
 use tidegate_laws::{Report, Shape, TestPacket, check_seeds};
 
 const LIMIT: Limit = Limit { packets: 30, bytes: Bytes::new(20_000) };
@@ -27,7 +27,7 @@ fn reached(report: &Report) {
     assert!(report.dropped > 1_000 && report.dequeued > 10_000 && report.backwards > 100, "{report:?}");
 }
 
-/// Few records that soon end, and low thresholds, so that flows change sides all the time.
+/// Few records with a short timeout, and low thresholds, so that flows change sides often.
 fn flows() -> (flow_table::Params, Option<PairRule>) {
     let table = flow_table::Params { capacity: 40, idle: Span::from_millis(20) };
     (table, Some(PairRule { threshold: Bytes::new(9_000), rate: Rate::from_kbit(500) }))
@@ -40,7 +40,7 @@ fn ared_obeys_the_laws() {
             let sizing = Sizing::PerByte { mean: Bytes::new(1_000) };
             let params =
                 ared::Params { unit, spacing, sizing, least_packets: 2, ..ared::Params::for_link(Rate::from_mbit(1)) };
-            let fresh = || Books::new(AqmFifo::new(LIMIT, Ared::new(params, 7, "laws").unwrap()));
+            let fresh = || Accounted::new(AqmFifo::new(LIMIT, Ared::new(params, 7, "laws").unwrap()));
             reached(&check_seeds(fresh, &shape, 4 * 30, 2_000));
         }
     }
@@ -60,7 +60,7 @@ fn mered_obeys_the_laws() {
                 elephant_limit: Bytes::new(12_000),
                 ..mered::Params::for_link(Rate::from_mbit(1))
             };
-            reached(&check_seeds(|| Books::new(Mered::new(params, 7, "laws").unwrap()), &shape, 4 * 40, 2_000));
+            reached(&check_seeds(|| Accounted::new(Mered::new(params, 7, "laws").unwrap()), &shape, 4 * 40, 2_000));
         }
     }
 }
@@ -77,7 +77,12 @@ fn meredt_obeys_the_laws() {
             elephant_limit: Bytes::new(12_000),
             ..meredt::Params::for_link(Rate::from_mbit(1))
         };
-        reached(&check_seeds(|| Books::new(Meredt::new(params.clone(), 7, "laws").unwrap()), &shape, 4 * 60, 2_000));
+        reached(&check_seeds(
+            || Accounted::new(Meredt::new(params.clone(), 7, "laws").unwrap()),
+            &shape,
+            4 * 60,
+            2_000,
+        ));
     }
 }
 
@@ -94,26 +99,27 @@ fn the_ingress_filter_obeys_the_laws() {
             },
             ..ingress::Params::for_line(Rate::from_kbit(700))
         };
-        let fresh = || Books::new(AqmFifo::new(LIMIT, Ingress::new(params.clone(), 7, "laws").unwrap()));
+        let fresh = || Accounted::new(AqmFifo::new(LIMIT, Ingress::new(params.clone(), 7, "laws").unwrap()));
         reached(&check_seeds(fresh, &shape, 4 * 60, 2_000));
     }
 }
 
-/// Who sends in [`served`], by the source of the flow key.
+/// The sender in [`served`], by the source of the flow key.
 const ELEPHANT: u64 = 1;
 const MICE: u64 = 2;
 const ADVERSARY: u64 = 3;
 
-/// Bytes that the honest elephant, honest mice and the adversary get through 10 Mbit/s in 20 s, and the longest that
-/// an honest mouse's packet waited after the first 5 s. The elephant and the adversary offer 10 Mbit/s each, mice 1 Mbit/s in flows of 5
-/// packets from many hosts; the adversary changes its flow every `split` packets.
+/// The bytes that the honest elephant, honest mice and the adversary send through 10 Mbit/s in 20 s, and the longest
+/// wait of an honest mouse's packet after the first 5 s. The elephant and the adversary offer 10 Mbit/s each, mice 1
+/// Mbit/s in flows of 5 packets from many hosts; the adversary changes its flow every `split` packets.
 fn served(pair: Option<PairRule>, split: u64) -> ([u64; 4], Span) {
     let link = Rate::from_mbit(10);
-    let mut queue = Books::new(Mered::new(mered::Params { pair, ..mered::Params::for_link(link) }, 7, "duel").unwrap());
+    let mut queue =
+        Accounted::new(Mered::new(mered::Params { pair, ..mered::Params::for_link(link) }, 7, "duel").unwrap());
     let mut served = [0; 4];
     let mut sent_at = std::collections::HashMap::new();
     let mut longest = Span::ZERO;
-    // A packet of 1,250 B takes a millisecond of the link.
+    // A packet of 1,250 B takes a millisecond on the link.
     for ms in 0..20_000_u64 {
         let now = Instant::ZERO + Span::from_millis(ms);
         let mut send = |who: u64, flow: u64, host: u64| {
@@ -130,7 +136,7 @@ fn served(pair: Option<PairRule>, split: u64) -> ([u64; 4], Span) {
         let Some(packet) = queue.dequeue(now, &mut vec![]) else { continue };
         let who = packet.flow.source >> 40;
         served[who as usize] += packet.size.as_u64();
-        // In the first second or so the adversary uses up what a pair may send at once.
+        // In the first second or so the adversary uses up the burst of a pair.
         if who == MICE && ms > 5_000 {
             longest = longest.max(now.since(sent_at[&packet.id]));
         }
@@ -153,12 +159,12 @@ fn an_adversary_that_splits_its_transfer_gains_little() {
     assert!((adversary / elephant - 1.0).abs() < 0.15, "{elephant} {adversary}");
     // 1 Mbit/s of mice passes whatever the others do: 2.5 MB.
     assert!(mice > 2.45 && split[MICE as usize] > 2_450_000, "{mice} {split:?}");
-    // Split, it gains less than what a pair may send as mice; and the elephant keeps a quarter of the link or more.
+    // Split, it gains less than the mouse traffic of a pair; and the elephant keeps at least a quarter of the link.
     let gain = split[ADVERSARY as usize].saturating_sub(honest[ADVERSARY as usize]);
     assert!(gain < mouse_allowance, "{gain}");
     assert!(split[ELEPHANT as usize] > 6_250_000, "{split:?}");
     assert!(wait < Span::from_millis(30), "{wait:?}");
-    // Without the rule it takes all but the floor, and honest mice find the queue full of its own.
+    // Without the rule it takes all but the floor, and honest mice find the queue full of its packets.
     assert!(unruled[ADVERSARY as usize] > 18_000_000 && unruled[ELEPHANT as usize] < 3_000_000, "{unruled:?}");
     assert!(unruled[MICE as usize] * 2 < split[MICE as usize], "{unruled:?} {split:?}");
 }
@@ -168,7 +174,7 @@ fn an_adversary_that_idles_stays_an_elephant() {
     let params = mered::Params::for_link(Rate::from_mbit(10));
     let mut queue = Mered::new(params, 7, "idle").unwrap();
     let (mut as_mouse, mut now) = (0_u64, Instant::ZERO);
-    // 100 packets, then silence of a second less than the timeout, for an hour.
+    // 100 packets, then an idle period of a second less than the timeout, for an hour.
     for burst in 0..60 {
         for n in 0..100 {
             queue.enqueue(now, TestPacket::new(burst * 100 + n, 1, 1_250), &mut vec![]);

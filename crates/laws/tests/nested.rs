@@ -3,10 +3,10 @@
 use tidegate_core::fbq::{Borrow, ClassParams, Fbc, FbcParams};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::nested::Nested;
-use tidegate_core::{Books, Bytes, Instant, Qdisc, Rate};
+use tidegate_core::{Accounted, Bytes, Instant, Qdisc, Rate};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
 
-fn nested() -> Books<Nested<TestPacket>> {
+fn nested() -> Accounted<Nested<TestPacket>> {
     let class = |kbit, priority| ClassParams {
         priority,
         borrow: Borrow::FromOthers,
@@ -20,7 +20,7 @@ fn nested() -> Books<Nested<TestPacket>> {
         Instant::ZERO,
     );
     let fifo = || Box::new(Fifo::new(Limit::bytes(Bytes::new(20_000)))) as Box<dyn Qdisc<TestPacket>>;
-    Books::new(Nested::new(fbc.unwrap(), vec![Some(fifo()), None, Some(fifo())]))
+    Accounted::new(Nested::new(fbc.unwrap(), vec![Some(fifo()), None, Some(fifo())]))
 }
 
 #[test]

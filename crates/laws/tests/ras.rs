@@ -1,5 +1,5 @@
-//! The laws for the four rate adaptive shapers; the shapers against RFC 2963 written down in floating point; and
-//! the bounds that their manual states.
+//! The laws for the four rate adaptive shapers; the shapers against RFC 2963 in floating point; and the bounds that
+//! their manual states.
 
 use tidegate_core::marker::{Action, Actions, Conditioner};
 use tidegate_core::meter::{Meter, Mode, NoMeter};
@@ -8,7 +8,7 @@ use tidegate_core::random::Stream;
 use tidegate_core::ras::{Coupling, Curve, Params, Ras};
 use tidegate_core::srtcm::{self, SrTcm};
 use tidegate_core::trtcm::{self, TrTcm};
-use tidegate_core::{Books, Bytes, Colour, Instant, Qdisc, Rate, Span};
+use tidegate_core::{Accounted, Bytes, Colour, Instant, Qdisc, Rate, Span};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
 
 const CIR: Rate = Rate::from_mbit(2);
@@ -45,12 +45,12 @@ fn srtcm() -> SrTcm {
 }
 
 fn obeys<M: Meter<TestPacket> + Clone>(params: Params, meter: &M, actions: Actions) {
-    // The default shape in a crowd, and packets that come slowly enough for the meter to matter.
+    // The default shape under load, and packets slow enough for the meter to matter.
     let crowded = Shape { enqueues: 140, ..Shape::default() };
     let slow = Shape { enqueues: 60, ..Shape::default() };
     let mut sum = (0, 0);
     for shape in [Shape::default(), crowded, slow] {
-        let fresh = || Books::new(Ras::new(params, Conditioner::new(meter.clone(), actions)).unwrap());
+        let fresh = || Accounted::new(Ras::new(params, Conditioner::new(meter.clone(), actions)).unwrap());
         let report = check_seeds(fresh, &shape, 4 * 25, 2_000);
         assert!(report.dequeued > 3_000 && report.deadlines > 1_000 && report.backwards > 500, "{report:?}");
         sum = (sum.0 + report.dropped, sum.1 + report.steps);
@@ -69,7 +69,7 @@ fn all_four_obey_the_laws() {
     obeys(Params { slack: Span::from_micros(500), ..params(TWO, Coupling::Green) }, &trtcm(), assured);
 }
 
-/// What happened to a shaper, in order.
+/// An output of a shaper.
 enum Step {
     Came(Instant, u64),
     Left(Instant, TestPacket),
@@ -115,13 +115,13 @@ fn arrivals(seed: u64, n: usize) -> Vec<(Instant, u64)> {
         .collect()
 }
 
-/// RFC 2963 sections 2 and 3 in floating point and seconds, a packet at a time.
+/// RFC 2963 sections 2 and 3 in floating point and seconds, one packet at a time.
 struct Oracle {
     green: bool,
     queue: std::collections::VecDeque<f64>,
     ear: f64,
     last_arrival: f64,
-    /// Bits of the last packet that are still to be paid for.
+    /// Bits of the last packet that are not paid for yet.
     debt: f64,
     clock: f64,
     head_since: f64,
@@ -182,7 +182,7 @@ impl Oracle {
         let t2 = t.max(t + (head - tc) * 8.0 / Self::CIR).max(t + (head - tp) * 8.0 / Self::PIR);
         Some(t1.min(t2))
     }
-    /// Releases the head; whether the meter makes it green.
+    /// Releases the head; returns whether the meter colours it green.
     fn depart(&mut self, now: f64) -> bool {
         self.advance(now);
         let size = self.queue.pop_front().unwrap();
@@ -192,7 +192,7 @@ impl Oracle {
         self.metered = now;
         self.tokens[0] = (self.tokens[0] + Self::CIR * passed / 8.0).min(3e3);
         self.tokens[1] = (self.tokens[1] + Self::PIR * passed / 8.0).min(6e3);
-        // A float may miss the token by a hair that the integers do not.
+        // A float may miss a token by an error that the integers do not have.
         let has = |tokens: f64| tokens + 1e-3 >= size;
         let green = has(self.tokens[0]) && has(self.tokens[1]);
         if green {
@@ -227,7 +227,7 @@ fn shapers_follow_the_rfc() {
                 Step::Came(at, size) => oracle.arrive(at.as_nanos() as f64 / 1e9, size as f64),
                 Step::Left(at, packet) => {
                     let at = at.as_nanos() as f64 / 1e9;
-                    let due = oracle.release().expect("the oracle has it too");
+                    let due = oracle.release().expect("the oracle has a packet too");
                     worst = worst.max((at - due).abs());
                     let green = oracle.depart(at);
                     assert_eq!(packet.colour == Colour::Green, green, "{coupling:?} at {at} s");
@@ -236,8 +236,8 @@ fn shapers_follow_the_rfc() {
             }
         }
         assert!(oracle.queue.is_empty(), "{coupling:?}: the oracle dropped less");
-        // The oracle departs when the shaper does, so errors do not add up: instants are whole ns, rates whole bit/s
-        // (a part in two million of at most 6 ms), and floats of 80 s are good to 0.02 ns.
+        // The oracle dequeues when the shaper does, so errors do not add up: instants are whole ns, rates whole bit/s
+        // (a part in two million of at most 6 ms), and floats of 80 s are precise to 0.02 ns.
         assert!(worst < 8e-9, "{coupling:?}: off by {worst} s");
         assert!(greens > 2_000 && ras.stats().by_rate > 1_000, "{coupling:?}: {greens} green, {:?}", ras.stats());
         assert_eq!(ras.stats().by_green > 1_000, green, "{:?}", ras.stats());
@@ -263,7 +263,7 @@ fn distances_are_within_mir_and_cir() {
         let most = CIR.time_for_ceil(packet.size).unwrap();
         assert!(gap >= least, "{gap:?} after {packet:?}");
         if gap > most {
-            // Then nothing waited: the next left as it came.
+            // Then the queue was empty: the next left on arrival.
             assert!(arrivals.iter().any(|&(at, _)| at == after), "{gap:?} after {packet:?}");
         } else {
             waited += 1;

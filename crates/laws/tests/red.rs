@@ -5,11 +5,11 @@ use tidegate_core::fifo::Limit;
 use tidegate_core::qdisc::Backlog;
 use tidegate_core::random::Stream;
 use tidegate_core::red::{AboveMax, Params, Red, Signal, Sizing, Spacing, Thresholds};
-use tidegate_core::{Books, Bytes, Instant, Probability, Span};
+use tidegate_core::{Accounted, Bytes, Instant, Probability, Span};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
 
-fn queue(params: Params) -> Books<AqmFifo<TestPacket, Red>> {
-    Books::new(AqmFifo::new(Limit::packets(60), Red::new(params, 1, "red").expect("valid")))
+fn queue(params: Params) -> Accounted<AqmFifo<TestPacket, Red>> {
+    Accounted::new(AqmFifo::new(Limit::packets(60), Red::new(params, 1, "red").expect("valid")))
 }
 
 #[test]
@@ -39,7 +39,7 @@ struct Oracle {
     min: f64,
     max: f64,
     idle_since: Option<f64>,
-    /// Idle time too short to be counted, which the next idle time begins with.
+    /// Idle time too short to be counted, added to the next idle time.
     rest: f64,
     packet_time: f64,
 }
@@ -93,7 +93,7 @@ fn red_follows_the_paper() {
     let mut zones = [0_u32; 4];
     for _ in 0..200_000 {
         now += Span::from_nanos(random.below(1 << 21));
-        // A queue that wanders between empty and 150, slowly.
+        // A queue that varies between empty and 150, slowly.
         match random.below(200) {
             0 => queue = 0,
             1 => queue = random.below(150),
@@ -113,8 +113,9 @@ fn red_follows_the_paper() {
             Zone::Gentle(_) => 2,
             Zone::Beyond => 3,
         }] += 1;
-        // Each update rounds down by at most 2^-32, and the weight forgets: the average is off by 2^-32 / w plus the
-        // rounding of w itself, 2^-33 / w of the queue: below 10^-5 packets. The steepest slope is 0.9 / 60 a packet.
+        // Each update rounds down by at most 2^-32, and errors decay with the weight: the average is off by 2^-32 / w
+        // plus the rounding of w itself, 2^-33 / w of the queue: below 10^-5 packets. The steepest slope is 0.9 / 60
+        // per packet.
         assert!((red.average().as_f64() - oracle.average).abs() < 1e-5, "{:?} {}", red.average(), oracle.average);
         let at_an_edge = [20.0, 60.0, 120.0].iter().any(|edge| (oracle.average - edge).abs() < 1e-5);
         assert!(at_an_edge || (got - expected).abs() < 1e-6, "{got} {expected}");

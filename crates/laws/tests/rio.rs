@@ -5,7 +5,7 @@ use tidegate_core::fifo::Limit;
 use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::rio::{Coupling, Params, Precedence, Rio};
 use tidegate_core::wred::{self, Selector, Wred};
-use tidegate_core::{Books, Bytes, Probability};
+use tidegate_core::{Accounted, Bytes, Probability};
 use tidegate_laws::{Shape, check_seeds};
 
 fn precedence(min: u64, max: u64) -> Precedence {
@@ -33,7 +33,7 @@ fn rio_obeys_the_laws() {
     };
     let crowded = Shape { enqueues: 150, ..Shape::default() };
     for (params, shape) in [(packets, Shape::default()), (packets, crowded), (mixed, crowded)] {
-        let fresh = || Books::new(AqmFifo::new(Limit::packets(60), Rio::new(params, 1, "rio").unwrap()));
+        let fresh = || Accounted::new(AqmFifo::new(Limit::packets(60), Rio::new(params, 1, "rio").unwrap()));
         let report = check_seeds(fresh, &shape, 4 * 50, 2_000);
         assert!(report.dropped > 1_000 && report.dequeued > 10_000 && report.backwards > 100, "{report:?}");
     }
@@ -50,7 +50,7 @@ fn wred_obeys_the_laws() {
     let by_dscp = wred::Params { selector: Selector::Dscp(Box::new(table)), ..by_colour.clone() };
     let crowded = Shape { enqueues: 150, ..Shape::default() };
     for params in [by_colour, by_dscp] {
-        let fresh = || Books::new(AqmFifo::new(Limit::packets(60), Wred::new(params.clone(), 1, "wred").unwrap()));
+        let fresh = || Accounted::new(AqmFifo::new(Limit::packets(60), Wred::new(params.clone(), 1, "wred").unwrap()));
         let report = check_seeds(fresh, &crowded, 4 * 50, 2_000);
         assert!(report.dropped > 1_000 && report.dequeued > 10_000 && report.backwards > 100, "{report:?}");
     }

@@ -1,4 +1,4 @@
-//! What a decision costs: `next`, and `woke` where it asks for a wait, in ns a packet.
+//! The cost of a decision: `next`, and `woke` where it returns a wait, in ns per packet.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;

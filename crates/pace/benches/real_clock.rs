@@ -1,8 +1,9 @@
 //! Pacing on the clock of this machine: `cargo bench -p tidegate-pace`, about two minutes.
 //!
 //! Long-term error through a pipe from 10 kB/s to 500 MB/s, and the error of the gaps between 1400-byte datagrams at
-//! 10 to 1000 Mbit/s, with the CPU that the sending thread used; beside plain sleeping, a tokio interval, `pv -L` and
-//! `trickle` where they are installed. Figures are told, never asserted: they are the machine's as much as ours.
+//! 10 to 1000 Mbit/s, with the CPU time of the sending thread; in comparison with plain sleeping, a tokio interval,
+//! `pv -L` and `trickle` where they are installed. Results are printed, never asserted, because they depend on the
+//! machine.
 //!
 //! Arguments after `--`: `pipe` or `udp` for one half only; `quick` for a third of the time.
 
@@ -18,16 +19,16 @@ use tidegate_pace::sender::Destination;
 use tidegate_pace::{Algorithm, At0, Clock, MonotonicClock, Pacer, Params, Recorder, SpinBudget, wait_until};
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
-/// How to keep to the rate.
+/// The method of keeping the rate.
 #[derive(Clone, Copy)]
 enum Way {
-    /// The pacer, with this share of a core to spin away.
+    /// The pacer, with this share of a core for spinning.
     Pacer(SpinBudget),
-    /// The schedule of AT0 and sleeps.
+    /// The schedule of AT0 with sleeps only.
     At0,
     /// After each packet, sleep for S/R.
     PlainSleep,
-    /// `tokio::time::interval`, a tick a packet, missed ticks in a burst.
+    /// `tokio::time::interval`, a tick per packet, missed ticks in a burst.
     Tokio,
 }
 
@@ -52,7 +53,7 @@ fn cpu_time() -> Span {
     Span::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Sends packets of `size` at `rate` for `span` in the way given.
+/// Sends packets of `size` at `rate` for `span` by the given method.
 fn send(way: Way, rate: Rate, size: Bytes, span: Span, mut packet: impl FnMut()) -> Measured {
     let mut clock = MonotonicClock::new();
     let mut recorder = Recorder::new(Some(rate));
@@ -117,7 +118,7 @@ fn pipes(span: Span) {
     );
     for bytes in [10_000_u64, 100_000, 1_000_000, 10_000_000, 100_000_000, 500_000_000] {
         let rate = Rate::from_bytes_per_sec(bytes);
-        // What `tidegate pace` writes at once.
+        // The size of the writes of `tidegate pace`.
         let size = (bytes / 500).clamp(256, 1 << 16);
         println!("{}/s in pieces of {}", Bytes::new(bytes), Bytes::new(size));
         let data = vec![7; size as usize];
@@ -153,7 +154,7 @@ fn pipes(span: Span) {
     }
 }
 
-/// The error of `pv -L`: bytes that come out of it from the first second on, over the time.
+/// The error of `pv -L`: its output from the first second on, over the time.
 fn pv(rate: u64, span: Span) -> Result<f64, String> {
     let mut child = Command::new("pv")
         .args(["-q", "-L", &rate.to_string(), "/dev/zero"])
@@ -167,7 +168,7 @@ fn pv(rate: u64, span: Span) -> Result<f64, String> {
     error
 }
 
-/// The error of `trickle -u`, which shapes the socket calls of a program that it preloads itself into: Python here.
+/// The error of `trickle -u`, a library that is preloaded and shapes socket calls; here those of Python.
 fn trickle(rate: u64, span: Span) -> Result<f64, String> {
     // It counts in KB/s.
     if rate < 100_000 {
@@ -191,7 +192,7 @@ fn trickle(rate: u64, span: Span) -> Result<f64, String> {
         .spawn()
         .map_err(|error| error.to_string())?;
     listener.set_nonblocking(true).map_err(|error| error.to_string())?;
-    let mut connected = Err("nobody connected".to_string());
+    let mut connected = Err("no connection".to_string());
     for _ in 0..200 {
         std::thread::sleep(Duration::from_millis(10));
         if let Ok((stream, _)) = listener.accept() {
@@ -218,7 +219,7 @@ fn arriving(mut read: impl FnMut(&mut [u8]) -> std::io::Result<usize>, rate: u64
     while last.since(begin) < span {
         let n = read(&mut buffer).map_err(|error| error.to_string())?;
         if n == 0 {
-            return Err("it ended".into());
+            return Err("the stream ended".into());
         }
         let now = clock.now();
         if now >= begin {
@@ -228,11 +229,7 @@ fn arriving(mut read: impl FnMut(&mut [u8]) -> std::io::Result<usize>, rate: u64
     }
     let elapsed = last.since(first.unwrap_or(last)).as_secs_f64();
     let error = (bytes - latest) as f64 / elapsed / rate as f64 - 1.0;
-    if error > 1.0 {
-        Err(format!("it did not hold its program back: {:.0} times the rate", error + 1.0))
-    } else {
-        Ok(error)
-    }
+    if error > 1.0 { Err(format!("it did not limit the rate: {:.0} times the rate", error + 1.0)) } else { Ok(error) }
 }
 
 fn datagrams(span: Span) {
@@ -244,7 +241,7 @@ fn datagrams(span: Span) {
         let rate = Rate::from_mbit(mbit);
         println!("{mbit} Mbit/s, a gap of {}", rate.time_for_ceil(Bytes::new(1400)).expect("not zero"));
         for (name, way) in Way::ALL {
-            // Nobody reads: what does not fit is dropped by the receiving socket, which costs the sender nothing.
+            // The receiving socket drops what nobody reads, at no cost to the sender.
             let receiver = UdpSocket::bind("127.0.0.1:0").expect("loopback");
             let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
             socket.connect(receiver.local_addr().expect("it is bound")).expect("loopback");

@@ -1,8 +1,8 @@
-//! The exact absolute account: what was sent against what the rate has earned.
+//! The exact absolute account: bytes sent against credit earned at the rate.
 
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
-/// What was sent since `anchor`, to be earned at `rate`. Nothing is rounded but the instants it tells.
+/// What was sent since `anchor`, to be paid at `rate`. Only the returned instants are rounded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Account {
     rate: Rate,
@@ -12,18 +12,18 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Nothing sent at `now`. `rate` is above zero.
+    /// Returns an account with nothing sent at `now`. `rate` must be above zero.
     pub(crate) fn new(rate: Rate, now: Instant) -> Self {
-        debug_assert!(!rate.is_zero(), "validated by whoever makes the account");
+        debug_assert!(!rate.is_zero(), "validated by the caller");
         Self { rate, anchor: now, sent: Credit::ZERO }
     }
     pub(crate) fn rate(&self) -> Rate {
         self.rate
     }
-    /// `size` more was sent.
+    /// Charges `size`.
     pub(crate) fn charge(&mut self, size: Bytes) {
         self.sent += Credit::of(size);
-        // Move the anchor on, exactly, so that the division in `due` stays in 64 bits.
+        // Moves the anchor, exactly, so that the division in `due` stays in 64 bits.
         if self.sent.as_raw() > 1 << 62 {
             let whole = (self.sent.as_raw() as u128 / u128::from(self.rate.as_bps())).min(u128::from(u64::MAX));
             let whole = Span::from_nanos(whole as u64);
@@ -31,27 +31,27 @@ impl Account {
             self.sent -= self.rate.credit_in(whole);
         }
     }
-    /// What is sent and not yet earned at `now`; negative when the sender is behind.
+    /// What is sent and not yet paid at `now`; negative when the sender is behind.
     pub(crate) fn debt(&self, now: Instant) -> Credit {
         let earned = self.rate.credit_in(now.since(self.anchor)) - self.rate.credit_in(self.anchor.since(now));
         self.sent - earned
     }
-    /// The first instant at which everything sent is earned.
+    /// The first instant at which everything sent is paid.
     pub(crate) fn due(&self) -> Instant {
         if self.sent >= Credit::ZERO {
-            // Only beyond `Instant::MAX` is there no time: that is never.
+            // The time exists unless it is beyond `Instant::MAX`: then the result is never.
             return self.sent.time_at_ceil(self.rate).map_or(Instant::MAX, |wait| self.anchor + wait);
         }
         let ahead = self.sent.as_raw().unsigned_abs() / u128::from(self.rate.as_bps());
         self.anchor.saturating_sub(Span::from_nanos(u64::try_from(ahead).unwrap_or(u64::MAX)))
     }
-    /// Makes the debt at `now` be `debt`, whatever it was.
+    /// Sets the debt at `now`.
     pub(crate) fn set_debt(&mut self, now: Instant, debt: Credit) {
         (self.anchor, self.sent) = (now, debt);
     }
-    /// Another rate from `now` on; what is owed stays owed, in bytes.
+    /// Sets the rate from `now` on; the debt in bytes does not change.
     pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate) {
-        debug_assert!(!rate.is_zero(), "validated by whoever calls");
+        debug_assert!(!rate.is_zero(), "validated by the caller");
         let debt = self.debt(now);
         self.set_debt(now, debt);
         self.rate = rate;

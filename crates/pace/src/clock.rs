@@ -1,31 +1,31 @@
-//! Clocks: who tells the time, and who sleeps.
+//! Clocks: reading the time and sleeping.
 
 use rustix::io::Errno;
 use rustix::thread::ClockId;
 use rustix::time::Timespec;
 use tidegate_units::{Instant, Span};
 
-/// A clock that can also let time pass.
+/// A clock that can also sleep.
 pub trait Clock {
-    /// What the clock shows.
+    /// The present time.
     fn now(&mut self) -> Instant;
-    /// Sleeps until the clock shows `until`; may end late, and early when a signal comes.
+    /// Sleeps until `until`; may end late, and early when a signal arrives.
     fn sleep_until(&mut self, until: Instant);
-    /// One turn of a spin.
+    /// One iteration of a spin.
     fn relax(&mut self);
 }
 
-/// `CLOCK_MONOTONIC` of the machine: is never set, and stands still while the machine is suspended.
+/// `CLOCK_MONOTONIC` of the machine: it is never set, and stops while the machine is suspended.
 ///
-/// *Cost*: about 20 ns a reading; a system call a sleep.
+/// *Cost*: about 20 ns per reading; a system call per sleep.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MonotonicClock;
 
 impl MonotonicClock {
-    /// The clock. Sleeps of the calling thread are asked to end within 1 ns of their time instead of the usual
-    /// 50 us, where the kernel lets that be asked.
+    /// Returns the clock. Requests that sleeps of the calling thread end within 1 ns of their time instead of the
+    /// usual 50 us, if the kernel permits it.
     pub fn new() -> Self {
-        // A kernel that refuses leaves us with the slack we had, which the pacer learns.
+        // If the kernel refuses, the present slack remains, which the pacer learns.
         let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));
         Self
     }
@@ -45,7 +45,7 @@ impl Clock for MonotonicClock {
             tv_sec: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
             tv_nsec: (nanos % 1_000_000_000) as _,
         };
-        // EINTR: woken early, as the contract allows. Nothing else can come of a valid time on this clock.
+        // EINTR: woken early, as the contract allows. No other error is possible for a valid time on this clock.
         let outcome = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &request);
         debug_assert!(matches!(outcome, Ok(()) | Err(Errno::INTR)), "{outcome:?}");
     }
@@ -54,55 +54,55 @@ impl Clock for MonotonicClock {
     }
 }
 
-/// How a [`VirtualClock`] sleeps.
+/// The accuracy of sleeps of a [`VirtualClock`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sleeping {
     /// To the nanosecond.
     Exact,
-    /// Wakes at a tick: at the `extra`-th tick after the first one that is not before the time asked for (counted
-    /// in whole ticks: a sleep of `x` takes `ceil(x / granularity) + extra` ticks from the tick before it).
+    /// Wakes at a tick: the `extra`-th tick after the first one that is not before the requested time (counted in
+    /// whole ticks: a sleep of `x` takes `ceil(x / granularity) + extra` ticks from the tick before it).
     Ticks {
         /// The time between ticks, G in the paper.
         granularity: Span,
-        /// When the first tick is.
+        /// The time of the first tick.
         phase: Span,
-        /// Ticks on top: 1 where, as in Unix, the tick under way does not count.
+        /// Additional ticks: 1 where, as in Unix, the present tick does not count.
         extra: u32,
     },
 }
 
-/// What comes on top of a sleep, from the scheduler.
+/// The latency of the scheduler, added to a sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Latency {
-    /// Nothing.
+    /// None.
     None,
-    /// Always the same.
+    /// Constant.
     Fixed(Span),
     /// Uniform from zero to this, from a generator with this seed.
     Uniform(Span, u64),
 }
 
-/// What the clock shows after a suspend.
+/// Whether the clock counts a suspend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SuspendClock {
-    /// It stood still, as `CLOCK_MONOTONIC`.
+    /// It stops, as `CLOCK_MONOTONIC`.
     Stops,
-    /// It went on, as `CLOCK_BOOTTIME`.
+    /// It continues, as `CLOCK_BOOTTIME`.
     Counts,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// The reading jumps by so many nanoseconds.
+    /// The reading jumps by this many nanoseconds.
     Step(i64),
-    /// The machine sleeps.
+    /// The machine is suspended.
     Suspend(Span),
 }
 
-/// A deterministic clock: time passes only when told, and sleeping is as bad as wanted.
+/// A deterministic clock for tests: time advances only by calls, and sleeps have configurable errors.
 ///
 /// *Cost*: O(1), and O(log n) in the number of scheduled events.
-/// *Notes*: `running` below is the time the machine has been awake; events are scheduled in it.
+/// *Notes*: `running` is the time the machine has been awake; events are scheduled in it.
 #[derive(Clone, Debug)]
 pub struct VirtualClock {
     running: u64,
@@ -121,7 +121,7 @@ pub struct VirtualClock {
 }
 
 impl VirtualClock {
-    /// Sleeps as `sleeping`, with `latency` on top.
+    /// Sleeps as `sleeping` specifies, plus `latency`.
     pub fn new(sleeping: Sleeping, latency: Latency) -> Self {
         let draw = if let Latency::Uniform(_, seed) = latency { seed } else { 0 };
         Self {
@@ -143,45 +143,45 @@ impl VirtualClock {
     pub fn exact() -> Self {
         Self::new(Sleeping::Exact, Latency::None)
     }
-    /// The platform of the paper: ticks every 10 ms, of which the one under way does not count.
+    /// The platform of the paper: ticks every 10 ms, the present one not counted.
     pub fn paper() -> Self {
         let granularity = Span::from_millis(10);
         Self::new(Sleeping::Ticks { granularity, phase: Span::ZERO, extra: 1 }, Latency::None)
             .with_spin(Span::from_micros(10))
     }
-    /// One turn of a spin takes `span`, at least 1 ns; 20 ns, what reading a clock takes, where nothing is said.
+    /// Sets the duration of one spin iteration, at least 1 ns. Default 20 ns, about the reading of a clock.
     #[must_use]
     pub fn with_spin(mut self, span: Span) -> Self {
         self.spin = span.as_nanos().max(1);
         self
     }
-    /// Shows whole multiples of `granularity` only.
+    /// Restricts readings to whole multiples of `granularity`.
     #[must_use]
     pub fn with_reading(mut self, granularity: Span) -> Self {
         self.reading = granularity.as_nanos().max(1);
         self
     }
-    /// Shows `start` now.
+    /// Sets the present reading.
     #[must_use]
     pub fn starting_at(mut self, start: Instant) -> Self {
         self.offset = i64::try_from(start.as_nanos()).unwrap_or(i64::MAX);
         self
     }
-    /// What it shows after a suspend.
+    /// Sets whether a suspend is counted.
     #[must_use]
     pub fn with_suspend(mut self, suspend_clock: SuspendClock) -> Self {
         self.suspend_clock = suspend_clock;
         self
     }
-    /// The reading will jump by `nanos` when the machine has been running for `at`.
+    /// Schedules a jump of the reading by `nanos` when the machine has been running for `at`.
     pub fn step_at(&mut self, at: Span, nanos: i64) {
         self.schedule(at, Event::Step(nanos));
     }
-    /// The machine will be suspended for `length` when it has been running for `at`.
+    /// Schedules a suspend of `length` when the machine has been running for `at`.
     pub fn suspend_at(&mut self, at: Span, length: Span) {
         self.schedule(at, Event::Suspend(length));
     }
-    /// The true time since the clock was made, suspends included.
+    /// The true time since construction, suspends included.
     pub fn elapsed(&self) -> Span {
         Span::from_nanos(self.running + self.suspended)
     }
@@ -189,15 +189,15 @@ impl VirtualClock {
     pub fn running(&self) -> Span {
         Span::from_nanos(self.running)
     }
-    /// The sleep asked for, all in all.
+    /// The sum of the requested sleeps.
     pub fn asked(&self) -> Span {
         self.asked
     }
-    /// The sleep that it became.
+    /// The sum of the actual sleeps.
     pub fn slept(&self) -> Span {
         self.slept
     }
-    /// Lets `span` pass, working.
+    /// Advances by `span` of work.
     pub fn advance(&mut self, span: Span) {
         self.pass(span.as_nanos());
     }
@@ -210,7 +210,7 @@ impl VirtualClock {
         let shown = i128::from(self.running) + i128::from(self.offset);
         u64::try_from(shown.max(0)).unwrap_or(u64::MAX)
     }
-    /// Lets `nanos` pass. A suspend shortens what remains of them on a clock that counts it.
+    /// Advances by `nanos`. A suspend shortens the rest of them on a clock that counts it.
     fn pass(&mut self, mut nanos: u64) {
         while let Some((at, event)) = self.events.last().copied().filter(|(at, _)| *at <= self.running + nanos) {
             self.events.pop();
@@ -257,7 +257,7 @@ impl Clock for VirtualClock {
                 let since_tick = (self.running + tick - phase.as_nanos() % tick) % tick;
                 let ticks = span.div_ceil(tick) + u64::from(extra);
                 let wake = ticks.saturating_mul(tick).saturating_sub(since_tick);
-                // Without the extra tick, the tick under way may end too soon: never wake before the time.
+                // Without the extra tick, the present tick may end too early: never wake before the time.
                 if wake < span { wake + tick } else { wake }
             }
         };
@@ -290,7 +290,7 @@ mod tests {
     fn the_ticks_of_the_paper() {
         let mut clock = VirtualClock::paper();
         clock.advance(Span::from_millis(4));
-        // 3 ms from 4 ms on: one tick, and the one under way does not count.
+        // 3 ms from 4 ms on: one tick, and the present one does not count.
         clock.sleep_until(ms(7));
         assert_eq!((clock.now(), clock.asked(), clock.slept()), (ms(20), Span::from_millis(3), Span::from_millis(16)));
         let ticks = Sleeping::Ticks { granularity: Span::from_millis(10), phase: Span::from_millis(1), extra: 0 };

@@ -5,10 +5,10 @@ use tidegate_units::{Bytes, Instant};
 use crate::algorithm::{Algorithm, Wait};
 use crate::clock::Clock;
 
-/// Waits until `due`, as the algorithm plans it, tells it that it woke, and returns when. Returns at once, and tells
-/// nothing, when that is not in the future.
+/// Waits until `due` as the algorithm plans it, reports the wake-up and returns its time. Returns at once, without a
+/// report, when `due` is not in the future.
 ///
-/// When the clock is set back meanwhile, the algorithm says how much there is left to wait.
+/// When the clock is set back meanwhile, the algorithm determines the rest of the wait.
 pub fn wait_until(clock: &mut impl Clock, algorithm: &mut (impl Algorithm + ?Sized), mut due: Instant) -> Instant {
     let mut now = clock.now();
     while now < due {
@@ -35,10 +35,10 @@ pub fn wait_until(clock: &mut impl Clock, algorithm: &mut (impl Algorithm + ?Siz
     now
 }
 
-/// Sends `sizes` one after another: `send` does it, and takes the time it takes.
+/// Sends packets of the given `sizes` one after another by calling `send`.
 ///
-/// The cycle of the paper's figures: send, ask the algorithm, wait. It does not wait after the last packet. Whoever
-/// has a queue that may be empty, several destinations or a rate to change writes this loop out.
+/// The cycle of the paper's figures: send, call the algorithm, wait. It does not wait after the last packet. A
+/// program with a queue that may be empty, several destinations or a changing rate needs its own loop.
 pub fn pace<C: Clock>(
     clock: &mut C,
     algorithm: &mut (impl Algorithm + ?Sized),

@@ -1,22 +1,22 @@
 //! Send at a rate, accurately.
 //!
-//! A sender takes packets off a queue and hands them to the network with gaps, so that the average rate is as close
-//! as possible to what was asked and the burstiness as low as possible. Sleeping is coarse, and naive code loses
-//! throughput to it without anyone noticing. Three things are kept apart here:
+//! A sender takes packets off a queue and passes them to the network with gaps, so that the average rate is as close
+//! as possible to the requested rate and the burstiness as low as possible. Sleeping is coarse, and naive code loses
+//! throughput to it unnoticed. Three parts are separate:
 //!
-//! * [`algorithm`]: pure deciders, `next(now, size) -> when`. The five of the paper ([`Dt0`], [`Dt1`], [`Dt2`],
-//!   [`At0`], [`At1`]), the [`BurstCap`] that goes on any of them, and [`Pacer`], which composes the best of them
-//!   and is what a program should use;
-//! * [`clock`]: who tells the time and who sleeps: [`MonotonicClock`] of the machine, and [`VirtualClock`] with
+//! * [`algorithm`]: pure functions, `next(now, size) -> when`. The five of the paper ([`Dt0`], [`Dt1`], [`Dt2`],
+//!   [`At0`], [`At1`]), the [`BurstCap`] that limits any of them, and [`Pacer`], which combines the best of them and
+//!   is recommended for programs;
+//! * [`clock`]: reading the time and sleeping: [`MonotonicClock`] of the machine, and [`VirtualClock`] with
 //!   granularity, phase, oversleep, steps and suspend, on which every figure of the paper is deterministic;
-//! * [`sender`]: sockets and pipes that never block, and the help of the kernel, found out at run time.
+//! * [`sender`]: sockets and pipes that never block, and kernel features, detected at run time.
 //!
-//! [`Recorder`] measures what came out: gaps between packets, and the error of the rate over windows.
+//! [`Recorder`] measures the output: gaps between packets, and the error of the rate over windows.
 //!
 //! *Source*: D. M. Chiu, M. Kadansky, J. Provino, J. Wesley, *Experiences in Programming a Traffic Shaper*, Sun
 //! Microsystems Laboratories, SMLI TR-99-77, 1999.
-//! *Units*: everything is counted in [`Credit`](tidegate_units::Credit), so that no rounding adds up; the only
-//! rounding is of an instant, up to the next nanosecond, and it is not carried on.
+//! *Units*: amounts are in [`Credit`](tidegate_units::Credit), so that no rounding accumulates; only instants are
+//! rounded, up to a nanosecond, and not carried on.
 //!
 //! ```
 //! use tidegate_pace::{pace, Pacer, Params, VirtualClock};
@@ -26,7 +26,7 @@
 //! let mut pacer = Pacer::new(Params::new(Rate::from_kbit(800)), Instant::ZERO)?;
 //! let mut sent = vec![];
 //! pace(&mut clock, &mut pacer, [Bytes::new(1000); 3], |clock, _| sent.push(clock.elapsed()));
-//! // 1000 byte at 100,000 byte/s: one every 10 ms.
+//! // 1000 bytes at 100,000 bytes/s: one every 10 ms.
 //! assert_eq!(sent, [Span::ZERO, Span::from_millis(10), Span::from_millis(20)]);
 //! # Ok::<(), tidegate_pace::ParamError>(())
 //! ```

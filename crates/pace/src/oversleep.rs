@@ -1,10 +1,10 @@
-//! What a sleep of this machine costs in punctuality, learned; and how much spinning is allowed to make up for it.
+//! The oversleep of this machine, learned; and how much spinning may compensate it.
 
 use tidegate_units::{Instant, Span};
 
 use crate::algorithm::{ParamError, Wait};
 
-/// The share of one core that may be burnt by spinning.
+/// The share of one core that may be used by spinning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpinBudget {
     permille: u16,
@@ -16,7 +16,7 @@ impl SpinBudget {
     /// A whole core: the last microseconds of every wait may be spun.
     pub const FULL: Self = Self { permille: 1000 };
     /// A quarter of a core: keeps 100 Mbit/s of 1400-byte packets within a few microseconds on a machine that
-    /// oversleeps by 25 microseconds, and nobody complains about it.
+    /// oversleeps by 25 microseconds.
     pub const DEFAULT: Self = Self { permille: 250 };
 
     /// `permille` thousandths of a core.
@@ -41,47 +41,47 @@ impl Default for SpinBudget {
     }
 }
 
-/// Learns how much later than asked a sleep ends, and turns a wait into a sleep that ends early enough and a spin.
+/// Learns how late sleeps end, and splits a wait into a sleep that ends early enough and a spin.
 ///
 /// *Law*: over any time `t`, spinning takes at most `budget * t + DEPTH`.
 /// *Source*: the estimator is that of RFC 6298 for round trips: mean by 1/8, mean deviation by 1/4, mean plus four
 /// deviations as the margin.
 /// *Cost*: O(1), no division.
-/// *Notes*: a single oversleep counts for at most [`LARGEST`](Self::LARGEST).
+/// *Notes*: a single oversleep counts as at most [`LARGEST`](Self::LARGEST).
 #[derive(Clone, Debug)]
 pub struct Oversleep {
     mean: Span,
     deviation: Span,
     budget: SpinBudget,
-    /// Spin time that may be used, in thousandths of a nanosecond.
+    /// The spin time available, in thousandths of a nanosecond.
     purse: u64,
     filled: Instant,
 }
 
 impl Oversleep {
-    /// The most that one oversleep counts for: 100 us. On a machine where sleeps are later than that, spinning longer
-    /// does not help either: the scheduler takes the core away from whoever spins.
+    /// The most that one oversleep counts: 100 us. On a machine with later sleeps longer spinning does not help: the
+    /// scheduler takes the core away from a spinning thread.
     pub const LARGEST: Span = Span::from_micros(100);
-    /// The most spin time that is saved up: 10 ms.
+    /// The most spin time that accumulates: 10 ms.
     pub const DEPTH: Span = Span::from_millis(10);
-    /// Before anything is learned: 60 us, a timer of Linux with its usual slack of 50 us.
+    /// The initial value: 60 us, a timer of Linux with its usual slack of 50 us.
     pub const FIRST: Span = Span::from_micros(60);
 
-    /// Nothing learned yet.
+    /// Returns the initial state.
     pub fn new(budget: SpinBudget, start: Instant) -> Self {
         let purse = if budget == SpinBudget::NONE { 0 } else { Self::DEPTH.as_nanos() * 1000 };
         Self { mean: Self::FIRST, deviation: Span::ZERO, budget, purse, filled: start }
     }
-    /// The learned margin: how much before the packet is due a sleep should be asked to end.
+    /// The learned margin: how long before the packet is due a sleep should end.
     pub fn margin(&self) -> Span {
         self.mean + self.deviation.saturating_mul(4)
     }
-    /// The spin time that may be used at `now`.
+    /// The spin time available at `now`.
     pub fn spin_left(&self, now: Instant) -> Span {
         Span::from_nanos(self.purse_at(now) / 1000)
     }
-    /// How to get from `now` to `due`: first a sleep that ends early by the margin, as far as the budget lets that
-    /// margin be spun; then a spin.
+    /// How to wait from `now` to `due`: first a sleep that ends early by the margin, as far as the budget permits
+    /// spinning; then a spin.
     pub fn plan(&mut self, now: Instant, due: Instant) -> Wait {
         self.purse = self.purse_at(now);
         self.filled = self.filled.max(now);
@@ -91,14 +91,14 @@ impl Oversleep {
         if margin.is_zero() {
             return Wait::Sleep(due);
         }
-        // A sleep shorter than its own oversleep is none.
+        // A sleep shorter than its oversleep is useless.
         if gap > margin { Wait::Sleep(due.saturating_sub(margin)) } else { Wait::Spin }
     }
-    /// What came of a plan: `wait` began at `from` and ended `now`.
+    /// Learns from a plan: `wait` began at `from` and ended `now`.
     pub fn waited(&mut self, wait: Wait, from: Instant, now: Instant) {
         match wait {
             Wait::Sleep(until) if now >= until => self.learn(now.since(until)),
-            // Woken before its time, by a signal: says nothing about oversleep.
+            // Woken early by a signal: no information about oversleep.
             Wait::Sleep(_) => {}
             Wait::Spin => {
                 self.purse = self.purse_at(now).saturating_sub(now.since(from).as_nanos().saturating_mul(1000));
@@ -106,7 +106,7 @@ impl Oversleep {
             }
         }
     }
-    /// The clock was set back to `now`: time goes on from there.
+    /// Continues at `now` after the clock was set back.
     pub(crate) fn rebase(&mut self, now: Instant) {
         self.filled = now;
     }
@@ -137,7 +137,7 @@ mod tests {
         for _ in 0..200 {
             oversleep.waited(Wait::Sleep(us(100)), us(0), us(125));
         }
-        // 25 us, and what the divisions by 8 and 4 leave behind: 8 ns of mean, four times 11 ns of deviation.
+        // 25 us, and the rests of the divisions by 8 and 4: 8 ns of mean, four times 11 ns of deviation.
         assert!(oversleep.margin().as_nanos().abs_diff(25_000) <= 52, "{}", oversleep.margin());
         assert_eq!(oversleep.plan(us(0), us(1000)), Wait::Sleep(us(1000).saturating_sub(oversleep.margin())));
         assert_eq!(oversleep.plan(us(980), us(1000)), Wait::Spin);
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn spins_within_the_budget() {
-        // A tenth of a core: after the 10 ms saved up, 1 ms of spinning in 10 ms.
+        // A tenth of a core: after the accumulated 10 ms, 1 ms of spinning in 10 ms.
         let mut oversleep = Oversleep::new(SpinBudget::permille(100).unwrap(), us(0));
         oversleep.waited(Wait::Spin, us(0), us(10_000));
         assert_eq!(oversleep.spin_left(us(10_000)), Span::ZERO);

@@ -1,18 +1,18 @@
-//! The pacer: what a program should use.
+//! The pacer: the recommended algorithm.
 //!
-//! *Law*: what is sent by `t` is at most the integral of the rate over the time not paused, plus one packet; no
-//! window exceeds the burst cap (see [`BurstCap`]); the schedule is absolute and exact, so it never drifts; and it
-//! is never further behind than the [`GapPolicy`] says.
+//! *Law*: the bytes sent by `t` are at most the integral of the rate over the time not paused, plus one packet; no
+//! window exceeds the burst cap (see [`BurstCap`]); the schedule is absolute and exact, so it never drifts; and it is
+//! never further behind than the [`GapPolicy`] allows.
 //! *Source*: the paper's AT0 and AT1 for the schedule, section 8 for the cap; RFC 6298 for the estimator of
 //! [`Oversleep`].
 //! *Units*: credit in bit·ns/s.
-//! *Cost*: O(1); two divisions a packet, one without a cap.
-//! *Notes*: meant for a clock that neither steps nor counts suspend (`CLOCK_MONOTONIC`). On one that does, a step
-//! back costs the time between the last two readings, and a step forward (or a suspend that is counted) is a gap
-//! like any other: the policy bounds what is made up for.
-//! *Departures from the source, and why*: AT1 restarts only when the queue was empty; here a sender that was kept
-//! from sending (a reader that blocks, a machine that is busy, a suspend) is late in the same way, and the same
-//! policy says what happens.
+//! *Cost*: O(1); two divisions per packet, one without a cap.
+//! *Notes*: intended for a clock that neither steps nor counts suspend (`CLOCK_MONOTONIC`). On another clock, a step
+//! back costs the time between the last two readings, and a step forward (or a counted suspend) is a gap like any
+//! other: the policy bounds what is made up for.
+//! *Departures from the source, and why*: AT1 restarts only when the queue was empty. Here a sender that was
+//! prevented from sending (by a blocking reader, a busy machine, a suspend) is late in the same way, and the same
+//! policy applies.
 //! *See also*: [`At0`](crate::At0), [`At1`](crate::At1): the schedule alone.
 //!
 //! ```
@@ -21,9 +21,9 @@
 //!
 //! let params = Params { gap: GapPolicy::Restart { after: Span::from_millis(50) }, ..Params::new(Rate::from_mbit(8)) };
 //! let mut pacer = Pacer::new(params, Instant::ZERO)?;
-//! // 1000 byte at 8 Mbit/s: 1 ms.
+//! // 1000 bytes at 8 Mbit/s: 1 ms.
 //! assert_eq!(pacer.next(Instant::ZERO, Bytes::new(1000)), Instant::ZERO + Span::from_millis(1));
-//! // Nothing to send for a second: the next packet begins a new schedule.
+//! // Nothing to send for a second: the next packet starts a new schedule.
 //! let later = Instant::ZERO + Span::from_secs(1);
 //! assert_eq!(pacer.next(later, Bytes::new(1000)), later + Span::from_millis(1));
 //! # Ok::<(), tidegate_pace::ParamError>(())
@@ -35,23 +35,23 @@ use crate::account::Account;
 use crate::algorithm::{Algorithm, BurstCap, ParamError, Wait, positive};
 use crate::oversleep::{Oversleep, SpinBudget};
 
-/// What happens when the sender is behind its schedule: it had nothing to send, or was kept from sending.
+/// What happens when the sender is behind its schedule, because it had no data or could not send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GapPolicy {
-    /// Later than `after`: the schedule begins anew and nothing is made up for. For live data.
+    /// When later than `after`, the schedule restarts and nothing is made up for. For live data.
     Restart {
-        /// The lateness that is still made up for.
+        /// The largest lateness that is made up for.
         after: Span,
     },
-    /// At most the last `within` of what was missed is made up for. For files, where the average counts.
+    /// At most the last `within` of the missed time is made up for. For files, where the average counts.
     CatchUp {
-        /// The longest stretch that is made up for.
+        /// The longest time that is made up for.
         within: Span,
     },
-    /// A packet that is later than `after` is dropped: the schedule moves on as if it had been sent. For media,
-    /// where a late packet is worth nothing. A queue that was empty does not make packets late.
+    /// A packet that is later than `after` is dropped: the schedule continues as if it had been sent. For media,
+    /// where a late packet is useless. An empty queue does not make packets late.
     DropLate {
-        /// The lateness up to which a packet is still sent.
+        /// The largest lateness of a packet that is sent.
         after: Span,
     },
 }
@@ -59,20 +59,20 @@ pub enum GapPolicy {
 /// The burst cap of a [`Pacer`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cap {
-    /// Catching up is as fast as the sender can.
+    /// No limit on catching up.
     Off,
-    /// A multiple of the rate, following its changes; `span` of it may go at once.
+    /// A multiple of the rate, following its changes, with a burst of `span`.
     Ratio {
-        /// Hundredths of the rate, 100 or more.
+        /// Percent of the rate, at least 100.
         percent: u32,
-        /// What may go at once, as the time it takes at that rate.
+        /// The burst, as the time it takes at that rate.
         span: Span,
     },
-    /// A rate, and the bytes that may go at once.
+    /// A rate and a burst in bytes.
     Fixed {
         /// The maximum rate of any run of packets.
         rate: Rate,
-        /// The bytes that may go at once.
+        /// The bytes that may be sent at once.
         allowance: Bytes,
     },
 }
@@ -82,14 +82,14 @@ pub enum Cap {
 pub struct Params {
     /// The rate; above zero.
     pub rate: Rate,
-    /// What happens when the sender is late. Default: catch up within 1 s, because the average is what most people
-    /// measure, and a second is longer than what a scheduler does to a process.
+    /// What happens when the sender is late. Default: catch up within 1 s, because most people measure the average,
+    /// and schedulers delay a process by less than a second.
     pub gap: GapPolicy,
-    /// How fast it may catch up. Default: at four times the rate, 1 ms of which may go at once: a sleep that is 1 ms
-    /// late is made up for without sleeping less than a sleep can, and a sender that a busy machine lets run only a
-    /// quarter of the time keeps its rate.
+    /// The limit on catching up. Default: four times the rate, with a burst of 1 ms: a sleep that is 1 ms late is
+    /// made up for without sleeping less than a sleep can, and a sender that runs only a quarter of the time on a
+    /// busy machine keeps its rate.
     pub cap: Cap,
-    /// How much of a core spinning may take. Default: a quarter.
+    /// The share of a core for spinning. Default: a quarter.
     pub spin: SpinBudget,
 }
 
@@ -103,20 +103,23 @@ impl Params {
             spin: SpinBudget::DEFAULT,
         }
     }
-    /// For data that arrives as it is made: a gap of more than 100 ms restarts the schedule.
+    /// For data that is produced as it is sent: a gap of more than 100 ms restarts the schedule.
     pub const fn live(rate: Rate) -> Self {
         Self { gap: GapPolicy::Restart { after: crate::At1::THRESHOLD }, ..Self::new(rate) }
     }
-    /// The same parameters, checked.
+    /// Checks the ranges.
     ///
     /// # Errors
-    /// Names the field: a rate of zero, a cap below the rate.
+    /// The field: a rate of zero, a cap below the rate.
     pub fn validate(self) -> Result<Self, ParamError> {
         positive("rate", self.rate)?;
         match self.cap {
             Cap::Off => {}
             Cap::Ratio { percent, .. } if percent < 100 => {
-                return Err(ParamError { field: "burst ratio", problem: "is below 100 %: the rate is never reached" });
+                return Err(ParamError {
+                    field: "burst ratio",
+                    problem: "is below 100 %, so the rate is never reached",
+                });
             }
             Cap::Fixed { rate, .. } if rate < self.rate => {
                 return Err(ParamError {
@@ -128,7 +131,7 @@ impl Params {
         }
         Ok(self)
     }
-    /// The cap in bytes: the rate, and what may go at once.
+    /// The cap in bytes: the rate and the burst.
     pub fn cap(&self) -> Option<(Rate, Bytes)> {
         match self.cap {
             Cap::Off => None,
@@ -145,17 +148,17 @@ impl Params {
 /// Whether a packet may be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
-    /// Now.
+    /// At once.
     Send,
-    /// Not before then.
+    /// Not before this instant.
     Wait(Instant),
-    /// It is too late: drop it and go on with the next.
+    /// It is too late: drop it and continue with the next.
     Drop,
     /// Not before [`Pacer::resume`](Algorithm::resume).
     Paused,
 }
 
-/// Where a pacer stands.
+/// The state of a pacer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status {
     /// The rate.
@@ -168,11 +171,11 @@ pub struct Status {
     pub bytes: Bytes,
     /// Packets dropped as too late.
     pub dropped: u64,
-    /// Schedules begun anew, or shortened to what may be made up for.
+    /// Schedules restarted, or shortened to what may be made up for.
     pub restarts: u64,
-    /// How far behind its schedule it is.
+    /// How far it is behind its schedule.
     pub late: Span,
-    /// How much before it is due a sleep is asked to end, as learned.
+    /// The learned margin: how long before a packet is due a sleep ends.
     pub margin: Span,
 }
 
@@ -193,7 +196,7 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// The first packet may go at `start`.
+    /// Returns a pacer whose first packet may be sent at `start`.
     ///
     /// # Errors
     /// Those of [`Params::validate`].
@@ -213,8 +216,8 @@ impl Pacer {
             restarts: 0,
         })
     }
-    /// Whether a packet of `size` may be sent `now`. A packet that is to be dropped has been counted and charged
-    /// when this returns.
+    /// Whether a packet of `size` may be sent at `now`. With [`Admission::Drop`] the packet has been counted and
+    /// charged.
     pub fn admit(&mut self, now: Instant, size: Bytes) -> Admission {
         if self.paused.is_some() {
             return Admission::Paused;
@@ -230,25 +233,25 @@ impl Pacer {
         let due = self.due();
         if due > now { Admission::Wait(due) } else { Admission::Send }
     }
-    /// The first instant at which the next packet may go: not after now means at once, [`Instant::MAX`] while
-    /// paused.
+    /// The first instant at which the next packet may be sent; one that is not after now means at once,
+    /// [`Instant::MAX`] means paused.
     pub fn due(&self) -> Instant {
         if self.paused.is_some() {
             return Instant::MAX;
         }
         self.account.due().max(self.cap.map_or(Instant::ZERO, |cap| cap.due()))
     }
-    /// Time stands still for the schedule until [`resume`](Algorithm::resume).
+    /// Stops the schedule until [`resume`](Algorithm::resume).
     pub fn pause(&mut self, now: Instant) {
         if self.paused.is_none() {
             self.settle(now);
             self.paused = Some(self.account.debt(now));
         }
     }
-    /// Other parameters from `now` on; what is owed stays owed.
+    /// Sets other parameters from `now` on; a debt remains.
     ///
     /// # Errors
-    /// Those of [`Params::validate`]; nothing has changed then.
+    /// Those of [`Params::validate`]; the parameters are then unchanged.
     pub fn set_params(&mut self, now: Instant, params: Params) -> Result<(), ParamError> {
         let params = params.validate()?;
         self.settle(now);
@@ -268,7 +271,7 @@ impl Pacer {
     pub fn params(&self) -> &Params {
         &self.params
     }
-    /// Where it stands at `now`.
+    /// The state at `now`.
     pub fn status(&self, now: Instant) -> Status {
         let late =
             if self.paused.is_some() { Some(Span::ZERO) } else { self.behind(now).time_at_ceil(self.params.rate) };
@@ -284,11 +287,11 @@ impl Pacer {
         }
     }
 
-    /// What could have been sent and was not; negative while something is owed.
+    /// What could have been sent and was not; negative while there is a debt.
     fn behind(&self, now: Instant) -> Credit {
         Credit::ZERO - self.account.debt(now)
     }
-    /// Takes note of the time: mends a clock that was set back, and lets the policy act on a gap.
+    /// Advances to `now`: corrects for a clock that was set back, and applies the policy to a gap.
     fn settle(&mut self, now: Instant) {
         if now < self.latest {
             // The debt of the last reading, from the new reading on.
@@ -335,7 +338,7 @@ impl Algorithm for Pacer {
     }
     fn refilled(&mut self, _since: Instant, now: Instant) {
         if let GapPolicy::DropLate { .. } = self.params.gap {
-            // Nothing was waiting, so nothing is late: what comes now begins a new schedule.
+            // The queue was empty, so nothing is late: the new packet starts a new schedule.
             let debt = self.account.debt(now).max(Credit::ZERO);
             self.account.set_debt(now, debt);
         }
@@ -373,7 +376,7 @@ mod tests {
         Instant::ZERO + Span::from_millis(n)
     }
 
-    /// 1000 byte every 10 ms.
+    /// 1000 bytes every 10 ms.
     fn pacer(gap: GapPolicy, cap: Cap) -> Pacer {
         Pacer::new(Params { gap, cap, ..Params::new(Rate::from_bytes_per_sec(100_000)) }, ms(0)).unwrap()
     }
@@ -392,7 +395,7 @@ mod tests {
 
     #[test]
     fn catches_up_no_faster_than_the_cap() {
-        // Four times the rate, 5 ms of which may go at once: 2000 byte, and then one every 2.5 ms.
+        // Four times the rate, with a burst of 5 ms: 2000 bytes, and then one packet every 2.5 ms.
         let cap = Cap::Ratio { percent: 400, span: Span::from_millis(5) };
         let mut pacer = pacer(GapPolicy::CatchUp { within: Span::from_secs(1) }, cap);
         assert!(pacer.next(ms(100), PACKET) <= ms(100));
@@ -406,7 +409,7 @@ mod tests {
         assert_eq!(pacer.admit(ms(0), PACKET), Admission::Send);
         assert_eq!(pacer.next(ms(0), PACKET), ms(10));
         assert_eq!(pacer.admit(ms(5), PACKET), Admission::Wait(ms(10)));
-        // Kept from sending until 60 ms: those due at 10, 20 and 30 ms are dropped, that of 40 ms is 20 ms late.
+        // Prevented from sending until 60 ms: those due at 10, 20 and 30 ms are dropped, that of 40 ms is 20 ms late.
         for _ in 0..3 {
             assert_eq!(pacer.admit(ms(60), PACKET), Admission::Drop);
         }
@@ -434,10 +437,10 @@ mod tests {
     fn rates_and_clocks_change_under_way() {
         let mut pacer = pacer(GapPolicy::CatchUp { within: Span::from_secs(1) }, Cap::Off);
         assert_eq!(pacer.next(ms(1000), Bytes::new(102_000)), ms(1020));
-        // 10 ms earn 1000 of the 2000 byte owed; the others take 1 ms at ten times the rate.
+        // 10 ms earn 1000 of the 2000 bytes owed; the others take 1 ms at ten times the rate.
         assert_eq!(pacer.set_rate(ms(1010), Rate::from_bytes_per_sec(1_000_000)), Ok(ms(1011)));
         assert!(pacer.set_rate(ms(1010), Rate::ZERO).is_err());
-        // The clock is set back to 200 ms: 1 ms is still to be waited.
+        // The clock is set back to 200 ms: 1 ms remains to be waited.
         assert_eq!(pacer.woke(ms(200)), ms(201));
     }
 

@@ -1,8 +1,9 @@
-//! The gap recorder: what came out, so that anyone can check a claim.
+//! The gap recorder: measures the output, so that claims can be verified.
 //!
 //! *Units*: gaps in ns; windowed rates as error in millionths of the reference rate.
-//! *Cost*: O(1) a packet; 8 byte for each window recorded, at most [`Recorder::MOST_WINDOWS`] of each length.
-//! *Notes*: a gap is expected to last what the packet before it takes at the reference rate. A window holds whole
+//! *Cost*: O(1) per packet; 8 bytes for each window recorded, at most [`Recorder::MOST_WINDOWS`] of each length.
+//! *Notes*: the expected gap is the time that the packet before it takes at the reference rate. A window contains
+//! whole packets, so its error is at least the fraction of one packet; [`WindowReport::one_packet_ppm`] reports it.
 //! packets, so its error is at least what one packet is of it; [`WindowReport::one_packet_ppm`] tells that.
 
 use tidegate_metrics::{Histogram, Quantiles};
@@ -29,7 +30,7 @@ struct Windows {
     full: Vec<u64>,
 }
 
-/// What a [`Recorder`] saw.
+/// The measurements of a [`Recorder`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     /// Packets.
@@ -40,13 +41,13 @@ pub struct Report {
     pub elapsed: Span,
     /// The average rate in bit/s: all bytes but the last packet's, over the elapsed time.
     pub rate_bps: f64,
-    /// The rate that errors are told against: the one asked for, or else the average.
+    /// The reference of errors: the requested rate, or the average if there is none.
     pub reference_bps: f64,
     /// The error of the average rate in millionths of the reference; zero when that is the average itself.
     pub rate_error_ppm: f64,
     /// Gaps between packets, in ns.
     pub gap_ns: Quantiles,
-    /// How far gaps are from what they should be, in ns, whether too short or too long.
+    /// The absolute error of gaps, in ns.
     pub gap_error_ns: Quantiles,
     /// The error of the rate over windows.
     pub windows: Vec<WindowReport>,
@@ -57,20 +58,20 @@ pub struct Report {
 pub struct WindowReport {
     /// The length of a window.
     pub length: Span,
-    /// The error of the rate in millionths, whether too low or too high; `count` is the number of windows.
+    /// The absolute error of the rate in millionths; `count` is the number of windows.
     pub error_ppm: Quantiles,
-    /// What one packet of average size is of a window, in millionths: no pacing of whole packets does better than
-    /// about this.
+    /// The fraction of one packet of average size in a window, in millionths: about the smallest error of pacing
+    /// whole packets.
     pub one_packet_ppm: f64,
 }
 
 impl Recorder {
-    /// The most windows of one length that are kept: about three hours of the shortest.
+    /// The most windows of one length that are stored: about three hours of the shortest.
     pub const MOST_WINDOWS: usize = 1 << 20;
     /// The lengths of the windows.
     pub const LENGTHS: [Span; 3] = [Span::from_millis(10), Span::from_millis(100), Span::from_secs(1)];
 
-    /// Nothing seen. Errors are told against `rate`, or against the average when there is none.
+    /// Returns an empty recorder. Errors are relative to `rate`, or to the average with `None`.
     pub fn new(rate: Option<Rate>) -> Self {
         Self {
             rate: rate.filter(|rate| !rate.is_zero()),
@@ -83,7 +84,7 @@ impl Recorder {
             windows: Self::LENGTHS.map(|length| Windows { length, current: 0, filling: Bytes::ZERO, full: Vec::new() }),
         }
     }
-    /// A packet of `size` at `now`. Instants that run back count as gaps of zero.
+    /// Records a packet of `size` at `now`. Instants that run back count as gaps of zero.
     pub fn record(&mut self, now: Instant, size: Bytes) {
         let (first, _) = *self.first.get_or_insert((now, size));
         if self.packets > 0 {
@@ -101,23 +102,23 @@ impl Recorder {
         self.bytes += size;
         self.last = (now, size);
     }
-    /// The rate that was asked for is another from now on: what was seen stays.
+    /// Sets the requested rate from now on; measurements are kept.
     pub fn set_rate(&mut self, rate: Rate) {
         self.rate = Some(rate).filter(|rate| !rate.is_zero());
     }
-    /// Packets so far.
+    /// The number of packets.
     pub fn packets(&self) -> u64 {
         self.packets
     }
-    /// Bytes so far.
+    /// The number of bytes.
     pub fn bytes(&self) -> Bytes {
         self.bytes
     }
-    /// A quantile of the gaps so far.
+    /// A quantile of the gaps.
     pub fn gap(&self, permille: u64) -> Span {
         Span::from_nanos(self.gaps.quantile(permille as f64 / 1_000.0).unwrap_or(0))
     }
-    /// What was seen.
+    /// The measurements.
     pub fn report(&self) -> Report {
         let elapsed = self.first.map_or(Span::ZERO, |(first, _)| self.last.0.since(first));
         let paid = Credit::of(self.bytes - self.last.1).as_raw() as f64;

@@ -4,17 +4,17 @@ use proptest::prelude::*;
 use tidegate_pace::*;
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
-/// What happens between two packets.
+/// The events between two packets.
 #[derive(Clone, Debug)]
 struct Turn {
     size: u64,
-    /// What sending costs, in ns.
+    /// The duration of the send, in ns.
     cost: u64,
-    /// How long the queue is empty before the packet, in ns; mostly not at all.
+    /// How long the queue is empty before the packet, in ns; mostly zero.
     gap: u64,
-    /// Another rate, in bit/s.
+    /// A change of the rate, in bit/s.
     rate: Option<u64>,
-    /// A pause, in ns: only the pacer has them.
+    /// A pause, in ns; supported by the pacer only.
     pause: Option<u64>,
 }
 
@@ -48,8 +48,8 @@ fn clock() -> impl Strategy<Value = VirtualClock> {
     (sleeping, latency).prop_map(|(sleeping, latency)| VirtualClock::new(sleeping, latency))
 }
 
-/// A packet that was sent: when sending began and ended by the clock, its size, the credit that the rate had earned
-/// when it began, and whether the queue had been empty before it.
+/// A packet that was sent: the begin and the end of the send by the clock, its size, the credit that the rate had
+/// earned when it began, and whether the queue had been empty before it.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     began: Instant,
@@ -59,7 +59,7 @@ struct Sent {
     gap: Span,
 }
 
-/// Runs `turns` and returns what was sent. The credit is integrated here, apart from any algorithm.
+/// Runs `turns` and returns what was sent. The credit is integrated here, independently of the algorithm.
 fn run(
     clock: &mut VirtualClock,
     algorithm: &mut dyn Algorithm,
@@ -106,7 +106,7 @@ fn no_pause(_: &mut dyn Algorithm, _: &mut VirtualClock, _: Span) -> Option<Inst
     None
 }
 
-/// Bytes before each packet are within what the rate has earned when that packet goes.
+/// The bytes before each packet are within the credit earned when that packet is sent.
 fn within_the_rate(sent: &[Sent]) -> Result<(), TestCaseError> {
     let mut before = Credit::ZERO;
     for packet in sent {
@@ -167,7 +167,7 @@ proptest! {
         clock in clock(),
         bps in 8_000..10_000_000_000_u64,
     ) {
-        // `resume` at any moment, also while something is owed, must not let a packet go early.
+        // `resume` at any time, also with a debt, must not let a packet leave early.
         for kind in Kind::ALL {
             let mut clock = clock.clone();
             let mut algorithm = kind.build(Rate::from_bps(bps), clock.now()).unwrap();
@@ -221,7 +221,7 @@ proptest! {
         let (cap, allowance) = (Rate::from_bps(most + most / 4), Bytes::new(allowance));
         let params = Params { gap, spin, cap: Cap::Fixed { rate: cap, allowance }, ..Params::new(Rate::from_bps(bps)) };
         let mut clock = clock;
-        // The pauses are the pacer's own here: reached by the trait object through a cell.
+        // The pauses are the pacer's own here: accessed through a cell beside the trait object.
         let pacer = std::cell::RefCell::new(Pacer::new(params, clock.now()).unwrap());
         let mut shared = Shared(&pacer);
         let sent = run(&mut clock, &mut shared, &turns, |algorithm, clock, length| {
@@ -275,7 +275,7 @@ proptest! {
             for size in &sizes {
                 bytes += u128::from(*size);
                 let due = algorithm.next(clock.now(), Bytes::new(*size));
-                // start + 8e9 bits·ns of every byte over the rate, up to the next nanosecond.
+                // start + 8e9 bits·ns of every byte over the rate, rounded up to a nanosecond.
                 let exact = (bytes * 8_000_000_000).div_ceil(u128::from(bps)) as u64;
                 prop_assert_eq!(due, start + Span::from_nanos(exact));
                 wait_until(&mut clock, &mut algorithm, due);
@@ -300,20 +300,20 @@ proptest! {
         for (at, length) in &suspends {
             clock.suspend_at(Span::from_nanos(*at), Span::from_nanos(*length));
         }
-        // 400 packets of 1000 byte at 1 Mbit/s: 8 ms each, 3.2 s.
+        // 400 packets of 1000 bytes at 1 Mbit/s: 8 ms each, 3.2 s.
         let rate = Rate::from_mbit(1);
         let params = Params { gap, spin, cap: Cap::Off, ..Params::new(rate) };
         let mut pacer = Pacer::new(params, clock.now()).unwrap();
         let mut bytes = Credit::ZERO;
-        // A step forward looks like time that has passed: it can be made up for as far as the policy goes. Under
-        // DropLate, packets are dropped instead.
+        // A step forward looks like elapsed time: it is made up for as far as the policy permits. Under DropLate,
+        // packets are dropped instead.
         let (bound, drops) = match gap {
             GapPolicy::Restart { after } => (after, false),
             GapPolicy::CatchUp { within } => (within, false),
             GapPolicy::DropLate { after } => (after, true),
         };
         let forward = events.iter().filter(|(_, nanos)| *nanos > 0).count() + if counts { suspends.len() } else { 0 };
-        // Beside that, the packet that was owed when the step came.
+        // In addition, the packet that was owed at the time of the step.
         let most = rate.credit_in((bound + Span::from_millis(8)).saturating_mul(forward as u64));
         let mut handled = 0;
         while handled < 400 {
@@ -330,15 +330,15 @@ proptest! {
                     wait_until(&mut clock, &mut pacer, due);
                 }
                 Admission::Drop => handled += 1,
-                Admission::Paused => unreachable!("nobody paused it"),
+                Admission::Paused => unreachable!("it is not paused"),
             }
         }
         prop_assert!(drops || pacer.status(clock.now()).dropped == 0);
-        // And it is not held up: a step costs at most the sleep under way and the oversleep (15 + 10 ms) beside the
-        // schedule itself; a tick clock oversleeps the last packet too.
+        // It is not delayed: a step costs at most the present sleep and the oversleep (15 + 10 ms) in addition to the
+        // schedule; a tick clock oversleeps the last packet too.
         let slack = Span::from_millis(60).saturating_mul(2 + events.len() as u64 + suspends.len() as u64);
         let lost = if matches!(gap, GapPolicy::CatchUp { within } | GapPolicy::Restart { after: within } if within < Span::from_millis(60)) {
-            // So short a memory forgets oversleeps: each may cost 30 ms.
+            // The bound is too short to keep oversleeps: each may cost 30 ms.
             Span::from_millis(30 * 400)
         } else {
             Span::ZERO
@@ -347,7 +347,7 @@ proptest! {
     }
 }
 
-/// A pacer that the test can also reach while the run holds it.
+/// A pacer that the test can access during the run.
 #[derive(Debug)]
 struct Shared<'a>(&'a std::cell::RefCell<Pacer>);
 

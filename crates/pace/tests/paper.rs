@@ -6,7 +6,7 @@ use tidegate_units::{Bytes, Instant, Rate, Span};
 
 const T: Span = Span::from_millis(2);
 
-/// Byte/s when `packets` of `size` are sent at `rate`, and the clock for its books.
+/// The throughput in byte/s when `packets` of `size` are sent at `rate`, and the clock.
 fn throughput(kind: Kind, rate: u64, size: u64, packets: usize) -> (f64, VirtualClock) {
     let mut clock = VirtualClock::paper();
     let mut algorithm = kind.build(Rate::from_bytes_per_sec(rate), Instant::ZERO).unwrap();
@@ -28,7 +28,7 @@ fn grid() -> impl Iterator<Item = (u64, u64)> {
 fn all_but_dt0_reach_the_ideal_over_the_whole_grid() {
     for (rate, size) in grid() {
         for kind in [Kind::Dt1, Kind::Dt2, Kind::At0, Kind::At1, Kind::Pacer] {
-            // DT2 at S = R T exactly learns that it must not sleep only as 1/sqrt(time): hence so many packets.
+            // DT2 at S = R T exactly converges only as 1/sqrt(time): hence so many packets.
             let packets = if kind == Kind::Dt2 { 300_000 } else { 10_000 };
             let (reached, _) = throughput(kind, rate, size, packets);
             let ratio = reached / ideal(rate, size);
@@ -40,9 +40,9 @@ fn all_but_dt0_reach_the_ideal_over_the_whole_grid() {
 #[test]
 fn dt0_loses_where_the_paper_has_it() {
     let ratio = |rate, size| throughput(Kind::Dt0, rate, size, 10_000).0 / ideal(rate, size);
-    // Figure 6, first plot: the ideal up to S = R T = 200, two packets every 20 ms whatever S is above that (so S/R is
-    // S percent of 20 ms short), the ideal again at 1000. Beyond, ticks that are aligned to the nanosecond cost up to
-    // a sixth where the paper's plot is near the ideal.
+    // Figure 6, first plot: the ideal up to S = R T = 200, two packets every 20 ms whatever S is above that (so S/R
+    // is S percent of 20 ms short), the ideal again at 1000. Beyond, ticks aligned to the nanosecond cost up to a
+    // sixth where the paper's plot is near the ideal.
     for size in [100, 200, 1000] {
         assert!(ratio(100_000, size) > 0.99, "S={size}: {}", ratio(100_000, size));
     }
@@ -77,7 +77,7 @@ fn figure_7_at_500_byte() {
     assert!(clock.slept().as_nanos().abs_diff(800_000_000) <= 20_000_000);
 }
 
-/// When each packet of the live-data example goes: 10 packets of 1000 byte every 10 s at 2,000 byte/s.
+/// When each packet of the live-data example is sent: 10 packets of 1000 bytes every 10 s at 2,000 byte/s.
 fn live(algorithm: &mut impl Algorithm, clock: &mut VirtualClock) -> Vec<u64> {
     let mut sent = Vec::new();
     let mut due = clock.now();

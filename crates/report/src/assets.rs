@@ -1,7 +1,7 @@
-//! What a page with plots is made of: uPlot as it was published, and our colours.
+//! The parts of a page with plots: uPlot as published, and the project's colours.
 //!
-//! uPlot is vendored as a whole file of the npm package and not changed (a test compares digests): a report opens
-//! without a network, and a build needs no Node.
+//! uPlot is vendored as an unmodified file of the npm package (a test compares digests): a report opens without a
+//! network, and a build does not need Node.
 
 /// The version of uPlot in [`UPLOT_JS`].
 pub const UPLOT_VERSION: &str = "1.6.32";
@@ -13,15 +13,15 @@ pub const UPLOT_JS: &str = include_str!("../assets/uplot.js");
 /// The style of uPlot, `dist/uPlot.min.css` of the npm package.
 pub const UPLOT_CSS: &str = include_str!("../assets/uplot.css");
 
-/// The licence of uPlot (MIT), whose notice goes wherever the code goes.
+/// The licence of uPlot (MIT), whose notice must accompany the code.
 pub const UPLOT_LICENCE: &str = include_str!("../assets/uplot.LICENSE");
 
 /// Colours, light and dark, as CSS variables: `--tg-bg`, `--tg-surface`, `--tg-ink`, `--tg-muted`, `--tg-line`,
 /// `--tg-grid`, `--tg-accent`, `--tg-good`, `--tg-bad`, `--tg-warn`, and `--tg-c1` to `--tg-c8` for curves. They
-/// follow the system; `data-theme` on the root element overrules it.
+/// follow the system setting; `data-theme` on the root element overrides it.
 pub const THEME_CSS: &str = include_str!("../assets/theme.css");
 
-/// uPlot without the address in its first line, for pages that shall name no place outside of themselves.
+/// uPlot without the address in its first line, for pages that must not contain any address.
 pub fn uplot_js_without_address() -> &'static str {
     UPLOT_JS.split_once('\n').map_or(UPLOT_JS, |(_, code)| code)
 }
@@ -30,7 +30,7 @@ pub fn uplot_js_without_address() -> &'static str {
 mod tests {
     use super::*;
 
-    /// FNV-1a, to notice an edit.
+    /// FNV-1a, to detect a modification.
     fn digest(text: &str) -> u64 {
         text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
     }

@@ -1,4 +1,5 @@
-//! [`Table`]: columns for notebooks, as CSV or Parquet. One observation a row, so that every tool can group and filter.
+//! [`Table`]: columns for notebooks, as CSV or Parquet. One observation per row, so that every tool can group and
+//! filter.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -17,21 +18,21 @@ pub struct Table {
     columns: Vec<Column>,
 }
 
-/// The values of a column; a value may be missing.
+/// The values of a column. A value may be missing.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Column {
-    /// Words.
+    /// Strings.
     Text(Vec<Option<String>>),
-    /// Whole numbers.
+    /// Integers.
     Integer(Vec<Option<u64>>),
-    /// Numbers.
+    /// Floating-point numbers.
     Number(Vec<Option<f64>>),
-    /// Yes or no.
+    /// Booleans.
     Truth(Vec<Option<bool>>),
 }
 
 impl Column {
-    /// How many values it has.
+    /// The number of values.
     pub fn len(&self) -> usize {
         match self {
             Self::Text(values) => values.len(),
@@ -40,17 +41,17 @@ impl Column {
             Self::Truth(values) => values.len(),
         }
     }
-    /// Whether it has none.
+    /// Whether the column is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl Table {
-    /// With a column more.
+    /// Adds a column.
     ///
     /// # Panics
-    /// When it is not as long as the others: the caller makes them from the same rows.
+    /// When its length differs from that of the others.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, column: Column) -> Self {
         assert!(self.columns.first().is_none_or(|first| first.len() == column.len()), "columns of equal length");
@@ -58,11 +59,11 @@ impl Table {
         self.columns.push(column);
         self
     }
-    /// How many rows there are.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.columns.first().map_or(0, Column::len)
     }
-    /// As CSV with a head (RFC 4180, lines end in a line feed); what is missing is empty.
+    /// Formats as CSV with a header (RFC 4180; lines end in a line feed). Missing values are empty.
     pub fn csv(&self) -> String {
         let mut out = String::new();
         let names: Vec<String> = self.names.iter().map(|name| field(name)).collect();
@@ -91,7 +92,7 @@ impl Table {
 }
 
 impl Table {
-    /// As JSON: a list of objects, one a row, in lines; what is missing, and numbers that are none, are null.
+    /// Formats as JSON: a list of objects, one per row and line. Missing values and NaN are null.
     pub fn json(&self) -> String {
         let mut out = String::from("[");
         for row in 0..self.rows() {
@@ -128,7 +129,7 @@ fn plain(out: &mut String, value: Option<impl std::fmt::Display>) -> std::fmt::R
     }
 }
 
-/// A string of JSON.
+/// Appends a JSON string.
 fn quote(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
@@ -143,15 +144,15 @@ fn quote(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Rows of a row group: what a reader holds at once.
+/// Rows of a row group: the amount that a reader holds at once.
 const GROUP: usize = 1 << 20;
 
 impl Table {
-    /// As a Parquet file: strings and numbers of 64 bits, each column with a dictionary where that is smaller, no
-    /// codec. Whole numbers are unsigned.
+    /// Formats as a Parquet file: strings and numbers of 64 bits, each column with a dictionary where that is
+    /// smaller, without compression. Integers are unsigned.
     ///
     /// # Errors
-    /// What the writer has against it.
+    /// The error of the writer.
     pub fn parquet(&self) -> Result<Vec<u8>, ParquetError> {
         let mut fields = Vec::with_capacity(self.columns.len());
         for (name, column) in self.names.iter().zip(&self.columns) {
@@ -190,7 +191,7 @@ impl Column {
         rows: core::ops::Range<usize>,
         group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
     ) -> Result<(), ParquetError> {
-        /// The values that are there, and for every row whether it has one.
+        /// The values that are present, and for every row whether it has one.
         fn split<T, U>(values: &[Option<T>], to: impl Fn(&T) -> U) -> (Vec<U>, Vec<i16>) {
             let levels = values.iter().map(|value| i16::from(value.is_some())).collect();
             (values.iter().flatten().map(to).collect(), levels)

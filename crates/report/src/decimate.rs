@@ -1,14 +1,15 @@
-//! Fewer points that draw the same picture.
+//! Reduces the points of a curve without changing its picture.
 //!
-//! A screen has a few hundred columns of pixels; of the points that fall into one, a line shows only where they come
-//! in, where they leave, and how high and how low they reach between. [`decimate`] keeps exactly these four of each of
-//! equally wide steps (M4: Jugel, Jerzak, Hackenbroich, Markl, "M4: A Visualization-Oriented Time Series Data
-//! Aggregation", VLDB 2014), as they are: no mean, no point that was not measured. No peak is lost.
+//! A screen has a few hundred columns of pixels. Of the points in one column, a line shows only where it enters,
+//! where it leaves, and the extremes between. [`decimate`] keeps exactly these four points of each of equally wide
+//! steps (M4: Jugel, Jerzak, Hackenbroich, Markl, "M4: A Visualization-Oriented Time Series Data Aggregation", VLDB
+//! 2014). No point is averaged or interpolated, and no peak is lost.
 
-/// At most `most` of the points, which rise in x: of each step the first, the lowest, the highest and the last.
+/// Returns at most `most` of the points, which must increase in x: of each step the first, the lowest, the highest
+/// and the last.
 ///
-/// `place` says how far along its axis an x stands: the identity, or a logarithm. As long as there are no more than
-/// `most`, all of them are kept. `most` below 4 counts as 4.
+/// `place` maps an x to its position on the axis: the identity, or a logarithm. All points are kept if there are at
+/// most `most`. A value of `most` below 4 counts as 4.
 pub fn decimate(points: &[(f64, f64)], most: usize, place: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     if points.len() <= most {
@@ -60,7 +61,7 @@ mod tests {
 
     #[test]
     fn no_peak_is_lost_and_nothing_is_invented() {
-        // A noisy line with one needle in a hundred thousand points.
+        // A noisy line with one peak in a hundred thousand points.
         let mut state = 1_u64;
         let mut points: Vec<_> = (0..100_000)
             .map(|n| {

@@ -1,8 +1,8 @@
 //! [`Report::html`]: the report as one file that opens without a network.
 //!
-//! Everything is in it: text and tables as HTML, so that they can be read without a script; the points of the plots as
-//! JSON; uPlot and our few hundred lines that draw them. A content security policy in its head forbids it to load
-//! anything: what it would need from outside would not work for its author either.
+//! It contains everything: text and tables as HTML, readable without a script; the points of the plots as JSON; uPlot
+//! and a few hundred lines of script that draw them. A content security policy forbids loading anything, so that a
+//! page that needs something from outside does not work for its author either.
 
 use std::fmt::Write as _;
 
@@ -11,13 +11,13 @@ use crate::decimate::decimate;
 use crate::model::{Align, Axis, Curve, Fold, Mood, Part, Plot, Report, Scale, Section, Style, Table};
 use crate::number::{exact, human};
 
-/// Points of a curve on the page at most. Four for each of a thousand steps: more than a wide screen has columns.
+/// The most points of a curve on the page. Four for each of a thousand steps: more than a wide screen has columns.
 const POINTS: usize = 4_000;
 
 const CSS: &str = include_str!("../assets/report.css");
 const JS: &str = include_str!("../assets/report.js");
 
-/// Text with what HTML would take for markup escaped.
+/// Escapes text for HTML.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -27,7 +27,7 @@ pub(crate) fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // What XML and HTML do not allow: shown as what it is.
+            // Characters that XML and HTML do not allow are shown by their code.
             c if c.is_control() && !matches!(c, '\n' | '\t' | '\r') => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -35,7 +35,7 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// A string of JSON that may stand inside of a script element.
+/// A JSON string that is safe inside a script element.
 fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -58,7 +58,7 @@ fn push(to: &mut String, text: std::fmt::Arguments<'_>) {
 }
 
 impl Report {
-    /// The report as one HTML file: no address outside of it, nothing to load.
+    /// Formats the report as one HTML file without any address and without anything to load.
     pub fn html(&self) -> String {
         let title = escape(&self.title);
         let mut page = String::new();
@@ -222,7 +222,7 @@ impl Table {
     }
 }
 
-/// The frame of a plot, with what can be said of it without a script.
+/// The frame of a plot, with a text that is readable without a script.
 fn figure(plot: &Plot, n: usize, page: &mut String) {
     let title = escape(&plot.title);
     push(
@@ -253,7 +253,7 @@ fn figure(plot: &Plot, n: usize, page: &mut String) {
     page.push_str("<div class=\"points\"></div>\n</details>\n</figure>\n");
 }
 
-/// What a curve says in a few numbers.
+/// The statistics of the curves as a table.
 fn summary(plot: &Plot) -> Table {
     let placed = |curve: &Curve| curve.placed(&plot.x, &plot.y);
     if plot.style == Style::Cdf {
@@ -285,7 +285,7 @@ fn summary(plot: &Plot) -> Table {
     table
 }
 
-/// A plot as JSON for the script.
+/// Writes a plot as JSON for the script.
 fn data(plot: &Plot, page: &mut String) {
     let axis = |axis: &Axis| {
         let log = axis.scale == Scale::Log;
@@ -311,13 +311,13 @@ fn data(plot: &Plot, page: &mut String) {
         let mut points = decimate(&curve.placed(&plot.x, &plot.y), POINTS, |x| if log { x.log10() } else { x });
         for gap in curve.gaps() {
             let at = points.partition_point(|point| point.0 <= gap);
-            // One between two points is enough, and before the first and behind the last there is none.
+            // One gap between two points suffices; gaps before the first and after the last point are omitted.
             if (1..points.len()).contains(&at) && !points[at - 1].1.is_nan() {
                 points.insert(at, (gap, f64::NAN));
             }
         }
-        // Where a line goes straight up, two points share an x. The script joins curves by x: the later one moves by
-        // the least that a number can, so that none is lost.
+        // Where a line is vertical, two points share an x. The script joins curves by x: the later point moves by the
+        // smallest possible amount, so that none is lost.
         for n in 1..points.len() {
             if points[n].0 <= points[n - 1].0 {
                 points[n].0 = points[n - 1].0.next_up();
@@ -325,7 +325,7 @@ fn data(plot: &Plot, page: &mut String) {
         }
         let mut last = f64::NEG_INFINITY;
         let xs = points.iter().map(|&(x, _)| {
-            // Nine digits where they keep the order, all of them where not.
+            // Nine digits where they keep the order, otherwise all.
             let short = exact(x);
             let value = short.parse().unwrap_or(x);
             let text = if value > last { short } else { x.to_string() };
@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn where_there_is_no_point_for_long_no_line_is_drawn() {
-        // A point a second up to 10 s, and from 60 s on; the other has one every 20 s, which is as often as it is.
+        // A point per second up to 10 s, and from 60 s on; the other curve has a point every 20 s throughout.
         let halting = (0..=10).chain(60..=70).map(|t| (f64::from(t), 5.0));
         let seldom = [0.0, 20.0, 40.0, 60.0].map(|t| (t, 1.0));
         let plot = Plot {
@@ -421,7 +421,7 @@ mod tests {
         data(&plot, &mut page);
         assert!(page.contains("9,10,35,60,61") && page.contains("5,5,null,5,5"), "{page}");
         assert_eq!(page.matches("null").count(), 1, "{page}");
-        // Of 23 points there are 22; the gap is none. On paper the line begins anew behind it.
+        // Of 23 points, 22 are counted, without the gap. In print the line restarts after it.
         assert!(summary(&plot).rows[0].iter().any(|cell| cell.text == "22"));
         let svg = plot.svg();
         let lines: Vec<_> = svg.lines().filter(|line| line.contains("fill=\"none\"") && line.contains('L')).collect();

@@ -1,8 +1,7 @@
-//! What people look at and take away: a report as one HTML file that opens offline, plots as SVG for papers, columns
-//! for notebooks.
+//! Reports: one HTML file that opens offline, plots as SVG for papers, columns for notebooks.
 //!
-//! The crate is pure: a model goes in, text or bytes come out; who writes them where is the caller's business. The
-//! [assets] are public, so that whatever else draws in a browser uses the same copy and the same colours.
+//! The crate is pure: it converts a model to text or bytes, and the caller writes them. The [assets] are public, so
+//! that other pages use the same copy and the same colours.
 //!
 //! ```
 //! use tidegate_report::{Axis, Curve, Plot, Report, Section, Style};

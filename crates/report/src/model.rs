@@ -1,21 +1,21 @@
-//! What a report says, apart from how it looks: sections of text, tables and plots, and the files that made it.
+//! The content of a report, independent of its format: sections of text, tables and plots, and the input files.
 
-/// A whole report.
+/// A report.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Report {
-    /// What the page is called.
+    /// The title of the page.
     pub title: String,
     /// One sentence under the title.
     pub sentence: Option<String>,
-    /// What identifies the run: version, seed, digest, interface. Name and value, in the order in which they stand.
+    /// The identification of the run: version, seed, digest, interface. Names and values, in display order.
     pub facts: Vec<(String, String)>,
-    /// The body.
+    /// The sections.
     pub sections: Vec<Section>,
-    /// The text of configurations and scenarios, whole: what is needed to run it again.
+    /// The text of configurations and scenarios, complete: the input to repeat the run.
     pub sources: Vec<Source>,
 }
 
-/// A file that made the run.
+/// An input file of the run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Source {
     /// Its name.
@@ -29,9 +29,9 @@ pub struct Source {
 pub struct Section {
     /// The heading.
     pub title: String,
-    /// What a reader must know to read it, in a sentence or two.
+    /// One or two sentences that explain the section.
     pub note: Option<String>,
-    /// Whether it is open when the page is.
+    /// Whether the section is open initially.
     pub fold: Fold,
     /// Tables and plots.
     pub parts: Vec<Part>,
@@ -52,13 +52,13 @@ impl Section {
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), note: None, fold: Fold::Open, parts: Vec::new() }
     }
-    /// With a note.
+    /// Sets the note.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
         self
     }
-    /// With a part more.
+    /// Adds a part.
     #[must_use]
     pub fn with(mut self, part: impl Into<Part>) -> Self {
         self.parts.push(part.into());
@@ -92,7 +92,7 @@ impl From<Plot> for Part {
 /// A table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Table {
-    /// What it shows.
+    /// The caption.
     pub caption: String,
     /// The columns.
     pub columns: Vec<Column>,
@@ -105,11 +105,11 @@ pub struct Table {
 pub struct Column {
     /// Its heading.
     pub name: String,
-    /// On which side its cells stand.
+    /// The alignment of its cells.
     pub align: Align,
 }
 
-/// On which side the cells of a column stand.
+/// The alignment of the cells of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Align {
     /// Text.
@@ -121,23 +121,23 @@ pub enum Align {
 /// A cell of a table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Cell {
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// Whether that is good. It is never said by colour alone: the text says it too.
+    /// The assessment. It is never shown by colour alone: the text must contain it too.
     pub mood: Mood,
 }
 
-/// What a cell means to the reader.
+/// The assessment of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mood {
-    /// Nothing beyond its text.
+    /// None.
     #[default]
     Plain,
-    /// As it should be.
+    /// As required.
     Good,
-    /// Not as it should be.
+    /// Not as required.
     Bad,
-    /// Not known, or worth a look.
+    /// Unknown, or to be examined.
     Unsure,
 }
 
@@ -148,7 +148,7 @@ impl<T: Into<String>> From<T> for Cell {
 }
 
 impl Table {
-    /// An empty table. A name that begins with `>` is of a column of numbers.
+    /// Returns an empty table. A column name that begins with `>` is right-aligned, for numbers.
     pub fn new<'a>(caption: impl Into<String>, columns: impl IntoIterator<Item = &'a str>) -> Self {
         let column = |name: &str| match name.strip_prefix('>') {
             Some(name) => Column { name: name.to_owned(), align: Align::Right },
@@ -156,7 +156,7 @@ impl Table {
         };
         Self { caption: caption.into(), columns: columns.into_iter().map(column).collect(), rows: Vec::new() }
     }
-    /// Adds a row; cells that are missing are empty.
+    /// Adds a row; missing cells are empty.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let mut row: Vec<Cell> = cells.into_iter().take(self.columns.len()).collect();
         row.resize(self.columns.len(), Cell::default());
@@ -167,22 +167,22 @@ impl Table {
 /// A plot: for the page ([`Report::html`](crate::Report::html)) and for a paper ([`Plot::svg`](crate::Plot::svg)).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plot {
-    /// What it shows, in one line.
+    /// The title, in one line.
     pub title: String,
-    /// To the right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// The vertical axis.
     pub y: Axis,
-    /// How points become marks on paper.
+    /// How points are drawn.
     pub style: Style,
     /// The curves.
     pub curves: Vec<Curve>,
 }
 
 impl Plot {
-    /// The plot with a gap in a curve wherever it has no point for long: for more than a fiftieth of all that the plot
-    /// shows, and than three times what usually lies between two of its points. For what is not there when nothing
-    /// happens, as the wait of packets: a line there would say what nobody measured. Points must rise in x.
+    /// Inserts a gap into a curve where neighbouring points are far apart: more than a fiftieth of the plot's range,
+    /// and more than three times the usual distance of its points. For measurements that exist only when something
+    /// happens, for example the wait of packets. Points must increase in x.
     #[must_use]
     pub fn with_gaps(mut self) -> Self {
         let ends = self.curves.iter().flat_map(|curve| [curve.points.first(), curve.points.last()]).flatten();
@@ -215,11 +215,11 @@ impl Plot {
 /// An axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Axis {
-    /// What runs along it.
+    /// The quantity.
     pub title: String,
-    /// In which unit: `s`, `bit/s`, `B`, `packets`, `1` for a share, or any other word.
+    /// The unit: `s`, `bit/s`, `B`, `packets`, `1` for a share, or any other text.
     pub unit: String,
-    /// How values become places.
+    /// The scale.
     pub scale: Scale,
 }
 
@@ -228,7 +228,7 @@ impl Axis {
     pub fn new(title: impl Into<String>, unit: impl Into<String>) -> Self {
         Self { title: title.into(), unit: unit.into(), scale: Scale::Linear }
     }
-    /// A logarithmic axis, on which values that are not positive have no place and are left out.
+    /// A logarithmic axis. Values that are not positive are omitted.
     pub fn log(title: impl Into<String>, unit: impl Into<String>) -> Self {
         Self { scale: Scale::Log, ..Self::new(title, unit) }
     }
@@ -242,12 +242,12 @@ impl Axis {
     }
 }
 
-/// How values become places on an axis.
+/// The scale of an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scale {
-    /// In proportion.
+    /// Linear.
     Linear,
-    /// By powers of ten.
+    /// Logarithmic.
     Log,
 }
 
@@ -256,9 +256,9 @@ pub enum Scale {
 pub enum Style {
     /// Joined by lines.
     Lines,
-    /// A value holds until the next.
+    /// Steps: a value is valid until the next.
     Steps,
-    /// Each a mark of its own.
+    /// Separate marks.
     Marks,
     /// A cumulative distribution: steps from 0 to 1.
     Cdf,
@@ -269,8 +269,8 @@ pub enum Style {
 pub struct Curve {
     /// Its name in the legend.
     pub name: String,
-    /// Its points, by rising x. Where they are not, they are sorted. One whose y is NaN is a gap: the line ends in
-    /// front of it and begins anew behind it.
+    /// The points by increasing x; they are sorted if necessary. A point whose y is NaN is a gap: the line ends
+    /// before it and restarts after it.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -279,13 +279,13 @@ impl Curve {
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self { name: name.into(), points: points.into_iter().collect() }
     }
-    /// Where its gaps are, sorted.
+    /// The positions of its gaps, sorted.
     pub(crate) fn gaps(&self) -> Vec<f64> {
         let mut gaps: Vec<f64> = self.points.iter().filter(|point| point.1.is_nan()).map(|point| point.0).collect();
         gaps.sort_by(f64::total_cmp);
         gaps
     }
-    /// The points that have a place on the axes, sorted by x; gaps have none.
+    /// The points that are on the axes, sorted by x, without gaps.
     pub(crate) fn placed(&self, x: &Axis, y: &Axis) -> Vec<(f64, f64)> {
         let has = |axis: &Axis, value: f64| value.is_finite() && (axis.scale == Scale::Linear || value > 0.0);
         let mut points: Vec<_> = self.points.iter().copied().filter(|p| has(x, p.0) && has(y, p.1)).collect();

@@ -1,7 +1,7 @@
 //! Numbers for people.
 
-/// A value in a unit that fits it, with four digits: `12.35 ms`, `9.733 Mbit/s`. Units are those of machine output
-/// (`bps`, `ns`) or of an [axis](crate::Axis) (`bit/s`, `s`, `B`, `packets`, `1`).
+/// Formats a value in a suitable unit with four digits: `12.35 ms`, `9.733 Mbit/s`. Units are those of
+/// machine-readable output (`bps`, `ns`) or of an [axis](crate::Axis) (`bit/s`, `s`, `B`, `packets`, `1`).
 pub fn human(value: f64, unit: &str) -> String {
     let scaled = |steps: &[(f64, &str)]| {
         let (scale, unit) = steps.iter().find(|(scale, _)| value.abs() >= *scale).unwrap_or(&steps[steps.len() - 1]);
@@ -18,7 +18,7 @@ pub fn human(value: f64, unit: &str) -> String {
     }
 }
 
-/// Four digits of a number, without trailing zeros behind the point.
+/// Formats a number with four digits, without trailing zeros after the point.
 pub fn digits(value: f64) -> String {
     let places = match value.abs() {
         v if v >= 1000.0 => 0,
@@ -32,7 +32,7 @@ pub fn digits(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// The shortest text that reads back as `value` rounded to nine significant digits.
+/// The shortest text that parses to `value` rounded to nine significant digits.
 pub(crate) fn exact(value: f64) -> String {
     let rounded: f64 = format!("{value:.8e}").parse().unwrap_or(value);
     if rounded == 0.0 {

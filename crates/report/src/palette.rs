@@ -1,21 +1,21 @@
 //! The colours of curves, the same eight in the browser ([`THEME_CSS`](crate::assets::THEME_CSS)) and in SVG.
 //!
-//! Each has a contrast of at least 3 : 1 against its ground (WCAG 2.2, 1.4.11 for graphics), and any two are told
-//! apart also by eyes without one of the three kinds of cones. From the ninth curve on the colours return with
-//! another [dash](DASHES): colour is never the only sign.
+//! Each has a contrast of at least 3:1 against its background (WCAG 2.2, 1.4.11 for graphics), and any two are
+//! distinguishable also with one of the three kinds of cones missing. From the ninth curve on the colours repeat with
+//! another [dash](DASHES): colour is never the only distinction.
 
-/// The ground of plots on light pages and in SVG.
+/// The background of plots on light pages and in SVG.
 pub const LIGHT_GROUND: &str = "#ffffff";
-/// The ground of plots on dark pages.
+/// The background of plots on dark pages.
 pub const DARK_GROUND: &str = "#14171c";
 /// Colours on [`LIGHT_GROUND`].
 pub const LIGHT: [&str; 8] = ["#0072b2", "#e0401c", "#0ca348", "#75704a", "#35207a", "#8f80f0", "#5a2f5c", "#6a1210"];
 /// Colours on [`DARK_GROUND`].
 pub const DARK: [&str; 8] = ["#56b4e9", "#dd6b3d", "#22ec86", "#a8689a", "#ecec50", "#cdf4ff", "#6a60e0", "#f0a8a8"];
-/// Dashes in pixels, drawn and left out; one row for every eight curves. Empty: a whole line.
+/// Dashes in pixels, drawn and skipped; one row for every eight curves. Empty: a solid line.
 pub const DASHES: [&[u32]; 4] = [&[], &[8, 4], &[2, 3], &[8, 3, 2, 3]];
 
-/// The colour of the curve of this index on a light ground, and its dash.
+/// The colour and the dash of the curve of this index on a light background.
 pub const fn light(index: usize) -> (&'static str, &'static [u32]) {
     (LIGHT[index % LIGHT.len()], DASHES[index / LIGHT.len() % DASHES.len()])
 }
@@ -50,7 +50,8 @@ mod tests {
         let z = f((0.0193 * c[0] + 0.1192 * c[1] + 0.9505 * c[2]) / 1.089);
         [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
     }
-    /// All kinds of eyes: whole, and without one kind of cones (Machado, Oliveira, Fernandes 2009, severity 1).
+    /// The kinds of colour vision: normal, and without one kind of cones (Machado, Oliveira, Fernandes 2009, severity
+    /// 1).
     const EYES: [[[f64; 3]; 3]; 4] = [
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
         [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
@@ -67,7 +68,7 @@ mod tests {
                     for eyes in &EYES {
                         let (a, b) = (lab(times(eyes, linear(colour))), lab(times(eyes, linear(other))));
                         let distance = a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
-                        // A difference of 2.3 is just noticed side by side; lines apart need several times that.
+                        // A difference of 2.3 is just noticeable side by side; separate lines need several times that.
                         assert!(distance >= 14.0, "{colour} and {other}: {distance}");
                     }
                 }
@@ -91,7 +92,7 @@ mod tests {
         for (n, (light, dark)) in LIGHT.iter().zip(DARK).enumerate() {
             let declared =
                 |colour: &str| crate::assets::THEME_CSS.matches(&format!("--tg-c{}: {colour};", n + 1)).count();
-            // Dark stands twice: once for the system's wish and once for the reader's.
+            // Dark is declared twice: for the system setting and for the reader's.
             assert_eq!((declared(light), declared(dark)), (1, 2), "{}", n + 1);
         }
     }

@@ -11,15 +11,15 @@ const HEIGHT: f64 = 480.0;
 const LEFT: f64 = 80.0;
 const TOP: f64 = 56.0;
 const BOTTOM: f64 = 55.0;
-/// Of a character of a legend, about.
+/// The approximate width of a character of a legend.
 const CHARACTER: f64 = 7.2;
-/// Points of a curve at most: beyond, [`decimate`](crate::decimate) keeps what can be seen.
+/// The most points of a curve: beyond, [`decimate`](crate::decimate) keeps what is visible.
 const POINTS: usize = 4_000;
 
-/// An axis with its ends and its ticks.
+/// An axis with its range and its ticks.
 struct Ruler {
     scale: Scale,
-    /// The ends, in the scale.
+    /// The ends of the range, in the scale.
     low: f64,
     high: f64,
     /// Values and their labels.
@@ -59,21 +59,21 @@ impl Ruler {
             }
         }
     }
-    /// How far along, from 0 to 1.
+    /// The position along the axis, from 0 to 1.
     fn at(&self, value: f64) -> f64 {
         let value = if self.scale == Scale::Log { value.log10() } else { value };
         (value - self.low) / (self.high - self.low)
     }
 }
 
-/// A tick's number, without the dust of binary fractions.
+/// A tick's number, without rounding errors of binary fractions.
 fn plain(value: f64) -> String {
     let rounded: f64 = format!("{value:.6e}").parse().unwrap_or(value);
     if rounded == 0.0 { "0".to_owned() } else { rounded.to_string() }
 }
 
 impl Plot {
-    /// The plot as SVG, 900 by 480, on white.
+    /// Formats the plot as SVG, 900 by 480, on white.
     pub fn svg(&self) -> String {
         let curves: Vec<Vec<(f64, f64)>> = self.curves.iter().map(|curve| curve.placed(&self.x, &self.y)).collect();
         let points = || curves.iter().flatten();
@@ -141,7 +141,7 @@ impl Plot {
             let style = format!("fill=\"none\" stroke-width=\"1.8\" stroke=\"{colour}\"{dash}");
             let mut path = String::new();
             let gaps = curve.gaps();
-            // How many gaps lie in front of the last point, where there is one.
+            // The number of gaps before the last point, if there is one.
             let (mut height, mut behind) = (None, 0);
             for (x, y) in crate::decimate::decimate(points, POINTS, place) {
                 let gone = gaps.partition_point(|gap| *gap <= x);
@@ -192,7 +192,8 @@ mod tests {
         for label in [">0.01<", ">0.1<", ">1<", ">10<"] {
             assert!(svg.contains(label), "{label}");
         }
-        // 0.02 is log10(2) / 3 = 0.1003 of the way of 900 - 80 - 80 = 740 pixels from 80: 154.3; a share of 1 is at the top.
+        // 0.02 is at log10(2) / 3 = 0.1003 of the 900 - 80 - 80 = 740 pixels from 80: 154.3; a share of 1 is at the
+        // top.
         assert!(svg.contains("M154.3,56.0L"), "{svg}");
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
     }

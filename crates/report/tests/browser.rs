@@ -1,7 +1,7 @@
-//! A report in a real browser: plots are drawn, nothing overflows, nothing is fetched, no error is said; wide and
-//! narrow, light and dark, on paper.
+//! A report in a real browser: plots are drawn, nothing overflows, nothing is fetched, no error is reported; wide and
+//! narrow, light and dark, in print.
 //!
-//! With `TIDEGATE_SHOTS=folder` the screenshots stay there for eyes.
+//! With `TIDEGATE_SHOTS=folder` the screenshots are kept for inspection.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn wave(n: usize, phase: f64) -> Vec<(f64, f64)> {
     (0..n).map(|i| i as f64 * 60.0 / n as f64).map(|t| (t, 1e7 * (1.0 + (t / 5.0 + phase).sin()))).collect()
 }
 
-/// Something of everything.
+/// A report with every kind of part.
 fn report() -> Report {
     let rates = Plot {
         title: "Rate of each flow".into(),
@@ -51,7 +51,7 @@ fn report() -> Report {
         ],
     };
     let empty = Plot { title: "Nothing happened".into(), curves: vec![], ..rates.clone() };
-    // Nothing is there for a third of the time, in which the other curve has points.
+    // No points for a third of the time, in which the other curve has some.
     let waits = |from: u32, to: u32| (from..=to).map(|n| (f64::from(n) / 10.0, 0.1));
     let halting = Plot {
         title: "Wait".into(),
@@ -89,7 +89,7 @@ fn report() -> Report {
     }
 }
 
-/// Looks at the page from inside and tells the window around it.
+/// Examines the page and posts the result to the parent window.
 const PROBE: &str = r#"<script>
 addEventListener("load", () => setTimeout(() => {
   const pixels = new Map();
@@ -156,7 +156,7 @@ fn a_report_is_whole_wide_and_narrow_light_and_dark() {
         has("\"fetched\":0");
         has(&format!("\"dark\":{}", look.dark));
         has(if look.dark { "rgb(13, 15, 19)" } else { "rgb(246, 247, 249)" });
-        // Ten flows of two numbers a row (with the name as the row's head), 2000 rows at most.
+        // Ten flows of two numbers per row (with the name as the row's header), at most 2000 rows.
         has("\"cells\":\"0 then 4000\"");
         // The second point of 600 in 60 s; steps are a hundredth of the window at least.
         has("\"said\":\"600 ms: flow 0 11.2 Mbit/s, ");
@@ -174,7 +174,7 @@ fn a_report_is_whole_wide_and_narrow_light_and_dark() {
     std::fs::remove_dir_all(&folder).expect("our folder");
 }
 
-/// Whole pages for eyes.
+/// Screenshots of whole pages.
 fn screenshots(chromium: &Path, folder: &Path, shots: &Path) {
     for look in &LOOKS {
         shoot(chromium, folder, &shots.join(format!("{}.png", look.name)), look);

@@ -1,7 +1,7 @@
-//! What a script expects, and whether it happened.
+//! The expectations of a script, and whether they hold.
 //!
-//! Expectations of order are taken one after the other: each claims the departures (or drops) behind those that the
-//! one before it claimed. All others look at the whole log, or at the state at their time.
+//! Expectations of order are evaluated one after the other: each matches the departures (or drops) after those that
+//! the one before it matched. All others examine the whole log, or the state at their time.
 
 use tidegate_config::values::Percent;
 use tidegate_config::{Place, Scalar, suggest};
@@ -11,11 +11,11 @@ use crate::log::clock;
 use crate::parse::fields::{COLOURS, ECN, one_of};
 use crate::parse::{Cursor, Parsed, Parser};
 
-mod judge;
+mod check;
 
-pub(crate) use judge::{Judge, look};
+pub(crate) use check::{Checker, look};
 
-/// A span of time, both ends in it.
+/// A time window, both ends included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Window {
     from: Instant,
@@ -52,7 +52,7 @@ pub(crate) struct Element {
     place: Place,
 }
 
-/// What is expected of one packet.
+/// An expected property of one packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fact {
     Leaves(Window),
@@ -64,7 +64,7 @@ pub(crate) enum Fact {
     Stays,
 }
 
-/// What is counted of flows.
+/// A quantity that is counted per flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Counted {
     Left,
@@ -74,7 +74,7 @@ pub(crate) enum Counted {
     Rate,
 }
 
-/// What is expected.
+/// An expectation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Expect {
     Order {
@@ -90,7 +90,7 @@ pub(crate) enum Expect {
         packet: Element,
         fact: Fact,
     },
-    /// `None` is all flows.
+    /// `None` means all flows.
     Count {
         flow: Option<usize>,
         what: Counted,
@@ -112,7 +112,7 @@ pub(crate) enum Expect {
     Deadline(Deadline),
 }
 
-/// An expectation and where it stands.
+/// An expectation and its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expectation {
     pub(crate) place: Place,
@@ -130,7 +130,7 @@ const AFTER_ITEMS: [&str; 3] = ["at", "from", "by"];
 /// The words that follow one packet or one flow.
 const VERBS: [&str; 10] = ["leaves", "dropped", "waits", "ecn", "dscp", "colour", "stays", "left", "marked", "rate"];
 
-/// Reads what follows `expect`. `at` is the time before it on the line.
+/// Parses what follows `expect`. `at` is the time before it on the line.
 pub(crate) fn parse(parser: &mut Parser<'_>, line: &mut Cursor<'_>, at: Option<Instant>) -> Parsed<Expectation> {
     let begin = line.place();
     let expect = match line.peek_word() {
@@ -243,7 +243,7 @@ fn element(parser: &mut Parser<'_>, line: &mut Cursor<'_>) -> Parsed<Element> {
     Ok(Element { flow: parser.lookup(name, word.place)?, number, place: word.place })
 }
 
-/// Packets up to the end of the line or a word that ends them.
+/// Packets up to the end of the line or a word that ends the list.
 fn elements(parser: &mut Parser<'_>, line: &mut Cursor<'_>) -> Parsed<Vec<Element>> {
     let mut elements: Vec<Element> = Vec::new();
     while let Some(word) = line.peek_word().filter(|word| !AFTER_ITEMS.contains(word)) {
@@ -254,7 +254,7 @@ fn elements(parser: &mut Parser<'_>, line: &mut Cursor<'_>) -> Parsed<Vec<Elemen
         }
         let element = element(parser, line)?;
         if count != 1 && element.number.is_some() {
-            return parser.error(place, "one packet cannot be several", "write 3 a, or a#1 a#2 a#3");
+            return parser.error(place, "one packet cannot have a count", "write 3 a, or a#1 a#2 a#3");
         }
         if elements.len() as u64 + count > 1_000_000 {
             return parser.error(place, "more packets than a script can send", "expect a count: expect a left 3000");
@@ -288,14 +288,14 @@ fn about(parser: &mut Parser<'_>, line: &mut Cursor<'_>, at: Option<Instant>) ->
             "colour" => Fact::Colour(one_of(parser, line, "a colour", &COLOURS)?),
             "stays" => Fact::Stays,
             other => {
-                let help = "leave out its number to speak of the flow";
-                return parser.error(verb.place, format!("one packet cannot be counted by `{other}`"), help);
+                let help = "leave out its number to refer to the flow";
+                return parser.error(verb.place, format!("`{other}` counts packets of a flow, not one packet"), help);
             }
         };
         return Ok(Expect::Packet { packet, fact });
     }
     let flow = subject.map(|element| element.flow);
-    // What is counted up to a time is counted from the beginning.
+    // Counts up to a time start at the beginning.
     let until = |time: Option<Window>| match time {
         Some(window) => window,
         None => Window { from: Instant::ZERO, to: at.unwrap_or(Instant::MAX) },
@@ -345,7 +345,7 @@ fn about(parser: &mut Parser<'_>, line: &mut Cursor<'_>, at: Option<Instant>) ->
         }
         other => parser.error(
             place,
-            format!("`{other}` is said of one packet, not of a flow"),
+            format!("`{other}` applies to one packet, not to a flow"),
             "name the packet: a#1 is the first of flow a",
         ),
     }
@@ -365,13 +365,13 @@ impl Scalar for Whole {
     }
 }
 
-/// `< 5ms`, `5ms`, `5ms +-1us`: from and to, both allowed.
+/// `< 5ms`, `5ms`, `5ms +-1us`: the lower and the upper bound, both included.
 fn bound(parser: &mut Parser<'_>, line: &mut Cursor<'_>) -> Parsed<(Span, Span)> {
     if line.take_word("<") {
         let place = line.place();
         let high: Span = line.scalar(parser)?;
         if high.is_zero() {
-            return parser.error(place, "nothing waits less than no time", "write 0ms for what leaves at once");
+            return parser.error(place, "no packet waits less than 0", "write 0ms for what leaves at once");
         }
         return Ok((Span::ZERO, high.saturating_sub(Span::from_nanos(1))));
     }

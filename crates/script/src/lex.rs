@@ -2,36 +2,36 @@
 
 use tidegate_config::{Diagnostics, Place};
 
-/// A word, a text in quotation marks, or a table.
+/// The kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A word: name, number, quantity, address.
     Word,
-    /// The colon behind a name that is defined where it is used.
+    /// The colon after a name that is defined where it is used.
     Colon,
-    /// What stands between quotation marks.
+    /// The text between quotation marks.
     Text,
-    /// A TOML table on one line, braces included.
+    /// A TOML table on one line, with its braces.
     Inline,
-    /// TOML on the lines between `{` and a line that is `}`, braces excluded.
+    /// TOML on the lines between `{` and a line that is `}`, without the braces.
     Block,
 }
 
-/// A piece of a line.
+/// A token of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Token<'a> {
     /// What it is.
     pub kind: Kind,
     /// Its text.
     pub text: &'a str,
-    /// Where it stands.
+    /// Its position.
     pub place: Place,
 }
 
-/// The lines that have something on them, comments apart.
+/// The lines with tokens, without comments.
 pub fn lines<'a>(text: &'a str, diagnostics: &mut Diagnostics) -> Vec<Vec<Token<'a>>> {
     let mut lines = Vec::new();
-    // Some editors begin a file with the mark of UTF-8, which nobody sees.
+    // Some editors begin a file with a byte order mark.
     let mut at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     while at < text.len() {
         let end = text[at..].find('\n').map_or(text.len(), |n| at + n);
@@ -45,7 +45,7 @@ pub fn lines<'a>(text: &'a str, diagnostics: &mut Diagnostics) -> Vec<Vec<Token<
     lines
 }
 
-/// The tokens of the line from `at` to `end`; gives where the next line's newline stands.
+/// The tokens of the line from `at` to `end`; also returns the position of the newline after it.
 fn line<'a>(
     text: &'a str,
     mut at: usize,

@@ -1,4 +1,4 @@
-//! Scripts: arrivals, control of time, and what must leave, wait or be dropped, for one discipline or a whole shaper
+//! Scripts: arrivals, control of time, and expected departures, waits and drops, for one discipline or a whole shaper
 //! file.
 //!
 //! ```
@@ -19,7 +19,7 @@
 //! assert!(outcome.holds(), "{}", outcome.failures());
 //! ```
 //!
-//! A discipline's own tests run a script on a bare discipline, whatever the script says of the rest:
+//! The tests of a discipline can run a script on it directly; a `discipline` in the script is then ignored:
 //!
 //! ```
 //! use tidegate_core::fifo::{Fifo, Limit};
@@ -29,8 +29,8 @@
 //! .unwrap_or_else(|failures| panic!("{failures}"));
 //! ```
 //!
-//! The language is described in the book, *The script language*; [`parse`](mod@parse) has its grammar. Nothing here
-//! reads a clock or a file: a run is the same on every machine, and has a digest.
+//! The language is described in the book, *The script language*; [`parse`](mod@parse) has its grammar. The crate
+//! reads no clock and no file: a run is the same on every machine, and has a digest.
 #![forbid(unsafe_code)]
 
 pub mod expect;
@@ -51,19 +51,19 @@ pub use packet::Item;
 pub use parse::{Limits, Script, Subject, no_files};
 pub use run::Outcome;
 
-/// What is wrong with a script, or with a file that it names: each finding with the text it is about.
+/// The errors of a script or of a file that it names, with their texts.
 #[derive(Clone, Debug)]
 pub struct Findings {
-    /// Texts and what is wrong in each; the script itself is the last.
+    /// Each text with its errors; the script itself is the last.
     pub list: Vec<(Source, Diagnostics)>,
 }
 
 impl Findings {
-    /// All of them with colours for a terminal.
+    /// Formats all errors with colours for a terminal.
     pub fn styled(&self) -> String {
         self.list.iter().map(|(source, diagnostics)| diagnostics.render_styled(source)).collect()
     }
-    /// How many errors there are.
+    /// The number of errors.
     pub fn errors(&self) -> usize {
         self.list.iter().map(|(_, diagnostics)| diagnostics.errors()).sum()
     }
@@ -77,10 +77,10 @@ impl fmt::Display for Findings {
     }
 }
 
-/// Runs `text` on the discipline that `make` builds, which gets the first instant of the script.
+/// Runs `text` on the discipline that `make` builds; its argument is the first instant of the script.
 ///
 /// # Errors
-/// What is wrong with the script, or what did not happen as expected, as text with line and column.
+/// The errors of the script, or the expectations that failed, as text with line and column.
 pub fn run_qdisc(
     name: &str,
     text: &str,

@@ -1,59 +1,59 @@
-//! [`Log`]: everything that happened in a run, in order.
+//! [`Log`]: the events of a run, in order.
 
 use tidegate_core::{Bytes, Colour, DropReason, Dscp, Ecn, Instant, Span};
 use tidegate_metrics::Digest;
 
-/// What happened to a packet.
+/// The kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
-    /// It was handed in.
+    /// The packet was enqueued.
     Arrived,
-    /// It left.
+    /// The packet left.
     Left,
-    /// It was dropped.
+    /// The packet was dropped.
     Dropped(DropReason),
 }
 
-/// Something that happened.
+/// An event of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// When.
+    /// The time.
     pub time: Instant,
-    /// To which packet.
+    /// The number of the packet.
     pub id: u32,
-    /// What.
+    /// The kind.
     pub what: What,
 }
 
 /// A packet of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Passage {
-    /// The flow, by its place in the script.
+    /// The flow, as its index in the script.
     pub flow: usize,
     /// Its number in the flow, from 1.
     pub number: u32,
-    /// Bytes.
+    /// The size.
     pub size: Bytes,
-    /// When it came.
+    /// The time of its arrival.
     pub arrived: Instant,
-    /// When it left or was dropped, and which.
+    /// The time at which it left or was dropped, and which of the two.
     pub end: Option<(Instant, What)>,
-    /// Its code point, as it came or left.
+    /// Its code point on departure, or on arrival if it has not left.
     pub dscp: Dscp,
-    /// Its ECN field, as it came or left.
+    /// Its ECN field on departure, or on arrival if it has not left.
     pub ecn: Ecn,
-    /// Whether it was marked on the way.
+    /// Whether it was marked.
     pub marked: bool,
-    /// Its colour, as it came or, from a bare discipline, left.
+    /// Its colour on arrival or, from a single discipline, on departure.
     pub colour: Colour,
 }
 
-/// Everything that happened.
+/// The log of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     /// The names of the flows.
     pub names: Vec<String>,
-    /// In the order in which it happened.
+    /// The events, in order.
     pub records: Vec<Record>,
     /// The packets by number.
     pub packets: Vec<Passage>,
@@ -82,7 +82,7 @@ impl Log {
     pub fn drops(&self) -> impl Iterator<Item = (usize, &Record)> {
         self.records.iter().enumerate().filter(|(_, record)| matches!(record.what, What::Dropped(_)))
     }
-    /// One record as a line for people.
+    /// Formats one record as a line for people.
     pub fn line(&self, record: &Record) -> String {
         let (time, name, packet) = (clock(record.time), self.name(record.id), &self.packets[record.id as usize]);
         let what = match record.what {
@@ -95,19 +95,19 @@ impl Log {
         };
         format!("{time:>14}  {name:<8} {what}")
     }
-    /// The records around number `index`, that one pointed at.
+    /// Formats the records around number `index`, with that one marked.
     pub fn around(&self, index: usize) -> String {
         let (from, to) = (index.saturating_sub(4), (index + 4).min(self.records.len()));
         let line =
             |(n, record): (usize, &Record)| format!("{} {}\n", if n == index { "->" } else { "  " }, self.line(record));
         (from..).zip(&self.records[from.min(to)..to]).map(line).collect()
     }
-    /// The number of the first record at or after `time`; the last one when there is none.
+    /// The index of the first record at or after `time`; the last one if there is none.
     pub fn at(&self, time: Instant) -> usize {
         let found = self.records.partition_point(|record| record.time < time);
         found.min(self.records.len().saturating_sub(1))
     }
-    /// A digest of all of it.
+    /// The digest of the log.
     pub fn digest(&self) -> Digest {
         let mut digest = Digest::default();
         let mut number = |n| digest.number(n);
@@ -127,12 +127,12 @@ impl Log {
     }
 }
 
-/// A time of a script, as a script writes it.
+/// Formats a time as in a script.
 pub fn clock(time: Instant) -> String {
     span(Span::from_nanos(time.as_nanos()))
 }
 
-/// A span; nothing is `0s`.
+/// Formats a span; zero is `0s`.
 pub fn span(span: Span) -> String {
     if span.is_zero() { "0s".into() } else { span.to_string() }
 }

@@ -1,40 +1,40 @@
-//! [`Item`]: a packet of a script; [`Header`]: what a script says of one.
+//! [`Item`]: a packet of a script; [`Header`]: the fields that a script specifies.
 
 use tidegate_core::classify::Fields;
 use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Packet, packet_fields};
 
-/// What a script says of a packet.
+/// The fields of a packet as specified by a script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Addresses, protocol, ports, code point, mark, owner.
     pub fields: Fields,
-    /// Bytes from the network header on; for a bare discipline the bytes on the link.
+    /// Bytes from the network header on; for a single discipline, bytes on the link.
     pub size: Bytes,
     /// Its ECN field.
     pub ecn: Ecn,
-    /// Its class, by name or number, for a bare discipline that has classes.
+    /// The class, by name or number, for a single discipline with classes.
     pub class: Option<(String, tidegate_config::Place)>,
-    /// What a meter upstream said. Default: what the code point says.
+    /// The colour set by a meter upstream. Default: that of the code point.
     pub colour: Option<Colour>,
-    /// The rule that it is taken to have matched, plus one, for a bare discipline.
+    /// The number of the matching rule, plus one, for a single discipline.
     pub profile: u32,
-    /// How many packets of the wire it stands for, for a bare discipline.
+    /// The number of packets on the wire that it represents, for a single discipline.
     pub segments: u32,
-    /// Whether it is an acknowledgement without data.
+    /// Whether it is a TCP acknowledgement without data.
     pub pure_ack: bool,
 }
 
 impl Header {
-    /// The colour a discipline sees.
+    /// The colour that a discipline sees.
     pub fn colour(&self) -> Colour {
         self.colour.unwrap_or_else(|| self.fields.dscp.colour())
     }
 }
 
-/// A packet in a bare discipline.
+/// A packet in a single discipline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Item {
-    /// Its number in the script, from 0 in order of arrival.
+    /// Its number in the script, from 0 in the order of arrival.
     pub id: u32,
     /// Bytes on the link.
     pub size: Bytes,
@@ -42,7 +42,7 @@ pub struct Item {
     pub flow: FlowKey,
     /// Its class.
     pub class: ClassId,
-    /// The rule it matched, plus one; 0 for none.
+    /// The number of the matching rule, plus one; 0 for none.
     pub profile: u32,
     /// Its code point.
     pub dscp: Dscp,
@@ -50,9 +50,9 @@ pub struct Item {
     pub ecn: Ecn,
     /// Its colour.
     pub colour: Colour,
-    /// How many packets of the wire it stands for.
+    /// The number of packets on the wire that it represents.
     pub segments: u32,
-    /// Whether it is an acknowledgement without data.
+    /// Whether it is a TCP acknowledgement without data.
     pub pure_ack: bool,
 }
 

@@ -1,7 +1,7 @@
-//! From text to a [`Script`]: all errors of a text in one go.
+//! From text to a [`Script`]; reports all errors of a text at once.
 //!
 //! # Grammar
-//! A line is a statement; `#` begins a comment; commas are as good as spaces.
+//! A line is a statement; `#` begins a comment; commas count as spaces.
 //!
 //! ```text
 //! statement   = setup | [when] action
@@ -47,23 +47,23 @@ use crate::lex::{self, Kind};
 use crate::packet::Header;
 pub(crate) use cursor::Cursor;
 
-/// How large a script may be.
+/// Limits of a script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// The most packets it may send.
+    /// The most packets that it may send.
     pub packets: usize,
-    /// The most calls that a run may make.
+    /// The most calls of the discipline in a run.
     pub calls: u64,
 }
 
 impl Default for Limits {
-    /// A million packets, which a run keeps in memory, and twenty calls for each.
+    /// A million packets, which a run keeps in memory, and twenty calls per packet.
     fn default() -> Self {
         Self { packets: 1_000_000, calls: 20_000_000 }
     }
 }
 
-/// [`Files`] for scripts that name none.
+/// [`Files`] for scripts that name no file.
 ///
 /// # Errors
 /// Always.
@@ -71,62 +71,62 @@ pub fn no_files(name: &str) -> Result<Source, String> {
     Err(format!("`{name}` cannot be read here: this script may not name files"))
 }
 
-/// What gives the text of a file that a script names, or why it cannot be had.
+/// Returns the text of a file that a script names, or why it cannot be read.
 pub type Files<'a> = dyn FnMut(&str) -> Result<Source, String> + 'a;
 
-/// What a script is about.
+/// What a script runs on.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// A discipline alone: packets say their class themselves.
+    /// A single discipline: packets specify their class.
     Discipline(Box<Discipline>),
-    /// A shaper file: its rules choose the class.
+    /// A shaper file: its rules determine the class.
     Config(Box<Config>),
 }
 
-/// Who takes packets out.
+/// How packets are dequeued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Link {
-    /// A link that takes the next packet when the one before has been sent at this rate.
+    /// A link that dequeues the next packet when the one before has been sent at this rate.
     Rate(Rate),
-    /// Whatever may leave does.
+    /// Every packet is dequeued as soon as it may leave.
     Open,
-    /// Nobody, but for `take`.
+    /// Only `take` dequeues.
     Closed,
 }
 
-/// A flow: a name, and what its packets are.
+/// A flow: a name, and the fields of its packets.
 #[derive(Clone, Debug)]
 pub struct Flow {
     /// Its name.
     pub name: String,
     /// Where it is defined.
     pub place: Place,
-    /// What its packets are: the number of their header.
+    /// The number of the header of its packets.
     header: usize,
 }
 
-/// Something to do.
+/// An action of a script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
-    /// Hands a packet of the flow in, with header number `header`.
+    /// Enqueues a packet of the flow, with header number `header`.
     Send { flow: usize, header: usize },
-    /// Asks for a packet so often.
+    /// Dequeues this number of times.
     Take(u64),
-    /// Lets go what may leave now.
+    /// Dequeues what may leave now.
     Serve,
-    /// The next call carries a time so much earlier.
+    /// The next call has a `now` that is this much earlier.
     Back(Span),
-    /// Another configuration: its number.
+    /// Applies the configuration with this number.
     Reconfigure(usize),
-    /// Another link.
+    /// Changes the link.
     Link { link: Link, late: Span },
-    /// Looks at the state: expectation number so much.
+    /// Checks the state against the expectation with this number.
     Look(usize),
-    /// Time passes, and nothing else.
+    /// Only advances the time.
     Pass,
 }
 
-/// An action and when.
+/// An action and its time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Step {
     pub(crate) time: Instant,
@@ -138,14 +138,14 @@ pub(crate) struct Step {
 #[derive(Clone, Debug)]
 pub struct Script {
     pub(crate) source: Source,
-    /// What it is about, if it says so.
+    /// What it runs on, if specified.
     pub subject: Option<Subject>,
     pub(crate) subject_place: Place,
     pub(crate) seed: u64,
     pub(crate) flows: Vec<Flow>,
     pub(crate) headers: Vec<Header>,
     pub(crate) steps: Vec<Step>,
-    /// What the configuration is changed to.
+    /// The configurations that it changes to.
     pub(crate) configs: Vec<Config>,
     pub(crate) until: Option<Instant>,
     pub(crate) expectations: Vec<Expectation>,
@@ -153,15 +153,15 @@ pub struct Script {
 }
 
 impl Script {
-    /// Reads `source`. A file that it names is asked of `files`.
+    /// Parses `source`. `files` returns the files that it names.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All errors of the text.
     pub fn parse(source: Source, limits: &Limits, files: &mut Files<'_>) -> Result<Self, Findings> {
         let mut parser = Parser::new(&source, *limits);
         for line in lex::lines(source.text(), &mut parser.diagnostics) {
             let mut cursor = Cursor::new(&line);
-            // An error of a statement has been told; the next line is read all the same.
+            // The error of a statement has been reported; parsing continues with the next line.
             let _ = parser.statement(&mut cursor, files);
         }
         let Parser { diagnostics, foreign, mut script, .. } = parser;
@@ -170,7 +170,7 @@ impl Script {
             list.push((source.clone(), diagnostics));
             return Err(Findings { list });
         }
-        // What is written first happens first among equal times.
+        // Steps at equal times keep the order of the text.
         script.steps.sort_by_key(|step| step.time);
         script.source = source;
         Ok(script)
@@ -180,7 +180,7 @@ impl Script {
     pub fn name(&self) -> &str {
         self.source.name()
     }
-    /// How many expectations it has.
+    /// The number of expectations.
     pub fn expectations(&self) -> usize {
         self.expectations.len()
     }
@@ -205,7 +205,7 @@ const STATEMENTS: [&str; 15] = [
     "expect",
 ];
 
-/// Words that mean something where the name of a flow can stand.
+/// Words with a meaning where the name of a flow is possible.
 const RESERVED: [&str; 39] = [
     "at",
     "after",
@@ -248,14 +248,14 @@ const RESERVED: [&str; 39] = [
     "else",
 ];
 
-/// A statement that was wrong; the error has been told.
+/// Returned for a statement with an error that has been reported.
 pub(crate) struct Wrong;
 pub(crate) type Parsed<T> = Result<T, Wrong>;
 
 pub(crate) struct Parser<'a> {
     text: &'a str,
     pub(crate) diagnostics: Diagnostics,
-    /// What is wrong with other files.
+    /// The errors of other files.
     foreign: Vec<(Source, Diagnostics)>,
     script: Script,
     names: HashMap<String, usize>,
@@ -306,7 +306,7 @@ impl<'a> Parser<'a> {
                         return self.error(
                             at,
                             format!("this is earlier than {now}, where the script is already"),
-                            "statements stand in the order of time; `time back 1ms` lets a call carry an earlier time",
+                            "statements must be in the order of time; `time back 1ms` makes a call with an earlier time",
                         );
                     }
                     self.now = time;
@@ -327,7 +327,7 @@ impl<'a> Parser<'a> {
                     let name = word.text;
                     return self.error(
                         word.place,
-                        format!("`{name}` belongs to the whole script and has no time"),
+                        format!("`{name}` applies to the whole script and has no time"),
                         "put it on a line of its own, without `at` or `after`",
                     );
                 }
@@ -395,7 +395,7 @@ impl<'a> Parser<'a> {
                 let place = line.place();
                 let rate = line.scalar::<Rate>(self)?;
                 if rate == Rate::from_bps(0) {
-                    return self.error(place, "nothing ever leaves by a link without rate", "write `link closed`");
+                    return self.error(place, "nothing can leave through a link of rate 0", "write `link closed`");
                 }
                 line.back();
                 Link::Rate(rate)
@@ -410,7 +410,7 @@ impl<'a> Parser<'a> {
         if self.script.subject.is_some() {
             let first = self.script.subject_place;
             self.diagnostics
-                .error(place, "a script is about one discipline or one configuration")
+                .error(place, "a script runs on one discipline or one configuration")
                 .label("a second one")
                 .related(first, "the first is here")
                 .help("write a second script, or compare configurations with `tidegate replay`");
@@ -420,15 +420,15 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The text with nothing but a table left, so that places in it are places in the script.
+    /// The text with everything but a table blanked out, so that positions in it are positions in the script.
     fn masked(&self, place: Place, kind: Kind) -> String {
         let mut bytes: Vec<u8> = self.text.bytes().map(|b| if b == b'\n' { b } else { b' ' }).collect();
         bytes[place.start..place.end].copy_from_slice(&self.text.as_bytes()[place.start..place.end]);
         if kind == Kind::Inline {
-            // The word before the table makes room for a key; a statement never begins with a table.
+            // The word before the table has space for a key; a statement never begins with a table.
             bytes[place.start - 2..place.start].copy_from_slice(b"t=");
         }
-        // Whole characters were kept or replaced: the marks of places stand between characters.
+        // Whole characters were kept or replaced: positions are between characters.
         String::from_utf8(bytes).unwrap_or_default()
     }
 
@@ -464,7 +464,7 @@ impl<'a> Parser<'a> {
         if !matches!(self.script.subject, Some(Subject::Config(_))) {
             return self.error(
                 word,
-                "only a script about a configuration can change it",
+                "only a script that runs on a configuration can change it",
                 "begin the script with config { and the lines of a shaper file and }",
             );
         }
@@ -474,7 +474,7 @@ impl<'a> Parser<'a> {
         line.end(self)
     }
 
-    /// The shaper file that a statement names, or has between its braces.
+    /// The shaper file that a statement names or contains between braces.
     fn shaper_file(&mut self, line: &mut Cursor<'_>, word: Place, files: &mut Files<'_>) -> Parsed<Config> {
         let Some(token) = line.take_kind(&[Kind::Text, Kind::Block]) else {
             return self.error(
@@ -495,7 +495,7 @@ impl<'a> Parser<'a> {
         let config = shaper::load(&source, &mut diagnostics);
         if config.is_none() {
             self.foreign.push((source, diagnostics));
-            self.diagnostics.error(token.place, "this file has errors").help("they are told with it");
+            self.diagnostics.error(token.place, "this file has errors").help("they are listed with it");
         }
         config.ok_or(Wrong)
     }
@@ -518,7 +518,7 @@ impl<'a> Parser<'a> {
         line.end(self)
     }
 
-    /// Defines flow `name` by the fields that follow.
+    /// Defines flow `name` with the fields that follow.
     fn define(&mut self, name: &str, place: Place, line: &mut Cursor<'_>) -> Parsed<usize> {
         if let Some(known) = self.names.get(name) {
             let first = self.script.flows[*known].place;
@@ -538,7 +538,7 @@ impl<'a> Parser<'a> {
             );
         }
         let number = self.script.flows.len();
-        // A flow whose fields are wrong is known all the same, so that its uses are not wrong as well.
+        // A flow with an error in its fields is defined all the same, so that its uses are no errors.
         let (header, whole) = match fields::parse(self, line, fields::default(number)) {
             Ok(header) => (header, Ok(number)),
             Err(wrong) => (fields::default(number), Err(wrong)),
@@ -557,7 +557,7 @@ impl<'a> Parser<'a> {
         }
         if matches!(name, "at" | "after") {
             let help = format!("begin the line with it: {name} 5ms send a");
-            return self.error(place, format!("`{name}` stands before the statement whose time it tells"), help);
+            return self.error(place, format!("`{name}` must be before the statement whose time it specifies"), help);
         }
         let known: Vec<&str> = self.script.flows.iter().map(|flow| flow.name.as_str()).collect();
         let help = match suggest::nearest(name, known.iter().copied()) {

@@ -9,7 +9,7 @@ use tidegate_engine::{Engine, Setup};
 use tidegate_metrics::Digest;
 
 use crate::Findings;
-use crate::expect::{Judge, look};
+use crate::expect::{Checker, look};
 use crate::log::{Log, Passage, What, clock};
 use crate::packet::Item;
 use crate::parse::{Action, Link, Script, Subject};
@@ -226,10 +226,10 @@ impl<'a, T: Target> Runner<'a, T> {
         self.serve(Some(now), end, Bound::At, self.script.steps.last().map_or(Place::default(), |step| step.place))?;
         // Of those that look at the state, each has told of itself at most once.
         let mut unmet = failed.errors();
-        let mut judge = Judge::new(&self.log);
+        let mut checker = Checker::new(&self.log);
         for expectation in &self.script.expectations {
             let before = failed.errors();
-            judge.judge(expectation, &mut failed);
+            checker.check(expectation, &mut failed);
             unmet += usize::from(failed.errors() > before);
         }
         Ok(Outcome {

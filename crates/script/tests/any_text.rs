@@ -1,4 +1,4 @@
-//! Whatever the text: the reader and the run do not panic, what is wrong is told, and a run is the same twice.
+//! For any text, the parser and the run do not panic, errors are reported, and a run is deterministic.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use tidegate_config::Source;
 use tidegate_core::random::Stream;
 use tidegate_script::{Limits, Script, no_files};
 
-/// Small, so that one text cannot send a million packets.
+/// Small, so that a text cannot send a million packets.
 const LIMITS: Limits = Limits { packets: 300, calls: 3_000 };
 
-/// Words of the language, and what breaks words.
+/// Words of the language, and fragments that break words.
 const PIECES: &[&str] = &[
     "at ",
     "after ",
@@ -131,7 +131,7 @@ fn no_text_panics() {
         }
         if check(&text) { ran += 1 } else { refused += 1 }
     }
-    // Texts of pieces alone reach what whole scripts do not.
+    // Texts of pieces alone reach code that whole scripts do not.
     for _ in 0..3_000 {
         let pieces = 1 + random.below(30);
         let text: String = (0..pieces).map(|_| PIECES[random.below(PIECES.len() as u64) as usize]).collect();

@@ -1,4 +1,4 @@
-//! The language: what is wrong is told with its place and the way out, and a failing expectation tells what happened
+//! The language: errors are reported with their position and a remedy, and a failed expectation reports what happened
 //! instead.
 
 use tidegate_config::Source;
@@ -19,7 +19,7 @@ fn on_two(text: &str) -> Outcome {
     run(&format!("{TWO}{text}"))
 }
 
-/// What fails in `text`, as text.
+/// The failures of `text`, as text.
 fn failure(text: &str) -> String {
     let outcome = on_two(text);
     assert!(!outcome.holds(), "holds: {text}");
@@ -29,7 +29,7 @@ fn failure(text: &str) -> String {
 #[test]
 fn expectations_that_hold() {
     for text in [
-        // What arrives at an instant arrives before what leaves at it: the third finds two.
+        // Arrivals at an instant precede departures at it: the third finds two.
         "at 0s send a b a\nexpect a b\nexpect drop a by queue-limit\nexpect nothing else",
         "at 0s send a b a\nexpect b#1 leaves at 1ms\nexpect a#1 leaves at 0s\nexpect a#2 dropped by queue_limit at 0s",
         "at 0s send a b\nexpect b#1 waits 1ms\nexpect all waits < 1001us\nexpect b waits 1ms +-1ns",
@@ -64,19 +64,19 @@ fn what_happened_instead_is_told() {
         ("at 0s send 2 a\nexpect a#2 waits < 1ms", "a#2 waited 1ms, not 0s to 999.999us"),
         ("at 0s send 2 a\nexpect a#3 leaves", "a#3 was never sent"),
         ("at 0s send 2 a\nexpect a left 3", "of a, 2 packets left from 0s; expected 3"),
-        ("at 0s send 2 a\nexpect nothing from 1ms to 2ms", "something happened from 1ms to 2ms"),
+        ("at 0s send 2 a\nexpect nothing from 1ms to 2ms", "a departure or drop happened from 1ms to 2ms"),
         ("at 0s send 3 a\nexpect a\nexpect nothing else", "2 departures and drops were not expected"),
-        ("at 0s send 2 a\nat 0s expect backlog 1", "at 0s 2 packets wait, 2kB"),
+        ("at 0s send 2 a\nat 0s expect backlog 1", "at 0s 2 packets are queued, 2kB"),
         ("at 0s send 2 a\nat 1us expect deadline idle", "at 1us the deadline is now"),
         ("at 0s send a\nexpect a#1 ecn ce", "a#1 left at 0s with ECN field not-ect"),
-        ("at 0s send a\nexpect b waits < 1s", "nothing of b left at all"),
+        ("at 0s send a\nexpect b waits < 1s", "no packet of b left"),
     ] {
         let text = failure(script);
         assert!(text.contains(told), "{script}\n{text}");
     }
 }
 
-/// One expectation, of which both elements left at another time: two errors, one that did not hold.
+/// One expectation with both elements at another time: two errors, one failed expectation.
 #[test]
 fn an_expectation_that_fails_twice_is_one() {
     let outcome = on_two("at 0s send 2 a\nexpect a a at 5ms\nexpect a left 2\nat 9ms expect backlog 1");
@@ -89,7 +89,7 @@ fn until_ends_the_run() {
     let outcome = on_two("until 10ms\nsend 5 a every 5ms\nexpect 3 a\nexpect a left 3\nexpect nothing else");
     assert!(outcome.holds(), "{}", outcome.failures());
     assert_eq!(outcome.log.packets.len(), 3, "what would be sent later is not");
-    // Where the run ends the link is in the middle of the second packet.
+    // At the end of the run the link is in the middle of the second packet.
     assert!(on_two("send 2 a\nuntil 999us\nexpect a#2 stays").holds());
     let told = failure("send a\nuntil 1ms\nat 2ms expect backlog 0");
     assert!(told.contains("test.tgs:6:15") && told.contains("the run ends at 1ms, before this"), "{told}");
@@ -120,11 +120,11 @@ fn each_error_tells_the_way_out() {
         ("flow at", "cannot name a flow", "begins with a letter"),
         ("flow a 10.0.0.1:5 > ::1", "of different versions", "IPv4 or IPv6"),
         ("flow a size 0", "no packet has 0B", "from 1B"),
-        ("flow a segments 0", "at least one packet", "segments 1"),
+        ("flow a segments 0", "at least one segment", "segments 1"),
         ("flow a dscp efg", "efg", "help"),
         ("flow a ecn ect2", "not an ECN field", "did you mean `ect"),
         ("link 8", "no unit", "help"),
-        ("link 0bit", "without rate", "link closed"),
+        ("link 0bit", "of rate 0", "link closed"),
         ("take x", "not a whole number", "write a number"),
         ("send", "lacks what to send", "send 3 a"),
         ("flow a\nsend 2000000 a", "too large", "at most"),
@@ -134,7 +134,7 @@ fn each_error_tells_the_way_out() {
         ("config", "shaper file is missing", "shaper.toml"),
         (
             "discipline { kind = \"fifo\" }\nreconfigure \"x\"",
-            "only a script about a configuration",
+            "only a script that runs on a configuration",
             "begin the script",
         ),
         ("discipline", "lacks its table", "kind = \"fifo\""),
@@ -148,16 +148,16 @@ fn each_error_tells_the_way_out() {
         ("config {\n version = 1\n [discipline]\n kind = \"fifo\"\n limit = 5\n}", "no unit", "test.tgs:5:10"),
         ("flow a\nexpect a#0", "not the number of a packet", "counted from 1"),
         ("flow a\nexpect a rate 1mbit", "needs a time", "from 1s to 2s"),
-        ("flow a\nexpect a leaves at 1s", "said of one packet", "a#1"),
-        ("flow a\nexpect a#1 left 3", "one packet cannot be counted", "leave out its number"),
+        ("flow a\nexpect a leaves at 1s", "applies to one packet", "a#1"),
+        ("flow a\nexpect a#1 left 3", "counts packets of a flow", "leave out its number"),
         ("flow a\nexpect a from 2s to 1s", "ends before it begins", "earlier"),
-        ("flow a\nexpect 2 a#1", "one packet cannot be several", "a#1 a#2"),
+        ("flow a\nexpect 2 a#1", "one packet cannot have a count", "a#1 a#2"),
         ("flow a\nexpect a at 1s at 2s", "does not belong here", "one statement"),
         ("time forth 1s", "expected `back`", "`back`"),
-        ("flow a\nsend a at 5ms", "`at` stands before the statement", "at 5ms send a"),
+        ("flow a\nsend a at 5ms", "`at` must be before the statement", "at 5ms send a"),
         ("flow a\nsend a 10.0.0.1:99999 > 10.0.0.2:1", "`10.0.0.1:99999` is not an address", "up to 65535"),
         ("flow a\nsend a 10.0.0.256 > 10.0.0.2", "`10.0.0.256` is not an address", "test.tgs:2:8"),
-        ("flow a\nexpect a waits < 0ms", "nothing waits less than no time", "write 0ms"),
+        ("flow a\nexpect a waits < 0ms", "no packet waits less than 0", "write 0ms"),
     ] {
         let told = parse(text).map(|_| String::new()).unwrap_or_else(|findings| findings.to_string());
         assert!(told.contains(what) && told.contains(help), "{text}\n{told}");

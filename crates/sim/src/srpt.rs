@@ -100,12 +100,12 @@ impl<P: Packet> Qdisc<P> for Srpt<P> {
 mod tests {
     use super::*;
     use crate::SimPacket;
-    use tidegate_core::Books;
+    use tidegate_core::Accounted;
     use tidegate_core::qdisc::Discard;
 
     #[test]
     fn the_shortest_remainder_goes_first_and_the_longest_is_dropped() {
-        let mut queue = Books::new(Srpt::new(Limit::packets(4)));
+        let mut queue = Accounted::new(Srpt::new(Limit::packets(4)));
         let packet = |flow, remaining| SimPacket { remaining, ..SimPacket::datagram(flow, 1_000) };
         let mut dropped = Vec::new();
         for (flow, remaining) in [(1, u32::MAX), (2, 50_000), (3, 0), (2, 49_000), (3, 0)] {

@@ -17,7 +17,7 @@ use support::{DEVICE, Ended, Pair};
 use tidegate::Registry;
 use tidegate_config::discipline::{Kind, Site};
 use tidegate_config::record;
-use tidegate_core::{Backlog, Deadline, Instant as Time, Outlet, Packet, Parcel, Qdisc, Span};
+use tidegate_core::{AnyPacket, Backlog, Deadline, Instant as Time, Outlet, Packet, Qdisc, Span};
 
 /// Set for the process that is to be the command.
 const AS_COMMAND: &str = "TIDEGATE_TEST_AS_COMMAND";
@@ -44,7 +44,7 @@ record! {
 
 impl Kind for Faulty {
     const KIND: &'static str = "faulty";
-    fn build(&self, site: &Site) -> Box<dyn Qdisc<Parcel>> {
+    fn build(&self, site: &Site) -> Box<dyn Qdisc<AnyPacket>> {
         assert!(!self.build, "a bug in build");
         let [enqueue, dequeue, deadline] = [self.enqueue, self.dequeue, self.deadline].map(Countdown::new);
         Box::new(Queue { waiting: VecDeque::new(), next: site.now, enqueue, dequeue, deadline, drop: self.drop })
@@ -69,7 +69,7 @@ impl Countdown {
 }
 
 struct Queue {
-    waiting: VecDeque<Parcel>,
+    waiting: VecDeque<AnyPacket>,
     next: Time,
     enqueue: Countdown,
     dequeue: Countdown,
@@ -77,13 +77,13 @@ struct Queue {
     drop: bool,
 }
 
-impl Qdisc<Parcel> for Queue {
-    fn enqueue(&mut self, _now: Time, packet: Parcel, _out: &mut dyn Outlet<Parcel>) {
+impl Qdisc<AnyPacket> for Queue {
+    fn enqueue(&mut self, _now: Time, packet: AnyPacket, _out: &mut dyn Outlet<AnyPacket>) {
         // In the middle: the packet is in, and nobody else knows it yet.
         self.waiting.push_back(packet);
         self.enqueue.turn("enqueue", self.waiting.len());
     }
-    fn dequeue(&mut self, now: Time, _out: &mut dyn Outlet<Parcel>) -> Option<Parcel> {
+    fn dequeue(&mut self, now: Time, _out: &mut dyn Outlet<AnyPacket>) -> Option<AnyPacket> {
         if now < self.next {
             return None;
         }

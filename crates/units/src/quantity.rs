@@ -8,12 +8,12 @@ pub const NANOS_PER_SEC: u64 = 1_000_000_000;
 /// One byte of [`Credit`], in bit·ns/s.
 const CREDIT_PER_BYTE: i128 = 8 * NANOS_PER_SEC as i128;
 
-/// A point in time: nanoseconds since an epoch that the embedding chooses (the start of a simulation, the boot of
-/// a machine). Only instants of one clock compare.
+/// A point in time: nanoseconds since an epoch that the caller chooses (the start of a simulation, the boot of a
+/// machine). Only instants of one clock are comparable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Instant(u64);
 
-/// A length of time in nanoseconds; never negative.
+/// A duration in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Span(u64);
 
@@ -25,7 +25,7 @@ pub struct Bytes(u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Rate(u64);
 
-/// Exact credit in bit·ns/s: what a rate earns in a time, and what bytes cost. May be negative (a debt).
+/// Exact credit in bit·ns/s: what a rate accumulates in a time, and what bytes cost. Negative values are a debt.
 ///
 /// One byte is 8·10⁹ units. An `i128` holds the largest rate times the largest span.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -34,7 +34,7 @@ pub struct Credit(i128);
 impl Instant {
     /// The epoch.
     pub const ZERO: Self = Self(0);
-    /// The last instant that can be told; stands for "never" where an `Option` would cost.
+    /// The latest instant; represents "never" where an `Option` would cost.
     pub const MAX: Self = Self(u64::MAX);
 
     /// `nanos` nanoseconds after the epoch.
@@ -91,15 +91,15 @@ impl Span {
     pub const fn from_secs(n: u64) -> Self {
         Self(n.saturating_mul(NANOS_PER_SEC))
     }
-    /// The length in nanoseconds.
+    /// The duration in nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
-    /// The length in seconds, for display and statistics only.
+    /// The duration in seconds, for display and statistics only.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / NANOS_PER_SEC as f64
     }
-    /// Whether this is no time at all.
+    /// Whether the duration is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -130,18 +130,18 @@ impl AddAssign for Span {
 impl Bytes {
     /// No bytes.
     pub const ZERO: Self = Self(0);
-    /// The most that can be told; stands for "no limit".
+    /// The largest size; represents "no limit".
     pub const MAX: Self = Self(u64::MAX);
 
     /// `n` bytes.
     pub const fn new(n: u64) -> Self {
         Self(n)
     }
-    /// The count.
+    /// The number of bytes.
     pub const fn as_u64(self) -> u64 {
         self.0
     }
-    /// The count in bits; saturates.
+    /// The number of bits; saturates.
     pub const fn bits(self) -> u64 {
         self.0.saturating_mul(8)
     }
@@ -172,7 +172,7 @@ impl AddAssign for Bytes {
 impl Sub for Bytes {
     type Output = Self;
     /// # Panics
-    /// In debug builds when `other` is larger: an account that goes below zero is a bug of its keeper.
+    /// In debug builds when `other` is larger: a count below zero is a bug of the caller.
     fn sub(self, other: Self) -> Self {
         debug_assert!(self.0 >= other.0, "bytes below zero");
         Self(self.0.saturating_sub(other.0))
@@ -192,7 +192,7 @@ impl Sum for Bytes {
 }
 
 impl Rate {
-    /// Nothing per second.
+    /// 0 bit/s.
     pub const ZERO: Self = Self(0);
 
     /// `n` bits per second.
@@ -215,20 +215,21 @@ impl Rate {
     pub const fn as_bps(self) -> u64 {
         self.0
     }
-    /// Whether nothing flows at this rate.
+    /// Whether the rate is 0 bit/s.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
-    /// What this rate earns in `span`, exactly; saturates beyond 2¹²⁷ bit·ns/s, which no real pair reaches.
+    /// The credit that this rate accumulates in `span`, exactly; saturates beyond 2¹²⁷ bit·ns/s, which no practical
+    /// rate and span reach.
     pub const fn credit_in(self, span: Span) -> Credit {
         let product = self.0 as u128 * span.0 as u128;
         Credit(if product > i128::MAX as u128 { i128::MAX } else { product as i128 })
     }
-    /// Whole bytes that pass in `span`, the fraction left out.
+    /// Whole bytes sent in `span`, rounded down.
     pub fn bytes_in_floor(self, span: Span) -> Bytes {
         self.credit_in(span).bytes_floor()
     }
-    /// The time `bytes` take, up to the next nanosecond; `None` at rate zero (unless `bytes` is zero).
+    /// The time to send `bytes`, rounded up to a nanosecond; `None` at rate zero (unless `bytes` is zero).
     pub fn time_for_ceil(self, bytes: Bytes) -> Option<Span> {
         Credit::of(bytes).time_at_ceil(self)
     }
@@ -272,7 +273,7 @@ impl Credit {
     /// Neither credit nor debt.
     pub const ZERO: Self = Self(0);
 
-    /// What `bytes` cost, exactly.
+    /// The cost of `bytes`, exactly.
     pub const fn of(bytes: Bytes) -> Self {
         Self(bytes.0 as i128 * CREDIT_PER_BYTE)
     }
@@ -284,7 +285,7 @@ impl Credit {
     pub const fn as_raw(self) -> i128 {
         self.0
     }
-    /// Whole bytes this credit pays for; none when it is a debt.
+    /// Whole bytes that this credit pays for; zero when it is a debt.
     pub fn bytes_floor(self) -> Bytes {
         if self.0 <= 0 {
             return Bytes::ZERO;
@@ -295,8 +296,8 @@ impl Credit {
             Err(_) => Bytes(u64::try_from(self.0 / CREDIT_PER_BYTE).unwrap_or(u64::MAX)),
         }
     }
-    /// The time `rate` needs to earn this credit, up to the next nanosecond: zero when there is nothing to earn,
-    /// `None` when it is never earned (rate zero, or beyond [`Span::MAX`]).
+    /// The time in which `rate` accumulates this credit, rounded up to a nanosecond; zero when the credit is not
+    /// positive, `None` when it is never reached (rate zero, or beyond [`Span::MAX`]).
     pub fn time_at_ceil(self, rate: Rate) -> Option<Span> {
         if self.0 <= 0 {
             return Some(Span::ZERO);
@@ -335,7 +336,7 @@ impl AddAssign for Credit {
 
 impl Sub for Credit {
     type Output = Self;
-    /// Saturates; below zero is a debt.
+    /// Saturates. Below zero is a debt.
     fn sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
@@ -353,7 +354,7 @@ mod tests {
 
     #[test]
     fn rate_times_span_is_exact() {
-        // 3 bit/s for 7 ns is 21 bit·ns/s: far less than a byte, and not lost.
+        // 3 bit/s for 7 ns is 21 bit·ns/s: far less than a byte, but kept.
         assert_eq!(Rate::from_bps(3).credit_in(Span::from_nanos(7)).as_raw(), 21);
         // 8 bit/s for one second is exactly one byte; one nanosecond less is none.
         let rate = Rate::from_bps(8);

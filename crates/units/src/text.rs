@@ -1,5 +1,5 @@
-//! Text forms of rates, sizes and spans. A number without a unit is an error: a factor of eight is too cheap a
-//! mistake.
+//! Text forms of rates, sizes and spans. A number without a unit is an error, because a wrong guess is a factor of
+//! eight.
 //!
 //! | quantity | units |
 //! | --- | --- |
@@ -8,7 +8,7 @@
 //! | size | `B`, `kB`, `KB`, `MB`, `GB` (powers of 1000), `KiB`, `MiB`, `GiB`; and as in `tc`, in small letters: `b`, `k`, `kb`, `m`, `mb`, `g`, `gb` (powers of 1024) |
 //! | span | `ns`, `us`, `µs`, `ms`, `s`, `min`, `h`, `d` |
 //!
-//! `Mbps` with a capital letter is refused: it is read as megabits by people and as megabytes by `tc`.
+//! `Mbps` with a capital letter is an error: people read it as megabits and `tc` as megabytes.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -16,38 +16,38 @@ use core::str::FromStr;
 
 use crate::quantity::{Bytes, Rate, Span};
 
-/// What is wrong with a text that should be a quantity.
+/// Why a text is not a valid quantity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UnitProblem {
-    /// No number at the beginning.
+    /// The text does not begin with a number.
     NoNumber,
-    /// A number below zero.
+    /// The number is negative.
     Negative,
-    /// A number, and nothing after it.
+    /// The number has no unit.
     NoUnit,
-    /// A unit nobody knows.
+    /// The unit is unknown.
     UnknownUnit,
     /// `Mbps` and the like: bits to people, bytes to `tc`.
     AmbiguousUnit,
-    /// More than a 64-bit count of the base unit holds.
+    /// More than 64 bits of the base unit.
     TooLarge,
     /// Finer than the base unit: half a bit, a tenth of a nanosecond.
     TooFine,
 }
 
-/// A text that is not a quantity: what it should have been, what it was, and the way out.
+/// An invalid quantity. `Display` states the problem and a valid example.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnitError {
-    /// What is wrong.
+    /// The reason.
     pub problem: UnitProblem,
-    /// The quantity that was wanted: `rate`, `size` or `time`.
+    /// The expected quantity: `rate`, `size` or `time`.
     pub wanted: &'static str,
-    /// The text that was given.
+    /// The invalid text.
     pub text: String,
 }
 
 impl UnitError {
-    /// A text that would have been right.
+    /// A valid text for this quantity.
     pub fn example(&self) -> &'static str {
         match self.wanted {
             "rate" => "20mbit, 512kbit or 2MB/s",
@@ -69,7 +69,7 @@ impl fmt::Display for UnitError {
                 write!(f, "{wanted} `{text}` is ambiguous: people mean bits by it, tc means bytes")
             }
             UnitProblem::TooLarge => write!(f, "{wanted} `{text}` is too large"),
-            UnitProblem::TooFine => write!(f, "{wanted} `{text}` is finer than can be kept"),
+            UnitProblem::TooFine => write!(f, "{wanted} `{text}` is finer than the smallest unit"),
         }?;
         write!(f, "; write for example {}", self.example())
     }
@@ -77,7 +77,7 @@ impl fmt::Display for UnitError {
 
 impl core::error::Error for UnitError {}
 
-/// Splits `text` into number and unit and scales the number exactly by what `scale` says of the unit.
+/// Splits `text` into number and unit and multiplies exactly by the `scale` of the unit.
 fn parse(wanted: &'static str, text: &str, scale: impl Fn(&str) -> Result<u64, UnitProblem>) -> Result<u64, UnitError> {
     let fail = |problem| UnitError { problem, wanted, text: text.to_string() };
     let trimmed = text.trim();
@@ -106,7 +106,7 @@ fn parse(wanted: &'static str, text: &str, scale: impl Fn(&str) -> Result<u64, U
             if below_one {
                 tens *= 10;
             }
-            // 20 digits tell every 64-bit number; more of them are too many on whichever side of the point.
+            // Every 64-bit number has at most 20 digits; more are too many on either side of the point.
             if mantissa > 1_u128 << 80 || tens > 1_u128 << 80 {
                 return Err(fail(if below_one { UnitProblem::TooFine } else { UnitProblem::TooLarge }));
             }
@@ -135,7 +135,7 @@ fn rate_scale(unit: &str) -> Result<u64, UnitProblem> {
         "gi" | "Gi" => Some(KI * KI * KI),
         _ => None,
     };
-    // tc's own: small letters, bytes.
+    // The units of tc: lower case means bytes.
     match unit {
         "bps" => return Ok(8),
         "kbps" => return Ok(8 * K),

@@ -8,7 +8,7 @@
 //! use tidegate_config::discipline::{self, Discipline, Kind, Site};
 //! use tidegate_config::{Diagnostics, Source, read, record};
 //! use tidegate_core::fifo::{Fifo, Limit};
-//! use tidegate_core::{Parcel, Qdisc};
+//! use tidegate_core::{AnyPacket, Qdisc};
 //!
 //! record! {
 //!     /// A queue of a few packets.
@@ -19,7 +19,7 @@
 //! }
 //! impl Kind for Short {
 //!     const KIND: &'static str = "short";
-//!     fn build(&self, _site: &Site) -> Box<dyn Qdisc<Parcel>> {
+//!     fn build(&self, _site: &Site) -> Box<dyn Qdisc<AnyPacket>> {
 //!         Box::new(Fifo::new(Limit::packets(self.packets)))
 //!     }
 //! }
@@ -36,7 +36,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value as Json;
-use tidegate_core::{Packet, Parcel, Parcels, Qdisc};
+use tidegate_core::{AnyPacket, AnyQdisc, Packet, Qdisc};
 
 use super::{Discipline, Site};
 use crate::decode::{Open, Record, tagged};
@@ -59,7 +59,7 @@ pub trait Kind: Record + fmt::Debug + Send + Sync + 'static {
 
     /// Builds it, empty. The section has passed [`Kind::check`]. A discipline inside it, taken as
     /// [`Inside`](super::Inside), is built by its own `build` with the same type of packet.
-    fn build(&self, site: &Site) -> Box<dyn Qdisc<Parcel>>;
+    fn build(&self, site: &Site) -> Box<dyn Qdisc<AnyPacket>>;
 }
 
 /// Why a kind cannot be registered.
@@ -129,7 +129,7 @@ pub fn register<K: Kind>() -> Result<(), RegisterError> {
 trait Section: fmt::Debug + Send + Sync {
     fn check(&self, place: Place, diagnostics: &mut Diagnostics);
     fn classes(&self) -> Vec<&str>;
-    fn build(&self, site: &Site) -> Box<dyn Qdisc<Parcel>>;
+    fn build(&self, site: &Site) -> Box<dyn Qdisc<AnyPacket>>;
 }
 
 impl<K: Kind> Section for K {
@@ -139,7 +139,7 @@ impl<K: Kind> Section for K {
     fn classes(&self) -> Vec<&str> {
         Kind::classes(self)
     }
-    fn build(&self, site: &Site) -> Box<dyn Qdisc<Parcel>> {
+    fn build(&self, site: &Site) -> Box<dyn Qdisc<AnyPacket>> {
         Kind::build(self, site)
     }
 }
@@ -159,7 +159,7 @@ impl Outside {
         self.section.classes()
     }
     pub(super) fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
-        Box::new(Parcels::new(self.section.build(site)))
+        Box::new(AnyQdisc::new(self.section.build(site)))
     }
 }
 

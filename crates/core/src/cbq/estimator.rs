@@ -1,59 +1,59 @@
-//! The estimator: whether a class is over its limit, and until when.
+//! The estimator: whether a class is over limit, and until when.
 //!
-//! *Law*: a class is over limit at `t` exactly when `t` is before its under-time, and the under-time changes only
-//! when the class is charged for a packet, regulated, or given other parameters. With [`Accounting::Bytes`], of the
-//! bytes `s_i .. s_k` that a class sent without borrowing, `s_i + .. + s_(k-1) <= depth + rate x (t_k - t_i)`.
+//! *Law*: a class is over limit at `t` exactly when `t` is before its under-time. The under-time changes only when
+//! the class is charged for a packet, regulated, or gets other parameters. With [`Accounting::Bytes`], the bytes `s_i
+//! .. s_k` that a class sends without borrowing satisfy `s_i + .. + s_(k-1) <= depth + rate x (t_k - t_i)`.
 //! *Source*: Floyd and Van Jacobson 1995, section 4 and appendix A, for the average idle time; Floyd, "Notes on
 //! CBQ: setting parameters", 1996, for `maxidle` and `offtime`; Risso and Gevros 1999, section 6, for the two
 //! finish times.
 //! *Units*: idle time in ns, scaled by 2^gain: the average `a` is kept as `A = a 2^gain`, and one packet changes it
 //! by `A <- A + idle - floor(A / 2^gain)`, which is `a <- a + (idle - a) / 2^gain` without losing the fraction. The
-//! floor errs by less than 2^-gain ns of the average, towards more idle time.
-//! *Cost*: one division a packet for each class on its path.
+//! floor is off by less than 2^-gain ns of the average, towards more idle time.
+//! *Cost*: one division per packet for each class on its path.
 //!
 //! # The idle time
-//! For a class of rate `r` on a link of rate `B`, a packet of `s` bytes that finishes at `f`, after one that
-//! finished at `f'`, was preceded by an idle time of `(f - f') - s/r`: negative when the class ran faster than `r`.
-//! The average is bounded above by `maxidle`, so that silence does not save up more than a burst, and below by
-//! `minidle`, so that borrowing does not pile up a debt. With `c = s/r - s/B`, `g = 1 - 2^-gain`:
+//! For a class of rate `r` on a link of rate `B`, the idle time before a packet of `s` bytes that finishes at `f`,
+//! after one that finished at `f'`, is `(f - f') - s/r`: negative when the class was faster than `r`. The average is
+//! bounded above by `maxidle`, which bounds the burst after an idle period, and below by `minidle`, which bounds the
+//! debt from borrowing. With `c = s/r - s/B`, `g = 1 - 2^-gain`:
 //!
-//! - `maxidle = c (1 - g^n) / g^n`: `n` = `max_burst` packets back to back use up a full average;
-//! - `offtime = c (1 + 2^gain (1 - g^(m-1)) / g^(m-1))`: after such a rest `m` = `min_burst` packets may go back to
-//!   back, in the steady state;
-//! - `minidle = -(s/r) 2^-gain`: one packet's time, in the scaled average, as the implementation that the paper
-//!   measured has it. It is what makes a class of packets larger than configured send too much.
+//! - `maxidle = c (1 - g^n) / g^n`: `n` = `max_burst` packets back to back use up the largest average;
+//! - `offtime = c (1 + 2^gain (1 - g^(m-1)) / g^(m-1))`: after this suspension `m` = `min_burst` packets may be sent
+//!   back to back, in the steady state;
+//! - `minidle = -(s/r) 2^-gain`: one packet's time, in the scaled average, as in the implementation that the paper
+//!   measured. It lets a class of packets larger than configured exceed its rate.
 //!
-//! `s` is the configured packet size in all three, which is why a wrong one gives a wrong rate.
+//! All three use the configured packet size `s`, so a wrong one results in a wrong rate.
 
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
-/// How a class's use of the link is measured.
+/// How the use of the link by a class is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accounting {
-    /// The exponential average of the idle time, with a weight of 2^-`gain`: the original. Depends on the
-    /// configured packet size.
+    /// The exponential average of the idle time, with a weight of 2^-`gain`: the original. Depends on the configured
+    /// packet size.
     IdleTime {
         /// The weight is 2^-gain; 5 in the implementation that the paper measured. From 1 to 12.
         gain: u8,
     },
-    /// A credit in bytes, exact: what the class earned at its rate less what it sent. Needs no packet size.
+    /// A credit in bytes, exact: the class's rate times time, less what it sent. Needs no packet size.
     Bytes,
 }
 
-/// From which finish time the under-time of an overlimit class is computed.
+/// The finish time from which the under-time of an overlimit class is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Finish {
-    /// From when the packet really left the scheduler: the paper's correction, and the 1995 paper.
+    /// When the packet left the scheduler: the paper's correction, and the 1995 paper.
     Actual,
-    /// From when it is expected to have left the link: what the paper found. The class waits too long by the time
-    /// of one packet, and by all that the driver holds.
+    /// When it is expected to have left the link: the defect that the paper found. The class waits too long by the
+    /// time of one packet, and by all that the driver holds.
     Expected,
 }
 
-/// What the estimator has of a class.
+/// The estimator's measure of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Estimate {
-    /// The average idle time in ns; negative when it was faster than its rate.
+    /// The average idle time in ns; negative when the class was faster than its rate.
     IdleTime(i64),
     /// The credit.
     Bytes(Credit),
@@ -67,28 +67,27 @@ pub(super) struct Sent {
     /// When it is expected to have left the link.
     pub(super) finish: Instant,
     pub(super) size: Bytes,
-    /// Whether the class that is charged had a right to it, or lent it: the lender and all above it. Those below
-    /// borrowed it.
+    /// Whether the charged class used or lent its own allocation: the lender and its ancestors. Those below borrowed.
     pub(super) by_right: bool,
 }
 
-/// What the parameters of a class come to.
+/// Values derived from the parameters of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Limits {
     pub(super) rate: Rate,
     pub(super) finish: Finish,
     pub(super) accounting: Accounting,
-    /// The class has all of the link: it is at its limit, not over it, while it sends back to back.
+    /// The class has the whole rate of the link: while it sends back to back it is at its limit, not over it.
     whole_link: bool,
     max_idle: i64,
     min_idle: i64,
     off_time: Span,
     depth: Credit,
-    /// The credit at which a regulated class may go on.
+    /// The credit at which a regulated class may send again.
     resume: Credit,
 }
 
-/// What [`Limits::derive`] needs.
+/// The parameters of [`Limits::derive`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given {
     pub(super) link: Rate,
@@ -101,14 +100,14 @@ pub(super) struct Given {
     pub(super) finish: Finish,
 }
 
-/// `(1 / g)^n` with 32 fractional bits, for `g = 1 - 2^-gain`. Off by less than `n` 2^-32 of itself; saturates, for a
-/// large weight and a long burst make it as large as 2^256.
+/// `(1 / g)^n` with 32 fractional bits, for `g = 1 - 2^-gain`. The relative error is below `n` 2^-32; saturates,
+/// because a large weight and a long burst reach 2^256.
 fn growth(gain: u8, n: u32) -> u128 {
     let one = 1_u128 << gain;
     (0..n).fold(1_u128 << 32, |x, _| x.saturating_mul(one) / (one - 1))
 }
 
-/// The nanoseconds of `bytes` at `rate`, rounded up; far beyond every real wait where it does not fit.
+/// The nanoseconds of `bytes` at `rate`, rounded up; saturates far beyond every practical wait.
 fn nanos(rate: Rate, bytes: Bytes) -> i64 {
     const FOREVER: i64 = i64::MAX >> 16;
     rate.time_for_ceil(bytes).map_or(FOREVER, |span| i64::try_from(span.as_nanos()).map_or(FOREVER, |n| n.min(FOREVER)))
@@ -162,7 +161,7 @@ pub(super) struct Estimator {
     /// The class is over limit before this instant.
     pub(super) under_time: Instant,
     measure: Measure,
-    /// The time of the last packet at the class's rate: what `offtime` replaces.
+    /// The time of the last packet at the class's rate, which `offtime` replaces.
     last_packet: Span,
     regulated: bool,
 }
@@ -188,7 +187,7 @@ impl Estimator {
         (level + self.limits.rate.credit_in(now.since(at))).min(self.limits.depth)
     }
 
-    /// Accounts for a packet. Afterwards the class is over limit until `under_time`.
+    /// Charges the class for a packet. Afterwards the class is over limit until `under_time`.
     pub(super) fn charge(&mut self, sent: Sent) {
         self.regulated = false;
         match &mut self.measure {
@@ -214,8 +213,8 @@ impl Estimator {
                         Finish::Actual => sent.now,
                         Finish::Expected => sent.finish,
                     };
-                    // The next packet, sent so late, brings the average to zero: its idle time is then
-                    // (2^gain - 1) |a|, since a (1 - 2^-gain) + idle 2^-gain = 0.
+                    // The next packet at this time brings the average to zero: its idle time is then (2^gain - 1)
+                    // |a|, since a (1 - 2^-gain) + idle 2^-gain = 0.
                     let debt = average.unsigned_abs();
                     base + self.last_packet + Span::from_nanos(debt - (debt >> gain))
                 } else {
@@ -225,8 +224,8 @@ impl Estimator {
             Measure::Bytes { level, at } => {
                 let cost = Credit::of(sent.size);
                 let earned = (*level + self.limits.rate.credit_in(sent.now.since(*at))).min(self.limits.depth);
-                // What a class borrows it need not pay back, so it deepens no debt beyond one packet. What its
-                // descendants send by their own right it pays in full, or it would lend what they have used.
+                // Borrowed bytes need not be repaid, so they deepen no debt beyond one packet. Bytes that descendants
+                // send within their own limits are paid in full; otherwise the class would lend what they have used.
                 *level = earned - cost;
                 if !sent.by_right {
                     *level = (*level).max(earned.min(Credit::ZERO - cost));
@@ -241,8 +240,8 @@ impl Estimator {
         }
     }
 
-    /// The class has something to send, is over limit, and may not borrow: it rests for at least its `offtime`.
-    /// Tells whether that changed anything.
+    /// Regulates a class that is backlogged, over limit and may not borrow: it is suspended for at least its
+    /// `offtime`. Returns whether anything changed.
     pub(super) fn regulate(&mut self) -> bool {
         if self.regulated {
             return false;
@@ -257,7 +256,7 @@ impl Estimator {
         true
     }
 
-    /// Other parameters from `now` on. What the class has used is kept, within the new bounds.
+    /// Sets other parameters from `now` on. The use so far is kept, within the new bounds.
     pub(super) fn set_limits(&mut self, limits: Limits, now: Instant) {
         self.measure = match (self.measure, limits.accounting) {
             (Measure::Idle { average, last }, Accounting::IdleTime { .. }) => {
@@ -278,8 +277,8 @@ impl Estimator {
                 };
                 self.regulated = false;
             }
-            // A class that gets more rate does not sit out what its old one owed: no more than the longest rest that
-            // the new parameters know, from now.
+            // A class that gets more rate is not suspended for what its old rate owed: from now at most for the
+            // longest suspension under the new parameters.
             Measure::Idle { .. } => {
                 let longest = limits.min_idle.unsigned_abs().saturating_mul(2);
                 let longest = Span::from_nanos(longest) + limits.off_time;
@@ -289,7 +288,7 @@ impl Estimator {
     }
 }
 
-/// When `level`, as it was at `at`, has grown to `target` at `rate`.
+/// When `level`, as of `at`, has grown to `target` at `rate`.
 fn wait_until(level: Credit, target: Credit, rate: Rate, at: Instant) -> Instant {
     at + (target - level).time_at_ceil(rate).unwrap_or(Span::MAX)
 }
@@ -326,7 +325,7 @@ mod tests {
 
     #[test]
     fn long_bursts_saturate() {
-        // g = 1/2: the 2^256 of a burst of 256 packets is beyond every integer, and 2^64 times 3 ms beyond those here.
+        // g = 1/2: the 2^256 of a burst of 256 packets exceeds every integer type, and 2^64 times 3 ms those used here.
         let limits = |max_burst, min_burst, gain| {
             Limits::derive(&Given { max_burst, min_burst, ..given(Accounting::IdleTime { gain }) })
         };
@@ -336,7 +335,7 @@ mod tests {
         }
         let longest = i64::MAX >> 8;
         assert_eq!((limits(256, 256, 1).max_idle, limits(256, 256, 1).off_time.as_nanos()), (longest, longest as u64));
-        // Nothing changes where it fits: 3 ms (1 + 2 (2^9 - 1)).
+        // Values that fit do not change: 3 ms (1 + 2 (2^9 - 1)).
         assert_eq!(limits(10, 10, 1).off_time, Span::from_millis(3 * (1 + 2 * 511)));
     }
 
@@ -349,7 +348,7 @@ mod tests {
             size: Bytes::new(1000),
             by_right: true,
         };
-        // The first ends the silence. Then A <- A - 3 - A/2: 90, 42, 18, 6, 0 (in ms): four packets back to back.
+        // The first ends the idle period. Then A <- A - 3 - A/2: 90, 42, 18, 6, 0 (in ms): four packets back to back.
         for n in 0..4 {
             estimator.charge(at(n));
             assert_eq!(estimator.under_time, Instant::ZERO, "packet {n}");
@@ -357,10 +356,10 @@ mod tests {
         estimator.charge(at(4));
         // The average is zero: at the limit, and the next packet is due one packet time of the class later.
         assert_eq!(estimator.under_time, Instant::from_nanos(8 * MS));
-        // Regulated, it rests for offtime = 9 ms instead of the 4 ms of its packet.
+        // Regulated, it is suspended for offtime = 9 ms instead of the 4 ms of its packet.
         assert!(estimator.regulate());
         assert_eq!(estimator.under_time, Instant::from_nanos(13 * MS));
-        assert!(!estimator.regulate(), "only once for a packet");
+        assert!(!estimator.regulate(), "only once per packet");
     }
 
     #[test]
@@ -372,7 +371,7 @@ mod tests {
             estimator.charge(Sent { now, finish: now + Span::from_millis(1), size: Bytes::new(1000), by_right: true });
         }
         estimator.regulate();
-        // A packet a second: it rests for seconds.
+        // A packet per second: it is suspended for seconds.
         assert!(estimator.under_time > Instant::from_nanos(1_000 * MS));
         // At 2 Mbit/s a packet is 4 ms and offtime 9 ms: no longer than 2 x 4 + 9 ms.
         estimator.set_limits(Limits::derive(&given(Accounting::IdleTime { gain: 1 })), Instant::from_nanos(10 * MS));
@@ -418,11 +417,11 @@ mod tests {
         // Regulated, it waits for one packet of 1000 B on top: 4 ms.
         assert!(estimator.regulate());
         assert_eq!(estimator.under_time, Instant::from_nanos(4_160_000));
-        // Borrowing does not deepen the debt beyond the larger of what was owed and the packet.
+        // Borrowing does not deepen the debt beyond the larger of the previous debt and the packet.
         estimator.charge(Sent { by_right: false, ..sent(0, 100) });
         estimator.charge(Sent { by_right: false, ..sent(0, 100) });
         assert_eq!(estimator.estimate(Instant::ZERO), Estimate::Bytes(Credit::ZERO - Credit::of(Bytes::new(100))));
-        // What a descendant sends by its own right does.
+        // A packet of a descendant within its own limits does.
         estimator.charge(sent(0, 100));
         assert_eq!(estimator.estimate(Instant::ZERO), Estimate::Bytes(Credit::ZERO - Credit::of(Bytes::new(200))));
     }

@@ -1,48 +1,48 @@
-//! Class-based queueing: a tree of classes that share a link, each sure of its part, and what one leaves lent to
-//! the others by stated rules.
+//! Class-based queueing: a tree of classes that share a link. Each class is guaranteed its rate, and unused rate is
+//! lent to others by the link-sharing guidelines.
 //!
-//! *Law*: a leaf sends exactly when it is not over its limit, or the link-sharing guideline lets it borrow from an
-//! ancestor that is not over limit; of those that may, the highest priority sends, and within a priority each sends
-//! in proportion to its rate. See [`estimator`] for what "over limit" means, [`sharing`] for the guidelines.
+//! *Law*: a leaf sends exactly when it is not over limit, or when the link-sharing guideline allows it to borrow from
+//! an ancestor that is not over limit. Of the leaves that may send, those of the highest priority do, each in
+//! proportion to its rate. See [`estimator`] for the definition of "over limit", [`sharing`] for the guidelines.
 //! *Source*: S. Floyd and V. Jacobson, "Link-sharing and resource management models for packet networks", 1995, for
 //! the algorithm; F. Risso and P. Gevros, "Operational and performance issues of a CBQ router", 1999, for the rules
-//! of the implementation they measured, its defects and their corrections. Section numbers are of the latter.
-//! *Units*: rates in bit/s, sizes in bytes as the packet tells them, times in ns.
-//! *Cost*: for a tree of depth d with n classes that have something to send, O(d log n) a call, whatever the number
-//! of the others; a class that comes back under its limit costs O(d log n) once, in the call that finds it so. No
-//! allocation once every class has had its longest queue. `deadline` is O(1), but for classes whose own queue makes
-//! packets wait: of those, it looks at each that lets go before the answer.
+//! of the implementation they measured, its defects and their corrections. Section numbers refer to the latter.
+//! *Units*: rates in bit/s, sizes in bytes as reported by the packet, times in ns.
+//! *Cost*: for a tree of depth d with n backlogged classes, O(d log n) per call, independent of the number of other
+//! classes. A class that comes below its limit costs O(d log n) once, in the call that detects it. No allocation once
+//! every class has reached its longest queue. `deadline` is O(1), except for classes whose queue delays packets: it
+//! examines each of these that releases a packet before the result.
 //! *Notes*: at most 31 levels, 8 priorities (0 goes first), class numbers below 2^20. A class needs a rate of at
-//! least 1 bit/s, and the rates under a class may not exceed its own. A packet of an unknown class goes to the
-//! default class, or is dropped with [`DropReason::NoClass`].
+//! least 1 bit/s, and the sum of the rates under a class may not exceed its own. A packet of an unknown class goes to
+//! the default class, or is dropped with [`DropReason::NoClass`].
 //!
-//! The scheduler is to be asked when the link, or the driver before it, can take a packet. It reckons with the
-//! link's rate, and keeps a clock of when the packets it gave are expected to have left. A driver that takes many at
-//! once makes that clock run ahead of time; [`LinkClock`] says what is done about it.
+//! Call the scheduler when the link, or the driver before it, can take a packet. It knows the link's rate and keeps a
+//! clock of when the packets it released are expected to have left. A driver that takes many packets at once makes
+//! this clock run ahead of time; [`LinkClock`] selects what happens then.
 //!
-//! # Each defect that the paper found, and its cure
-//! [`Params::new`] has the cures, [`Params::altq`] the defects; every one can be chosen by itself.
+//! # The defects that the paper found, and their corrections
+//! [`Params::new`] has the corrections, [`Params::altq`] the defects; each can be selected separately.
 //!
 //! | defect | section | parameter |
 //! | --- | --- | --- |
 //! | the under-time is taken from the expected finish time, and classes wait too long | 6, 6.1 | [`Finish`] |
-//! | the clock of expected finish times is set back, and everybody seems over limit | 6.1 | [`LinkClock`] |
-//! | a suspended class sleeps on although its parent has come below its limit | 6.1 | [`Regulation`] |
+//! | the clock of expected finish times is set back, and every class appears over limit | 6.1 | [`LinkClock`] |
+//! | a suspended class stays suspended although its parent has come below its limit | 6.1 | [`Regulation`] |
 //! | `efficient` fills the driver's buffers and hurts TCP | 6.1 | [`Conserving`] |
-//! | packets wait in the driver, where no class counts | 4, 5 | [`Lead`] |
+//! | packets wait in the driver, outside the classes | 4, 5 | [`Lead`] |
 //! | the rate depends on a configured packet size | 6.3 | [`Accounting`] |
 //! | larger bursts cost throughput | 6.4 | [`Accounting`] |
 //!
 //! # Departures from the sources, and why
-//! - "At limit" is one nanosecond wide here: a class is over its limit, or it is not.
-//! - For the formal guideline a class is unsatisfied only by a descendant that may borrow from it. A class with
-//!   demand that may not borrow could otherwise keep the whole link idle for everybody above it.
+//! - "At limit" is one nanosecond wide here: a class is either over its limit or not.
+//! - For the formal guideline a class is unsatisfied only because of a descendant that may borrow from it. Otherwise
+//!   a backlogged class that may not borrow could keep the link idle for all its ancestors.
 //! - Only the class whose own packet took it over its limit is suspended. The implementation also suspended every
-//!   class that its scan of the ring came across, which is linear work.
-//! - A class keeps its place in the round while it may not send, and loses the turns it could not use. One that
-//!   comes back with something to send within a round still has what is left of its turn, and no more.
-//! - A turn that needs several rounds' allotments (small class, large packet) is given in one step, the order being
-//!   the same as if the rounds had been gone through one by one.
+//!   class that its scan of the ring visited, which is linear work.
+//! - A class keeps its position in the round while it may not send, and loses the turns it could not use. One that
+//!   becomes backlogged again within a round has the rest of its turn, and no more.
+//! - A turn that needs the allotments of several rounds (small class, large packet) is granted in one step; the order
+//!   is the same as with the rounds one by one.
 //!
 //! *See also*: a hierarchical token bucket bounds the same rates but lends by ceilings, not by guidelines; fair
 //! bandwidth queueing shares per flow within a class.
@@ -68,7 +68,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::books::Account;
+use crate::accounts::Account;
 use crate::heap::Heap;
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
@@ -76,9 +76,9 @@ use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 pub mod estimator;
+mod replacement;
 mod scheduler;
 pub mod sharing;
-mod succession;
 mod tree;
 
 pub use estimator::{Accounting, Estimate, Finish};
@@ -90,7 +90,7 @@ use tree::Node;
 
 /// The number of priorities.
 pub const PRIORITIES: usize = 8;
-/// The number of levels: leaves are level 1, the root at most this.
+/// The number of levels. Leaves are level 1; the root is at most this level.
 pub const LEVELS: usize = 31;
 
 /// How the general scheduler shares among the classes of a priority.
@@ -98,13 +98,13 @@ pub const LEVELS: usize = 31;
 pub enum General {
     /// Packet round robin: each class one packet a round.
     PacketRoundRobin,
-    /// Weighted round robin: in a round each class may send its part, by rate, of the number of classes times the
+    /// Weighted round robin: per round each class may send its part, by rate, of the number of classes times the
     /// largest packet.
     WeightedRoundRobin,
 }
 
-/// What a regulated class waits for. A class is regulated when it has something to send, its last packet left it
-/// over its limit, and it may not borrow.
+/// What a regulated class waits for. A class is regulated when it is backlogged, its last packet took it over its
+/// limit, and it may not borrow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Regulation {
     /// Its own under-time, or an ancestor below its limit, whichever comes first: the 1995 paper.
@@ -113,93 +113,95 @@ pub enum Regulation {
     Sleep,
 }
 
-/// What happens when classes have packets and none may send.
+/// What happens when classes are backlogged and none may send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Conserving {
-    /// Nothing: the link rests.
+    /// The link stays idle.
     Strict,
-    /// The next class in the round that may borrow sends at once: the option `efficient`. As long as a driver takes
-    /// packets it gets them, and its buffers stay full.
+    /// The next class in the round that may borrow sends at once: the option `efficient`. The driver gets packets as
+    /// long as it takes any, and its buffers stay full.
     Efficient,
-    /// The next class in the round that may borrow sends, but only when the packets given so far are expected to
-    /// have left the link: the link never rests, and no buffer fills.
+    /// The next class in the round that may borrow sends, but only when the packets released so far are expected to
+    /// have left the link: the link is never idle, and no buffer fills.
     WhenLinkIdle,
 }
 
-/// What is done when the clock of expected finish times runs ahead, because the driver takes packets faster than
-/// the link sends them.
+/// What happens when the clock of expected finish times runs ahead because the driver takes packets faster than the
+/// link sends them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkClock {
-    /// Beyond this lead it is set back to the time of day, so that every class seems to have sent its last packet
-    /// in no time: the implementation that the paper measured.
+    /// Beyond this lead it is set back to the present, so that every class appears to have sent its last packet in no
+    /// time: the implementation that the paper measured.
     Reset(Span),
-    /// It never leads by more than this, or by what [`Lead`] gives away and the packet that leaves, where that is more.
-    /// Beyond it, what leaves faster than the link's rate counts as such.
+    /// It leads by at most this, or by [`Lead`] and the packet that leaves, if that is more. Beyond it, packets that
+    /// leave faster than the link's rate are charged as such.
     Clamp(Span),
 }
 
-/// How far ahead of the link packets are given to whoever asks.
+/// How far ahead of the link packets are released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lead {
-    /// As fast as the driver asks: its buffers fill, and what is in them is beyond the reach of the scheduler.
+    /// As fast as the driver takes them: its buffers fill, and the scheduler does not control what they hold.
     Unbounded,
-    /// No packet is given while those before it are expected to be on the link, or waiting for it, for longer than
-    /// this. The rate of the root is then a limit also for a faster driver.
+    /// No packet is released while previous ones are expected to occupy the link for longer than this. The rate of
+    /// the root is then a limit also for a faster driver.
     Within(Span),
 }
 
 /// Whether a class may borrow from its parent, and through it from those that the parent may borrow from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Borrow {
-    /// It keeps to its own rate.
+    /// It uses only its own rate.
     #[default]
     Never,
-    /// It may use what its parent has left.
+    /// It may use the unused rate of its parent.
     FromParent,
 }
 
-/// The parameters of the whole tree.
+/// The parameters of the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
     /// The root class, whose rate is the link's.
     pub root: ClassId,
     /// The rate of the link.
     pub link: Rate,
-    /// The largest packet of the link: what a round of WRR is made of, and the default packet size of classes.
+    /// The largest packet of the link: the unit of a WRR round, and the default packet size of classes.
     pub mtu: Bytes,
-    /// How a priority's classes take turns.
+    /// How the classes of a priority take turns.
     pub general: General,
-    /// Who may borrow.
+    /// Which classes may borrow.
     pub sharing: Sharing,
-    /// How use is measured.
+    /// How the use of the link is measured.
     pub accounting: Accounting,
-    /// From when an under-time is computed. [`Accounting::Bytes`] does not need it.
+    /// The origin of an under-time. [`Accounting::Bytes`] does not need it.
     pub finish: Finish,
     /// What a regulated class waits for.
     pub regulation: Regulation,
-    /// What happens when none may send.
+    /// What happens when no class may send.
     pub conserving: Conserving,
-    /// What is done about a clock that runs ahead.
+    /// What happens when the link clock runs ahead.
     pub link_clock: LinkClock,
-    /// How far ahead of the link packets are given.
+    /// How far ahead of the link packets are released.
     pub lead: Lead,
     /// The burst of the root, in packets of `mtu`: how far the driver may be ahead of the link before borrowing
     /// stops, with [`Accounting::Bytes`].
     pub root_burst: u32,
-    /// Where packets of an unknown class go; `None` drops them.
+    /// The class for packets of an unknown class; `None` drops them.
     pub default: Option<ClassId>,
-    /// Lateness of `dequeue` that is made up for: a packet that could have been given this long ago or less counts as
-    /// given then, so that a process that is scheduled late loses nothing of the link. Zero in a simulation.
+    /// The lateness of `dequeue` that is compensated: a packet that could have been released at most this long ago
+    /// counts as released then, so that a process that is scheduled late does not lose capacity. Zero in a
+    /// simulation.
     pub catch_up: Span,
 }
 
 impl Params {
-    /// The cures: exact bytes, formal link sharing, WRR, no sleeping, a link that never rests while a class that may
-    /// borrow has packets, a clock that is never set back, and a lead of two packets or half a millisecond, whichever
-    /// is more: so much lateness of a timer costs nothing (to those who borrow, up to 256 packets of it).
+    /// The corrected parameters: exact bytes, formal link sharing, WRR, no sleeping, a link that is not idle while a
+    /// class that may borrow is backlogged, a clock that is never set back, and a lead of two packets or half a
+    /// millisecond, whichever is more. Timer lateness up to the lead costs nothing (for borrowers, up to 256 packets
+    /// of it).
     pub fn new(link: Rate, mtu: Bytes, root: ClassId) -> Self {
         let lead = Self::packets(link, mtu, 2).max(Span::from_micros(500));
-        // Who borrows can be as far ahead as the lead, or lateness would cost him what it costs nobody else.
+        // A borrower may be as far ahead as the lead; otherwise lateness would cost it what it does not cost others.
         let burst = link.bytes_in_floor(lead).as_u64() / mtu.as_u64().max(1) + 1;
         Self {
             root,
@@ -220,8 +222,8 @@ impl Params {
     }
 
     /// The implementation that the paper measured, with its defects: average idle time with a gain of 5, top-level
-    /// link sharing, under-times from the expected finish time, sleeping classes, and a clock that is set back when
-    /// it leads by sixteen packets, and packets for the driver as fast as it asks.
+    /// link sharing, under-times from the expected finish time, sleeping classes, a clock that is set back when it
+    /// leads by sixteen packets, and packets released as fast as the driver takes them.
     pub fn altq(link: Rate, mtu: Bytes, root: ClassId) -> Self {
         Self {
             sharing: Sharing::TopLevel(Heuristic::Altq),
@@ -239,10 +241,10 @@ impl Params {
         link.time_for_ceil(mtu.saturating_mul(n)).unwrap_or(Span::MAX)
     }
 
-    /// Checks every field.
+    /// Checks the ranges.
     ///
     /// # Errors
-    /// The first field that cannot work.
+    /// The first invalid field.
     pub fn validate(&self) -> Result<(), ParamError> {
         if self.link.is_zero() {
             return Err(ParamError::new("link", "a link of rate zero sends nothing; give its rate"));
@@ -267,15 +269,15 @@ const MAX_BURST: u32 = 256;
 /// The parameters of one class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Class {
-    /// What it is sure of. The rates under a class may not exceed its own.
+    /// The guaranteed rate. The sum of the rates under a class may not exceed its own.
     pub rate: Rate,
-    /// 0 goes first; below [`PRIORITIES`]. Only that of leaves matters.
+    /// 0 is served first; below [`PRIORITIES`]. Only that of leaves matters.
     pub priority: u8,
     /// Whether it may borrow.
     pub borrow: Borrow,
     /// The size of its packets, for [`Accounting::IdleTime`]; the link's largest packet when `None`.
     pub packet_size: Option<Bytes>,
-    /// Packets it may send back to back after a silence, 1 to 256.
+    /// Packets it may send back to back after an idle period, 1 to 256.
     pub max_burst: u32,
     /// Packets it may send back to back after a suspension, 1 to 256.
     pub min_burst: u32,
@@ -298,10 +300,10 @@ impl Class {
         Self { priority, ..self }
     }
 
-    /// Checks every field.
+    /// Checks the ranges.
     ///
     /// # Errors
-    /// The first field that cannot work.
+    /// The first invalid field.
     pub fn validate(&self) -> Result<(), ParamError> {
         if self.rate.is_zero() {
             return Err(ParamError::new(
@@ -325,20 +327,20 @@ impl Class {
     }
 }
 
-/// What a class did so far.
+/// Counters of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Handed to its queue; of a class with children, nothing.
+    /// Enqueued; zero for a class with children.
     pub arrived: Account,
-    /// Sent by it, or by the classes under it.
+    /// Sent by it or by its descendants.
     pub sent: Account,
-    /// Sent by it while it was over its limit, on what an ancestor had left. Leaves only.
+    /// Sent by it while over limit, with rate of an ancestor. Leaves only.
     pub borrowed: Account,
-    /// Sent by others on what it had left.
+    /// Sent by others with its rate.
     pub lent: Account,
-    /// Sent when nobody had anything left, because the link would have rested. Leaves only.
+    /// Sent when no class had rate left, because the link would have been idle. Leaves only.
     pub rescued: Account,
-    /// Packets that left it over its limit.
+    /// Packets that took it over its limit.
     pub overlimit: u64,
     /// Times it was regulated.
     pub regulated: u64,
@@ -347,25 +349,25 @@ pub struct Stats {
 /// The state of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status {
-    /// The class is over limit before this instant; in the past when it is not.
+    /// The class is over limit before this instant; an instant in the past when it is not.
     pub under_time: Instant,
-    /// What the estimator has.
+    /// The estimator's measure.
     pub estimate: Estimate,
-    /// Leaves are level 1, others one more than the highest of their children.
+    /// Leaves are level 1, other classes one more than the highest of their children.
     pub level: u8,
-    /// What its queue holds; nothing for a class with children.
+    /// The packets in its queue; zero for a class with children.
     pub backlog: Backlog,
-    /// Whether it sleeps through its suspension ([`Regulation::Sleep`]).
+    /// Whether it is suspended regardless of its ancestors ([`Regulation::Sleep`]).
     pub asleep: bool,
 }
 
-/// Who sent last, and on whose account.
+/// The last leaf that sent, and the class whose rate it used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Served {
     /// The leaf.
     pub class: ClassId,
-    /// The class whose allocation it used: itself, or the lowest ancestor on its way of borrowing that was not over
-    /// limit. `None` when nobody had anything left ([`Conserving`]).
+    /// The class whose allocation it used: itself, or the lowest ancestor it borrows from that was not over limit.
+    /// `None` when no class had rate left ([`Conserving`]).
     pub lender: Option<ClassId>,
 }
 
@@ -375,11 +377,11 @@ pub struct Cbq<P, Q = Box<dyn Qdisc<P>>> {
     params: Params,
     clock: Instant,
     backlog: Backlog,
-    /// When the packets given so far are expected to have left the link: the next whole nanosecond.
+    /// When the packets released so far are expected to have left the link, rounded up to a nanosecond.
     link_free: Instant,
-    /// What the link can still send before that instant.
+    /// The credit of the link before that instant.
     link_rest: Credit,
-    /// The highest level that may lend, for top-level link sharing.
+    /// The highest level that may lend under top-level link sharing.
     top_level: u8,
     served: Option<Served>,
 
@@ -392,9 +394,9 @@ pub struct Cbq<P, Q = Box<dyn Qdisc<P>>> {
     rings: [Ring; PRIORITIES],
     next_turn: u32,
 
-    /// Nodes over limit with somebody who could use them, by under-time.
+    /// Classes over limit with possible borrowers, by under-time.
     timers: Heap<Instant>,
-    /// Leaves whose own queue makes them wait, by when it lets go.
+    /// Leaves whose queue delays packets, by its deadline.
     waiting: Heap<Instant>,
 }
 
@@ -407,16 +409,16 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     pub fn params(&self) -> &Params {
         &self.params
     }
-    /// Who sent the last packet.
+    /// The last leaf that sent.
     pub fn last_served(&self) -> Option<Served> {
         self.served
     }
-    /// When the packets given so far are expected to have left the link.
+    /// When the packets released so far are expected to have left the link.
     pub fn link_free(&self) -> Instant {
         self.link_free
     }
 
-    /// Moves the clock, never back, and lets in what became able to send by the passing of time.
+    /// Advances the clock, never back, and admits the classes that may send by now.
     fn advance(&mut self, now: Instant) {
         self.clock = self.clock.max(now);
         while let Some((due, node)) = self.timers.peek() {
@@ -433,7 +435,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
     }
 
-    /// Before this, no packet is given.
+    /// No packet is released before this instant.
     fn gate(&self) -> Instant {
         match self.params.lead {
             Lead::Unbounded => Instant::ZERO,
@@ -441,14 +443,14 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
     }
 
-    /// When the packet that leaves now is expected to have left the link.
+    /// Charges the link for a packet that leaves now; returns when it is expected to have left the link.
     fn tick_link(&mut self, size: Bytes) -> Instant {
         self.rest_link(self.clock.saturating_sub(self.params.catch_up));
-        // Packets back to back share a nanosecond; rounded up one by one, small ones would slow a fast link down.
+        // Packets back to back share a nanosecond; rounding each up would slow down a fast link.
         let cost = Credit::of(size) - self.link_rest;
         let on_link = cost.time_at_ceil(self.params.link).unwrap_or(Span::MAX);
         let finish = self.link_free + on_link;
-        // A clock that stops within the lead would never show it used up.
+        // A clock that stops within the lead would never exceed it.
         let lead = match self.params.lead {
             Lead::Within(lead) => lead,
             Lead::Unbounded => Span::ZERO,
@@ -458,13 +460,13 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             LinkClock::Clamp(most) => finish.min(self.clock + most.max(lead + on_link)),
             LinkClock::Reset(_) => finish,
         };
-        // The average idle time is in whole nanoseconds, and a class with all of the link must not run ahead of it.
+        // The average idle time is in whole nanoseconds, and a class with the whole link must not run ahead of it.
         let is_exact = self.link_free == finish && self.params.accounting == Accounting::Bytes;
         self.link_rest = if is_exact { self.params.link.credit_in(on_link) - cost } else { Credit::ZERO };
         self.link_free
     }
 
-    /// The link has nothing to send until `until`, if that is later than what it has.
+    /// Sets the link idle until `until`, if that is later than its packets.
     fn rest_link(&mut self, until: Instant) {
         if until > self.link_free {
             (self.link_free, self.link_rest) = (until, Credit::ZERO);
@@ -481,7 +483,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
         };
         let size = packet.size();
         if self.backlog.is_empty() {
-            // What the link could have sent before there was anything to send is not made up for.
+            // Capacity before a packet was queued is not compensated.
             self.rest_link(self.clock);
         }
         let node = self.leaves[leaf as usize].node;
@@ -505,7 +507,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
         }
         loop {
             let Some(pick) = self.pick() else {
-                self.nobody();
+                self.found_none();
                 return None;
             };
             let slot = &mut self.leaves[pick as usize];
@@ -518,8 +520,8 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
                 return Some(packet);
             }
             if before == after {
-                debug_assert!(false, "a queue said Now and did nothing");
-                self.mute(pick);
+                debug_assert!(false, "a queue returned Deadline::Now and released nothing");
+                self.mark_unready(pick);
             } else {
                 self.refresh(pick);
             }

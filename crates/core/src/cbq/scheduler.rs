@@ -1,16 +1,16 @@
-//! The general scheduler: turns within a priority, and where each class is kept so that the next one is found
-//! without a search.
+//! The general scheduler: turns within a priority, and the heaps that find the next class without a search.
 //!
 //! *Law*: in each round a class of weighted round robin may send its allotment, n x mtu x (its rate / all rates) over
-//! the n leaves of its priority, and goes on until that is used up; what it overdraws is taken off its next rounds.
+//! the n leaves of its priority, and continues until that is used up; bytes beyond it are subtracted from its next
+//! rounds.
 //! *Source*: Risso and Gevros, sections 2.1 and 6.3.
 //!
 //! # How
-//! A turn is a [`Key`]: the round, and the class's place in it. Every class (leaf or not) keeps a heap, by key, of the
-//! leaves that may borrow from it and can send; a leaf is its own only borrower. Those classes that are not over
-//! limit and have such leaves stand, by the key of their first, in the heap of their level; those over limit stand
-//! in one heap of timers by their under-time. So the next to send is the least key among the allowed levels, and a
-//! class that comes below its limit brings all its borrowers with it, in one step.
+//! A turn is a [`Key`]: the round, and the position of the class in it. Every class (leaf or not) has a heap, by key,
+//! of the leaves that may borrow from it and can send; a leaf is its own only borrower. Classes that are not over
+//! limit and have such leaves are in the heap of their level, by the key of their first leaf; those over limit are in
+//! one heap of timers by their under-time. So the next to send is the least key among the allowed levels, and a class
+//! that comes below its limit admits all its borrowers in one step.
 
 use alloc::vec::Vec;
 
@@ -21,10 +21,10 @@ use crate::packet::Packet;
 use crate::qdisc::{Backlog, Deadline, Qdisc};
 use tidegate_units::{Bytes, Instant};
 
-/// Turns are counted in this part of a byte, so that the shares of ten thousand classes round by less than 10^-7.
+/// Turns are counted in this fraction of a byte, so that the shares of ten thousand classes round by less than 10^-7.
 const PART: i64 = 1 << 16;
 
-/// A turn: first by round, then by place in the round. The leaf comes along, and never decides.
+/// A turn, ordered by round, then by position in the round. The leaf is stored along and never compared in effect.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Key {
     pub(super) round: u64,
@@ -39,25 +39,25 @@ pub(super) struct Leaf<P, Q> {
     pub(super) priority: usize,
     pub(super) queue: Q,
     pub(super) key: Key,
-    /// What is left of its turn, in [`PART`]s of a byte.
+    /// The rest of its turn, in [`PART`]s of a byte.
     pub(super) left: i64,
-    /// What it gets for a turn, and for which version of its ring that was worked out; 0 for none.
+    /// Its allotment per turn, and the version of its ring for which it was computed; 0 for none.
     pub(super) allotment: i64,
     pub(super) allotted_at: u64,
-    /// Its queue can give a packet now.
+    /// Whether its queue can release a packet now.
     pub(super) ready: bool,
     /// Suspended until its own under-time.
     pub(super) asleep: bool,
-    /// Its place among the waiting.
+    /// Its position among the waiting leaves.
     pub(super) wait: u32,
-    /// Its place among those that may send when nobody else may.
+    /// Its position among the leaves that may send when no class may.
     pub(super) rescue: u32,
     /// The ancestors it may borrow from, lowest first.
     pub(super) chain: Vec<Link>,
     pub(super) packet: core::marker::PhantomData<fn() -> P>,
 }
 
-/// An ancestor to borrow from, and the leaf's place in its heap.
+/// An ancestor to borrow from, and the leaf's position in its heap.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     pub(super) node: u32,
@@ -70,19 +70,19 @@ impl<P, Q> Leaf<P, Q> {
     }
 }
 
-/// What a priority has.
+/// The state of a priority.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
-    /// The round that is being served.
+    /// The current round.
     pub(super) round: u64,
-    /// Leaves of this priority, and the sum of their rates.
+    /// The number of leaves of this priority, and the sum of their rates.
     pub(super) leaves: u64,
     pub(super) rates: u64,
-    /// Counts the changes of these two, from 1.
+    /// The number of changes of these two, from 1.
     pub(super) version: u64,
-    /// For each level, the classes that are not over limit and have somebody to send, by the key of the first.
+    /// For each level, the classes that are not over limit and have a leaf that can send, by the key of the first.
     pub(super) open: Vec<Heap<Key>>,
-    /// The levels whose heap is not empty, as bits.
+    /// The levels with a non-empty heap, as bits.
     pub(super) levels: u32,
     /// Leaves that may borrow and can send.
     pub(super) rescue: Heap<Key>,
@@ -95,21 +95,21 @@ impl Ring {
     }
 }
 
-/// A handle in a class's heap of borrowers: the leaf, and the class's position in the leaf's chain.
+/// A handle in a class's heap of borrowers: the leaf, and the position of the class in the leaf's chain.
 fn handle(leaf: u32, hop: usize) -> u32 {
     leaf << 5 | hop as u32
 }
 
-/// Tells leaves their places in a heap of borrowers.
-macro_rules! tell_leaf {
+/// A closure that stores positions of a heap of borrowers in the leaves.
+macro_rules! leaf_position {
     ($leaves:expr) => {
         &mut |handle: u32, at: u32| $leaves[(handle >> 5) as usize].chain[(handle & 31) as usize].place = at
     };
 }
 
 impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
-    /// What a leaf may send in a round, in [`PART`]s of a byte, rounded up. Worked out anew only after the classes
-    /// of its priority have changed.
+    /// The allotment of a leaf per round, in [`PART`]s of a byte, rounded up. Recomputed only after the classes of
+    /// its priority have changed.
     fn allotment(&mut self, leaf: u32) -> i64 {
         let slot = &mut self.leaves[leaf as usize];
         let ring = &self.rings[slot.priority];
@@ -124,7 +124,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         slot.allotment
     }
 
-    /// A leaf that was left behind joins the current round with a fresh turn.
+    /// Moves a leaf of a past round to the current round with a new turn.
     fn catch_up(&mut self, leaf: u32) {
         let slot = &self.leaves[leaf as usize];
         if slot.key.round < self.rings[slot.priority].round || slot.left <= 0 {
@@ -135,8 +135,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
     }
 
-    /// What `leaf` has of its turns in the round that is being served, in [`PART`]s of a byte; below zero what it has
-    /// overdrawn. By packet round robin less than zero are the rounds that it has ahead.
+    /// The rest of the turns of `leaf` in the current round, in [`PART`]s of a byte; negative if it has sent more.
+    /// With packet round robin a negative value is the number of rounds that it is ahead.
     pub(super) fn turns(&mut self, leaf: u32) -> i128 {
         let allotment = i128::from(self.allotment(leaf));
         let slot = &self.leaves[leaf as usize];
@@ -149,8 +149,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
     }
 
-    /// Gives a leaf the turn that follows from [`turns`](Self::turns), which may have been those of another rate or
-    /// priority: no more in this round than it gets in one, and what it overdrew off the next ones.
+    /// Sets the turn of a leaf from [`turns`](Self::turns), possibly those of another rate or priority: at most one
+    /// allotment in this round, and a deficit is subtracted from the next ones.
     pub(super) fn set_turns(&mut self, leaf: u32, turns: i128) {
         let allotment = i128::from(self.allotment(leaf));
         let owed = (-turns).max(0);
@@ -165,7 +165,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         slot.key.round = self.rings[slot.priority].round.saturating_add(rounds);
     }
 
-    /// Asks the queue of `leaf` whether it can give a packet, and keeps the leaf where that belongs.
+    /// Reads the deadline of the queue of `leaf`, and updates the heaps.
     pub(super) fn refresh(&mut self, leaf: u32) {
         let slot = &self.leaves[leaf as usize];
         let (ready, wait) = match slot.queue.deadline(self.clock) {
@@ -181,17 +181,17 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     pub(super) fn wait_until(&mut self, leaf: u32, until: Option<Instant>) {
         let at = self.leaves[leaf as usize].wait;
         let leaves = &mut self.leaves;
-        let tell = &mut |leaf: u32, at: u32| leaves[leaf as usize].wait = at;
+        let set_position = &mut |leaf: u32, at: u32| leaves[leaf as usize].wait = at;
         match (at, until) {
             (NOWHERE, None) => {}
-            (NOWHERE, Some(until)) => self.waiting.insert(until, leaf, tell),
-            (at, Some(until)) => self.waiting.update(at, until, tell),
-            (at, None) => self.waiting.remove(at, tell),
+            (NOWHERE, Some(until)) => self.waiting.insert(until, leaf, set_position),
+            (at, Some(until)) => self.waiting.update(at, until, set_position),
+            (at, None) => self.waiting.remove(at, set_position),
         }
     }
 
-    /// The queue claims to have something and gives nothing: ask again after the next arrival.
-    pub(super) fn mute(&mut self, leaf: u32) {
+    /// The queue returned [`Deadline::Now`] without releasing a packet: it is not ready until the next arrival.
+    pub(super) fn mark_unready(&mut self, leaf: u32) {
         self.set_ready(leaf, false);
     }
 
@@ -217,16 +217,16 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         if may_borrow {
             let at = self.leaves[leaf as usize].rescue;
             let leaves = &mut self.leaves;
-            let tell = &mut |leaf: u32, at: u32| leaves[leaf as usize].rescue = at;
+            let set_position = &mut |leaf: u32, at: u32| leaves[leaf as usize].rescue = at;
             if ready {
-                self.rings[priority].rescue.insert(key, leaf, tell);
+                self.rings[priority].rescue.insert(key, leaf, set_position);
             } else {
-                self.rings[priority].rescue.remove(at, tell);
+                self.rings[priority].rescue.remove(at, set_position);
             }
         }
     }
 
-    /// Enters a leaf among the borrowers of its ancestors, or takes it out.
+    /// Adds a leaf to the borrowers of its ancestors, or removes it.
     fn link_chain(&mut self, leaf: u32, join: bool) {
         let slot = &self.leaves[leaf as usize];
         let (priority, key) = (slot.priority, slot.key);
@@ -235,16 +235,16 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             let borrowers = &mut self.nodes[node as usize];
             if join {
                 borrowers.borrowers += 1;
-                borrowers.members[priority].insert(key, handle(leaf, hop), tell_leaf!(self.leaves));
+                borrowers.members[priority].insert(key, handle(leaf, hop), leaf_position!(self.leaves));
             } else {
                 borrowers.borrowers -= 1;
-                borrowers.members[priority].remove(place, tell_leaf!(self.leaves));
+                borrowers.members[priority].remove(place, leaf_position!(self.leaves));
             }
             self.place(node, priority);
         }
     }
 
-    /// The key of the first that could send on the account of `node`.
+    /// The key of the first leaf that could send on the account of `node`.
     fn first_of(&self, node: u32, priority: usize) -> Option<Key> {
         let slot = &self.nodes[node as usize];
         if slot.leaf == NOWHERE {
@@ -255,7 +255,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
     }
 
-    /// Keeps a class where its limit and its borrowers of `priority` put it.
+    /// Updates the heap that a class belongs to, by its limit and its borrowers of `priority`.
     pub(super) fn place(&mut self, node: u32, priority: usize) {
         if self.is_below(node) {
             let timer = self.nodes[node as usize].timer;
@@ -272,16 +272,16 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         let slot = &self.nodes[node as usize];
         let (timer, due, wanted) = (slot.timer, slot.estimator.under_time, slot.borrowers > 0);
         let nodes = &mut self.nodes;
-        let tell = &mut |node: u32, at: u32| nodes[node as usize].timer = at;
+        let set_position = &mut |node: u32, at: u32| nodes[node as usize].timer = at;
         match (timer, wanted) {
             (NOWHERE, false) => {}
-            (NOWHERE, true) => self.timers.insert(due, node, tell),
-            (timer, true) => self.timers.update(timer, due, tell),
-            (timer, false) => self.timers.remove(timer, tell),
+            (NOWHERE, true) => self.timers.insert(due, node, set_position),
+            (timer, true) => self.timers.update(timer, due, set_position),
+            (timer, false) => self.timers.remove(timer, set_position),
         }
     }
 
-    /// A class has come below its limit, and somebody could use that.
+    /// Called when a class with possible borrowers has come below its limit.
     pub(super) fn came_below(&mut self, node: u32) {
         let leaf = self.nodes[node as usize].leaf;
         if leaf != NOWHERE {
@@ -291,7 +291,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         self.place(node, 0);
     }
 
-    /// A leaf that slept may borrow again.
+    /// Ends the suspension of a leaf, which may borrow again.
     fn wake(&mut self, leaf: u32) {
         let slot = &mut self.leaves[leaf as usize];
         if slot.asleep {
@@ -314,16 +314,16 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         let (at, level) = (slot.open[priority], usize::from(slot.level));
         let ring = &mut self.rings[priority];
         let nodes = &mut self.nodes;
-        let tell = &mut |node: u32, at: u32| nodes[node as usize].open[priority] = at;
+        let set_position = &mut |node: u32, at: u32| nodes[node as usize].open[priority] = at;
         match (at, first) {
             (NOWHERE, None) => {}
             (NOWHERE, Some(key)) => {
-                ring.open[level].insert(key, node, tell);
+                ring.open[level].insert(key, node, set_position);
                 ring.levels |= 1 << level;
             }
-            (at, Some(key)) => ring.open[level].update(at, key, tell),
+            (at, Some(key)) => ring.open[level].update(at, key, set_position),
             (at, None) => {
-                ring.open[level].remove(at, tell);
+                ring.open[level].remove(at, set_position);
                 if ring.open[level].is_empty() {
                     ring.levels &= !(1 << level);
                 }
@@ -331,7 +331,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
     }
 
-    /// Takes a class out of the heaps of those that may lend.
+    /// Removes a class from the heaps of classes that may lend.
     pub(super) fn unplace_open(&mut self, node: u32) {
         for priority in 0..PRIORITIES {
             let slot = &self.nodes[node as usize];
@@ -352,12 +352,12 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         self.backlog.bytes = self.backlog.bytes + after.bytes - before.bytes;
     }
 
-    /// `leaf` has given a packet of `size`: its turn, the accounts of all its ancestors, and what follows.
+    /// Accounts for a packet of `size` that `leaf` sent: its turn, all its ancestors, and the consequences.
     pub(super) fn serve(&mut self, leaf: u32, size: Bytes) {
         let lender = self.lender(leaf);
         self.take_turn(leaf, size);
 
-        // Out of its sleep, if it was asleep and sent because nobody else could.
+        // Ends the suspension of a leaf that sent because no class could.
         self.wake(leaf);
         self.refresh(leaf);
         let slot = &self.leaves[leaf as usize];
@@ -365,13 +365,13 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         if ready {
             for hop in 0..slot.chain.len() {
                 let Link { node, place } = self.leaves[leaf as usize].chain[hop];
-                self.nodes[node as usize].members[priority].update(place, key, tell_leaf!(self.leaves));
+                self.nodes[node as usize].members[priority].update(place, key, leaf_position!(self.leaves));
             }
             let at = self.leaves[leaf as usize].rescue;
             if at != NOWHERE {
                 let leaves = &mut self.leaves;
-                let tell = &mut |leaf: u32, at: u32| leaves[leaf as usize].rescue = at;
-                self.rings[priority].rescue.update(at, key, tell);
+                let set_position = &mut |leaf: u32, at: u32| leaves[leaf as usize].rescue = at;
+                self.rings[priority].rescue.update(at, key, set_position);
             }
         }
 
@@ -406,7 +406,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         self.served = Some(Served { class: class(node), lender: lender.map(class) });
     }
 
-    /// Takes `size` off the turn of `leaf`, and gives it the next one when that is used up.
+    /// Subtracts `size` from the turn of `leaf`, and starts the next turn when it is used up.
     fn take_turn(&mut self, leaf: u32, size: Bytes) {
         self.catch_up(leaf);
         let allotment = self.allotment(leaf);
@@ -425,7 +425,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
     }
 
-    /// Regulates a leaf that has something to send, is over limit, and may not borrow.
+    /// Regulates a leaf that is backlogged, over limit and may not borrow.
     pub(super) fn regulate_if_stuck(&mut self, leaf: u32) {
         if self.lender(leaf).is_some() {
             return;
@@ -447,7 +447,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
     }
 
-    /// The ancestors that a leaf may borrow from, by the tree as it is.
+    /// The ancestors that a leaf may borrow from.
     pub(super) fn chain_of(&self, leaf: u32) -> Vec<Link> {
         let mut chain = Vec::new();
         let mut node = self.leaves[leaf as usize].node;

@@ -1,50 +1,51 @@
-//! The link-sharing scheduler: who may send although it is over its limit.
+//! The link-sharing scheduler: which leaves may send although they are over limit.
 //!
-//! *Law*: a leaf may send when it is not over its limit, or when, going up from it as long as each class borrows
-//! from its parent, there is an ancestor that is not over its limit and that the guideline lets lend.
+//! *Law*: a leaf may send when it is not over limit, or when, among its ancestors up to the first class that does not
+//! borrow from its parent, there is one that is not over limit and that the guideline allows to lend.
 //! *Source*: the 1995 paper, sections 3.2 and 3.3, and 4.3 for top-level; Risso and Gevros, section 2.1, for the
 //! four rules of the other heuristic.
 //!
-//! Which levels may lend is all that the guidelines differ in:
+//! The guidelines differ only in the levels that may lend:
 //! - **formal**: an ancestor at level i may lend when no class below level i is unsatisfied, that is, not over limit
-//!   and with a descendant that has something to send. If one is, it is for that class to lend, or to send.
-//!   So the levels that may lend, or send for themselves, end at the lowest one where anybody can.
-//! - **ancestor-only**: every level may lend, whoever else is unsatisfied.
-//! - **top-level**: levels up to N may lend, where N follows from a few events. It approaches the formal guideline
-//!   at less cost than a walk over the tree; here, where the lowest level is known at once, it is there to compare.
+//!   and with a backlogged descendant. Otherwise that class lends or sends. So the levels that may lend, or send for
+//!   themselves, end at the lowest one at which any class can.
+//! - **ancestor-only**: every level may lend, whichever classes are unsatisfied.
+//! - **top-level**: levels up to N may lend, where N follows from a few events. It approximates the formal guideline
+//!   at less cost than a walk over the tree. Here the lowest level is known at once, and top-level exists for
+//!   comparison.
 //!
-//! *Cost*: one bit operation for the levels, and one look at each open level of a priority.
+//! *Cost*: one bit operation for the levels, and one comparison for each open level of a priority.
 
 use super::{Cbq, Conserving, LEVELS, PRIORITIES};
 use crate::packet::Packet;
 use crate::qdisc::Qdisc;
 use tidegate_units::Instant;
 
-/// Who may borrow.
+/// Which classes may borrow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
     /// The formal guidelines.
     Formal,
-    /// From any ancestor that is not over limit.
+    /// Every ancestor that is not over limit may lend.
     AncestorOnly,
-    /// From ancestors up to a level that a heuristic sets.
+    /// Ancestors up to a level that a heuristic determines may lend.
     TopLevel(Heuristic),
 }
 
 /// How top-level link sharing sets its level N.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heuristic {
-    /// The 1995 paper. A packet arrives for a class that is not over limit: N is 1. For one that is, with an
-    /// ancestor that is not, at a level j below N: N is j. A class has sent, and has nothing more to send or may not
-    /// go on: N is the highest level.
+    /// The 1995 paper. When a packet arrives for a class that is not over limit, N is 1. When it arrives for one that
+    /// is, with an ancestor at a level j below N that is not, N is j. When a class has sent and has an empty queue or
+    /// may not continue, N is the highest level.
     Floyd1995,
-    /// The implementation that Risso and Gevros measured. The first two rules are the same. Nobody can send: N rises
-    /// one by one until somebody can, and is the highest level when nobody can at all.
+    /// The implementation that Risso and Gevros measured. The first two rules are the same. When no class can send, N
+    /// rises by one until one can, and is the highest level when none can at all.
     Altq,
 }
 
 impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
-    /// The leaf that sends next: highest priority first, then its turn in the round, among those that may.
+    /// The leaf that sends next: of those that may, the highest priority first, then by turn.
     pub(super) fn pick(&mut self) -> Option<u32> {
         let open = self.rings.iter().fold(0_u32, |all, ring| all | ring.levels);
         if open == 0 {
@@ -79,7 +80,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         best.map(|key| key.leaf)
     }
 
-    /// Nobody may send by the guidelines: the one who sends all the same.
+    /// The leaf that sends although the guidelines allow none.
     fn rescue(&self) -> Option<u32> {
         let may = match self.params.conserving {
             Conserving::Strict => false,
@@ -92,12 +93,12 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         self.rings.iter().find_map(|ring| ring.rescue.peek()).map(|(key, _)| key.leaf)
     }
 
-    /// The scheduler was asked, and nobody could send.
-    pub(super) fn nobody(&mut self) {
+    /// Called when a dequeue found no leaf that may send.
+    pub(super) fn found_none(&mut self) {
         self.top_level = LEVELS as u8;
     }
 
-    /// A packet arrived for `leaf`: the rules of top-level link sharing.
+    /// Called when a packet arrived for `leaf`: the rules of top-level link sharing.
     pub(super) fn arrived(&mut self, leaf: u32) {
         if let Sharing::TopLevel(_) = self.params.sharing
             && let Some(lender) = self.lender(leaf)
@@ -106,7 +107,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
     }
 
-    /// `leaf` has sent: the rule of top-level link sharing.
+    /// Called when `leaf` has sent: the rule of top-level link sharing.
     pub(super) fn has_sent(&mut self, leaf: u32) {
         if self.params.sharing == Sharing::TopLevel(Heuristic::Floyd1995) {
             let slot = &self.leaves[leaf as usize];
@@ -119,7 +120,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
     }
 
-    /// The lowest class on the way of borrowing of `leaf`, itself included, that is not over limit.
+    /// The lowest class that is not over limit among `leaf` and the ancestors it borrows from.
     pub(super) fn lender(&self, leaf: u32) -> Option<u32> {
         let slot = &self.leaves[leaf as usize];
         let own = self.is_below(slot.node).then_some(slot.node);
@@ -131,7 +132,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         self.nodes[node as usize].estimator.under_time <= self.clock
     }
 
-    /// When somebody may first send, of those whose queues can give a packet now.
+    /// When a leaf may first send, of those whose queues can release a packet now.
     pub(super) fn first_ready(&self, now: Instant) -> Option<Instant> {
         if self.rings.iter().any(|ring| ring.levels != 0) {
             return Some(now);
@@ -150,7 +151,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
     }
 
-    /// When `leaf` may send, as far as its limits go.
+    /// When the limits allow `leaf` to send.
     pub(super) fn permitted_at(&self, leaf: u32, now: Instant) -> Instant {
         let slot = &self.leaves[leaf as usize];
         let under_time = |node: u32| self.nodes[node as usize].estimator.under_time;

@@ -1,7 +1,7 @@
-//! The tree: classes come, change and go while packets pass.
+//! The tree: classes are added, changed and removed at run time.
 //!
-//! *Cost*: adding and changing a class, O(depth) but for its descendants, which are entered anew; removing one,
-//! O(depth x siblings) and its packets.
+//! *Cost*: O(depth) to add or change a class, and its descendants are inserted again; O(depth x siblings) to remove
+//! one, and its packets.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -28,49 +28,49 @@ pub(super) struct Node {
     pub(super) class: Class,
     pub(super) estimator: Estimator,
     pub(super) level: u8,
-    /// Its leaf, or [`NOWHERE`] for a class that has children.
+    /// Its leaf, or [`NOWHERE`] for a class with children.
     pub(super) leaf: u32,
     /// The sum of the children's rates.
     pub(super) given: u64,
     /// For each priority, the leaves that may borrow from it and can send. Empty for a leaf.
     pub(super) members: Vec<Heap<Key>>,
-    /// How many those are, over all priorities.
+    /// The number of these over all priorities.
     pub(super) borrowers: u32,
-    /// Its place among those over limit.
+    /// Its position among the classes over limit.
     pub(super) timer: u32,
-    /// For each priority, its place among those of its level that are not over limit.
+    /// For each priority, its position among the classes of its level that are not over limit.
     pub(super) open: [u32; PRIORITIES],
     pub(super) stats: Stats,
 }
 
-/// What becomes of the packets of a class that is removed.
+/// What happens to the packets of a class that is removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Removal {
-    /// They are handed to the outlet with [`DropReason::Flushed`].
+    /// They are dropped with [`DropReason::Flushed`].
     Flush,
-    /// They go to the queue of another leaf, in their order, as far as it takes them.
+    /// They are moved to the queue of another leaf in their order, up to its limit.
     MoveTo(ClassId),
 }
 
-/// What is wrong with a change of the tree. The tree is then as it was.
+/// Why a change of the tree failed. The tree is then unchanged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TreeError {
-    /// A parameter of the tree or of a class cannot work.
+    /// A parameter of the tree or of a class is invalid.
     Param(ParamError),
-    /// There is such a class already. Give it another number.
+    /// The class exists. Choose another number.
     Exists(ClassId),
     /// There is no such class.
     Unknown(ClassId),
     /// The number of a class is too large; the largest is 1048575.
     IdTooLarge(ClassId),
-    /// The class has a queue, and so cannot have children. Make it one without a queue.
+    /// The class has a queue and cannot have children. Add it without a queue.
     IsLeaf(ClassId),
-    /// The class has no queue. Name a leaf.
+    /// The class has no queue. Specify a leaf.
     NotLeaf(ClassId),
     /// The class has children. Remove them first.
     HasChildren(ClassId),
-    /// The root cannot be removed, nor its rate be other than the link's.
+    /// The root cannot be removed, and its rate is the link's.
     Root,
     /// The tree would have more than 31 levels.
     TooDeep,
@@ -78,9 +78,9 @@ pub enum TreeError {
     Overcommitted {
         /// The parent.
         parent: ClassId,
-        /// What it has left.
+        /// The rate it has free.
         free: Rate,
-        /// What was asked for.
+        /// The requested rate.
         asked: Rate,
     },
 }
@@ -95,11 +95,11 @@ impl fmt::Display for TreeError {
             Self::IsLeaf(id) => write!(f, "class {} has a queue and so no children", id.0),
             Self::NotLeaf(id) => write!(f, "class {} has no queue", id.0),
             Self::HasChildren(id) => write!(f, "class {} still has children", id.0),
-            Self::Root => write!(f, "the root class belongs to the link"),
+            Self::Root => write!(f, "the root class cannot be removed, and its rate is the link's"),
             Self::TooDeep => write!(f, "more than {LEVELS} levels"),
             Self::Overcommitted { parent, free, asked } => write!(
                 f,
-                "class {} has {} bit/s left and {} bit/s were asked for",
+                "class {} has {} bit/s left but {} bit/s were requested",
                 parent.0,
                 free.as_bps(),
                 asked.as_bps()
@@ -117,10 +117,10 @@ impl From<ParamError> for TreeError {
 }
 
 impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
-    /// A tree with nothing but its root.
+    /// Returns a tree with only its root.
     ///
     /// # Errors
-    /// A parameter that cannot work, or a root with too large a number.
+    /// When a parameter is invalid or the number of the root too large.
     pub fn new(params: Params) -> Result<Self, TreeError> {
         params.validate()?;
         let mut tree = Self {
@@ -146,13 +146,13 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         Ok(tree)
     }
 
-    /// Adds a class that will have children.
+    /// Adds a class for children.
     ///
     /// # Errors
-    /// See [`TreeError`]; nothing has changed then.
+    /// See [`TreeError`]; the tree is then unchanged.
     pub fn add_inner(&mut self, now: Instant, id: ClassId, parent: ClassId, class: Class) -> Result<(), TreeError> {
         self.advance(now);
-        // It counts with the level of the children it is there for.
+        // Its level is that of a class with children.
         let parent = self.parent_for(id, parent, &class, 2)?;
         let node = self.add_node(id, parent, class)?;
         self.nodes[node as usize].level = 2;
@@ -160,10 +160,10 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         Ok(())
     }
 
-    /// Adds a leaf with its queue. What the queue holds already takes part.
+    /// Adds a leaf with its queue, which may contain packets.
     ///
     /// # Errors
-    /// See [`TreeError`]; nothing has changed then.
+    /// See [`TreeError`]; the tree is then unchanged.
     pub fn add_leaf(
         &mut self,
         now: Instant,
@@ -206,10 +206,10 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         Ok(())
     }
 
-    /// Gives a class other parameters from `now` on. Its packets and what it has used are kept.
+    /// Sets the parameters of a class from `now` on. Its packets and its use are kept.
     ///
     /// # Errors
-    /// See [`TreeError`]; nothing has changed then.
+    /// See [`TreeError`]; the tree is then unchanged.
     pub fn change(&mut self, now: Instant, id: ClassId, class: Class) -> Result<(), TreeError> {
         self.advance(now);
         let node = self.node_of(id)?;
@@ -245,7 +245,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         for &leaf in &touched {
             self.join(leaf);
             if leaf == own {
-                // Rounds of another priority, or turns of another rate, are not those that it was to sit out.
+                // A deficit counted in rounds of another priority or turns of another rate does not apply.
                 self.set_turns(leaf, turns);
             }
             self.refresh(leaf);
@@ -256,7 +256,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     /// Removes a class without children.
     ///
     /// # Errors
-    /// See [`TreeError`]; nothing has changed then.
+    /// See [`TreeError`]; the tree is then unchanged.
     pub fn remove(
         &mut self,
         now: Instant,
@@ -301,7 +301,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         Ok(())
     }
 
-    /// Where packets of an unknown class go from now on.
+    /// Sets the class for packets of unknown classes.
     pub fn set_default(&mut self, class: Option<ClassId>) {
         self.params.default = class;
     }
@@ -311,7 +311,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         self.node_of(id).ok().map(|node| &self.nodes[node as usize].class)
     }
 
-    /// What the rates under a class leave free.
+    /// The rate that is not allocated to children of a class.
     pub fn free_rate(&self, id: ClassId) -> Option<Rate> {
         let node = &self.nodes[self.node_of(id).ok()? as usize];
         Some(node.class.rate.saturating_sub(Rate::from_bps(node.given)))
@@ -323,7 +323,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         (parent != NOWHERE).then(|| self.nodes[parent as usize].id)
     }
 
-    /// What a class did so far.
+    /// The counters of a class.
     pub fn stats(&self, id: ClassId) -> Option<&Stats> {
         self.node_of(id).ok().map(|node| &self.nodes[node as usize].stats)
     }
@@ -341,13 +341,13 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         })
     }
 
-    /// The queue of a leaf, to look at.
+    /// The queue of a leaf.
     pub fn queue(&self, id: ClassId) -> Option<&Q> {
         let leaf = self.nodes[self.node_of(id).ok()? as usize].leaf;
         self.leaves.get(leaf as usize).map(|leaf| &leaf.queue)
     }
 
-    /// The leaves of a priority, and the sum of their rates.
+    /// The number of leaves of a priority, and the sum of their rates.
     pub fn load(&self, priority: u8) -> (u64, Rate) {
         self.rings.get(usize::from(priority)).map_or((0, Rate::ZERO), |ring| (ring.leaves, Rate::from_bps(ring.rates)))
     }
@@ -357,7 +357,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         self.index.iter().filter(|&&node| node != NOWHERE).map(|&node| self.nodes[node as usize].id)
     }
 
-    /// The leaf for packets of `class`, or else the default.
+    /// The leaf for packets of `class`, or the default.
     pub(super) fn leaf_of(&self, class: ClassId) -> Option<u32> {
         let leaf = |id: ClassId| {
             let node = self.node_of(id).ok()?;
@@ -371,7 +371,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         self.index.get(id.0 as usize).copied().filter(|&node| node != NOWHERE).ok_or(TreeError::Unknown(id))
     }
 
-    /// Checks a class to be added, and finds its parent.
+    /// Checks a class to be added, and returns its parent.
     fn parent_for(&self, id: ClassId, parent: ClassId, class: &Class, level: usize) -> Result<u32, TreeError> {
         class.validate()?;
         if id.0 > LAST_ID {
@@ -390,7 +390,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             depth += 1;
             up = self.nodes[up as usize].parent;
         }
-        // `depth` of the new class, from 1 at the root, and what must fit below it.
+        // `depth` of the new class, from 1 at the root, and the levels below it.
         if depth + level - 1 > LEVELS {
             return Err(TreeError::TooDeep);
         }
@@ -457,7 +457,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         Ok(node)
     }
 
-    /// A child was added under `node`: it and its ancestors are at least so high.
+    /// Called when a child was added under `node`: raises the levels of its ancestors.
     fn raise_levels(&mut self, mut node: u32, mut level: u8) {
         while node != NOWHERE && self.nodes[node as usize].level < level {
             self.set_level(node, level);
@@ -466,7 +466,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
     }
 
-    /// A child of `node` is gone: it and its ancestors may be lower now.
+    /// Called when a child of `node` was removed: lowers the levels of its ancestors.
     fn lower_levels(&mut self, mut node: u32) {
         while node != NOWHERE {
             let level = self.level_of(node);
@@ -503,7 +503,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         node == from
     }
 
-    /// Takes a leaf out of every heap and sum.
+    /// Removes a leaf from every heap and sum.
     fn leave(&mut self, leaf: u32) {
         self.wait_until(leaf, None);
         self.set_ready(leaf, false);
@@ -515,12 +515,12 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         ring.rates -= self.nodes[slot.node as usize].class.rate.as_bps();
     }
 
-    /// Enters a leaf anew, by the tree as it is; what its queue can give comes in by [`Self::refresh`].
+    /// Inserts a leaf into heaps and sums; [`Self::refresh`] adds what its queue can release.
     fn join(&mut self, leaf: u32) {
         let chain = self.chain_of(leaf);
         let slot = &mut self.leaves[leaf as usize];
         slot.chain = chain;
-        // Worked out for a version of the ring that it was in, which may have been another.
+        // Computed for a version of a ring, which may have been another ring.
         slot.allotted_at = 0;
         let ring = &mut self.rings[slot.priority];
         ring.version += 1;
@@ -528,13 +528,13 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         ring.rates = ring.rates.saturating_add(self.nodes[slot.node as usize].class.rate.as_bps());
     }
 
-    /// Takes every packet out of the queue of a leaf that has left.
+    /// Removes every packet from the queue of a leaf that was removed.
     fn empty(&mut self, leaf: u32, target: Option<u32>, out: &mut dyn Outlet<P>) {
         let before = self.leaves[leaf as usize].queue.backlog();
         let mut time = self.clock;
         let mut moved_before = target.map(|to| self.leaves[to as usize].queue.backlog());
         loop {
-            // A queue that makes packets wait gives them up at its own time, told in advance.
+            // A queue that delays packets releases them at its deadlines.
             match self.leaves[leaf as usize].queue.deadline(time) {
                 Deadline::Idle => break,
                 Deadline::Now => {}

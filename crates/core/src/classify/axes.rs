@@ -1,4 +1,4 @@
-//! From rules to axes: each field that rules ask for, cut at the ends of all ranges into elementary intervals.
+//! From rules to axes: each field that rules use, cut at the ends of all ranges into elementary intervals.
 
 use core::net::IpAddr;
 use core::ops::Range;
@@ -11,7 +11,7 @@ use hashbrown::HashTable;
 use super::fields::{Fields, Hosts, Match, Prefix, Rule, Version};
 use super::intervals::{Intervals, Key};
 
-/// What a packet is looked up by.
+/// The field by which a packet is looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Selector {
     Source,
@@ -23,7 +23,7 @@ pub(super) enum Selector {
     /// Version and protocol together: `257 * [v6] + protocol`, with 256 for an unknown protocol.
     Kind,
     Dscp,
-    /// The mark under one mask: masks that differ are fields that differ.
+    /// The mark under one mask: different masks are different fields.
     Mark(u32),
 }
 
@@ -39,16 +39,16 @@ pub(super) const FIXED_SELECTORS: [Selector; 8] = [
 ];
 
 impl Selector {
-    /// Whether the field has so few values that no table explodes by it.
+    /// Whether the field has so few values that tables over it stay small.
     pub(super) fn is_small(self) -> bool {
         matches!(self, Self::Kind | Self::Dscp)
     }
 }
 
-/// A range of one axis: version (0 but for IPv6), first, last.
+/// A range of one axis: version (0 except for IPv6), first, last.
 type Wide = (u8, u128, u128);
 
-/// What `matching` asks of `selector`: `None` for nothing, no range for what cannot be.
+/// The condition of `matching` on `selector`: `None` if there is none, an empty list if it cannot hold.
 fn ranges(matching: &Match, selector: Selector) -> Option<Vec<Wide>> {
     let prefix = |prefix: Prefix| {
         let (version, low, high) = prefix.range();
@@ -107,19 +107,20 @@ fn kinds(matching: &Match) -> Option<Vec<Wide>> {
     }
 }
 
-/// An axis, cut.
+/// A field with its elementary intervals.
 pub(super) struct Axis {
     pub(super) selector: Selector,
-    /// Where elementary intervals start: version, key.
+    /// The first value of each elementary interval: version, key.
     pub(super) starts: Vec<(u8, u128)>,
-    /// For each rule, which of `spans` are its.
+    /// For each rule, its range in `spans`.
     of_rule: Vec<Range<u32>>,
     /// First and last elementary interval.
     spans: Vec<(u32, u32)>,
 }
 
 impl Axis {
-    /// The axis of `selector`, or `None` when no rule asks for it. Rules that cannot match are in `impossible`.
+    /// The axis of `selector`, or `None` when no rule has a condition on it. Rules that cannot match are in
+    /// `impossible`.
     pub(super) fn new(selector: Selector, rules: &[Rule], impossible: &mut [bool]) -> Option<Self> {
         let mut wide: Vec<Wide> = Vec::new();
         let mut of_rule = Vec::with_capacity(rules.len());
@@ -155,19 +156,19 @@ impl Axis {
         &self.spans[range.start as usize..range.end as usize]
     }
 
-    /// Whether `rule` asks for this field at all.
+    /// Whether `rule` has a condition on this field.
     pub(super) fn asked_by(&self, rule: u32) -> bool {
         !self.of_rule[rule as usize].is_empty()
     }
 
-    /// For each elementary interval the smallest of `rules` that holds in it, or `u32::MAX`.
+    /// For each elementary interval the smallest of `rules` that covers it, or `u32::MAX`.
     pub(super) fn smallest(&self, rules: &[u32]) -> Vec<u32> {
         let mut active = BTreeSet::new();
         let mut events = self.events(rules).into_iter().peekable();
         (0..self.starts.len() as u32)
             .map(|at| {
                 while let Some((_, rule)) = events.next_if(|event| event.0 == at) {
-                    // A rule's event is its beginning or, when it is in already, its end.
+                    // The first event of a rule is its beginning, the second its end.
                     if !active.insert(rule) {
                         active.remove(&rule);
                     }
@@ -185,11 +186,11 @@ impl Axis {
         events
     }
 
-    /// For each elementary interval the number of its class: intervals in which the same of `rules` hold are one
-    /// class. Class 0 is that of no rule. Also how many classes there are.
+    /// For each elementary interval the number of its class, and the number of classes. Intervals that are covered by
+    /// the same subset of `rules` form one class; class 0 is covered by none.
     ///
-    /// Sets are told apart by the exclusive-or of 128 random bits a rule, so that unequal ones pass for equal with a
-    /// chance of 2^-128 a pair.
+    /// Subsets are compared by the exclusive-or of 128 random bits per rule. Two different subsets are taken as equal
+    /// with probability 2^-128.
     pub(super) fn classes(&self, rules: &[u32]) -> (Vec<u32>, u32) {
         let mut table: HashTable<(u128, u32)> = HashTable::new();
         let hash = |set: u128| set as u64;
@@ -209,7 +210,7 @@ impl Axis {
     }
 }
 
-/// 128 bits that are random in `rule` (SplitMix64, twice).
+/// 128 bits that are a random function of `rule` (SplitMix64, twice).
 fn fingerprint(rule: u32) -> u128 {
     let half = |n: u64| {
         let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -220,7 +221,7 @@ fn fingerprint(rule: u32) -> u128 {
     half(2 * u64::from(rule) + 1) << 64 | half(2 * u64::from(rule) + 2)
 }
 
-/// An axis, ready to be looked up in.
+/// An axis, prepared for look-ups.
 #[derive(Clone, Debug)]
 pub(super) enum Lookup {
     Source(Intervals<u32>, Intervals<u128>),
@@ -240,7 +241,7 @@ impl Lookup {
         fn map<K: Key>(axis: &Axis, values: &[u32], version: u8) -> Intervals<K> {
             let mut starts: Vec<(K, u32)> = Vec::new();
             for (start, &value) in axis.starts.iter().zip(values) {
-                // Ends beyond the key (one past the largest) are ends nobody can reach.
+                // Ends beyond the key (one past the largest) are never reached.
                 let key = K::from_wide(start.1);
                 let fits = starts.last().is_none_or(|last| last.0 < key);
                 if start.0 == version && fits && starts.last().is_none_or(|last| last.1 != value) {
@@ -262,7 +263,7 @@ impl Lookup {
         }
     }
 
-    /// Where to look the packet up; none when it does not have the field.
+    /// The first step of a look-up; `None` when the packet does not have the field.
     #[inline(always)]
     pub(super) fn begin(&self, fields: &Fields) -> Option<u32> {
         Some(match self {
@@ -296,11 +297,11 @@ impl Lookup {
         })
     }
 
-    /// The value of the interval that the packet is in, from where [`Lookup::begin`] pointed.
+    /// The value of the packet's interval, from the result of [`Lookup::begin`].
     #[inline(always)]
     pub(super) fn finish(&self, fields: &Fields, link: u32) -> u32 {
         match (self, fields.hosts) {
-            // Sixteen bits are found at once.
+            // Sixteen bits need one step.
             (Self::SourcePort(_) | Self::DestinationPort(_) | Self::Kind(_) | Self::Dscp(_), _) => link,
             (Self::Source(v4, _), Hosts::V4 { source, .. }) => v4.finish(source.to_bits(), link),
             (Self::Source(_, v6), Hosts::V6 { source, .. }) => v6.finish(source.to_bits(), link),

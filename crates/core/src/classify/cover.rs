@@ -23,16 +23,16 @@ pub struct Shadowed {
 pub enum Cause {
     /// Its own conditions exclude each other: an IPv4 source with an IPv6 destination, an empty range.
     Contradiction,
-    /// This earlier rule takes every packet it would match.
+    /// This earlier rule matches every packet that it would match.
     Rule(u32),
-    /// Several earlier rules take them together.
+    /// Several earlier rules together match every such packet.
     Several,
 }
 
 pub(super) fn shadowed(classifier: &Classifier, seen: &[bool]) -> Vec<Shadowed> {
     let (rules, mut found) = (classifier.rules(), Vec::new());
     for (at, rule) in rules.iter().enumerate() {
-        // Most rules win a packet of their own, which settles it without a look at the others.
+        // Most rules match some packet first, which decides without a comparison with the others.
         if classifier.classify(&rule.matching.example()) == Some(at as u32) {
             continue;
         }
@@ -70,8 +70,8 @@ fn prefix(outer: &Prefix, inner: &Prefix) -> bool {
 }
 
 impl Match {
-    /// Whether every packet that `other` matches is matched by this, as far as each condition tells alone: port
-    /// ranges that cover another only together are not seen through.
+    /// Whether this matches every packet that `other` matches, judged condition by condition: a port range that is
+    /// covered only by several ranges together is not detected.
     pub fn covers(&self, other: &Self) -> bool {
         allows(&self.destination, &other.destination, prefix)
             && allows(&self.source, &other.source, prefix)
@@ -87,7 +87,7 @@ impl Match {
             && allows(&self.version, &other.versions(), Version::eq)
     }
 
-    /// A packet that matches, unless the conditions exclude each other; what they do not ask for is unknown.
+    /// A packet that matches, unless the conditions are contradictory; fields without a condition are unknown.
     pub fn example(&self) -> Fields {
         let needs_version = self.protocol.is_some() || self.dscp.is_some();
         let version = self.versions().or(needs_version.then_some(Version::V4));
@@ -118,13 +118,13 @@ impl Match {
         }
     }
 
-    /// The version it asks for, by itself or by an address.
+    /// The IP version that the conditions require, directly or by an address.
     fn versions(&self) -> Option<Version> {
         let of = |prefix: Option<Prefix>| prefix.map(|prefix| prefix.range().0);
         self.version.or(of(self.source)).or(of(self.destination))
     }
 
-    /// Whether its conditions exclude each other.
+    /// Whether the conditions are contradictory.
     pub fn is_contradiction(&self) -> bool {
         let versions = [self.version, self.source.map(|p| p.range().0), self.destination.map(|p| p.range().0)];
         let has = |version| versions.contains(&Some(version));

@@ -1,4 +1,4 @@
-//! What is known of a packet, and what a rule may ask of it.
+//! The fields of a packet, and conditions on them.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -18,7 +18,7 @@ pub enum Version {
     V6,
 }
 
-/// The two ends of a packet, of one version by construction.
+/// The source and destination address of a packet; both have the same IP version.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Hosts {
     /// Not an IP packet, or one whose header could not be read.
@@ -26,16 +26,16 @@ pub enum Hosts {
     Unknown,
     /// An IPv4 packet.
     V4 {
-        /// The sender.
+        /// The source.
         source: Ipv4Addr,
-        /// The receiver.
+        /// The destination.
         destination: Ipv4Addr,
     },
     /// An IPv6 packet.
     V6 {
-        /// The sender.
+        /// The source.
         source: Ipv6Addr,
-        /// The receiver.
+        /// The destination.
         destination: Ipv6Addr,
     },
 }
@@ -49,7 +49,7 @@ impl Hosts {
             Self::V6 { .. } => Some(Version::V6),
         }
     }
-    /// The sender.
+    /// The source.
     pub const fn source(self) -> Option<IpAddr> {
         match self {
             Self::Unknown => None,
@@ -57,7 +57,7 @@ impl Hosts {
             Self::V6 { source, .. } => Some(IpAddr::V6(source)),
         }
     }
-    /// The receiver.
+    /// The destination.
     pub const fn destination(self) -> Option<IpAddr> {
         match self {
             Self::Unknown => None,
@@ -67,12 +67,12 @@ impl Hosts {
     }
 }
 
-/// That a packet is a fragment of a datagram, and which.
+/// The identification of a fragment and its position in the datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Fragment {
     /// The identification: 16 bits in IPv4, 32 in IPv6.
     pub id: u32,
-    /// Where its payload starts in the datagram, in bytes. The first fragment, and only it, has 0.
+    /// Offset of its payload in the datagram, in bytes; 0 in the first fragment only.
     pub offset: u16,
     /// Whether fragments follow.
     pub more: bool,
@@ -85,21 +85,21 @@ impl Fragment {
     }
 }
 
-/// What is known of a packet. What a data path cannot know stays at its default, and no rule that asks for it
-/// matches.
+/// The fields of a packet that rules can match. A field that the data path cannot determine has its default, and no
+/// rule with a condition on it matches.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Fields {
     /// Version and addresses.
     pub hosts: Hosts,
-    /// The code point; meaningless unless `hosts` are known.
+    /// The code point; without meaning unless `hosts` are known.
     pub dscp: Dscp,
-    /// The transport protocol: the number behind the last extension header that could be followed.
+    /// The transport protocol: the next header after the last extension header that could be parsed.
     pub protocol: Option<u8>,
-    /// The source port of TCP, UDP, UDP-Lite, SCTP or DCCP; unknown in all but the first fragment.
+    /// The source port of TCP, UDP, UDP-Lite, SCTP or DCCP; known in the first fragment only.
     pub source_port: Option<u16>,
     /// The destination port.
     pub destination_port: Option<u16>,
-    /// The packet mark of the kernel; 0 when nobody marked.
+    /// The packet mark of the kernel; 0 when unmarked.
     pub mark: u32,
     /// The user that owns the sending socket.
     pub uid: Option<u32>,
@@ -116,14 +116,14 @@ pub struct Prefix {
     length: u8,
 }
 
-/// Why something is not a prefix.
+/// Why a text or an address with a length is not a prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PrefixError {
-    /// The part before the slash is no address.
+    /// The part before the slash is not an address.
     Address,
-    /// The length is no number, or more than 32 (IPv4) or 128 (IPv6).
+    /// The length is not a number, or more than 32 (IPv4) or 128 (IPv6).
     Length,
-    /// Bits beyond the length are set; the prefix that was probably meant.
+    /// Bits beyond the length are set; contains the prefix that was probably meant.
     HostBits(Prefix),
 }
 
@@ -159,7 +159,7 @@ impl Prefix {
         };
         Some(Self { address, length })
     }
-    /// The prefix that holds `address` alone.
+    /// The prefix that contains only `address`.
     pub const fn host(address: IpAddr) -> Self {
         let length = match address {
             IpAddr::V4(_) => 32,
@@ -175,7 +175,7 @@ impl Prefix {
     pub const fn length(self) -> u8 {
         self.length
     }
-    /// Whether `address` is in it; never for the other version.
+    /// Whether `address` is in the prefix; never for the other IP version.
     pub fn contains(self, address: IpAddr) -> bool {
         match (self.range(), address) {
             ((Version::V4, low, high), IpAddr::V4(a)) => (low..=high).contains(&u128::from(a.to_bits())),
@@ -183,7 +183,7 @@ impl Prefix {
             _ => false,
         }
     }
-    /// First and last address as numbers.
+    /// The first and the last address as numbers.
     pub(super) fn range(self) -> (Version, u128, u128) {
         match self.address {
             IpAddr::V4(a) => {
@@ -206,7 +206,7 @@ impl fmt::Display for Prefix {
     }
 }
 
-/// `10.0.0.0/8`, `2001:db8::/32`; an address without a length is a host.
+/// Parses `10.0.0.0/8`, `2001:db8::/32`; an address without a length is a host.
 impl FromStr for Prefix {
     type Err = PrefixError;
 
@@ -229,12 +229,12 @@ impl DscpSet {
     /// No code point.
     pub const EMPTY: Self = Self(0);
 
-    /// This set and `dscp`.
+    /// Returns the set with `dscp` added.
     #[must_use]
     pub const fn with(self, dscp: Dscp) -> Self {
         Self(self.0 | 1 << dscp.value())
     }
-    /// Whether `dscp` is in it.
+    /// Whether `dscp` is in the set.
     pub const fn contains(self, dscp: Dscp) -> bool {
         self.0 >> dscp.value() & 1 == 1
     }
@@ -250,16 +250,16 @@ impl FromIterator<Dscp> for DscpSet {
     }
 }
 
-/// A mark and the bits of it that count.
+/// A condition on the mark.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct MarkMatch {
-    /// What those bits must be.
+    /// The required value of the selected bits.
     pub value: u32,
-    /// Which bits count.
+    /// The selected bits.
     pub mask: u32,
 }
 
-/// A conjunction of conditions; one that is not given holds for every packet.
+/// A conjunction of conditions. A condition that is absent holds for every packet.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Match {
     /// The version of IP.
@@ -268,15 +268,15 @@ pub struct Match {
     pub dscp: Option<DscpSet>,
     /// The transport protocol.
     pub protocol: Option<u8>,
-    /// Where the sender is.
+    /// The source prefix.
     pub source: Option<Prefix>,
-    /// Where the receiver is.
+    /// The destination prefix.
     pub destination: Option<Prefix>,
-    /// Source ports, any of these ranges; none given is no condition.
+    /// The source port is in one of these ranges; an empty list is no condition.
     pub source_ports: Vec<RangeInclusive<u16>>,
-    /// Destination ports, likewise.
+    /// The destination port is in one of these ranges; an empty list is no condition.
     pub destination_ports: Vec<RangeInclusive<u16>>,
-    /// The packet mark.
+    /// The mark.
     pub mark: Option<MarkMatch>,
     /// The users.
     pub uid: Option<RangeInclusive<u32>>,
@@ -285,8 +285,8 @@ pub struct Match {
 }
 
 impl Match {
-    /// Whether all conditions hold. This is the meaning of a rule; [`Classifier`](super::Classifier) is the fast
-    /// form of asking it of one rule after the other.
+    /// Whether all conditions hold. This defines the meaning of a rule; [`Classifier`](super::Classifier) is the fast
+    /// form.
     pub fn matches(&self, fields: &Fields) -> bool {
         let version = fields.hosts.version();
         let in_ports = |ranges: &[RangeInclusive<u16>], port: Option<u16>| {
@@ -308,11 +308,11 @@ impl Match {
     }
 }
 
-/// Packets that match, and what becomes of them.
+/// A condition and its target.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Rule {
-    /// Which packets.
+    /// The condition.
     pub matching: Match,
-    /// The number of the class, or whatever the owner of the rules means by it.
+    /// The number of the class, or another number that the owner of the rules assigns.
     pub target: u32,
 }

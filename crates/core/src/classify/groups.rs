@@ -1,7 +1,7 @@
-//! Groups of rules: which rules share one sequence of tables, and what those tables hold.
+//! Groups of rules: which rules share a sequence of tables, and the contents of these tables.
 //!
-//! Within a group the rules ask for fields that form a chain (the fields of one contain the large fields of the
-//! next), so that a table never multiplies rules that have nothing to do with each other.
+//! Within a group the conditions form a chain (the fields of one rule contain the large fields of the next), so that
+//! a table never multiplies unrelated rules.
 
 use alloc::vec::Vec;
 
@@ -12,9 +12,9 @@ use super::sparse::{Sparse, Tables};
 
 /// The most entries the tables of one group may have; a group that needs more is split.
 const GROUP_ENTRIES: usize = 1 << 20;
-/// The most steps the making of one group may take before it is split.
+/// The most steps to build one group; a group that needs more is split.
 const GROUP_WORK: u64 = 1 << 22;
-/// The most steps the making of all groups may take.
+/// The most steps to build all groups.
 const TOTAL_WORK: u64 = 1 << 26;
 /// The most entries of all groups.
 const TOTAL_ENTRIES: usize = 1 << 22;
@@ -24,15 +24,15 @@ pub(super) const MAX_GROUPS: usize = 64;
 /// No rule.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// One step from the state so far and the class of one more field to the next state.
+/// One step: from the current state and the class of one more field to the next state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stage {
     pub(super) axis: u32,
-    /// Which number of the axis's row is this group's class.
+    /// The column of this group's class in the row of the axis.
     pub(super) column: u32,
 }
 
-/// A group as it was made.
+/// A group with its tables.
 pub(super) struct Group {
     /// The axis of the first field.
     pub(super) axis: u32,
@@ -40,16 +40,16 @@ pub(super) struct Group {
     pub(super) initial: Vec<u32>,
     pub(super) stages: Vec<Stage>,
     pub(super) tables: Tables,
-    /// For each stage the class of this group for each elementary interval of the stage's axis.
+    /// For each stage, the class in this group of each elementary interval of the stage's axis.
     pub(super) classes: Vec<Vec<u32>>,
     entries: usize,
 }
 
-/// The rules are too entangled for the limits of the module.
+/// The rules overlap too much for the limits of the module.
 pub(super) struct TooComplex;
 
-/// Makes all groups of `rules` over `axes`; `seen` learns which rules some packet can match. Rules that ask for one
-/// field or for none are not for here.
+/// Builds the groups of `rules` over `axes`. Sets `seen` for every rule that some packet can match. Rules with
+/// conditions on at most one field must not be passed.
 pub(super) fn make(axes: &[Axis], rules: &[u32], seen: &mut [bool]) -> Result<Vec<Group>, TooComplex> {
     let asks = |rule: u32| (0..axes.len()).filter(|&a| axes[a].asked_by(rule)).fold(0_u32, |set, a| set | 1 << a);
     let small = (0..axes.len()).filter(|&a| axes[a].selector.is_small()).fold(0_u32, |set, a| set | 1 << a);
@@ -63,7 +63,7 @@ pub(super) fn make(axes: &[Axis], rules: &[u32], seen: &mut [bool]) -> Result<Ve
         let members: Vec<u32> = rules.iter().copied().filter(|&rule| chain.contains(&(asks(rule) & !small))).collect();
         let fields = members.iter().fold(0, |set, &rule| set | asks(rule));
         let mut order: Vec<usize> = (0..axes.len()).filter(|a| fields >> a & 1 == 1).collect();
-        // Large fields that all ask for come first; among equals the one whose rules overlap least.
+        // Large fields that all rules use come first; among equals the one whose rules overlap least.
         order.sort_by_cached_key(|&axis| {
             let shapes = chain.iter().filter(|&shape| shape >> axis & 1 == 1).count();
             let width = members.iter().map(|&rule| width(&axes[axis], rule)).sum::<u64>();
@@ -74,20 +74,20 @@ pub(super) fn make(axes: &[Axis], rules: &[u32], seen: &mut [bool]) -> Result<Ve
     Ok(groups)
 }
 
-/// How many elementary intervals a rule covers.
+/// The number of elementary intervals that a rule covers.
 fn width(axis: &Axis, rule: u32) -> u64 {
     axis.spans(rule).iter().map(|span| u64::from(span.1 - span.0 + 1)).sum()
 }
 
-/// The fewest chains (by strict inclusion) that hold all `shapes`, which are distinct: Dilworth by way of a
-/// bipartite matching (Fulkerson, 1956), with augmenting paths.
+/// The smallest number of chains (by strict inclusion) that contain all `shapes`, which are distinct: Dilworth's
+/// theorem with bipartite matching (Fulkerson, 1956) by augmenting paths.
 fn chains(shapes: &[u32]) -> Vec<Vec<u32>> {
     fn augment(from: usize, shapes: &[u32], above: &mut [Option<usize>], tried: &mut [bool]) -> bool {
         for to in 0..shapes.len() {
-            // Rules without a large field would be copied into every state of another chain.
+            // A rule without a large field would be copied into every state of another chain.
             let inside = from != to && shapes[from] != 0 && shapes[from] & !shapes[to] == 0;
             if inside && !core::mem::replace(&mut tried[to], true) {
-                // `above[x]` is the shape that sits directly below x.
+                // `above[x]` is the shape directly below which x is.
                 if above[to].is_none_or(|other| augment(other, shapes, above, tried)) {
                     above[to] = Some(from);
                     return true;
@@ -105,9 +105,9 @@ fn chains(shapes: &[u32]) -> Vec<Vec<u32>> {
     tops.map(|top| core::iter::successors(Some(top), |&at| below[at]).map(|at| shapes[at]).collect()).collect()
 }
 
-/// One axis as a group sees it: cut only where rules of the group begin or end.
+/// One axis restricted to a group: cut only where rules of the group begin or end.
 struct Local {
-    /// The class of each of the group's own intervals.
+    /// The class of each of the group's intervals.
     class: Vec<u32>,
     classes: u32,
     /// The group's interval of each elementary interval.
@@ -130,7 +130,7 @@ impl Local {
     }
 }
 
-/// Sets of rules, each kept once and numbered.
+/// Sets of rules, deduplicated and numbered.
 #[derive(Default)]
 struct Sets {
     elements: Vec<u32>,
@@ -184,8 +184,8 @@ impl Maker<'_> {
         if self.work > TOTAL_WORK || rules.len() < 2 {
             return Err(TooComplex);
         }
-        // Wide rules multiply narrow ones: keep them apart along the axis where that is worst. Halving the list
-        // quarters the product where all are equally wide.
+        // Wide rules multiply narrow ones: split them along the axis where that is worst. Halving the list quarters
+        // the product where all rules are equally wide.
         let mut worst: Option<(u64, Vec<u64>, u64)> = None;
         for &axis in order {
             let widths: Vec<u64> = rules.iter().map(|&rule| width(&self.axes[axis], rule)).collect();
@@ -209,7 +209,7 @@ impl Maker<'_> {
         self.make_or_split(&wide, order, groups)
     }
 
-    /// The tables of one group, or `None` when they would be too large.
+    /// The tables of one group, or `None` when they exceed the limits.
     fn make(&mut self, rules: &[u32], order: &[usize]) -> Option<Group> {
         let limit = self.work + GROUP_WORK;
         let mut seen_here = Vec::new();
@@ -244,7 +244,7 @@ impl Maker<'_> {
             seen_here.append(&mut step.finals);
             states = step.next;
             if at == 0 {
-                // The only state so far, whose default is state 0.
+                // The only state so far; its default is state 0.
                 let mut by_class = alloc::vec![0; local.classes as usize];
                 for (class, state) in step.pairs {
                     by_class[class as usize] = state;
@@ -265,29 +265,30 @@ impl Maker<'_> {
     }
 }
 
-/// The making of one stage.
+/// The construction of one stage.
 struct Step<'a> {
     axis: &'a Axis,
-    /// Whether a rule asks for nothing after this stage.
+    /// Whether a rule has no condition after this stage.
     terminal: &'a dyn Fn(u32) -> bool,
     last: bool,
     local: &'a Local,
     next: Sets,
-    /// The state for which a class has its pair already.
+    /// The last state for which a pair was added, by class.
     stamp: Vec<u32>,
-    /// The exceptions of the state at hand: class and next state.
+    /// The exceptions of the current state: class and next state.
     pairs: Vec<(u32, u32)>,
     table: Sparse,
-    /// After the last field: the rules that came out.
+    /// After the last field: the rules that can result.
     finals: Vec<u32>,
     work: u64,
-    /// How much work and how many slots there may be.
+    /// The limits of work and of slots.
     limit: u64,
     room: usize,
 }
 
 impl Step<'_> {
-    /// Adds what follows `state`, in which the rules of `set` have matched so far; `false` when it is too much.
+    /// Adds the successors of `state`, in which the rules of `set` have matched so far; returns `false` when a limit
+    /// is exceeded.
     fn follow(&mut self, state: u32, set: &[u32]) -> bool {
         let (asking, wild): (Vec<u32>, Vec<u32>) = set.iter().partition(|&&rule| self.axis.asked_by(rule));
         let default = self.outcome(&wild, &[]);
@@ -317,7 +318,7 @@ impl Step<'_> {
             if self.work > self.limit {
                 return false;
             }
-            // A rule that is in has its end still to come.
+            // An active rule has its end among the remaining events.
             let until = events[i].0;
             self.work += u64::from(until - from);
             let outcome = self.outcome(&wild, &active);
@@ -331,8 +332,8 @@ impl Step<'_> {
         self.work <= self.limit && self.table.slots() <= self.room
     }
 
-    /// The next state when these rules, each list ascending, have matched: they in order, up to the first that asks
-    /// for nothing more and so wins against all behind it. After the last field the rule itself.
+    /// The next state when these rules, each list ascending, have matched: the merged list up to the first rule
+    /// without further conditions, which precedes all later ones. After the last field, the rule itself.
     fn outcome(&mut self, wild: &[u32], active: &[u32]) -> u32 {
         if self.last {
             let first = *wild.first().unwrap_or(&NONE).min(active.first().unwrap_or(&NONE));

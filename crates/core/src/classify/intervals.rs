@@ -1,10 +1,9 @@
-//! A map from integers to small numbers that is constant on intervals, looked up in a number of steps that depends
-//! on the width of the integer and on where the interval ends differ, not on how many intervals there are.
+//! A map from integers to small numbers that is constant on intervals. The number of steps of a look-up depends on
+//! the width of the integer and on where the ends of the intervals differ, not on the number of intervals.
 //!
-//! The top 16 bits index the root; below it are nodes of 256 entries, with the bytes skipped in which all ends agree,
-//! until so few ends are left that one cache line holds them. Nodes are run-length coded: a bit says where a new run
-//! begins, and the run is found by counting bits. Where thousands of ends crowd in one block, its next 16 bits are
-//! an index like the root.
+//! The top 16 bits index the root. Below it are nodes of 256 entries, skipping bytes in which all ends are equal,
+//! until the remaining ends fit one cache line. Nodes are run-length coded: a bit marks the start of a run, and the
+//! run is found by counting bits. A block with thousands of ends is indexed by its next 16 bits like the root.
 
 use alloc::vec::Vec;
 
@@ -12,7 +11,7 @@ use alloc::vec::Vec;
 pub(super) trait Key: Copy + Ord {
     const ZERO: Self;
     const BYTES: u32;
-    /// The ends of a bucket, as many as fit a cache line with their values; the unused are the largest key.
+    /// The ends of a bucket, as many as fit a cache line with their values; unused ends are the largest key.
     type Ends: Copy + core::fmt::Debug + AsRef<[Self]> + AsMut<[Self]>;
     /// One value more than ends.
     type Values: Copy + core::fmt::Debug + AsRef<[u32]> + AsMut<[u32]>;
@@ -20,9 +19,9 @@ pub(super) trait Key: Copy + Ord {
     const NO_VALUES: Self::Values;
     fn top(self) -> usize;
     fn byte(self, at: u32) -> usize;
-    /// Two bytes, from `at` on.
+    /// Two bytes, starting at byte `at`.
     fn pair(self, at: u32) -> usize;
-    /// How many leading bytes are the same.
+    /// The number of equal leading bytes.
     fn common_bytes(self, other: Self) -> u32;
     /// The smallest key with the same first `depth` bytes.
     fn block(self, depth: u32) -> Self;
@@ -73,12 +72,12 @@ struct Bucket<K: Key> {
 }
 
 /// 256 entries of the block of keys that begins with `low`. The links of the runs start at `base`; the two before
-/// are for keys below and above the block.
+/// them are for keys below and above the block.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Node<K> {
     starts: [u64; 4],
-    /// How many runs begin before each word of `starts`.
+    /// The number of runs that begin before each word of `starts`.
     before: [u8; 4],
     base: u32,
     depth: u32,
@@ -93,10 +92,10 @@ struct Wide<K> {
     low: K,
 }
 
-/// A block with at least so many ends is a [`Wide`]: 256 bytes an end at most.
+/// A block with at least this many ends is a [`Wide`]: at most 256 bytes per end.
 const CROWD: usize = 1_024;
 
-/// Values are below 2^30: the two bits above say what a link leads to.
+/// Values are below 2^30; the two bits above are the type of a link.
 pub(super) const VALUE_LIMIT: u32 = 1 << 30;
 const BUCKET: u32 = 1 << 30;
 const NODE: u32 = 2 << 30;
@@ -105,7 +104,7 @@ const WIDE: u32 = 3 << 30;
 /// The map. See the [module](self).
 #[derive(Clone, Debug)]
 pub(super) struct Intervals<K: Key> {
-    /// As far as entries differ; the last stands for all behind it.
+    /// The entries up to the last that differs; the last applies to all after it.
     root: Vec<u32>,
     runs: Vec<u32>,
     nodes: Vec<Node<K>>,
@@ -114,7 +113,7 @@ pub(super) struct Intervals<K: Key> {
 }
 
 impl<K: Key> Intervals<K> {
-    /// `starts` are ascending and distinct and begin with the smallest key; each value holds until the next start.
+    /// `starts` are ascending, distinct and begin with the smallest key; each value is valid until the next start.
     pub(super) fn new(starts: &[(K, u32)]) -> Self {
         debug_assert!(starts[0].0 == K::ZERO && starts.is_sorted_by(|a, b| a.0 < b.0));
         debug_assert!(starts.iter().all(|start| start.1 < VALUE_LIMIT));
@@ -130,7 +129,7 @@ impl<K: Key> Intervals<K> {
         map
     }
 
-    /// Fills one link for each entry that `entry` tells keys apart by; entries are blocks of `depth` known bytes.
+    /// Fills one link for each entry by which `entry` distinguishes keys; entries are blocks of `depth` known bytes.
     fn split(
         &mut self,
         mut starts: &[(K, u32)],
@@ -145,7 +144,7 @@ impl<K: Key> Intervals<K> {
             links[done..at].fill(value);
             let count = starts.partition_point(|start| entry(start.0) <= at);
             let (mut inner, rest) = starts.split_at(count);
-            // A start at the very beginning of the block changes what holds throughout it.
+            // A start at the first key of the block changes the value of the whole block.
             if key == key.block(depth) {
                 value = inner[0].1;
                 inner = &inner[1..];
@@ -162,7 +161,7 @@ impl<K: Key> Intervals<K> {
         let mut bucket: Bucket<K> = Bucket { ends: K::NO_ENDS, values: K::NO_VALUES };
         let (ends, values) = (bucket.ends.as_mut(), bucket.values.as_mut());
         if starts.len() <= ends.len() {
-            // The largest key is at or above every unused end; it belongs to the last interval all the same.
+            // The largest key is not below any unused end; it belongs to the last interval.
             values.fill(last.1);
             values[0] = value;
             for (i, &(end, value)) in starts.iter().enumerate() {
@@ -201,13 +200,13 @@ impl<K: Key> Intervals<K> {
         NODE | (self.nodes.len() - 1) as u32
     }
 
-    /// The first step towards `key`: a link, which is the value already when it is below [`VALUE_LIMIT`].
+    /// The first step of the look-up of `key`: a link, which is the value if it is below [`VALUE_LIMIT`].
     #[inline]
     pub(super) fn begin(&self, key: K) -> u32 {
         self.root[key.top().min(self.root.len() - 1)]
     }
 
-    /// The value of the interval that `key` is in, from its link.
+    /// The value of the interval that contains `key`, from its link.
     #[inline]
     pub(super) fn finish(&self, key: K, mut link: u32) -> u32 {
         loop {
@@ -231,7 +230,7 @@ impl<K: Key> Intervals<K> {
             } else if link < WIDE {
                 let (node, entry) = (&self.nodes[(link - NODE) as usize], key.byte(depth));
                 let starts = node.starts[entry / 64] & (2_u64 << (entry % 64)).wrapping_sub(1);
-                // Entry 0 begins a run, so at least one does.
+                // Entry 0 begins a run, so there is at least one.
                 base + u32::from(node.before[entry / 64]) + starts.count_ones() - 1
             } else {
                 base + key.pair(depth) as u32

@@ -1,32 +1,33 @@
-//! Classifier: from what is known of a packet to the first rule that matches it.
+//! Classifier: from the fields of a packet to the first rule that matches it.
 //!
-//! *Law*: [`Classifier::classify`] gives the smallest index whose [`Match::matches`] holds, whatever the rules.
-//! *Source*: equivalence classes a field and tables over pairs of them, from recursive flow classification (Gupta
-//! and McKeown, *Packet Classification on Multiple Fields*, 1999); groups of rules by the fields they ask for, from
+//! *Law*: [`Classifier::classify`] returns the smallest index whose [`Match::matches`] holds, for all rules.
+//! *Source*: equivalence classes per field and tables over pairs of them, from recursive flow classification (Gupta
+//! and McKeown, *Packet Classification on Multiple Fields*, 1999); groups of rules by the fields that they use, from
 //! tuple space search (Srinivasan, Suri and Varghese, 1999).
 //! *Units*: none.
-//! *Cost*: one look-up a field that any rule asks for, and one row and two slots of a table for each field but the first
-//! of each group; both numbers depend on *which* fields rules combine, not on how many rules there are
-//! ([`Classifier::cost`] says them). No allocation.
-//! What does grow with the rules is the memory that packets of many flows touch: a packet alone waits for its five
-//! to ten cache lines, which [`Classifier::classify_all`] hides behind the work on others.
-//! *Notes*: at most 16 different mark masks, 64 groups and 4,194,304 slots (34 MB, and 16 bytes a state); rules
-//! that need more are refused ([`BuildError`]). Ten thousand rules that name hosts, prefixes, ports or ranges of them take a
-//! fraction of a second to build. Wide ranges that overlap in two or more fields are what is dear: it splits
-//! groups, which costs stages, and thousands of rules that each cover a random third of three fields are refused.
+//! *Cost*: one look-up per field that any rule uses, and one row and two slots of a table for each field but the
+//! first of each group. Both numbers depend on *which* fields rules combine, not on the number of rules
+//! ([`Classifier::cost`] reports them). No allocation. The memory that packets of many flows touch grows with the
+//! rules: a single packet waits for its five to ten cache lines, and [`Classifier::classify_all`] overlaps these
+//! waits with the work on other packets.
+//! *Notes*: at most 16 different mark masks, 64 groups and 4,194,304 slots (34 MB, and 16 bytes per state); rules
+//! that need more are rejected ([`BuildError`]). Ten thousand rules on hosts, prefixes, ports or ranges of them take
+//! a fraction of a second to build. Wide ranges that overlap in two or more fields are expensive: they split groups,
+//! which adds stages. Thousands of rules that each cover a random third of three fields are rejected.
 //!
-//! How it works. Each field is cut into elementary intervals at the ends of all ranges; a packet's value finds its
-//! interval in a bounded number of steps. A rule that asks for one field only is settled there: the interval knows
-//! its best. The others go into groups, in each of which the fields asked for form a chain. A group starts with
-//! the set of its rules that hold in the interval of its first field, a number, and takes one more field at each
-//! stage: (state, interval) gives the next state. Most pairs of a stage follow the state's default, so only the
-//! exceptions are in a table. After the last field the state is the best rule. The answer is the best of all.
+//! How it works. Each field is cut into elementary intervals at the ends of all ranges; the interval of a packet's
+//! value is found in a bounded number of steps. A rule with a condition on one field only is decided there: the
+//! interval stores the best such rule. The other rules are divided into groups; in each group the fields that the
+//! rules use form a chain. A group starts with the set of its rules that cover the interval of its first field,
+//! represented by a number, and adds one field per stage: (state, interval) yields the next state. Most pairs of a
+//! stage lead to the default of the state, so only the exceptions are in a table. After the last field the state is
+//! the best rule. The result is the best of all groups.
 //!
-//! *Departures from the source, and why*: the tables of recursive flow classification hold every pair, which is the
-//! square of the number of hosts; exceptions to a default are as many as there are rules, times how often they
-//! overlap. Tuple space search makes a group for each combination of prefix lengths, so that ten thousand rules
-//! have hundreds; here lengths share a group unless the product explodes, and only then are wide and narrow parted.
-//! *See also*: [`flow`](crate::flow), which tells flows apart within a class.
+//! *Departures from the source, and why*: the tables of recursive flow classification contain every pair, which is
+//! the square of the number of hosts; the exceptions to a default are as many as the rules, times the number of
+//! overlaps. Tuple space search makes a group for each combination of prefix lengths, hundreds for ten thousand
+//! rules; here lengths share a group, and wide and narrow rules are separated only if the product becomes too large.
+//! *See also*: [`flow`](crate::flow), which identifies the flows within a class.
 //!
 //! ```
 //! use tidegate_core::classify::{Classifier, Fields, Hosts, Match, Rule};
@@ -63,16 +64,16 @@ use sparse::Tables;
 const MAX_AXES: usize = FIXED_SELECTORS.len() + MAX_MASKS;
 const MAX_MASKS: usize = 16;
 
-/// Why rules cannot be built.
+/// Why the tables cannot be built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BuildError {
-    /// More than 16 different mark masks: give the marks of these rules a common mask.
+    /// More than 16 different mark masks. Give the marks of these rules a common mask.
     Masks {
-        /// The first rule with a mask too many.
+        /// The first rule that exceeds the number of masks.
         rule: u32,
     },
-    /// The rules overlap in too many ways for the memory and time they may have: make their ranges narrower, or let
-    /// them overlap in one field only.
+    /// The rules overlap in too many ways for the limits of memory and time. Make their ranges narrower, or let them
+    /// overlap in one field only.
     TooComplex,
     /// More than 2^24 rules.
     TooMany,
@@ -82,7 +83,7 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Masks { rule } => {
-                write!(f, "rule {rule} brings a 17th mark mask; give the marks of some rules a common mask")
+                write!(f, "rule {rule} adds a 17th mark mask; give the marks of some rules a common mask")
             }
             Self::TooComplex => f.write_str(
                 "the rules overlap in too many ways; make ranges narrower, or let them overlap in one field only",
@@ -94,14 +95,14 @@ impl fmt::Display for BuildError {
 
 impl core::error::Error for BuildError {}
 
-/// What a look-up and the tables cost.
+/// The cost of a look-up and the size of the tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cost {
-    /// Fields looked up a packet.
+    /// Look-ups of fields per packet.
     pub fields: usize,
     /// Groups of rules.
     pub groups: usize,
-    /// Table look-ups a packet, in all groups together.
+    /// Table look-ups per packet, in all groups together.
     pub stages: usize,
     /// Bytes of all tables.
     pub memory: usize,
@@ -109,33 +110,33 @@ pub struct Cost {
 
 #[derive(Clone, Debug)]
 struct Field {
-    /// Gives the number of the only column, or where the row begins if there are more.
+    /// Returns the value of the only column, or the start of the row if there are several.
     lookup: Lookup,
-    /// A row for each class: the best rule that asks for this field only, if the field is that of such rules, then a
-    /// number for each group that uses the field: its first state, or its own class.
+    /// A row for each class: the best rule with a condition on this field only, if any rule has one, then a number
+    /// for each group that uses the field: its first state, or its class.
     rows: Vec<u32>,
     columns: Columns,
-    /// What `lookup` gives for a packet without the field.
+    /// The result of `lookup` for a packet without the field.
     absent: u32,
 }
 
-/// What a field is used for.
+/// The use of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Columns {
-    /// Only by rules that ask for it alone.
+    /// Only by rules without another condition.
     Best,
     /// Only by one group.
     Number,
-    /// By several; whether the best rule that asks for it alone is the first column.
+    /// By several; `best` if the first column is the best rule without another condition.
     Several { best: bool },
 }
 
-/// How many packets go through the steps together.
+/// The number of packets processed together.
 const BATCH: usize = 64;
-/// Fewer are sooner done one by one.
+/// Below this number packets are classified one by one.
 const FEW: usize = 8;
 
-/// The best rule where there is none, in a column; larger than every rule.
+/// The value of a column without a best rule; larger than every rule.
 const NO_RULE: u32 = intervals::VALUE_LIMIT - 1;
 
 #[derive(Clone, Debug)]
@@ -146,7 +147,7 @@ struct Sequence {
     tables: Tables,
 }
 
-/// Rules, ready for packets. See the [module](self).
+/// Rules with their tables. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct Classifier {
     rules: Vec<Rule>,
@@ -154,15 +155,15 @@ pub struct Classifier {
     catch_all: u32,
     fields: Vec<Field>,
     groups: Vec<Sequence>,
-    /// Which rules some packet can match, as far as the tables know.
+    /// Which rules some packet can match, as far as the tables show.
     seen: Vec<bool>,
 }
 
 impl Classifier {
-    /// Builds the tables of `rules`, of which the first that matches wins.
+    /// Builds the tables of `rules`; the first rule that matches wins.
     ///
     /// # Errors
-    /// When the rules need more memory than a classifier may have; see [`BuildError`].
+    /// When the rules need more memory than a classifier may use; see [`BuildError`].
     pub fn new(rules: Vec<Rule>) -> Result<Self, BuildError> {
         if rules.len() > 1 << 24 {
             return Err(BuildError::TooMany);
@@ -221,16 +222,16 @@ impl Classifier {
         Ok(Self { rules, catch_all, fields, groups: sequences, seen })
     }
 
-    /// The rules, as given.
+    /// The rules in their order.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// The index of the first rule that matches, if one does.
+    /// The index of the first rule that matches.
     #[inline]
     pub fn classify(&self, packet: &Fields) -> Option<u32> {
         let mut found = [0; MAX_AXES];
-        // All first steps before any second, so that they wait for memory together.
+        // All first steps before any second step, so that their memory accesses overlap.
         for (field, found) in self.fields.iter().zip(&mut found) {
             *found = field.lookup.begin(packet).unwrap_or(field.absent);
         }
@@ -250,13 +251,13 @@ impl Classifier {
         (best < NO_RULE).then_some(best)
     }
 
-    /// The same for many packets, each step for all before the next step: what one waits for from memory comes while
-    /// the others are at work, so that it costs less a packet the more rules there are.
+    /// Classifies many packets, each step for all of them before the next step. Memory accesses of one packet overlap
+    /// with the work on the others, which saves the more per packet the more rules there are.
     ///
     /// # Panics
-    /// When `first` is not as long as `packets`.
+    /// When `first` and `packets` differ in length.
     pub fn classify_all(&self, packets: &[Fields], first: &mut [Option<u32>]) {
-        assert_eq!(packets.len(), first.len(), "one answer for each packet");
+        assert_eq!(packets.len(), first.len(), "one result for each packet");
         for (packets, first) in packets.chunks(BATCH).zip(first.chunks_mut(BATCH)) {
             if packets.len() < FEW {
                 first.iter_mut().zip(packets).for_each(|(first, packet)| *first = self.classify(packet));
@@ -266,7 +267,7 @@ impl Classifier {
         }
     }
 
-    // Apart from the loop for few, whose copy of the same steps would keep them from being put into these loops.
+    // Not in the loop for few packets, whose copy of the same steps would prevent inlining into these loops.
     #[inline(never)]
     fn classify_batch(&self, packets: &[Fields], first: &mut [Option<u32>]) {
         let mut found = [[0; BATCH]; MAX_AXES];
@@ -304,7 +305,7 @@ impl Classifier {
         }
     }
 
-    /// What a look-up costs, and the tables.
+    /// The cost of a look-up and the size of the tables.
     pub fn cost(&self) -> Cost {
         let stages = || self.groups.iter().flat_map(|group| &group.stages);
         let rows = self.fields.iter().map(|field| field.lookup.memory() + size_of_val(&*field.rows)).sum::<usize>();
@@ -316,18 +317,18 @@ impl Classifier {
         }
     }
 
-    /// The rules that no packet can match, each with the cause: for the author of the rules, not for every packet. A
-    /// rule that does not win the first packet it asks for is compared with all before it.
+    /// The rules that no packet can match, each with the cause. For diagnostics: a rule that is not the first match
+    /// of its own example is compared with all rules before it.
     ///
-    /// What it reports is true; it does not find a rule that is only covered by several others together unless
-    /// these ask for the same fields.
+    /// Every reported rule is shadowed. A rule that is covered only by several others together is found only if these
+    /// use the same fields.
     pub fn shadowed(&self) -> Vec<Shadowed> {
         cover::shadowed(self, &self.seen)
     }
 }
 
 impl Field {
-    /// The best rule that asks for this field only.
+    /// The best rule with a condition on this field only.
     #[inline]
     fn best(&self, found: u32) -> u32 {
         match self.columns {
@@ -337,7 +338,7 @@ impl Field {
         }
     }
 
-    /// What the group with `column` goes by.
+    /// The number that the group with `column` uses.
     #[inline]
     fn number(&self, found: u32, column: u32) -> u32 {
         match self.columns {
@@ -348,8 +349,8 @@ impl Field {
 
     fn new(axis: &Axis, rules: &[u32], columns: &[Vec<u32>], best: bool) -> Self {
         let column = |column: &Vec<u32>| column.iter().map(|&number| number.min(NO_RULE)).collect::<Vec<u32>>();
-        // A packet without the field is in class 0: no rule that asks for the field holds, and for a group the first
-        // state and class are 0.
+        // A packet without the field is in class 0: no rule with a condition on the field holds, and for a group the
+        // first state and class are 0.
         let first = if best { NO_RULE } else { 0 };
         let (values, rows, columns) = match columns {
             [] => (alloc::vec![0; axis.starts.len()], Vec::new(), Columns::Number),

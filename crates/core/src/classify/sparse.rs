@@ -1,10 +1,10 @@
-//! For each state what follows it: a default, and exceptions for some classes.
+//! The successors of each state: a default, and exceptions for some classes.
 //!
-//! A row of 16 bytes holds the default and one run of classes with one exception, which is all that most states
-//! have. States with more have a small table of their own, in which every look-up reads exactly two slots.
+//! A row of 16 bytes contains the default and one run of classes with one exception, which suffices for most states.
+//! A state with more exceptions has a small table, of which every look-up reads exactly two slots.
 //!
-//! The states of all stages of a group lie in one array, a state and what usually follows it side by side, so that
-//! a packet that follows one rule through the stages reads one cache line.
+//! The states of all stages of a group are in one array, a state next to its usual successor, so that a packet that
+//! matches one rule through the stages reads one cache line.
 //!
 //! *Source*: cuckoo hashing (Pagh and Rodler, 2004), built once at a load below 0.45.
 
@@ -21,8 +21,8 @@ struct Slot {
 
 const NO_SLOT: Slot = Slot { class: EMPTY, next: 0 };
 
-/// Classes `low..=low + span` are followed by `next`, others by `default`. Or, when `low` is [`EMPTY`], the
-/// exceptions are in the `span` slots from `next` on.
+/// The successor of classes `low..=low + span` is `next`, of others `default`. If `low` is [`EMPTY`], the exceptions
+/// are in the `span` slots from `next` on.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(16))]
 struct Row {
@@ -47,8 +47,8 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Lays out `stages`, each of whose rows lead to states of the next and the last to results. `first` holds
-    /// states of the first stage, and gets their numbers here; state 0 keeps its number.
+    /// Lays out `stages`. The rows of each lead to states of the next, those of the last to results. `first` contains
+    /// states of the first stage and is renumbered; state 0 keeps its number.
     pub(super) fn new(stages: &[Sparse], first: &mut [u32]) -> Self {
         let mut place: Vec<Vec<u32>> = stages.iter().map(|stage| alloc::vec![EMPTY; stage.rows.len()]).collect();
         let mut end = 0;
@@ -88,7 +88,7 @@ impl Tables {
         tables
     }
 
-    /// What follows `state` for `class`.
+    /// The successor of `state` for `class`.
     #[inline]
     pub(super) fn next(&self, state: u32, class: u32) -> u32 {
         let row = self.lines[state as usize / ROWS].0[state as usize % ROWS];
@@ -106,7 +106,7 @@ impl Tables {
     }
 }
 
-/// The states of one stage, as they are made.
+/// The states of one stage during construction.
 #[derive(Clone, Debug)]
 pub(super) struct Sparse {
     rows: Vec<Row>,
@@ -114,13 +114,13 @@ pub(super) struct Sparse {
 }
 
 impl Sparse {
-    /// No state yet.
+    /// An empty stage.
     pub(super) fn new() -> Self {
-        // Rows without slots read the first of all.
+        // Rows without slots read the first slot.
         Self { rows: Vec::new(), slots: Vec::from([NO_SLOT]) }
     }
 
-    /// Adds a state with its exceptions, whose classes are distinct.
+    /// Adds a state with its exceptions; their classes are distinct.
     pub(super) fn push(&mut self, default: u32, exceptions: &[(u32, u32)]) {
         let Some(&(_, next)) = exceptions.first() else {
             return self.rows.push(Row { default, low: 0, span: 0, next: default });
@@ -139,13 +139,13 @@ impl Sparse {
             if exceptions.iter().all(|&(class, next)| insert(slots, Slot { class, next })) {
                 break;
             }
-            // Another size is another hash.
+            // Another size changes the hash.
             size += 1 + size / 16;
         }
         self.rows.push(Row { default, low: EMPTY, span: size as u32, next: base as u32 });
     }
 
-    /// How many slots there are.
+    /// The number of slots.
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
     }
@@ -190,7 +190,7 @@ mod tests {
         for (state, &number) in numbers.iter().enumerate() {
             let next = tables.next(number, 7);
             assert_eq!(next, number + 1);
-            assert_eq!(number as usize / ROWS, next as usize / ROWS, "one line");
+            assert_eq!(number as usize / ROWS, next as usize / ROWS, "in one cache line");
             let end = 99 - state as u32;
             assert_eq!([8, 9, 10].map(|class| tables.next(next, class)), [end, end + 1, 1_000]);
             assert_eq!(tables.next(tables.next(number, 6), 8), 0);

@@ -10,10 +10,10 @@ fn naive(rules: &[Rule], packet: &Fields) -> Option<u32> {
     rules.iter().position(|rule| rule.matching.matches(packet)).map(|at| at as u32)
 }
 
-/// Draws values from few enough that rules and packets meet, with ends of ranges among them.
+/// Draws values from a small range, so that rules match packets, including the ends of ranges.
 struct Draw {
     stream: Stream,
-    /// How many distinct values a field has, roughly.
+    /// The approximate number of distinct values of a field.
     spread: u64,
 }
 
@@ -55,7 +55,7 @@ impl Draw {
         Dscp::new([0, 10, 46, 63][self.stream.below(4) as usize]).unwrap()
     }
 
-    /// A rule in which each condition is there with a chance of one in `sparsity`.
+    /// A rule in which each condition is present with a probability of 1/`sparsity`.
     fn rule(&mut self, sparsity: u64) -> Rule {
         let mut m = Match::default();
         let version = if self.one_in(2) { Version::V4 } else { Version::V6 };
@@ -212,7 +212,7 @@ fn agrees_with_the_rules_read_one_by_one() {
     assert!(reached > 4_000, "rules matched: {reached}");
 }
 
-/// Thousands of rules that ask for few fields each, so that most are reached.
+/// Thousands of rules with conditions on few fields each, so that most can match.
 #[test]
 fn agrees_with_large_rule_sets() {
     for seed in 0..6 {
@@ -243,7 +243,7 @@ fn agrees_with_large_rule_sets() {
     }
 }
 
-/// Wide rectangles over two fields, which make the tables explode: groups are split, and the answer stays right.
+/// Wide rectangles over two fields, which make the tables large: groups are split, and the result stays right.
 #[test]
 fn splits_what_would_explode() {
     let mut draw = Draw { stream: Stream::named(3, "wide"), spread: 60_000 };

@@ -1,4 +1,4 @@
-//! Other parameters for a shaper that goes on, and what a shaper takes over from the one whose place it takes.
+//! Changes of parameters at run time, and the state that a shaper takes over from its predecessor.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,7 @@ use super::flow::Profile;
 use crate::packet::{ClassId, Packet};
 use tidegate_units::{Credit, Instant, Rate};
 
-/// Whether these parameters can be.
+/// Checks that the parameters are consistent.
 pub(super) fn check(params: &FbcParams, classes: &[ClassParams], profiles: &[Profile]) -> Result<(), ParamError> {
     let sum: Rate = classes.iter().map(|class| class.rate).sum();
     if classes.is_empty() {
@@ -39,15 +39,15 @@ pub(super) fn check(params: &FbcParams, classes: &[ClassParams], profiles: &[Pro
 }
 
 impl<P: Packet> Fbc<P> {
-    /// Other parameters from `now` on, for the same number of classes. Nothing that waits is touched, also beyond new
-    /// limits; buckets keep what they have, within new depths; flows keep their places, preferences and promises. A flow
-    /// with the profile of its rule gets the rule's new one; one whose owner asked for something else keeps that. The
-    /// lateness that is made up for ([`FbcParams::catch_up`]) stays.
+    /// Sets other parameters from `now` on, for the same number of classes. Queued packets are not touched, even
+    /// beyond new limits; buckets keep their level, within new depths; flows keep their positions, preferences and
+    /// promises. A flow with the profile of its rule gets the rule's new one; a flow whose owner requested other
+    /// settings keeps them. The compensated lateness ([`FbcParams::catch_up`]) does not change.
     ///
     /// *Cost*: linear in classes, and in flows where profiles or rates change.
     ///
     /// # Errors
-    /// When the parameters contradict each other or there are more or fewer classes; nothing has changed then.
+    /// When the parameters are inconsistent or the number of classes differs; then nothing has changed.
     pub fn change(
         &mut self,
         now: Instant,
@@ -63,7 +63,7 @@ impl<P: Packet> Fbc<P> {
         self.now = now;
         let total = self.params.rate.max(params.rate);
         self.set_rate(now, total);
-        // Those that shrink first, so that the sum never exceeds the total.
+        // Shrinking classes first, so that the sum never exceeds the total.
         let shrinks = |class: &Self, q: usize| classes[q].rate <= class.classes[q].params.rate;
         let (down, up): (Vec<usize>, Vec<usize>) = (0..classes.len()).partition(|&q| shrinks(self, q));
         for q in down.into_iter().chain(up) {
@@ -110,8 +110,8 @@ impl<P: Packet> Fbc<P> {
         }
     }
 
-    /// Takes over from `old` what has been used: the bucket of the total, and of each class for which `predecessor` names
-    /// one there, hold no more than they did. For a shaper in which nothing waits yet.
+    /// Takes over the used credit from `old`: the bucket of the total, and of each class for which `predecessor`
+    /// returns a class of `old`, have at most the level they had. For a shaper without queued packets.
     pub fn succeed<O: Packet>(&mut self, now: Instant, old: &Fbc<O>, predecessor: impl Fn(ClassId) -> Option<ClassId>) {
         self.limit_allowance(now, old.allowance(now));
         for q in 0..self.classes.len() {
@@ -122,12 +122,12 @@ impl<P: Packet> Fbc<P> {
         }
     }
 
-    /// What may leave at once now, beyond what the total earns from now on.
+    /// The credit with which packets may leave at `now`, beyond what the total earns from now on.
     pub fn allowance(&self, now: Instant) -> Credit {
         self.root.level(now.max(self.now))
     }
 
-    /// No more than `allowance` may leave at once at `now`.
+    /// Limits the credit at `now` to `allowance`.
     pub fn limit_allowance(&mut self, now: Instant, allowance: Credit) {
         self.root.limit(now.max(self.now), allowance);
     }

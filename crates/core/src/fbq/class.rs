@@ -1,4 +1,4 @@
-//! One FBQ: the flows of a class, which of them sends next, and when the class can pay for it.
+//! One FBQ: the flows of a class, which flow sends next, and when the bucket of the class has credit for it.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::ops::Bound;
@@ -7,53 +7,54 @@ use tidegate_units::{Bytes, Credit, Instant, Rate};
 
 use super::flow::{Flow, Flows};
 use super::shares::{Ratio, Shares, WHOLE};
-use crate::books::Account;
+use crate::accounts::Account;
 use crate::bucket::TokenBucket;
 use crate::heap::Heap;
 use crate::packet::Dscp;
 use crate::qdisc::Backlog;
 
-/// With n flows queued, each may fill 4/(4n + 1) of the class, or of what flows with a promised minimum leave of it: alone
-/// 4/5 of the buffer, and many greedy ones equal parts with a quarter of a part to spare for one that comes. This is where
-/// Choudhury and Hahne's dynamic threshold (1998) of four times the free room settles; taken from n and not from the room
-/// that is free at the moment, so that flows that always come first after a pause cannot live in the room of those that
+/// With n flows queued, each may fill 4/(4n + 1) of the class's buffer, or of the part that flows with a granted
+/// minimum leave: a single flow 4/5, many greedy flows equal parts, with a quarter of a part to spare for a new flow.
+/// This is the steady state of Choudhury and Hahne's dynamic threshold (1998) of four times the free space. It is
+/// computed from n and not from the free space, so that flows that send first after a pause cannot occupy the space
+/// of flows that send last.
 /// always come last.
 const THRESHOLD_FACTOR: u64 = 4;
-/// One in so many bytes of the buffer is kept for the flows with a promised minimum, in a class that has such flows.
+/// The fraction (1/n) of the buffer reserved for flows with a granted minimum, in a class that has such flows.
 const PROMISED_PART: u64 = 8;
 
 /// Binary places of a virtual time below one bit·ns/s at weight 1/65536.
 const PLACES: u32 = 24;
 
-/// What becomes of rate that a flow does not use.
+/// The use of rate that a flow leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Spare {
-    /// It goes to the other backlogged flows of the class in proportion to their shares: work-conserving.
+    /// It is shared among the other backlogged flows of the class in proportion to their shares: work-conserving.
     #[default]
     Shared,
-    /// It is not used: a flow never gets more than d(f), as in the paper's (5.1) to (5.3). For classes whose
-    /// flows must be smooth each by itself.
+    /// It is left unused: a flow never exceeds d(f), as in the paper's (5.1) to (5.3). For classes whose flows must
+    /// be smooth individually.
     Idle,
 }
 
-/// Whether a class may use rate that other classes do not.
+/// Whether a class may use rate that other classes leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Borrow {
-    /// Only its own rate.
+    /// It uses only its own rate.
     #[default]
     Never,
-    /// What the others leave, in proportion to the rates of those who borrow.
+    /// It uses what the others leave, in proportion to the rates of the borrowing classes.
     FromOthers,
 }
 
-/// When the owner of a flow is told about its queue.
+/// The thresholds at which the owner of a flow is notified about its queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Feedback {
-    /// Told when the queue of the flow rises to this or above.
+    /// Notified when the queue of the flow reaches this size.
     pub above: Bytes,
-    /// And again when it falls to this or below.
+    /// Notified again when it falls to this size.
     pub below: Bytes,
-    /// Whether packets of ECN-capable flows that arrive while the queue is above are marked.
+    /// Whether packets of ECN-capable flows are marked on arrival while the queue is above.
     pub mark: Marking,
 }
 
@@ -63,7 +64,7 @@ pub enum Marking {
     /// Events only.
     #[default]
     Never,
-    /// Congestion experienced on what arrives while the queue is above its threshold.
+    /// Arrivals are marked congestion experienced while the queue is above its threshold.
     EcnCapable,
 }
 
@@ -72,21 +73,21 @@ pub enum Marking {
 pub struct ClassParams {
     /// d(q).
     pub rate: Rate,
-    /// TB(q), the aggregate bucket (5.4). A packet larger than it goes when the bucket is full, and leaves a debt.
+    /// TB(q), the aggregate bucket (5.4). A larger packet leaves when the bucket is full, and leaves a debt.
     pub burst: Bytes,
-    /// TB(f): what a flow that came back may send at once, beyond its share.
+    /// TB(f): the burst of a flow that becomes backlogged, beyond its share.
     pub flow_burst: Bytes,
-    /// Which class is asked first; 0 before 1.
+    /// Classes with a smaller number are served first.
     pub priority: u32,
-    /// The code point written on what leaves through this class.
+    /// The code point written on packets that leave through this class.
     pub dscp: Option<Dscp>,
-    /// What becomes of rate that a flow does not use.
+    /// The use of rate that a flow leaves.
     pub spare: Spare,
     /// Whether it may use rate of other classes.
     pub borrow: Borrow,
-    /// The most bytes queued in the class. An eighth is kept for flows with a promised minimum, where it has any. Give it
-    /// at least two packets for each flow that may be greedy at once: with less, which flows find room is chance, and
-    /// flows in lockstep may shut out others.
+    /// The most bytes queued in the class. An eighth is reserved for flows with a granted minimum, if there are any.
+    /// Use at least two packets per flow that may be greedy at once; with less, chance decides which flows find
+    /// space, and flows in lockstep may exclude others.
     pub limit: Bytes,
     /// The most bytes queued for one flow.
     pub flow_limit: Bytes,
@@ -97,8 +98,8 @@ pub struct ClassParams {
 }
 
 impl ClassParams {
-    /// A class of `rate` with everything else at its default: bursts of two full-size packets, one megabyte of
-    /// queue, steps of preference of a tenth.
+    /// A class of `rate` with defaults: bursts of two full-size packets, a queue of one megabyte, steps of preference
+    /// of a tenth.
     pub fn new(rate: Rate) -> Self {
         Self {
             rate,
@@ -116,23 +117,23 @@ impl ClassParams {
     }
 }
 
-/// By which of its two accounts a flow was chosen.
+/// The bucket by which a flow was selected.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum By {
     Guarantee,
     Share,
 }
 
-/// The flow whose head is to leave next: chosen, and waiting for the aggregate bucket.
+/// The flow whose head leaves next: selected, and waiting for the aggregate bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Candidate {
     pub flow: u32,
     pub by: By,
-    /// When it is, or was, chosen. A choice made in the past is not undone.
+    /// When it was or will be selected. A selection in the past is not undone.
     pub since: Instant,
-    /// When the aggregate bucket can pay for it; [`Instant::MAX`] for never.
+    /// When the aggregate bucket has credit for it; [`Instant::MAX`] for never.
     pub due: Instant,
-    /// What the aggregate buckets must hold: its size, or a full bucket where it is larger than that.
+    /// The credit that the aggregate buckets must have: the packet's size, at most a full bucket.
     pub size: Bytes,
 }
 
@@ -143,11 +144,11 @@ pub(super) struct Class {
     pub bucket: TokenBucket,
     pub shares: Shares,
     pub backlog: Backlog,
-    /// What left on rate that another class did not use.
+    /// Packets that left on rate of other classes.
     pub borrowed: Account,
-    /// Flows with a queue.
+    /// The number of flows with a queue.
     pub queued: u64,
-    /// What those are promised together, as minimum rates.
+    /// The sum of the granted minimum rates of these flows.
     pub queued_minimum: Rate,
     pub candidate: Option<Candidate>,
     /// Flows with a queue, by the virtual time at which their head is covered by their share.
@@ -158,17 +159,17 @@ pub(super) struct Class {
     virtual_now: u128,
     virtual_at: Instant,
     virtual_rest: u128,
-    /// Flows whose minimum waits for release, first come first.
+    /// Flows whose minimum waits to be granted, in order of request.
     pub waiting: BTreeMap<u64, u32>,
     /// Flows with a displacement threshold in their home class, by threshold over weight.
     pub thresholds: BTreeSet<(Ratio, u32)>,
-    /// Flows that were displaced from here, by key, in the order in which they went.
+    /// Flows that were displaced from here, by key, in the order of displacement.
     pub away: VecDeque<u64>,
-    /// Whether something changed since displacement was last tried in vain.
+    /// Whether something changed since displacement last found no class.
     pub unsettled: bool,
-    /// Flows that are preferred.
+    /// Preferred flows.
     preferred: BTreeSet<u32>,
-    /// How many of those are to be weighed anew, and the one after which it goes on.
+    /// The number of preferred flows whose weight must be recomputed, and the flow after which this continues.
     stale: usize,
     weighed: u32,
 }
@@ -186,7 +187,7 @@ impl Class {
             candidate: None,
             share: Heap::new(),
             guarantee: Heap::new(),
-            // Not zero, for tokens saved up are a time before now.
+            // Not zero, because saved tokens are a time before the present.
             virtual_now: 1 << 100,
             virtual_at: now,
             virtual_rest: 0,
@@ -200,7 +201,7 @@ impl Class {
         }
     }
 
-    /// `bytes` in virtual time for a flow of `weight`, against the sender.
+    /// `bytes` in virtual time for a flow of `weight`, rounded against the sender.
     fn virtual_length(bytes: Bytes, weight: u64) -> u128 {
         let credit = (Credit::of(bytes).as_raw() as u128) << PLACES;
         if weight.is_power_of_two() {
@@ -212,7 +213,7 @@ impl Class {
         }
     }
 
-    /// V at `t`. With spare rate shared, V is where the last packet was served, and time does not move it.
+    /// V at `t`. With spare rate shared, V is the tag of the last served packet and does not depend on time.
     fn virtual_time(&self, t: Instant) -> u128 {
         match self.params.spare {
             Spare::Shared => self.virtual_now,
@@ -220,7 +221,7 @@ impl Class {
         }
     }
 
-    /// What V gains from its instant to `t`, and the rest of the division.
+    /// The increase of V from its instant to `t`, and the remainder of the division.
     fn virtual_gain(&self, t: Instant) -> (u128, u128) {
         let (rate, weight) = self.shares.common();
         if weight == 0 {
@@ -246,7 +247,7 @@ impl Class {
         u64::try_from(wait).map_or(Instant::MAX, |wait| self.virtual_at + tidegate_units::Span::from_nanos(wait))
     }
 
-    /// Settles V at `now`, before the shares change.
+    /// Updates V to `now`, before the shares change.
     pub fn settle(&mut self, now: Instant) {
         if now <= self.virtual_at {
             return;
@@ -259,15 +260,15 @@ impl Class {
         self.virtual_at = now;
     }
 
-    /// After somebody came, went or is promised something else, or d(q) is another: the rest of the old division means
-    /// nothing any more (less than one unit is lost), and what preference adds is not what it was.
+    /// To be called after a flow joined, left or got another minimum, or d(q) changed: discards the remainder of the
+    /// previous division (less than one unit) and marks the weights of preferred flows for recomputation.
     pub fn shares_changed(&mut self) {
         self.virtual_rest = 0;
         self.unsettled = true;
         self.stale = self.preferred.len();
     }
 
-    /// The flow `at` is in the shares from now on, or no longer.
+    /// Adds the flow `at` to the preferred flows, or removes it.
     pub fn list_preferred(&mut self, at: u32, preferred: bool) {
         if preferred {
             self.preferred.insert(at);
@@ -276,7 +277,7 @@ impl Class {
         }
     }
 
-    /// The next flow whose preference is to be weighed anew, if there is one.
+    /// The next flow whose preference must be recomputed.
     pub fn next_stale(&mut self) -> Option<u32> {
         if self.stale == 0 {
             return None;
@@ -288,13 +289,13 @@ impl Class {
         Some(next)
     }
 
-    /// What `steps` of preference are of d(q), in 1/2^32: no more than all of it.
+    /// The part of d(q) for `steps` of preference, in 1/2^32; at most all of it.
     pub fn part_of(&self, steps: u32) -> u64 {
         self.params.increment.saturating_mul(steps.into()).min(WHOLE)
     }
 
-    /// A flow comes in at `now`, with no packets yet. Its bucket is full when nobody waits here and the class can
-    /// pay for it; else it starts empty, so that a stream of new flows cannot push the old ones back.
+    /// Adds a flow without packets at `now`. Its bucket is full if no flow is backlogged here and the class has
+    /// credit; otherwise it is empty, so that a stream of new flows cannot delay the old ones.
     pub fn admit(&mut self, flows: &mut Flows, at: u32, now: Instant) {
         let virtual_now = self.virtual_time(now);
         let flow = &mut flows[at];
@@ -307,7 +308,7 @@ impl Class {
         flow.guarantee = TokenBucket::full(flow.stake().minimum, self.params.flow_burst, now);
     }
 
-    /// A flow without a queue gets its first packet at `now`: what it saved up is bounded by TB(f) (5.2).
+    /// Called when a flow without a queue gets its first packet at `now`: its saved tokens are bounded by TB(f) (5.2).
     pub fn activate(&mut self, flows: &mut Flows, at: u32, now: Instant) {
         let virtual_now = self.virtual_time(now);
         let flow = &mut flows[at];
@@ -316,7 +317,7 @@ impl Class {
         self.key(flows, at);
     }
 
-    /// Puts a flow with a queue where its head belongs in both orders.
+    /// Inserts a backlogged flow into both orders by the tags of its head.
     pub fn key(&mut self, flows: &mut Flows, at: u32) {
         let flow = &flows[at];
         let tag = flow.start + Self::virtual_length(flow.head_size, flow.weight);
@@ -333,7 +334,7 @@ impl Class {
         }
     }
 
-    /// Takes a flow out of both orders.
+    /// Removes a flow from both orders.
     pub fn unkey(&mut self, flows: &mut Flows, at: u32) {
         let (share_at, guarantee_at) = (flows[at].share_at, flows[at].guarantee_at);
         self.share.remove(share_at, &mut flows.place_share());
@@ -343,10 +344,10 @@ impl Class {
         }
     }
 
-    /// Chooses the next flow as of `base`, unless one was chosen by then. Tells whether the candidate changed.
+    /// Selects the next flow as of `base`, unless one was selected by then. Returns whether the candidate changed.
     ///
-    /// A flow whose minimum covers its head goes before those whose share does, so that the minimum holds whatever
-    /// the weights are. While the chosen one waits for the aggregate bucket, nobody else of the class is sent (5.4).
+    /// A flow whose minimum covers its head precedes those whose share does, so that the minimum holds whatever the
+    /// weights are. While the selected flow waits for the aggregate bucket, no other flow of the class sends (5.4).
     pub fn choose(&mut self, flows: &Flows, base: Instant) -> bool {
         if self.candidate.is_some_and(|candidate| candidate.since <= base) {
             return false;
@@ -391,8 +392,8 @@ impl Class {
                     self.virtual_now = self.virtual_now.max(flow.start);
                 }
             }
-            // Served out of turn: the share pays too, but never gets further than one packet into debt, so that
-            // the flow gets the larger of minimum and share, not first the one and then neither.
+            // Served by its minimum: the share is charged too, but at most to a debt of one packet, so that the flow
+            // gets the larger of minimum and share, not first the one and then neither.
             By::Guarantee => flow.start = flow.start.min(self.virtual_time(then)) + length,
         }
         if flow.granted {
@@ -401,29 +402,29 @@ impl Class {
         }
     }
 
-    /// A flow here has a queue from now on.
+    /// Counts a flow that has become backlogged.
     pub fn queues(&mut self, flow: &Flow) {
         self.queued += 1;
         self.queued_minimum += flow.stake().minimum;
     }
-    /// It has none any more.
+    /// Counts a flow whose queue has become empty.
     pub fn queues_no_more(&mut self, flow: &Flow) {
         self.queued -= 1;
         self.queued_minimum = self.queued_minimum.saturating_sub(flow.stake().minimum);
     }
 
-    /// The part of the buffer that is a flow's with a promised `minimum`: as much as of the rate.
+    /// The part of the buffer of a flow with a granted `minimum`: the same as its part of the rate.
     fn promised_part(&self, minimum: Rate) -> Bytes {
         let part = u128::from(self.params.limit.as_u64()) * u128::from(minimum.as_bps());
         Bytes::new(u64::try_from(part / u128::from(self.params.rate.as_bps().max(1))).unwrap_or(u64::MAX))
     }
-    /// What is kept for packets of flows with a promise that come back, where there are any.
+    /// The space reserved for flows with a granted minimum, if there are any.
     pub fn kept_for_promised(&self) -> Bytes {
         let any = self.shares.unpromised() < self.params.rate;
         Bytes::new(if any { self.params.limit.as_u64() / PROMISED_PART } else { 0 })
     }
-    /// What a flow may queue that is one of `queued` and has a promised `minimum`, or none: its part by that, or by number
-    /// of what the promised leave, whichever is more.
+    /// The most that one of `queued` flows may queue, with a granted `minimum` or zero: its part by the minimum, or
+    /// an equal part of what these leave, whichever is larger.
     pub fn most_queued(&self, minimum: Rate, queued: u64) -> Bytes {
         let left = self.params.limit.saturating_sub(self.promised_part(self.queued_minimum));
         let left = left.saturating_sub(self.kept_for_promised());
@@ -432,8 +433,8 @@ impl Class {
         Bytes::new(equal).min(self.params.flow_limit).max(self.promised_part(minimum))
     }
 
-    /// Another minimum or preference of a flow, which `change` sets while the flow is out of the shares: its place in V
-    /// keeps its tokens.
+    /// Changes the minimum or preference of a flow by `change`, which is called while the flow is not in the shares.
+    /// Its saved tokens are kept.
     pub fn change(&mut self, flows: &mut Flows, at: u32, now: Instant, change: impl FnOnce(&mut Flow, &Shares)) {
         self.settle(now);
         let flow = &mut flows[at];
@@ -458,7 +459,7 @@ impl Class {
         self.shares_changed();
     }
 
-    /// `incr` may be another: what the preferred flows have of d(q) is too. Cost: linear in those.
+    /// To be called when `incr` may have changed: recomputes the parts of the preferred flows. Cost: linear in these.
     pub fn step_changed(&mut self, flows: &mut Flows, now: Instant) {
         for at in self.preferred.clone() {
             if flows[at].part != self.part_of(flows[at].preferred) {
@@ -467,7 +468,7 @@ impl Class {
         }
     }
 
-    /// Weighs a preferred flow anew; tells whether that changed its weight.
+    /// Recomputes the weight of a preferred flow; returns whether it changed.
     pub fn weigh(&mut self, flows: &mut Flows, at: u32, now: Instant) -> bool {
         let flow = &mut flows[at];
         let (before, after) = (flow.weight, self.shares.weight_of(flow.stake()));
@@ -483,7 +484,7 @@ impl Class {
         true
     }
 
-    /// The weight of a flow was `before` and is another: puts it where it belongs by that.
+    /// Updates the position of a flow whose weight was `before`.
     fn reweighed(&mut self, flows: &mut Flows, at: u32, now: Instant, before: u64) {
         let virtual_now = self.virtual_time(now);
         let flow = &mut flows[at];

@@ -1,4 +1,4 @@
-//! What is not the way of a packet: flows that join, leave and move, promises, preference, and views of it all.
+//! The control plane: flows that join, leave and move, minimums, preference, and views of them.
 
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
@@ -7,32 +7,32 @@ use super::fbc::Fbc;
 use super::flow::{FlowCounts, Profile};
 use super::shares::Ratio;
 use super::terms::Terms;
-use crate::books::Account;
+use crate::accounts::Account;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::{Backlog, Event, Outlet};
 
-/// Displaced flows stay away at least this long, so that nobody is moved to and fro.
+/// The shortest time that a flow stays displaced, against oscillation.
 const AWAY_AT_LEAST: Span = Span::from_secs(1);
-/// And come back when they would get this much more than their threshold, in eighths.
+/// A flow returns when it would get this much of its threshold, in eighths.
 const RETURN_EIGHTHS: u64 = 9;
-/// Flows looked at for displacement in one call.
+/// The flows examined for displacement in one call.
 const MOVES_A_CALL: usize = 2;
-/// Preferred flows weighed anew in one call, after others came or went.
+/// The preferred flows reweighed in one call, after others joined or left.
 const WEIGHED_A_CALL: usize = 4;
 
-/// What became of a minimum rate.
+/// The state of a minimum rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Promise {
-    /// It holds from now on.
+    /// It is in force.
     Granted,
-    /// The class has promised all it has; the flow gets the rate at once when somebody releases it.
+    /// The class has no rate left to grant; the flow gets it as soon as enough is released.
     Waiting {
-        /// What could be promised now.
+        /// The rate that could be granted now.
         free: Rate,
     },
 }
 
-/// There is no flow with this key, or no longer.
+/// There is no flow with this key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoSuchFlow;
 
@@ -44,69 +44,69 @@ impl core::fmt::Display for NoSuchFlow {
 
 impl core::error::Error for NoSuchFlow {}
 
-/// A flow as it stands.
+/// The state of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowView {
     /// Its key.
     pub key: u64,
     /// The class it is in.
     pub class: ClassId,
-    /// The class it belongs in; another one while it is displaced.
+    /// The class it belongs to; differs from `class` while it is displaced.
     pub home: ClassId,
-    /// Its profile's index.
+    /// The index of its profile.
     pub profile: u32,
-    /// d(f), if everybody wanted what they are promised.
+    /// d(f), its rate if every flow were backlogged.
     pub rate: Rate,
-    /// dmin(f) as wanted.
+    /// dmin(f) as requested.
     pub minimum: Rate,
-    /// Whether the minimum is promised.
+    /// Whether the minimum is granted.
     pub granted: bool,
     /// Steps of preference.
     pub preferred: u32,
-    /// What it was granted by itself.
+    /// The terms granted to this flow.
     pub own: Option<Terms>,
-    /// When its oldest packet came, while it has a queue.
+    /// The arrival of its oldest packet, while it has a queue.
     pub head_arrived: Option<Instant>,
-    /// What it has queued.
+    /// The bytes and packets queued.
     pub backlog: Backlog,
-    /// What happened to it.
+    /// Its counters.
     pub counts: FlowCounts,
 }
 
-/// A class as it stands.
+/// The state of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClassView {
     /// d(q).
     pub rate: Rate,
     /// Flows present.
     pub flows: u64,
-    /// What could still be promised as minimum rates.
+    /// The rate that can still be granted as minimums.
     pub unpromised: Rate,
-    /// Flows whose minimum waits.
+    /// The number of flows whose minimum waits.
     pub waiting: usize,
-    /// Flows that belong here and are displaced.
+    /// The number of flows displaced from this class.
     pub away: usize,
-    /// What is queued.
+    /// The bytes and packets queued.
     pub backlog: Backlog,
-    /// What left on rate that another class did not use.
+    /// Packets that left on rate of other classes.
     pub borrowed: Account,
 }
 
-/// What the buckets that a packet must pass hold.
+/// The levels of the buckets that a packet must pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Levels {
-    /// That of its class.
+    /// The level of the class bucket.
     pub class: Credit,
-    /// What that holds when it is full.
+    /// The depth of the class bucket.
     pub class_depth: Bytes,
-    /// That of all classes together.
+    /// The level of the total bucket.
     pub all: Credit,
-    /// What that holds when it is full.
+    /// The depth of the total bucket.
     pub all_depth: Bytes,
 }
 
 impl<P: Packet> Fbc<P> {
-    /// Puts the record `at` into class `q`, with its queue if it has one.
+    /// Adds the record `at` to class `q`, with its queue if it has one.
     pub(super) fn join(&mut self, now: Instant, at: u32, q: u32) {
         let line = self.line;
         self.line += 1;
@@ -141,7 +141,7 @@ impl<P: Packet> Fbc<P> {
         self.choose(q, now);
     }
 
-    /// Takes the record `at` out of its class, with its queue.
+    /// Removes the record `at` from its class, with its queue.
     fn part(&mut self, now: Instant, at: u32) {
         let q = self.flows[at].class;
         let class = &mut self.classes[q as usize];
@@ -168,7 +168,8 @@ impl<P: Packet> Fbc<P> {
         }
     }
 
-    /// Moves a flow with its queue; its packets keep their order, and get the code point of the class they leave by.
+    /// Moves a flow with its queue. Its packets keep their order and get the code point of the class they leave
+    /// through.
     fn transfer(&mut self, now: Instant, at: u32, to: u32, out: &mut dyn Outlet<P>) {
         let from = self.flows[at].class;
         if from == to {
@@ -180,13 +181,13 @@ impl<P: Packet> Fbc<P> {
         out.event(Event::Moved { flow: self.flows[at].key, from: ClassId(from), to: ClassId(to) });
     }
 
-    /// The classifier puts the flow into another class from now on.
+    /// Called when the classifier assigns another class to the flow.
     pub(super) fn rehome(&mut self, now: Instant, at: u32, home: u32, out: &mut dyn Outlet<P>) {
         self.flows[at].home = home;
         self.transfer(now, at, home, out);
     }
 
-    /// Forgets an idle flow.
+    /// Removes an idle flow.
     pub(super) fn forget(&mut self, now: Instant, at: u32, out: &mut dyn Outlet<P>) {
         self.part(now, at);
         let flow = &self.flows[at];
@@ -194,16 +195,16 @@ impl<P: Packet> Fbc<P> {
         self.flows.remove(at);
     }
 
-    /// Another profile for the record `at`. The minimum is asked for anew.
+    /// Sets the profile of the record `at`. The minimum is requested again.
     pub(super) fn set_profile(&mut self, now: Instant, at: u32, profile: Profile) {
         let q = self.flows[at].class;
-        // Leaving and joining again is exact: nothing of the queue is touched, and the tokens start empty.
+        // Leaving and joining again is exact: the queue is not touched, and the tokens start empty.
         self.part(now, at);
         self.flows[at].profile = profile;
         self.join(now, at, q);
     }
 
-    /// A bounded amount of what is due besides packets: idle flows, waiting minimums, displacement and return.
+    /// A bounded amount of work besides packets: idle flows, waiting minimums, displacement and return.
     pub(super) fn housekeep(&mut self, now: Instant, touched: Option<u32>, out: &mut dyn Outlet<P>) {
         for _ in 0..2 {
             let Some(oldest) = self.flows.oldest_idle() else { break };
@@ -243,7 +244,7 @@ impl<P: Packet> Fbc<P> {
         }
     }
 
-    /// Promises the first waiting minimum when it fits (4.4).
+    /// Grants the first waiting minimum if it fits (4.4).
     fn grant(&mut self, now: Instant, q: u32) {
         let class = &mut self.classes[q as usize];
         let Some((&line, &at)) = class.waiting.first_key_value() else { return };
@@ -256,14 +257,14 @@ impl<P: Packet> Fbc<P> {
         self.choose(q, now);
     }
 
-    /// Whether class `to` would give the flow `least`, its promised minimum included.
+    /// Whether the flow would get at least `least` in class `to`, its minimum included.
     fn has_room(&self, to: u32, at: u32, least: Rate) -> bool {
         let (shares, flow) = (&self.classes[to as usize].shares, &self.flows[at]);
         let minimum = flow.stake().minimum;
         minimum <= shares.unpromised() && shares.prospect(flow.stake().plain).max(minimum) >= least
     }
 
-    /// Moves flows whose share fell below their threshold to where they would get it.
+    /// Displaces flows whose share fell below their threshold to a class in which they would get it.
     fn displace(&mut self, now: Instant, q: u32, out: &mut dyn Outlet<P>) {
         for _ in 0..MOVES_A_CALL {
             let class = &self.classes[q as usize];
@@ -282,7 +283,7 @@ impl<P: Packet> Fbc<P> {
         }
     }
 
-    /// Brings the flow that was displaced from here first back when there is room, with hysteresis.
+    /// Returns the flow that was displaced from here first if there is enough rate, with hysteresis.
     fn recall(&mut self, now: Instant, q: u32, out: &mut dyn Outlet<P>) {
         let Some(&key) = self.classes[q as usize].away.front() else { return };
         let back = self.flows.find(key).filter(|&at| {
@@ -290,7 +291,7 @@ impl<P: Packet> Fbc<P> {
             flow.home == q && flow.is_displaced()
         });
         let Some(at) = back else {
-            // It ended, or belongs elsewhere now.
+            // It ended, or has another class now.
             self.classes[q as usize].away.pop_front();
             return;
         };
@@ -303,7 +304,7 @@ impl<P: Packet> Fbc<P> {
         }
     }
 
-    /// Asks for a minimum rate for the flow `key`, or gives it up with a rate of zero. Changes nothing else of it.
+    /// Requests a minimum rate for the flow `key`; a rate of zero ends it. Nothing else of the flow changes.
     ///
     /// # Errors
     /// [`NoSuchFlow`].
@@ -330,8 +331,8 @@ impl<P: Packet> Fbc<P> {
         Ok(promise)
     }
 
-    /// Prefers the flow `key` by `steps` steps of `incr`, none for no preference: as long as it is, it has so much of the
-    /// rate of its class beyond its share, whoever comes and goes, at most what is free (4.5).
+    /// Sets the preference of the flow `key` to `steps` steps of `incr`, zero for none. While preferred it gets this
+    /// part of the rate of its class beyond its share, whichever flows join or leave, at most what is free (4.5).
     ///
     /// # Errors
     /// [`NoSuchFlow`].
@@ -344,11 +345,11 @@ impl<P: Packet> Fbc<P> {
         Ok(())
     }
 
-    /// Another rate for a class; nothing queued is touched. Minimums that do not fit any more go back into the
-    /// line of those that wait, the youngest flows first. Cost: linear in the flows when that happens.
+    /// Sets the rate of a class; queued packets are not touched. Minimums that no longer fit wait again, those of the
+    /// youngest flows first. Cost: linear in the flows when that happens.
     ///
-    /// Returns `false`, and changes nothing, when there is no such class or the sum of the classes would exceed
-    /// the total.
+    /// Returns `false` and changes nothing when there is no such class or the sum of the classes would exceed the
+    /// total.
     pub fn set_class_rate(&mut self, now: Instant, class: ClassId, rate: Rate) -> bool {
         let now = now.max(self.now);
         let others: Rate =
@@ -380,7 +381,7 @@ impl<P: Packet> Fbc<P> {
         true
     }
 
-    /// Another total, at least the sum of the classes (else `false`, and nothing changes).
+    /// Sets the total, at least the sum of the classes (otherwise returns `false` and changes nothing).
     pub fn set_rate(&mut self, now: Instant, rate: Rate) -> bool {
         let now = now.max(self.now);
         if self.classes.iter().map(|class| class.params.rate).sum::<Rate>() > rate {
@@ -391,7 +392,7 @@ impl<P: Packet> Fbc<P> {
         true
     }
 
-    /// Another bound on the lateness that is made up for; see [`FbcParams`](super::FbcParams::catch_up).
+    /// Sets the lateness that is compensated; see [`FbcParams`](super::FbcParams::catch_up).
     pub fn set_catch_up(&mut self, catch_up: Span) {
         self.params.catch_up = catch_up;
     }
@@ -401,12 +402,12 @@ impl<P: Packet> Fbc<P> {
         self.classes.iter().map(view)
     }
 
-    /// One class, if there is such a one.
+    /// The state of one class.
     pub fn class(&self, class: ClassId) -> Option<ClassView> {
         self.classes.get(class.0 as usize).map(view)
     }
 
-    /// What the buckets for packets of `class` hold at `now`, if there is such a class.
+    /// The levels of the buckets for packets of `class` at `now`.
     pub fn levels(&self, now: Instant, class: ClassId) -> Option<Levels> {
         let bucket = &self.classes.get(class.0 as usize)?.bucket;
         Some(Levels {
@@ -417,19 +418,19 @@ impl<P: Packet> Fbc<P> {
         })
     }
 
-    /// The flow `key`, if it is known.
+    /// The state of the flow `key`.
     pub fn flow(&self, key: u64) -> Option<FlowView> {
         self.flows.find(key).map(|at| self.view(at))
     }
 
-    /// All flows. Cost: linear, for the control plane.
+    /// The states of all flows. Cost: linear, for the control plane.
     pub fn flows(&self) -> impl Iterator<Item = FlowView> + '_ {
         self.flows.indices().map(|at| self.view(at))
     }
 
-    /// The rate at which flow `key` sends, or would as a newcomer to `class`, as long as the others go on as they do: its
-    /// promised rate, or an equal part of the class among those with a queue where that is more and spare rate is
-    /// shared. `None` when there is no such class.
+    /// The rate at which flow `key` sends, or would send as a new flow of `class`, if the others continue as now: its
+    /// nominal rate, or an equal part of the class among backlogged flows if that is more and spare rate is shared.
+    /// `None` when there is no such class.
     pub fn outlook(&self, key: u64, class: ClassId) -> Option<Rate> {
         let at = self.flows.find(key);
         let q = self.classes.get(at.map_or(class.0, |at| self.flows[at].class) as usize)?;

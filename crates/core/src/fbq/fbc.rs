@@ -1,12 +1,12 @@
-//! [`Fbc`]: the classes together, and the way of a packet through them.
+//! [`Fbc`]: the classes together, and the path of a packet through them.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
-use super::agenda::Agenda;
 use super::class::{Borrow, Class, ClassParams, Feedback, Marking};
+use super::class_order::ClassOrder;
 use super::flow::{Flow, Flows, NONE, Profile};
 use crate::bucket::TokenBucket;
 use crate::packet::{ClassId, Packet};
@@ -15,22 +15,22 @@ use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
 /// The parameters of the whole shaper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FbcParams {
-    /// The shaped total, at least the sum of the classes; what exceeds the sum can only be borrowed.
+    /// The shaped total, at least the sum of the classes. The excess over the sum is available to borrowers only.
     pub rate: Rate,
     /// The burst of the total.
     pub burst: Bytes,
-    /// A flow without packets for this long is forgotten, and its share goes back to the others.
+    /// A flow without packets for this long is removed, and its share is available to the others.
     pub idle_timeout: Span,
-    /// The most flows remembered. When there are more, the one that has been idle for longest is forgotten first.
+    /// The most flows with a record. Beyond it the flow that has been idle longest is removed first.
     pub max_flows: usize,
-    /// Lateness of `dequeue` that is made up for: a packet that was due this long ago or less is charged to when
-    /// it was due. Zero in a simulation; some milliseconds where a process may be scheduled late.
+    /// The lateness of `dequeue` that is compensated: a packet that was due at most this long ago is charged at the
+    /// time it was due. Zero in a simulation; some milliseconds where the process may be scheduled late.
     pub catch_up: Span,
 }
 
 impl FbcParams {
-    /// A total of `rate` with everything else at its default: a burst of two full-size packets, flows forgotten
-    /// after 10 s, a million flows, no catching up.
+    /// A total of `rate` with defaults: a burst of two full-size packets, an idle timeout of 10 s, a million flows,
+    /// no compensation of lateness.
     pub fn new(rate: Rate) -> Self {
         Self {
             rate,
@@ -42,7 +42,7 @@ impl FbcParams {
     }
 }
 
-/// Parameters that cannot be.
+/// Why parameters are invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ParamError {
@@ -50,7 +50,7 @@ pub enum ParamError {
     NoClass,
     /// The classes add up to more than the total.
     SumExceedsTotal {
-        /// What they add up to.
+        /// The sum of the classes.
         sum: Rate,
         /// The total.
         total: Rate,
@@ -60,16 +60,17 @@ pub enum ParamError {
         /// The class.
         class: u32,
     },
-    /// A class with [`Spare::Idle`](super::Spare::Idle) may not borrow: its flows must not get more than their share.
+    /// A class with [`Spare::Idle`](super::Spare::Idle) must not borrow, because its flows must not exceed their
+    /// shares.
     StrictBorrower {
         /// The class.
         class: u32,
     },
-    /// A shaper that goes on keeps the number of its classes.
+    /// The number of classes of a shaper cannot be changed.
     NumberOfClasses {
-        /// How many there are.
+        /// The present number.
         now: usize,
-        /// How many were asked for.
+        /// The requested number.
         asked: usize,
     },
     /// A profile displaces to a class that does not exist.
@@ -92,8 +93,10 @@ impl fmt::Display for ParamError {
                 write!(f, "the classes add up to {sum}, more than the total of {total}")
             }
             Self::ZeroBurst { class } => write!(f, "class {class} has a burst of zero"),
-            Self::StrictBorrower { class } => write!(f, "class {class} keeps flows to their share, and cannot borrow"),
-            Self::NumberOfClasses { now, asked } => write!(f, "there are {now} classes, and {asked} were given"),
+            Self::StrictBorrower { class } => {
+                write!(f, "class {class} limits flows to their share, so it cannot borrow")
+            }
+            Self::NumberOfClasses { now, asked } => write!(f, "there are {now} classes, and {asked} were specified"),
             Self::NoSuchTarget { profile } => write!(f, "profile {profile} displaces to a class that does not exist"),
             Self::ThresholdBelowMinimum { profile } => {
                 write!(f, "profile {profile} displaces at a threshold that is not above its minimum")
@@ -104,7 +107,7 @@ impl fmt::Display for ParamError {
 
 impl core::error::Error for ParamError {}
 
-/// A queued packet, a link of its flow's FIFO.
+/// A queued packet, an element of the FIFO of its flow.
 #[derive(Clone, Debug)]
 pub(super) struct Node<P> {
     packet: Option<P>,
@@ -114,8 +117,8 @@ pub(super) struct Node<P> {
 
 /// The end-system shaper. See the [module](super).
 ///
-/// Packets bring the index of their class ([`Packet::class`]) and of their profile ([`Packet::profile`]; beyond the
-/// last one counts as the default profile).
+/// A packet carries the index of its class ([`Packet::class`]) and of its profile ([`Packet::profile`]; an index
+/// beyond the last profile selects the default profile).
 ///
 /// ```
 /// use tidegate_core::{fbq::*, qdisc::{Discard, Qdisc}, *};
@@ -147,8 +150,8 @@ pub struct Fbc<P> {
     pub(super) profiles: Vec<Profile>,
     pub(super) flows: Flows,
     pub(super) root: TokenBucket,
-    agenda: Agenda,
-    /// Virtual time of borrowing, and where each class stands in it.
+    class_order: ClassOrder,
+    /// The virtual time of borrowing, and the position of each class in it.
     borrow_now: u128,
     borrowed_until: Vec<u128>,
     nodes: Vec<Node<P>>,
@@ -159,10 +162,10 @@ pub struct Fbc<P> {
 }
 
 impl<P: Packet> Fbc<P> {
-    /// An empty shaper at `now`.
+    /// Returns an empty shaper at `now`.
     ///
     /// # Errors
-    /// When the parameters contradict each other; see [`ParamError`].
+    /// When the parameters are inconsistent; see [`ParamError`].
     pub fn new(
         params: FbcParams,
         classes: Vec<ClassParams>,
@@ -173,7 +176,7 @@ impl<P: Packet> Fbc<P> {
         Ok(Self {
             params,
             now,
-            agenda: Agenda::new(classes.len()),
+            class_order: ClassOrder::new(classes.len()),
             borrow_now: 0,
             borrowed_until: alloc::vec![0; classes.len()],
             classes: classes.into_iter().map(|class| Class::new(class, now)).collect(),
@@ -188,58 +191,59 @@ impl<P: Packet> Fbc<P> {
         })
     }
 
-    /// Chooses the next of class `q` as of `base` where none is chosen, and puts the class in its place.
+    /// Selects the candidate of class `q` as of `base` if it has none, and updates the position of the class.
     pub(super) fn choose(&mut self, q: u32, base: Instant) {
         let class = &mut self.classes[q as usize];
         if !class.choose(&self.flows, base) {
             return;
         }
         let Some(candidate) = class.candidate else {
-            self.agenda.clear(q);
+            self.class_order.clear(q);
             return;
         };
         let borrow = (class.params.borrow == Borrow::FromOthers)
             .then(|| self.borrowed_until[q as usize] + borrow_length(candidate.size, class.params.rate));
-        self.agenda.set(q, candidate.due, class.params.priority, borrow);
+        self.class_order.set(q, candidate.due, class.params.priority, borrow);
     }
 
-    /// The candidate of class `q` is void (its flow moved, its rate changed): chooses anew.
+    /// Selects a new candidate of class `q`, after its flow moved or its rate changed.
     pub(super) fn rechoose(&mut self, q: u32, base: Instant) {
         self.classes[q as usize].candidate = None;
-        self.agenda.clear(q);
+        self.class_order.clear(q);
         self.choose(q, base);
     }
 
-    /// When the total can pay for the candidate of class `q`, not before `from`.
+    /// When the total bucket has credit for the candidate of class `q`, not before `from`.
     fn root_time(&self, q: u32, from: Instant) -> Option<Instant> {
         let size = self.classes[q as usize].candidate?.size;
         self.root.time_of(from, size.min(self.root.depth()))
     }
 
-    /// When the class that is due first may leave, and when the borrower in turn may; each with its class.
+    /// When the class that is due first may leave, and when the next borrower may; each with its class.
     fn openings(&self) -> (Opening, Opening) {
-        let first = self.agenda.first().filter(|&(due, _)| due < Instant::MAX);
-        let borrower = self.agenda.borrower().and_then(|(_, q)| {
+        let first = self.class_order.first().filter(|&(due, _)| due < Instant::MAX);
+        let borrower = self.class_order.borrower().and_then(|(_, q)| {
             let candidate = self.classes[q as usize].candidate?;
             let from = candidate.since.max(self.flows[candidate.flow].head_arrived);
             let time = self.root_time(q, from)?;
-            // What is entitled by then comes first.
+            // A class that is entitled by then precedes a borrower.
             first.is_none_or(|(due, _)| time < due).then_some((time, q))
         });
         let own = first.and_then(|(due, q)| Some((self.root_time(q, due)?, q)));
         (own, borrower)
     }
 
-    /// Who leaves at `now`, as of when, and whether on borrowed rate.
+    /// The class that sends at `now`, the time as of which it is charged, and whether it borrows.
     fn pick(&mut self, now: Instant) -> Option<(u32, Instant, bool)> {
         let earliest = now.saturating_sub(self.params.catch_up);
         let (own, borrower) = self.openings();
         if let Some((time, first)) = own.filter(|&(time, _)| time <= now) {
-            // By the time the total can pay for the first, others may be due; the best priority of them goes if the
-            // total pays for it too. What became due only after that time has its turn later, also when this call is
-            // late: else the classes that are asked first would live on the lateness of the caller.
-            self.agenda.advance(time);
-            let best = self.agenda.best().filter(|&q| {
+            // By the time at which the total has credit for the first class, others may be due; the one of the best
+            // priority sends if the total has credit for it too. A class that became due after that time is served
+            // later, also when this call is late; otherwise classes of high priority would gain from the lateness of
+            // the caller.
+            self.class_order.advance(time);
+            let best = self.class_order.best().filter(|&q| {
                 let due = self.classes[q as usize].candidate.map(|candidate| candidate.due);
                 due.and_then(|due| self.root_time(q, due)).is_some_and(|affordable| affordable <= time)
             });
@@ -249,7 +253,7 @@ impl<P: Packet> Fbc<P> {
         Some((q, time.max(earliest), true))
     }
 
-    /// The record of the flow of `packet`, made if it is new. `None` when there are too many flows.
+    /// The record of the flow of `packet`, created if it is new. `None` when there are too many flows.
     fn flow_of(&mut self, now: Instant, packet: &P, out: &mut dyn Outlet<P>) -> Option<u32> {
         let (key, home, profile) = (packet.flow().flow, packet.class().0, packet.profile());
         if let Some(at) = self.flows.find(key) {
@@ -271,19 +275,19 @@ impl<P: Packet> Fbc<P> {
         self.profiles.get(index as usize).copied().unwrap_or_default()
     }
 
-    /// Why the flow may not queue `size` more, if it may not.
+    /// The reason why the flow may not queue `size` more, if any.
     fn refusal(&self, flow: &Flow, size: Bytes) -> Option<DropReason> {
         let class = &self.classes[flow.class as usize];
         let queued = class.queued + u64::from(flow.backlog.is_empty());
         let minimum = flow.stake().minimum;
         let within = flow.backlog.bytes + size <= class.most_queued(minimum, queued);
-        // Where somebody is promised a rate, the last of the buffer is nobody else's: otherwise many greedy flows leave
-        // less free than a packet of his needs.
+        // If some flow has a granted minimum, the last part of the buffer is reserved for such flows: otherwise many
+        // greedy flows leave less free than one of its packets needs.
         let kept = if within && !minimum.is_zero() { Bytes::ZERO } else { class.kept_for_promised() };
         if size > class.params.limit.saturating_sub(class.backlog.bytes).saturating_sub(kept) {
             return Some(DropReason::ClassLimit);
         }
-        // A flow without a queue may always start one.
+        // A flow without a queue may always queue one packet.
         (!flow.backlog.is_empty() && !within).then_some(DropReason::FlowLimit)
     }
 
@@ -304,7 +308,7 @@ impl<P: Packet> Fbc<P> {
         let flow = &mut self.flows[at];
         let q = flow.class as usize;
         if self.classes[q].backlog.is_empty() {
-            // A class that comes back stands in line with the borrowers of today, without arrears.
+            // A class that becomes backlogged starts at the current virtual time of borrowing, without arrears.
             self.borrowed_until[q] = self.borrowed_until[q].max(self.borrow_now);
         }
         self.classes[q].backlog.add(size);
@@ -321,7 +325,7 @@ impl<P: Packet> Fbc<P> {
         self.classes[q].activate(&mut self.flows, at, now);
     }
 
-    /// Takes the head of the flow and puts its next packet in place.
+    /// Removes the head of the flow and makes its next packet the head.
     fn pop(&mut self, at: u32, now: Instant) -> Option<P> {
         let flow = &mut self.flows[at];
         let node = &mut self.nodes[flow.head as usize];
@@ -348,7 +352,7 @@ impl<P: Packet> Fbc<P> {
         Some(packet)
     }
 
-    /// Tells the owner of the flow when its queue has crossed a threshold.
+    /// Reports to the owner of the flow that its queue has crossed a threshold.
     fn feed_back(&mut self, at: u32, out: &mut dyn Outlet<P>) {
         let flow = &mut self.flows[at];
         let class = &self.classes[flow.class as usize];
@@ -371,12 +375,12 @@ impl<P: Packet> Fbc<P> {
     }
 }
 
-/// When a class may leave, and which; none when none ever may as things stand.
+/// When a class may send, and which; `None` when no class can in the present state.
 type Opening = Option<(Instant, u32)>;
 
-/// `bytes` in the virtual time of borrowing, in which classes stand by their rates.
+/// `bytes` in the virtual time of borrowing, in which classes are weighted by their rates.
 fn borrow_length(bytes: Bytes, rate: Rate) -> u128 {
-    // A class with hardly a rate of its own still borrows, as if it had a kilobit per second.
+    // A class with a rate near zero still borrows, as if its rate were 1 kbit/s.
     ((Credit::of(bytes).as_raw() as u128) << 24).div_ceil(u128::from(rate.as_bps().max(1_000)))
 }
 
@@ -437,7 +441,7 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
             packet.set_dscp(dscp);
         }
         packet.leaves_by(ClassId(q));
-        self.agenda.clear(q);
+        self.class_order.clear(q);
         self.choose(q, then);
         self.feed_back(at, out);
         self.housekeep(now, None, out);

@@ -7,31 +7,31 @@ use tidegate_units::{Bytes, Instant, Rate};
 
 use super::shares::{Stake, WEIGHT_MAX, WEIGHT_ONE};
 use super::terms::Terms;
-use crate::books::Account;
+use crate::accounts::Account;
 use crate::bucket::TokenBucket;
 use crate::heap::NOWHERE;
 use crate::qdisc::Backlog;
 
-/// No flow, no packet: the end of a list.
+/// The end of a list: no flow, no packet.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The threshold below which a flow is moved to another class, and where to (paper, section 4.2).
+/// The threshold below which a flow is displaced to another class, and this class (paper, section 4.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Displace {
-    /// thres(f): displaced when the flow's nominal rate falls below.
+    /// thres(f): the flow is displaced when its nominal rate is below.
     pub below: Rate,
-    /// The class it goes to, by its index.
+    /// The index of the class that it is displaced to.
     pub to: u32,
 }
 
-/// What the configuration or the owner wants for a flow.
+/// The settings of a flow from the configuration or its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Profile {
-    /// Weight against other flows, [`WEIGHT_ONE`] for 1.
+    /// The weight relative to other flows; [`WEIGHT_ONE`] is 1.
     pub weight: u64,
     /// dmin(f); zero for none.
     pub minimum: Rate,
-    /// Displacement, if wanted.
+    /// Displacement, if any.
     pub displace: Option<Displace>,
 }
 
@@ -41,16 +41,16 @@ impl Default for Profile {
     }
 }
 
-/// What happened to a flow so far.
+/// Counters of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowCounts {
-    /// Left.
+    /// Packets sent.
     pub sent: Account,
-    /// Dropped.
+    /// Packets dropped.
     pub dropped: Account,
-    /// Marked congestion experienced.
+    /// Packets marked congestion experienced.
     pub marked: u64,
-    /// Of what left, what went on rate that another class did not use.
+    /// The part of `sent` that used rate of other classes.
     pub borrowed: Account,
 }
 
@@ -58,26 +58,26 @@ pub struct FlowCounts {
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub key: u64,
-    /// The class the classifier gave it; `class` differs while it is displaced.
+    /// The class assigned by the classifier; differs from `class` while the flow is displaced.
     pub home: u32,
     pub class: u32,
     pub profile: Profile,
     pub profile_index: u32,
-    /// The weight that it is served by: the profile's, and what preference adds in the company it is in.
+    /// The weight for scheduling: that of the profile plus the effect of preference among the flows present.
     pub weight: u64,
-    /// What it was granted by itself.
+    /// The terms granted to this flow.
     pub own: Option<Terms>,
     /// Steps of preference.
     pub preferred: u32,
-    /// What they are of the rate of its class, in 1/2^32.
+    /// The part of the rate of its class that these steps are, in 1/2^32.
     pub part: u64,
-    /// Whether the minimum is promised, or waits until somebody releases rate.
+    /// Whether the minimum is granted, or waits for rate to be released.
     pub granted: bool,
-    /// Place in the line of those whose minimum waits.
+    /// Position in the queue of waiting minimums.
     pub waiting_since: u64,
-    /// Tokens of the minimum rate, in real time.
+    /// The token bucket of the minimum rate, in real time.
     pub guarantee: TokenBucket,
-    /// The virtual time at which the flow had no tokens of its share.
+    /// The virtual time at which the share bucket of the flow was empty.
     pub start: u128,
     pub head: u32,
     pub tail: u32,
@@ -90,9 +90,9 @@ pub(super) struct Flow {
     pub idle_next: u32,
     pub last: Instant,
     pub moved: Instant,
-    /// Whether the fill of the queue is above the upper feedback threshold.
+    /// Whether the queue is above the upper feedback threshold.
     pub above: bool,
-    /// Whether thresholds hold for it that its class does not set.
+    /// Whether feedback thresholds apply that its class does not set.
     pub watched: bool,
     pub counts: FlowCounts,
 }
@@ -111,7 +111,7 @@ impl Flow {
     }
 }
 
-/// All flows. Idle ones (nothing queued) stand in a list, the longest idle first.
+/// All flows. Idle flows (with an empty queue) are in a list, the longest idle first.
 #[derive(Clone, Debug)]
 pub(super) struct Flows {
     records: Vec<Flow>,
@@ -137,7 +137,7 @@ impl Flows {
     pub fn find(&self, key: u64) -> Option<u32> {
         self.index.get(&key).copied()
     }
-    /// The indices of all flows, in no order that means anything but the same on every machine.
+    /// The indices of all flows, in an order without meaning that is the same on every machine.
     pub fn indices(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.records.len() as u32).filter(|&at| self.find(self.records[at as usize].key) == Some(at))
     }
@@ -193,11 +193,11 @@ impl Flows {
         let flow = &mut self[at];
         (flow.idle_previous, flow.idle_next) = (NONE, NONE);
     }
-    /// A closure for a heap of shares: remembers positions in the records.
+    /// A closure that stores positions of the heap of shares in the records.
     pub fn place_share(&mut self) -> impl FnMut(u32, u32) + '_ {
         |id, at| self.records[id as usize].share_at = at
     }
-    /// The same for a heap of guarantees.
+    /// A closure that stores positions of the heap of guarantees in the records.
     pub fn place_guarantee(&mut self) -> impl FnMut(u32, u32) + '_ {
         |id, at| self.records[id as usize].guarantee_at = at
     }
@@ -216,7 +216,7 @@ impl core::ops::IndexMut<u32> for Flows {
     }
 }
 
-/// A record for a flow that is seen for the first time, not yet in any class.
+/// The record of a new flow, not yet in any class.
 pub(super) fn record(key: u64, class: u32, profile: Profile, profile_index: u32, now: Instant) -> Flow {
     Flow {
         key,
@@ -249,7 +249,7 @@ pub(super) fn record(key: u64, class: u32, profile: Profile, profile_index: u32,
     }
 }
 
-/// Flow keys are keyed hashes already; hashing them again would only cost.
+/// Identity: flow keys are keyed hashes already.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Identity;
 
@@ -260,7 +260,7 @@ impl core::hash::BuildHasher for Identity {
     }
 }
 
-/// Spreads what it is given by one multiplication, for keys of tests that are small numbers.
+/// Multiplies once, to spread the keys of tests, which are small numbers.
 pub(super) struct IdentityHasher(u64);
 
 impl core::hash::Hasher for IdentityHasher {

@@ -1,16 +1,16 @@
-//! The nominal shares of an FBQ: who is promised what, if everybody wanted it.
+//! The nominal shares of an FBQ: the rate of each flow if every flow were backlogged.
 //!
-//! *Law*: without preference, for the flows present, `d(f) = max(dmin(f), c * w(f))` with the one `c` for which they add
-//! up to `d(q)`; with equal weights and no minimums this is the paper's `s = 1/n`. A preferred flow has its part of d(q)
-//! more than that, and the others share what is left in the same way, down to their minimums. Where all that is wanted
-//! exceeds what the minimums leave, s_free, those who are preferred have that in proportion to what each wants above its
+//! *Law*: without preference, for the flows present, `d(f) = max(dmin(f), c * w(f))` with the `c` for which they sum
+//! to `d(q)`; with equal weights and no minimums this is the paper's `s = 1/n`. A preferred flow gets its part of
+//! d(q) in addition, and the others share the rest in the same way, down to their minimums. If the requested parts
+//! exceed what the minimums leave, s_free, the preferred flows share it in proportion to what each requests above its
 //! minimum.
 //! *Source*: FBQ paper, section 4.1, equations (4.1) to (4.5).
-//! *Cost*: O(log n) a join, leave or change, plus O(log n) for each distinct ratio `dmin/w` that `c` crosses by it;
-//! never once a flow. Nothing of this is done for a packet.
-//! *Departures from the source, and why*: the paper raises a share once, when it is asked to. Who is preferred while he is
-//! alone would have nothing of it, and less with each flow that joins later. Here a preference is a state: what a flow
-//! gets by it follows from who is present, not from what happened before, and two flows preferred alike get the same.
+//! *Cost*: O(log n) per join, leave or change, plus O(log n) for each distinct ratio `dmin/w` that `c` crosses; never
+//! per flow. Packets cost nothing here.
+//! *Departures from the source, and why*: the paper raises a share once, on request. A flow that is preferred while
+//! alone would gain nothing, and lose with each flow that joins later. Here preference is a state: the share of a
+//! flow follows from the flows present, not from their history, and two flows with equal preference get equal shares.
 
 use alloc::collections::BTreeMap;
 use core::cmp::Ordering;
@@ -18,14 +18,14 @@ use core::ops::Bound;
 
 use tidegate_units::Rate;
 
-/// The weight of a flow that nobody spoke for: 1.0.
+/// The default weight, 1.0.
 pub const WEIGHT_ONE: u64 = 1 << 16;
-/// The largest weight; a preferred flow can take this many times what its neighbours get, not all of it.
+/// The largest weight: the limit of what a preferred flow gets relative to others.
 pub const WEIGHT_MAX: u64 = 1 << 40;
-/// All of d(q), of which preference gives parts.
+/// All of d(q), in the units of parts.
 pub const WHOLE: u64 = 1 << 32;
 
-/// `rate / weight`: where the common rate `c` puts a flow at its minimum, or a threshold at its rate.
+/// `rate / weight`: the common rate `c` at which a flow is at its minimum, or at its threshold.
 #[derive(Clone, Copy, Debug)]
 pub struct Ratio {
     rate: u64,
@@ -57,13 +57,13 @@ impl PartialEq for Ratio {
 }
 impl Eq for Ratio {}
 
-/// A number of flows and what they add up to.
+/// The number of flows and the sums over them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Sum {
     flows: u64,
     minimum: u64,
     weight: u64,
-    /// Of those, the preferred ones.
+    /// The part of `minimum` that belongs to preferred flows.
     preferred_minimum: u64,
     preferred_weight: u64,
 }
@@ -85,16 +85,16 @@ impl Sum {
     }
 }
 
-/// What a flow brings into the shares.
+/// The share parameters of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stake {
-    /// The weight that it is served by: its own, and what preference added.
+    /// The weight for scheduling: its own, and the effect of preference.
     pub weight: u64,
     /// Its weight without preference, [`WEIGHT_ONE`] by default.
     pub plain: u64,
-    /// What of d(q) it is to have beyond its share, in 1/2^32.
+    /// The requested part of d(q) beyond its share, in 1/2^32.
     pub part: u64,
-    /// Its granted minimum; zero when it has none.
+    /// The granted minimum; zero for none.
     pub minimum: Rate,
 }
 
@@ -109,12 +109,12 @@ impl Stake {
     }
 }
 
-/// A rate shared by weight, where nobody gets less than his minimum.
+/// A rate shared by weight, in which every flow gets at least its minimum.
 #[derive(Clone, Debug)]
 struct Filling {
     rate: u64,
     all: Sum,
-    /// Those that `c` leaves at their minimum: the groups at and above `boundary`.
+    /// The flows that `c` leaves at their minimum: the groups at and above `boundary`.
     held: Sum,
     groups: BTreeMap<Ratio, Sum>,
     boundary: Option<Ratio>,
@@ -131,8 +131,8 @@ impl Filling {
             self.balance();
         }
     }
-    /// The common rate as a fraction: (rate left to the flows above their minimum, their weights). The latter is zero only
-    /// where there are no flows.
+    /// The common rate as a fraction: (rate left to the flows above their minimum, their weights). The denominator is
+    /// zero only without flows.
     fn common(&self) -> (u64, u64) {
         (self.rate.saturating_sub(self.held.minimum), self.all.weight - self.held.weight)
     }
@@ -166,12 +166,12 @@ impl Filling {
     fn balance(&mut self) {
         (self.held, self.boundary) = self.fill(self.rate, 0);
     }
-    /// Who is at his minimum at `rate`, with `more` weight of flows that are not here: moves groups across the boundary
-    /// until those above it, and no others, are.
+    /// The flows at their minimum at `rate`, with `more` weight of flows that are not present: moves groups across
+    /// the boundary until exactly those above it are at their minimum.
     fn fill(&self, rate: u64, more: u64) -> (Sum, Option<Ratio>) {
         let (mut held, mut boundary) = (self.held, self.boundary);
         loop {
-            // Below zero only on the way, when a flow with a minimum is in before the rate for it.
+            // Below zero only temporarily, when a flow with a minimum was added before its rate.
             let free = i128::from(rate) - i128::from(held.minimum);
             let weight = i128::from(self.all.weight - held.weight) + i128::from(more);
             let unheld = match boundary {
@@ -193,7 +193,7 @@ impl Filling {
             if free * i128::from(ratio.weight) < i128::from(ratio.rate) * weight {
                 break;
             }
-            // Letting the group go only raises what is shared in proportion, so it stays above its minimum.
+            // Removing the group only raises the rest that is shared in proportion, so it stays above its minimum.
             held.remove(sum);
             let above = (Bound::Excluded(ratio), Bound::Unbounded);
             boundary = self.groups.range(above).next().map(|(&next, _)| next);
@@ -202,7 +202,7 @@ impl Filling {
     }
 }
 
-/// What preference gives: of what all want above their minimums by it, as much as is free.
+/// The effect of preference: of all requests above minimums, as much as is free.
 #[derive(Clone, Copy, Debug)]
 struct Raise {
     wanted: u128,
@@ -210,13 +210,13 @@ struct Raise {
 }
 
 impl Raise {
-    /// What a flow that wants `wanted` above its minimum gets.
+    /// What a flow gets that requests `wanted` above its minimum.
     fn of(self, wanted: u128) -> u128 {
         if self.wanted <= self.free { wanted } else { wanted.saturating_mul(self.free) / self.wanted }
     }
 }
 
-/// `rate * weight / weights`, rounded down; zero of nothing.
+/// `rate * weight / weights`, rounded down; zero if `weights` is zero.
 fn part_of(rate: u64, weight: u64, weights: u64) -> u128 {
     u128::from(rate) * u128::from(weight) / u128::from(weights.max(1))
 }
@@ -228,20 +228,20 @@ fn rate_from(bps: u128) -> Rate {
 /// The nominal shares of one FBQ. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct Shares {
-    /// Of d(q), what is kept for minimums to come.
+    /// The part of d(q) held for future minimums.
     reserved: Rate,
-    /// The preferred parts of d(q), added up.
+    /// The sum of the requested parts of d(q).
     parts: u64,
-    /// All flows by the weights that they are served by.
+    /// All flows, by their weights for scheduling.
     now: Filling,
-    /// All flows as if nobody were preferred.
+    /// All flows, without preference.
     plain: Filling,
-    /// Those who are not preferred, with what those who are leave.
+    /// The flows without preference, sharing what the preferred ones leave.
     rest: Filling,
 }
 
 impl Shares {
-    /// No flows at `rate`.
+    /// Returns an empty set of flows at `rate`.
     pub fn new(rate: Rate) -> Self {
         let filling = Filling::new(rate);
         Self { reserved: Rate::ZERO, parts: 0, now: filling.clone(), plain: filling.clone(), rest: filling }
@@ -250,25 +250,25 @@ impl Shares {
     pub fn rate(&self) -> Rate {
         Rate::from_bps(self.now.rate)
     }
-    /// Another d(q). The caller sees to it that the granted minimums still fit.
+    /// Sets d(q). The caller ensures that the granted minimums still fit.
     pub fn set_rate(&mut self, rate: Rate) {
         self.now.set_rate(rate.as_bps());
         self.plain.set_rate(rate.as_bps());
         self.leave_rest();
     }
-    /// The flows present, n.
+    /// The number of flows, n.
     pub fn flows(&self) -> u64 {
         self.now.all.flows
     }
-    /// What is left of d(q) for further minimum rates.
+    /// The part of d(q) that is available for further minimums.
     pub fn unpromised(&self) -> Rate {
         self.rate().saturating_sub(Rate::from_bps(self.now.all.minimum)).saturating_sub(self.reserved)
     }
-    /// Keeps `rate` for minimums to come. Until they come, the flows present share it.
+    /// Holds `rate` for future minimums. Until then the flows present share it.
     pub fn hold(&mut self, rate: Rate) {
         self.reserved += rate;
     }
-    /// Gives back what was kept.
+    /// Releases rate that was held.
     pub fn release(&mut self, rate: Rate) {
         self.reserved = self.reserved.saturating_sub(rate);
     }
@@ -281,12 +281,12 @@ impl Shares {
         let (rate, weight) = self.common();
         u128::from(rate) * u128::from(ratio.weight) < u128::from(ratio.rate) * u128::from(weight.max(1))
     }
-    /// d(f) of a flow with this stake, rounded down (4.2).
+    /// d(f) of a flow with these parameters, rounded down (4.2).
     pub fn rate_of(&self, stake: Stake) -> Rate {
         let (rate, weight) = self.common();
         rate_from(part_of(rate, stake.weight, weight)).max(stake.minimum).min(self.rate())
     }
-    /// What a newcomer of weight `weight`, without minimum and preference, would get (4.3).
+    /// The rate that a new flow of weight `weight`, without minimum and preference, would get (4.3).
     pub fn prospect(&self, weight: u64) -> Rate {
         let (held, _) = self.plain.fill(self.plain.rate, weight);
         let rate = self.left(self.raise(held, weight));
@@ -294,7 +294,7 @@ impl Shares {
         let others = self.rest.all.weight - held.weight;
         rate_from(part_of(rate.saturating_sub(held.minimum), weight, others.saturating_add(weight)))
     }
-    /// A flow joins. Returns the weight that it is served by; the weight of the stake given does not matter.
+    /// Adds a flow. Returns its weight for scheduling; the weight in `stake` is ignored.
     pub fn join(&mut self, stake: Stake) -> u64 {
         self.parts += stake.part;
         self.plain.join(stake, stake.plain);
@@ -306,7 +306,7 @@ impl Shares {
         self.now.join(stake, weight);
         weight
     }
-    /// A flow that joined with this stake, or was weighed anew to it, leaves.
+    /// Removes a flow that was added, or last reweighed, with these parameters.
     pub fn leave(&mut self, stake: Stake) {
         self.parts -= stake.part;
         self.plain.leave(stake, stake.plain);
@@ -316,8 +316,8 @@ impl Shares {
         self.now.leave(stake, stake.weight);
         self.leave_rest();
     }
-    /// The weight that a flow with this stake, which is in, is to be served by: since it joined others may have come and
-    /// gone, which changes it for those who are preferred.
+    /// The present weight for scheduling of a flow that was added with these parameters. For a preferred flow it
+    /// changes when others join or leave.
     pub fn weight_of(&self, stake: Stake) -> u64 {
         if stake.part == 0 {
             return stake.plain;
@@ -327,8 +327,8 @@ impl Shares {
         let minimum = u128::from(stake.minimum.as_bps());
         let wanted = share.saturating_sub(minimum) + self.whole(stake.part);
         let granted = minimum + self.raise(self.plain.held, 0).of(wanted);
-        // In units of what the others get for theirs; where nobody else is, of what everybody would get alike. When
-        // nothing is left to the others, they get what the largest weight leaves.
+        // In units of the others' rate per weight; if there are no others, of the rate of all flows alike. If nothing
+        // is left to the others, they get what the largest weight leaves.
         let (left, others) = if self.rest.all.flows == 0 { (rate, weights) } else { self.rest.common() };
         let whole = self.now.rate;
         let (left, others) = if u128::from(left) * u128::from(WEIGHT_MAX) < u128::from(whole) * u128::from(others) {
@@ -339,7 +339,7 @@ impl Shares {
         let weight = granted * u128::from(others) / u128::from(left.max(1));
         u64::try_from(weight).unwrap_or(WEIGHT_MAX).clamp(1, WEIGHT_MAX)
     }
-    /// A flow that is in with `stake` is served by another weight from now on.
+    /// Sets the weight for scheduling of a flow that was added with `stake`.
     pub fn weigh(&mut self, stake: Stake, weight: u64) {
         self.now.leave(stake, stake.weight);
         self.now.join(stake, weight);
@@ -349,7 +349,7 @@ impl Shares {
     fn whole(&self, part: u64) -> u128 {
         u128::from(self.now.rate) * u128::from(part) / u128::from(WHOLE)
     }
-    /// What preference gives when, without it, `held` are at their minimum, and `more` weight is there.
+    /// The effect of preference if `held` are at their minimum without it, and `more` weight is present.
     fn raise(&self, held: Sum, more: u64) -> Raise {
         let all = self.plain.all;
         let shared = self.plain.rate.saturating_sub(held.minimum);
@@ -361,7 +361,7 @@ impl Shares {
             free: u128::from(self.plain.rate.saturating_sub(all.minimum)),
         }
     }
-    /// What is left to those who are not preferred.
+    /// The rate left to flows without preference.
     fn left(&self, raise: Raise) -> u64 {
         let raised = u64::try_from(raise.wanted.min(raise.free)).unwrap_or(u64::MAX);
         self.plain.rate.saturating_sub(self.plain.all.preferred_minimum).saturating_sub(raised)
@@ -384,7 +384,7 @@ mod tests {
     fn minimum(mbit: u64) -> Stake {
         Stake { minimum: Rate::from_mbit(mbit), ..plain(WEIGHT_ONE) }
     }
-    /// Preferred by so many tenths of d(q).
+    /// Preferred by a number of tenths of d(q).
     fn preferred(tenths: u64) -> Stake {
         Stake { part: WHOLE / 10 * tenths, ..plain(WEIGHT_ONE) }
     }
@@ -462,7 +462,7 @@ mod tests {
 
     #[test]
     fn preference_lasts_while_others_come_and_go() {
-        // Alone there is nobody at whose cost. With one more: half and 2/10 of 10 Mbit/s; with four: 2 + 2, and 6/4 each.
+        // A single flow gains nothing. With one more: half and 2/10 of 10 Mbit/s; with four: 2 + 2, and 6/4 each.
         let mut shares = Shares::new(Rate::from_mbit(10));
         let mut f = preferred(2);
         f.weight = shares.join(f);
@@ -474,7 +474,7 @@ mod tests {
             while shares.flows() > others + 1 {
                 shares.leave(plain(WEIGHT_ONE));
             }
-            // As the one who comes is told.
+            // As predicted for the new flow.
             let newcomer = shares.prospect(WEIGHT_ONE);
             f = weighed(&mut shares, f);
             assert_rates(&shares, [f], [kbit]);
@@ -493,7 +493,7 @@ mod tests {
         let [a, b, c, d, e, f, g, h] = others;
         let (shares, stakes) = together(10, [preferred(2), preferred(2), a, b, c, d, e, f, g, h]);
         assert_rates(&shares, stakes, [3_000, 3_000, 500, 500, 500, 500, 500, 500, 500, 500]);
-        // Where nobody else is there is nothing to take: 5 + 8 and 5 + 1 share 10 as 13 to 6.
+        // Without other flows there is nothing to take: 5 + 8 and 5 + 1 share 10 as 13 to 6.
         let (shares, stakes) = together(10, [preferred(8), preferred(1)]);
         assert_rates(&shares, stakes, [6_842, 3_158]);
         // Minimums come first: 4 and 2 of them, and 4 in proportion to 5 - 4 + 8 and 5 - 2 + 1.

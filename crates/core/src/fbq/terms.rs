@@ -1,12 +1,12 @@
-//! Terms: what somebody obtained for a flow while it runs, beside what the configuration says of flows like it.
+//! Terms: what was granted to a single flow at run time, in addition to its profile.
 //!
-//! *Law*: with terms a flow has the larger of both minimums, the displacement of its terms where they name one, and its
-//! steps of preference in whatever class it is; without them it is again what its profile says. Rate that is held for
-//! flows to come ([`Fbc::hold`]) is not promised to anybody else.
+//! *Law*: a flow with terms has the larger of both minimums, the displacement of its terms if they specify one, and
+//! its steps of preference, in whatever class it is. Without terms it has the settings of its profile again. Rate
+//! that is held for future flows ([`Fbc::hold`]) is not granted to any other flow.
 //! *Source*: FBQ paper, section 4.2 (preference, displacement) and equations (4.4), (4.5).
 //! *Units*: rates in bit/s; a step of preference is the `incr` of the class.
-//! *Cost*: O(log n) for each change, nothing for a packet.
-//! *See also*: [`Profile`], which the configuration gives to all flows of a rule.
+//! *Cost*: O(log n) per change, nothing per packet.
+//! *See also*: [`Profile`], the settings that the configuration specifies for all flows of a rule.
 
 use tidegate_units::{Instant, Rate};
 
@@ -17,20 +17,20 @@ use super::shares::Ratio;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::{Event, Outlet};
 
-/// What a flow was granted by itself.
+/// Settings that were granted to a single flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Terms {
-    /// dmin(f), beside that of its profile: the larger one holds. Zero for none.
+    /// dmin(f); the larger of this and the profile's applies. Zero for none.
     pub minimum: Rate,
     /// Steps of preference.
     pub steps: u32,
-    /// Displacement in the place of that of its profile. One whose threshold is not above the minimum never happens;
-    /// one to a class that does not exist is ignored.
+    /// Replaces the displacement of the profile. It never takes effect if its threshold is not above the minimum, and
+    /// is ignored if its class does not exist.
     pub displace: Option<Displace>,
 }
 
 impl Terms {
-    /// The profile of the rule with these terms on top.
+    /// Combines the profile of the rule with these terms.
     pub(super) fn over(self, profile: Profile, classes: usize) -> Profile {
         Profile {
             minimum: profile.minimum.max(self.minimum),
@@ -41,7 +41,7 @@ impl Terms {
 }
 
 impl<P: Packet> Fbc<P> {
-    /// Other terms for the flow `key`, or none any more. Tells what became of its minimum.
+    /// Sets or removes the terms of the flow `key`. Returns the state of its minimum.
     ///
     /// # Errors
     /// [`NoSuchFlow`].
@@ -74,8 +74,8 @@ impl<P: Packet> Fbc<P> {
         Ok(if flow.granted || wanted.minimum.is_zero() { Promise::Granted } else { Promise::Waiting { free } })
     }
 
-    /// Makes the record of a flow before its first packet is handed in, so that this packet finds the terms in force.
-    /// Does nothing for a flow that is known. `false` when there are too many flows, or no such class.
+    /// Creates the record of a flow before its first packet is enqueued, so that the terms apply to this packet. Does
+    /// nothing for a flow that exists. Returns `false` when there are too many flows or no such class.
     pub fn expect(
         &mut self,
         now: Instant,
@@ -91,7 +91,7 @@ impl<P: Packet> Fbc<P> {
                 && self.begin(now, key, class.0, profile, Some(terms), out).is_some())
     }
 
-    /// A record for a flow that has none. `None` when there are too many flows.
+    /// Creates the record of a new flow. `None` when there are too many flows.
     pub(super) fn begin(
         &mut self,
         now: Instant,
@@ -117,15 +117,15 @@ impl<P: Packet> Fbc<P> {
         Some(at)
     }
 
-    /// Whether the flow `key` is known.
+    /// Whether the flow `key` has a record.
     pub fn knows(&self, key: u64) -> bool {
         self.flows.find(key).is_some()
     }
 
-    /// Keeps `rate` of class `class` for minimums of flows to come: until [`Fbc::release`] it is promised to nobody.
+    /// Holds `rate` of `class` for minimums of future flows. Until [`Fbc::release`] it is not granted to others.
     ///
     /// # Errors
-    /// What is free, when it is less; nothing for a class that does not exist.
+    /// The free rate if it is less than `rate`; zero for a class that does not exist.
     pub fn hold(&mut self, class: ClassId, rate: Rate) -> Result<(), Rate> {
         let class = self.classes.get_mut(class.0 as usize).ok_or(Rate::ZERO)?;
         let free = class.shares.unpromised();
@@ -136,7 +136,7 @@ impl<P: Packet> Fbc<P> {
         Ok(())
     }
 
-    /// Gives back rate that was held.
+    /// Releases rate that was held.
     pub fn release(&mut self, class: ClassId, rate: Rate) {
         if let Some(class) = self.classes.get_mut(class.0 as usize) {
             class.shares.release(rate);
@@ -144,8 +144,8 @@ impl<P: Packet> Fbc<P> {
         }
     }
 
-    /// Whether the owner of the flow `key` wants to be told of thresholds that its class does not set: then of three
-    /// quarters and one quarter of what it may queue at the moment.
+    /// Sets whether feedback thresholds apply to the flow `key` even if its class has none: three quarters and one
+    /// quarter of what it may currently queue.
     pub fn watch(&mut self, key: u64, watched: bool) {
         if let Some(at) = self.flows.find(key) {
             self.flows[at].watched = watched;

@@ -1,4 +1,4 @@
-//! Worked examples, floods, and parameters that cannot be.
+//! Worked examples, floods, and invalid parameters.
 
 use super::*;
 use crate::classify::Fragment;
@@ -14,7 +14,7 @@ fn piece(datagram: u32, offset: u16, v6: bool) -> Fields {
     };
     Fields {
         hosts,
-        // An IPv6 fragment behind the first may name another header.
+        // An IPv6 fragment after the first may have another next header.
         protocol: Some(if v6 && offset > 0 { 60 } else { 17 }),
         destination_port: (offset == 0).then_some(datagram as u16),
         fragment: Some(Fragment { id: datagram, offset, more: offset < 4_000 }),
@@ -22,7 +22,7 @@ fn piece(datagram: u32, offset: u16, v6: bool) -> Fields {
     }
 }
 
-/// The port, or none for what was classified by its addresses.
+/// The port, or `None` when classified by addresses.
 type Table = Fragments<Piece, Option<u16>>;
 /// Datagram, offset, serial number of the arrival.
 type Piece = (u32, u16, u64);
@@ -50,8 +50,8 @@ fn small() -> Params {
     }
 }
 
-/// Five pieces of each of a few datagrams at a time, shuffled within the bounds: every piece gets the port of the
-/// first, the first leaves before the others, and these in the order of arrival.
+/// Five fragments of each of a few datagrams at a time, shuffled within the bounds: every fragment gets the port of
+/// the first, the first leaves before the others, and these in the order of arrival.
 #[test]
 fn shuffled_pieces_go_where_the_first_goes() {
     for seed in 0..200 {
@@ -87,8 +87,8 @@ fn shuffled_pieces_go_where_the_first_goes() {
     }
 }
 
-/// Floods, lost first pieces, time that jumps and runs back: nothing is lost or doubled, bounds and deadlines
-/// hold, and as long as a datagram is remembered its verdict does not change.
+/// Floods, lost first fragments, time that jumps and runs back: nothing is lost or duplicated, bounds and deadlines
+/// hold, and the classification of a recorded datagram does not change.
 #[test]
 fn bounds_hold_in_a_flood() {
     let mut total = Counts::default();
@@ -102,7 +102,7 @@ fn bounds_hold_in_a_flood() {
                 now += 4_000;
             }
             serial += 1;
-            // Datagrams around a moving number, many without their first piece.
+            // Datagrams around a moving number, many without their first fragment.
             let n = (serial / 4) as u32 + draw.below(40) as u32;
             let offset = if n.is_multiple_of(3) { 1 + draw.below(4) } else { draw.below(5) } as u16 * 1_000;
             feed(&mut table, now, &piece(n, offset, n & 1 == 0), serial, &mut out);
@@ -118,7 +118,7 @@ fn bounds_hold_in_a_flood() {
                     let mut emit = |packet, verdict| out.push((packet, verdict));
                     table.expire(Instant::from_nanos(deadline.as_nanos() - 1), &mut emit);
                     table.expire(deadline, &mut emit);
-                    assert!(out.len() > before, "something leaves at its deadline");
+                    assert!(out.len() > before, "a packet leaves at its deadline");
                 }
             }
         }
@@ -147,10 +147,10 @@ fn a_verdict_by_addresses_binds_the_first_piece_too() {
     feed(&mut table, 1_000, &piece(7, 0, false), 2, &mut out);
     feed(&mut table, 1_001, &piece(7, 2_000, false), 3, &mut out);
     assert_eq!(out, [((7, 1_000, 1), None), ((7, 0, 2), None), ((7, 2_000, 3), None)]);
-    // Silent for longer than 5,000 ns it is forgotten, and the same number is another datagram.
+    // Idle for longer than 5,000 ns it is removed, and the same number is a new datagram.
     feed(&mut table, 6_002, &piece(7, 0, false), 4, &mut out);
     assert_eq!(out[3].1, Some(7));
-    // A second first piece, of a datagram that took the number over, is classified by itself.
+    // A second first fragment, of a datagram that reuses the number, is classified by itself.
     let mut other = piece(7, 0, false);
     other.destination_port = Some(9);
     feed(&mut table, 6_003, &other, 5, &mut out);

@@ -30,7 +30,7 @@ const TWO: Curve = Curve::Two {
     pir_th: Bytes::new(4_000),
     mir_th: Bytes::new(8_000),
 };
-// The EAR of a week forgets nothing and learns nothing, so that F alone decides.
+// An EAR with a time constant of a week stays constant, so that F alone decides.
 const PARAMS: Params = Params {
     curve: TWO,
     buffer: Bytes::new(10_000),
@@ -72,7 +72,7 @@ fn the_curve_is_piecewise_linear() {
 fn the_ear_follows_the_formula() {
     let mut ear = Ear::default();
     let second = Span::from_secs(1);
-    // After an endless pause L/T is 0. One second later, K = 1 s, 1000 B: (1 - 1/e) 8000 = 5056.96447.
+    // After an infinite pause L/T is 0. One second later, K = 1 s, 1000 B: (1 - 1/e) 8000 = 5056.96447.
     ear.on_arrival(at(0), Bytes::new(1_000), second);
     assert_eq!(ear.rate(), Rate::ZERO);
     ear.on_arrival(at(1_000), Bytes::new(1_000), second);
@@ -106,7 +106,7 @@ fn the_first_leaves_at_once_and_the_next_when_it_is_paid_for() {
     assert_eq!(ras.deadline(at(0)), Deadline::At(at(500)));
     assert!(ras.dequeue(at(500).saturating_sub(Span::from_nanos(1)), &mut Discard).is_none());
     assert_eq!(ras.dequeue(at(500), &mut Discard).unwrap().0, 300);
-    // A packet that comes 100 ms after waits for the 200 ms that are left of those 300.
+    // A packet that arrives 100 ms later waits for the remaining 200 ms of those 300.
     enqueue(&mut ras, at(600), 400);
     assert_eq!(ras.deadline(at(600)), Deadline::At(at(800)));
 }
@@ -124,7 +124,7 @@ fn occupancy_moves_the_release() {
     // At 600 ms, 300 B are owed. 5 kB more: at 8000 B the rate is 10 B/ms: 30 ms.
     enqueue(&mut ras, at(600), 5_000);
     assert_eq!(ras.deadline(at(600)), Deadline::At(at(630)));
-    // Beyond the buffer of 10 kB nothing gets in.
+    // Beyond the buffer of 10 kB packets are dropped.
     let mut dropped = alloc::vec::Vec::new();
     ras.enqueue(at(610), P(2_001, Colour::Green), &mut dropped);
     assert_eq!(dropped[0].1, DropReason::QueueLimit);
@@ -132,7 +132,8 @@ fn occupancy_moves_the_release() {
 
 #[test]
 fn the_ear_carries_a_fast_source_without_a_queue() {
-    // 500 B each 100 ms are 40 kbit/s, five times CIR; K = 100 ms learns it, and then nothing waits long.
+    // 500 B per 100 ms are 40 kbit/s, five times CIR; with K = 100 ms the EAR reaches it, and then no packet waits
+    // long.
     let mut ras = plain(Params { averaging: Span::from_millis(100), ..PARAMS });
     let mut left = at(0);
     for n in 0..100 {

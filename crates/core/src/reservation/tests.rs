@@ -75,11 +75,11 @@ fn refusals_say_what_is_free() {
     let soon = Service::Guaranteed { rate: None, delay: Some(Span::from_millis(1)) };
     let refused = ask(&mut cbq, soon).unwrap_err();
     let Refusal::Delay { least, .. } = refused else { panic!("1 ms cannot be kept") };
-    // 2 packets of lead are 2 ms; with 3 flows in a round of 3000 B, of which 1 of 4 Mbit/s has 750, X = 3000 + 4500 B
-    // = 7.5 ms; 2000 B of burst, as the peak is 4 Mbit/s, and M + C = 3000 B, at 1 Mbit/s less 2 bit/s.
+    // 2 packets of lead are 2 ms. With 3 flows in a round of 3000 B, of which 1 of 4 Mbit/s has 750, X = 3000 + 4500
+    // B = 7.5 ms. 2000 B of burst, as the peak is 4 Mbit/s, and M + C = 3000 B, at 1 Mbit/s less 2 bit/s.
     assert_eq!(least, Span::from_nanos(2_000_000 + 7_500_000 + 16_000_033 + 24_000_049));
     assert_eq!(refused.to_string(), "a delay of 1ms cannot be kept; the least is 49.501ms");
-    // Asking for exactly the least gets all that is free.
+    // A request for exactly the least gets all that is free.
     let kept = Service::Guaranteed { rate: None, delay: Some(least) };
     assert_eq!(ask(&mut cbq, kept).unwrap().bound, Some(least));
     assert_eq!(cbq.class(ClassId(32_769)).unwrap().packet_size, Some(Bytes::new(500)));
@@ -96,7 +96,7 @@ fn a_delay_takes_no_more_than_one_may_reserve() {
         desk.reserve(Instant::ZERO, &mut cbq, &Request { tspec: voice(), service }, Fifo::new)
     };
     let Err(Refusal::Delay { least, .. }) = ask(Span::from_millis(1)) else { panic!("1 ms cannot be kept") };
-    // 4 Mbit/s are free, and the least is what half of them can keep.
+    // 4 Mbit/s are free, and the least is the delay with half of them.
     assert_eq!(ask(least).map(|grant| (grant.rate, grant.bound)), Ok((most, Some(least))));
 }
 
@@ -114,7 +114,7 @@ fn what_is_not_refreshed_ends() {
     let mut dropped = Vec::new();
     assert_eq!(desk.expire(at(9), &mut cbq, Removal::Flush, &mut dropped), Ok(Vec::new()));
     assert_eq!(desk.expire(at(10), &mut cbq, Removal::Flush, &mut dropped), Ok(alloc::vec![first.id]));
-    assert_eq!(dropped.len(), 1, "the packet that waited is handed out");
+    assert_eq!(dropped.len(), 1, "the queued packet is dropped");
     assert_eq!(desk.refresh(at(10), first.id), Err(Refusal::Unknown(first.id)));
     assert_eq!(cbq.free_rate(RESERVED), Some(Rate::from_mbit(3)));
     desk.release(at(11), &mut cbq, second.id, Removal::Flush, &mut dropped).unwrap();
@@ -129,12 +129,13 @@ fn reservations_of_another_priority_are_not_taken_for_those_of_this_one() {
     let mut desk = Reservations::new(Policy { priority: 1, ..Policy::new(RESERVED) }).unwrap();
     desk.reserve(Instant::ZERO, &mut cbq, &request, Fifo::new).unwrap();
     desk.reserve(Instant::ZERO, &mut cbq, &request, Fifo::new).unwrap();
-    // The file changes: priority 0 from now on. Those there are keep theirs.
+    // The file changes to priority 0. Existing reservations keep their priority.
     let mut next = tree();
     desk.replant(Instant::ZERO, &mut next, Policy::new(RESERVED), Fifo::new).unwrap();
     assert_eq!((next.load(0).0, next.load(1).0), (0, 2));
     let third = desk.reserve(Instant::ZERO, &mut next, &request, Fifo::new).unwrap();
-    // As the first of a desk of priority 0, whose class it shares with the two: 64 at most, and 4 Mbit/s.
+    // As the first reservation of a policy with priority 0 that shares its class with the two: 64 at most, and 4
+    // Mbit/s.
     let fresh =
         Reservations::new(Policy::new(RESERVED)).unwrap().reserve(Instant::ZERO, &mut tree(), &request, Fifo::new);
     assert_eq!(fresh.map(|grant| (grant.bound, grant.buffer)), Ok((third.bound, third.buffer)));
@@ -159,11 +160,11 @@ fn no_delay_is_promised_where_none_is_kept() {
     assert!(promised(params));
     // By packets, 100 B of one leaf for 1000 B of another, whatever the rates.
     assert!(!promised(Params { general: General::PacketRoundRobin, ..params }));
-    // A lead of 2 ms and a packet of 1 ms: a clock that is set back before never shows the lead used up.
+    // A lead of 2 ms and a packet of 1 ms: a clock that is set back earlier never uses up the lead.
     let lead = Lead::Within(Span::from_millis(2));
     let back = |us| Params { lead, link_clock: LinkClock::Reset(Span::from_micros(us)), ..params };
     assert!(promised(back(3_000)) && !promised(back(2_999)));
     assert!(promised(Params { lead, link_clock: LinkClock::Clamp(Span::ZERO), ..params }));
-    // Who has no lead says what the driver holds.
+    // Without a lead the policy specifies what the driver holds.
     assert!(promised(Params { lead: Lead::Unbounded, ..back(0) }));
 }

@@ -4,14 +4,14 @@
 //! `R * (t - start) + one packet`; and the schedule never drifts: it is exact however long it runs. After a gap
 //! longer than its threshold AT1 never catches up.
 //! *Source*: sections 5 to 7 of the paper, figures 11 and 13.
-//! *Units*: the account is in bit·ns/s; the instant told is rounded up to the next nanosecond, the account is not.
-//! *Cost*: O(1), one division a packet.
-//! *Notes*: AT0 makes up for every delay at once, back to back, also after an hour without data: for files, not
-//! for live data. [`BurstCap`](super::BurstCap) bounds how fast it catches up.
-//! *Departures from the source, and why*: in figure 13 the two branches of `queue.isEmpty()` are swapped, and
-//! `dataSent` is not set to zero when `start` is: here the gap is measured when the queue is empty, and restarting
-//! is restarting, as the text says.
-//! *See also*: [`Pacer`](crate::Pacer), which bounds the catching up in other ways too.
+//! *Units*: the account is in bit·ns/s; the returned instant is rounded up to a nanosecond, the account is not.
+//! *Cost*: O(1), one division per packet.
+//! *Notes*: AT0 makes up for every delay at once, back to back, even after an hour without data: for files, not for
+//! live data. [`BurstCap`](super::BurstCap) bounds the rate of catching up.
+//! *Departures from the source, and why*: figure 13 swaps the two branches of `queue.isEmpty()`, and does not reset
+//! `dataSent` with `start`. Here the gap is measured when the queue is empty, and a restart resets both, as in the
+//! text.
+//! *See also*: [`Pacer`](crate::Pacer), which has more bounds on catching up.
 
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
@@ -25,7 +25,7 @@ pub struct At0 {
 }
 
 impl At0 {
-    /// The first packet may go at `start`.
+    /// Returns a schedule whose first packet may be sent at `start`.
     ///
     /// # Errors
     /// When `rate` is zero.
@@ -34,7 +34,7 @@ impl At0 {
     }
 }
 
-/// Forgets what could have been sent; what is owed stays owed.
+/// Discards unused credit; a debt remains.
 fn restart(account: &mut Account, now: Instant) -> Instant {
     let debt = account.debt(now).max(Credit::ZERO);
     account.set_debt(now, debt);
@@ -61,7 +61,7 @@ impl Algorithm for At0 {
     }
 }
 
-/// AT1: AT0 that starts anew after a gap in the data. See the [module](self).
+/// AT1: AT0 that restarts after a gap in the data. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct At1 {
     account: Account,
@@ -69,11 +69,12 @@ pub struct At1 {
 }
 
 impl At1 {
-    /// The threshold where nothing else is said: 100 ms, longer than a scheduler keeps a producer waiting on a busy
-    /// machine, shorter than what people notice as a burst.
+    /// The default threshold: 100 ms, longer than a scheduler delays a producer on a busy machine, and shorter than
+    /// people notice as a burst.
     pub const THRESHOLD: Span = Span::from_millis(100);
 
-    /// The first packet may go at `start`; a queue that was empty for longer than `threshold` restarts the schedule.
+    /// Returns a schedule whose first packet may be sent at `start`, and that restarts when the queue was empty for
+    /// longer than `threshold`.
     ///
     /// # Errors
     /// When `rate` is zero.

@@ -1,18 +1,18 @@
-//! The burst cap: no run of packets is faster than a maximum rate.
+//! The burst cap: limits every run of packets to a maximum rate.
 //!
 //! *Law*: for the packets `i .. k` sent at `t_i <= .. <= t_k`,
 //! `s_i + .. + s_(k-1) <= allowance + R_max * (t_k - t_i)`, in any window.
 //! *Source*: section 8 of the paper, figure 15.
-//! *Units*: credit in bit·ns/s; the instant told is rounded up.
-//! *Cost*: O(1), one division a packet.
-//! *Notes*: with no allowance, consecutive packets are at least S/R_max apart, which a coarse sleep turns into less
-//! than R: give it an allowance of R_max times the granularity of the sleep.
-//! *Departures from the source, and why*: figure 15 restarts the account only when it asked for the pause itself,
-//! and before that pause, so that the pause would be earned twice; the text says after each sleep. But between two
-//! sleeps even that lets a sender that was late (in `getPacket`, say) go on faster than R_max until the account is
-//! even: here what is not used within the allowance is not kept, and so the law holds in any window. A pause is
-//! told to the algorithm under the cap as oversleep, which it makes up for as its policy is; in the paper the
-//! average rate falls by it.
+//! *Units*: credit in bit·ns/s; the returned instant is rounded up.
+//! *Cost*: O(1), one division per packet.
+//! *Notes*: without an allowance, consecutive packets are at least S/R_max apart, and a coarse sleep may reduce the
+//! rate below R: use an allowance of R_max times the granularity of the sleep.
+//! *Departures from the source, and why*: figure 15 restarts the account only when the cap itself requested the
+//! pause, and before that pause, so that the pause would be credited twice; the text restarts it after each sleep.
+//! Even this lets a sender that was late (in `getPacket`, for example) send faster than R_max between two sleeps
+//! until the account is even. Here credit beyond the allowance is discarded, so the law holds in any window. The
+//! algorithm under the cap sees a pause as oversleep, and its policy decides how to make up for it; in the paper the
+//! average rate decreases.
 
 use tidegate_units::{Bytes, Credit, Instant, Rate};
 
@@ -28,7 +28,7 @@ pub struct BurstCap {
 }
 
 impl BurstCap {
-    /// No run faster than `rate`, but for `allowance` bytes at once, from `start` on.
+    /// Returns a cap of `rate` with a burst of `allowance` bytes, from `start` on.
     ///
     /// # Errors
     /// When `rate` is zero.
@@ -36,7 +36,7 @@ impl BurstCap {
         let allowance = Credit::of(allowance);
         Ok(Self { rate: positive("burst rate", rate)?, allowance, debt: Credit::ZERO - allowance, settled: start })
     }
-    /// A packet of `size` has been sent, and it is `now`: the first instant at which the cap lets another go.
+    /// Charges a packet of `size` sent at `now`; returns the first instant at which the cap allows another.
     pub fn next(&mut self, now: Instant, size: Bytes) -> Instant {
         self.settle(now);
         self.debt += Credit::of(size);
@@ -46,14 +46,14 @@ impl BurstCap {
     pub fn rate(&self) -> Rate {
         self.rate
     }
-    /// The bytes that may go at once.
+    /// The bytes that may be sent at once.
     pub fn allowance(&self) -> Bytes {
         self.allowance.bytes_floor()
     }
-    /// Another maximum from `now` on; what the old one earned is kept, within the new allowance.
+    /// Sets another maximum from `now` on; the present credit is kept, within the new allowance.
     ///
     /// # Errors
-    /// When `rate` is zero; nothing has changed then.
+    /// When `rate` is zero; the cap is then unchanged.
     pub fn set(&mut self, now: Instant, rate: Rate, allowance: Bytes) -> Result<(), ParamError> {
         let rate = positive("burst rate", rate)?;
         self.settle(now);
@@ -62,11 +62,11 @@ impl BurstCap {
         self.debt = self.debt.max(Credit::ZERO - self.allowance);
         Ok(())
     }
-    /// The first instant at which the cap lets a packet go; not after now means at once.
+    /// The first instant at which the cap allows a packet; an instant that is not after now means at once.
     pub fn due(&self) -> Instant {
         self.debt.time_at_ceil(self.rate).map_or(Instant::MAX, |wait| self.settled + wait)
     }
-    /// The clock was set back from `last` to `now`: time goes on from there.
+    /// Continues at `now` after the clock was set back from `last`.
     pub(crate) fn settle_and_rebase(&mut self, last: Instant, now: Instant) {
         self.settle(last);
         self.settled = now;
@@ -83,12 +83,12 @@ impl BurstCap {
 pub struct Capped<A> {
     inner: A,
     cap: BurstCap,
-    /// The answer of the inner algorithm, while only the cap makes the sender wait.
+    /// The result of the inner algorithm, while only the cap makes the sender wait.
     inner_waits: bool,
 }
 
 impl<A: Algorithm> Capped<A> {
-    /// `inner`, no run of whose packets exceeds `cap`.
+    /// Limits `inner` by `cap`.
     pub fn new(inner: A, cap: BurstCap) -> Self {
         Self { inner, cap, inner_waits: false }
     }
@@ -96,10 +96,10 @@ impl<A: Algorithm> Capped<A> {
     pub fn inner(&self) -> &A {
         &self.inner
     }
-    /// Another cap from `now` on.
+    /// Sets another cap from `now` on.
     ///
     /// # Errors
-    /// When `rate` is zero; nothing has changed then.
+    /// When `rate` is zero; the cap is then unchanged.
     pub fn set_cap(&mut self, now: Instant, rate: Rate, allowance: Bytes) -> Result<(), ParamError> {
         self.cap.set(now, rate, allowance)
     }
@@ -112,7 +112,7 @@ impl<A: Algorithm> Algorithm for Capped<A> {
         due.max(self.cap.next(now, size))
     }
     fn woke(&mut self, now: Instant) -> Instant {
-        // A pause that the inner algorithm did not ask for is no sleep to it: it is part of its next send time.
+        // A pause that the inner algorithm did not request is not a sleep to it, but part of its next send time.
         let inner = if self.inner_waits { self.inner.woke(now) } else { now };
         self.inner_waits = inner > now;
         inner.max(self.cap.due())

@@ -1,25 +1,25 @@
-//! DT0, DT1, DT2: durations are measured, cycle by cycle.
+//! DT0, DT1, DT2: durations are measured in each cycle.
 //!
-//! *Law*: in what is sent by `t`, `bytes <= R * (t - start) + one packet`; each packet's transmit time S/R has
-//! passed, asleep or sending, before the next is sent. DT1 and DT2 also reach `min(S/T, R)` on a sleep of any
+//! *Law*: the bytes sent by `t` are at most `R * (t - start) + one packet`; the transmit time S/R of each packet has
+//! passed, asleep or sending, before the next is sent. DT1 and DT2 also reach `min(S/T, R)` with sleeps of any
 //! granularity; DT0 does not.
 //! *Source*: sections 2 and 4 of the paper, figures 3, 9 and 10.
-//! *Units*: times are kept as what the rate earns in them ([`Credit`]), so that S/R is never rounded.
-//! *Cost*: O(1); one multiplication and at most one division a packet.
-//! *Notes*: after a gap in the data DT0 and DT1 go on as if nothing had been (the gap is one long send time). DT2
-//! makes up for the gap if it comes while it sleeps no more than for any oversleep.
-//! *Departures from the source, and why*: three slips of the figures are read as the text has them. In figure 3 a
-//! negative `sleepTime` would enter the next `sendTime` and so carry the oversleep on without end, while the
-//! formula of section 2 has `max(S/R - T, 0)` and the measurements of figure 7 (152 ms for 100 packets of 500 byte)
-//! come out only with that. In figure 9 `ostTime` is `lostTime`. In figure 10 `size` is never set to zero: it is
-//! charged once here.
-//! *See also*: [`At0`](super::At0), which needs none of the measuring.
+//! *Units*: times are stored as the credit that the rate earns in them ([`Credit`]), so S/R is never rounded.
+//! *Cost*: O(1); one multiplication and at most one division per packet.
+//! *Notes*: after a gap in the data DT0 and DT1 continue as before (the gap is one long send time). DT2 makes up for
+//! a gap that falls into its sleep no more than for any oversleep.
+//! *Departures from the source, and why*: three errors of the figures are corrected by the text. In figure 3 a
+//! negative `sleepTime` would enter the next `sendTime` and carry the oversleep on without end; the formula of
+//! section 2 has `max(S/R - T, 0)`, and only with that do the measurements of figure 7 follow (152 ms for 100 packets
+//! of 500 bytes). In figure 9 `ostTime` is `lostTime`. In figure 10 `size` is never set to zero: it is charged once
+//! here.
+//! *See also*: [`At0`](super::At0), which needs no measuring.
 
 use tidegate_units::{Bytes, Credit, Instant, Rate};
 
 use super::{Algorithm, ParamError, positive};
 
-/// Measures elapsed time as credit, from a mark on, across changes of rate.
+/// Measures elapsed time as credit since a mark, across changes of the rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stopwatch {
     rate: Rate,
@@ -52,12 +52,12 @@ impl Stopwatch {
 pub struct Dt0 {
     watch: Stopwatch,
     send_time: Credit,
-    /// What the sleep that is under way was asked for, and what the watch showed when it began.
+    /// The credit that the present sleep was requested for, and the reading of the watch at its beginning.
     asleep: Option<(Credit, Credit)>,
 }
 
 impl Dt0 {
-    /// The first packet may go at `start`.
+    /// Returns an algorithm whose first packet may be sent at `start`.
     ///
     /// # Errors
     /// When `rate` is zero.
@@ -106,8 +106,8 @@ impl Algorithm for Dt0 {
     }
 }
 
-/// DT1: oversleep is measured as lost time and paid back in later cycles, which sends about
-/// `n = R G / (S - R T)` packets a wake-up. Figure 9; see the [module](self).
+/// DT1: oversleep is measured as lost time and repaid in later cycles, which sends about `n = R G / (S - R T)`
+/// packets per wake-up. Figure 9; see the [module](self).
 #[derive(Clone, Debug)]
 pub struct Dt1 {
     watch: Stopwatch,
@@ -116,7 +116,7 @@ pub struct Dt1 {
 }
 
 impl Dt1 {
-    /// The first packet may go at `start`.
+    /// Returns an algorithm whose first packet may be sent at `start`.
     ///
     /// # Errors
     /// When `rate` is zero.
@@ -125,7 +125,7 @@ impl Dt1 {
     }
 }
 
-/// Pays `need` out of `lost` as far as that goes; what remains to be slept.
+/// Pays `need` out of `lost` as far as possible; returns the rest, which must be slept.
 fn pay_back(lost: &mut Credit, need: Credit) -> Credit {
     let paid = need.min(*lost).max(Credit::ZERO);
     *lost -= paid;
@@ -170,8 +170,8 @@ impl Algorithm for Dt1 {
     }
 }
 
-/// DT2: one measurement a cycle, from wake-up to wake-up; it always sleeps once there is nothing to pay back.
-/// Figure 10; see the [module](self).
+/// DT2: one measurement per cycle, from wake-up to wake-up; it sleeps whenever there is no lost time to repay. Figure
+/// 10; see the [module](self).
 #[derive(Clone, Debug)]
 pub struct Dt2 {
     watch: Stopwatch,
@@ -180,7 +180,7 @@ pub struct Dt2 {
 }
 
 impl Dt2 {
-    /// The first packet may go at `start`.
+    /// Returns an algorithm whose first packet may be sent at `start`.
     ///
     /// # Errors
     /// When `rate` is zero.
@@ -237,11 +237,11 @@ mod tests {
 
     #[test]
     fn dt0_absorbs_once_and_loses_the_rest() {
-        // 500 B at 100,000 B/s: 5 ms. Sent by 2 ms, asked to sleep 5 ms, awake at 20 ms: 13 ms too late.
+        // 500 B at 100,000 B/s: 5 ms. Sent by 2 ms, sleep of 5 ms requested, awake at 20 ms: 13 ms too late.
         let mut dt0 = Dt0::new(Rate::from_bytes_per_sec(100_000), ms(0)).unwrap();
         assert_eq!(dt0.next(ms(2), Bytes::new(500)), ms(7));
         dt0.woke(ms(20));
-        // The 15 ms that were not sleep swallow the whole next sleep ..
+        // The 15 ms that were not sleep exceed the whole next sleep ..
         assert_eq!(dt0.next(ms(22), Bytes::new(500)), ms(22));
         // .. and then only the 2 ms of the send count: 10 ms are lost for good.
         assert_eq!(dt0.next(ms(24), Bytes::new(500)), ms(27));

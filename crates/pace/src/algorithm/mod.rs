@@ -1,13 +1,13 @@
-//! Pacing algorithms: pure, told the time, asked when the next packet may go.
+//! Pacing algorithms: pure functions of time that determine when the next packet may be sent.
 //!
 //! | name | what it does |
 //! | --- | --- |
-//! | [`Dt0`] | sleeps S/R minus the send time of the cycle before; oversleep is lost unless the next cycle absorbs it |
-//! | [`Dt1`] | measures oversleep as lost time and pays it back in later cycles |
-//! | [`Dt2`] | one measurement a cycle; only ever pays back; more bursty than DT1 |
+//! | [`Dt0`] | sleeps S/R minus the send time of the previous cycle; oversleep is lost unless the next cycle absorbs it |
+//! | [`Dt1`] | measures oversleep as lost time and repays it in later cycles |
+//! | [`Dt2`] | one measurement per cycle; never sends ahead; more bursty than DT1 |
 //! | [`At0`] | absolute: packet k is due at start + bytes sent / R; never drifts |
 //! | [`At1`] | AT0 for live data: restarts after a gap |
-//! | [`BurstCap`] | on any of them: no run of packets is faster than a maximum rate |
+//! | [`BurstCap`] | with any of them: limits every run of packets to a maximum rate |
 //! | [`Pacer`] | the default: absolute schedule, gap policy, cap, learned oversleep, hybrid waiting |
 
 pub mod absolute;
@@ -25,7 +25,7 @@ pub use differential::{Dt0, Dt1, Dt2};
 
 use crate::pacer::{Pacer, Params};
 
-/// A parameter that cannot be: which one, and why.
+/// An invalid parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParamError {
     /// The name of the field.
@@ -42,55 +42,55 @@ impl fmt::Display for ParamError {
 
 impl core::error::Error for ParamError {}
 
-/// `rate`, when anything flows at it.
+/// `rate` if it is above zero.
 pub(crate) fn positive(field: &'static str, rate: Rate) -> Result<Rate, ParamError> {
-    if rate.is_zero() { Err(ParamError { field, problem: "is zero: nothing would ever be sent" }) } else { Ok(rate) }
+    if rate.is_zero() { Err(ParamError { field, problem: "is zero, so nothing would ever be sent" }) } else { Ok(rate) }
 }
 
-/// How to let a stretch of time pass.
+/// How to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
-    /// Sleep until then; look again after that.
+    /// Sleep until this instant, then call `plan` again.
     Sleep(Instant),
     /// Spin: read the clock until the packet is due.
     Spin,
 }
 
-/// A pacing algorithm: it is told what happened and when, and answers when the next packet may go.
+/// A pacing algorithm: it is informed of each packet and returns when the next may be sent.
 ///
-/// The cycle of its driver (see [`pace`](crate::pace)): take a packet off the queue, telling
-/// [`refilled`](Self::refilled) when the queue was empty; send it; ask [`next`](Self::next); when the answer is
-/// later than now, wait at least until then and tell [`woke`](Self::woke).
+/// The cycle of its driver (see [`pace`](crate::pace)): take a packet off the queue, after
+/// [`refilled`](Self::refilled) when the queue was empty; send it; call [`next`](Self::next); when the result is
+/// later than now, wait at least until then and call [`woke`](Self::woke).
 ///
-/// Harmless: a `now` that repeats. Harmful: sending before the answer of `next`; no algorithm can mend that.
+/// A repeated `now` is harmless. Sending before the result of `next` is an error that no algorithm can correct.
 pub trait Algorithm: fmt::Debug {
-    /// A packet of `size` has been sent, and it is `now`: the first instant at which another may be. Not after
-    /// `now` means at once.
+    /// Reports that a packet of `size` was sent by `now`. Returns the first instant at which another may be sent; one
+    /// that is not after `now` means at once.
     fn next(&mut self, now: Instant, size: Bytes) -> Instant;
-    /// The wait that the last answer asked for is over. When the sender had something else to do until after that
-    /// instant and did not sleep, `now` is the instant that was asked for. The answer is after `now` only when the
-    /// clock was set back meanwhile: then there is more to wait.
+    /// Reports the end of the wait that the last result required. When the sender was busy past that instant and did
+    /// not sleep, `now` is the instant of the result. The result is after `now` only when the clock was set back
+    /// meanwhile: then the rest must be waited.
     fn woke(&mut self, now: Instant) -> Instant;
-    /// The queue was empty from `since`, and something came `now`. Told before that is sent.
+    /// Reports that the queue was empty from `since` until `now`. To be called before the packet is sent.
     fn refilled(&mut self, since: Instant, now: Instant) {
         let _ = (since, now);
     }
-    /// Another rate from `now` on; the answer replaces that of the last [`next`](Self::next).
+    /// Sets the rate from `now` on. The result replaces that of the last [`next`](Self::next).
     ///
     /// # Errors
     /// When `rate` is zero; nothing has changed then.
     fn set_rate(&mut self, now: Instant, rate: Rate) -> Result<Instant, ParamError>;
     /// The rate.
     fn rate(&self) -> Rate;
-    /// Sending was paused until `now`, or the machine slept: nothing that could have been sent meanwhile is made up
-    /// for; what is owed stays owed. The answer replaces that of the last [`next`](Self::next).
+    /// Ends a pause, or a suspend of the machine, at `now`: what could have been sent meanwhile is not made up for,
+    /// and a debt remains. The result replaces that of the last [`next`](Self::next).
     fn resume(&mut self, now: Instant) -> Instant;
-    /// How to get from `now` to `due`. By default one sleep.
+    /// How to wait from `now` to `due`. One sleep by default.
     fn plan(&mut self, now: Instant, due: Instant) -> Wait {
         let _ = now;
         Wait::Sleep(due)
     }
-    /// What came of a plan: `wait` began at `from` and ended `now`.
+    /// Reports the result of a plan: `wait` began at `from` and ended `now`.
     fn waited(&mut self, wait: Wait, from: Instant, now: Instant) {
         let _ = (wait, from, now);
     }
@@ -123,7 +123,7 @@ impl<A: Algorithm + ?Sized> Algorithm for Box<A> {
     }
 }
 
-/// The algorithms by name.
+/// The names of the algorithms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
 pub enum Kind {
     /// [`Pacer`].
@@ -156,7 +156,7 @@ impl Kind {
             Self::At1 => "at1",
         }
     }
-    /// One of this kind with its defaults, without a burst cap, starting at `start`.
+    /// Builds one of this kind with its defaults, without a burst cap, starting at `start`.
     ///
     /// # Errors
     /// When `rate` is zero.
@@ -184,6 +184,6 @@ impl FromStr for Kind {
         Self::ALL
             .into_iter()
             .find(|kind| kind.name() == text)
-            .ok_or(ParamError { field: "algorithm", problem: "is none of pacer, dt0, dt1, dt2, at0, at1" })
+            .ok_or(ParamError { field: "algorithm", problem: "must be one of pacer, dt0, dt1, dt2, at0, at1" })
     }
 }

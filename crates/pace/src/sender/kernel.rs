@@ -1,4 +1,4 @@
-//! The help of the kernel, found out at run time: `SO_MAX_PACING_RATE`, `SO_TXTIME`, UDP GSO.
+//! Kernel features for pacing, detected at run time: `SO_MAX_PACING_RATE`, `SO_TXTIME`, UDP GSO.
 //!
 //! *Source*: socket(7), udp(7), tc-fq(8), tc-etf(8).
 //! *Notes*: the safe wrappers of `nix` make the system calls.
@@ -22,7 +22,7 @@ sockopt_impl!(
     u64
 );
 sockopt_impl!(
-    /// The first 128 bytes of `TCP_INFO`: as far as `tcpi_bytes_acked`, the last eight of them.
+    /// The first 128 bytes of `TCP_INFO`, up to and including `tcpi_bytes_acked`.
     TcpInfoToBytesAcked,
     GetOnly,
     libc::IPPROTO_TCP,
@@ -30,16 +30,16 @@ sockopt_impl!(
     [u8; 128]
 );
 
-/// The clock that transmit times are told in.
+/// The clock of transmit times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TxClock {
-    /// `CLOCK_MONOTONIC`, what fq takes.
+    /// `CLOCK_MONOTONIC`, used by fq.
     Monotonic,
-    /// `CLOCK_TAI`, what etf usually takes.
+    /// `CLOCK_TAI`, usual for etf.
     Tai,
 }
 
-/// What the kernel helps with, for one destination.
+/// The kernel features in use for one destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KernelHelp {
     pacing: bool,
@@ -47,29 +47,29 @@ pub struct KernelHelp {
     clock: Option<TxClock>,
 }
 
-/// A twentieth above the rate: the kernel counts headers, and it is to smooth what is inside of a write, not to
-/// compete with the schedule.
+/// 5 % above the rate: the kernel counts headers, and is to smooth the packets of a write, not to compete with the
+/// schedule.
 fn pacing_limit(rate: Rate) -> u64 {
     let bytes = rate.as_bps() / 8;
     bytes.saturating_add(bytes / 20).max(1)
 }
 
 impl KernelHelp {
-    /// Whether datagrams can be cut from one buffer (UDP GSO).
+    /// Whether the kernel segments datagrams (UDP GSO).
     pub fn segmentation(&self) -> bool {
         self.segmentation
     }
-    /// The clock of transmit times, where a queueing discipline holds packets until theirs.
+    /// The clock of transmit times, if a queueing discipline holds packets until theirs.
     pub fn transmit_clock(&self) -> Option<TxClock> {
         self.clock
     }
-    /// No more segmentation: a device that cannot checksum refused it.
+    /// Disables segmentation, after a device without checksum offload refused it.
     pub(super) fn without_segmentation(&mut self) {
         self.segmentation = false;
     }
 
     pub(super) fn for_tcp(&mut self, stream: &TcpStream, rate: Rate) -> Vec<String> {
-        vec![self.ask_for_pacing(stream, rate, "the kernel paces inside of each write")]
+        vec![self.ask_for_pacing(stream, rate, "the kernel paces within each write")]
     }
     pub(super) fn for_udp(&mut self, socket: &UdpSocket, rate: Rate) -> Vec<String> {
         let peer = socket.peer_addr().map(|address| address.ip());
@@ -78,7 +78,7 @@ impl KernelHelp {
         let fq = queueing.as_ref().is_some_and(Queueing::is_fq);
         let mut said = Vec::new();
         said.push(if fq {
-            self.ask_for_pacing(socket, rate, "fq holds datagrams to it")
+            self.ask_for_pacing(socket, rate, "fq limits datagrams to it")
         } else {
             format!("SO_MAX_PACING_RATE: only fq obeys it for datagrams, and they leave by {device}")
         });
@@ -101,7 +101,7 @@ impl KernelHelp {
                 }
             }
         });
-        // Zero asks nothing yet: it only finds out whether the kernel knows the option.
+        // Zero only tests whether the kernel knows the option.
         self.segmentation = setsockopt(socket, sockopt::UdpGsoSegment, &0).is_ok();
         let known = if self.segmentation { "there" } else { "not there" };
         said.push(format!("UDP GSO: {known}"));
@@ -119,11 +119,11 @@ impl KernelHelp {
     }
     pub(super) fn set_rate(&self, socket: &impl AsFd, rate: Rate) {
         if self.pacing {
-            // It was obeyed once; if not this time, the schedule still holds the rate.
+            // It was accepted once; if it is not now, the schedule still keeps the rate.
             let _ = setsockopt(socket, MaxPacingRate, &pacing_limit(rate));
         }
     }
-    /// `at`, of `CLOCK_MONOTONIC`, in the clock that the queueing discipline takes.
+    /// `at`, of `CLOCK_MONOTONIC`, in the clock that the queueing discipline uses.
     pub(super) fn transmit_time(&self, at: Instant) -> Option<u64> {
         match self.clock? {
             TxClock::Monotonic => Some(at.as_nanos()),
@@ -140,7 +140,7 @@ fn queueing_of(peer: IpAddr) -> Option<Queueing> {
     queueing_towards(peer).ok().flatten()
 }
 
-/// Bytes that the peer has acknowledged; `None` where the kernel does not tell.
+/// Bytes that the peer has acknowledged; `None` where the kernel does not report them.
 pub(super) fn acknowledged(stream: &TcpStream) -> Option<u64> {
     let info = getsockopt(stream, TcpInfoToBytesAcked).ok()?;
     let acked = u64::from_ne_bytes(info[120..].try_into().ok()?);

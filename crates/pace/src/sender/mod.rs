@@ -1,9 +1,9 @@
-//! Senders: destinations that never block, so that a rate can change and a pause be obeyed while one is full.
+//! Senders: destinations that never block, so that a rate can be changed and a transfer paused while one is full.
 //!
-//! *Law*: what [`Destination::delivered`] tells is exact: bytes of a file or pipe that were written (and, of a pipe,
-//! not left in it), of a TCP connection that the peer acknowledged, of datagrams that the kernel took.
-//! *Cost*: one system call a packet; 64 segments in one with UDP GSO.
-//! *Notes*: TCP and UDP addresses are resolved once, the first address that answers is taken.
+//! *Law*: [`Destination::delivered`] is exact: bytes of a file or pipe that were written (and, of a pipe, read from
+//! it), of a TCP connection that the peer acknowledged, of datagrams that the kernel accepted.
+//! *Cost*: one system call per packet; one per 64 segments with UDP GSO.
+//! *Notes*: TCP and UDP addresses are resolved once, and the first address that responds is used.
 
 mod kernel;
 mod route;
@@ -24,7 +24,7 @@ use tidegate_units::{Bytes, Instant, Rate, Span};
 pub use kernel::{KernelHelp, TxClock};
 pub use route::{Queueing, queueing_towards};
 
-/// Where bytes go: `tcp://host:port`, `udp://host:port`.
+/// The destination: `tcp://host:port`, `udp://host:port`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
     /// The protocol.
@@ -51,7 +51,7 @@ impl FromStr for Target {
             (Protocol::Udp, address)
         } else {
             return Err(format!(
-                "`{text}` is no destination; write for example udp://192.0.2.1:5000 or tcp://[::1]:80"
+                "`{text}` is not a destination; write for example udp://192.0.2.1:5000 or tcp://[::1]:80"
             ));
         };
         let port =
@@ -73,7 +73,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// One place that bytes go to.
+/// An open destination.
 #[derive(Debug)]
 pub struct Destination {
     name: String,
@@ -84,7 +84,7 @@ pub struct Destination {
 
 #[derive(Debug)]
 enum Kind {
-    /// A file descriptor that may be shared with others, whose flags we leave alone.
+    /// A file descriptor that may be shared with other processes; its flags are not changed.
     Stream {
         file: File,
         nowait: bool,
@@ -94,16 +94,16 @@ enum Kind {
 }
 
 impl Destination {
-    /// A pipe, a file, a terminal: what standard output may be. Its flags are not changed.
+    /// A pipe, a file or a terminal, as standard output may be. Its flags are not changed.
     pub fn stream(name: impl Into<String>, file: File) -> Self {
         Self { name: name.into(), kind: Kind::Stream { file, nowait: true }, accepted: 0, help: KernelHelp::default() }
     }
     /// Connects to `target` within `patience`.
     ///
     /// # Errors
-    /// Of the last address tried, or that there is none.
+    /// The error of the last address tried, or that there is none.
     pub fn connect(target: &Target, patience: Duration) -> io::Result<Self> {
-        let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
+        let mut last = io::Error::new(ErrorKind::NotFound, "the name does not resolve to an address");
         for address in target.address.to_socket_addrs()? {
             let kind = match target.protocol {
                 Protocol::Tcp => TcpStream::connect_timeout(&address, patience).and_then(|stream| {
@@ -126,31 +126,31 @@ impl Destination {
     pub fn name(&self) -> &str {
         &self.name
     }
-    /// Whether what is sent in one call arrives as one datagram.
+    /// Whether the data of one call is sent as one datagram.
     pub fn is_datagram(&self) -> bool {
         matches!(self.kind, Kind::Udp(_))
     }
-    /// Whether what was accepted reaches its reader also when this process ends: of a pipe or a file.
+    /// Whether accepted data reaches its reader even if this process ends: true for a pipe or a file.
     pub fn outlives_us(&self) -> bool {
         matches!(self.kind, Kind::Stream { .. })
     }
-    /// The help of the kernel that is in use.
+    /// The kernel features in use.
     pub fn help(&self) -> &KernelHelp {
         &self.help
     }
-    /// Finds out how the kernel can help with sending at `rate` and asks it to. What it found is for people.
+    /// Detects kernel features for sending at `rate` and enables them. Returns a description for people.
     pub fn seek_help(&mut self, rate: Rate) -> Vec<String> {
         match &self.kind {
-            Kind::Stream { .. } => vec!["a pipe or file: no help from the kernel to be had".into()],
+            Kind::Stream { .. } => vec!["a pipe or file: no kernel features apply".into()],
             Kind::Tcp(stream) => self.help.for_tcp(stream, rate),
             Kind::Udp(socket) => self.help.for_udp(socket, rate),
         }
     }
-    /// No more segmentation: the device refused it.
+    /// Disables segmentation, after the device refused it.
     pub fn forgo_segmentation(&mut self) {
         self.help.without_segmentation();
     }
-    /// Tells the kernel of another rate, where it was told of one.
+    /// Sets the rate in the kernel, if one was set before.
     pub fn set_rate(&mut self, rate: Rate) {
         match &self.kind {
             Kind::Stream { .. } => {}
@@ -158,13 +158,13 @@ impl Destination {
             Kind::Udp(socket) => self.help.set_rate(socket, rate),
         }
     }
-    /// Hands `data` over without blocking, and tells how many bytes were taken: of a datagram all.
+    /// Sends `data` without blocking and returns the number of bytes accepted; all of a datagram.
     ///
-    /// `segment` cuts it into datagrams of so many bytes (UDP GSO); `at` asks the kernel to hold it until then
-    /// (`SO_TXTIME`). Both only where [`help`](Self::help) says so.
+    /// `segment` is the size of the datagrams that it is cut into (UDP GSO); `at` is the transmit time (`SO_TXTIME`).
+    /// Both require the feature in [`help`](Self::help).
     ///
     /// # Errors
-    /// `WouldBlock` when there is no room; what else the kernel says.
+    /// `WouldBlock` when there is no space; other errors of the kernel.
     pub fn send(&mut self, data: &[u8], segment: Option<u16>, at: Option<Instant>) -> io::Result<usize> {
         let taken = match &mut self.kind {
             Kind::Stream { file, nowait } => write_some(file, nowait, data),
@@ -180,15 +180,15 @@ impl Destination {
         self.accepted += taken as u64;
         Ok(taken)
     }
-    /// Waits until there may be room, for at most `patience`; whether there is.
+    /// Waits until there may be space, for at most `patience`; returns whether there is.
     ///
     /// # Errors
-    /// Of `poll`.
+    /// The error of `poll`.
     pub fn wait_for_room(&self, patience: Span) -> io::Result<bool> {
         let mut fds = [PollFd::from_borrowed_fd(self.fd(), PollFlags::OUT)];
         poll_for(&mut fds, patience)
     }
-    /// An error that came after a send: a datagram that was refused, a connection that was reset.
+    /// An error reported after a send: a datagram that was refused, a connection that was reset.
     pub fn late_error(&self) -> Option<io::Error> {
         match &self.kind {
             Kind::Stream { .. } => None,
@@ -196,12 +196,12 @@ impl Destination {
             Kind::Udp(socket) => socket.take_error().ok().flatten(),
         }
     }
-    /// Bytes that the kernel took.
+    /// Bytes that the kernel accepted.
     pub fn accepted(&self) -> Bytes {
         Bytes::new(self.accepted)
     }
-    /// Bytes that reached the other side, as far as anyone here can know: of a pipe, read from it; of a TCP
-    /// connection, acknowledged; else what the kernel took.
+    /// Bytes that reached the other side, as far as can be known: of a pipe, read from it; of a TCP connection,
+    /// acknowledged; otherwise accepted by the kernel.
     pub fn delivered(&self) -> Bytes {
         match &self.kind {
             Kind::Stream { file, .. } => {
@@ -214,10 +214,11 @@ impl Destination {
             Kind::Udp(_) => self.accepted(),
         }
     }
-    /// Ends a stream and waits, at most `patience` without progress, until all of it has arrived. Whether it has.
+    /// Closes a stream and waits, for at most `patience` without progress, until all of it has arrived; returns
+    /// whether it has.
     ///
     /// # Errors
-    /// What ended the connection.
+    /// The error that ended the connection.
     pub fn finish(&mut self, patience: Span, mut go_on: impl FnMut() -> bool) -> io::Result<bool> {
         match &self.kind {
             Kind::Stream { .. } | Kind::Udp(_) => Ok(true),
@@ -261,15 +262,15 @@ fn udp_towards(address: SocketAddr) -> io::Result<UdpSocket> {
         SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
     };
     let socket = UdpSocket::bind(any)?;
-    // A broadcast address is a destination like any other; a kernel that says no says so again at the send.
+    // A broadcast address is permitted; if the kernel refuses this, the send fails too.
     let _ = socket.set_broadcast(true);
     socket.connect(address)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
-/// Writes what there is room for. `RWF_NOWAIT` keeps a pipe from blocking without touching the flags that it shares
-/// with other processes; where it is not known (a terminal, a file), `poll` has said that there is room.
+/// Writes as much as there is space for. `RWF_NOWAIT` keeps a pipe from blocking without changing the flags it shares
+/// with other processes; where it is not supported (a terminal, a file), `poll` has reported space.
 fn write_some(file: &File, nowait: &mut bool, data: &[u8]) -> io::Result<usize> {
     if *nowait {
         match rustix::io::pwritev2(file, &[IoSlice::new(data)], u64::MAX, ReadWriteFlags::NOWAIT) {
@@ -299,7 +300,7 @@ fn send_datagrams(socket: &UdpSocket, data: &[u8], segment: Option<u16>, at: Opt
         .map_err(Into::into)
 }
 
-/// Polls for at most `patience`; whether anything is ready. A signal counts as nothing.
+/// Polls for at most `patience`; returns whether anything is ready. A signal counts as not ready.
 pub(crate) fn poll_for(fds: &mut [PollFd<'_>], patience: Span) -> io::Result<bool> {
     let nanos = patience.as_nanos();
     let timeout = Timespec {
@@ -313,10 +314,10 @@ pub(crate) fn poll_for(fds: &mut [PollFd<'_>], patience: Span) -> io::Result<boo
     }
 }
 
-/// Whether `fd` has something to read (or has ended), waiting for at most `patience`.
+/// Waits for at most `patience` until `fd` is readable or at its end; returns whether it is.
 ///
 /// # Errors
-/// Of `poll`.
+/// The error of `poll`.
 pub fn wait_for_data(fd: impl AsFd, patience: Span) -> io::Result<bool> {
     poll_for(&mut [PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)], patience)
 }
@@ -380,7 +381,7 @@ mod tests {
         while sent < 50_000 {
             sent += destination.send(&[1; 1000], None, None).unwrap();
         }
-        // Before the end of the stream is said: the SYN must not be counted as a byte, nor a byte as the SYN.
+        // Before the end of the stream is sent: neither the SYN may be counted as a byte, nor a byte as the SYN.
         let patience = std::time::Instant::now();
         while destination.delivered() < Bytes::new(50_000) && patience.elapsed() < Duration::from_secs(30) {
             std::thread::sleep(Duration::from_millis(1));
@@ -398,8 +399,8 @@ mod tests {
 
     #[test]
     fn transmit_times_go_with_the_datagram() {
-        // Loopback has no discipline that holds packets: they arrive at once, but the kernel takes the time, which it
-        // does not without the option or with another clock.
+        // Loopback has no discipline that holds packets: they arrive at once, but the kernel accepts the time, which
+        // it does not without the option or with another clock.
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let socket = udp_towards(receiver.local_addr().unwrap()).unwrap();
         let config = libc::sock_txtime { clockid: libc::CLOCK_MONOTONIC, flags: 0 };

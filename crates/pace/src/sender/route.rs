@@ -1,4 +1,4 @@
-//! Which queueing discipline packets to an address leave by: two questions to rtnetlink.
+//! The queueing discipline on the route to an address: two requests to rtnetlink.
 //!
 //! *Source*: rtnetlink(7); the attributes are those of `linux/rtnetlink.h` and `linux/pkt_sched.h`.
 //! *Cost*: a few system calls, once.
@@ -30,7 +30,7 @@ const TC_H_ROOT: u32 = u32::MAX;
 pub struct Queueing {
     /// The index of the device.
     pub device: u32,
-    /// The kind at the root, and of each child when that is one of several queues (`mq`).
+    /// The kind of the root, and of each child if the root has several queues (`mq`).
     kinds: Vec<(u32, String)>,
     etf_clock: Option<i32>,
 }
@@ -58,10 +58,10 @@ impl fmt::Display for Queueing {
     }
 }
 
-/// The queueing discipline that packets to `peer` leave by; `None` where there is no route.
+/// The queueing discipline on the route to `peer`; `None` without a route.
 ///
 /// # Errors
-/// Of the netlink socket.
+/// The error of the netlink socket.
 pub fn queueing_towards(peer: IpAddr) -> io::Result<Option<Queueing>> {
     let Some(device) = device_towards(peer)? else { return Ok(None) };
     let mut request = vec![0_u8; 20];
@@ -77,7 +77,7 @@ pub fn queueing_towards(peer: IpAddr) -> io::Result<Option<Queueing>> {
                 TCA_KIND => {
                     let text = value.split(|byte| *byte == 0).next().unwrap_or_default();
                     let text = String::from_utf8_lossy(text).into_owned();
-                    // Ingress disciplines hold nothing that leaves.
+                    // Ingress disciplines do not queue departing packets.
                     if text != "ingress" && text != "clsact" {
                         found.kinds.push((parent, text));
                     }
@@ -103,7 +103,7 @@ fn device_towards(peer: IpAddr) -> io::Result<Option<u32>> {
         IpAddr::V6(address) => address.octets().into(),
     };
     let family = if address.len() == 4 { libc::AF_INET } else { libc::AF_INET6 };
-    // struct rtmsg: family, dst_len, and ten bytes that say nothing here.
+    // struct rtmsg: family, dst_len, and ten bytes that are not needed here.
     let mut request = vec![0_u8; 12];
     request[0] = family as u8;
     request[1] = (address.len() * 8) as u8;
@@ -120,7 +120,7 @@ fn device_towards(peer: IpAddr) -> io::Result<Option<u32>> {
     Ok(device)
 }
 
-/// Asks rtnetlink and hands each message of the answer to `each`: its type, and what follows its header.
+/// Sends a request to rtnetlink and passes each message of the response to `each`: its type and its body.
 fn ask(kind: u16, flags: u16, body: &[u8], mut each: impl FnMut(u16, &[u8])) -> io::Result<()> {
     let netlink = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
     let mut request = Vec::with_capacity(16 + body.len());

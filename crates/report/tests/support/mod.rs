@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a browser may take on a machine that has much else to do.
+/// The time limit of a browser on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Says that a test could not run, where people and CI see it.
+/// Reports that a test could not run, to people and CI.
 pub fn skip(reason: &str) {
     use std::io::Write;
     eprintln!("SKIP: {reason}");
@@ -25,13 +25,13 @@ pub fn chromium() -> Option<PathBuf> {
     std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file())
 }
 
-/// How a page is looked at.
+/// How a page is displayed.
 pub struct Look<'a> {
-    /// What this is called.
+    /// The name of this display.
     pub name: &'a str,
-    /// Pixels.
+    /// The width in pixels.
     pub width: u32,
-    /// Whether the system wants dark colours.
+    /// Whether the system setting is dark.
     pub dark: bool,
 }
 
@@ -43,7 +43,7 @@ pub const LOOKS: [Look<'static>; 4] = [
     Look { name: "narrow-dark", width: 390, dark: true },
 ];
 
-/// The browser, without a window, with its own files in `folder`.
+/// The command that runs the browser, headless, with its files in `folder`.
 pub fn command(chromium: &Path, folder: &Path, look: &Look<'_>) -> Command {
     let mut command = Command::new(chromium);
     command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]);
@@ -60,11 +60,11 @@ pub fn command(chromium: &Path, folder: &Path, look: &Look<'_>) -> Command {
     command
 }
 
-/// Shows `page` with `probe` in it, a script that tells the window around it what it found; gives what it told, and
-/// whatever the console said.
+/// Displays `page` with `probe` in it, a script that posts its findings to the parent window; returns these and the
+/// output of the console.
 pub fn ask(chromium: &Path, folder: &Path, page: &str, probe: &str, look: &Look<'_>) -> (String, Vec<String>) {
     std::fs::write(folder.join("probe.html"), page.replace("</body>", &format!("{probe}</body>"))).expect("written");
-    // A frame is as narrow as one wants; windows are not.
+    // A frame can be as narrow as needed; windows cannot.
     let frame = format!(
         "<!doctype html><body><iframe src=probe.html style=\"border:0;width:{}px;height:900px\"></iframe>\
          <script>onmessage = event => document.body.textContent = JSON.stringify(event.data)</script>",
@@ -72,7 +72,7 @@ pub fn ask(chromium: &Path, folder: &Path, page: &str, probe: &str, look: &Look<
     );
     let file = folder.join(format!("{}.html", look.name));
     std::fs::write(&file, frame).expect("written");
-    // A browser that got no time in its own first seconds ends without an answer: it is asked again.
+    // A browser without processor time in its first seconds may end without a result: try again.
     let deadline = Instant::now() + PATIENCE;
     let (found, talk) = loop {
         let mut command = command(chromium, folder, look);
@@ -88,7 +88,7 @@ pub fn ask(chromium: &Path, folder: &Path, page: &str, probe: &str, look: &Look<
     (found, said)
 }
 
-/// Runs the browser; what it wrote to its standard output and error. One that hangs is ended.
+/// Runs the browser and returns its standard output and error. Kills it at the time limit.
 fn finish(command: &mut Command) -> (String, String) {
     use std::io::Read;
     let mut child =
@@ -96,7 +96,7 @@ fn finish(command: &mut Command) -> (String, String) {
     let read = |mut pipe: Box<dyn Read + Send>| {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
-            // What cannot be read was not said.
+            // An unreadable pipe counts as empty.
             let _ = pipe.read_to_end(&mut bytes);
             String::from_utf8_lossy(&bytes).into_owned()
         })
@@ -113,7 +113,7 @@ fn finish(command: &mut Command) -> (String, String) {
     (out.join().expect("no panic"), err.join().expect("no panic"))
 }
 
-/// Opens all there is, zooms every plot to a half and back, and tells what came of it.
+/// Opens all details, zooms every plot to a half and back, and posts the result.
 const PROBE: &str = r#"<script>
 addEventListener("load", () => setTimeout(() => {
   document.querySelectorAll("details.section").forEach(details => { details.open = true; });
@@ -157,9 +157,9 @@ addEventListener("load", () => setTimeout(() => {
 }, 300));
 </script>"#;
 
-/// Looks at a report that a command wrote: all of its plots are drawn and can be zoomed, nothing overflows, nothing is
-/// fetched, no error is said. It has at least `plots` plots. With `TIDEGATE_SHOTS=folder` screenshots stay there for
-/// eyes.
+/// Examines a report that a command wrote: all plots are drawn and can be zoomed, nothing overflows, nothing is
+/// fetched, no error is reported. It has at least `plots` plots. With `TIDEGATE_SHOTS=folder` screenshots are kept
+/// for inspection.
 pub fn look_at(page: &Path, plots: usize) {
     let name = page.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let Some(chromium) = chromium() else {
@@ -190,7 +190,7 @@ pub fn look_at(page: &Path, plots: usize) {
     std::fs::remove_dir_all(&folder).expect("our folder");
 }
 
-/// A whole page, `report.html` of `folder`, for eyes.
+/// Takes a screenshot of a whole page, `report.html` of `folder`.
 pub fn shoot(chromium: &Path, folder: &Path, shot: &Path, look: &Look<'_>) {
     let frame = format!(
         "<!doctype html><body style=\"margin:0\"><iframe src=report.html style=\"border:0;width:{}px;height:3400px\"></iframe>",

@@ -1,11 +1,11 @@
-//! [`Cursor`]: the tokens of one line, one after the other.
+//! [`Cursor`]: iterates over the tokens of one line.
 
 use tidegate_config::{Place, Scalar};
 
 use super::{Parsed, Parser};
 use crate::lex::{Kind, Token};
 
-/// The tokens of a line and how far they are read.
+/// The tokens of a line, and the position of the next one.
 pub(crate) struct Cursor<'a> {
     tokens: &'a [Token<'a>],
     at: usize,
@@ -27,7 +27,7 @@ impl<'a> Cursor<'a> {
     pub(crate) fn peek_second(&self) -> Option<&'a str> {
         self.tokens.get(self.at + 1).filter(|token| token.kind == Kind::Word).map(|token| token.text)
     }
-    /// Where the next token stands; behind the last there is the end of the line.
+    /// The position of the next token, or the end of the line.
     pub(crate) fn place(&self) -> Place {
         match (self.peek(), self.tokens.last()) {
             (Some(token), _) => token.place,
@@ -50,7 +50,7 @@ impl<'a> Cursor<'a> {
     pub(crate) fn reset(&mut self, mark: usize) {
         self.at = mark;
     }
-    /// Takes the next token if it is one of `kinds`.
+    /// Takes the next token if its kind is one of `kinds`.
     pub(crate) fn take_kind(&mut self, kinds: &[Kind]) -> Option<Token<'a>> {
         let token = *self.peek().filter(|token| kinds.contains(&token.kind))?;
         self.at += 1;
@@ -62,7 +62,7 @@ impl<'a> Cursor<'a> {
         self.at += usize::from(found);
         found
     }
-    /// The next word, which must be there.
+    /// Takes the next word; an error if there is none.
     pub(crate) fn word(&mut self, parser: &mut Parser<'_>, wanted: &str, example: &str) -> Parsed<Token<'a>> {
         match self.peek() {
             Some(token) if token.kind == Kind::Word => {
@@ -77,14 +77,14 @@ impl<'a> Cursor<'a> {
             ),
         }
     }
-    /// The next word, which must be `word`.
+    /// Takes the next word; an error unless it is `word`.
     pub(crate) fn expect_word(&mut self, parser: &mut Parser<'_>, word: &str) -> Parsed<()> {
         if self.take_word(word) {
             return Ok(());
         }
         parser.error(self.place(), format!("expected `{word}`"), format!("write `{word}` here"))
     }
-    /// The next word as a quantity with its unit.
+    /// Takes the next word as a quantity with its unit.
     pub(crate) fn scalar<T: Scalar>(&mut self, parser: &mut Parser<'_>) -> Parsed<T> {
         let word = self.word(parser, &format!("a {}", T::WANTED), T::EXAMPLE)?;
         match T::from_text(word.text) {
@@ -92,7 +92,7 @@ impl<'a> Cursor<'a> {
             Err(wrong) => parser.error(word.place, wrong.message, wrong.help),
         }
     }
-    /// The next word as a whole number of at most `most`.
+    /// Takes the next word as an integer of at most `most`.
     pub(crate) fn number(&mut self, parser: &mut Parser<'_>, most: u64) -> Parsed<u64> {
         let word = self.word(parser, "a whole number", "3")?;
         let number = match word.text.strip_prefix("0x") {
@@ -108,7 +108,7 @@ impl<'a> Cursor<'a> {
             }
         }
     }
-    /// Nothing may follow.
+    /// Checks that the line has no more tokens.
     pub(crate) fn end(&self, parser: &mut Parser<'_>) -> Parsed<()> {
         match self.peek() {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! What a script says of a packet.
+//! The fields of a packet in a script.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -16,7 +16,7 @@ const FIELDS: [&str; 14] = [
     "ack",
 ];
 
-/// The largest packet: a superpacket of 64 KiB and then some.
+/// The largest packet: more than a superpacket of 64 KiB.
 const LARGEST: Bytes = Bytes::new(1 << 20);
 
 /// The names of the ECN field.
@@ -31,12 +31,12 @@ pub(crate) fn begins(word: &str) -> bool {
     FIELDS.contains(&word) || address(word).is_some() || is_meant_as_address(word)
 }
 
-/// Whether `word` is an address or was to be one: no number has a colon, or two points.
+/// Whether `word` looks like an address: no number has a colon, or two points.
 fn is_meant_as_address(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_digit() || c == '[') && (word.contains(':') || word.matches('.').count() > 1)
 }
 
-/// A packet of flow number `n` of which a script says nothing: UDP, 1000 B, from a host and a port of its own.
+/// The default packet of flow number `n`: UDP, 1000 B, from its own host and port.
 pub(crate) fn default(n: usize) -> Header {
     let n = n as u32;
     let source = Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 1).to_bits() + n % (1 << 16));
@@ -82,7 +82,7 @@ pub(crate) fn one_of<T: Copy>(
     }
 }
 
-/// Reads fields as long as there are any.
+/// Parses the fields up to the first word that is none.
 pub(crate) fn parse(parser: &mut Parser<'_>, line: &mut Cursor<'_>, mut header: Header) -> Parsed<Header> {
     while let Some(word) = line.peek_word().filter(|word| *word != "every") {
         let place = line.place();
@@ -114,7 +114,7 @@ pub(crate) fn parse(parser: &mut Parser<'_>, line: &mut Cursor<'_>, mut header: 
             "protocol" => header.fields.protocol = Some(line.scalar::<Protocol>(parser)?.0),
             "size" => {
                 let place = line.place();
-                // A number alone can only be bytes here.
+                // A bare number can only be bytes here.
                 header.size = match line.peek_word().and_then(|word| word.parse::<u64>().ok()) {
                     Some(bytes) => {
                         line.skip();
@@ -141,7 +141,11 @@ pub(crate) fn parse(parser: &mut Parser<'_>, line: &mut Cursor<'_>, mut header: 
                 let place = line.place();
                 header.segments = line.number(parser, 1_024)? as u32;
                 if header.segments == 0 {
-                    return parser.error(place, "a packet is at least one packet", "write segments 1, or leave it out");
+                    return parser.error(
+                        place,
+                        "a packet represents at least one segment",
+                        "write segments 1, or leave it out",
+                    );
                 }
             }
             "ack" => header.pure_ack = true,

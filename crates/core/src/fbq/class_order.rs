@@ -1,4 +1,4 @@
-//! Which class is next: by the time at which its candidate is covered, by priority, and by right to borrow.
+//! The next class to send: by due time, by priority, and by virtual time of borrowing.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -9,22 +9,22 @@ use crate::heap::{Heap, NOWHERE};
 
 /// The orders of the classes that have a candidate.
 #[derive(Clone, Debug)]
-pub(super) struct Agenda {
-    /// Everyone, by (due, priority).
+pub(super) struct ClassOrder {
+    /// All of them, by (due, priority).
     by_due: Heap<(Instant, u32)>,
     by_due_at: Vec<u32>,
-    /// Those not yet seen to be due.
+    /// Classes not yet found to be due.
     upcoming: Heap<Instant>,
     upcoming_at: Vec<u32>,
-    /// Those seen to be due, by (priority, due).
+    /// Classes found to be due, by (priority, due).
     entitled: Heap<(u32, Instant)>,
     entitled_at: Vec<u32>,
-    /// Those who may borrow, by the virtual finish of what they would borrow.
+    /// Classes that may borrow, by the virtual finish time of what they would borrow.
     borrowers: Heap<u128>,
     borrower_at: Vec<u32>,
 }
 
-impl Agenda {
+impl ClassOrder {
     pub fn new(classes: usize) -> Self {
         let nowhere = vec![NOWHERE; classes];
         Self {
@@ -39,7 +39,7 @@ impl Agenda {
         }
     }
 
-    /// Class `q` has no candidate any more.
+    /// Removes class `q`, which has no candidate any more.
     pub fn clear(&mut self, q: u32) {
         let at = q as usize;
         self.by_due.remove(self.by_due_at[at], &mut |id, to| self.by_due_at[id as usize] = to);
@@ -48,7 +48,7 @@ impl Agenda {
         self.borrowers.remove(self.borrower_at[at], &mut |id, to| self.borrower_at[id as usize] = to);
     }
 
-    /// Class `q` has a candidate, due at `due`; `borrow` is its virtual finish when it may borrow.
+    /// Sets the candidate of class `q`, due at `due`; `borrow` is its virtual finish time if it may borrow.
     pub fn set(&mut self, q: u32, due: Instant, priority: u32, borrow: Option<u128>) {
         let at = q as usize;
         self.entitled.remove(self.entitled_at[at], &mut |id, to| self.entitled_at[id as usize] = to);
@@ -63,7 +63,7 @@ impl Agenda {
         }
     }
 
-    /// Moves those that are due by `now` among the entitled.
+    /// Moves classes that are due by `now` to the entitled ones.
     pub fn advance(&mut self, now: Instant) {
         while let Some((due, q)) = self.upcoming.peek()
             && due <= now
@@ -78,11 +78,11 @@ impl Agenda {
     pub fn first(&self) -> Option<(Instant, u32)> {
         self.by_due.peek().map(|((due, _), q)| (due, q))
     }
-    /// Of those seen to be due the one of the best priority.
+    /// The entitled class of the best priority.
     pub fn best(&self) -> Option<u32> {
         self.entitled.peek().map(|(_, q)| q)
     }
-    /// The borrower whose turn it is, and its virtual finish.
+    /// The next borrower and its virtual finish time.
     pub fn borrower(&self) -> Option<(u128, u32)> {
         self.borrowers.peek()
     }

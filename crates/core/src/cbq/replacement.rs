@@ -1,4 +1,4 @@
-//! What a tree takes over when it succeeds another, and queues that change while their class goes on.
+//! The state that a tree takes over from its predecessor, and the replacement of queues at run time.
 
 use super::{Cbq, Lead, TreeError};
 use crate::heap::NOWHERE;
@@ -7,8 +7,8 @@ use crate::qdisc::Qdisc;
 use tidegate_units::{Credit, Instant, Span};
 
 impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
-    /// Puts another queue into a leaf, and gives the old one back with what it holds. What the class has used, and its
-    /// place in the round, are kept.
+    /// Replaces the queue of a leaf and returns the old one with its packets. The use of the class and its position
+    /// in the round are kept.
     ///
     /// # Errors
     /// [`TreeError::Unknown`] or [`TreeError::NotLeaf`].
@@ -24,9 +24,9 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         Ok(old)
     }
 
-    /// Takes over from `old` what has been used of the link and, for each class for which `predecessor` names one
-    /// there, what it has used and its statistics; as far as the new parameters allow. For a tree in which nothing waits
-    /// yet: a link that was busy stays busy, and no class gains a burst by the change.
+    /// Takes over from `old` the use of the link and, for each class for which `predecessor` returns a class of
+    /// `old`, its use and statistics, as far as the new parameters allow. For a tree without queued packets: a busy
+    /// link stays busy, and no class gains a burst.
     pub fn succeed<R: Qdisc<P>>(
         &mut self,
         now: Instant,
@@ -51,15 +51,15 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
     }
 
-    /// What may leave at once now, beyond what the link earns from now on: what its lead leaves, and a packet. A debt
-    /// when the link is further ahead than that. `None` when the link does not bound what leaves.
+    /// The credit with which packets may leave now, beyond what the link earns from now on: the rest of its lead, and
+    /// a packet. Negative when the link is further ahead. `None` when the link has no lead.
     pub fn allowance(&self, now: Instant) -> Option<Credit> {
         let Lead::Within(lead) = self.params.lead else { return None };
         let busy = self.params.link.credit_in(self.link_free.since(now.max(self.clock)));
         Some(self.params.link.credit_in(lead) + Credit::of(self.params.mtu) - busy)
     }
 
-    /// No more than `allowance` may leave at once at `now`.
+    /// Limits the credit at `now` to `allowance`.
     pub fn limit_allowance(&mut self, now: Instant, allowance: Credit) {
         self.advance(now);
         if let Lead::Within(lead) = self.params.lead {
@@ -69,7 +69,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
     }
 
-    /// Another bound on the lateness that is made up for; see [`Params::catch_up`](super::Params::catch_up).
+    /// Sets the lateness that is compensated; see [`Params::catch_up`](super::Params::catch_up).
     pub fn set_catch_up(&mut self, catch_up: Span) {
         self.params.catch_up = catch_up;
     }

@@ -1,10 +1,10 @@
-//! [`Books`]: a wrapper that keeps the accounts of any discipline, so that the discipline only decides.
+//! [`Accounted`]: a wrapper that counts what a discipline enqueues, dequeues and drops.
 
 use crate::packet::Packet;
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
 use tidegate_units::{Bytes, Instant};
 
-/// Packets and bytes that went one way.
+/// Packets and bytes that were counted together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Account {
     /// Packets.
@@ -21,26 +21,26 @@ impl Account {
     }
 }
 
-/// The accounts of a discipline.
+/// What a discipline has enqueued, dequeued and dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Accounts {
-    /// Handed in.
+    /// Passed to `enqueue`.
     pub enqueued: Account,
-    /// Given out.
+    /// Returned by `dequeue`.
     pub dequeued: Account,
-    /// Not delivered, by [`DropReason`] in the order of [`DropReason::ALL`].
+    /// Dropped, by [`DropReason`] in the order of [`DropReason::ALL`].
     pub dropped: [Account; DropReason::ALL.len()],
 }
 
 impl Accounts {
-    /// All drops together.
+    /// The sum over all reasons.
     pub fn dropped_total(&self) -> Account {
         self.dropped.iter().fold(Account::default(), |sum, one| Account {
             packets: sum.packets + one.packets,
             bytes: sum.bytes + one.bytes,
         })
     }
-    /// Whether law 1 holds with `backlog` inside: enqueued = dequeued + dropped + backlog.
+    /// Whether law 1 holds with `backlog` queued: enqueued = dequeued + dropped + backlog.
     pub fn balance(&self, backlog: Backlog) -> bool {
         let dropped = self.dropped_total();
         self.enqueued.packets == self.dequeued.packets + dropped.packets + backlog.packets
@@ -50,37 +50,37 @@ impl Accounts {
 
 /// A discipline with its accounts. In debug builds the balance (law 1) is asserted after every call.
 #[derive(Clone, Debug)]
-pub struct Books<Q> {
+pub struct Accounted<Q> {
     inner: Q,
     accounts: Accounts,
 }
 
-impl<Q> Books<Q> {
-    /// Opens the books of an empty discipline.
+impl<Q> Accounted<Q> {
+    /// Wraps a discipline, which must be empty.
     pub fn new(inner: Q) -> Self {
         Self { inner, accounts: Accounts::default() }
     }
-    /// The accounts so far.
+    /// The counts since construction.
     pub fn accounts(&self) -> &Accounts {
         &self.accounts
     }
-    /// The discipline.
+    /// The wrapped discipline.
     pub fn inner(&self) -> &Q {
         &self.inner
     }
-    /// The discipline, to change its parameters. Packets must only pass through the books.
+    /// The wrapped discipline, for changes of its parameters. Packets must only pass through the wrapper.
     pub fn inner_mut(&mut self) -> &mut Q {
         &mut self.inner
     }
 }
 
-/// Writes drops down on their way to the real outlet.
-struct Ledger<'a, P> {
+/// Counts drops and forwards them to the caller's outlet.
+struct CountingOutlet<'a, P> {
     dropped: &'a mut [Account; DropReason::ALL.len()],
     out: &'a mut dyn Outlet<P>,
 }
 
-impl<P: Packet> Outlet<P> for Ledger<'_, P> {
+impl<P: Packet> Outlet<P> for CountingOutlet<'_, P> {
     fn dropped(&mut self, packet: P, reason: DropReason) {
         self.dropped[reason as usize].count(packet.size());
         self.out.dropped(packet, reason);
@@ -90,15 +90,15 @@ impl<P: Packet> Outlet<P> for Ledger<'_, P> {
     }
 }
 
-impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Books<Q> {
+impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Accounted<Q> {
     fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
         self.accounts.enqueued.count(packet.size());
-        self.inner.enqueue(now, packet, &mut Ledger { dropped: &mut self.accounts.dropped, out });
+        self.inner.enqueue(now, packet, &mut CountingOutlet { dropped: &mut self.accounts.dropped, out });
         debug_assert!(self.accounts.balance(self.inner.backlog()), "law 1 broken by enqueue");
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
-        let packet = self.inner.dequeue(now, &mut Ledger { dropped: &mut self.accounts.dropped, out });
+        let packet = self.inner.dequeue(now, &mut CountingOutlet { dropped: &mut self.accounts.dropped, out });
         if let Some(packet) = &packet {
             self.accounts.dequeued.count(packet.size());
         }

@@ -1,4 +1,4 @@
-//! [`Judge`]: whether what is expected happened.
+//! [`Checker`]: compares expectations with the log of a run.
 
 use tidegate_config::{Diagnostics, Place};
 use tidegate_core::{Backlog, Deadline, DropReason, Instant, Span};
@@ -7,7 +7,7 @@ use super::{Counted, Element, Expect, Expectation, Fact, Window};
 use crate::log::{Log, What, clock, span};
 use crate::parse::fields::{COLOURS, ECN};
 
-/// Tells in `failures` what the state is, if it is not what was expected.
+/// Adds an error to `failures` if the state differs from the expectation.
 pub(crate) fn look(
     expectation: &Expectation,
     now: Instant,
@@ -19,16 +19,16 @@ pub(crate) fn look(
         Expect::Backlog { packets, bytes }
             if backlog.packets != packets || bytes.is_some_and(|bytes| bytes != backlog.bytes) =>
         {
-            let message = format!("at {} {} packets wait, {}", clock(now), backlog.packets, backlog.bytes);
+            let message = format!("at {} {} packets are queued, {}", clock(now), backlog.packets, backlog.bytes);
             failures.error(expectation.place, message).label("expected otherwise");
         }
         Expect::Deadline(wanted) => {
-            // A deadline that has come is now.
+            // A deadline that is due counts as now.
             let wanted = wanted.instant(now).map_or(Deadline::Idle, |time| Deadline::at(time, now));
             if deadline != wanted {
                 let text = match deadline {
                     Deadline::Now => "now".into(),
-                    Deadline::Idle => "idle: nothing will happen".into(),
+                    Deadline::Idle => "idle".into(),
                     Deadline::At(time) => clock(time),
                 };
                 let message = format!("at {} the deadline is {text}", clock(now));
@@ -40,7 +40,7 @@ pub(crate) fn look(
 }
 
 /// Compares a log with expectations.
-pub(crate) struct Judge<'a> {
+pub(crate) struct Checker<'a> {
     log: &'a Log,
     departures: Vec<usize>,
     drops: Vec<usize>,
@@ -48,7 +48,7 @@ pub(crate) struct Judge<'a> {
     dropped: usize,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> Checker<'a> {
     pub(crate) fn new(log: &'a Log) -> Self {
         Self {
             log,
@@ -59,7 +59,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    pub(crate) fn judge(&mut self, expectation: &Expectation, failures: &mut Diagnostics) {
+    pub(crate) fn check(&mut self, expectation: &Expectation, failures: &mut Diagnostics) {
         let place = expectation.place;
         match &expectation.expect {
             Expect::Order { elements, window } => {
@@ -79,7 +79,7 @@ impl<'a> Judge<'a> {
             Expect::Nothing(window) => {
                 let happened = |record: &crate::Record| record.what != What::Arrived && window.holds(record.time);
                 if let Some(index) = self.log.records.iter().position(happened) {
-                    self.fail(failures, place, format!("something happened {window}"), index);
+                    self.fail(failures, place, format!("a departure or drop happened {window}"), index);
                 }
             }
             Expect::NothingElse => {
@@ -94,7 +94,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// An error at `place`, with what happened around record `index`.
+    /// Adds an error at `place`, with the records around number `index`.
     fn fail(&self, failures: &mut Diagnostics, place: Place, message: String, index: usize) {
         let error = failures.error(place, message).label("expected here");
         if !self.log.records.is_empty() {
@@ -112,7 +112,8 @@ impl<'a> Judge<'a> {
         element.number.map_or(name.clone(), |number| format!("{name}#{number}"))
     }
 
-    /// How many of `happened` the elements claim: all of theirs, right or wrong, so that what follows is not blamed.
+    /// The number of records in `happened` that the elements match: all of theirs, right or wrong, so that later
+    /// expectations are not affected.
     fn order(
         &self,
         happened: &[usize],
@@ -136,7 +137,7 @@ impl<'a> Judge<'a> {
             if !self.fits(element, record.id) {
                 let message = format!("{wanted} should {verb} here, but {name} {past}, at {time}");
                 self.fail(failures, element.place, message, index);
-                // The rest would only say the same again.
+                // Further errors would repeat this one.
                 break;
             }
             if let Some(window) = window.filter(|window| !window.holds(record.time)) {
@@ -163,7 +164,7 @@ impl<'a> Judge<'a> {
         };
         let packet = self.log.packets[id as usize];
         let end = match packet.end {
-            None => "still waits at the end".to_owned(),
+            None => "is still queued at the end".to_owned(),
             Some((time, What::Dropped(reason))) => {
                 format!("was dropped by {} at {}", reason.name().replace('_', "-"), clock(time))
             }
@@ -183,7 +184,7 @@ impl<'a> Judge<'a> {
                 {
                     None
                 }
-                _ => Some(format!("{name} should be dropped otherwise: it {end}")),
+                _ => Some(format!("{name} should be dropped, but it {end}")),
             },
             Fact::Waits(low, high) => match waited.filter(|_| left) {
                 Some(waited) if low <= waited && waited <= high => None,
@@ -199,7 +200,7 @@ impl<'a> Judge<'a> {
             }
             Fact::Colour(_) => Some(format!("{name} {end}, {}", word(&COLOURS, packet.colour))),
             Fact::Stays if packet.end.is_none() => None,
-            Fact::Stays => Some(format!("{name} should wait to the end, but it {end}")),
+            Fact::Stays => Some(format!("{name} should stay queued, but it {end}")),
         };
         if let Some(problem) = problem {
             let time = packet.end.map_or(packet.arrived, |(time, _)| time);
@@ -245,7 +246,7 @@ impl<'a> Judge<'a> {
                 (records.filter(is).count() as u64, "packets were dropped")
             }
             Counted::Rate => {
-                // Half open, so that rates of neighbouring times add up; the window is not empty.
+                // Half open, so that rates of adjacent windows add up; the window is not empty.
                 let bits: u128 = left.filter(|r| r.time < window.to).map(|r| u128::from(bytes(r)) * 8).sum();
                 let nanos = u128::from(window.to.since(window.from).as_nanos());
                 ((bits * 1_000_000_000 / nanos.max(1)) as u64, "bit/s")
@@ -254,7 +255,7 @@ impl<'a> Judge<'a> {
         if !(low..=high).contains(&found) {
             let wanted = if low == high { low.to_string() } else { format!("{low} to {high}") };
             let message = format!("of {}, {found} {text} {window}; expected {wanted}", self.who(flow));
-            // The first that was counted, or where the counting began.
+            // The first record that was counted, or the start of the window.
             let drops = matches!(what, Counted::Dropped(_));
             let counted = |record: &crate::Record| match record.what {
                 What::Arrived => false,
@@ -279,7 +280,7 @@ impl<'a> Judge<'a> {
             let message = format!("{name} waited {}, not {}", span(waited(record)), range(low, high));
             self.fail(failures, place, message, index);
         } else if !self.departures.iter().any(|index| self.of(flow, self.log.records[*index].id)) {
-            self.fail(failures, place, format!("nothing of {} left at all", self.who(flow)), 0);
+            self.fail(failures, place, format!("no packet of {} left", self.who(flow)), 0);
         }
     }
 }

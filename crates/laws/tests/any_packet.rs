@@ -1,43 +1,44 @@
-//! The laws for disciplines of parcels, and that what they do to a parcel reaches its packet.
+//! The laws for disciplines of `AnyPacket`; what a discipline changes in an `AnyPacket` is changed in its packet.
 
 use tidegate_core::drr::{self, Drr};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::qdisc::Discard;
 use tidegate_core::{
-    Backlog, Bytes, ClassId, Colour, Deadline, DropReason, Dscp, Ecn, Instant, Outlet, Packet, Parcel, Parcels, Qdisc,
+    AnyPacket, AnyQdisc, Backlog, Bytes, ClassId, Colour, Deadline, DropReason, Dscp, Ecn, Instant, Outlet, Packet,
+    Qdisc,
 };
 use tidegate_laws::{Shape, TestPacket, check_seeds};
 
 #[test]
-fn parcels_obey_the_laws_that_hold_inside() {
+fn any_qdisc_obeys_the_laws_that_hold_inside() {
     let limit = Limit { packets: 20, bytes: Bytes::new(12_000) };
-    let report = check_seeds(|| Parcels::<TestPacket>::new(Box::new(Fifo::new(limit))), &Shape::default(), 250, 2_000);
+    let report = check_seeds(|| AnyQdisc::<TestPacket>::new(Box::new(Fifo::new(limit))), &Shape::default(), 250, 2_000);
     assert!(report.dropped > 1_000 && report.dequeued > 10_000, "{report:?}");
-    let drr = || Drr::<Parcel>::new(drr::Params { limit, ..drr::Params::default() }).expect("valid parameters");
-    let report = check_seeds(|| Parcels::<TestPacket>::new(Box::new(drr())), &Shape::default(), 250, 2_000);
+    let drr = || Drr::<AnyPacket>::new(drr::Params { limit, ..drr::Params::default() }).expect("valid parameters");
+    let report = check_seeds(|| AnyQdisc::<TestPacket>::new(Box::new(drr())), &Shape::default(), 250, 2_000);
     assert!(report.dropped > 1_000 && report.dequeued > 10_000, "{report:?}");
 }
 
-/// Does to each packet everything that can be done to one; drops every third.
+/// Changes everything in each packet that can be changed; drops every third.
 struct Meddler {
-    inner: Fifo<Parcel>,
+    inner: Fifo<AnyPacket>,
     count: u64,
 }
 
-impl Qdisc<Parcel> for Meddler {
-    fn enqueue(&mut self, now: Instant, mut parcel: Parcel, out: &mut dyn Outlet<Parcel>) {
+impl Qdisc<AnyPacket> for Meddler {
+    fn enqueue(&mut self, now: Instant, mut erased: AnyPacket, out: &mut dyn Outlet<AnyPacket>) {
         self.count += 1;
-        parcel.set_dscp(Dscp::EF);
-        parcel.set_colour(Colour::Red);
-        parcel.mark_ce();
-        parcel.leaves_by(ClassId(2));
+        erased.set_dscp(Dscp::EF);
+        erased.set_colour(Colour::Red);
+        erased.mark_ce();
+        erased.leaves_by(ClassId(2));
         if self.count.is_multiple_of(3) {
-            out.dropped(parcel, DropReason::Early);
+            out.dropped(erased, DropReason::Early);
         } else {
-            self.inner.enqueue(now, parcel, out);
+            self.inner.enqueue(now, erased, out);
         }
     }
-    fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<Parcel>) -> Option<Parcel> {
+    fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<AnyPacket>) -> Option<AnyPacket> {
         self.inner.dequeue(now, out)
     }
     fn deadline(&self, now: Instant) -> Deadline {
@@ -50,11 +51,11 @@ impl Qdisc<Parcel> for Meddler {
 
 #[test]
 fn changes_reach_the_packet_that_leaves_and_the_one_that_is_dropped() {
-    let mut queue = Parcels::new(Box::new(Meddler { inner: Fifo::new(Limit::NONE), count: 0 }));
+    let mut queue = AnyQdisc::new(Box::new(Meddler { inner: Fifo::new(Limit::NONE), count: 0 }));
     let now = Instant::ZERO;
     let mut dropped: Vec<(TestPacket, DropReason)> = Vec::new();
     for id in 0..3 {
-        // The second does not understand ECN: it must not come out marked.
+        // The second is not ECN-capable and must not be marked.
         let ecn = if id == 1 { Ecn::NotEct } else { Ecn::Ect0 };
         queue.enqueue(now, TestPacket { ecn, ..TestPacket::new(id, id, 100 + id) }, &mut dropped);
     }
