@@ -1,4 +1,4 @@
-//! The one definition of the command line, and what its outcomes mean.
+//! The definition of the command line, and the exit codes.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -9,7 +9,7 @@ use tidegate_config::discipline;
 
 use crate::commands;
 
-/// Traffic shaping for Linux that people can trust
+/// Traffic shaping for Linux
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, propagate_version = true, disable_help_subcommand = true, after_help = MORE)]
 struct Cli {
@@ -59,18 +59,18 @@ enum Command {
     Help(commands::book::HelpArgs),
 }
 
-/// Why a command did not succeed. The text has gone to standard error by the time the process ends.
+/// Why a command did not succeed. The text is written to standard error before the process exits.
 #[derive(Debug)]
 pub enum Failure {
-    /// The command line, or a file that it names, is wrong: exit code 2.
+    /// Invalid usage or an invalid file: exit code 2.
     Usage(String),
-    /// Something did not work: exit code 1.
+    /// A failure: exit code 1.
     Failed(String),
-    /// It worked, and the answer is no (an experiment that does not hold): exit code 1, nothing more to say.
+    /// The command ran and the result is negative (an experiment that does not hold): exit code 1, without a message.
     Negative,
-    /// What a program that was run for somebody ended with, and what to say about it.
+    /// The exit code of a program that was run on behalf of the user, and a message.
     Exit(u8, String),
-    /// The reader of our output went away: success.
+    /// The reader of standard output closed it: success.
     BrokenPipe,
 }
 
@@ -98,19 +98,18 @@ impl From<tidegate_experiments::Failure> for Failure {
     }
 }
 
-/// Disciplines of other crates that a binary has beside those of Tidegate.
+/// Disciplines of other crates that a binary adds to those of Tidegate.
 #[derive(Default)]
 pub struct Registry {
     refused: Option<discipline::RegisterError>,
 }
 
 impl Registry {
-    /// None.
+    /// An empty registry.
     pub fn new() -> Self {
         Self::default()
     }
-    /// Adds a kind: shaper files, scenarios, replay, scripts and live then know it. A name that is taken is told by
-    /// [`main_with`].
+    /// Adds a kind to shaper files, scenarios, replay, scripts and live. [`main_with`] reports a name that is taken.
     #[must_use]
     pub fn with<K: discipline::Kind>(mut self) -> Self {
         self.refused = self.refused.or(discipline::register::<K>().err());
@@ -118,12 +117,12 @@ impl Registry {
     }
 }
 
-/// The whole of Tidegate with the disciplines of `registry` in it: the `main` of a crate that adds one.
+/// Runs Tidegate with the disciplines of `registry`: the `main` of a crate that adds one.
 pub fn main_with(registry: Registry) -> ExitCode {
     main_from(registry, std::env::args_os())
 }
 
-/// [`main_with`], with these arguments instead of those of the process; the first is the name of the program.
+/// [`main_with`] with explicit arguments; the first is the name of the program.
 pub fn main_from(registry: Registry, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(refused) = registry.refused {
         say!("tidegate: {refused}");
@@ -176,7 +175,8 @@ fn run(cli: Cli) -> ExitCode {
         Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
         Err(failure) => {
             let text = failure.to_string();
-            // A finding with its place has its own head. When nobody reads the errors the exit code still tells.
+            // A diagnostic with a position has its own prefix. If standard error is closed, the exit code still
+            // reports the failure.
             if text.starts_with("error: ") {
                 say!("{text}");
             } else if !text.is_empty() {
@@ -202,7 +202,7 @@ mod tests {
         command().debug_assert();
     }
 
-    /// Those that are run are run by `tests/book.rs`; what needs root or a network is parsed at least.
+    /// Those that are run are run by `tests/book.rs`; those that need root or a network are parsed here.
     #[test]
     fn every_command_line_of_the_book_is_understood() {
         let mut seen = 0;

@@ -1,22 +1,22 @@
-//! Tidegate as a command: one definition of the command line, a module for each subcommand.
+//! The command: the definition of the command line, and one module per subcommand.
 //!
-//! Exit codes: 0 for success, 1 when something failed, 2 when the command line or a file it names is wrong.
-//! Data goes to standard output, talk to standard error; a closed pipe is success.
+//! Exit codes: 0 for success, 1 when something failed, 2 for invalid usage or an invalid file. Data goes to standard
+//! output, messages to standard error; a closed pipe is success.
 //!
 //! Another crate adds disciplines of its own by [`main_with`]; `tidegate new-qdisc` writes one.
 
 #![forbid(unsafe_code)]
-#![deny(clippy::print_stdout, clippy::print_stderr)] // They panic when nobody reads any more.
+#![deny(clippy::print_stdout, clippy::print_stderr)] // They panic when the reader is gone.
 
-/// A line on standard error. When nobody reads it any more, a terminal that has gone or the end of a pipe, what the
-/// command does goes on without being told: a shaper above all.
+/// Writes a line to standard error. If it is closed (a terminal that is gone, the end of a pipe), the command
+/// continues without output; above all a shaper.
 macro_rules! say {
     ($($text:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($text)*)));
     }};
 }
 
-/// The same without the end of the line.
+/// [`say!`] without the end of the line.
 macro_rules! say_on {
     ($($text:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!($($text)*));

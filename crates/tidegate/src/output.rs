@@ -1,4 +1,4 @@
-//! What commands write beside what they print: reports and tables for notebooks.
+//! Output files of commands: reports, and tables for notebooks.
 
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use tidegate_units::{Rate, Span};
 
 use crate::Failure;
 
-/// Where results go beside the terminal; the same for every command that has some.
+/// The output files, the same options for every command that has them.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Files {
-    /// Write a report into this file: one HTML page with plots, which opens without a network
+    /// Write a report to this file: one HTML page with plots that opens without a network
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
-    /// Write the results as one table for notebooks into this file (Parquet)
+    /// Write the results as one table for notebooks to this file (Parquet)
     #[arg(long, value_name = "FILE.parquet")]
     pub parquet: Option<PathBuf>,
-    /// Write that table in the form that the name says: .csv, .json or .parquet
+    /// Write that table in the format of the file name: .csv, .json or .parquet
     #[arg(long, value_name = "FILE", value_parser = TableFile::parse)]
     pub table: Option<TableFile>,
 }
 
-/// A file for a table, and its form.
+/// The file of a table, and its format.
 #[derive(Debug, Clone)]
 pub struct TableFile {
     path: PathBuf,
@@ -45,42 +45,42 @@ impl TableFile {
             Some("csv") => Form::Csv,
             Some("json") => Form::Json,
             Some("parquet") => Form::Parquet,
-            _ => return Err("the name says the form: let it end in .csv, .json or .parquet".into()),
+            _ => return Err("the name must end in .csv, .json or .parquet".into()),
         };
         Ok(Self { path, form })
     }
 }
 
 impl Files {
-    /// Whether anything is wanted.
+    /// Whether any file was requested.
     pub fn wanted(&self) -> bool {
         self.report.is_some() || self.parquet.is_some() || self.table.is_some()
     }
-    /// Whether what is wanted can be written, before hours are spent on making it, and is none of the files that are
-    /// `read`. What is there already stays as it is, and of what is not there nothing stays behind.
+    /// Checks that the requested files can be written, before a long run, and are none of the files that are `read`.
+    /// Existing files stay as they are, and no new file is left.
     ///
     /// # Errors
-    /// Wrong usage, with the file that cannot be.
+    /// Invalid usage, with the file that cannot be written.
     pub fn try_them<'a>(&self, read: impl IntoIterator<Item = &'a Path, IntoIter: Clone>) -> Result<(), Failure> {
         let table = self.table.as_ref().map(|table| &table.path);
         let read = read.into_iter();
         self.report.iter().chain(&self.parquet).chain(table).try_for_each(|path| {
             spare(path, read.clone())?;
             let there = path.symlink_metadata().is_ok();
-            // A pipe would wait for its reader.
+            // Opening a pipe would wait for its reader.
             if path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
                 return Ok(());
             }
             let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
             opened.map_err(|error| Failure::Usage(format!("cannot write {}: {error}", path.display())))?;
             if !there {
-                // Somebody may have taken it away already.
+                // An error means that it is removed already.
                 let _ = std::fs::remove_file(path);
             }
             Ok(())
         })
     }
-    /// Writes what is wanted. They are made only then.
+    /// Writes the requested files. Their contents are made only then.
     pub fn write(
         &self,
         report: impl FnOnce() -> Report,
@@ -109,10 +109,10 @@ impl Files {
     }
 }
 
-/// Makes sure that writing to `path` destroys none of the files that are `read`, by whatever names they go.
+/// Checks that writing to `path` overwrites none of the files that are `read`, by any of their names.
 ///
 /// # Errors
-/// Wrong usage, with the file.
+/// Invalid usage, with the file.
 pub fn spare<'a>(path: &Path, mut read: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
     use std::os::unix::fs::MetadataExt;
     let identity = |path: &Path| {
@@ -130,7 +130,7 @@ pub fn spare<'a>(path: &Path, mut read: impl Iterator<Item = &'a Path>) -> Resul
     }
 }
 
-/// Sets the columns of a table that hold numbers flush right; those it does not have are left out.
+/// Right-aligns the columns of a table that hold numbers; missing columns are ignored.
 pub fn numbers(table: &mut Table, columns: impl RangeBounds<usize>) {
     for column in table.column_iter_mut() {
         if columns.contains(&column.index) {
@@ -139,14 +139,14 @@ pub fn numbers(table: &mut Table, columns: impl RangeBounds<usize>) {
     }
 }
 
-/// A rate for people, with four digits: 27.99mbit. What has no more is as its `Display` has it.
+/// A rate with four digits: 27.99mbit. A shorter one is as its `Display` formats it.
 pub fn rate(rate: Rate) -> String {
     let bps = rate.as_bps();
     let step = 10_u64.pow(bps.checked_ilog10().unwrap_or(0).saturating_sub(3));
     Rate::from_bps(bps.saturating_add(step / 2) / step * step).to_string()
 }
 
-/// A wait as tables show it.
+/// A wait in the format of tables.
 pub fn wait(span: Span) -> String {
     match span.as_nanos() as f64 {
         nanos if nanos < 1e6 => format!("{:.1} us", nanos / 1e3),
@@ -155,15 +155,15 @@ pub fn wait(span: Span) -> String {
     }
 }
 
-/// Writes a file, naming it when that fails.
+/// Writes a file; the error names it.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     std::fs::write(path, bytes).map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))
 }
 
-/// Curves of one plot at most; beyond, it is another plot.
+/// The most curves of one plot; further curves are in another plot.
 const CURVES: usize = 16;
 
-/// Without what was before `begin`: bins of a time that was not measured are empty, and would be drawn as zeros.
+/// Removes what is before `begin`: bins of a time that was not measured are empty, and would be drawn as zeros.
 pub fn measured(curves: &[Measured], begin: f64) -> Vec<Measured> {
     let mut curves = curves.to_vec();
     for curve in curves.iter_mut().filter(|curve| curve.x == "time_s") {
@@ -172,7 +172,7 @@ pub fn measured(curves: &[Measured], begin: f64) -> Vec<Measured> {
     curves
 }
 
-/// The plots of a run: over time, and distributions. Curves that are read together stand in one plot.
+/// The plots of a run: over time, and distributions. Curves to compare are in one plot.
 pub fn sections(title: &str, note: &str, curves: &[Measured], fold: Fold) -> Vec<Section> {
     let (mut over_time, mut distributions) = (Vec::<Group<'_>>::new(), Vec::<Group<'_>>::new());
     for curve in curves {
@@ -206,7 +206,7 @@ fn family(subject: &str) -> &str {
     subject.split_once(' ').map_or(subject, |(family, _)| family)
 }
 
-/// What is read together.
+/// The key that groups curves into one plot.
 #[derive(PartialEq, Clone, Copy, Debug)]
 enum Kind<'a> {
     /// A measure of all flows, or of all links, of all variants.
@@ -240,7 +240,7 @@ struct Group<'a> {
     curves: Vec<&'a Measured>,
 }
 
-/// A measure as a title has it.
+/// The text of a measure in a title.
 fn words(measure: &str) -> &str {
     match measure {
         "queueing" => "queueing delay",
@@ -283,7 +283,7 @@ impl Group<'_> {
 
     fn plot(&self, curves: &[&Measured]) -> Plot {
         let of = |variant: &str| if variant.is_empty() { String::new() } else { format!(", {variant}") };
-        // With one colour, there is nothing to tell apart.
+        // A single colour needs no distinction.
         let whole = matches!(self.kind, Kind::Parts(_, _, _, "colour")) && curves.len() == 1;
         let title = match self.kind {
             Kind::Distribution(measure, "flow") => capital(words(measure)) + ", distribution",
@@ -330,11 +330,11 @@ impl Group<'_> {
             style: if distribution { Style::Cdf } else { Style::Lines },
             curves: curves.iter().map(|curve| scaled(curve)).collect(),
         };
-        // Nothing waits when nothing comes.
+        // Without arrivals there is no delay.
         if !distribution && curves[0].y == "delay_ns" {
             plot = plot.with_gaps();
         }
-        // A logarithm only where there is more than a decade to show.
+        // A logarithmic axis only if the values span more than a decade.
         if distribution {
             let values =
                 || plot.curves.iter().flat_map(|curve| &curve.points).map(|point| point.0).filter(|x| *x > 0.0);
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_rate_has_four_digits() {
-        // As it was granted: a share of 28 Mbit/s that an exact division left 19 bit/s below it.
+        // The granted rate: a share of 28 Mbit/s that an exact division left 19 bit/s below it.
         for (bps, text) in [
             (27_999_981, "28mbit"),
             (7_991_706, "7.992mbit"),

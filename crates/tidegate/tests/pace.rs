@@ -105,7 +105,7 @@ fn a_reader_that_closes_is_success_with_an_exact_count() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     let said = said(&output);
-    assert!(said.contains("the reader went away; 70001 B delivered"), "{said}");
+    assert!(said.contains("the reader closed it; 70001 B delivered"), "{said}");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_destination_that_blocks() {
     // It accepts, by its backlog, and never reads.
     let output = pace(&["--rate", "10gbit", "--to", &target, "--patience", "300ms", "/dev/zero"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("took nothing for 300 ms; "), "{}", said(&output));
+    assert!(said(&output).contains("accepted nothing for 300 ms; "), "{}", said(&output));
     assert!(said(&output).contains(" B delivered"), "{}", said(&output));
     drop(listener);
 }

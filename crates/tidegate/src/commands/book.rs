@@ -1,4 +1,4 @@
-//! `tidegate book`: the book in the terminal, as pages, or as sources of mdbook; and `tidegate help`, which leads there.
+//! `tidegate book`: the book in the terminal, as HTML pages, or as sources of mdbook; and `tidegate help`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::{Failure, output};
 /// Read the book: concepts, the manual of each discipline, a cookbook, the experiments, references
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The chapter, as `concepts` or `fq_codel`; without one, the contents
+    /// The chapter, for example `concepts` or `fq_codel`; without one, the contents
     chapter: Option<String>,
     /// Write the book as HTML pages, which open without a network, into this folder
     #[arg(long, value_name = "DIR", conflicts_with = "chapter")]
@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// The book with the references that follow from the program.
+/// The book with the references that are generated from the program.
 fn book() -> Book {
     let keys = |schema| format!("\n## Every key\n\n```text\n{}```\n", reference(&schema));
     let mut command = crate::cli::command();
@@ -57,7 +57,7 @@ fn book() -> Book {
         .append("reference/command-line", options)
 }
 
-/// The long help of each command, however deep, as sections.
+/// The long help of each command at any depth, as sections.
 fn helps(command: &mut clap::Command, name: &str, out: &mut String) {
     out.push_str(&format!("\n## {name}\n\n```text\n{}```\n", command.render_long_help()));
     for inner in command.get_subcommands_mut().filter(|inner| !inner.is_hide_set()) {
@@ -77,7 +77,7 @@ fn contents() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints a chapter; `None` when there is none of that name.
+/// Prints a chapter; `None` when there is no chapter of that name.
 fn show(topic: &str) -> Option<Result<(), Failure>> {
     let chapter = book().find(topic)?;
     Some(std::io::stdout().lock().write_all(chapter.text.as_bytes()).map_err(Failure::from))
@@ -98,7 +98,8 @@ fn write_all(folder: &Path, files: Vec<(String, String)>) -> Result<(), Failure>
 /// Print the help of a command, or a chapter of the book
 #[derive(Debug, clap::Args)]
 pub struct HelpArgs {
-    /// A command, as `simulate`, or a chapter of the book, as `concepts`; `tidegate book` lists the chapters
+    /// A command, for example `simulate`, or a chapter of the book, for example `concepts`; `tidegate book` lists the
+    /// chapters
     topic: Vec<String>,
 }
 
@@ -117,9 +118,9 @@ pub fn help(args: &HelpArgs) -> Result<(), Failure> {
                 "there is no command and no chapter `{given}`; `tidegate help` lists commands, `tidegate book` chapters"
             )));
         }
-        at = at.find_subcommand_mut(word).ok_or_else(|| Failure::Failed(format!("`{word}` went away")))?;
+        at = at.find_subcommand_mut(word).ok_or_else(|| Failure::Failed(format!("there is no command `{word}`")))?;
     }
-    // In colours where a terminal reads it, as `--help`.
+    // With colours on a terminal, as `--help`.
     at.print_long_help()?;
     Ok(())
 }

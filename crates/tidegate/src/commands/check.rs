@@ -1,4 +1,4 @@
-//! `tidegate check`: what a shaper file promises, and the proof that it adds up.
+//! `tidegate check`: the promises of a shaper file, and the proof that they fit.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ use crate::Failure;
 use crate::commands::line::{self, LineArgs};
 use crate::output::numbers;
 
-/// Read a shaper file, show its tree, and add up what it promises
+/// Read a shaper file, show its tree, and add up its promises
 ///
-/// With `--up` and `--down` instead of a file, it shows the files that `tidegate run` makes of them.
+/// With `--up` and `--down` instead of a file, it shows the files that `tidegate run` generates from them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The shaper file; - for standard input
@@ -28,12 +28,12 @@ pub struct Args {
     file: Option<PathBuf>,
     #[command(flatten)]
     line: LineArgs,
-    /// Print the tree, the sums and the findings as JSON
+    /// Print the tree, the sums and the diagnostics as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// A line under the header and none between the rows.
+/// A line below the header and none between the rows.
 const STYLE: TableStyle = presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// Runs the command.
@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// The files that `--up` and `--down` stand for, in order; as JSON a list with the text of each.
+/// Writes the files that `--up` and `--down` stand for, in order; as JSON a list with the text of each.
 fn presets(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let mut list = Vec::new();
     for (direction, source) in args.line.sources(None)? {
@@ -98,10 +98,10 @@ pub fn load(path: &Path) -> Result<Config, Failure> {
     load_source(&open(path)?)
 }
 
-/// The same for a text that is here already.
+/// Reads a shaper file whose text is in memory.
 ///
 /// # Errors
-/// [`Failure::Usage`] when it does not pass its checks.
+/// [`Failure::Usage`] when it is not valid.
 pub fn load_source(source: &Source) -> Result<Config, Failure> {
     let mut diagnostics = Diagnostics::new();
     let config = shaper::load(source, &mut diagnostics);
@@ -109,26 +109,26 @@ pub fn load_source(source: &Source) -> Result<Config, Failure> {
     config.ok_or_else(|| refusal(&diagnostics, source))
 }
 
-/// Reads a file that the command line names.
+/// Opens a file named on the command line.
 ///
 /// # Errors
-/// [`Failure::Usage`], naming the file.
+/// [`Failure::Usage`] with the name of the file.
 pub fn open(path: &Path) -> Result<Source, Failure> {
     Source::open(path).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// Shows findings on standard error, in colours when a terminal reads them.
+/// Writes diagnostics to standard error, in colours on a terminal.
 pub fn say(diagnostics: &Diagnostics, source: &Source) {
     if diagnostics.is_empty() {
         return;
     }
     let styled = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let text = if styled { diagnostics.render_styled(source) } else { diagnostics.render(source) };
-    // When nobody reads the errors the exit code still tells.
+    // If standard error is closed, the exit code still reports the failure.
     say_on!("{text}");
 }
 
-/// The last line about a file that is not valid.
+/// The last line of the message about an invalid file.
 pub fn refusal(diagnostics: &Diagnostics, source: &Source) -> Failure {
     let errors = diagnostics.errors();
     Failure::Usage(format!("{}: {errors} error{}", source.name(), if errors == 1 { "" } else { "s" }))
@@ -239,7 +239,7 @@ fn tree(config: &Config, shaper: &Shaper, sums: &Guarantees) -> Table {
     table
 }
 
-/// To a tenth of a millisecond, for people; `--json` has it exactly.
+/// Rounded to a tenth of a millisecond, for people; `--json` has the exact value.
 fn rounded(span: Span) -> String {
     format!("{:.1} ms", span.as_nanos() as f64 / 1e6)
 }

@@ -1,4 +1,4 @@
-//! `tidegate completions`: what a shell needs to complete our command line, from its one definition.
+//! `tidegate completions`: shell completions, generated from the definition of the command line.
 
 use std::io::Write;
 
@@ -23,7 +23,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    // It writes to a buffer first: it would panic where a pipe is closed.
+    // Generated into a buffer first, because clap_complete panics on a closed pipe.
     let mut script = Vec::new();
     generate(args.shell, &mut crate::cli::command(), "tidegate", &mut script);
     std::io::stdout().lock().write_all(&script)?;

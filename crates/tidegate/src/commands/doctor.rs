@@ -1,4 +1,4 @@
-//! `tidegate doctor`: what on this machine would keep shaping from working, and how to mend it.
+//! `tidegate doctor`: what on this machine would prevent shaping, and how to fix it.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,22 +10,23 @@ use tidegate_live::shaping::known_owners;
 use crate::Failure;
 use crate::commands::check;
 
-/// Say what on this machine would keep shaping from working, and how to mend it
+/// Report what on this machine would prevent shaping, and how to fix it
 ///
-/// Looks at the kernel's packet filter and queue, privileges, scheduling, timers, and at an interface: its state,
-/// offloads and qdiscs, filters of tc and XDP programs, and rules of others in front of ours; and whether users and
-/// control groups that the file names are there. Changes nothing. Ends with 1 if something prevents shaping.
+/// Examines the kernel's packet filter and queue, privileges, scheduling, timers, and an interface: its state,
+/// offloads and qdiscs, filters of tc and XDP programs, and rules of other programs before Tidegate's; and whether
+/// the users and control groups that the file names exist. Changes nothing. The exit code is 1 if something prevents
+/// shaping.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The shaper file that is to be used
     file: Option<PathBuf>,
-    /// The interface that is to be shaped, instead of the one the file names
+    /// The interface that is to be shaped, instead of the one in the file
     #[arg(long, short, value_name = "NAME")]
     interface: Option<String>,
-    /// Print the findings as JSON
+    /// Print the results as JSON
     #[arg(long)]
     json: bool,
-    /// Show what is fine, too
+    /// Show passed checks, too
     #[arg(long, short)]
     all: bool,
 }
@@ -47,10 +48,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if examination.is_sound() { Ok(()) } else { Err(Failure::Negative) }
 }
 
-/// Whether those whom the rules name are there.
+/// Checks that the users and control groups of the rules exist.
 fn owners(config: &Config) -> Finding {
     let (severity, found, mend) = match known_owners(config) {
-        Ok(()) => (Severity::Fine, "all that rules name are there".to_owned(), ""),
+        Ok(()) => (Severity::Fine, "all users and control groups of rules exist".to_owned(), ""),
         Err(error) => (Severity::Prevents, error.to_string(), "create what is missing, or change the rule"),
     };
     Finding { about: "owners", severity, found, mend: mend.into() }
@@ -76,7 +77,7 @@ fn json(examination: &Examination) -> Result<(), Failure> {
 
 fn text(examination: &Examination, all: bool) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    // What is worst first, and otherwise in the order in which it was looked at.
+    // The most severe first, otherwise in the order of examination.
     let mut findings: Vec<_> = examination.findings.iter().collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     for finding in findings.iter().filter(|finding| all || finding.severity > Severity::Fine) {
@@ -89,10 +90,10 @@ fn text(examination: &Examination, all: bool) -> Result<(), Failure> {
     let (prevents, weakens) = (of(Severity::Prevents), of(Severity::Weakens));
     let fine = of(Severity::Fine);
     let verdict = match (prevents, weakens) {
-        (0, 0) => "nothing stands in the way".to_owned(),
-        (0, n) => format!("shaping works; {n} weakened by what stands above"),
-        (n, _) => format!("shaping does NOT work here: {n} to mend first"),
+        (0, 0) => "nothing prevents shaping".to_owned(),
+        (0, n) => format!("shaping works; {n} of the results above weaken it"),
+        (n, _) => format!("shaping does NOT work here: {n} to fix first"),
     };
-    writeln!(out, "{verdict}; {fine} found in order")?;
+    writeln!(out, "{verdict}; {fine} checks passed")?;
     Ok(())
 }

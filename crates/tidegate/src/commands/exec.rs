@@ -13,43 +13,44 @@ use tidegate_units::Rate;
 use crate::commands::check;
 use crate::{Failure, output};
 
-/// What tidegate itself failing looks like to a script: the exit code of `env`, `timeout` and `nohup`.
+/// The exit code for a failure of tidegate itself; the same as of `env`, `timeout` and `nohup`.
 const OURS: u8 = 125;
 
 /// Run one program and its children, shaped in both directions
 ///
-/// The program gets a network namespace of its own, and what it sends and receives goes through shapers in this process:
-/// static binaries and UDP too, without root where the machine allows user namespaces, and without any change to the
-/// host. It keeps its user, files, terminal and signals. It reaches the world by TCP, by UDP, and by ping where the host
-/// lets everybody ping (net.ipv4.ping_group_range); other protocols are answered as unreachable, and nobody reaches it.
+/// The program gets its own network namespace, and the traffic that it sends and receives passes through shapers in
+/// this process. This covers static binaries and UDP, works without root where the machine allows user namespaces,
+/// and does not change the host. The program keeps its user, files, terminal and signals. It can use TCP, UDP, and
+/// ping where the host permits unprivileged ping (net.ipv4.ping_group_range); other protocols are answered as
+/// unreachable, and no host can connect to it.
 ///
-/// Its exit code is passed through: 128 and the number of the signal if it was killed, 127 if there is no such program,
-/// 126 if it may not be run, 125 if it could not be shaped; then it has not run.
+/// Its exit code is passed through: 128 plus the number of the signal if it was killed, 127 if there is no such
+/// program, 126 if it may not be run, 125 if it could not be shaped; then it has not run.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "tidegate exec [OPTIONS] -- COMMAND [ARGUMENTS]...")]
 pub struct Args {
-    /// The most that it receives, IP headers included; flows in it share fairly, with short queues
+    /// The maximum rate that it receives, IP headers included; flows share it fairly, with short queues
     #[arg(long, value_name = "RATE", conflicts_with = "config_down")]
     down: Option<Rate>,
-    /// The most that it sends
+    /// The maximum rate that it sends
     #[arg(long, value_name = "RATE", conflicts_with = "config")]
     up: Option<Rate>,
-    /// A shaper file for what it sends, instead of --up
+    /// A shaper file for the traffic that it sends, instead of --up
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A shaper file for what it receives, instead of --down; the world is the source in its rules
+    /// A shaper file for the traffic that it receives, instead of --down; remote hosts are the source in its rules
     #[arg(long, value_name = "FILE")]
     config_down: Option<PathBuf>,
-    /// What 127.0.0.1 is to the program
+    /// What the program reaches at 127.0.0.1
     #[arg(long, value_enum, default_value = "host")]
     loopback: LoopbackArg,
-    /// End with the program, although processes that it started still run; they have no network then
+    /// End with the program, even if processes that it started are still running; they then have no network
     #[arg(long)]
     no_wait: bool,
-    /// Print at the end what passed, on standard error
+    /// Print the totals at the end, on standard error
     #[arg(long, short)]
     verbose: bool,
-    /// The inner half: the number of a socket
+    /// For the inner process: the number of a socket
     #[arg(long, hide = true, value_name = "NUMBER")]
     inside: Option<RawFd>,
     /// The program and its arguments
@@ -59,9 +60,9 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum LoopbackArg {
-    /// The host: its services there are reached, and shaped
+    /// The host: its local services can be reached, and that traffic is shaped
     Host,
-    /// Its own, which it shares with nobody; name servers of the host at 127.0.0.53 and the like still work
+    /// The program's own loopback; name servers of the host at 127.0.0.53 and the like still work
     Own,
 }
 
@@ -101,7 +102,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// What shapes one side: a file, or what stands behind a rate, or nothing.
+/// The configuration of one direction: a file, the preset for a rate, or none.
 fn side(rate: Option<Rate>, file: Option<&PathBuf>) -> Result<Option<Config>, Failure> {
     match (rate, file) {
         (Some(rate), _) => shaped(rate).map(Some),
@@ -110,19 +111,19 @@ fn side(rate: Option<Rate>, file: Option<&PathBuf>) -> Result<Option<Config>, Fa
     }
 }
 
-/// What stands behind a rate: flows share it, and what does not slow down is dropped.
+/// The preset for a rate: flows share it, and traffic that does not back off is dropped.
 ///
-/// A standing queue is accepted for longer than on the wide network: the round trip ends at the relay, which holds TCP
-/// back by itself, so that a drop, which costs the connection more than it saves, is for others. Flows do not wait for
-/// each other's queue.
+/// A standing queue is accepted for longer than on the Internet. The round trip ends at the relay, which slows TCP
+/// down itself, so a drop would cost the connection more than it saves; drops are for other traffic. Flows do not
+/// wait for each other's queue.
 fn behind(rate: Rate) -> String {
-    // Half a dozen packets, with which a connection still recovers from a loss without a pause.
+    // Six packets, with which a connection still recovers from a loss without a pause.
     const PACKETS: u64 = 6 * 1_500 * 8 * 1_000;
     let bps = rate.as_bps().max(1);
     let target = (PACKETS / bps).clamp(60, 5_000);
     let interval = 5 * target;
-    // A second's worth, and the windows of two connections at the least: datagrams that nobody holds back shall not
-    // wait, and keep the end of the program waiting, for longer.
+    // One second of traffic, and at least the windows of two connections: datagrams without congestion control must
+    // not wait, and delay the exit of the program, for longer.
     let limit = (bps / 8).clamp(128 << 10, 4_000_000);
     format!(
         "version = 1\n[[class]]\nname = \"all\"\nrate = \"{bps}bit\"\ndefault = true\n\

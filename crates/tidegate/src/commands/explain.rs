@@ -1,4 +1,4 @@
-//! `tidegate explain`: why a packet went where it went.
+//! `tidegate explain`: why a packet was classified, queued or dropped as it was.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -23,12 +23,12 @@ use super::connect::Connect;
 use super::replay::{configurations, look, next_part};
 use crate::{Failure, output};
 
-/// Tell why a packet goes where it goes: the rule that matches and those that do not, its class, what stood there
+/// Explain the classification and the fate of a packet: the matching rule and the others, the class, and the queues
 ///
-/// Of a capture: `tidegate explain FILE --packet N --with CONFIG`. Of a recording of `tidegate run --record`, with the
-/// configuration it was made with: `tidegate explain FILE --packet N`, or `--event N` for what a record is about. Of
-/// packets that may come: `tidegate explain --with CONFIG --source ADDRESS --destination ADDRESS --protocol udp ...`; with
-/// `--live` instead of a configuration, to the shaper that runs, with what stands there at this moment.
+/// Of a capture: `tidegate explain FILE --packet N --with CONFIG`. Of a recording of `tidegate run --record`, with
+/// its own configuration: `tidegate explain FILE --packet N`, or `--event N` for the packet of a record. Of a
+/// hypothetical packet: `tidegate explain --with CONFIG --source ADDRESS --destination ADDRESS --protocol udp ...`;
+/// with `--live` instead of a configuration, on the running shaper and with its present queues.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The capture or recording
@@ -43,7 +43,7 @@ pub struct Args {
     /// The configuration: a shaper file, or a kind of discipline and the rate of the link behind it
     #[arg(long, value_name = "CONFIG")]
     with: Option<String>,
-    /// Ask the shaper that runs
+    /// Query the running shaper
     #[arg(long, conflicts_with_all = ["file", "with"])]
     live: bool,
     #[command(flatten)]
@@ -51,22 +51,22 @@ pub struct Args {
     /// With --live, the direction, where both are shaped
     #[arg(long, value_name = "NAME", requires = "live")]
     way: Option<String>,
-    /// Random streams and flow keys are derived from it; those of a recording are its own
+    /// The seed of random streams and flow keys; a recording has its own
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The address of the sender
+    /// The source address
     #[arg(long, value_name = "ADDRESS", conflicts_with = "file")]
     source: Option<IpAddr>,
-    /// The address of the receiver
+    /// The destination address
     #[arg(long, value_name = "ADDRESS", conflicts_with = "file")]
     destination: Option<IpAddr>,
     /// The protocol: a name or a number
     #[arg(long, value_name = "NAME", conflicts_with = "file", value_parser = scalar::<Protocol>)]
     protocol: Option<Protocol>,
-    /// The port of the sender
+    /// The source port
     #[arg(long, value_name = "PORT", conflicts_with = "file")]
     source_port: Option<u16>,
-    /// The port of the receiver
+    /// The destination port
     #[arg(long, value_name = "PORT", conflicts_with = "file")]
     destination_port: Option<u16>,
     /// The code point: a name or a number
@@ -83,7 +83,7 @@ pub struct Args {
     json: bool,
 }
 
-/// A value as a shaper file has it.
+/// A value with the syntax of a shaper file.
 fn scalar<T: Scalar>(text: &str) -> Result<T, String> {
     T::from_text(text).map_err(|wrong| format!("{}; {}", wrong.message, wrong.help))
 }
@@ -103,11 +103,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             }
         }
         Some(file) => {
-            let told = of_file(args, file)?;
+            let explained = of_file(args, file)?;
             if args.json {
-                writeln!(out, "{:#}", explanation_json(&told))?;
+                writeln!(out, "{:#}", explanation_json(&explained))?;
             } else {
-                print_explanation(&mut out, &told)?;
+                print_explanation(&mut out, &explained)?;
             }
         }
     }
@@ -115,7 +115,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The configuration that `--with` names, settings for it, and an engine of it.
+/// The configuration specified by `--with`, its settings, and an engine for it.
 fn configuration(args: &Args) -> Result<(Config, Settings), Failure> {
     let Some(name) = &args.with else {
         return Err(Failure::Usage("name the configuration by --with; a capture has none of its own".into()));
@@ -124,7 +124,7 @@ fn configuration(args: &Args) -> Result<(Config, Settings), Failure> {
     let mut settings = Settings { link, ..Settings::seeded(args.seed) };
     let invented = settings.invent_names(&config);
     if !invented.is_empty() {
-        say!("tidegate: {name}: nobody knows here who sent a packet: nothing matches {}", invented.join(", "));
+        say!("tidegate: {name}: the sender of a packet is not known here: nothing matches {}", invented.join(", "));
     }
     Ok((config, settings))
 }
@@ -135,12 +135,12 @@ fn engine(args: &Args) -> Result<(Config, Run, tidegate_engine::Names), Failure>
     Ok((config, run, settings.setup.names))
 }
 
-/// The packet that the flags describe.
+/// The packet specified by the options.
 fn fields(args: &Args) -> Result<Fields, Failure> {
     let hosts = match (args.source, args.destination) {
         (Some(IpAddr::V4(source)), Some(IpAddr::V4(destination))) => Hosts::V4 { source, destination },
         (Some(IpAddr::V6(source)), Some(IpAddr::V6(destination))) => Hosts::V6 { source, destination },
-        // Rules do not look into what is no IP packet: a protocol or a port would be told to match, and not count.
+        // Rules do not examine packets that are not IP: a protocol or a port would have no effect.
         (None, None)
             if args.protocol.is_some()
                 || args.dscp.is_some()
@@ -169,11 +169,11 @@ fn fields(args: &Args) -> Result<Fields, Failure> {
     })
 }
 
-/// Asks the shaper that runs.
+/// Queries the running shaper.
 fn live(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let fields = fields(args)?;
     let mut client = args.connect.open()?;
-    let told = client.explain(&Explain {
+    let explained = client.explain(&Explain {
         direction: args.way.clone(),
         protocol: args.protocol.map(|protocol| tidegate_control::calls::Protocol(protocol.0)),
         source: args.source,
@@ -184,7 +184,7 @@ fn live(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         mark: args.mark,
         uid: args.uid,
     })?;
-    let text = client.in_force(&InForce { direction: Some(told.direction.clone()) })?;
+    let text = client.in_force(&InForce { direction: Some(explained.direction.clone()) })?;
     let config = tidegate_replay::exact::configuration(&text).map_err(Failure::Failed)?;
     let mut names = tidegate_engine::Names::default();
     for user in config.rules.iter().flat_map(|rule| &rule.matches.users) {
@@ -194,53 +194,53 @@ fn live(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     }
     let belongs = Belongs {
         fields,
-        rules: explain::rules(&config, &names, &fields, told.rule),
-        class: told.class.clone(),
-        by_default: told.rule.is_none(),
-        flow: u64::from_str_radix(&told.flow.key, 16).unwrap_or_default(),
+        rules: explain::rules(&config, &names, &fields, explained.rule),
+        class: explained.class.clone(),
+        by_default: explained.rule.is_none(),
+        flow: u64::from_str_radix(&explained.flow.key, 16).unwrap_or_default(),
     };
     if args.json {
-        let stood = serde_json::to_value(&told).map_err(std::io::Error::from)?;
-        writeln!(out, "{:#}", json!({ "belongs": belongs_json(&belongs), "stands": stood }))?;
+        let state = serde_json::to_value(&explained).map_err(std::io::Error::from)?;
+        writeln!(out, "{:#}", json!({ "belongs": belongs_json(&belongs), "stands": state }))?;
         return Ok(());
     }
-    if told.rule.is_some_and(|rule| rule as usize > config.rules.len()) {
-        writeln!(out, "class {}, a reservation, whose rule goes before those of the file", told.class)?;
-        writeln!(out, "flow {}", told.flow.key)?;
+    if explained.rule.is_some_and(|rule| rule as usize > config.rules.len()) {
+        writeln!(out, "class {}, a reservation, whose rule precedes those of the file", explained.class)?;
+        writeln!(out, "flow {}", explained.flow.key)?;
     } else {
         print_belongs(out, &belongs)?;
     }
-    print_stands(out, &told)?;
+    print_state(out, &explained)?;
     Ok(())
 }
 
-fn print_stands(out: &mut dyn Write, told: &Explained) -> std::io::Result<()> {
+fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Result<()> {
     writeln!(
         out,
         "at this moment, {} packets ({} bytes) wait in all{}",
-        told.queue_packets,
-        told.queue_bytes.as_u64(),
-        match told.due {
+        explained.queue_packets,
+        explained.queue_bytes.as_u64(),
+        match explained.due {
             None => String::new(),
             Some(Span::ZERO) => "; the next may leave at once".to_owned(),
-            Some(due) => format!("; none may leave for {}: what may be sent is used up until then", millis(due)),
+            Some(due) => format!("; none may leave for {}: the credit is used up until then", millis(due)),
         }
     )?;
-    if let Some(waiting) = &told.class_queue {
-        let rate = told.class_rate.map_or(String::new(), |rate| format!("; it has {rate}"));
+    if let Some(waiting) = &explained.class_queue {
+        let rate = explained.class_rate.map_or(String::new(), |rate| format!("; it has {rate}"));
         writeln!(out, "    in its class {} packets ({} bytes){rate}", waiting.packets, waiting.bytes.as_u64())?;
     }
-    if let Some(buckets) = &told.buckets {
+    if let Some(buckets) = &explained.buckets {
         writeln!(
             out,
             "    the bucket of its class holds {} of {} bytes, that of all {} of {}",
             buckets.class_bytes, buckets.class_depth_bytes, buckets.all_bytes, buckets.all_depth_bytes
         )?;
     }
-    if let Some(rate) = told.outlook {
+    if let Some(rate) = explained.outlook {
         writeln!(out, "    as things stand its flow may send at {}", output::rate(rate))?;
     }
-    let Some(seen) = &told.seen else { return writeln!(out, "its flow is not there, or flows are not counted") };
+    let Some(seen) = &explained.seen else { return writeln!(out, "its flow is not there, or flows are not counted") };
     writeln!(
         out,
         "its flow: {} packets came, {} left, {} wait ({} bytes); it sends at {}",
@@ -318,10 +318,10 @@ fn of_file(args: &Args, file: &Path) -> Result<Explanation, Failure> {
                     return Err(Failure::Usage("name a packet by --packet N, or a record by --event N".into()));
                 }
             };
-            let mut told = explain::arrival(&mut reader, engine, number).map_err(failed)?;
-            // As it is named on the command line.
-            told.packet = number + 1;
-            Ok(told)
+            let mut explained = explain::arrival(&mut reader, engine, number).map_err(failed)?;
+            // The number on the command line.
+            explained.packet = number + 1;
+            Ok(explained)
         }
     }
 }
@@ -331,7 +331,7 @@ fn print_belongs(out: &mut dyn Write, belongs: &Belongs) -> std::io::Result<()> 
         let verdict = if rule.matches() { "matches" } else { "does not match" };
         writeln!(out, "rule {} (class {}) {verdict}", rule.number, rule.class)?;
         if rule.conditions.is_empty() {
-            writeln!(out, "    it asks for nothing")?;
+            writeln!(out, "    it has no conditions")?;
         }
         for condition in &rule.conditions {
             let word = if condition.holds { "yes" } else { "no" };
@@ -380,17 +380,17 @@ fn millis(span: Span) -> String {
     format!("{:.3} ms", span.as_nanos() as f64 / 1e6)
 }
 
-/// What a bucket holds, in whole bytes; below zero it is in debt.
+/// The level of a bucket in whole bytes; negative when it is in debt.
 fn bytes_of(credit: Credit) -> i64 {
     i64::try_from(credit.as_raw() / 8_000_000_000).unwrap_or(i64::MAX)
 }
 
-fn print_explanation(out: &mut dyn Write, told: &Explanation) -> std::io::Result<()> {
-    writeln!(out, "packet {} at {}: {}", told.packet, seconds(told.time), packet_line(&told.seen))?;
-    print_belongs(out, &told.belongs)?;
-    let stood = &told.stood;
-    writeln!(out, "when it came, {} packets ({} bytes) waited in all", stood.packets, stood.bytes.as_u64())?;
-    if let Some(class) = &stood.class {
+fn print_explanation(out: &mut dyn Write, explained: &Explanation) -> std::io::Result<()> {
+    writeln!(out, "packet {} at {}: {}", explained.packet, seconds(explained.time), packet_line(&explained.seen))?;
+    print_belongs(out, &explained.belongs)?;
+    let state = &explained.stood;
+    writeln!(out, "when it came, {} packets ({} bytes) waited in all", state.packets, state.bytes.as_u64())?;
+    if let Some(class) = &state.class {
         writeln!(
             out,
             "    in its class {} packets ({} bytes), of {} flows; it has {}, {} of it not promised",
@@ -401,7 +401,7 @@ fn print_explanation(out: &mut dyn Write, told: &Explanation) -> std::io::Result
             class.unpromised
         )?;
     }
-    if let Some(levels) = &stood.levels {
+    if let Some(levels) = &state.levels {
         writeln!(
             out,
             "    the bucket of its class held {} of {} bytes, that of all {} of {}",
@@ -411,7 +411,7 @@ fn print_explanation(out: &mut dyn Write, told: &Explanation) -> std::io::Result
             levels.all_depth.as_u64()
         )?;
     }
-    match &stood.flow {
+    match &state.flow {
         Some(flow) => writeln!(
             out,
             "    of its flow {} packets ({} bytes) waited; its rate was {}{}",
@@ -424,32 +424,34 @@ fn print_explanation(out: &mut dyn Write, told: &Explanation) -> std::io::Result
                 (false, false) => format!("; {} is wanted and cannot be promised yet", flow.minimum),
             }
         )?,
-        None if stood.class.is_some() => writeln!(out, "    its flow was new")?,
+        None if state.class.is_some() => writeln!(out, "    its flow was new")?,
         None => {}
     }
-    match &told.end {
-        End::WentBack => writeln!(out, "it went back to be cut; its segments follow as packets of their own"),
-        End::Unknown => writeln!(out, "it waits when the file ends"),
-        End::Cut(segments, None) => writeln!(out, "it was cut into {segments} segments, which wait when the file ends"),
+    match &explained.end {
+        End::WentBack => writeln!(out, "it was returned to be cut; its segments follow as separate packets"),
+        End::Unknown => writeln!(out, "it is still queued at the end of the file"),
+        End::Cut(segments, None) => {
+            writeln!(out, "it was cut into {segments} segments, which are still queued at the end of the file")
+        }
         End::Cut(segments, Some(departure)) => {
             writeln!(out, "it was cut into {segments} segments; of the last of them:")?;
-            print_departure(out, told, departure, None)
+            print_departure(out, explained, departure, None)
         }
-        End::Left { departure, behind } => print_departure(out, told, departure, Some(behind)),
+        End::Left { departure, behind } => print_departure(out, explained, departure, Some(behind)),
     }
 }
 
 fn print_departure(
     out: &mut dyn Write,
-    told: &Explanation,
+    explained: &Explanation,
     departure: &Departure,
     behind: Option<&[u64; 3]>,
 ) -> std::io::Result<()> {
-    let at = seconds(departure.time.since(told.start));
+    let at = seconds(departure.time.since(explained.start));
     let held = &departure.held;
-    writeln!(out, "it was {} when it left the meters", colour_name(held.colour))?;
+    writeln!(out, "the meters coloured it {}", colour_name(held.colour))?;
     if held.segments > 1 {
-        writeln!(out, "it stands for {} packets and {} bytes on the link", held.segments, held.size.as_u64())?;
+        writeln!(out, "it represents {} packets and {} bytes on the link", held.segments, held.size.as_u64())?;
     }
     match departure.fate {
         Disposition::Dropped(reason) if departure.waited == Span::ZERO => {
@@ -469,18 +471,18 @@ fn print_departure(
                         "    in between left {flow} of its flow, {class} others of its class, {others} of other classes"
                     )?;
                 }
-                if let Some(due) = told.due
-                    && due > told.time
+                if let Some(due) = explained.due
+                    && due > explained.time
                 {
                     writeln!(
                         out,
-                        "    nothing could leave before {}: what is sent was used up until then",
+                        "    nothing could leave before {}: the credit was used up until then",
                         seconds(due)
                     )?;
                 }
             }
             if held.left_by != held.class {
-                let by = told.classes.get(held.left_by.0 as usize).map_or("?", String::as_str);
+                let by = explained.classes.get(held.left_by.0 as usize).map_or("?", String::as_str);
                 writeln!(out, "    through class {by}, to which its flow is displaced")?;
             }
             if let Some(dscp) = change.dscp {
@@ -494,20 +496,20 @@ fn print_departure(
     Ok(())
 }
 
-/// A reason for a drop in words.
+/// The explanation of a drop reason.
 fn because(reason: tidegate_core::DropReason) -> String {
     use tidegate_core::DropReason;
     let words = match reason {
         DropReason::QueueLimit => "the queue was full",
-        DropReason::FlowLimit => "the queue of its flow was full, or had more than its part of the buffer",
+        DropReason::FlowLimit => "the queue of its flow was full, or exceeded its share of the buffer",
         DropReason::ClassLimit => "the queue of its class was full",
-        DropReason::LargerThanBurst => "it is larger than the burst that it must fit into",
-        DropReason::Early => "the queue management dropped it early, to keep the queue short",
-        DropReason::Forced => "the average was beyond the hard limit of the queue management",
+        DropReason::LargerThanBurst => "it is larger than the burst of its bucket",
+        DropReason::Early => "the AQM dropped it early, to keep the queue short",
+        DropReason::Forced => "the average exceeded the hard limit of the AQM",
         DropReason::TooOld => "it had waited longer than is allowed",
-        DropReason::Policed => "it exceeded what was agreed",
-        DropReason::AckFiltered => "a later acknowledgement says the same",
-        DropReason::NoClass => "no class takes it",
+        DropReason::Policed => "it exceeded its profile",
+        DropReason::AckFiltered => "a later acknowledgement supersedes it",
+        DropReason::NoClass => "no class accepts it",
         DropReason::Flushed => "the discipline was replaced",
         _ => "",
     };
@@ -535,9 +537,9 @@ fn belongs_json(belongs: &Belongs) -> Value {
     })
 }
 
-fn explanation_json(told: &Explanation) -> Value {
-    let stood = &told.stood;
-    let class = stood.class.as_ref().map(|class| {
+fn explanation_json(explained: &Explanation) -> Value {
+    let state = &explained.stood;
+    let class = state.class.as_ref().map(|class| {
         json!({
             "packets": class.backlog.packets,
             "bytes": class.backlog.bytes.as_u64(),
@@ -546,7 +548,7 @@ fn explanation_json(told: &Explanation) -> Value {
             "unpromised_bps": class.unpromised.as_bps(),
         })
     });
-    let flow = stood.flow.as_ref().map(|flow| {
+    let flow = state.flow.as_ref().map(|flow| {
         json!({
             "packets": flow.backlog.packets,
             "bytes": flow.backlog.bytes.as_u64(),
@@ -555,7 +557,7 @@ fn explanation_json(told: &Explanation) -> Value {
             "granted": flow.granted,
         })
     });
-    let buckets = stood.levels.as_ref().map(|levels| {
+    let buckets = state.levels.as_ref().map(|levels| {
         json!({
             "class_bytes": bytes_of(levels.class),
             "class_depth_bytes": levels.class_depth.as_u64(),
@@ -571,15 +573,15 @@ fn explanation_json(told: &Explanation) -> Value {
         json!({
             "how": how,
             "reason": reason,
-            "at_ns": departure.time.since(told.start).as_nanos(),
+            "at_ns": departure.time.since(explained.start).as_nanos(),
             "waited_ns": departure.waited.as_nanos(),
             "colour": colour_name(departure.held.colour),
-            "through": told.classes.get(departure.held.left_by.0 as usize),
+            "through": explained.classes.get(departure.held.left_by.0 as usize),
             "dscp": change.and_then(|change| change.dscp).map(dscp_name),
             "marked": change.is_some_and(|change| change.congestion),
         })
     };
-    let end = match &told.end {
+    let end = match &explained.end {
         End::Left { departure, behind } => {
             let mut end = left(departure);
             end["behind_packets"] = json!({ "flow": behind[0], "class": behind[1], "others": behind[2] });
@@ -592,16 +594,16 @@ fn explanation_json(told: &Explanation) -> Value {
         End::Unknown => json!({ "how": "unknown" }),
     };
     json!({
-        "packet": told.packet,
-        "at_ns": told.time.as_nanos(),
-        "is": packet_line(&told.seen),
-        "belongs": belongs_json(&told.belongs),
-        "waiting_packets": stood.packets,
-        "waiting_bytes": stood.bytes.as_u64(),
+        "packet": explained.packet,
+        "at_ns": explained.time.as_nanos(),
+        "is": packet_line(&explained.seen),
+        "belongs": belongs_json(&explained.belongs),
+        "waiting_packets": state.packets,
+        "waiting_bytes": state.bytes.as_u64(),
         "class": class,
         "buckets": buckets,
         "flow": flow,
-        "due_ns": told.due.map(|due| due.as_nanos()),
+        "due_ns": explained.due.map(|due| due.as_nanos()),
         "end": end,
     })
 }

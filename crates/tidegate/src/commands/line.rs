@@ -1,4 +1,4 @@
-//! What people know of their line, instead of a shaper file.
+//! The rates of a line, as an alternative to a shaper file.
 
 use tidegate_config::preset::{self, LINKS, Line};
 use tidegate_config::shaper::Direction;
@@ -11,16 +11,16 @@ use crate::Failure;
 /// The rates of the line, instead of a shaper file.
 #[derive(Debug, Clone, clap::Args)]
 pub struct LineArgs {
-    /// What the line carries upwards, instead of a file: shapes what leaves, with a preset
+    /// The upstream rate of the line, instead of a file: shapes egress with a preset
     #[arg(long, value_name = "RATE", conflicts_with = "file")]
     up: Option<Rate>,
-    /// What the line carries downwards, instead of a file: shapes what arrives, with a preset
+    /// The downstream rate of the line, instead of a file: shapes ingress with a preset
     #[arg(long, value_name = "RATE", conflicts_with = "file")]
     down: Option<Rate>,
-    /// What the line is, for what it adds to each packet
+    /// The type of the line, for its overhead per packet
     #[arg(long, value_name = "KIND", default_value = "unknown", value_parser = kinds(), conflicts_with = "file")]
     link: String,
-    /// What the line adds to each packet in bytes, if it is known better than by --link
+    /// The overhead of the line per packet in bytes, if it differs from --link
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=256), conflicts_with = "file")]
     overhead: Option<u32>,
 }
@@ -31,7 +31,7 @@ fn kinds() -> clap::builder::PossibleValuesParser {
 }
 
 impl LineArgs {
-    /// The files that the rates stand for; nothing when there are none.
+    /// The files that the rates stand for; empty without rates.
     ///
     /// # Errors
     /// [`Failure::Usage`] for a rate of zero.
@@ -41,7 +41,7 @@ impl LineArgs {
                 return Err(Failure::Usage(format!("{flag} 0: leave it out for a direction that is not to be shaped")));
             }
         }
-        // The parser takes no other words.
+        // The parser accepts no other values.
         let framing = preset::framing(&self.link).unwrap_or(LINKS[0].2);
         let framing = preset::Framing { overhead: self.overhead.unwrap_or(framing.overhead), ..framing };
         let line = Line { up: self.up, down: self.down, framing, interface: interface.map(str::to_owned) };
@@ -57,7 +57,7 @@ impl LineArgs {
 /// The configuration of a preset.
 ///
 /// # Errors
-/// [`Failure::Usage`] when a rate is beyond what a discipline takes; the findings go to standard error.
+/// [`Failure::Usage`] when a rate exceeds the limit of a discipline; diagnostics go to standard error.
 pub fn load(source: &Source) -> Result<shaper::Config, Failure> {
     let mut diagnostics = Diagnostics::new();
     let config = shaper::load(source, &mut diagnostics);

@@ -1,4 +1,4 @@
-//! `tidegate man`: manual pages, from the one definition of the command line.
+//! `tidegate man`: manual pages, generated from the definition of the command line.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -7,13 +7,13 @@ use clap::Command;
 
 use crate::{Failure, output};
 
-/// Print a manual page, or write them all
+/// Print a manual page, or write all of them
 ///
-/// Without a name: of `tidegate` itself. `tidegate man simulate | man -l -` shows one; `--dir` writes all of them, for
-/// a package or for ~/.local/share/man/man1.
+/// Without a name, the page of `tidegate` itself. `tidegate man simulate | man -l -` shows one; `--dir` writes all of
+/// them, for a package or for ~/.local/share/man/man1.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The command, as `simulate`
+    /// The command, for example `simulate`
     command: Option<String>,
     /// Write all pages into this folder instead
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Names and pages: of the command itself and of each subcommand, however deep.
+/// The names and texts of the pages: of the command itself and of each subcommand at any depth.
 pub fn pages(mut command: Command) -> Result<Vec<(String, Vec<u8>)>, Failure> {
     fn add(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
         let mut page = Vec::new();
@@ -57,15 +57,15 @@ pub fn pages(mut command: Command) -> Result<Vec<(String, Vec<u8>)>, Failure> {
         }
         Ok(())
     }
-    // Tells each command its full name.
+    // Sets the full name of each command.
     command.build();
     let mut pages = Vec::new();
     add(&command, "tidegate", &mut pages)?;
     Ok(pages)
 }
 
-/// What mandoc has against the pages as they are rendered: without a date, its field is missing instead of empty, and
-/// the source would be taken for it; and lines are broken beside paragraphs.
+/// Corrects what mandoc rejects in the generated pages: without a date, the field is missing instead of empty, and
+/// the source would take its place; and line breaks next to paragraphs.
 fn tidy(page: &str, name: &str) -> String {
     let lines: Vec<&str> = page.lines().collect();
     let mut out = String::with_capacity(page.len());

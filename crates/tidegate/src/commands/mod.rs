@@ -1,4 +1,4 @@
-//! The subcommands, a module each: `Args` for the command line, `run` to do it.
+//! The subcommands, one module each: `Args` for the command line, and `run`.
 
 pub mod apply;
 pub mod book;

@@ -1,4 +1,4 @@
-//! `tidegate pace`: send at a rate, and measure what comes out.
+//! `tidegate pace`: sends at a rate, and measures the result.
 
 mod control;
 mod measure;
@@ -15,88 +15,88 @@ use tidegate_units::{Bytes, Rate, Span};
 
 use crate::Failure;
 
-/// Send at a rate, accurately: a pipe, a file or datagrams; or measure what arrives
+/// Send a pipe, a file or datagrams at an accurate rate; or measure what arrives
 #[derive(Debug, clap::Args)]
 #[command(after_help = MORE)]
 pub struct Args {
-    /// The file to send; standard input if there is none
+    /// The file to send; standard input by default
     file: Option<PathBuf>,
     /// The rate, of payload: 2MB/s, 20mbit, 512kbit, 1.5MiB/s
     #[arg(long, value_name = "RATE", required_unless_present = "receive", allow_hyphen_values = true)]
     rate: Option<Rate>,
-    /// Where to: tcp://host:port or udp://host:port; several times for several, each gets everything. Standard
-    /// output if there is none
+    /// A destination: tcp://host:port or udp://host:port. With several, each gets everything. Standard output by
+    /// default
     #[arg(long, value_name = "TARGET", conflicts_with = "receive")]
     to: Vec<Target>,
-    /// How datagrams go to several destinations: to each of them, or to each in turn
+    /// How datagrams are distributed to several destinations: to each of them, or to each in turn
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Share::Copy)]
     share: Share,
-    /// Bytes sent at once: the size of a datagram (1400B if not given); of a pipe or stream, what takes about 2 ms
+    /// Bytes sent at once: the size of a datagram (default 1400B); of a pipe or stream, about 2 ms of data
     #[arg(long, value_name = "SIZE")]
     packet_size: Option<Bytes>,
-    /// Send line by line: a datagram is a line without its end, a stream gets whole lines
+    /// Send line by line: a datagram is a line without its newline, a stream gets whole lines
     #[arg(long, conflicts_with = "packet_size")]
     lines: bool,
     /// The algorithm: pacer, or one of the paper: dt0, dt1, dt2, at0, at1
     #[arg(long, value_name = "NAME", default_value = "pacer")]
     algorithm: Kind,
-    /// No run of packets is faster than this; four times the rate if not given (pacer)
+    /// The maximum rate of any run of packets; default four times the rate (pacer)
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     burst_rate: Option<Rate>,
-    /// What may go at once all the same; 1 ms of the burst rate if not given
+    /// The burst that may exceed it; default 1 ms of the burst rate
     #[arg(long, value_name = "SIZE", requires = "burst_rate")]
     burst: Option<Bytes>,
-    /// The data is made as it is sent: after a gap the schedule begins anew and nothing is made up for
+    /// The data is produced as it is sent: after a gap the schedule restarts and nothing is made up for
     #[arg(long)]
     live: bool,
     /// What happens when data or destination were late: restart, catch-up or drop-late
     #[arg(long, value_name = "POLICY", value_enum, conflicts_with = "live")]
     gap: Option<Gap>,
-    /// The lateness at which that happens; 1s for catch-up, else 100ms
+    /// The lateness at which that happens; 1s for catch-up, otherwise 100ms
     #[arg(long, value_name = "TIME")]
     gap_time: Option<Span>,
-    /// How much of a core may be spun away for punctuality, in percent
+    /// The share of a core for spinning, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 25, value_parser = clap::value_parser!(u16).range(0..=100))]
     spin: u16,
-    /// Whether to use what the kernel offers: SO_MAX_PACING_RATE, SO_TXTIME, UDP GSO
+    /// Whether to use kernel features: SO_MAX_PACING_RATE, SO_TXTIME, UDP GSO
     #[arg(long, value_name = "WHETHER", value_enum, default_value_t = KernelUse::Auto)]
     kernel: KernelUse,
-    /// By how much SIGUSR1 raises and SIGUSR2 lowers the rate, in percent of the rate given with --rate
+    /// The change of the rate by SIGUSR1 (up) and SIGUSR2 (down), in percent of --rate
     #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     step: u32,
-    /// A Unix socket to make: `rate 3MB/s`, `pause`, `resume`, `status`, a line each
+    /// A Unix control socket to create: `rate 3MB/s`, `pause`, `resume`, `status`, one per line
     #[arg(long, value_name = "PATH", conflicts_with = "receive")]
     control: Option<PathBuf>,
-    /// How long a destination may take nothing, or take to connect, before that is a failure
+    /// How long a destination may accept nothing, or take to connect, before this is an error
     #[arg(long, value_name = "TIME", default_value = "30s")]
     patience: Span,
-    /// Show progress on standard error also when it is no terminal
+    /// Show progress on standard error even if it is not a terminal
     #[arg(long, conflicts_with = "quiet")]
     progress: bool,
-    /// No progress
+    /// Do not show progress
     #[arg(short, long)]
     quiet: bool,
-    /// Say what was found out and chosen
+    /// Report the features that were detected and chosen
     #[arg(short, long)]
     verbose: bool,
-    /// Tell at the end how the gaps and the windowed rates of what was sent were distributed: on standard output, or
-    /// on standard error where the data goes to standard output
+    /// Report at the end the distribution of the gaps and of the windowed rates of what was sent: on standard output,
+    /// or on standard error if the data goes to standard output
     #[arg(long, conflicts_with = "receive")]
     measure: bool,
-    /// Receive at udp://address:port instead, and tell how the gaps and windowed rates of what arrives are
-    /// distributed; against --rate if that is given
+    /// Receive at udp://address:port instead, and report the distribution of the gaps and windowed rates of what
+    /// arrives; relative to --rate if that is given
     #[arg(long, value_name = "TARGET", conflicts_with_all = ["file", "lines", "live", "gap", "burst_rate", "packet_size"])]
     receive: Option<Target>,
-    /// Stop after so many datagrams
+    /// Stop after this number of datagrams
     #[arg(long, value_name = "N", requires = "receive")]
     count: Option<u64>,
     /// Stop after this time from the first datagram
     #[arg(long = "for", value_name = "TIME", requires = "receive")]
     duration: Option<Span>,
-    /// Stop when nothing more came for this time
+    /// Stop when no datagram arrived for this time
     #[arg(long, value_name = "TIME", requires = "receive")]
     idle: Option<Span>,
-    /// The distributions as JSON; --measure goes without saying
+    /// The distributions as JSON; implies --measure
     #[arg(long)]
     json: bool,
 }
@@ -117,7 +117,7 @@ the others, for at most --patience.
 
 Exit codes: 0 success, also when the reader of a pipe goes away; 1 failure; 2 wrong usage.";
 
-/// How datagrams go to several destinations.
+/// How datagrams are distributed to several destinations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Share {
     /// Each destination gets everything, at the rate
@@ -129,18 +129,18 @@ enum Share {
 /// What happens after a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Gap {
-    /// The schedule begins anew
+    /// The schedule restarts
     Restart,
-    /// What was missed is made up for, up to --gap-time of it
+    /// Missed time is made up for, up to --gap-time
     CatchUp,
-    /// What is late is dropped
+    /// Late packets are dropped
     DropLate,
 }
 
-/// Whether the kernel may help.
+/// Whether kernel features are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum KernelUse {
-    /// Where it can
+    /// Where available
     Auto,
     /// Not at all
     Off,
@@ -185,7 +185,7 @@ impl Args {
             (Gap::DropLate, time) => GapPolicy::DropLate { after: time.unwrap_or(tidegate_pace::At1::THRESHOLD) },
         };
         if self.algorithm != Kind::Pacer && self.gap.is_some() {
-            return Err(Failure::Usage(format!("--gap is for the pacer; {} has its own way", self.algorithm)));
+            return Err(Failure::Usage(format!("--gap is for the pacer; it does not apply to {}", self.algorithm)));
         }
         if self.live && !matches!(self.algorithm, Kind::Pacer | Kind::At1 | Kind::Dt0 | Kind::Dt1) {
             return Err(Failure::Usage(format!(

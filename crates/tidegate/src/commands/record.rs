@@ -1,4 +1,4 @@
-//! `tidegate run --record`: what runs, written down.
+//! `tidegate run --record`: records the calls of the engine.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,13 +14,13 @@ use tidegate_units::{Bytes, Instant};
 use crate::Failure;
 use crate::output::spare;
 
-/// Bytes of a packet that are asked of the kernel when payload is kept: all.
+/// The bytes per packet requested from the kernel when payload is recorded: all.
 const WHOLE: u32 = 65_535;
-/// Chunks of 256 KiB that may wait for the disk.
+/// The number of chunks of 256 KiB that may wait for the disk.
 const BUFFERS: usize = 32;
 
-/// Whether and how to record.
-// No group of its own: it would have the name of that of the command.
+/// Options of the recording.
+// Not a group of its own: it would have the same name as that of the command.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub struct Args {
@@ -30,10 +30,10 @@ pub struct Args {
     /// Record payload as well as headers
     #[arg(long, requires = "record")]
     record_payload: bool,
-    /// Begin another file (FILE.1, FILE.2, ...) when one has this size
+    /// Start another file (FILE.1, FILE.2, ...) when one reaches this size
     #[arg(long, value_name = "SIZE", requires = "record")]
     record_limit: Option<Bytes>,
-    /// Keep so many files; the oldest go
+    /// Keep this number of files; the oldest are removed
     #[arg(long, value_name = "N", requires = "record_limit", value_parser = clap::value_parser!(u64).range(1..))]
     record_files: Option<u64>,
 }
@@ -41,14 +41,14 @@ pub struct Args {
 /// One recording for each direction: its interface's name with the direction, and the file.
 type Recordings = Arc<Mutex<Vec<(String, PathBuf, Recording)>>>;
 
-/// What is being recorded.
+/// The recordings in progress.
 #[derive(Default)]
 pub struct Recorders(Option<Recordings>);
 
-/// Begins to record, if that was asked for, and has `options` tell of every engine.
+/// Starts recording if requested, and sets `options` to create a recorder for every engine.
 ///
 /// # Errors
-/// When the file cannot be written, or is the one that is `read`.
+/// When the file cannot be written, or is one of those that are `read`.
 pub fn start(args: &Args, read: Option<&Path>, options: &mut Options) -> Result<Recorders, Failure> {
     let Some(path) = &args.record else { return Ok(Recorders::default()) };
     spare(path, read.into_iter())?;
@@ -62,7 +62,7 @@ pub fn start(args: &Args, read: Option<&Path>, options: &mut Options) -> Result<
         buffers: BUFFERS,
         failed: |why| say!("tidegate: the recording stops here, and shaping goes on: {why}"),
     };
-    // Now, and not when packets come: a file that cannot be written ends the command.
+    // At the start, not with the first packet: a file that cannot be written ends the command.
     if let Err(error) = std::fs::OpenOptions::new().append(true).create(true).open(path) {
         return Err(Failure::Usage(format!("{}: {error}", path.display())));
     }
@@ -102,10 +102,10 @@ pub fn start(args: &Args, read: Option<&Path>, options: &mut Options) -> Result<
 }
 
 impl Recorders {
-    /// Ends it, when what was recorded has ended, and says what there is.
+    /// Ends the recording after the engine has ended, and reports the totals.
     ///
     /// # Errors
-    /// When one of them stopped before what it records.
+    /// When one of them stopped before its engine.
     pub fn finish(self) -> Result<(), Failure> {
         let Some(recordings) = self.0 else { return Ok(()) };
         let recordings = std::mem::take(&mut *recordings.lock().unwrap_or_else(PoisonError::into_inner));
@@ -113,7 +113,7 @@ impl Recorders {
         for (of, path, recording) in recordings {
             let (counts, lost) = match recording.finish() {
                 Ok(counts) if counts.lost == 0 => (counts, "none was lost".to_owned()),
-                Ok(counts) => (counts, format!("{} were LOST, the disk could not follow", counts.lost)),
+                Ok(counts) => (counts, format!("{} were LOST, the disk was too slow", counts.lost)),
                 Err(stopped) => {
                     outcome = Err(Failure::Failed(stopped.to_string()));
                     (stopped.counts, format!("{} were LOST, it stopped", stopped.counts.lost))

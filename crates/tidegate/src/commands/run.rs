@@ -1,4 +1,4 @@
-//! `tidegate run`: shape an interface, prove it, and stay until told to stop.
+//! `tidegate run`: shapes an interface, proves it, and runs until stopped.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -25,13 +25,14 @@ use crate::commands::watch::Watch;
 use crate::commands::{check, record};
 use crate::output::{Files, numbers, wait};
 
-/// Shape what leaves or arrives by an interface, as a shaper file says
+/// Shape egress or ingress of an interface by a shaper file
 ///
-/// Without a file, `--up` and `--down` shape both ways with a preset: hosts and connections share evenly, queues stay
-/// short. `tidegate check --up RATE --down RATE` shows the files that they stand for.
+/// Without a file, `--up` and `--down` shape both directions with a preset: hosts and connections share evenly,
+/// queues stay short. `tidegate check --up RATE --down RATE` shows the files that they stand for.
 ///
-/// Says that shaping is in force only after reading its rules back and seeing a packet of each class and protocol come
-/// through. Traffic passes unshaped if the program dies. Ends in order on Ctrl-C or SIGTERM, and prints what it did.
+/// Reports that shaping is in force only after reading its rules back and seeing a packet of each class and protocol
+/// come through. Traffic passes unshaped if the program dies. Ends in order on Ctrl-C or SIGTERM, and prints the
+/// totals.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The shaper file; - for standard input
@@ -39,35 +40,36 @@ pub struct Args {
     file: Option<PathBuf>,
     #[command(flatten)]
     line: LineArgs,
-    /// The interface, instead of the one the file names
+    /// The interface, instead of the one in the file
     #[arg(long, short, value_name = "NAME")]
     interface: Option<String>,
-    /// Stop after this long
+    /// Stop after this time
     #[arg(long, value_name = "TIME")]
     duration: Option<Span>,
-    /// Packets leave in groups this far apart at the most; 0us for the finest spacing, at the cost of processor; at most 5ms
+    /// The longest interval between groups of departing packets; 0us for the finest spacing, at the cost of processor
+    /// time; at most 5ms
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = quantum)]
     quantum: Span,
-    /// Watch the clock instead of sleeping for this long before a packet is due, at most 50us
+    /// Poll the clock instead of sleeping for this long before a packet is due, at most 50us
     #[arg(long, value_name = "TIME", default_value = "0us")]
     spin: Span,
-    /// The control socket: a path, or `off`; /run/tidegate/INTERFACE.sock unless given
+    /// The control socket: a path, or `off`; default /run/tidegate/INTERFACE.sock
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
-    /// Serve metrics (/metrics) and a web page (/) at this address, on loopback: for example 127.0.0.1:9435; in the
-    /// place of what [metrics] in the file says
+    /// Serve metrics (/metrics) and a web page (/) at this address, on loopback: for example 127.0.0.1:9435;
+    /// overrides [metrics] in the file
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     metrics: Option<std::net::SocketAddr>,
-    /// Let --metrics be an address that other machines reach: whoever does sees who talks to whom here
+    /// Permit an address for --metrics that other machines can reach: they can then see the addresses of all flows
     #[arg(long, requires = "metrics")]
     metrics_anywhere: bool,
-    /// Run this program on events, with the facts in its environment
+    /// Run this program on events, with the details in its environment
     #[arg(long, value_name = "PROGRAM")]
     hook: Option<PathBuf>,
-    /// On these kinds of events, as `tidegate events` names them; else on trouble and on promises that wait or end
+    /// The kinds of events for --hook, as in `tidegate events`; default: trouble, and promises that wait or end
     #[arg(long, value_name = "KIND", value_delimiter = ',', requires = "hook")]
     hook_event: Vec<EventKind>,
-    /// Do not ask for real-time scheduling
+    /// Do not request real-time scheduling
     #[arg(long)]
     normal_priority: bool,
     #[command(flatten)]
@@ -77,7 +79,7 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     record: record::Args,
-    /// Let something go wrong in the data path, for tests: KIND:AFTER[:LENGTH]
+    /// Inject a fault into the data path, for tests: KIND:AFTER[:LENGTH]
     #[arg(long, hide = true, value_name = "FAULT", value_parser = Injection::parse)]
     inject: Option<Injection>,
 }
@@ -86,19 +88,19 @@ fn address(text: &str) -> Result<std::net::SocketAddr, String> {
     text.parse().map_err(|_| "write an address with its port, for example 127.0.0.1:9435 or [::1]:9435".into())
 }
 
-/// What is later than [`Options::catch_up`] is not made up for: with a longer quantum rates would fall short, down to a
-/// packet or two in an hour.
+/// Lateness beyond [`Options::catch_up`] is not compensated: with a longer quantum rates would fall short, down to a
+/// packet or two per hour.
 fn quantum(text: &str) -> Result<Span, String> {
     let (span, longest): (Span, _) = (text.parse().map_err(|error| format!("{error}"))?, Options::default().catch_up);
     if span > longest {
-        return Err(format!("further apart than {longest} rates could not be kept; give at most that"));
+        return Err(format!("beyond {longest} rates could not be kept; use at most that"));
     }
     Ok(span)
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    // Before it is read, so that no change goes unnoticed.
+    // Before it is read, so that no modification is missed.
     let modified = args.file.as_deref().and_then(tidegate_daemon::modified);
     let (configs, texts) = match &args.file {
         Some(file) => {
@@ -111,20 +113,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             (texts.iter().map(line::load).collect::<Result<_, Failure>>()?, texts)
         }
     };
-    // What it is configured by, for the report: as it was read, whatever becomes of the file.
+    // The configuration text for the report, as it was read, even if the file changes.
     let source =
         |source: &tidegate_config::Source| Source { name: source.name().to_owned(), text: source.text().to_owned() };
     let sources: Vec<Source> = texts.iter().map(source).collect();
     let configs: Vec<_> = configs.into_iter().zip(texts.iter().map(|source| source.text().to_owned())).collect();
     if args.hook.is_some() && args.control.as_ref().is_some_and(|path| path.as_os_str() == "off") {
-        return Err(Failure::Usage("--hook is told by what serves the control socket; leave out --control off".into()));
+        return Err(Failure::Usage("--hook needs the control socket; leave out --control off".into()));
     }
     args.files.try_them(args.file.as_deref())?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    // A terminal that goes ends what runs in it; from anybody else it means: read the file again.
+    // SIGHUP from a terminal that closes ends the command; otherwise it means: read the file again.
     let reload = Arc::new(AtomicBool::new(false));
     let hung_up = if args.file.is_none() || std::io::stderr().is_terminal() { &stop } else { &reload };
     signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(hung_up))?;
@@ -180,14 +182,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     recorded
 }
 
-/// A wrong name is the user's; everything else is the machine's.
+/// An invalid name is a usage error; everything else is a failure.
 fn explain(error: DaemonError) -> Failure {
     match error {
         DaemonError::Start(StartError::NoInterface | StartError::UnknownInterface { .. } | StartError::Build(_)) => {
             Failure::Usage(error.to_string())
         }
         DaemonError::Web(error @ WebError::NotLoopback(_)) => {
-            Failure::Usage(format!("{error}; use 127.0.0.1, or say --metrics-anywhere as well"))
+            Failure::Usage(format!("{error}; use 127.0.0.1, or add --metrics-anywhere"))
         }
         error => Failure::Failed(error.to_string()),
     }
@@ -215,7 +217,7 @@ fn announce_one(shaping: &Shaping, direction: &str, args: &Args) {
         Direction::Ingress => say!("shaping what arrives by {}, by {by}, is in force:", shaping.interface()),
     }
     if let Some(installed) = shaping.installed() {
-        say!("  rules: {installed}; read back as meant");
+        say!("  rules: {installed}; read back and verified");
     }
     for (class, versions) in &proof.seen {
         let versions: Vec<_> = versions.iter().map(|version| format!("{version:?}").replace('V', "IPv")).collect();
@@ -229,10 +231,10 @@ fn announce_one(shaping: &Shaping, direction: &str, args: &Args) {
     }
     for (version, why) in &proof.awaited {
         let version = format!("{version:?}").replace('V', "IPv");
-        say!("  {version}: not proven yet, {why}; the first packet will be told of");
+        say!("  {version}: not proven yet, {why}; the first packet will be reported");
     }
     if shaping.direction() == Direction::Ingress {
-        say!("  its rate must be below the line's: what arrives has used the line already");
+        say!("  its rate must be below the line's: arriving packets have used the line already");
     }
     let readiness = shaping.readiness();
     for (what, outcome, effect) in [
@@ -245,7 +247,7 @@ fn announce_one(shaping: &Shaping, direction: &str, args: &Args) {
     }
     for report in shaping.queue_reports() {
         if let Outcome::Refused(why) = &report.gso {
-            say!("  superpackets: refused ({why}); TCP costs more processor");
+            say!("  superpackets: refused ({why}); TCP needs more processor time");
         }
         if let Outcome::Refused(why) = &report.fail_open {
             say!("  fail-open: refused ({why}); a hung process would drop instead of letting pass");

@@ -1,4 +1,4 @@
-//! `tidegate schema`: the JSON Schema of the configuration, for editors and for other programs.
+//! `tidegate schema`: the JSON Schema of configuration files, for editors and other programs.
 
 use std::io::Write;
 
@@ -12,10 +12,10 @@ use crate::Failure;
 /// Print the JSON Schema of a configuration file, or a reference of its keys
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Which file
+    /// The kind of file
     #[arg(value_enum, default_value_t = Subject::Shaper)]
     subject: Subject,
-    /// Print every key with its meaning, its default and the reason, for people
+    /// Print every key with its meaning, its default and the reason, as text
     #[arg(long)]
     text: bool,
 }
@@ -23,9 +23,9 @@ pub struct Args {
 /// The files that have a schema.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Subject {
-    /// What `tidegate run` and `tidegate check` read
+    /// The file of `tidegate run` and `tidegate check`
     Shaper,
-    /// What `tidegate simulate` reads
+    /// The file of `tidegate simulate`
     Scenario,
 }
 

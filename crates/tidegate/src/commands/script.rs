@@ -1,4 +1,4 @@
-//! `tidegate script`: scripts of arrivals, and whether what leaves is what they expect.
+//! `tidegate script`: runs scripts of arrivals and checks their expectations.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -13,22 +13,23 @@ use crate::Failure;
 /// The reference of the language: the page of the book.
 const LANGUAGE: &str = include_str!("../../../../book/src/reference/script-language.md");
 
-/// Run scripts of arrivals through a discipline or a shaper file, and check what leaves
+/// Run scripts of arrivals through a discipline or a shaper file, and check the departures
 ///
-/// A script says what is sent when, and what must leave, wait or be dropped, in which order, at what time and for what
-/// reason; time in it is virtual. `tidegate script --language` prints its reference, which is also a page of the book.
+/// A script specifies what is sent when, and what must leave, wait or be dropped, in which order, at what time and
+/// for what reason; its time is virtual. `tidegate script --language` prints the reference, which is also a chapter
+/// of the book.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The scripts; - for standard input
     #[arg(required_unless_present = "language")]
     files: Vec<PathBuf>,
-    /// Print everything that happens
+    /// Print every event
     #[arg(long)]
     trace: bool,
-    /// Print the results as JSON; with --trace also everything that happens
+    /// Print the results as JSON; with --trace also every event
     #[arg(long)]
     json: bool,
-    /// Print the reference of the language, and stop
+    /// Print the reference of the language, and exit
     #[arg(long)]
     language: bool,
 }

@@ -1,4 +1,4 @@
-//! `tidegate simulate`: a scenario file, run with several seeds.
+//! `tidegate simulate`: runs a scenario file with several seeds.
 
 use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
@@ -26,13 +26,13 @@ use crate::output::{self, Files, numbers};
 pub struct Args {
     /// The scenario file; - for standard input
     file: PathBuf,
-    /// The first seed, instead of the file's
+    /// The first seed, instead of that in the file
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Runs with seeds N, N + 1, ..., instead of the file's number
+    /// The number of runs, with seeds N, N + 1, ..., instead of that in the file
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: Option<u32>,
-    /// Write results.json, summary.csv, runs.csv and the curves of each run into this folder
+    /// Write results.json, summary.csv, runs.csv and the curves of each run to this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -40,15 +40,15 @@ pub struct Args {
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
-    /// Print a digest of the results and nothing else: the same file and seed give the same digest everywhere
+    /// Print only a digest of the results: the same file and seed have the same digest on every machine
     #[arg(long, conflicts_with = "json")]
     hash: bool,
-    /// Runs at a time. Default: as many as there are processors
+    /// The number of runs in parallel. Default: the number of processors
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 }
 
-/// A line under the header and none between the rows.
+/// A line below the header and none between the rows.
 const STYLE: TableStyle = presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// A value over all runs.
@@ -146,7 +146,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All runs, in the order of their seeds, `jobs` at a time. Which thread ran what does not show in the results.
+/// All runs, in the order of their seeds, `jobs` at a time. The results do not depend on which thread ran what.
 fn simulate(scenario: &Scenario, seed: u64, runs: usize, jobs: usize) -> Vec<Outcome> {
     let next = AtomicUsize::new(0);
     let simulated: Vec<AtomicU64> = (0..runs).map(|_| AtomicU64::new(0)).collect();
@@ -185,7 +185,7 @@ fn simulate(scenario: &Scenario, seed: u64, runs: usize, jobs: usize) -> Vec<Out
     outcomes.into_iter().flatten().collect()
 }
 
-/// A progress bar in simulated time, which shows itself after a second, and only to people.
+/// A progress bar in simulated time; appears after a second, and only on a terminal.
 struct Bar {
     begin: Instant,
     total: f64,
@@ -219,7 +219,7 @@ impl Drop for Bar {
     }
 }
 
-/// The values of all runs side by side, in the order in which they first appear.
+/// The values of all runs side by side, in the order of their first appearance.
 fn items(outcomes: &[Outcome]) -> Vec<Item> {
     let mut items: Vec<Item> = Vec::new();
     let mut known = std::collections::BTreeMap::new();
@@ -271,7 +271,7 @@ fn table(out: &mut impl Write, report: &Report<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs whose curves stand in a report; the values of all runs do.
+/// The number of runs whose curves are in a report; the values of all runs are.
 const SHOWN: usize = 4;
 
 /// The report of a simulation.
@@ -327,7 +327,7 @@ fn page(report: &Report<'_>, outcomes: &[Outcome], source: Text) -> Page {
     }
     let mut last = Section::new("Runs").with(runs);
     if outcomes.len() > SHOWN {
-        last = last.note(format!("Curves of the first {SHOWN} runs stand above; --out writes those of all."));
+        last = last.note(format!("Curves of the first {SHOWN} runs are above; --out writes those of all."));
     }
     sections.push(last);
     Page {
@@ -339,7 +339,7 @@ fn page(report: &Report<'_>, outcomes: &[Outcome], source: Text) -> Page {
     }
 }
 
-/// All values and all points as one table: a row is a value of a run, or a point of a curve of it.
+/// All values and all points as one table: a row is a value of a run, or a point of a curve.
 fn tidy(report: &Report<'_>, outcomes: &[Outcome]) -> columns::Table {
     let (mut seed, mut kind, mut variant, mut subject) = (vec![], vec![], vec![], vec![]);
     let (mut measure, mut part, mut x, mut x_unit) = (vec![], vec![], vec![], vec![]);
@@ -418,7 +418,7 @@ fn write_all(folder: &Path, report: &Report<'_>, outcomes: &[Outcome]) -> std::i
         let mut taken = HashSet::new();
         for Curve { name, x, y, points, .. } in &outcome.curves {
             let plain: String = name.chars().map(|c| if c.is_alphanumeric() || c == '.' { c } else { '-' }).collect();
-            // Flows `a b` and `a-b` are two.
+            // Flows `a b` and `a-b` need different names.
             let numbered = (2..).map(|n| format!("{plain}-{n}"));
             let free = std::iter::once(plain.clone()).chain(numbered).find(|slug| taken.insert(slug.clone()));
             let slug = free.unwrap_or(plain);

@@ -1,5 +1,4 @@
-//! What a report of a live run is made of: samples of the classes, and the largest flows, in memory that does not grow
-//! with time.
+//! The data of a report of a live run: samples of the classes, and the largest flows, in bounded memory.
 
 mod flows;
 
@@ -15,14 +14,14 @@ use tidegate_report::{Axis, Curve, Plot, Report, Section, Source, Style, Table};
 
 use flows::FlowWatch;
 
-/// Samples that are kept. When there are more, neighbours are put together, and each then covers twice the time: a
-/// second and a month take the same memory.
+/// The number of samples. Beyond it neighbours are merged, and each then covers twice the time: a second and a month
+/// need the same memory.
 const SAMPLES: usize = 2_000;
 
-/// A sample that covers less, in seconds, is put to the one before it: a rate over no time says nothing.
+/// A shorter sample, in seconds, is merged with the one before it, because its rate is meaningless.
 const LEAST: f64 = 0.1;
 
-/// What a class did between two looks.
+/// The counts of a class between two observations.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Sample {
     /// Seconds since the start at its end.
@@ -32,12 +31,12 @@ struct Sample {
     bytes: u64,
     dropped: u64,
     marked: u64,
-    /// Packets that waited at the end, the most of what was put together.
+    /// Packets queued at the end; the largest value of the merged samples.
     backlog: u64,
-    /// Packets that left, and how long they had waited together, in seconds.
+    /// Packets that left, and the sum of their waits in seconds.
     left: u64,
     waited: f64,
-    /// The wait that 99 of 100 did not exceed, the greatest of what was put together.
+    /// The 99th percentile of waits; the largest value of the merged samples.
     p99: f64,
 }
 
@@ -62,7 +61,7 @@ impl Sample {
 struct Class {
     name: String,
     samples: Vec<Sample>,
-    /// Looks that one sample covers, and those in the last one.
+    /// The observations per sample, and those in the last sample.
     covers: u32,
     open: u32,
     bytes: u64,
@@ -76,7 +75,7 @@ impl Class {
         let counts = &status.counts;
         let (bytes, dropped) = (counts.through.bytes.as_u64(), counts.accounts.dropped_total().packets);
         let waited = counts.waited.since(&self.delays);
-        // After a restart the counts begin anew.
+        // After a restart the counts begin at zero.
         let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
         let sample = Sample {
             at,
@@ -121,17 +120,17 @@ impl Class {
 pub struct Watch {
     begin: Instant,
     classes: Vec<Class>,
-    /// Of each direction.
+    /// The flows of each direction.
     flows: Vec<(String, FlowWatch)>,
 }
 
 impl Watch {
-    /// Begins now.
+    /// Starts the observation.
     pub fn new() -> Self {
         Self { begin: Instant::now(), classes: Vec::new(), flows: Vec::new() }
     }
-    /// Looks at the classes of a direction. `several` says whether there is more than one direction.
-    /// `seen` has its flows, where they were looked at.
+    /// Adds an observation of the classes of a direction. `several` is whether there is more than one direction.
+    /// `seen` are its flows, if observed.
     pub fn look(&mut self, direction: &str, several: bool, classes: &[ClassStatus], seen: Option<&DirectionSeen>) {
         let elapsed = self.begin.elapsed();
         self.look_at(elapsed.as_secs_f64(), direction, several, classes);
@@ -172,7 +171,7 @@ impl Watch {
         Plot { title: title.to_owned(), x: Axis::new("time", "s"), y, style, curves: curves.collect() }
     }
 
-    /// The report of the run.
+    /// Builds the report of the run.
     pub fn report(&self, interface: &str, ended: &[(String, Vec<ClassStatus>)], sources: Vec<Source>) -> Report {
         let seconds = self.begin.elapsed().as_secs_f64();
         let several = ended.len() > 1;
@@ -280,7 +279,7 @@ impl Watch {
         }
     }
 
-    /// The samples as columns for notebooks: a row for each class, or flow, and sample.
+    /// The samples as columns for notebooks: one row for each class, or flow, and sample.
     pub fn table(&self) -> columns::Table {
         let mut rows: Vec<Row> = Vec::new();
         for class in &self.classes {
@@ -381,7 +380,7 @@ mod tests {
         assert!(class.samples.len() <= SAMPLES);
         let sum = |of: fn(&Sample) -> u64| class.samples.iter().map(of).sum::<u64>();
         assert_eq!((sum(|s| s.bytes), sum(|s| s.dropped)), (300_000, 10_000));
-        // 100,000 looks in samples of 64: 1563.
+        // 100,000 observations in samples of 64: 1563.
         assert_eq!((class.covers, class.samples.len()), (64, 1_563));
         assert!((class.samples.iter().map(|s| s.width).sum::<f64>() - 25_000.0).abs() < 1e-6);
         assert_eq!(class.samples.iter().map(|s| s.backlog).max(), Some(77));

@@ -1,4 +1,4 @@
-//! The tree of a CBQ file, for people and as JSON.
+//! The tree of a CBQ file, as a table and as JSON.
 
 use std::collections::HashMap;
 
@@ -13,15 +13,15 @@ use tidegate_core::cbq::{Borrow, Class};
 struct Row<'a> {
     name: &'a str,
     parent: Option<&'a str>,
-    /// How it hangs in the tree.
+    /// The lines that draw its position in the tree.
     branch: String,
     class: Class,
-    /// What its classes leave of its rate; `None` for a class with a queue.
+    /// The part of its rate that is not allocated to children; `None` for a class with a queue.
     left: Option<Rate>,
     queue: Option<&'static str>,
 }
 
-/// The classes, parents first, and what they leave of the link.
+/// The classes, parents first, and the part of the link's rate that is not allocated.
 fn rows(cbq: &CbqQueue) -> (Vec<Row<'_>>, Rate) {
     let numbers = cbq.numbers();
     let classes: HashMap<_, _> = cbq.parameters().unwrap_or_default().into_iter().collect();
@@ -35,7 +35,7 @@ fn rows(cbq: &CbqQueue) -> (Vec<Row<'_>>, Rate) {
     let given = |parent| children(parent).into_iter().filter_map(class).map(|class| class.rate).sum::<Rate>();
     let reserved = cbq.reservations.as_ref().map(|section| section.class.value.as_str());
     let mut rows = Vec::new();
-    // What is still to be shown, the next last: the class, its parent, and what stands before its branch.
+    // The classes still to be shown, the next one last: the class, its parent, and the prefix of its branch.
     let mut left = vec![(None, String::new())];
     while let Some((parent, indent)) = left.pop() {
         let parent: Option<(&str, Option<&str>, bool)> = parent;
@@ -83,7 +83,7 @@ pub fn table(cbq: &CbqQueue) -> Table {
     let default = cbq.default.as_ref().map(|name| name.value.as_str());
     for row in rows {
         let is_default = if default == Some(row.name) { " (default)" } else { "" };
-        // The priority of a class without a queue decides nothing.
+        // The priority of a class without a queue has no effect.
         let priority = if row.queue.is_some() { row.class.priority.to_string() } else { String::new() };
         table.add_row([
             format!("{}{}{is_default}", row.branch, row.name),
@@ -104,7 +104,7 @@ fn reserved(cbq: &CbqQueue, name: &str) -> String {
     section.map_or_else(String::new, |section| format!("up to {} reservations", section.flows.value))
 }
 
-/// The same for programs.
+/// The tree as JSON.
 pub fn json(cbq: &CbqQueue) -> Value {
     let (rows, left) = rows(cbq);
     let classes: Vec<Value> = rows

@@ -1,4 +1,4 @@
-//! `tidegate new-qdisc`: a crate of its own with a discipline to change, and Tidegate around it.
+//! `tidegate new-qdisc`: writes a crate with a discipline to modify, and Tidegate around it.
 
 use std::fs;
 use std::io::Write;
@@ -8,26 +8,27 @@ use tidegate_config::discipline::{Discipline, is_kind_name};
 
 use crate::Failure;
 
-/// Write a crate with a queueing discipline of your own to change, and Tidegate around it
+/// Write a crate with a queueing discipline to modify, and Tidegate around it
 ///
 /// The crate has a commented drop-tail queue, its manual, the test of the laws, a script, a scenario that compares it
-/// with FIFO, and files for a live demonstration. `cargo test` and `cargo run` work at once; the binary that it builds
-/// is Tidegate with the new kind in shaper files, scenarios, replay, scripts and live. The book's chapter "A new
-/// discipline" leads from here to RED.
+/// with FIFO, and files for a live demonstration. `cargo test` and `cargo run` work at once; the binary that it
+/// builds is Tidegate with the new kind in shaper files, scenarios, replay, scripts and live. The book's chapter "A
+/// new discipline" continues from here to RED.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The name: of the crate, and of the kind in files (`kind = "NAME"`); lower case letters, digits and -
+    /// The name of the crate and of the kind in files (`kind = "NAME"`); lower case letters, digits and -
     name: String,
-    /// The folder to make. Default: ./NAME
+    /// The folder to create. Default: ./NAME
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
-    /// Where Tidegate's crates come from: a source tree, the address of a git repository, or a version of a registry.
+    /// The source of Tidegate's crates: a source tree, the address of a git repository, or a version of a registry.
     /// Default: the source tree that this tidegate was built from
     #[arg(long, value_name = "PATH|URL|VERSION")]
     tidegate: Option<String>,
 }
 
-/// The files: path in the crate, and text with `{{name}}`, `{{snake}}`, `{{Type}}`, `{{dependency ...}}` to fill in.
+/// The files: path in the crate, and text with the placeholders `{{name}}`, `{{snake}}`, `{{Type}}`, `{{dependency
+/// ...}}`.
 const FILES: &[(&str, &str)] = &[
     ("Cargo.toml", include_str!("../../../templates/new-qdisc/Cargo.toml.in")),
     (".gitignore", "/target\n/out\n*.html\n"),
@@ -55,7 +56,7 @@ const CRATES: [(&str, &str); 6] = [
     ("tidegate-sim", "sim"),
 ];
 
-/// Words that cannot be the name of a crate or of a module: keywords of Rust, and crates that are always there.
+/// Names that a crate or a module cannot have: keywords of Rust, and crates that are always present.
 const KEYWORDS: &[&str] = &[
     "abstract",
     "alloc",
@@ -116,10 +117,10 @@ const KEYWORDS: &[&str] = &[
     "yield",
 ];
 
-/// Names of folders that Cargo keeps for itself where it builds.
+/// Names of folders that Cargo reserves in the target directory.
 const FOLDERS: [&str; 4] = ["build", "deps", "examples", "incremental"];
 
-/// Where the crates of Tidegate come from.
+/// The source of the crates of Tidegate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Origin {
     /// A source tree, by its absolute path.
@@ -131,7 +132,7 @@ enum Origin {
 }
 
 impl Origin {
-    /// The dependency on `name`, whose folder is `folder`, as a line of Cargo.toml.
+    /// The dependency on `name` in `folder`, as a line of Cargo.toml.
     fn dependency(&self, name: &str, folder: &str) -> String {
         match self {
             Self::Tree(root) => {
@@ -144,13 +145,13 @@ impl Origin {
     }
 }
 
-/// A word of a shell.
+/// Quotes a word for a shell.
 fn for_shell(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
     if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// A text of TOML.
+/// Quotes a text for TOML.
 fn quoted(text: &str) -> String {
     let escaped: String = text
         .chars()
@@ -172,8 +173,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let folder = args.path.clone().unwrap_or_else(|| PathBuf::from(&name));
     write_all(&folder, &name, &origin)?;
     if let Origin::Tree(root) = &origin {
-        // The versions that Tidegate itself is tested with, so that nothing has to be looked up. Without the file
-        // Cargo chooses versions itself.
+        // The versions that Tidegate itself is tested with, so that nothing has to be resolved. Without the file
+        // Cargo resolves versions itself.
         let _ = fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"));
     }
     let mut out = std::io::stdout().lock();
@@ -186,7 +187,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is wrong with `name`, and the way out.
+/// Why `name` is not valid, with a remedy.
 fn wrong_name(name: &str) -> Option<String> {
     if !is_kind_name(name) || name.len() > 48 {
         return Some(format!(
@@ -204,7 +205,7 @@ fn wrong_name(name: &str) -> Option<String> {
     if taken_types().any(|taken| taken == type_name) {
         return Some(format!("the crate has another `{type_name}` already; try my-{name}"));
     }
-    // `--with fbq@20mbit` is the shaper.
+    // `--with fbq@20mbit` is the end-system shaper.
     if Discipline::kinds().contains(&name) || name == "fbq" {
         return Some(format!("there is a discipline `{name}` already; try my-{name}"));
     }
@@ -214,7 +215,7 @@ fn wrong_name(name: &str) -> Option<String> {
     None
 }
 
-/// What begins with a capital in the code of the new crate, that of its examples included: most of it are types.
+/// Type-like names in the code of the new crate and in its examples.
 fn taken_types() -> impl Iterator<Item = &'static str> {
     let sources = FILES.iter().filter(|(path, _)| path.ends_with(".rs"));
     let code = sources.flat_map(|(_, text)| {
@@ -230,7 +231,7 @@ fn taken_types() -> impl Iterator<Item = &'static str> {
     words.filter(|word| word.starts_with(|c: char| c.is_uppercase()) && *word != "Type")
 }
 
-/// Where the crates come from: what the user says, or the tree this was built from.
+/// The source of the crates: the option, or the tree this was built from.
 fn origin(said: Option<&str>) -> Result<Origin, Failure> {
     let is_tree = |path: &Path| path.join("crates/core/Cargo.toml").is_file();
     let Some(said) = said else {
@@ -266,7 +267,7 @@ fn type_name(name: &str) -> String {
     name.split('-').map(capital).collect()
 }
 
-/// `text` with everything filled in.
+/// Replaces the placeholders in `text`.
 fn filled(text: &str, name: &str, origin: &Origin) -> String {
     let mut text = text
         .replace("{{name}}", name)

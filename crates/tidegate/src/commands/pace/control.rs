@@ -1,7 +1,7 @@
-//! What may change while it runs: signals and the control socket.
+//! Control of a running transfer: signals and the control socket.
 //!
-//! The protocol of the socket: a line in, a line out. `rate 3MB/s`, `pause`, `resume` answer `ok` and what holds
-//! now, or `error` and why; `status` answers one JSON object.
+//! The protocol of the socket: one line per request, one line per response. `rate 3MB/s`, `pause`, `resume` return
+//! `ok` and the new state, or `error` and the reason; `status` returns one JSON object.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::FileTypeExt;
@@ -19,16 +19,16 @@ use tidegate_units::Rate;
 
 use crate::Failure;
 
-/// What is wanted of the sender.
+/// The requested state of the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     pub rate: Rate,
     pub paused: bool,
-    /// The signal that asked it to stop.
+    /// The signal that requested the end.
     pub stop: Option<i32>,
 }
 
-/// Where the sender stands.
+/// The state of the sender.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Standing {
     pub rate_bps: u64,
@@ -42,7 +42,7 @@ pub struct Standing {
     pub gap_p99_ns: u64,
 }
 
-/// Shared between the sender and whoever steers it.
+/// Shared between the sender and its controllers.
 #[derive(Debug)]
 pub struct Control {
     wanted: Mutex<Wanted>,
@@ -51,7 +51,7 @@ pub struct Control {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nobody panics while holding one of these; and if, the values are whole.
+    // No thread panics while holding this lock; and if one did, the values are consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -60,7 +60,7 @@ impl Control {
         let wanted = Wanted { rate, paused: false, stop: None };
         Arc::new(Self { wanted: Mutex::new(wanted), standing: Mutex::default(), changes: AtomicU64::new(0) })
     }
-    /// A number that is another after each change: cheap to look at.
+    /// A counter of changes, cheap to read.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
@@ -76,7 +76,7 @@ impl Control {
         outcome
     }
 
-    /// Listens for signals. SIGUSR1 raises the rate by `step`, SIGUSR2 lowers it, down to `step`.
+    /// Handles signals. SIGUSR1 raises the rate by `step`, SIGUSR2 lowers it, down to `step`.
     pub fn obey_signals(self: &Arc<Self>, step: Rate) -> io::Result<()> {
         let mut signals = Signals::new([SIGUSR1, SIGUSR2, SIGINT, SIGTERM])?;
         let control = Arc::clone(self);
@@ -93,13 +93,13 @@ impl Control {
         Ok(())
     }
 
-    /// Makes the control socket and obeys it. It is removed when what is returned is dropped.
+    /// Creates the control socket and serves it. It is removed when the result is dropped.
     pub fn obey_socket(self: &Arc<Self>, path: &Path) -> Result<Socket, Failure> {
         let failed =
             |what: &str, error: io::Error| Failure::Failed(format!("--control {}: {what}: {error}", path.display()));
         if path.metadata().is_ok_and(|metadata| metadata.file_type().is_socket()) && UnixStream::connect(path).is_err()
         {
-            // Left behind by one that was killed.
+            // Left by a process that was killed.
             std::fs::remove_file(path).map_err(|error| failed("an old socket cannot be removed", error))?;
         }
         let listener = UnixListener::bind(path).map_err(|error| failed("cannot be made", error))?;
@@ -113,7 +113,7 @@ impl Control {
         Ok(Socket(path.to_path_buf()))
     }
     fn converse(&self, stream: UnixStream) -> io::Result<()> {
-        // A client that says nothing must not keep its thread for ever.
+        // A silent client must not occupy its thread for ever.
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         let mut answers = stream.try_clone()?;
         for line in BufReader::new(stream).lines() {
@@ -126,7 +126,7 @@ impl Control {
         let (command, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         match (command, argument.trim()) {
             ("rate", text) => match text.parse::<Rate>() {
-                Ok(rate) if rate.is_zero() => "error a rate of zero sends nothing; say `pause`".into(),
+                Ok(rate) if rate.is_zero() => "error a rate of zero sends nothing; use `pause`".into(),
                 Ok(rate) => {
                     self.change(|wanted| wanted.rate = rate);
                     format!("ok rate {rate}")
@@ -145,18 +145,18 @@ impl Control {
                 Ok(json) => json,
                 Err(error) => format!("error {error}"),
             },
-            _ => format!("error `{line}` is no command; there are: rate RATE, pause, resume, status"),
+            _ => format!("error `{line}` is not a command; there are: rate RATE, pause, resume, status"),
         }
     }
 }
 
-/// The control socket, as long as this lives.
+/// The control socket; removed on drop.
 #[derive(Debug)]
 pub struct Socket(PathBuf);
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // If somebody else removed it already, that was what we wanted.
+        // An error means that it is removed already.
         let _ = std::fs::remove_file(&self.0);
     }
 }

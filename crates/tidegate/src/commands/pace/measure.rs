@@ -1,4 +1,4 @@
-//! The distributions, for people and as JSON.
+//! The distributions, as text and as JSON.
 
 use std::io::{self, Write};
 
@@ -70,7 +70,7 @@ pub fn json(out: &mut dyn Write, report: &Report, lost: Option<u64>) -> io::Resu
     writeln!(out)
 }
 
-/// Writes `report` for people.
+/// Writes `report` as text.
 pub fn text(out: &mut dyn Write, report: &Report, lost: Option<u64>) -> io::Result<()> {
     writeln!(
         out,
@@ -108,12 +108,16 @@ pub fn text(out: &mut dyn Write, report: &Report, lost: Option<u64>) -> io::Resu
     }
     if let Some(window) = report.windows.iter().find(|window| window.error_ppm.count > 0) {
         let share = window.one_packet_ppm / 1e4;
-        writeln!(out, "(one packet is {share:.3} % of {}: whole packets do no better)", time(window.length))?;
+        writeln!(
+            out,
+            "(one packet is {share:.3} % of {}: no pacing of whole packets is more accurate)",
+            time(window.length)
+        )?;
     }
     Ok(())
 }
 
-/// A rate with four digits, in the unit that suits it.
+/// A rate with four digits, in a suitable unit.
 pub fn rate(bps: f64) -> String {
     scaled(bps, &[(1e9, "gbit"), (1e6, "mbit"), (1e3, "kbit"), (1.0, "bit")])
 }

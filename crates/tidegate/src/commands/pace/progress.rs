@@ -1,4 +1,4 @@
-//! The line on standard error.
+//! The progress line on standard error.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -6,7 +6,7 @@ use tidegate_units::{Bytes, Instant, Span};
 
 use super::measure;
 
-/// Shows progress: on a terminal one line that changes, else a line a second when asked.
+/// Shows progress: on a terminal one line that is updated, otherwise one line per second if requested.
 #[derive(Debug)]
 pub struct Progress {
     mode: Mode,
@@ -22,7 +22,7 @@ enum Mode {
     Lines,
 }
 
-/// What there is to show.
+/// The values to show.
 #[derive(Debug, Clone, Copy)]
 pub struct View {
     pub bytes: u64,
@@ -46,7 +46,7 @@ impl Progress {
     fn interval(mode: Mode) -> Span {
         if mode == Mode::Line { Span::from_millis(250) } else { Span::from_secs(1) }
     }
-    /// Whether it is time to show something.
+    /// Whether an update is due.
     pub fn is_due(&self, now: Instant) -> bool {
         self.mode != Mode::Off && now >= self.next
     }
@@ -55,14 +55,14 @@ impl Progress {
         self.before = (now, view.bytes);
         self.next = now + Self::interval(self.mode);
         self.shown = true;
-        // A standard error that cannot be written to is no reason to stop sending.
+        // An error on standard error does not stop the transfer.
         let _ = match self.mode {
             Mode::Off => Ok(()),
             Mode::Line => write!(io::stderr(), "\r{text}\x1b[K"),
             Mode::Lines => writeln!(io::stderr(), "{text}"),
         };
     }
-    /// Shows how it went from the beginning to the end, and leaves that line.
+    /// Shows the totals, and leaves that line.
     pub fn conclude(&mut self, start: Instant, now: Instant, view: &View) {
         if self.mode != Mode::Off {
             self.before = (start, 0);
@@ -70,7 +70,7 @@ impl Progress {
             self.end();
         }
     }
-    /// Leaves the line as it is and goes to the next.
+    /// Leaves the line as it is and starts a new one.
     pub fn end(&mut self) {
         if self.mode == Mode::Line && self.shown {
             let _ = writeln!(io::stderr());

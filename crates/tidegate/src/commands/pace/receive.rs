@@ -1,4 +1,4 @@
-//! The receiver: when datagrams arrive, by the clock of the kernel.
+//! The receiver: arrival times of datagrams, by the clock of the kernel.
 
 use std::io::{self, IoSliceMut};
 use std::net::{ToSocketAddrs, UdpSocket};
@@ -15,14 +15,14 @@ use super::progress::{Progress, View};
 use super::{Args, measure};
 use crate::Failure;
 
-/// Receives at `target` until told to stop and tells the distribution.
+/// Receives at `target` until stopped, and reports the distribution.
 pub fn run(args: &Args, target: &Target) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Failed(format!("--receive {target}: {error}"));
     let addresses: Vec<_> = target.address.to_socket_addrs().map_err(failed)?.collect();
     let socket = UdpSocket::bind(&addresses[..]).map_err(failed)?;
     socket.set_nonblocking(true).map_err(failed)?;
     let stamped = setsockopt(&socket, sockopt::ReceiveTimestampns, &true).is_ok();
-    // More room means fewer losses; what the kernel does not grant we do without, and losses are counted.
+    // A larger buffer means fewer losses; without permission the default remains, and losses are counted.
     let _ = setsockopt(&socket, sockopt::RcvBufForce, &(8 << 20))
         .or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &(8 << 20)));
     let counted = setsockopt(&socket, sockopt::RxqOvfl, &1).is_ok();
@@ -48,7 +48,7 @@ pub fn run(args: &Args, target: &Target) -> Result<(), Failure> {
         measure::text(&mut out, &report, receiver.lost)?;
     }
     if report.packets == 0 {
-        return Err(Failure::Failed(format!("--receive {target}: nothing came")));
+        return Err(Failure::Failed(format!("--receive {target}: nothing arrived")));
     }
     Ok(())
 }
@@ -66,7 +66,7 @@ impl Receiver<'_> {
         let mut progress = Progress::new(self.args.progress, self.args.quiet, self.clock.now());
         let mut buffer = vec![0; 1 << 16];
         let mut control_space = nix::cmsg_space!(nix::sys::time::TimeSpec, u32);
-        // The first datagram and the last, by our clock.
+        // The first and the last datagram, by our clock.
         let mut seen: Option<(Instant, Instant)> = None;
         while self.args.count.is_none_or(|count| self.recorder.packets() < count) {
             let now = self.clock.now();
@@ -85,7 +85,7 @@ impl Receiver<'_> {
             if !wait_for_data(socket.as_fd(), Span::from_millis(20))? {
                 continue;
             }
-            // As many as there are, but not so many that nobody looks at the clock.
+            // All that are queued, but not so many that the clock is not read.
             for _ in 0..256 {
                 if self.args.count.is_some_and(|count| self.recorder.packets() >= count) {
                     break;

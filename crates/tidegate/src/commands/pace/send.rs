@@ -19,18 +19,18 @@ use super::source::{Cut, Piece, Source};
 use super::{Args, KernelUse, Share, measure};
 use crate::Failure;
 
-/// How often a wait looks whether something else is wanted of it.
+/// The interval at which a wait checks for changes.
 const LOOK: Span = Span::from_millis(50);
-/// How long before it is due a datagram is handed to a queueing discipline that holds it.
+/// How long before it is due a datagram is passed to a queueing discipline that holds it.
 const LEAD: Span = Span::from_millis(2);
-/// The stretch of a rate that a stream is written at once.
+/// The duration of the data that is written to a stream at once.
 const WRITE: Span = Span::from_millis(2);
-/// Above this rate of datagrams, one system call for each is what limits.
+/// Below this interval between datagrams, one system call for each is the bottleneck.
 const SINGLE: Span = Span::from_micros(5);
-/// What is then sent at once.
+/// The duration of the data that is then sent at once.
 const BATCH: Span = Span::from_micros(20);
 
-/// Sends what the arguments say.
+/// Sends as the arguments specify.
 pub fn run(args: &Args, params: &Params) -> Result<(), Failure> {
     let input = match &args.file {
         Some(path) => File::open(path).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?,
@@ -64,7 +64,7 @@ fn plain(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
-/// A destination, and how it fared.
+/// A destination and its state.
 #[derive(Debug)]
 struct Outlet {
     destination: Destination,
@@ -80,10 +80,10 @@ impl Outlet {
     fn is_alive(&self) -> bool {
         self.failed.is_none() && !self.reader_left
     }
-    /// What it got, exactly.
+    /// The exact amount that it received, as text.
     fn account(&self) -> String {
         let accepted = self.destination.accepted().as_u64();
-        // What is left in a pipe is lost only when nobody is there to read it any more.
+        // Data in a pipe is lost only if its reader has closed it.
         let certain = self.destination.outlives_us() && !self.reader_left;
         let delivered = if certain { accepted } else { self.destination.delivered().as_u64() };
         if self.destination.is_datagram() {
@@ -91,13 +91,13 @@ impl Outlet {
         }
         let mut text = format!("{delivered} B delivered");
         if accepted > delivered {
-            text += &format!(", {} B more were taken by the kernel and did not arrive", accepted - delivered);
+            text += &format!(", {} B more were accepted by the kernel and did not arrive", accepted - delivered);
         }
         text
     }
 }
 
-/// The algorithm, and what only the pacer can.
+/// The algorithm, with the additional interface of the pacer.
 #[derive(Debug)]
 enum Engine {
     Pacer(Box<Pacer>),
@@ -126,11 +126,11 @@ impl Engine {
     }
 }
 
-/// Why it ended.
+/// Why the transfer ended.
 enum Outcome {
-    /// All is sent.
+    /// Everything is sent.
     Ended,
-    /// No destination is left.
+    /// Every destination failed or closed.
     Deserted,
     /// A signal.
     Stopped(i32),
@@ -138,7 +138,7 @@ enum Outcome {
     Unreadable(io::Error),
 }
 
-/// Why a wait was given up.
+/// The signal that ended a wait.
 struct Stop(i32);
 
 struct Sender<'a> {
@@ -152,9 +152,9 @@ struct Sender<'a> {
     seen: u64,
     paused: bool,
     due: Instant,
-    /// Whether the algorithm asked for a wait that it was not told the end of.
+    /// Whether the algorithm requested a wait whose end was not reported yet.
     asked: bool,
-    /// The size of a datagram; streams have none.
+    /// The size of a datagram; `None` for streams.
     datagram: Option<usize>,
     segment: Option<u16>,
     recorder: Recorder,
@@ -218,7 +218,7 @@ impl<'a> Sender<'a> {
         Ok(sender)
     }
 
-    /// How the source is cut at `rate`.
+    /// The division of the source into writes at `rate`.
     fn cut(&mut self, rate: Rate) {
         let cut = match (self.args.lines, self.datagram, self.args.packet_size) {
             (true, _, _) => {
@@ -234,8 +234,8 @@ impl<'a> Sender<'a> {
         };
         self.source.set_cut(cut);
     }
-    /// How many datagrams to hand over at once: several only at rates where a system call for each is too much, or
-    /// where a burst was allowed in so many words; never more than the cap lets go at once.
+    /// The number of datagrams per system call: more than one only at rates at which one call for each is too slow,
+    /// or where a burst was explicitly allowed; never more than the cap allows at once.
     fn segments(&self, rate: Rate, size: usize) -> usize {
         let all_can = self.outlets.iter().all(|outlet| outlet.destination.help().segmentation());
         let holds = self.outlets.iter().any(|outlet| outlet.destination.help().transmit_clock().is_some());
@@ -313,7 +313,7 @@ impl<'a> Sender<'a> {
             let now = self.clock.now();
             let left = if self.lead().is_zero() { now } else { now.max(self.due) };
             if self.asked {
-                // The queueing discipline waited in our place.
+                // The queueing discipline did the waiting.
                 self.engine.algorithm().woke(left);
             }
             self.recorder.record(left, size);
@@ -327,12 +327,12 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// How much before it is due a packet is handed over.
+    /// How long before it is due a packet is passed on.
     fn lead(&self) -> Span {
         let held = self.outlets.iter().all(|outlet| outlet.destination.help().transmit_clock().is_some());
         if held { LEAD } else { Span::ZERO }
     }
-    /// Tells the algorithm of a wait that passed while there was nothing to send.
+    /// Reports to the algorithm a wait that ended while there was nothing to send.
     fn told_awake(&mut self, now: Instant) {
         if self.asked && self.due <= now {
             let due = self.due;
@@ -340,7 +340,7 @@ impl<'a> Sender<'a> {
             self.asked = false;
         }
     }
-    /// Waits until the next packet is due, obeying whatever comes meanwhile.
+    /// Waits until the next packet is due, handling changes meanwhile.
     fn wait(&mut self) -> Result<(), Stop> {
         loop {
             self.look_quickly()?;
@@ -368,7 +368,7 @@ impl<'a> Sender<'a> {
             }
         }
     }
-    /// Looks whether something else is wanted.
+    /// Checks for a change.
     fn look_quickly(&mut self) -> Result<(), Stop> {
         if self.control.changes() == self.seen { Ok(()) } else { self.look() }
     }
@@ -401,7 +401,7 @@ impl<'a> Sender<'a> {
     fn change_rate(&mut self, now: Instant, rate: Rate) {
         let changed = match &mut self.engine {
             Engine::Pacer(pacer) => {
-                // A burst rate that was given is raised with the rate: below it, the rate would never be reached.
+                // An explicit burst rate is raised with the rate: below it, the rate would never be reached.
                 let mut params = Params { rate, ..*pacer.params() };
                 if let tidegate_pace::Cap::Fixed { rate: burst, .. } = &mut params.cap {
                     *burst = rate.max(self.args.burst_rate.unwrap_or(rate));
@@ -410,7 +410,7 @@ impl<'a> Sender<'a> {
             }
             Engine::Paper(algorithm) => algorithm.set_rate(now, rate),
         };
-        // Control lets no rate of zero through, and nothing else is refused.
+        // The control socket rejects a rate of zero, and no other rate is refused.
         let Ok(due) = changed else { return };
         self.due = due;
         self.asked = due > now;
@@ -470,7 +470,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Hands a piece to those it is for.
+    /// Sends a piece to its destinations.
     fn hand_over(&mut self, piece: &Range<usize>) -> Result<(), Stop> {
         let alive: Vec<usize> = match self.args.share {
             _ if self.outlets.len() == 1 => return self.give(0, piece),
@@ -486,7 +486,7 @@ impl<'a> Sender<'a> {
         }
         Ok(())
     }
-    /// Gives a piece to one, however long that takes it.
+    /// Sends a piece to one destination, however long it takes.
     fn give(&mut self, index: usize, piece: &Range<usize>) -> Result<(), Stop> {
         let at = (!self.lead().is_zero()).then_some(self.due);
         let (mut sent, mut idle_since) = (0, None);
@@ -518,7 +518,7 @@ impl<'a> Sender<'a> {
                     let since = *idle_since.get_or_insert(now);
                     if now.since(since) >= self.args.patience {
                         let patience = measure::time(self.args.patience);
-                        outlet.failed = Some(format!("took nothing for {patience}"));
+                        outlet.failed = Some(format!("accepted nothing for {patience}"));
                         return Ok(());
                     }
                     if is_out_of_buffers(&error) {
@@ -529,11 +529,14 @@ impl<'a> Sender<'a> {
                     }
                     self.look()?;
                 }
-                // A device that cannot checksum takes no segments: one by one then.
+                // A device without checksum offload refuses segments: send them one by one.
                 Err(error) if whole && error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
                     outlet.destination.forgo_segmentation();
                     if self.args.verbose {
-                        say!("tidegate: {}: UDP GSO was refused; datagrams go one by one", outlet.destination.name());
+                        say!(
+                            "tidegate: {}: UDP GSO was refused; datagrams are sent one by one",
+                            outlet.destination.name()
+                        );
                     }
                 }
                 Err(error) => {
@@ -550,12 +553,12 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Finishes the destinations and tells how it went.
+    /// Finishes the destinations and reports the result.
     fn end(mut self, outcome: Outcome) -> Result<(), Failure> {
         let stopped = matches!(outcome, Outcome::Stopped(_));
         let control = Arc::clone(&self.control);
         for outlet in self.outlets.iter_mut().filter(|outlet| outlet.is_alive()) {
-            // An answer to the last datagram: at once from this machine, soon from a near one.
+            // An ICMP error for the last datagram arrives at once from this machine, and soon from a near one.
             if outlet.destination.is_datagram() && outlet.datagrams > 0 {
                 std::thread::sleep(Duration::from_millis(5));
                 outlet.failed = outlet.destination.late_error().as_ref().map(plain);
@@ -577,7 +580,7 @@ impl<'a> Sender<'a> {
             let (name, account) = (outlet.destination.name(), outlet.account());
             match &outlet.failed {
                 Some(why) => troubles.push(format!("{name}: {why}; {account}")),
-                None if outlet.reader_left => say!("tidegate: the reader went away; {account}"),
+                None if outlet.reader_left => say!("tidegate: the reader closed it; {account}"),
                 None if self.args.verbose || stopped || self.outlets.len() > 1 && !troubles.is_empty() => {
                     say!("tidegate: {name}: {account}");
                 }
@@ -610,7 +613,7 @@ impl<'a> Sender<'a> {
             measure::json(&mut out, &report, None)?;
         } else {
             if self.segment.is_some() && io::stdout().is_terminal() {
-                writeln!(out, "(a packet is here what one system call sends: several datagrams)")?;
+                writeln!(out, "(a packet here is the data of one system call: several datagrams)")?;
             }
             measure::text(&mut out, &report, None)?;
         }
@@ -618,7 +621,7 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// The queue of the device is full: there is nothing to poll for.
+/// Whether the queue of the device is full, for which there is no event to poll.
 fn is_out_of_buffers(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error())
 }

@@ -1,4 +1,4 @@
-//! Where the bytes come from: cut into what is sent at once.
+//! The source of bytes, divided into the data of single writes.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,21 +7,21 @@ use std::os::fd::AsFd;
 use tidegate_pace::sender::wait_for_data;
 use tidegate_units::{Bytes, Span};
 
-/// What an IPv4 datagram holds: 65,535 bytes less 20 of IP and 8 of UDP.
+/// The payload of the largest IPv4 datagram: 65,535 bytes less 20 of IP and 8 of UDP.
 pub const LARGEST_DATAGRAM: Bytes = Bytes::new(65_507);
-/// The longest line: a line without end must not fill the memory.
+/// The longest line, a bound on memory.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// How the bytes are cut.
+/// How the bytes are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// At most so many at once, and what is there when there are fewer: a stream.
+    /// At most this many at once, or what is available: a stream.
     UpTo(usize),
-    /// Exactly so many, but for the last: datagrams.
+    /// Exactly this many, except the last: datagrams.
     Exactly(usize),
-    /// Lines. Their ends belong to them or do not.
+    /// Lines, with or without their newlines.
     Lines {
-        /// Whether the end of the line is sent.
+        /// Whether the newline is sent.
         with_end: bool,
     },
 }
@@ -32,22 +32,22 @@ pub struct Source {
     file: File,
     cut: Cut,
     buffer: Vec<u8>,
-    /// What is read and not yet handed out.
+    /// The start of the data that is read and not yet returned.
     start: usize,
     end: usize,
-    /// Up to where no end of a line was found.
+    /// The position up to which no newline was found.
     searched: usize,
     ended: bool,
 }
 
-/// What a source has.
+/// The result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece {
     /// These bytes of the buffer.
     Bytes(std::ops::Range<usize>),
-    /// Nothing, yet.
+    /// No data yet.
     NotYet,
-    /// Nothing any more.
+    /// The end of the source.
     End,
 }
 
@@ -55,12 +55,12 @@ impl Source {
     pub fn new(file: File, cut: Cut) -> Self {
         Self { file, cut, buffer: vec![0; 1 << 16], start: 0, end: 0, searched: 0, ended: false }
     }
-    /// The bytes that are known to come; `None` for a pipe.
+    /// The remaining size, if known; `None` for a pipe.
     pub fn size(&self) -> Option<Bytes> {
         let metadata = self.file.metadata().ok()?;
         metadata.is_file().then(|| Bytes::new(metadata.len()))
     }
-    /// Cuts otherwise from here on.
+    /// Changes the division from here on.
     pub fn set_cut(&mut self, cut: Cut) {
         self.cut = cut;
     }
@@ -78,7 +78,7 @@ impl Source {
             if !wait_for_data(self.file.as_fd(), patience)? {
                 return Ok(Piece::NotYet);
             }
-            // Reading no more than is wanted keeps a stream from being taken in bursts.
+            // Reading no more than needed prevents bursts at the writer of a stream.
             let room = match self.cut {
                 Cut::UpTo(size) | Cut::Exactly(size) => size - (self.end - self.start),
                 Cut::Lines { .. } => self.buffer.len() - self.end,
@@ -88,14 +88,14 @@ impl Source {
                 Ok(0) => self.ended = true,
                 Ok(n) => self.end += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Somebody else made it non-blocking.
+                // Another process made it non-blocking.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Piece::NotYet),
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// A piece out of what is read.
+    /// Takes a piece from the data that is read.
     fn take(&mut self) -> io::Result<Option<Piece>> {
         let held = self.end - self.start;
         let (length, skip) = match self.cut {
@@ -128,7 +128,7 @@ impl Source {
         self.searched = self.start;
         Ok(Some(Piece::Bytes(range)))
     }
-    /// Room for what is read next. Nothing that was handed out is in use any more.
+    /// Makes space for the next read. No returned piece is in use any more.
     fn make_room(&mut self) {
         let held = self.end - self.start;
         let wanted = match self.cut {

@@ -1,4 +1,4 @@
-//! What `--with` names.
+//! The configurations of `--with`.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ use super::Args;
 use crate::Failure;
 use crate::commands::check;
 
-/// What is wrong with a link of no rate, and the way out.
-const NO_RATE: &str = "nothing ever leaves by a link without rate; write for example 20mbit";
+/// The error for a link of rate zero.
+const NO_RATE: &str = "nothing can leave through a link of rate 0; write for example 20mbit";
 
 /// Reads every configuration.
 pub fn load(args: &Args) -> Result<Vec<Part>, Failure> {
@@ -30,11 +30,11 @@ pub fn load(args: &Args) -> Result<Vec<Part>, Failure> {
         settings.keep.series = args.files.wanted();
         let invented = settings.invent_names(&config);
         if !invented.is_empty() {
-            say!("tidegate: {name}: nobody knows here who sent a packet: nothing matches {}", invented.join(", "));
+            say!("tidegate: {name}: the sender of a packet is not known here: nothing matches {}", invented.join(", "));
         }
         if settings.link.is_none() && matches!(config.root, shaper::Root::Discipline(_)) {
             say!(
-                "tidegate: {name}: behind a link that takes no time nothing waits; give its rate, {name}@20mbit or --link"
+                "tidegate: {name}: no packet waits for a link of infinite rate; specify the rate by {name}@20mbit or --link"
             );
         }
         let times = parts.iter().filter(|part| part.name == *name).count();
@@ -46,7 +46,7 @@ pub fn load(args: &Args) -> Result<Vec<Part>, Failure> {
     Ok(parts)
 }
 
-/// Makes sure that standard input is not both the `file` and one of the configurations.
+/// Checks that standard input is not both the `file` and one of the configurations.
 ///
 /// # Errors
 /// Wrong usage.
@@ -57,9 +57,9 @@ pub fn input_once<'a>(file: &Path, mut with: impl Iterator<Item = &'a String>) -
     Ok(())
 }
 
-/// A shaper file or a kind, and the rate behind it.
+/// Reads a shaper file or a kind, and the rate of the link.
 pub fn one(name: &str) -> Result<(Config, Option<Rate>), Failure> {
-    // A folder of that name may be the crate that the kind comes from.
+    // A folder of that name may be the crate that the kind is defined in.
     let is_file = |name: &str| Path::new(name).metadata().is_ok_and(|data| !data.is_dir());
     if is_file(name) || name == "-" {
         return Ok((check::load(Path::new(name))?, None));
@@ -68,7 +68,7 @@ pub fn one(name: &str) -> Result<(Config, Option<Rate>), Failure> {
         Some((what, rate)) => match rate.parse::<Rate>() {
             Ok(Rate::ZERO) => return Err(Failure::Usage(format!("--with {name}: {NO_RATE}"))),
             Ok(rate) => (what, Some(rate)),
-            Err(error) => return Err(Failure::Usage(format!("--with {name}: the rate behind the @: {error}"))),
+            Err(error) => return Err(Failure::Usage(format!("--with {name}: the rate after the @: {error}"))),
         },
         None => (name, None),
     };
@@ -101,7 +101,7 @@ pub fn one(name: &str) -> Result<(Config, Option<Rate>), Failure> {
     }
 }
 
-/// Gives the configurations beside a recording the seed, the flow keys and the names of the recording.
+/// Sets the seed, the flow keys and the names of the recording in the configurations to compare.
 pub fn like_recorded(parts: &mut [Part], setup: &Setup) {
     for part in parts {
         let invented = std::mem::take(&mut part.settings.setup.names);

@@ -22,36 +22,36 @@ use tidegate_units::Rate;
 use crate::Failure;
 use crate::output::{Files, spare};
 
-/// Put the packets of a capture or a recording through configurations, in virtual time
+/// Run the packets of a capture or a recording through configurations, in virtual time
 ///
 /// FILE is a pcap or pcapng capture (Ethernet, VLAN, raw IP, Linux cooked, loopback), or a recording of `tidegate run
-/// --record`. Each configuration gets every packet at its time, and what it does is shown side by side. A recording is
-/// also done again with its own configuration: its departures must be those of the recording, bit for bit; exit code 1
-/// when they are not. The digest of departures is equal for equal input on every machine.
+/// --record`. Each configuration receives every packet at its time, and the results are shown side by side. A
+/// recording is also repeated with its own configuration: the departures must equal those of the recording, bit for
+/// bit; otherwise the exit code is 1. The digest of departures is equal for equal input on every machine.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The capture or recording; - for standard input
     file: PathBuf,
-    /// A shaper file, or a kind of discipline and the rate of the link behind it: fifo@20mbit, fq-codel@20mbit,
-    /// fbq@20mbit. A shaper file may have a rate behind it as well
+    /// A shaper file, or a kind of discipline and the rate of the link: fifo@20mbit, fq-codel@20mbit, fbq@20mbit. A
+    /// shaper file may have a rate as well
     #[arg(long, value_name = "CONFIG", num_args = 1..)]
     with: Vec<String>,
-    /// The rate of the link behind configurations that do not say it themselves. Default: it takes no time
+    /// The rate of the link for configurations that do not specify one. Default: infinite
     #[arg(long, value_name = "RATE")]
     link: Option<Rate>,
-    /// Only packets sent by these: an address or a prefix
+    /// Only packets from these sources: an address or a prefix
     #[arg(long, value_name = "ADDRESS", num_args = 1..)]
     from: Vec<Prefix>,
-    /// Only packets that went this way, where the capture tells (Linux cooked)
+    /// Only packets in this direction, if the capture has it (Linux cooked)
     #[arg(long, value_name = "WAY", value_enum, default_value_t = Way::Any)]
     direction: Way,
-    /// Random streams and flow keys are derived from it; those of a recording are its own
+    /// The seed of random streams and flow keys; a recording has its own
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// In real time; SPEED times as fast with a number
+    /// In real time, or SPEED times as fast
     #[arg(long, value_name = "SPEED", num_args = 0..=1, default_missing_value = "1", value_parser = speed)]
     real_time: Option<f64>,
-    /// Write what left as pcapng; - for standard output
+    /// Write the departures as pcapng; - for standard output
     #[arg(long, value_name = "FILE")]
     departures: Option<PathBuf>,
     #[command(flatten)]
@@ -59,32 +59,32 @@ pub struct Args {
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
-    /// Print the results as CSV, a line for each class of each configuration
+    /// Print the results as CSV, one line for each class of each configuration
     #[arg(long, conflicts_with = "json")]
     csv: bool,
-    /// Print the digests and nothing else
+    /// Print only the digests
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     hash: bool,
 }
 
-/// Which way packets went.
+/// The direction of packets.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Way {
     /// Both
     Any,
-    /// Sent by the host that captured
+    /// Sent by the capturing host
     Sent,
-    /// Received by it
+    /// Received by the capturing host
     Received,
 }
 
-/// The lowest speed, a second in eleven days: with it, what any capture can say of time still fits a `Duration`.
+/// The lowest speed, a second in eleven days: times of every capture, divided by it, fit a `Duration`.
 const SLOWEST: f64 = 1e-6;
 
-/// Warnings that are shown; of the rest the number.
+/// The number of warnings shown; the rest is counted.
 const SHOWN: u64 = 10;
 
-/// What a replay gave: what was done again, and what was put through configurations.
+/// The results of a replay: the repetition of a recording, and the configurations.
 struct Results {
     again: Option<Again>,
     session: Option<session::Session>,
@@ -92,7 +92,7 @@ struct Results {
 }
 
 impl Results {
-    /// The seed that was used: that of a recording, or the one that was `given`.
+    /// The seed that was used: that of a recording, or `given`.
     fn seed(&self, given: u64) -> u64 {
         let recorded = self.again.as_ref().and_then(|again| again.setup.as_ref());
         recorded.map_or(given, |setup| setup.seed)
@@ -104,7 +104,7 @@ fn speed(text: &str) -> Result<f64, String> {
         Ok(speed) if speed.is_finite() && speed >= SLOWEST => Ok(speed),
         Ok(speed) if speed > 0.0 && speed < SLOWEST => Err(format!("--real-time takes a number from {SLOWEST} on")),
         Ok(_) => Err("--real-time takes a number above zero".into()),
-        Err(_) => Err("not a number; a file goes in front of --real-time, or write --real-time=1".into()),
+        Err(_) => Err("not a number; write the file before --real-time, or --real-time=1".into()),
     }
 }
 
@@ -123,7 +123,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         None => None,
         Some(path) => {
             let sink = sink(path)?;
-            // Whoever reads along in real time gets each packet when it leaves.
+            // A reader in real time gets each packet when it leaves.
             let sink = if args.real_time.is_some() { Box::new(Prompt(sink)) } else { sink };
             Some(Departures::new(sink).map_err(write_failed)?)
         }
@@ -145,7 +145,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     verdict(args, &results)
 }
 
-/// What the exit code says.
+/// The failure that the results mean, if any.
 fn verdict(args: &Args, results: &Results) -> Result<(), Failure> {
     let name = args.file.display();
     if let Some(error) = results.session.as_ref().and_then(|session| session.broken.as_ref()) {
@@ -153,7 +153,7 @@ fn verdict(args: &Args, results: &Results) -> Result<(), Failure> {
     }
     let Some(again) = &results.again else { return Ok(()) };
     if let Verdict::Parted(parting) = &again.exact.verdict {
-        return Err(Failure::Failed(format!("{name}: the replay parts from the recording: {parting}")));
+        return Err(Failure::Failed(format!("{name}: the replay differs from the recording: {parting}")));
     }
     if let Some(error) = &again.broken {
         return Err(Failure::Failed(format!("{name}: {error}")));
@@ -191,7 +191,7 @@ fn replay(
         Kind::Recording(whole) => {
             let recording = |error| unreadable(SourceError::Recording(error));
             let mut reader = Reader::with_parts(whole, next_part(&args.file)).map_err(recording)?;
-            // All that is in it counts: what was chosen of it would not be what happened.
+            // The whole recording is repeated: a selection of its packets would have another result.
             let to = departures.as_deref_mut();
             let keep = Keep { series: args.files.wanted(), ..Keep::default() };
             again = Some(session::again(&mut reader, "recorded", keep, to).map_err(write_failed)?);
@@ -256,18 +256,18 @@ fn choice(args: &Args) -> Choice {
     }
 }
 
-/// Opens what the command line names, and looks whether it is a capture or a recording.
+/// Opens a file of the command line, and detects whether it is a capture or a recording.
 pub(super) fn look(path: &Path) -> Result<Kind<Box<dyn Read>>, Failure> {
     sniff(open(path)?).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
 }
 
-/// Opens what the command line names.
+/// Opens a file of the command line.
 pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(io::stdin().lock()));
     }
     let missing = |error: io::Error| {
-        // Of a recording with files of a limited size the first may have gone.
+        // The first file of a recording with limited files may have been removed.
         let older = (1..10_000).find(|part| part_path(path, *part).exists());
         let help = match older {
             Some(part) if error.kind() == io::ErrorKind::NotFound => {
@@ -284,11 +284,11 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
     Ok(Box::new(BufReader::with_capacity(256 << 10, file)))
 }
 
-/// Finds the files of a recording that goes on.
+/// Finds the following files of a recording.
 pub(super) fn next_part(
     first: &Path,
 ) -> impl FnMut(u64) -> Option<tidegate_replay::source::Sniffed<Box<dyn Read>>> + 'static {
-    // Of `FILE.3` the next is `FILE.4`, if it is the third part of `FILE` and not a recording whose name ends so.
+    // After `FILE.3` follows `FILE.4`, if it is the third part of `FILE` and not a recording with such a name.
     let number = first.extension().and_then(|end| end.to_str()?.parse::<u64>().ok()).filter(|number| *number > 0);
     let whole = first.to_owned();
     let mut stem = None;
@@ -314,7 +314,7 @@ fn sink(path: &Path) -> Result<Box<dyn Write>, Failure> {
     Ok(Box::new(BufWriter::new(file)))
 }
 
-/// Flushes whatever is written.
+/// Flushes after every write.
 struct Prompt(Box<dyn Write>);
 
 impl Write for Prompt {
@@ -352,8 +352,8 @@ mod tests {
             next_part(&folder.join("run.3"))(part)?.read_to_end(&mut text).expect("read");
             Some(String::from_utf8_lossy(&text[tidegate_replay::recording::MAGIC.len()..]).into_owned())
         };
-        assert_eq!(next(4).as_deref(), Some("run.4"), "behind the third part of `run`");
-        assert_eq!(next(1).as_deref(), Some("run.3.1"), "behind the first of `run.3`");
+        assert_eq!(next(4).as_deref(), Some("run.4"), "after the third part of `run`");
+        assert_eq!(next(1).as_deref(), Some("run.3.1"), "after the first of `run.3`");
         assert_eq!(next(2), None);
         std::fs::remove_dir_all(&folder).expect("removed");
     }

@@ -1,4 +1,4 @@
-//! What a replay prints.
+//! The output of a replay.
 
 use std::io::Write;
 
@@ -15,16 +15,16 @@ use super::{Args, Results};
 use crate::Failure;
 use crate::output::numbers;
 
-/// A line under the header and none between the rows.
+/// A line below the header and none between the rows.
 const STYLE: TableStyle = presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// All outcomes, what was done again first.
+/// All outcomes, the repetition first.
 pub fn outcomes(results: &Results) -> Vec<&Outcome> {
     let again = results.again.iter().filter_map(|again| again.outcome.as_ref());
     again.chain(results.session.iter().flat_map(|session| &session.outcomes)).collect()
 }
 
-/// Prints in the form that was asked for.
+/// Prints in the requested format.
 pub fn print(args: &Args, results: &Results) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let outcomes = outcomes(results);
@@ -52,7 +52,7 @@ pub fn print(args: &Args, results: &Results) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a recording and its replay are equal.
+/// Describes whether a recording and its replay are equal.
 pub fn sentence(again: &Again) -> String {
     let compared = again.exact.compared;
     match &again.exact.verdict {
@@ -62,7 +62,7 @@ pub fn sentence(again: &Again) -> String {
         Verdict::Equal => format!("equal: all {compared} departures and drops are those of the recording, bit for bit"),
         Verdict::EqualUpTo { record, why } => {
             format!(
-                "equal up to record {record} ({compared} departures and drops); from there on it cannot be known: {why}"
+                "equal up to record {record} ({compared} departures and drops); from there on the comparison is not possible: {why}"
             )
         }
         Verdict::Parted(parting) => format!("NOT equal: {parting}"),
@@ -93,7 +93,7 @@ fn table(out: &mut dyn Write, outcomes: &[&Outcome]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What left through a class in all the time, to three digits.
+/// The mean rate of a class over all the time, to three digits.
 fn rate(class: &ClassStatus, time: Span) -> Rate {
     let bits = u128::from(class.counts.through.bytes.as_u64()) * 8 * 1_000_000_000;
     let bps = bits.checked_div(time.as_nanos().into()).unwrap_or(0);

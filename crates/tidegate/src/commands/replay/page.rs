@@ -12,8 +12,8 @@ use crate::output::sections;
 
 use tidegate_replay::run::Outcome;
 
-/// The curves of all outcomes, so named that what is compared stands in one plot: the configurations for each class,
-/// or the classes of the only configuration. The flows of a configuration stand in plots of their own.
+/// The curves of all outcomes, named so that curves to compare are in one plot: the configurations for each class, or
+/// the classes of a single configuration. The flows of a configuration are in separate plots.
 fn curves(outcomes: &[&Outcome]) -> Vec<Curve> {
     let named = |outcome: &Outcome, curve: &Curve| {
         let of_flow = curve.subject.starts_with("flow ");
@@ -25,12 +25,12 @@ fn curves(outcomes: &[&Outcome]) -> Vec<Curve> {
         }
     };
     let all = || outcomes.iter().flat_map(|outcome| outcome.curves.iter().map(move |curve| named(outcome, curve)));
-    // Classes first: what is compared is at the top.
+    // Classes first, so that the comparison is at the top.
     let (flows, classes): (Vec<_>, Vec<_>) = all().partition(|curve| curve.part.starts_with("flow "));
     classes.into_iter().chain(flows).collect()
 }
 
-/// The report. `sources` are the texts of the configurations.
+/// Builds the report. `sources` are the texts of the configurations.
 pub fn page(args: &Args, results: &Results, outcomes: &[&Outcome], sources: Vec<Source>) -> Report {
     let mut table = Table::new(
         "Classes of each configuration",
@@ -116,7 +116,7 @@ pub fn page(args: &Args, results: &Results, outcomes: &[&Outcome], sources: Vec<
     }
 }
 
-/// Every point of every curve, a row each.
+/// Every point of every curve, one per row.
 pub fn tidy(args: &Args, outcomes: &[&Outcome]) -> columns::Table {
     let rows: Vec<(&Outcome, &Curve, (f64, f64))> = outcomes
         .iter()

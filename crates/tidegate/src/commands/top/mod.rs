@@ -1,4 +1,4 @@
-//! `tidegate top`: classes and flows, live.
+//! `tidegate top`: classes and flows of a running shaper.
 
 mod programs;
 mod show;
@@ -18,59 +18,59 @@ use crate::Failure;
 use crate::commands::connect::Connect;
 use programs::Programs;
 
-/// Watch classes and flows of a running tidegate, with the programs that they belong to
+/// Watch classes and flows of a running tidegate, with their programs
 ///
 /// Each line of the lower table is a flow: its program where you may see it (root sees all), rate, share, what it
-/// borrows, what waits, how long packets waited, and what was dropped. Keys: ? shows them.
+/// borrows, its queue, its waits, and its drops. The key ? shows all keys.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     connect: Connect,
-    /// What comes first: rate, bytes, queue, delay, drops or recent
+    /// The sort order: rate, bytes, queue, delay, drops or recent
     #[arg(long, short, value_name = "BY", default_value_t = FlowSort::Rate)]
     sort: FlowSort,
-    /// Only what has this in its line: an address, a port, a class, a rule, a program, a user
+    /// Only flows with this text in their line: an address, a port, a class, a rule, a program, a user
     #[arg(long, short, value_name = "TEXT")]
     filter: Option<String>,
-    /// How many flows to ask for
+    /// The most flows to request
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
-    /// How often to look
+    /// The interval between updates
     #[arg(long, value_name = "TIME", default_value = "1s")]
     every: Span,
-    /// Print one table and end, as when the output is no terminal
+    /// Print one table and exit, as when the output is not a terminal
     #[arg(long)]
     once: bool,
-    /// Print JSON, one line for each look; with --once one line only
+    /// Print JSON, one line per update; with --once one line only
     #[arg(long)]
     json: bool,
 }
 
-/// What the view shows: a look, or why there is none.
-enum News {
+/// A message to the view: an update, or why there is none.
+enum Update {
     Seen(Box<(Seen, Names)>),
     Lost(String),
 }
 
-/// What flows are called: by key, the program and its process.
+/// The program and its process of each flow, by flow key.
 pub(crate) type Names = std::collections::HashMap<String, (String, u32)>;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     if args.every < Span::from_millis(100) {
-        return Err(Failure::Usage("--every is 100ms or more; what is seen is not newer than that".into()));
+        return Err(Failure::Usage("--every must be at least 100ms; the daemon does not update more often".into()));
     }
-    let mut eye = Eye::open(args)?;
+    let mut poller = Poller::open(args)?;
     let interactive = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if args.json || args.once || !interactive {
-        return plain(args, &mut eye);
+        return plain(args, &mut poller);
     }
-    let (news, told) = mpsc::sync_channel(1);
-    let first = eye.look()?;
+    let (updates, received) = mpsc::sync_channel(1);
+    let first = poller.look()?;
     let users = Programs::of_process(None);
     let watcher = args.clone_for_thread();
-    thread::Builder::new().name("top".into()).spawn(move || watch(&watcher, eye, &news))?;
-    view::run(first, &told, users, args.sort, args.filter.clone().unwrap_or_default())
+    thread::Builder::new().name("top".into()).spawn(move || watch(&watcher, poller, &updates))?;
+    view::run(first, &received, users, args.sort, args.filter.clone().unwrap_or_default())
 }
 
 impl Args {
@@ -79,17 +79,17 @@ impl Args {
     }
 }
 
-/// A connection, and what is known of programs.
-struct Eye {
+/// A connection, and the known programs.
+struct Poller {
     client: Client,
     programs: Programs,
     query: Flows,
 }
 
-impl Eye {
+impl Poller {
     fn open(args: &Args) -> Result<Self, Failure> {
         let client = args.connect.open()?;
-        // The sockets are those of its network namespace, which may be another than ours.
+        // The sockets belong to the network namespace of the daemon, which may be another than ours.
         let peer = rustix::net::sockopt::socket_peercred(client.stream()).ok();
         let process = peer.map(|peer| peer.pid.as_raw_nonzero().get().unsigned_abs());
         let query = Flows { sort: args.sort, limit: Some(args.limit), ..Flows::default() };
@@ -109,39 +109,39 @@ impl Eye {
     }
 }
 
-/// Looks again and again, on a thread of its own, so that keys are heard while the daemon is slow.
-fn watch(args: &Args, mut eye: Eye, news: &SyncSender<News>) {
+/// Requests updates on a thread of its own, so that keys are handled while the daemon is slow.
+fn watch(args: &Args, mut poller: Poller, updates: &SyncSender<Update>) {
     let pause = Duration::from_nanos(args.every.as_nanos());
     loop {
         thread::sleep(pause);
-        let word = match eye.look() {
-            Ok(seen) => News::Seen(Box::new(seen)),
+        let update = match poller.look() {
+            Ok(seen) => Update::Seen(Box::new(seen)),
             Err(error) => {
-                if let Ok(new) = Eye::open(args) {
-                    eye = new;
+                if let Ok(new) = Poller::open(args) {
+                    poller = new;
                 }
-                News::Lost(error.to_string())
+                Update::Lost(error.to_string())
             }
         };
-        if news.send(word).is_err() {
+        if updates.send(update).is_err() {
             return;
         }
     }
 }
 
-fn plain(args: &Args, eye: &mut Eye) -> Result<(), Failure> {
+fn plain(args: &Args, poller: &mut Poller) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let filter = args.filter.clone().unwrap_or_default();
     loop {
-        let (mut seen, names) = eye.look()?;
+        let (mut seen, names) = poller.look()?;
         for direction in &mut seen.directions {
-            direction.flows.retain(|flow| show::matches(flow, &names, &eye.programs, &filter));
+            direction.flows.retain(|flow| show::matches(flow, &names, &poller.programs, &filter));
         }
         if args.json {
             let text = serde_json::to_string(&json(&seen, &names)?).map_err(std::io::Error::other)?;
             writeln!(out, "{text}")?;
         } else {
-            show::table(&mut out, &seen, &names, &eye.programs)?;
+            show::table(&mut out, &seen, &names, &poller.programs)?;
         }
         out.flush()?;
         if args.once || !args.json {
@@ -151,7 +151,7 @@ fn plain(args: &Args, eye: &mut Eye) -> Result<(), Failure> {
     }
 }
 
-/// What the socket gave, with `program` and `pid` in each flow where they are known.
+/// The response of the socket, with `program` and `pid` in each flow where known.
 fn json(seen: &Seen, names: &Names) -> Result<Value, Failure> {
     let mut value = serde_json::to_value(seen).map_err(std::io::Error::other)?;
     for direction in value["directions"].as_array_mut().into_iter().flatten() {
@@ -166,7 +166,7 @@ fn json(seen: &Seen, names: &Names) -> Result<Value, Failure> {
     Ok(value)
 }
 
-/// The newest of what was told, without waiting.
-fn newest(told: &Receiver<News>) -> Option<News> {
-    told.try_iter().last()
+/// The newest message, without waiting.
+fn newest(received: &Receiver<Update>) -> Option<Update> {
+    received.try_iter().last()
 }

@@ -1,9 +1,8 @@
-//! Which program a flow belongs to, as far as the one who asks may see.
+//! The program that a flow belongs to, as far as the user may see it.
 //!
-//! The kernel tells the number of a socket for each pair of ends (`/proc/PID/net/tcp` and its like, in the network
-//! namespace of the daemon), and each process shows the numbers of its sockets to those who may look into it
-//! (`/proc/PID/fd`): everybody sees their own programs, root sees all. Nothing of it happens in the data path or in the
-//! daemon.
+//! The kernel reports the inode of a socket for each pair of ends (`/proc/PID/net/tcp` and the like, in the network
+//! namespace of the daemon), and each process lists the inodes of its sockets (`/proc/PID/fd`) to permitted users:
+//! everybody sees their own programs, root sees all. This does not involve the data path or the daemon.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -12,37 +11,37 @@ use std::time::{Duration, Instant};
 
 use tidegate_control::calls::Flow;
 
-/// Processes are looked through at most this often.
+/// The shortest interval between scans of all processes.
 const SCAN: Duration = Duration::from_secs(2);
 
 /// A program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Program {
-    /// Its process.
+    /// The process id.
     pub pid: u32,
-    /// Its name, as the kernel has it: at most 15 bytes.
+    /// The name in the kernel: at most 15 bytes.
     pub name: String,
 }
 
 /// One end: address and port.
 type End = (IpAddr, u16);
 
-/// What is known of sockets and programs.
+/// The known sockets and programs.
 #[derive(Debug, Default)]
 pub struct Programs {
-    /// The process in whose network namespace the sockets are.
+    /// The process whose network namespace the sockets belong to.
     process: Option<u32>,
-    /// Sockets by protocol and both ends; the far one is missing where a socket is not connected.
+    /// Sockets by protocol and both ends; without the remote end if the socket is not connected.
     sockets: HashMap<(u8, End, Option<End>), u64>,
     owners: HashMap<u64, Program>,
-    /// Sockets whose program could not be found, until the next scan.
+    /// Sockets without a known program, until the next scan.
     missed: HashSet<u64>,
     scanned: Option<Instant>,
     users: HashMap<u32, String>,
 }
 
 impl Programs {
-    /// In the network namespace of `process`, or in our own.
+    /// For the network namespace of `process`, or our own.
     pub fn of_process(process: Option<u32>) -> Self {
         let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
         let entry = |line: &str| {
@@ -68,7 +67,7 @@ impl Programs {
         let source = (flow.source?.to_canonical(), flow.source_port?);
         let destination = (flow.destination?.to_canonical(), flow.destination_port?);
         let find = |key| self.sockets.get(&key).copied();
-        // What leaves is sent from here; what arrives is sent to here.
+        // A departing packet has the local end as its source, an arriving one as its destination.
         [(source, destination), (destination, source)].into_iter().find_map(|(near, far)| {
             let any = |address: IpAddr| (address, near.1);
             find((protocol, near, Some(far)))
@@ -78,7 +77,7 @@ impl Programs {
         })
     }
 
-    /// Reads the sockets, and looks for the programs of those of `flows` that are not known yet.
+    /// Reads the sockets, and searches the programs of those of `flows` that are not known yet.
     pub fn refresh<'a>(&mut self, flows: impl Iterator<Item = &'a Flow>) {
         self.sockets.clear();
         let process = self.process.map_or("self".into(), |process| process.to_string());
@@ -102,7 +101,7 @@ impl Programs {
         let Ok(processes) = fs::read_dir("/proc") else { return };
         for process in processes.flatten() {
             let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-            // Others' processes do not open: then they stay unknown.
+            // Processes of other users cannot be read: their sockets stay unknown.
             let Ok(descriptors) = fs::read_dir(process.path().join("fd")) else { continue };
             for descriptor in descriptors.flatten() {
                 let Ok(target) = fs::read_link(descriptor.path()) else { continue };
@@ -110,7 +109,7 @@ impl Programs {
                     target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
                 let Some(inode) = inode.filter(|inode| wanted.contains(inode)) else { continue };
                 let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-                // A program may call itself what it wants; a terminal shall not obey it.
+                // The name is under the control of the program; control characters must not reach the terminal.
                 let name: String = name.trim_end().chars().filter(|c| !c.is_control()).collect();
                 self.owners.insert(inode, Program { pid, name });
             }
@@ -118,7 +117,7 @@ impl Programs {
     }
 }
 
-/// A protocol with the near end and, of what is connected, the far one.
+/// The protocol, the local end and, if connected, the remote end.
 type Ends = (u8, End, Option<End>);
 
 /// A line of `/proc/net/tcp` and its like: both ends and the inode.
@@ -130,7 +129,7 @@ fn parse(line: &str, protocol: u8) -> Option<(Ends, u64)> {
     (inode != 0).then_some(((protocol, near, connected.then_some(far)), inode))
 }
 
-/// An end as the kernel prints it: words in the order of the machine's bytes, hexadecimal, and the port.
+/// An end in the format of the kernel: words in native byte order, hexadecimal, and the port.
 fn end(text: &str) -> Option<End> {
     let (address, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;

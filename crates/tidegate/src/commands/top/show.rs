@@ -1,4 +1,4 @@
-//! What is written into the cells, and the table without a terminal.
+//! The texts of the cells, and the table without a terminal.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use super::programs::Programs;
 use crate::Failure;
 use crate::output::numbers;
 
-/// A line under the header and none between the rows.
+/// A line below the header and none between the rows.
 const STYLE: TableStyle = presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// Three digits and a letter: `12.3M`.
@@ -54,7 +54,7 @@ pub fn wait(span: Span) -> String {
     }
 }
 
-/// A time for people.
+/// A duration as text.
 pub fn clock(span: Span) -> String {
     let s = span.as_nanos() / 1_000_000_000;
     match s {
@@ -64,7 +64,7 @@ pub fn clock(span: Span) -> String {
     }
 }
 
-/// Seconds kept and missed: `ok`, or how many were missed.
+/// Seconds in which the promise was kept and missed: `ok`, or how many were missed.
 pub fn promise(kept: u64, missed: u64) -> String {
     match (kept, missed) {
         (0, 0) => "-".into(),
@@ -84,13 +84,13 @@ pub fn class_drops(class: &ClassSeen) -> u64 {
     class.dropped.iter().map(|count| count.packets).sum()
 }
 
-/// What a flow borrows is told as a part of what it sent.
+/// The borrowed bytes as a percentage of what the flow sent.
 pub fn borrowed(flow: &FlowSeen) -> String {
     let part = flow.borrowed_bytes.as_u64() as f64 / flow.sent_bytes.as_u64().max(1) as f64;
     if flow.borrowed_bytes.as_u64() == 0 { "-".into() } else { format!("{:.0}%", (part * 100.0).min(100.0)) }
 }
 
-/// A flow in `width` places: where that is too little, without our own end's address, which is the same for most.
+/// A flow in `width` columns; if that is too little, without the local address, which is the same for most.
 pub fn flow(flow: &Flow, direction: &str, width: usize) -> String {
     let whole = flow.to_string();
     if whole.chars().count() <= width {
@@ -108,7 +108,7 @@ pub fn flow(flow: &Flow, direction: &str, width: usize) -> String {
     }
 }
 
-/// The class of a flow; where it went if it is displaced.
+/// The class of a flow; with the class it is displaced to.
 pub fn class_of(flow: &FlowSeen) -> String {
     match &flow.through {
         Some(through) => format!("{}>{through}", flow.class),
@@ -116,7 +116,7 @@ pub fn class_of(flow: &FlowSeen) -> String {
     }
 }
 
-/// Who owns it: the program, or the user.
+/// The owner: the program, or the user.
 pub fn owner(flow: &FlowSeen, names: &Names, programs: &Programs) -> String {
     match (names.get(&flow.flow.key), flow.flow.uid) {
         (Some((name, _)), _) => name.clone(),
@@ -125,7 +125,7 @@ pub fn owner(flow: &FlowSeen, names: &Names, programs: &Programs) -> String {
     }
 }
 
-/// Whether what is written of a flow has `filter` in it.
+/// Whether the text of a flow contains `filter`.
 pub fn matches(flow: &FlowSeen, names: &Names, programs: &Programs, filter: &str) -> bool {
     if filter.is_empty() {
         return true;
@@ -137,7 +137,7 @@ pub fn matches(flow: &FlowSeen, names: &Names, programs: &Programs, filter: &str
     text.contains(&filter.to_lowercase())
 }
 
-/// A line about a direction.
+/// The headline of a direction.
 pub fn headline(seen: &Seen, direction: &DirectionSeen) -> String {
     let sum = Rate::from_bps(direction.classes.iter().map(|class| class.rate.as_bps()).sum());
     let of = direction.limit.map_or(String::new(), |limit| format!(" of {}", rate(limit)));
@@ -205,7 +205,7 @@ pub fn table(out: &mut impl Write, seen: &Seen, names: &Names, programs: &Progra
         if direction.table.counted {
             writeln!(out, "{table}")?;
         } else {
-            writeln!(out, "flows are not counted: the file says so under [statistics]")?;
+            writeln!(out, "flows are not counted: the file disables it under [statistics]")?;
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The live view: what is on the screen, and what keys do to it.
+//! The interactive view: the screen and its keys.
 
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use tidegate_control::calls::{ClassSeen, DirectionSeen, FlowSeen, FlowSort, Seen
 
 use super::programs::Programs;
 use super::show::{self, clock, maybe, promise, rate, scaled, wait};
-use super::{Names, News, newest};
+use super::{Names, Update, newest};
 use crate::Failure;
 
-/// How long a key may wait for the screen to be drawn again, and news to be seen.
+/// The longest time until a key or an update is handled.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Shows `first` and what is `told` until somebody ends it.
+/// Shows `first` and the updates of `updates` until the user quits.
 pub fn run(
     first: (Seen, Names),
-    told: &Receiver<News>,
+    updates: &Receiver<Update>,
     programs: Programs,
     sort: FlowSort,
     filter: String,
@@ -32,7 +32,7 @@ pub fn run(
     loop {
         screen.terminal.draw(|frame| view.paint(frame))?;
         if event::poll(TICK)? {
-            // Whatever came at once is done at once, and drawn once.
+            // Everything that arrived is handled, and drawn once.
             loop {
                 if let Event::Key(key) = event::read()?
                     && key.kind != KeyEventKind::Release
@@ -45,11 +45,11 @@ pub fn run(
                 }
             }
         }
-        view.take(newest(told));
+        view.take(newest(updates));
     }
 }
 
-/// The terminal while it belongs to us; given back when dropped.
+/// The terminal in raw mode; restored on drop.
 struct Screen {
     terminal: DefaultTerminal,
 }
@@ -66,7 +66,7 @@ enum Next {
     End,
 }
 
-/// What keys go to.
+/// What receives keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
     Table,
@@ -74,7 +74,7 @@ enum Mode {
     Help,
 }
 
-/// What is seen, and how.
+/// The state of the view.
 struct View {
     seen: Seen,
     names: Names,
@@ -85,10 +85,10 @@ struct View {
     frozen: bool,
     lost: Option<String>,
     direction: usize,
-    /// The flow that is selected, by key, so that it stays when others overtake it.
+    /// The key of the selected flow, so that it stays selected when the order changes.
     selected: Option<String>,
     state: TableState,
-    /// Lines of flows that fit, as of the last drawing.
+    /// The number of flow lines that fit, as of the last drawing.
     page: usize,
 }
 
@@ -110,20 +110,20 @@ impl View {
         }
     }
 
-    fn take(&mut self, news: Option<News>) {
-        match news {
-            Some(News::Seen(seen)) => {
+    fn take(&mut self, update: Option<Update>) {
+        match update {
+            Some(Update::Seen(seen)) => {
                 self.lost = None;
                 if !self.frozen {
                     (self.seen, self.names) = *seen;
                 }
             }
-            Some(News::Lost(why)) => self.lost = Some(why),
+            Some(Update::Lost(why)) => self.lost = Some(why),
             None => {}
         }
     }
 
-    /// The flows of the direction that is shown, filtered and in order.
+    /// The flows of the direction shown, filtered and sorted.
     fn flows(&self) -> Vec<FlowSeen> {
         let Some(direction) = self.seen.directions.get(self.direction) else { return Vec::new() };
         let wanted = |flow: &&FlowSeen| show::matches(flow, &self.names, &self.programs, &self.filter);
@@ -210,7 +210,7 @@ impl View {
             frame.render_widget(Paragraph::new("nothing is shaped at the moment"), area);
             return;
         };
-        // In little room the flows come last to give way to nothing: first details, then classes.
+        // On a small screen the details are omitted first, then the classes.
         let details = if area.height >= 16 { 3 } else { 0 };
         let most = usize::from(area.height.saturating_sub(9 + details) / 2).max(1);
         let shown = direction.classes.len().min(most);
@@ -254,7 +254,7 @@ impl View {
     fn paint_flows(&mut self, frame: &mut Frame<'_>, area: Rect, direction: &DirectionSeen, flows: &[FlowSeen]) {
         self.page = usize::from(area.height.saturating_sub(1)).max(1);
         if !direction.table.counted {
-            let text = "flows are not counted: the file says so under [statistics]";
+            let text = "flows are not counted: the file disables it under [statistics]";
             frame.render_widget(Paragraph::new(text), area);
             return;
         }
@@ -388,13 +388,13 @@ impl View {
     }
 }
 
-/// A column: its width, and how soon it gives way in little room (the highest first).
+/// A column: its width, and its rank for omission on a narrow screen (the highest first).
 struct Column {
     name: &'static str,
     width: usize,
     gives_way: u8,
     left: bool,
-    /// What the table can be sorted by.
+    /// The sort order of this column.
     sort: Option<FlowSort>,
 }
 
@@ -408,7 +408,7 @@ const fn sorted(column: Column, sort: FlowSort) -> Column {
     Column { sort: Some(sort), ..column }
 }
 
-/// The flow takes what is left.
+/// The flow column takes the remaining width.
 const FLOWS: [Column; 17] = [
     left("program", 11, 1),
     left("flow", 21, 0),
@@ -446,14 +446,14 @@ const CLASSES: [Column; 14] = [
     right("promise", 8, 1),
 ];
 
-/// Which columns fit into `width`, each with its own; the first wide one to the left takes what is left.
+/// The columns that fit into `width`, each with its width; the first wide one takes the rest.
 fn columns(width: u16, all: &[Column]) -> Vec<(usize, usize)> {
     let width = usize::from(width);
     let mut chosen: Vec<usize> = (0..all.len()).collect();
     let needed = |chosen: &[usize]| chosen.iter().map(|&n| all[n].width + 1).sum::<usize>().saturating_sub(1);
     while chosen.len() > 1 {
         let Some(worst) = chosen.iter().copied().max_by_key(|&n| all[n].gives_way) else { break };
-        // Whole addresses come before the columns that few look at.
+        // Whole addresses have precedence over columns that few need.
         let room = if all[worst].gives_way >= 9 && all.iter().any(|column| column.name == "flow") { 17 } else { 0 };
         if needed(&chosen) + room <= width || all[worst].gives_way == 0 {
             break;
@@ -463,7 +463,7 @@ fn columns(width: u16, all: &[Column]) -> Vec<(usize, usize)> {
     let mut spare = width.saturating_sub(needed(&chosen));
     let mut result = Vec::new();
     for n in chosen {
-        // No address pair is longer than this; what is left beyond it stays empty.
+        // No address pair is longer than this; the rest stays empty.
         let extra = if all[n].name == "flow" { spare.min(80) } else { 0 };
         spare -= extra;
         result.push((n, all[n].width + extra));
@@ -481,7 +481,7 @@ fn head(columns: &[(usize, usize)], all: &[Column], sort: FlowSort) -> Row<'stat
     Row::new(cells.collect::<Vec<_>>()).style(Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED))
 }
 
-/// `text` in `width` places; what does not fit is shortened in its middle, where addresses differ least.
+/// `text` in `width` columns; a longer text is shortened in its middle, where addresses differ least.
 fn fit(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {
@@ -495,7 +495,7 @@ fn paint_classes(frame: &mut Frame<'_>, area: Rect, direction: &DirectionSeen, s
     let columns = columns(area.width, &CLASSES);
     let rows = direction.classes.iter().enumerate().take(shown).map(|(at, class)| {
         let cells = columns.iter().map(|&(n, width)| {
-            // The last line stands for all that there is no room for.
+            // The last line represents all classes that do not fit.
             let more = at + 1 == shown && shown < direction.classes.len();
             let text = match CLASSES[n].name {
                 "class" if more => format!("{} +{}", class.name, direction.classes.len() - shown),
@@ -534,7 +534,7 @@ const HELP: &[&str] = &[
     "d, Tab     the other direction",
     "up, down   select a flow, and see its drops by reason",
     "",
-    "rates are in bit/s; share: what it would get if all asked",
+    "rates are in bit/s; share: its rate if all flows were backlogged",
     "lent: sent on rate that other classes did not use",
     "p50..p99: waits of the last seconds; jitter: RFC 3550",
     "promise: kept, or seconds in which it was missed",

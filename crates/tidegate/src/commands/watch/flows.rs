@@ -1,7 +1,7 @@
-//! The largest flows of a live run over time: looked at once a second, in memory that does not grow with time.
+//! The largest flows of a live run over time, observed once per second, in bounded memory.
 //!
-//! *Law*: what all flows sent and had dropped, as far as it was seen, is in the series of the flows and of the others.
-//! *Notes*: a flow that comes and goes between two looks is in its class and not here.
+//! *Law*: all bytes sent and packets dropped by observed flows are in the series of the flows and of the others.
+//! *Notes*: a flow that begins and ends between two observations is counted in its class only.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tidegate_replay::flows::Flows;
 use tidegate_report::{Axis, Curve, Plot, Section, Style};
 use tidegate_units::{Instant, Span};
 
-/// The bins that series begin with: the time between two looks.
+/// The initial bins of the series: the interval of observations.
 const BIN: Span = Span::from_secs(1);
 
 /// A flow over time.
@@ -20,9 +20,9 @@ const BIN: Span = Span::from_secs(1);
 struct Live {
     sent: Series,
     dropped: Series,
-    /// Bytes that waited, as every look saw them.
+    /// Bytes queued, at every observation.
     queue: Series,
-    /// The wait that 99 of 100 did not exceed, in ns.
+    /// The 99th percentile of waits, in ns.
     wait: Series,
 }
 
@@ -39,14 +39,14 @@ impl Part for Live {
     }
 }
 
-/// What a flow had sent, and had had dropped.
+/// Bytes sent and packets dropped.
 type Counts = (u64, u64);
 
 /// The flows of a direction over time.
 #[derive(Debug)]
 pub struct FlowWatch {
     flows: Flows<Live>,
-    /// Looks: what a sum of levels is divided by.
+    /// The number of observations, by which sums of levels are divided.
     looks: Series,
     before: HashMap<u64, Counts>,
 }
@@ -54,7 +54,7 @@ pub struct FlowWatch {
 /// A flow in a bin.
 #[derive(Debug)]
 pub struct Point {
-    /// What it is called.
+    /// The name.
     pub flow: String,
     /// Seconds since the start at the end of the bin.
     pub end: f64,
@@ -64,19 +64,19 @@ pub struct Point {
     pub bytes: u64,
     /// Packets dropped.
     pub dropped: u64,
-    /// Bytes that waited, the mean.
+    /// Mean bytes queued.
     pub queue: u64,
-    /// The wait that 99 of 100 did not exceed, the mean of what was seen, in seconds; not of others together.
+    /// The mean of the 99th percentiles of waits, in seconds; not for the sum of others.
     pub wait: Option<f64>,
 }
 
 impl FlowWatch {
-    /// Nothing seen yet.
+    /// Returns an empty observation.
     pub fn new() -> Self {
         Self { flows: Flows::new(BIN), looks: Series::new(BIN), before: HashMap::new() }
     }
 
-    /// Looks at what was seen of all flows, so long after the start.
+    /// Adds an observation of all flows, at `elapsed` since the start.
     pub fn look(&mut self, elapsed: Duration, seen: &[FlowSeen]) {
         let at = Instant::from_nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
         self.looks.add(at, 1);
@@ -85,7 +85,7 @@ impl FlowWatch {
             let Ok(key) = u64::from_str_radix(&flow.flow.key, 16) else { continue };
             let counts = (flow.sent_bytes.as_u64(), flow.dropped.iter().map(|drops| drops.packets).sum::<u64>());
             let (bytes, dropped) = self.before.get(&key).copied().unwrap_or_default();
-            // After a restart, or when it was forgotten in between, the counts begin anew.
+            // After a restart, or if it was removed in between, the counts begin at zero.
             let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
             let (sent, dropped) = (since(counts.0, bytes), since(counts.1, dropped));
             now.insert(key, counts);
@@ -100,7 +100,7 @@ impl FlowWatch {
         self.before = now;
     }
 
-    /// Flows and others as points, bin by bin. The bins of all are those of the looks.
+    /// Flows and others as points, bin by bin; the bins are those of the observations.
     pub fn points(&self) -> Vec<Point> {
         let width = self.looks.width().as_nanos();
         let bins = self.looks.sums().count();
@@ -134,7 +134,7 @@ impl FlowWatch {
         points
     }
 
-    /// The plots of a direction; without a name where there is only one.
+    /// The plots of a direction, without its name if there is only one.
     pub fn section(&self, direction: &str) -> Section {
         let points = self.points();
         let of = if direction.is_empty() { String::new() } else { format!(", {direction}") };
@@ -185,7 +185,7 @@ mod tests {
     fn what_is_sent_between_two_looks_is_in_one_of_the_series() {
         let mut watch = FlowWatch::new();
         let second = |n: u64| Duration::from_millis(n * 1_000 + 500);
-        // Two hundred flows of which flow 7 sends a hundred times as much; another comes in the third second.
+        // Two hundred flows, of which flow 7 sends a hundred times as much; another joins in the third second.
         for n in 0..5_u64 {
             let mut flows: Vec<_> =
                 (0..200).map(|key| seen(key, (n + 1) * if key == 7 { 100_000 } else { 1_000 }, n, 10)).collect();
@@ -195,7 +195,7 @@ mod tests {
             watch.look(second(n), &flows);
         }
         let points = watch.points();
-        // One without a protocol is called by its key.
+        // A flow without a protocol is named by its key.
         let name = |key: u64| format!("flow flow {key:016x}");
         let sum = |flow: &str| -> u64 { points.iter().filter(|p| p.flow == flow).map(|p| p.bytes).sum() };
         assert_eq!(sum(&name(7)), 500_000);

@@ -1,4 +1,4 @@
-//! The pictures that the screen shows, in terminals of several sizes.
+//! The contents of the screen, in terminals of several sizes.
 
 use super::*;
 use ratatui::Terminal;
@@ -102,7 +102,7 @@ fn eighty_columns_are_enough() {
     ] {
         assert!(text.contains(word), "{word} in\n{text}");
     }
-    // The fastest first, and none below it is left out up to the end of the table.
+    // The fastest first, and no flow is missing above the end of the table.
     let place = |port: &str| text.find(port).unwrap_or_else(|| panic!("{port} in\n{text}"));
     assert!(place("2.90M") < place("2.80M"));
     let wide = drawn(&mut view, 200, 50);
@@ -156,16 +156,16 @@ fn keys_sort_filter_freeze_and_select() {
     }
     view.key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
     assert_eq!((view.flows().len(), view.selected.clone()), (10, None));
-    // Frozen, news are not shown; later they are.
+    // While frozen, updates are not shown; later they are.
     press(&mut view, "f");
     assert!(drawn(&mut view, 80, 24).contains("FROZEN"));
-    let news = || News::Seen(Box::new((Seen::default(), Names::new())));
-    view.take(Some(news()));
+    let updates = || Update::Seen(Box::new((Seen::default(), Names::new())));
+    view.take(Some(updates()));
     assert_eq!(view.seen.interface, "eth0");
     press(&mut view, "f");
-    view.take(Some(news()));
+    view.take(Some(updates()));
     assert_eq!(view.seen.interface, "");
-    view.take(Some(News::Lost("the connection to tidegate broke".into())));
+    view.take(Some(Update::Lost("the connection to tidegate broke".into())));
     drawn(&mut view, 80, 24);
     assert_eq!(view.key(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE)), Next::End);
 }
