@@ -2,18 +2,20 @@
 
 mod drivers;
 mod hosts;
+mod shapers;
 mod sources;
 
 use tidegate_core::random::Stream;
 use tidegate_core::{Backlog, Instant, Rate, Span};
 
 use crate::event::EventQueue;
-use crate::link::{DropBook, Ledger, Link, NEVER, Queue, Slab, Stage, next_call};
+use crate::link::{Discipline, DropBook, Ledger, Link, NEVER, Queue, Slab, Stage, next_call};
 use crate::metrics::{FlowMetrics, LinkMetrics, SizeClass};
 use crate::network::{ARRIVED, EXPRESS, FlowId, LinkId};
 use crate::packet::{SimPacket, TCP_HEADER};
 use crate::tcp::Endpoint;
 use crate::workload::FlowSpec;
+use shapers::schedule_look;
 
 const KIND_SHIFT: u32 = 21;
 const INDEX_MASK: u32 = (1 << KIND_SHIFT) - 1;
@@ -36,6 +38,8 @@ enum Kind {
     Forward,
     /// The kernel timer of a driver.
     Poll,
+    /// The flows that a shaper watches are to be looked at.
+    Look,
 }
 
 const fn target(kind: Kind, index: u32) -> u32 {
@@ -197,6 +201,7 @@ impl Simulation {
                 kind if kind == Kind::Source as u32 => self.on_source(index),
                 kind if kind == Kind::Forward as u32 => self.on_forward(index),
                 kind if kind == Kind::Poll as u32 => self.on_poll(index),
+                kind if kind == Kind::Look as u32 => self.on_look(index),
                 _ => self.on_stop(index),
             }
         }
@@ -296,10 +301,15 @@ impl Simulation {
             return;
         }
         let admitted = l.hooks.is_none() || l.admit(now, packet, &mut ledger);
-        l.comes(now, packet);
-        packet.queued = now;
-        let packet = *packet;
+        let mut packet = *packet;
         self.packets.free(index);
+        if l.watched
+            && let Some(shaper) = l.queue.shaper()
+        {
+            packet.class = shaper.class_of(&packet);
+        }
+        l.comes(now, &packet);
+        packet.queued = now;
         if !admitted {
             return;
         }
@@ -308,7 +318,7 @@ impl Simulation {
             return;
         }
         let Link { queue: Queue::Discipline(qdisc), metrics, hooks, .. } = l else { return };
-        qdisc.enqueue(Instant::from_nanos(now), packet, &mut DropBook { now, metrics, hooks, ledger: &mut ledger });
+        qdisc.get_mut().enqueue(Instant::from_nanos(now), packet, &mut DropBook { now, metrics, hooks, ledger: &mut ledger });
         if l.watched && measuring {
             let packets = l.backlog().packets;
             l.observe_backlog(now, packets);
@@ -330,7 +340,7 @@ impl Simulation {
         loop {
             let Link { queue: Queue::Discipline(qdisc), metrics, hooks, .. } = l else { return };
             let book = &mut DropBook { now, metrics, hooks, ledger: &mut ledger };
-            let Some(mut packet) = qdisc.dequeue(Instant::from_nanos(now), book) else { break };
+            let Some(mut packet) = qdisc.get_mut().dequeue(Instant::from_nanos(now), book) else { break };
             if l.hooks.is_some() {
                 l.see(now, Stage::Dequeued, &packet);
                 // What a policer behind the queue drops leaves the transmitter free for the next.
@@ -343,7 +353,11 @@ impl Simulation {
         }
         l.fruitless = if l.free_at > now || l.fruitless.0 != now { (now, 0) } else { (now, l.fruitless.1 + 1) };
         let fruitless = l.fruitless.1;
-        if let Some((arrival, packet)) = departure {
+        let shaped = l.queue.shaper().is_some();
+        if let Some((arrival, mut packet)) = departure {
+            if shaped {
+                packet.class = self.flows[usize::from(packet.group)].class;
+            }
             let index = self.packets.insert(&packet);
             self.launch(link, arrival, index);
         }
@@ -360,16 +374,19 @@ impl Simulation {
     fn schedule_transmit(&mut self, link: u32) {
         let now = self.now;
         let l = &mut self.links[link as usize];
-        let Queue::Discipline(qdisc) = &l.queue else {
+        let Queue::Discipline(qdisc) = &mut l.queue else {
             if let Queue::Driver(..) = l.queue {
                 self.schedule_poll(link);
             }
             return;
         };
-        if qdisc.backlog().is_empty() {
+        if let Discipline::Shaper(shaper) = qdisc {
+            schedule_look(&mut self.events, now, link, shaper);
+        }
+        if qdisc.get().backlog().is_empty() {
             return;
         }
-        let Some(call) = next_call(qdisc.as_ref(), now) else { return };
+        let Some(call) = next_call(qdisc.get(), now) else { return };
         let at = if call <= l.free_at.max(now) { l.free_at.max(now) } else { l.noticed(call) };
         if at < l.transmit_at || l.transmit_at < now {
             l.transmit_at = at;

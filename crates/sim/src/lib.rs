@@ -2,7 +2,8 @@
 //!
 //! Time is in integer nanoseconds, events are ordered by (time, sequence), every component draws from its own named
 //! random stream: the same [`Network`] and seed give the same numbers on every machine. Hosts speak real TCP
-//! ([`tcp`]), links take any [`Qdisc`](tidegate_core::Qdisc) as their queue.
+//! ([`tcp`]), links take any [`Qdisc`](tidegate_core::Qdisc) as their queue, or the engine of a whole shaper file
+//! ([`ShaperQueue`]).
 //!
 //! A run needs memory for what is in flight and for fixed-size statistics ([`metrics`]); none of it grows with the
 //! simulated time.
@@ -17,6 +18,7 @@ pub mod metrics;
 mod network;
 mod packet;
 pub mod scenario;
+mod shaper;
 mod shared;
 pub mod srpt;
 pub mod tcp;
@@ -28,6 +30,7 @@ pub use engine::Simulation;
 pub use link::{Conditioner, Line, Loss, Stage, Tap, Verdict};
 pub use network::{FlowId, LinkId, Network, NetworkError, NodeId};
 pub use packet::{Proto, SimPacket, TCP_HEADER, UDP_HEADER};
+pub use shaper::{FIRST_USER, Notification, ShaperQueue, Sink};
 pub use shared::Shared;
 pub use srpt::Srpt;
 pub use workload::{Direction, FlowSpec, Transport, Workload};

@@ -16,6 +16,7 @@ use tidegate_metrics::PartSeries;
 use crate::driver::DriverState;
 use crate::metrics::{FlowMetrics, LinkMetrics};
 use crate::packet::SimPacket;
+use crate::shaper::ShaperQueue;
 
 /// No event is pending.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -107,9 +108,51 @@ pub(crate) enum Queue {
     /// Drop-tail: the beginnings of transmissions to come, with the bytes.
     Tail { limit: Limit, waiting: VecDeque<(u64, u32)>, bytes: u64 },
     /// A discipline; the transmitter takes from it.
-    Discipline(Box<dyn Qdisc<SimPacket>>),
+    Discipline(Discipline),
     /// A discipline behind a driver.
-    Driver(Box<dyn Qdisc<SimPacket>>, Box<DriverState>),
+    Driver(Discipline, Box<DriverState>),
+}
+
+/// What a transmitter, or a driver, takes packets from.
+pub(crate) enum Discipline {
+    /// A discipline alone.
+    Plain(Box<dyn Qdisc<SimPacket>>),
+    /// The engine of a shaper file.
+    Shaper(Box<ShaperQueue>),
+}
+
+impl Discipline {
+    #[inline]
+    pub fn get(&self) -> &dyn Qdisc<SimPacket> {
+        match self {
+            Self::Plain(qdisc) => qdisc.as_ref(),
+            Self::Shaper(shaper) => shaper.as_ref(),
+        }
+    }
+    #[inline]
+    pub fn get_mut(&mut self) -> &mut dyn Qdisc<SimPacket> {
+        match self {
+            Self::Plain(qdisc) => qdisc.as_mut(),
+            Self::Shaper(shaper) => shaper.as_mut(),
+        }
+    }
+}
+
+impl Queue {
+    /// The engine, where the queue is one.
+    pub fn shaper(&self) -> Option<&ShaperQueue> {
+        match self {
+            Self::Discipline(Discipline::Shaper(shaper)) | Self::Driver(Discipline::Shaper(shaper), _) => Some(shaper),
+            _ => None,
+        }
+    }
+    /// The engine, to change it.
+    pub fn shaper_mut(&mut self) -> Option<&mut ShaperQueue> {
+        match self {
+            Self::Discipline(Discipline::Shaper(shaper)) | Self::Driver(Discipline::Shaper(shaper), _) => Some(shaper),
+            _ => None,
+        }
+    }
 }
 
 /// The packets that are on lines or in drop-tail queues. What is freed last is used first, so that the memory in use
@@ -452,7 +495,7 @@ impl Link {
             Queue::Tail { waiting, bytes, .. } => {
                 tidegate_core::Backlog { packets: waiting.len() as u64, bytes: Bytes::new(*bytes) }
             }
-            Queue::Discipline(qdisc) | Queue::Driver(qdisc, _) => qdisc.backlog(),
+            Queue::Discipline(qdisc) | Queue::Driver(qdisc, _) => qdisc.get().backlog(),
         }
     }
 

@@ -1,16 +1,19 @@
 //! [`Network`]: what is simulated, put together and checked.
 
 use core::fmt;
+use core::net::{IpAddr, Ipv4Addr};
 
+use tidegate_config::shaper::Config;
 use tidegate_core::random::Stream;
 use tidegate_core::{Instant, Qdisc, Rate, Span};
 use tidegate_metrics::Series;
 
 use crate::driver::{Driver, DriverState};
 use crate::engine::{Plan, Simulation};
-use crate::link::{Conditioner, Hooks, Line, Link, Queue, Tap};
+use crate::link::{Conditioner, Discipline, Hooks, Line, Link, Queue, Tap};
 use crate::metrics::{FlowMetrics, LinkSeries};
 use crate::packet::SimPacket;
+use crate::shaper::{Population, ShaperQueue};
 use crate::workload::FlowSpec;
 
 /// A node of a network.
@@ -112,6 +115,20 @@ pub enum NetworkError {
         /// The name.
         name: String,
     },
+    /// A shaper file that cannot run.
+    #[error("link {link}: {why}")]
+    Shaper {
+        /// The link.
+        link: String,
+        /// Why not.
+        why: String,
+    },
+    /// Addresses of two versions of IP at the ends of a flow.
+    #[error("flow {flow}: no packet goes from IPv4 to IPv6")]
+    Addresses {
+        /// The flow.
+        flow: String,
+    },
     /// More than the simulator numbers.
     #[error("more than {most} {what}s")]
     TooMany {
@@ -131,13 +148,20 @@ enum Kind {
 struct Node {
     name: String,
     kind: Kind,
+    address: Option<IpAddr>,
+}
+
+/// What waits before a transmitter, as it was asked for.
+enum Wanted {
+    Discipline(Box<dyn Qdisc<SimPacket>>),
+    Shaper(Box<Config>),
 }
 
 struct Edge {
     from: NodeId,
     to: NodeId,
     line: Line,
-    queue: Option<Box<dyn Qdisc<SimPacket>>>,
+    queue: Option<Wanted>,
     driver: Option<Driver>,
     tick: Option<Span>,
     watched: bool,
@@ -197,8 +221,13 @@ impl Network {
         self.node(name.into(), Kind::Router)
     }
     fn node(&mut self, name: String, kind: Kind) -> NodeId {
-        self.nodes.push(Node { name, kind });
+        self.nodes.push(Node { name, kind, address: None });
         NodeId(self.nodes.len() as u32 - 1)
+    }
+
+    /// Gives `host` an address that rules see. Default: 10.0.0.1 for the first node, 10.0.0.2 for the second, and so on.
+    pub fn address(&mut self, host: NodeId, address: IpAddr) {
+        self.nodes[host.0 as usize].address = Some(address);
     }
 
     /// A link from `from` to `to`, one direction.
@@ -214,7 +243,11 @@ impl Network {
     }
     /// Puts `qdisc` before the transmitter of `link`.
     pub fn queue(&mut self, link: LinkId, qdisc: impl Qdisc<SimPacket> + 'static) {
-        self.edges[link.index()].queue = Some(Box::new(qdisc));
+        self.edges[link.index()].queue = Some(Wanted::Discipline(Box::new(qdisc)));
+    }
+    /// Puts the engine of a shaper file before the transmitter of `link`.
+    pub fn shaper(&mut self, link: LinkId, config: &Config) {
+        self.edges[link.index()].queue = Some(Wanted::Shaper(Box::new(config.clone())));
     }
     /// Puts a driver between the discipline of `link` and its transmitter.
     pub fn driver(&mut self, link: LinkId, driver: Driver) {
@@ -299,13 +332,25 @@ impl Network {
         let routes = planner.finish(&self);
         let (seed, bin) = (self.seed, self.bin);
         let names: Vec<_> = (0..self.edges.len()).map(|link| self.link_name(LinkId(link as u32))).collect();
-        let links = self.edges.drain(..).zip(&names).map(|(edge, name)| edge.build(seed, name, bin)).collect();
+        let shapers = self.edges.iter().any(|edge| matches!(edge.queue, Some(Wanted::Shaper(_))));
+        let population = shapers.then(|| Population::new(self.addresses(), &self.flows));
+        let edges = std::mem::take(&mut self.edges);
+        let build = |(number, (edge, name)): (usize, (Edge, &String))| {
+            edge.build(seed, number as u64, name, bin, population.as_ref())
+        };
+        let links = edges.into_iter().zip(&names).enumerate().map(build).collect::<Result<_, _>>()?;
         let metrics = self
             .flows
             .iter()
             .map(|flow| FlowMetrics { series: flow.watch.then(|| Series::new(bin)), ..FlowMetrics::default() })
             .collect();
         Ok(Simulation::new(seed, self.warm_up, links, names, routes, self.flows, plans, metrics))
+    }
+
+    /// The addresses of the nodes.
+    fn addresses(&self) -> Vec<IpAddr> {
+        let given = self.nodes.iter().zip(1_u32..);
+        given.map(|(node, n)| node.address.unwrap_or(Ipv4Addr::from_bits(10 << 24 | n & 0x00ff_ffff).into())).collect()
     }
 
     fn check(&self) -> Result<(), NetworkError> {
@@ -362,6 +407,10 @@ impl Network {
                 let (flow, node) = (flow.name.clone(), self.name(flow.from).into());
                 return Err(NetworkError::Endpoint { flow, node, why: "is both ends; a flow needs two hosts" });
             }
+            let is_v6 = |node: NodeId| self.nodes[node.0 as usize].address.is_some_and(|address| address.is_ipv6());
+            if is_v6(flow.from) != is_v6(flow.to) {
+                return Err(NetworkError::Addresses { flow: flow.name.clone() });
+            }
             flow.validate().map_err(|problem| NetworkError::Workload { flow: flow.name.clone(), problem })?;
         }
         Ok(())
@@ -369,7 +418,14 @@ impl Network {
 }
 
 impl Edge {
-    fn build(self, seed: u64, name: &str, bin: Span) -> Link {
+    fn build(
+        self,
+        seed: u64,
+        number: u64,
+        name: &str,
+        bin: Span,
+        population: Option<&Population>,
+    ) -> Result<Link, NetworkError> {
         let mut link = Link::new(&self.line, Stream::named(seed, &format!("link {name}")));
         link.watched = self.watched;
         if self.watched {
@@ -381,13 +437,22 @@ impl Edge {
         }
         link.tick = self.tick.map_or(0, Span::as_nanos);
         let limit = self.line.limit;
-        let queue = self.queue;
+        let queue = match (self.queue, population) {
+            (Some(Wanted::Shaper(config)), Some(population)) => {
+                let queue = ShaperQueue::new(&config, population, self.from.0, seed, number)
+                    .map_err(|why| NetworkError::Shaper { link: name.into(), why: why.to_string() })?;
+                Some(Discipline::Shaper(Box::new(queue)))
+            }
+            (Some(Wanted::Discipline(queue)), _) => Some(Discipline::Plain(queue)),
+            (None | Some(Wanted::Shaper(_)), _) => None,
+        };
         match self.driver {
             Some(driver) => {
                 if let Some(hz) = driver.timer_hz {
                     link.tick = 1_000_000_000 / u64::from(hz.max(1));
                 }
-                let queue = queue.unwrap_or_else(|| Box::new(tidegate_core::fifo::Fifo::new(limit)));
+                let queue =
+                    queue.unwrap_or_else(|| Discipline::Plain(Box::new(tidegate_core::fifo::Fifo::new(limit))));
                 link.queue = Queue::Driver(queue, Box::new(DriverState::new(driver)));
             }
             None => {
@@ -396,7 +461,7 @@ impl Edge {
                 }
             }
         }
-        link
+        Ok(link)
     }
 }
 

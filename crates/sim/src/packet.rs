@@ -4,6 +4,8 @@ use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Packet, packet_f
 
 use crate::tcp::{Flags, Segment};
 
+/// Bytes of an IPv4 header without options.
+pub(crate) const IPV4_HEADER: u32 = 20;
 /// Bytes of an IPv4 and a TCP header without options.
 pub const TCP_HEADER: u32 = 40;
 /// Bytes of an IPv4 and a UDP header.

@@ -1,5 +1,6 @@
 //! What hosts send: [`FlowSpec`].
 
+use tidegate_config::values::User;
 use tidegate_core::{Bytes, Dscp, Instant, Rate, Span};
 
 use crate::distribution::Distribution;
@@ -131,7 +132,20 @@ pub struct FlowSpec {
     pub dscp: Dscp,
     /// Whether to keep its goodput over time. Default no.
     pub watch: bool,
+    /// The port at `to`. Default [`PORT`].
+    pub port: u16,
+    /// The port at `from`. Default: one of its own for each flow, and for each connection of a flow with many.
+    pub source_port: Option<u16>,
+    /// The packet mark that firewalls on its way set, seen by rules in both directions. Default 0.
+    pub mark: u32,
+    /// The user who owns the socket at `from`. Default: unknown.
+    pub user: Option<User>,
+    /// The control group that owns the socket at `from`. Default: unknown.
+    pub control_group: Option<String>,
 }
+
+/// The port that flows go to unless another is set.
+pub const PORT: u16 = 5_001;
 
 impl FlowSpec {
     /// A flow from `from` to `to`.
@@ -149,6 +163,11 @@ impl FlowSpec {
             profile: 0,
             dscp: Dscp::BEST_EFFORT,
             watch: false,
+            port: PORT,
+            source_port: None,
+            mark: 0,
+            user: None,
+            control_group: None,
         }
     }
     /// A TCP flow.
@@ -188,6 +207,11 @@ impl FlowSpec {
     #[must_use]
     pub fn with_dscp(self, dscp: Dscp) -> Self {
         Self { dscp, ..self }
+    }
+    /// To port `port`.
+    #[must_use]
+    pub fn to_port(self, port: u16) -> Self {
+        Self { port, ..self }
     }
     /// With its goodput over time.
     #[must_use]

@@ -2,9 +2,10 @@
 
 use tidegate_core::Instant;
 
+use super::shapers::schedule_look;
 use super::{Kind, Simulation, target};
 use crate::driver::Service;
-use crate::link::{DropBook, Ledger, Link, NEVER, Queue, Stage, next_call, see};
+use crate::link::{Discipline, DropBook, Ledger, Link, NEVER, Queue, Stage, next_call, see};
 use crate::packet::SimPacket;
 
 impl Simulation {
@@ -31,7 +32,7 @@ impl Simulation {
         }
         packet.queued = now;
         let mut ledger = Ledger { flows: &mut self.metrics, measuring };
-        qdisc.enqueue(Instant::from_nanos(now), packet, &mut DropBook { now, metrics, hooks, ledger: &mut ledger });
+        qdisc.get_mut().enqueue(Instant::from_nanos(now), packet, &mut DropBook { now, metrics, hooks, ledger: &mut ledger });
         if l.watched && measuring {
             let packets = l.backlog().packets;
             l.observe_backlog(now, packets);
@@ -51,7 +52,7 @@ impl Simulation {
                 break;
             }
             let book = &mut DropBook { now, metrics, hooks, ledger: &mut ledger };
-            let Some(mut packet) = qdisc.dequeue(Instant::from_nanos(now), book) else { break };
+            let Some(mut packet) = qdisc.get_mut().dequeue(Instant::from_nanos(now), book) else { break };
             l.see(now, Stage::Dequeued, &packet);
             if !l.release(now, &mut packet, &mut ledger) {
                 continue;
@@ -81,6 +82,10 @@ impl Simulation {
         let arrival = l.transmit(now, &packet, &mut ledger);
         self.events.push(l.free_at, target(Kind::Transmit, link));
         if let Some(arrival) = arrival {
+            let mut packet = packet;
+            if l.queue.shaper().is_some() {
+                packet.class = self.flows[usize::from(packet.group)].class;
+            }
             let index = self.packets.insert(&packet);
             self.launch(link, arrival, index);
         }
@@ -101,13 +106,16 @@ impl Simulation {
     pub(super) fn schedule_poll(&mut self, link: u32) {
         let now = self.now;
         let l = &mut self.links[link as usize];
-        let Queue::Driver(qdisc, driver) = &l.queue else { return };
-        if !driver.has_room() || qdisc.backlog().is_empty() {
+        let Queue::Driver(qdisc, driver) = &mut l.queue else { return };
+        if let Discipline::Shaper(shaper) = qdisc {
+            schedule_look(&mut self.events, now, link, shaper);
+        }
+        if !driver.has_room() || qdisc.get().backlog().is_empty() {
             return;
         }
         // What may leave now leaves with the next interrupt, and there is one: packets are in the hardware.
         let interrupt = driver.sending;
-        let Some(call) = next_call(qdisc.as_ref(), now) else { return };
+        let Some(call) = next_call(qdisc.get(), now) else { return };
         if call <= now && interrupt {
             return;
         }

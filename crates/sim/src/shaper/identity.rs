@@ -1,0 +1,174 @@
+//! What rules may ask of simulated packets: addresses, ports, marks and owners.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tidegate_config::shaper::Config;
+use tidegate_config::values::User;
+use tidegate_core::classify::{Fields, Hosts};
+use tidegate_engine::Names;
+
+use crate::packet::SimPacket;
+use crate::workload::{FlowSpec, Transport, Workload};
+
+/// The number of the first user of a scenario that has a name only, as on a machine whose users are people.
+pub const FIRST_USER: u32 = 1_000;
+/// The number of the first user who is named by a rule and has no flow.
+const FIRST_STRANGER: u32 = 1_000_000;
+/// Source ports of flows with one connection: from here on, by the number of the flow.
+const FIRST_PORT: u16 = 32_768;
+/// Source ports of flows with many connections: from here on, by the number of the connection.
+const FIRST_SHARED_PORT: u16 = 49_152;
+const PORTS: u64 = 16_384;
+
+/// Hosts and flows of a network, as far as rules may ask for them.
+#[derive(Clone)]
+pub(crate) struct Population {
+    addresses: Arc<[IpAddr]>,
+    flows: Arc<[FlowSpec]>,
+    users: Arc<[String]>,
+}
+
+/// What the packets of a flow show.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity {
+    /// The node that packets there come from.
+    from: u32,
+    /// Of packets there, and of packets back.
+    fields: [Fields; 2],
+    /// Whether each connection has a source port of its own.
+    many: bool,
+}
+
+impl Identity {
+    /// What rules may ask of `packet`.
+    pub fn fields(&self, packet: &SimPacket) -> Fields {
+        let back = usize::from(packet.source != self.from);
+        let mut fields = Fields { dscp: packet.dscp, ..self.fields[back] };
+        if self.many {
+            let port = FIRST_SHARED_PORT + ((packet.flow >> 1) % PORTS) as u16;
+            if back == 0 {
+                fields.source_port = Some(port);
+            } else {
+                fields.destination_port = Some(port);
+            }
+        }
+        fields
+    }
+}
+
+impl Population {
+    pub fn new(addresses: Vec<IpAddr>, flows: &[FlowSpec]) -> Self {
+        let mut users: Vec<String> = Vec::new();
+        for flow in flows {
+            if let Some(User::Name(name)) = &flow.user
+                && !users.contains(name)
+            {
+                users.push(name.clone());
+            }
+        }
+        Self { addresses: addresses.into(), flows: flows.into(), users: users.into() }
+    }
+
+    /// The number of a user who has a flow.
+    pub fn user(&self, name: &str) -> Option<u32> {
+        self.users.iter().position(|user| user == name).map(|at| FIRST_USER + at as u32)
+    }
+
+    /// What the packets of each flow show to a shaper. Owners are known where packets leave their host, at `local`.
+    pub fn identities(&self, names: &Names, local: Option<u32>) -> Vec<Identity> {
+        self.flows.iter().enumerate().map(|(number, flow)| self.identity(number, flow, names, local)).collect()
+    }
+
+    fn identity(&self, number: usize, flow: &FlowSpec, names: &Names, local: Option<u32>) -> Identity {
+        let address = |node: crate::NodeId| self.addresses[node.index() as usize];
+        let port = flow.source_port.unwrap_or_else(|| FIRST_PORT + (number as u64 % PORTS) as u16);
+        let there = Fields {
+            hosts: hosts(address(flow.from), address(flow.to)),
+            protocol: Some(match flow.transport {
+                Transport::Tcp(_) => 6,
+                Transport::Udp { .. } => 17,
+            }),
+            source_port: Some(port),
+            destination_port: Some(flow.port),
+            mark: flow.mark,
+            ..Fields::default()
+        };
+        let back = Fields {
+            hosts: hosts(address(flow.to), address(flow.from)),
+            source_port: there.destination_port,
+            destination_port: there.source_port,
+            ..there
+        };
+        let mut fields = [there, back];
+        // The socket at `from` has the owner of the flow; that at `to` belongs to a server, of which nothing is known.
+        if local == Some(flow.from.index()) {
+            fields[0].uid = match &flow.user {
+                Some(User::Id(id)) => Some(*id),
+                Some(User::Name(name)) => self.user(name),
+                None => None,
+            };
+            fields[0].cgroup = flow.control_group.as_ref().and_then(|path| group_number(path, names));
+        }
+        let of_connections = matches!(flow.transport, Transport::Tcp(_))
+            && matches!(flow.workload, Workload::Mice { .. } | Workload::Trace(_));
+        Identity { from: flow.from.index(), fields, many: of_connections && flow.source_port.is_none() }
+    }
+
+    /// The number of the flow that packets with these fields belong to, in either direction.
+    pub fn flow_of(&self, fields: &Fields) -> Option<usize> {
+        let names = Names::default();
+        (0..self.flows.len()).find(|&number| {
+            let identity = self.identity(number, &self.flows[number], &names, None);
+            identity.fields.iter().enumerate().any(|(back, own)| {
+                let same_port = |own: Option<u16>, other: Option<u16>, ephemeral: bool| ephemeral || own == other;
+                own.hosts == fields.hosts
+                    && own.protocol == fields.protocol
+                    && same_port(own.source_port, fields.source_port, identity.many && back == 0)
+                    && same_port(own.destination_port, fields.destination_port, identity.many && back == 1)
+            })
+        })
+    }
+}
+
+fn hosts(source: IpAddr, destination: IpAddr) -> Hosts {
+    match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => Hosts::V4 { source, destination },
+        (IpAddr::V6(source), IpAddr::V6(destination)) => Hosts::V6 { source, destination },
+        _ => Hosts::Unknown,
+    }
+}
+
+/// The number of the innermost control group among `names` that `path` is, or lies in.
+fn group_number(path: &str, names: &Names) -> Option<u64> {
+    let path = path.trim_matches('/');
+    let within = |group: &str| path.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let groups = names.cgroups.iter().filter(|(group, _)| within(group));
+    groups.max_by_key(|(group, _)| group.len()).map(|(_, number)| *number)
+}
+
+/// What names in the rules of `config` mean.
+pub(crate) fn names(config: &Config, population: &Population) -> Names {
+    let mut names = Names::default();
+    for (user, number) in population.users.iter().zip(FIRST_USER..) {
+        names.users.insert(user.clone(), number);
+    }
+    let mut stranger = FIRST_STRANGER;
+    for rule in &config.rules {
+        for user in &rule.matches.users {
+            if let User::Name(name) = user
+                && !names.users.contains_key(name)
+            {
+                names.users.insert(name.clone(), stranger);
+                stranger += 1;
+            }
+        }
+        for path in &rule.matches.cgroups {
+            let next = names.cgroups.len() as u64 + 1;
+            names.cgroups.entry(path.clone()).or_insert(next);
+        }
+    }
+    names
+}
+
+const _: () = assert!(FIRST_PORT as u64 + PORTS == FIRST_SHARED_PORT as u64);

@@ -1,0 +1,270 @@
+//! [`ShaperQueue`]: the engine of a whole shaper file before the transmitter of a link.
+//!
+//! It is the engine that `tidegate run` puts behind an interface: classification by rules, classes, flows, statistics,
+//! promises, reservations and changes of the configuration are the same code. What differs is the data path: packets
+//! are those of the simulator, time is simulated, and no lateness has to be made up for.
+//!
+//! *Cost*: that of the engine, one copy of the packet in and one out, and a table look-up of what is known of its flow.
+//! *Notes*: superpackets and fragments do not occur. The owner of a flow is known where live it would be: on a link
+//! that begins at the sending host, for traffic that leaves.
+
+mod identity;
+
+use std::collections::VecDeque;
+
+use tidegate_config::shaper::{Config, Direction};
+use tidegate_core::classify::Fields;
+use tidegate_core::{Backlog, Deadline, DropReason, Ecn, Event, Instant, Outlet, Packet, Qdisc, Span};
+use tidegate_engine::{
+    BuildFailure, Change, Exit, Facts, Fate, Held, News, Next, Pipeline, Setup, Shape, Sighting, SwapFailure, Swapped,
+    What,
+};
+
+use crate::packet::SimPacket;
+pub use identity::FIRST_USER;
+pub(crate) use identity::{Identity, Population, names};
+
+/// A notification of the engine: what happened to a flow. Live, clients of the control socket receive it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Notification {
+    /// When.
+    pub time: Instant,
+    /// What.
+    pub what: What,
+    /// The key of the flow.
+    pub flow: u64,
+    /// What its first packet carried, where known.
+    pub fields: Option<Fields>,
+    /// The promise that it is under.
+    pub promise: Option<u64>,
+    /// The state of a watched flow.
+    pub facts: Option<Facts>,
+}
+
+/// The packets that the engine holds, by the handle it knows them by, and those that it has released.
+#[derive(Default)]
+struct Packets {
+    slots: Vec<SimPacket>,
+    free: Vec<u32>,
+    /// Released, in order, for the transmitter to take.
+    released: VecDeque<SimPacket>,
+    /// Of all of these.
+    backlog: Backlog,
+    /// Whether notifications are kept.
+    notified: bool,
+    notifications: Vec<Notification>,
+}
+
+impl Packets {
+    fn insert(&mut self, packet: SimPacket) -> u32 {
+        self.backlog.add(packet.size());
+        match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = packet;
+                slot
+            }
+            None => {
+                self.slots.push(packet);
+                self.slots.len() as u32 - 1
+            }
+        }
+    }
+    fn remove(&mut self, slot: u32) -> SimPacket {
+        self.free.push(slot);
+        self.slots[slot as usize]
+    }
+}
+
+/// Receives what the engine releases, refuses and reports.
+pub struct Sink<'a> {
+    now: Instant,
+    packets: &'a mut Packets,
+    out: &'a mut dyn Outlet<SimPacket>,
+}
+
+impl Exit<u32> for Sink<'_> {
+    fn pass(&mut self, slot: u32, change: Change) {
+        let mut packet = self.packets.remove(slot);
+        if let Some(dscp) = change.dscp {
+            packet.dscp = dscp;
+            packet.colour = dscp.colour();
+        }
+        if change.congestion {
+            packet.segment.ecn = Ecn::Ce;
+        }
+        self.packets.released.push_back(packet);
+    }
+    fn refuse(&mut self, slot: u32, reason: DropReason) {
+        let packet = self.packets.remove(slot);
+        self.packets.backlog.remove(packet.size());
+        self.out.dropped(packet, reason);
+    }
+    fn event(&mut self, event: Event) {
+        self.out.event(event);
+    }
+    fn listens(&self) -> bool {
+        self.packets.notified
+    }
+    fn news(&mut self, news: &News<'_>) {
+        let News { what, flow, fields, promise, facts } = *news;
+        let time = self.now;
+        self.packets.notifications.push(Notification { time, what, flow, fields: fields.copied(), promise, facts });
+    }
+    fn leaves(&mut self, held: &Held<u32>, _fields: &Fields, _fate: Fate) {
+        // For the metrics of the link.
+        self.packets.slots[held.handle as usize].class = u16::try_from(held.class.0).unwrap_or(u16::MAX);
+    }
+}
+
+/// The engine of a shaper file as the queue of a link. See the [module](self).
+pub struct ShaperQueue {
+    engine: Pipeline<u32>,
+    packets: Packets,
+    population: Population,
+    /// What is known of the packets of each flow, at this link.
+    identities: Vec<Identity>,
+    /// The node at which the link begins.
+    begins_at: u32,
+    /// The pending look at watched flows.
+    pub(crate) look_armed: u64,
+}
+
+impl ShaperQueue {
+    /// The engine of `config` for a link that begins at node number `begins_at`.
+    pub(crate) fn new(
+        config: &Config,
+        population: &Population,
+        begins_at: u32,
+        seed: u64,
+        link: u64,
+    ) -> Result<Self, BuildFailure> {
+        let names = names(config, population);
+        // Runs must be equal: flow keys follow from the seed.
+        let setup = Setup { seed, secret: [seed, link], catch_up: Span::ZERO, names };
+        let engine = Pipeline::new(config, &setup, Instant::ZERO)?;
+        let mut queue = Self {
+            engine,
+            packets: Packets::default(),
+            population: population.clone(),
+            identities: Vec::new(),
+            begins_at,
+            look_armed: crate::link::NEVER,
+        };
+        queue.identify();
+        Ok(queue)
+    }
+
+    /// Writes down what the packets of each flow show, with owners as this configuration numbers them.
+    fn identify(&mut self) {
+        let egress = self.engine.config().interface.direction == Direction::Egress;
+        let names = &self.engine.setup().names;
+        self.identities = self.population.identities(names, egress.then_some(self.begins_at));
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Pipeline<u32> {
+        &self.engine
+    }
+    /// The engine, to look at it in ways that need it mutable.
+    pub fn engine_mut(&mut self) -> &mut Pipeline<u32> {
+        &mut self.engine
+    }
+
+    /// Keeps notifications from now on.
+    pub fn notify(&mut self) {
+        self.packets.notified = true;
+    }
+    /// Returns the notifications since the last call.
+    pub fn take_notifications(&mut self) -> Vec<Notification> {
+        std::mem::take(&mut self.packets.notifications)
+    }
+    /// The class of a packet, by the rules.
+    pub(crate) fn class_of(&self, packet: &SimPacket) -> u16 {
+        let class = self.engine.judge(&self.fields(packet)).class;
+        u16::try_from(class.0).unwrap_or(u16::MAX)
+    }
+
+    fn fields(&self, packet: &SimPacket) -> Fields {
+        self.identities[usize::from(packet.group)].fields(packet)
+    }
+
+    /// Calls `work` between two packets, as live the control plane does.
+    pub(crate) fn steer<T>(
+        &mut self,
+        now: Instant,
+        out: &mut dyn Outlet<SimPacket>,
+        work: impl FnOnce(&mut Pipeline<u32>, Instant, &mut Sink<'_>) -> T,
+    ) -> T {
+        work(&mut self.engine, now, &mut Sink { now, packets: &mut self.packets, out })
+    }
+
+    /// Continues with another configuration. No packet is lost or reordered by that.
+    pub(crate) fn reconfigure(
+        &mut self,
+        now: Instant,
+        config: &Config,
+        out: &mut dyn Outlet<SimPacket>,
+    ) -> Result<Swapped, SwapFailure> {
+        let setup = Setup { names: names(config, &self.population), ..self.engine.setup().clone() };
+        let next = Next::new(config, &setup, now).map_err(SwapFailure::Build)?;
+        let sink = &mut Sink { now, packets: &mut self.packets, out };
+        let (swapped, _) = self.engine.swap(next, now, sink).map_err(SwapFailure::Refused)?;
+        self.identify();
+        Ok(swapped)
+    }
+
+    /// When [`ShaperQueue::look`] is to be called, if ever.
+    pub(crate) fn look_at(&self) -> Option<Instant> {
+        self.engine.look_at().filter(|at| *at != Instant::MAX)
+    }
+    /// Looks at watched flows, and notifies of what is new.
+    pub(crate) fn look(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) {
+        self.engine.look(now, &mut Sink { now, packets: &mut self.packets, out });
+    }
+    /// Something happened: watched flows are looked at soon.
+    fn touched(&mut self, now: Instant) {
+        if self.engine.look_at().is_some() {
+            self.engine.stir(now);
+        }
+    }
+}
+
+impl Qdisc<SimPacket> for ShaperQueue {
+    fn enqueue(&mut self, now: Instant, packet: SimPacket, out: &mut dyn Outlet<SimPacket>) {
+        let payload = packet.payload();
+        let seen = Sighting {
+            fields: self.fields(&packet),
+            ecn: packet.segment.ecn,
+            length: packet.size,
+            network_header: crate::packet::IPV4_HEADER,
+            headers: packet.size - payload.min(packet.size),
+            pure_ack: packet.is_pure_ack(),
+            shape: Shape::Single,
+        };
+        let slot = self.packets.insert(packet);
+        // What is one packet already is never too long.
+        let _ = self.engine.arrive(now, slot, &seen, &mut Sink { now, packets: &mut self.packets, out });
+        self.touched(now);
+    }
+    fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) -> Option<SimPacket> {
+        if self.packets.released.is_empty() {
+            self.engine.depart(now, &mut Sink { now, packets: &mut self.packets, out });
+            self.touched(now);
+        }
+        let packet = self.packets.released.pop_front()?;
+        self.packets.backlog.remove(packet.size());
+        Some(packet)
+    }
+    fn deadline(&self, now: Instant) -> Deadline {
+        if self.packets.released.is_empty() { self.engine.deadline(now) } else { Deadline::Now }
+    }
+    fn backlog(&self) -> Backlog {
+        self.packets.backlog
+    }
+}
+
+impl std::fmt::Debug for ShaperQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ShaperQueue with {} packets", self.packets.backlog.packets)
+    }
+}
