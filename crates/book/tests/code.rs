@@ -1,6 +1,5 @@
 //! The configuration in the book is valid: files load, or are rejected where the text states so.
 
-use std::path::Path;
 
 use tidegate_book::Book;
 use tidegate_book::blocks::{Block, blocks};
@@ -31,7 +30,7 @@ fn files_load() {
         let mut diagnostics = Diagnostics::new();
         let loaded = if block.text.contains("\nhosts = ") {
             scenarios += 1;
-            Scenario::load(&source, None::<&Path>, &mut diagnostics).is_some()
+            Scenario::load(&source, None, &mut diagnostics).is_some()
         } else {
             shapers += 1;
             shaper::load(&source, &mut diagnostics).is_some()

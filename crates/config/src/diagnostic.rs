@@ -125,6 +125,8 @@ impl Diagnostic {
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
+    /// Those in files that the source names.
+    others: Vec<(Source, Diagnostics)>,
 }
 
 impl Diagnostics {
@@ -141,27 +143,36 @@ impl Diagnostics {
         self.push(Severity::Warning, place, message.into())
     }
 
+    /// Adds what was found in another file that the source names: it is shown with the name and the text of that file.
+    pub fn include(&mut self, source: &Source, found: Self) {
+        if !found.is_empty() {
+            self.others.push((source.clone(), found));
+        }
+    }
+
     fn push(&mut self, severity: Severity, place: Place, message: String) -> &mut Diagnostic {
         self.list.push(Diagnostic { severity, place, message, label: None, related: Vec::new(), help: None });
         let last = self.list.len() - 1;
         &mut self.list[last]
     }
 
-    /// The findings in the order in which they were made.
+    /// The findings in the order in which they were made, without those in other files.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         self.list.iter()
     }
     /// How many errors there are.
     pub fn errors(&self) -> usize {
-        self.list.iter().filter(|d| d.severity == Severity::Error).count()
+        let others: usize = self.others.iter().map(|(_, found)| found.errors()).sum();
+        self.list.iter().filter(|d| d.severity == Severity::Error).count() + others
     }
     /// How many warnings there are.
     pub fn warnings(&self) -> usize {
-        self.list.len() - self.errors()
+        let others: usize = self.others.iter().map(|(_, found)| found.warnings()).sum();
+        self.list.iter().filter(|d| d.severity == Severity::Warning).count() + others
     }
     /// Whether nothing was found.
     pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.list.is_empty() && self.others.is_empty()
     }
 
     /// All findings as plain text, in the order of their places.
@@ -184,6 +195,9 @@ impl Diagnostics {
         }
         if sorted.len() > MOST_SHOWN {
             let _ = writeln!(out, "... and {} more", sorted.len() - MOST_SHOWN);
+        }
+        for (source, found) in &self.others {
+            out.push_str(&found.render_with(source, renderer));
         }
         out
     }

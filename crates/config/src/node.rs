@@ -58,6 +58,37 @@ impl Node {
         errors.is_empty().then(|| Self { place: table.span().into(), value: Value::Table(entries(table.get_ref())) })
     }
 
+    /// The text of a table, as a file of its own. Comments and the way in which values are written are lost.
+    pub fn to_text(&self) -> String {
+        match self.plain() {
+            Some(toml::Value::Table(table)) => table.to_string(),
+            _ => String::new(),
+        }
+    }
+
+    /// A value as it would stand in a file; a text without its quotation marks.
+    pub fn value_text(&self) -> String {
+        match self.plain() {
+            Some(toml::Value::String(text)) => text,
+            Some(value) => value.to_string(),
+            None => String::new(),
+        }
+    }
+
+    fn plain(&self) -> Option<toml::Value> {
+        Some(match &self.value {
+            Value::Text(text) => text.clone().into(),
+            Value::Integer(number) => (*number)?.into(),
+            Value::Float(number) => (*number).into(),
+            Value::Truth(truth) => (*truth).into(),
+            Value::Date => return None,
+            Value::List(list) => toml::Value::Array(list.iter().filter_map(Self::plain).collect()),
+            Value::Table(entries) => toml::Value::Table(
+                entries.iter().filter_map(|entry| Some((entry.key.clone(), entry.node.plain()?))).collect(),
+            ),
+        })
+    }
+
     /// What it is, with an article, for errors.
     pub fn what(&self) -> &'static str {
         match self.value {

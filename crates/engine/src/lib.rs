@@ -20,6 +20,7 @@ pub mod rules;
 pub mod sink;
 pub mod stats;
 pub mod swap;
+pub mod target;
 pub mod tree;
 pub mod wire;
 
@@ -35,4 +36,5 @@ pub use rules::{BuildFailure, Classification, Names, Setup};
 pub use sink::{Admission, Change, Disposition, PacketMeta, Shape, Sink};
 pub use stats::{ClassCounts, ClassStatus};
 pub use swap::{PreparedConfig, Retired, SwapError, SwapKind, SwapReport};
+pub use target::{NoTarget, Target};
 pub use tree::Tree;

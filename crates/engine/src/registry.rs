@@ -10,7 +10,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tidegate_core::classify::{Classifier, Fields};
+use tidegate_core::classify::{BuildError, Classifier, Fields, Match, Rule};
 use tidegate_core::fbq::{Fbc, Terms};
 use tidegate_core::nested::Staged;
 use tidegate_core::{ClassId, Event, Instant, Outlet, Packet, Rate, Span};
@@ -44,6 +44,30 @@ pub struct PromiseTable {
 }
 
 impl PromiseTable {
+    /// The conditions of `promises`, each with its number, and of `watches`, each with the delay above which it is
+    /// reported. The first that matches counts; of watches that with the smallest delay.
+    ///
+    /// # Errors
+    /// When the conditions cannot be looked up together.
+    pub fn new<'a>(
+        promises: impl IntoIterator<Item = (u64, &'a [Match])>,
+        watches: impl IntoIterator<Item = (Span, &'a [Match])>,
+    ) -> Result<Self, BuildError> {
+        fn classifier<T>(all: Vec<(T, &[Match])>, values: &mut Vec<T>) -> Result<Option<Classifier>, BuildError> {
+            let mut rules = Vec::new();
+            for (target, (value, matches)) in (0..).zip(all) {
+                values.push(value);
+                rules.extend(matches.iter().map(|matching| Rule { matching: matching.clone(), target }));
+            }
+            if rules.is_empty() { Ok(None) } else { Classifier::new(rules).map(Some) }
+        }
+        let mut table = Self::default();
+        table.promises = classifier(promises.into_iter().collect(), &mut table.numbers)?;
+        let mut watches: Vec<_> = watches.into_iter().collect();
+        watches.sort_by_key(|(delay, _)| *delay);
+        table.watches = classifier(watches, &mut table.delays)?;
+        Ok(table)
+    }
     fn promise(&self, fields: &Fields) -> Option<u64> {
         let classifier = self.promises.as_ref()?;
         let target = classifier.rules().get(classifier.classify(fields)? as usize)?.target;

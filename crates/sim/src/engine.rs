@@ -15,7 +15,7 @@ use crate::network::{ARRIVED, EXPRESS, FlowId, LinkId};
 use crate::packet::{SimPacket, TCP_HEADER};
 use crate::tcp::Endpoint;
 use crate::workload::FlowSpec;
-use shapers::schedule_look;
+use shapers::schedule_watch;
 
 const KIND_SHIFT: u32 = 21;
 const INDEX_MASK: u32 = (1 << KIND_SHIFT) - 1;
@@ -38,8 +38,8 @@ enum Kind {
     Forward,
     /// The kernel timer of a driver.
     Poll,
-    /// The flows that a shaper watches are to be looked at.
-    Look,
+    /// The flows that a shaper watches are to be polled.
+    Watch,
 }
 
 const fn target(kind: Kind, index: u32) -> u32 {
@@ -201,7 +201,7 @@ impl Simulation {
                 kind if kind == Kind::Source as u32 => self.on_source(index),
                 kind if kind == Kind::Forward as u32 => self.on_forward(index),
                 kind if kind == Kind::Poll as u32 => self.on_poll(index),
-                kind if kind == Kind::Look as u32 => self.on_look(index),
+                kind if kind == Kind::Watch as u32 => self.on_watch(index),
                 _ => self.on_stop(index),
             }
         }
@@ -381,7 +381,7 @@ impl Simulation {
             return;
         };
         if let Discipline::Shaper(shaper) = qdisc {
-            schedule_look(&mut self.events, now, link, shaper);
+            schedule_watch(&mut self.events, now, link, shaper);
         }
         if qdisc.get().backlog().is_empty() {
             return;

@@ -30,7 +30,7 @@ pub use engine::Simulation;
 pub use link::{Conditioner, Line, Loss, Stage, Tap, Verdict};
 pub use network::{FlowId, LinkId, Network, NetworkError, NodeId};
 pub use packet::{Proto, SimPacket, TCP_HEADER, UDP_HEADER};
-pub use shaper::{FIRST_USER, Notification, ShaperQueue, Sink};
+pub use shaper::{FIRST_USER, LinkSink, Notification, ShaperQueue};
 pub use shared::Shared;
 pub use srpt::Srpt;
 pub use workload::{Direction, FlowSpec, Transport, Workload};

@@ -251,7 +251,8 @@ fn the_example_scenarios_load() {
         if path.extension().is_some_and(|extension| extension == "toml") {
             let source = Source::open(&path).unwrap();
             let mut diagnostics = Diagnostics::new();
-            let scenario = Scenario::load(&source, Some(&folder), &mut diagnostics);
+            let open = |name: &str| Source::open(&folder.join(name));
+            let scenario = Scenario::load(&source, Some(&open), &mut diagnostics);
             assert!(scenario.is_some_and(|scenario| scenario.sentence.is_some()), "{}", diagnostics.render(&source));
             count += 1;
         }

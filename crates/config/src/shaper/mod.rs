@@ -16,8 +16,11 @@ use std::sync::Arc;
 
 use tidegate_core::{Bytes, ClassId, Dscp, Rate, Span};
 
+use crate::decode::Decode;
 use crate::diagnostic::{Diagnostics, Source};
 use crate::discipline::Discipline;
+use crate::node::{Entry, Node, Value};
+use crate::schema::Schemas;
 use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User, dscp_name};
 
 pub use conditions::{Owners, UnknownOwner};
@@ -30,6 +33,47 @@ pub use metrics::Metrics;
 pub fn load(source: &Source, diagnostics: &mut Diagnostics) -> Option<Config> {
     let file: file::File = crate::read(source, diagnostics)?;
     resolve::resolve(&file, diagnostics).map(|config| Config { text: source.text().into(), ..config })
+}
+
+/// A whole shaper file, or the same tables within another file: the value of a key of that file.
+#[derive(Clone, Debug)]
+pub enum Embedded {
+    /// The name of a file.
+    File(String),
+    /// The tables. `version` may be left out.
+    Tables(Box<Config>),
+}
+
+impl Decode for Embedded {
+    fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
+        match &node.value {
+            Value::Text(name) => Some(Self::File(name.clone())),
+            Value::Table(entries) => {
+                let mut node = node.clone();
+                if let Value::Table(own) = &mut node.value
+                    && entries.iter().all(|entry| entry.key != "version")
+                {
+                    let version = Node { place: node.place, value: Value::Integer(Some(1)) };
+                    own.insert(0, Entry { key: "version".into(), key_place: node.place, node: version });
+                }
+                let file = file::File::decode(&node, diagnostics)?;
+                let config = resolve::resolve(&file, diagnostics)?;
+                Some(Self::Tables(Box::new(Config { text: node.to_text().into(), ..config })))
+            }
+            _ => {
+                let wanted = "the name of a shaper file, or its tables";
+                crate::decode::mismatch(node, wanted, "write for example \"office.toml\"", diagnostics);
+                None
+            }
+        }
+    }
+    fn example() -> String {
+        "\"office.toml\"".into()
+    }
+    fn schema(schemas: &mut Schemas) -> serde_json::Value {
+        let tables = file::File::schema(schemas);
+        serde_json::json!({ "anyOf": [{ "type": "string" }, tables] })
+    }
 }
 
 /// The JSON Schema of a shaper file.

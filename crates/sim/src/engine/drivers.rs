@@ -2,7 +2,7 @@
 
 use tidegate_core::Instant;
 
-use super::shapers::schedule_look;
+use super::shapers::schedule_watch;
 use super::{Kind, Simulation, target};
 use crate::driver::Service;
 use crate::link::{Discipline, DropBook, Ledger, Link, NEVER, Queue, Stage, next_call, see};
@@ -108,7 +108,7 @@ impl Simulation {
         let l = &mut self.links[link as usize];
         let Queue::Driver(qdisc, driver) = &mut l.queue else { return };
         if let Discipline::Shaper(shaper) = qdisc {
-            schedule_look(&mut self.events, now, link, shaper);
+            schedule_watch(&mut self.events, now, link, shaper);
         }
         if !driver.has_room() || qdisc.get().backlog().is_empty() {
             return;

@@ -2,23 +2,23 @@
 
 use tidegate_config::shaper::Config;
 use tidegate_core::{Instant, Outlet};
-use tidegate_engine::{Pipeline, SwapFailure, Swapped};
+use tidegate_engine::{Engine, SwapError, SwapReport};
 
 use super::{Kind, Simulation, target};
 use crate::event::EventQueue;
 use crate::link::{DropBook, Ledger, Link, NEVER};
 use crate::network::LinkId;
 use crate::packet::SimPacket;
-use crate::shaper::{ShaperQueue, Sink};
+use crate::shaper::{LinkSink, ShaperQueue};
 
-/// Has the flows that `shaper` watches looked at when that is due.
+/// Has the flows that `shaper` watches polled when that is due.
 #[inline]
-pub(super) fn schedule_look(events: &mut EventQueue, now: u64, link: u32, shaper: &mut ShaperQueue) {
-    if let Some(at) = shaper.look_at() {
+pub(super) fn schedule_watch(events: &mut EventQueue, now: u64, link: u32, shaper: &mut ShaperQueue) {
+    if let Some(at) = shaper.next_poll() {
         let at = at.as_nanos().max(now);
-        if at < shaper.look_armed || shaper.look_armed < now {
-            shaper.look_armed = at;
-            events.push(at, target(Kind::Look, link));
+        if at < shaper.poll_armed || shaper.poll_armed < now {
+            shaper.poll_armed = at;
+            events.push(at, target(Kind::Watch, link));
         }
     }
 }
@@ -38,7 +38,7 @@ impl Simulation {
     pub fn steer<T>(
         &mut self,
         link: LinkId,
-        work: impl FnOnce(&mut Pipeline<u32>, Instant, &mut Sink<'_>) -> T,
+        work: impl FnOnce(&mut Engine<u32>, Instant, &mut LinkSink<'_>) -> T,
     ) -> Option<T> {
         self.between_packets(link.0, |shaper, now, out| shaper.steer(now, out, work))
     }
@@ -47,17 +47,17 @@ impl Simulation {
     /// that.
     ///
     /// # Errors
-    /// See [`SwapFailure`]; nothing has changed then.
-    pub fn reconfigure(&mut self, link: LinkId, config: &Config) -> Option<Result<Swapped, SwapFailure>> {
+    /// See [`SwapError`]; nothing has changed then.
+    pub fn reconfigure(&mut self, link: LinkId, config: &Config) -> Option<Result<SwapReport, SwapError>> {
         self.between_packets(link.0, |shaper, now, out| shaper.reconfigure(now, config, out))
     }
 
-    pub(super) fn on_look(&mut self, link: u32) {
+    pub(super) fn on_watch(&mut self, link: u32) {
         let now = self.now;
         self.between_packets(link, |shaper, at, out| {
-            if shaper.look_armed == now {
-                shaper.look_armed = NEVER;
-                shaper.look(at, out);
+            if shaper.poll_armed == now {
+                shaper.poll_armed = NEVER;
+                shaper.poll(at, out);
             }
         });
     }

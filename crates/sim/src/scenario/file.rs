@@ -2,9 +2,11 @@
 
 use tidegate_config::Spanned;
 use tidegate_config::decode::{Scalar, Wrong};
-use tidegate_config::discipline::Discipline;
-use tidegate_config::values::Percent;
+use tidegate_config::values::{Percent, Ports, Prefix, User};
 use tidegate_core::{Bytes, Dscp, Rate, Span};
+
+use super::actions::AtSection;
+use super::queue::QueueSection;
 
 tidegate_config::record! {
     /// A scenario of the simulator: a topology, what is sent over it, for how long, and what is measured.
@@ -32,6 +34,8 @@ tidegate_config::record! {
         pub hosts: Vec<Spanned<String>>,
         /// The routers: what forwards.
         pub routers: Vec<Spanned<String>>,
+        /// Addresses of hosts, which the rules of shaper files see.
+        pub host: Vec<Spanned<HostSection>>,
         /// The links.
         pub link: Vec<Spanned<LinkSection>>,
         /// Ways that are not the shortest.
@@ -41,6 +45,19 @@ tidegate_config::record! {
         /// Disciplines to compare: each run is made once for each variant, with the same random numbers. Default
         /// none: the scenario as it stands.
         pub variant: Vec<Spanned<VariantSection>>,
+        /// What is done to shapers while the scenario runs: promises, reservations, changes, looks at the statistics.
+        pub at: Vec<Spanned<AtSection>>,
+    }
+}
+
+tidegate_config::record! {
+    /// The address of a host, or of a range of hosts.
+    pub struct HostSection as "host" {
+        /// A host, or a range of hosts.
+        pub name: Spanned<String>,
+        /// The address of the first; each further host has the one after. Default: 10.0.0.1 for the first node of the
+        /// scenario, and so on.
+        pub address: Spanned<Prefix>,
     }
 }
 
@@ -53,8 +70,8 @@ tidegate_config::record! {
         pub from: Spanned<String>,
         /// Where the link ends.
         pub to: Spanned<String>,
-        /// The discipline that takes the place of the link's own.
-        pub queue: Spanned<Discipline>,
+        /// The discipline, or the shaper file, that takes the place of the link's own.
+        pub queue: Spanned<QueueSection>,
     }
 }
 
@@ -95,10 +112,12 @@ tidegate_config::record! {
         pub loss: Option<Percent>,
         /// Whether there is a link back, of the same rate, delay and loss. Default yes.
         pub both_ways: bool = true,
-        /// The discipline before the transmitter, from `from` to `to`. Default first in, first out.
-        pub queue: Option<Spanned<Discipline>>,
-        /// The discipline in the other direction.
-        pub queue_back: Option<Spanned<Discipline>>,
+        /// The discipline before the transmitter, from `from` to `to`: `{ kind = "red", ... }`, or a whole shaper file:
+        /// `{ shaper = "office.toml" }`, or its tables: `{ shaper = { class = [...], rule = [...] } }`. Default first
+        /// in, first out.
+        pub queue: Option<Spanned<QueueSection>>,
+        /// The same in the other direction.
+        pub queue_back: Option<Spanned<QueueSection>>,
         /// The driver between discipline and line, from `from` to `to`. Default none: the discipline is asked when
         /// the line is free.
         pub driver: Option<Spanned<DriverSection>>,
@@ -182,6 +201,18 @@ tidegate_config::record! {
         pub dscp: Option<Dscp>,
         /// Whether its goodput is kept over time. Default no.
         pub watch: bool = false,
+        /// The port at `to`, which rules of shaper files see; a range gives each flow of the section its own. Default
+        /// 5001.
+        pub port: Option<Spanned<Ports>>,
+        /// The port at `from`; a range gives each flow its own. Default: one from 32768 on for each flow, and one from
+        /// 49152 on for each connection of a flow with many.
+        pub source_port: Option<Spanned<Ports>>,
+        /// The packet mark, as firewalls set it. Default none.
+        pub mark: u32 = 0,
+        /// The user who owns the socket at `from`: known to rules where the packets leave that host. Default unknown.
+        pub user: Option<User>,
+        /// The control group of the socket at `from`, likewise. Default unknown.
+        pub control_group: Option<String>,
     }
 }
 

@@ -25,14 +25,21 @@
 //! assert!(goodput.value > 9.5e6, "bit/s");
 //! ```
 
+pub mod actions;
+mod control;
 pub mod file;
 mod names;
 mod outcome;
+pub mod queue;
+mod report;
 mod resolve;
+mod resolve_actions;
 mod statistics;
 mod trace;
 
-use tidegate_config::discipline::{Discipline, Site};
+use std::net::IpAddr;
+
+use tidegate_config::discipline::Site;
 use tidegate_core::{Instant, Span};
 
 use crate::driver::Driver;
@@ -40,8 +47,11 @@ use crate::engine::Simulation;
 use crate::link::Line;
 use crate::network::{LinkId, Network, NetworkError};
 use crate::workload::FlowSpec;
+use queue::LinkQueue;
+use control::{Action, Control};
 pub use file::Measure;
-pub use outcome::{Outcome, Value};
+pub use outcome::{Outcome, Report, Value};
+pub use resolve::Files;
 pub use statistics::{Summary, summarise};
 
 /// The JSON Schema of a scenario file.
@@ -55,7 +65,7 @@ struct Wire {
     from: usize,
     to: usize,
     line: Line,
-    queue: Option<Discipline>,
+    queue: Option<LinkQueue>,
     driver: Option<Driver>,
     timer: Option<Span>,
     watch: bool,
@@ -97,11 +107,15 @@ pub struct Scenario {
     bin: Span,
     // Name, and whether it is a host.
     nodes: Vec<(String, bool)>,
+    /// Addresses that are given, by node.
+    addresses: Vec<(usize, IpAddr)>,
     wires: Vec<Wire>,
     routes: Vec<(usize, usize, usize)>,
     flows: Vec<FlowSpec>,
     sections: Vec<Section>,
     variants: Vec<Variant>,
+    /// In the order of their times.
+    actions: Vec<Action>,
 }
 
 /// Another discipline on one link.
@@ -109,7 +123,7 @@ pub struct Scenario {
 struct Variant {
     name: String,
     wire: usize,
-    queue: Discipline,
+    queue: LinkQueue,
 }
 
 impl Scenario {
@@ -128,13 +142,19 @@ impl Scenario {
             .iter()
             .map(|(name, host)| if *host { net.host(name.as_str()) } else { net.router(name.as_str()) })
             .collect();
+        for &(node, address) in &self.addresses {
+            net.address(nodes[node], address);
+        }
         let mut links: Vec<LinkId> = Vec::with_capacity(self.wires.len());
         for (number, wire) in self.wires.iter().enumerate() {
             let link = net.simplex(nodes[wire.from], nodes[wire.to], wire.line);
-            let other = variant.filter(|variant| variant.wire == number).map(|variant| &variant.queue);
-            if let Some(queue) = other.or(wire.queue.as_ref()) {
-                let name = net.link_name(link);
-                net.queue(link, queue.build(&Site { seed, name, now: Instant::ZERO }));
+            match self.queue_of(number, variant) {
+                Some(LinkQueue::Discipline(queue)) => {
+                    let name = net.link_name(link);
+                    net.queue(link, queue.build(&Site { seed, name, now: Instant::ZERO }));
+                }
+                Some(LinkQueue::Shaper(config)) => net.shaper(link, config),
+                None => {}
             }
             if let Some(driver) = wire.driver {
                 net.driver(link, driver);
@@ -156,6 +176,30 @@ impl Scenario {
             net.flow(flow.clone());
         }
         net
+    }
+
+    /// What waits before the transmitter of wire `number` in a variant.
+    fn queue_of<'a>(&'a self, number: usize, variant: Option<&'a Variant>) -> Option<&'a LinkQueue> {
+        let other = variant.filter(|variant| variant.wire == number).map(|variant| &variant.queue);
+        other.or(self.wires[number].queue.as_ref())
+    }
+
+    /// The flows that a name stands for: a section, or with a number after a dot one flow of it.
+    fn flows_named(&self, name: &str) -> Option<core::ops::Range<usize>> {
+        let section = |name: &str| self.sections.iter().find(|section| section.name == name);
+        if let Some(section) = section(name) {
+            return Some(section.flows.clone());
+        }
+        let (name, number) = name.rsplit_once('.')?;
+        let (section, number) = (section(name)?, number.parse::<usize>().ok()?);
+        let flow = section.flows.start + number.checked_sub(1)?;
+        section.flows.contains(&flow).then_some(flow..flow + 1)
+    }
+
+    /// The name of a link.
+    fn wire_name(&self, number: usize) -> String {
+        let wire = &self.wires[number];
+        format!("{}->{}", self.nodes[wire.from].0, self.nodes[wire.to].0)
     }
 
     /// What the flow of this number is called: its section, and its place in it where there are several.
@@ -189,14 +233,16 @@ impl Scenario {
             let mut sim = self.network(seed, variant).build().expect("built when it was loaded");
             // Small enough steps for a smooth bar, large enough to cost nothing.
             let step = (self.duration.as_nanos() / 256).max(1);
+            let mut control = Control::new(self, variant);
             let mut at = 0;
             while at < self.duration.as_nanos() {
                 at = (at + step).min(self.duration.as_nanos());
-                sim.run_until(Instant::from_nanos(at));
+                control.run_until(&mut sim, Instant::from_nanos(at));
                 progress(done + Span::from_nanos(at));
             }
             done += self.duration;
-            let outcome = Outcome::of(self, seed, &sim);
+            let mut outcome = Outcome::of(self, variant, seed, &sim);
+            outcome.report(control.finish(&mut sim));
             outcomes.push(match variant {
                 Some(variant) => outcome.called(&variant.name),
                 None => outcome,

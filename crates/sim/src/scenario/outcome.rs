@@ -1,12 +1,13 @@
 //! The results of a run of a scenario: values, curves, and a digest of all of it.
 
-use tidegate_core::Colour;
+use tidegate_core::{Colour, Instant};
 use tidegate_metrics::{
     Curve, Digest, Histogram, OTHER_CLASSES, OTHER_FLOWS, Part, PartSeries, Points, SHOWN_PARTS, jain, largest,
 };
 
 use super::file::Measure;
-use super::{Scenario, Section};
+use super::queue::LinkQueue;
+use super::{Scenario, Section, Variant};
 use crate::engine::Simulation;
 use crate::metrics::{FlowMetrics, LinkMetrics, PARTS, SizeClass};
 
@@ -23,6 +24,23 @@ pub struct Value {
     pub value: f64,
 }
 
+/// What was done to the shaper of a link at a time, or what it reported.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report {
+    /// When.
+    pub time: Instant,
+    /// The variant of the scenario; empty where there are none.
+    pub variant: String,
+    /// The link.
+    pub link: String,
+    /// The action, or `event`.
+    pub kind: &'static str,
+    /// Whether an action was refused.
+    pub refused: bool,
+    /// The result, with the names of the control protocol.
+    pub result: serde_json::Value,
+}
+
 /// The results of one run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
@@ -32,6 +50,8 @@ pub struct Outcome {
     pub values: Vec<Value>,
     /// Series and distributions of what is watched.
     pub curves: Vec<Curve>,
+    /// What was done to shapers and what they reported, in order.
+    pub reports: Vec<Report>,
     /// Events that the simulator handled.
     pub events: u64,
     /// A digest of everything that was measured.
@@ -96,9 +116,9 @@ impl Collector<'_> {
 }
 
 impl Outcome {
-    pub(super) fn of(scenario: &Scenario, seed: u64, sim: &Simulation) -> Self {
+    pub(super) fn of(scenario: &Scenario, variant: Option<&Variant>, seed: u64, sim: &Simulation) -> Self {
         let mut outcome =
-            Self { seed, values: Vec::new(), curves: Vec::new(), events: sim.events(), digest: Digest::default() };
+            Self { seed, values: Vec::new(), curves: Vec::new(), reports: Vec::new(), events: sim.events(), digest: Digest::default() };
         outcome.digest.number(seed);
         outcome.digest.number(sim.events());
         let flows: Vec<&FlowMetrics> = sim.flows().map(|(_, metrics)| metrics).collect();
@@ -111,10 +131,23 @@ impl Outcome {
         for (index, (name, link)) in sim.links().enumerate() {
             digest_link(&mut outcome.digest, link);
             if scenario.wires[index].watch {
-                outcome.link(scenario, sim, index, name, link);
+                let queue = scenario.queue_of(index, variant);
+                let classes = queue.and_then(LinkQueue::shaper).map(|config| config.class_names()).unwrap_or_default();
+                outcome.link(scenario, sim, index, name, link, &classes);
             }
         }
         outcome
+    }
+
+    /// Adds what was done to shapers, and what they reported.
+    pub(super) fn report(&mut self, reports: Vec<Report>) {
+        for report in &reports {
+            self.digest.number(report.time.as_nanos());
+            self.digest.bytes(report.link.as_bytes());
+            self.digest.bytes(report.kind.as_bytes());
+            self.digest.bytes(report.result.to_string().as_bytes());
+        }
+        self.reports.extend(reports);
     }
 
     /// The same with the name of a variant before every subject.
@@ -126,6 +159,9 @@ impl Outcome {
             curve.name = format!("{name} {}", curve.name);
             name.clone_into(&mut curve.variant);
         }
+        for report in &mut self.reports {
+            name.clone_into(&mut report.variant);
+        }
         self
     }
 
@@ -134,10 +170,11 @@ impl Outcome {
         if outcomes.len() == 1 {
             return outcomes.remove(0);
         }
-        let mut joined = Self { seed, values: Vec::new(), curves: Vec::new(), events: 0, digest: Digest::default() };
+        let mut joined = Self { seed, values: Vec::new(), curves: Vec::new(), reports: Vec::new(), events: 0, digest: Digest::default() };
         for outcome in outcomes {
             joined.values.extend(outcome.values);
             joined.curves.extend(outcome.curves);
+            joined.reports.extend(outcome.reports);
             joined.events += outcome.events;
             joined.digest.digest(outcome.digest);
         }
@@ -201,7 +238,20 @@ impl Outcome {
         }
     }
 
-    fn link(&mut self, scenario: &Scenario, sim: &Simulation, index: usize, name: &str, link: &LinkMetrics) {
+    /// `names` are those of the classes of a shaper; classes of disciplines go by their numbers.
+    fn link(
+        &mut self,
+        scenario: &Scenario,
+        sim: &Simulation,
+        index: usize,
+        name: &str,
+        link: &LinkMetrics,
+        names: &[&str],
+    ) {
+        let class_name = |class: usize| match names.get(class) {
+            Some(name) => format!("class {name}"),
+            None => format!("class {class}"),
+        };
         let subject = format!("link {name}");
         if scenario.wants(Measure::Links) {
             let mut to = Collector { subject: subject.clone(), values: &mut self.values };
@@ -213,7 +263,7 @@ impl Outcome {
             to.add("marked", "packets", link.marked as f64);
             if link.classes.iter().filter(|tally| tally.packets > 0).count() > 1 {
                 for (class, tally) in link.classes.iter().enumerate().filter(|(_, tally)| tally.packets > 0) {
-                    to.add(format!("throughput class {class}"), "bps", tally.rate(sim.measured()).as_bps() as f64);
+                    to.add(format!("throughput {}", class_name(class)), "bps", tally.rate(sim.measured()).as_bps() as f64);
                 }
             }
         }
@@ -241,9 +291,8 @@ impl Outcome {
         // One class is all of it: nothing to keep apart.
         let classes: &[_] = if there(&parts.classes).count() > 1 { &parts.classes } else { &[] };
         let flow = |number| scenario.flow_name(number);
-        let class = |number: usize| format!("class {number}");
         self.parts(&subject, there(&parts.flows), &flow, OTHER_FLOWS);
-        self.parts(&subject, there(classes), &class, OTHER_CLASSES);
+        self.parts(&subject, there(classes), &class_name, OTHER_CLASSES);
     }
 
     /// The curves of the largest flows, or classes, of a link, and of the others.

@@ -1,18 +1,21 @@
 //! From the sections of a file to a [`Scenario`], with a place for everything that is wrong.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use tidegate_config::decode::read;
-use tidegate_config::discipline::Discipline;
+use tidegate_config::shaper::{self, Embedded};
+use tidegate_config::values::{Ports, Prefix};
 use tidegate_config::{Diagnostics, Place, Source, Spanned, suggest};
 use tidegate_core::fifo::Limit;
 use tidegate_core::{Bytes, Instant, Rate, Span};
 
 use super::file::{
-    AlgorithmWord, Amount, DirectionWord, DistributionSection, DriverSection, File, FlowSection, LinkSection, Measure,
+    AlgorithmWord, Amount, DirectionWord, DistributionSection, DriverSection, File, FlowSection, HostSection, LinkSection, Measure,
     RecoveryWord, ServiceWord, TcpSection, TransportWord, VariantSection, VintageWord, WorkloadSection,
 };
+use super::queue::{LinkQueue, QueueSection};
 use super::{Detail, Scenario, Section, Variant, Wire, names, trace};
 use crate::NodeId;
 use crate::distribution::Distribution;
@@ -20,17 +23,20 @@ use crate::driver::{Driver, Service};
 use crate::link::{Line, Loss};
 use crate::network::NetworkError;
 use crate::tcp::{Algorithm, Config, Recovery, RtoBounds, Vintage};
-use crate::workload::{Direction, FlowSpec, Transport, Workload};
+use crate::workload::{Direction, FlowSpec, PORT, Transport, Workload};
+
+/// Opens a file that a scenario names, by that name. The simulator itself reads no files.
+pub type Files<'a> = &'a dyn Fn(&str) -> std::io::Result<Source>;
 
 /// The most flows of one scenario.
 const MOST_FLOWS: usize = 1 << 16;
 
 impl Scenario {
-    /// Reads and checks a scenario. `beside` is the folder in which files that it names lie; without one it may name
-    /// none. What is wrong goes to `diagnostics`, and the result is then `None`.
-    pub fn load(source: &Source, beside: Option<&Path>, diagnostics: &mut Diagnostics) -> Option<Self> {
+    /// Reads and checks a scenario. `files` opens files that it names; without it, it may name none. What is wrong goes to
+    /// `diagnostics`, and the result is then `None`.
+    pub fn load(source: &Source, files: Option<Files<'_>>, diagnostics: &mut Diagnostics) -> Option<Self> {
         let file: File = read(source, diagnostics)?;
-        let mut resolver = Resolver { diagnostics, beside, known: BTreeMap::new(), scenario: Self::empty(&file) };
+        let mut resolver = Resolver { diagnostics, files, known: BTreeMap::new(), scenario: Self::empty(&file) };
         resolver.all(&file);
         let (errors, scenario) = (resolver.diagnostics.errors(), resolver.scenario);
         if errors > 0 {
@@ -59,6 +65,8 @@ impl Scenario {
             flows: Vec::new(),
             sections: Vec::new(),
             variants: Vec::new(),
+            addresses: Vec::new(),
+            actions: Vec::new(),
         }
     }
 
@@ -74,6 +82,7 @@ fn refuse(error: &NetworkError, file: &File, diagnostics: &mut Diagnostics) {
         NetworkError::Unreachable { flow, .. }
         | NetworkError::Loop { flow, .. }
         | NetworkError::Endpoint { flow, .. }
+        | NetworkError::Addresses { flow, .. }
         | NetworkError::Workload { flow, .. } => Some(flow),
         _ => None,
     };
@@ -94,16 +103,17 @@ fn refuse(error: &NetworkError, file: &File, diagnostics: &mut Diagnostics) {
         }
         NetworkError::Loop { .. } => ("the packets would never arrive", "take out the route that leads back"),
         NetworkError::Endpoint { .. } => ("not a host of its own", "let flows begin and end at two hosts"),
+        NetworkError::Addresses { .. } => ("of two versions of IP", "give both hosts addresses of one version"),
         _ => ("here", "see the message"),
     };
     diagnostics.error(place, error.to_string()).label(label).help(help);
 }
 
-struct Resolver<'a> {
-    diagnostics: &'a mut Diagnostics,
-    beside: Option<&'a Path>,
+pub(super) struct Resolver<'a> {
+    pub(super) diagnostics: &'a mut Diagnostics,
+    files: Option<Files<'a>>,
     known: BTreeMap<String, usize>,
-    scenario: Scenario,
+    pub(super) scenario: Scenario,
 }
 
 impl Resolver<'_> {
@@ -131,15 +141,19 @@ impl Resolver<'_> {
         for flow in &file.flow {
             self.flow(flow);
         }
+        for host in &file.host {
+            self.address(host);
+        }
         for variant in &file.variant {
             self.variant(variant);
         }
+        self.actions(&file.at);
         if file.flow.is_empty() {
             self.wrong(file.version.place, "nothing is sent", "the scenario has no flow", "add a [[flow]]");
         }
     }
 
-    fn wrong(&mut self, place: Place, message: impl Into<String>, label: &str, help: impl Into<String>) {
+    pub(super) fn wrong(&mut self, place: Place, message: impl Into<String>, label: &str, help: impl Into<String>) {
         self.diagnostics.error(place, message).label(label).help(help);
     }
 
@@ -203,7 +217,7 @@ impl Resolver<'_> {
         found
     }
 
-    fn node(&mut self, name: &Spanned<String>) -> Option<usize> {
+    pub(super) fn node(&mut self, name: &Spanned<String>) -> Option<usize> {
         self.lookup(&name.value, name.place)
     }
 
@@ -232,9 +246,8 @@ impl Resolver<'_> {
 
     fn link(&mut self, link: &Spanned<LinkSection>) {
         self.positive(&link.rate, "a rate", "\"10mbit\"");
-        for queue in [&link.queue, &link.queue_back].into_iter().flatten() {
-            queue.value.check(queue.place, self.diagnostics);
-        }
+        let queue = link.queue.as_ref().and_then(|queue| self.queue(queue));
+        let queue_back = link.queue_back.as_ref().and_then(|queue| self.queue(queue));
         if let (Some(back), false) = (&link.queue_back, link.both_ways) {
             self.wrong(back.place, "a queue on a link that is not there", "both-ways is false", "take one of them out");
         }
@@ -247,11 +260,11 @@ impl Resolver<'_> {
         let line = Line::new(link.rate.value, link.delay).limit(Limit::packets(link.limit.value)).loss(loss);
         let timer = timer.map(|timer| timer.value);
         for (a, b) in self.pairs(&link.from, &link.to) {
-            let queue = link.queue.as_ref().map(|queue| queue.value.clone());
+            let queue = queue.clone();
             let watch = link.watch.unwrap_or(queue.is_some());
             self.scenario.wires.push(Wire { from: a, to: b, line, queue, driver, timer, watch });
             if link.both_ways {
-                let queue = link.queue_back.as_ref().map(|queue| queue.value.clone());
+                let queue = queue_back.clone();
                 let watch = queue.is_some();
                 self.scenario.wires.push(Wire { from: b, to: a, line, queue, driver: None, timer, watch });
             }
@@ -259,7 +272,7 @@ impl Resolver<'_> {
     }
 
     fn variant(&mut self, variant: &Spanned<VariantSection>) {
-        variant.queue.value.check(variant.queue.place, self.diagnostics);
+        let queue = self.queue(&variant.queue);
         if self.scenario.variants.iter().any(|known| known.name == variant.name.value) {
             let message = format!("two variants are called `{}`", variant.name.value);
             self.wrong(variant.name.place, message, "the second", "give each its own name");
@@ -272,7 +285,7 @@ impl Resolver<'_> {
             return;
         };
         self.scenario.wires[wire].watch = true;
-        let (name, queue) = (variant.name.value.clone(), variant.queue.value.clone());
+        let (name, Some(queue)) = (variant.name.value.clone(), queue) else { return };
         self.scenario.variants.push(Variant { name, wire, queue });
     }
 
@@ -316,6 +329,14 @@ impl Resolver<'_> {
             self.wrong(flow.count.place, message, "too many", "let a source of mice stand for many");
             return;
         }
+        for ports in [&flow.port, &flow.source_port].into_iter().flatten() {
+            let count = usize::from(ports.last - ports.first) + 1;
+            if count != 1 && count != total {
+                let message = format!("{count} ports for {total} flows");
+                let help = format!("give one port, or a range of {total}");
+                self.wrong(ports.place, message, "neither one nor one for each", help);
+            }
+        }
         for number in 0..total {
             let (from, to) = pairs[number % pairs.len()];
             let name = if total == 1 { flow.name.value.clone() } else { format!("{}.{}", flow.name.value, number + 1) };
@@ -326,6 +347,11 @@ impl Resolver<'_> {
             spec.dscp = flow.dscp.unwrap_or_default();
             spec.watch = flow.watch;
             spec.jitter = flow.jitter;
+            spec.port = flow.port.as_ref().map_or(PORT, |ports| nth_port(&ports.value, number));
+            spec.source_port = flow.source_port.as_ref().map(|ports| nth_port(&ports.value, number));
+            spec.mark = flow.mark;
+            spec.user.clone_from(&flow.user);
+            spec.control_group.clone_from(&flow.control_group);
             if let Some(stop) = &flow.stop
                 && spec.stop.is_some_and(|stop| stop <= start)
             {
@@ -351,7 +377,7 @@ impl Resolver<'_> {
             return number;
         }
         let queues = self.scenario.wires.iter().filter_map(|wire| wire.queue.as_ref());
-        let names: Vec<String> = queues.flat_map(Discipline::classes).map(str::to_owned).collect();
+        let names: Vec<String> = queues.flat_map(LinkQueue::classes).map(str::to_owned).collect();
         let mut places = self
             .scenario
             .wires
@@ -484,11 +510,7 @@ impl Resolver<'_> {
     }
 
     fn trace(&mut self, file: &Spanned<String>) -> Option<Vec<(Span, Bytes)>> {
-        let read = match self.beside {
-            Some(folder) => std::fs::read_to_string(folder.join(&file.value)).map_err(|error| error.to_string()),
-            None => Err("a scenario without a place of its own names no files".into()),
-        };
-        match read.and_then(|text| trace::parse(&text)) {
+        match self.open(&file.value).and_then(|source| trace::parse(source.text())) {
             Ok(entries) => Some(entries),
             Err(error) => {
                 let message = format!("the trace `{}` cannot be used: {error}", file.value);
@@ -497,6 +519,68 @@ impl Resolver<'_> {
                 None
             }
         }
+    }
+
+    /// Opens a file that the scenario names.
+    pub(super) fn open(&self, name: &str) -> Result<Source, String> {
+        match self.files {
+            Some(open) => open(name).map_err(|error| error.to_string()),
+            None => Err("a scenario without a place of its own names no files".into()),
+        }
+    }
+
+    /// Gives a host, or each of several, its address.
+    fn address(&mut self, host: &Spanned<HostSection>) {
+        let Prefix { address, length } = host.address.value;
+        if length != if address.is_ipv4() { 32 } else { 128 } {
+            let help = "write for example \"10.0.0.1\"; further hosts of a range have the addresses after it";
+            self.wrong(host.address.place, "a network is not an address", "not one address", help);
+            return;
+        }
+        for (n, name) in (0..).zip(self.expand(&host.name)) {
+            let Some(node) = self.lookup(&name, host.name.place) else { return };
+            let next = match address {
+                IpAddr::V4(address) => IpAddr::V4(Ipv4Addr::from_bits(address.to_bits().wrapping_add(n))),
+                IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits().wrapping_add(n.into()))),
+            };
+            if self.scenario.addresses.iter().any(|known| known.0 == node || known.1 == next) {
+                let message = format!("`{name}` has an address already, or another host has {next}");
+                self.wrong(host.address.place, message, "given twice", "give each host one address of its own");
+                return;
+            }
+            self.scenario.addresses.push((node, next));
+        }
+    }
+
+    /// What waits before a transmitter; a shaper file is opened and checked.
+    fn queue(&mut self, queue: &Spanned<QueueSection>) -> Option<LinkQueue> {
+        match &queue.value {
+            QueueSection::Discipline(discipline) => {
+                discipline.check(queue.place, self.diagnostics);
+                Some(LinkQueue::Discipline(discipline.clone()))
+            }
+            QueueSection::Shaper(section) => self.shaper(&section.shaper).map(LinkQueue::Shaper),
+        }
+    }
+
+    /// A shaper file, opened and checked. What is wrong with it is shown in its own text.
+    pub(super) fn shaper(&mut self, shaper: &Spanned<Embedded>) -> Option<Arc<shaper::Config>> {
+        let name = match &shaper.value {
+            Embedded::Tables(config) => return Some(Arc::new((**config).clone())),
+            Embedded::File(name) => name,
+        };
+        let source = match self.open(name) {
+            Ok(source) => source,
+            Err(error) => {
+                let help = "name a shaper file beside the scenario, or write its tables here";
+                self.wrong(shaper.place, format!("the shaper file `{name}` cannot be used: {error}"), "this file", help);
+                return None;
+            }
+        };
+        let mut found = Diagnostics::new();
+        let config = shaper::load(&source, &mut found);
+        self.diagnostics.include(&source, found);
+        config.map(Arc::new)
     }
 
     fn pace(&mut self, rate: &Spanned<Rate>, packet: &Spanned<Bytes>) -> Option<(Rate, Bytes)> {
@@ -563,6 +647,11 @@ impl Resolver<'_> {
             }
         }
     }
+}
+
+/// The port of the flow of this number in its section.
+fn nth_port(ports: &Ports, number: usize) -> u16 {
+    ports.first + (number as u16).min(ports.last - ports.first)
 }
 
 /// What a distribution is of.

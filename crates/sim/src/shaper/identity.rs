@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_config::shaper::Config;
 use tidegate_config::values::User;
 use tidegate_core::classify::{Fields, Hosts};
-use tidegate_engine::Names;
+use tidegate_engine::{Names, Target};
 
 use crate::packet::SimPacket;
 use crate::workload::{FlowSpec, Transport, Workload};
@@ -54,6 +54,34 @@ impl Identity {
             }
         }
         fields
+    }
+}
+
+impl Identity {
+    /// What all packets there (0) or back (1) carry.
+    pub fn target(&self, back: usize) -> Target {
+        let fields = &self.fields[back];
+        Target {
+            protocol: fields.protocol,
+            source: fields.hosts.source(),
+            destination: fields.hosts.destination(),
+            port: None,
+            source_port: fields.source_port.filter(|_| !self.many || back == 1),
+            destination_port: fields.destination_port.filter(|_| !self.many || back == 0),
+            uid: None,
+        }
+    }
+
+    /// Whether a packet with these fields may be of this flow, in either direction.
+    pub fn matches(&self, fields: &Fields) -> bool {
+        let same = |own: Option<u16>, other: Option<u16>| own.is_none() || own == other;
+        [0, 1].into_iter().any(|back| {
+            let own = self.target(back);
+            self.fields[back].hosts == fields.hosts
+                && own.protocol == fields.protocol
+                && same(own.source_port, fields.source_port)
+                && same(own.destination_port, fields.destination_port)
+        })
     }
 }
 
@@ -113,21 +141,6 @@ impl Population {
         let of_connections = matches!(flow.transport, Transport::Tcp(_))
             && matches!(flow.workload, Workload::Mice { .. } | Workload::Trace(_));
         Identity { from: flow.from.index(), fields, many: of_connections && flow.source_port.is_none() }
-    }
-
-    /// The number of the flow that packets with these fields belong to, in either direction.
-    pub fn flow_of(&self, fields: &Fields) -> Option<usize> {
-        let names = Names::default();
-        (0..self.flows.len()).find(|&number| {
-            let identity = self.identity(number, &self.flows[number], &names, None);
-            identity.fields.iter().enumerate().any(|(back, own)| {
-                let same_port = |own: Option<u16>, other: Option<u16>, ephemeral: bool| ephemeral || own == other;
-                own.hosts == fields.hosts
-                    && own.protocol == fields.protocol
-                    && same_port(own.source_port, fields.source_port, identity.many && back == 0)
-                    && same_port(own.destination_port, fields.destination_port, identity.many && back == 1)
-            })
-        })
     }
 }
 

@@ -13,11 +13,12 @@ mod identity;
 use std::collections::VecDeque;
 
 use tidegate_config::shaper::{Config, Direction};
+use tidegate_config::values::User;
 use tidegate_core::classify::Fields;
 use tidegate_core::{Backlog, Deadline, DropReason, Ecn, Event, Instant, Outlet, Packet, Qdisc, Span};
 use tidegate_engine::{
-    BuildFailure, Change, Exit, Facts, Fate, Held, News, Next, Pipeline, Setup, Shape, Sighting, SwapFailure, Swapped,
-    What,
+    BuildFailure, Change, Disposition, Engine, FlowState, NotificationKind, PacketMeta, PreparedConfig, QueuedPacket,
+    Setup, Shape, Sink, SwapError, SwapReport, Target,
 };
 
 use crate::packet::SimPacket;
@@ -29,8 +30,8 @@ pub(crate) use identity::{Identity, Population, names};
 pub struct Notification {
     /// When.
     pub time: Instant,
-    /// What.
-    pub what: What,
+    /// What happened.
+    pub kind: NotificationKind,
     /// The key of the flow.
     pub flow: u64,
     /// What its first packet carried, where known.
@@ -38,7 +39,7 @@ pub struct Notification {
     /// The promise that it is under.
     pub promise: Option<u64>,
     /// The state of a watched flow.
-    pub facts: Option<Facts>,
+    pub state: Option<FlowState>,
 }
 
 /// The packets that the engine holds, by the handle it knows them by, and those that it has released.
@@ -76,14 +77,14 @@ impl Packets {
 }
 
 /// Receives what the engine releases, refuses and reports.
-pub struct Sink<'a> {
+pub struct LinkSink<'a> {
     now: Instant,
     packets: &'a mut Packets,
     out: &'a mut dyn Outlet<SimPacket>,
 }
 
-impl Exit<u32> for Sink<'_> {
-    fn pass(&mut self, slot: u32, change: Change) {
+impl Sink<u32> for LinkSink<'_> {
+    fn transmit(&mut self, slot: u32, change: Change) {
         let mut packet = self.packets.remove(slot);
         if let Some(dscp) = change.dscp {
             packet.dscp = dscp;
@@ -94,7 +95,7 @@ impl Exit<u32> for Sink<'_> {
         }
         self.packets.released.push_back(packet);
     }
-    fn refuse(&mut self, slot: u32, reason: DropReason) {
+    fn drop_packet(&mut self, slot: u32, reason: DropReason) {
         let packet = self.packets.remove(slot);
         self.packets.backlog.remove(packet.size());
         self.out.dropped(packet, reason);
@@ -102,31 +103,31 @@ impl Exit<u32> for Sink<'_> {
     fn event(&mut self, event: Event) {
         self.out.event(event);
     }
-    fn listens(&self) -> bool {
+    fn wants_notifications(&self) -> bool {
         self.packets.notified
     }
-    fn news(&mut self, news: &News<'_>) {
-        let News { what, flow, fields, promise, facts } = *news;
+    fn notify(&mut self, notification: &tidegate_engine::Notification<'_>) {
+        let tidegate_engine::Notification { kind, flow, fields, promise, state } = *notification;
         let time = self.now;
-        self.packets.notifications.push(Notification { time, what, flow, fields: fields.copied(), promise, facts });
+        self.packets.notifications.push(Notification { time, kind, flow, fields: fields.copied(), promise, state });
     }
-    fn leaves(&mut self, held: &Held<u32>, _fields: &Fields, _fate: Fate) {
+    fn observe(&mut self, queued: &QueuedPacket<u32>, _fields: &Fields, _disposition: Disposition) {
         // For the metrics of the link.
-        self.packets.slots[held.handle as usize].class = u16::try_from(held.class.0).unwrap_or(u16::MAX);
+        self.packets.slots[queued.handle as usize].class = u16::try_from(queued.class.0).unwrap_or(u16::MAX);
     }
 }
 
 /// The engine of a shaper file as the queue of a link. See the [module](self).
 pub struct ShaperQueue {
-    engine: Pipeline<u32>,
+    engine: Engine<u32>,
     packets: Packets,
     population: Population,
     /// What is known of the packets of each flow, at this link.
     identities: Vec<Identity>,
     /// The node at which the link begins.
     begins_at: u32,
-    /// The pending look at watched flows.
-    pub(crate) look_armed: u64,
+    /// When the pending poll of watched flows is due.
+    pub(crate) poll_armed: u64,
 }
 
 impl ShaperQueue {
@@ -141,14 +142,14 @@ impl ShaperQueue {
         let names = names(config, population);
         // Runs must be equal: flow keys follow from the seed.
         let setup = Setup { seed, secret: [seed, link], catch_up: Span::ZERO, names };
-        let engine = Pipeline::new(config, &setup, Instant::ZERO)?;
+        let engine = Engine::new(config, &setup, Instant::ZERO)?;
         let mut queue = Self {
             engine,
             packets: Packets::default(),
             population: population.clone(),
             identities: Vec::new(),
             begins_at,
-            look_armed: crate::link::NEVER,
+            poll_armed: crate::link::NEVER,
         };
         queue.identify();
         Ok(queue)
@@ -162,11 +163,11 @@ impl ShaperQueue {
     }
 
     /// The engine.
-    pub fn engine(&self) -> &Pipeline<u32> {
+    pub fn engine(&self) -> &Engine<u32> {
         &self.engine
     }
     /// The engine, to look at it in ways that need it mutable.
-    pub fn engine_mut(&mut self) -> &mut Pipeline<u32> {
+    pub fn engine_mut(&mut self) -> &mut Engine<u32> {
         &mut self.engine
     }
 
@@ -178,9 +179,24 @@ impl ShaperQueue {
     pub fn take_notifications(&mut self) -> Vec<Notification> {
         std::mem::take(&mut self.packets.notifications)
     }
+    /// The number by which rules know a user; `None` when nobody has this name.
+    pub fn user_number(&self, user: &User) -> Option<u32> {
+        match user {
+            User::Id(id) => Some(*id),
+            User::Name(name) => self.engine.setup().names.users.get(name).copied(),
+        }
+    }
+    /// What packets of flow number `flow` carry, there (0) or back (1), as far as it is the same for all of them.
+    pub(crate) fn target_of(&self, flow: usize, back: usize) -> Target {
+        self.identities[flow].target(back)
+    }
+    /// The flow, by its number in the network, to which packets with these fields belong, in either direction.
+    pub fn flow_of(&self, fields: &Fields) -> Option<usize> {
+        self.identities.iter().position(|identity| identity.matches(fields))
+    }
     /// The class of a packet, by the rules.
     pub(crate) fn class_of(&self, packet: &SimPacket) -> u16 {
-        let class = self.engine.judge(&self.fields(packet)).class;
+        let class = self.engine.classify(&self.fields(packet)).class;
         u16::try_from(class.0).unwrap_or(u16::MAX)
     }
 
@@ -193,9 +209,9 @@ impl ShaperQueue {
         &mut self,
         now: Instant,
         out: &mut dyn Outlet<SimPacket>,
-        work: impl FnOnce(&mut Pipeline<u32>, Instant, &mut Sink<'_>) -> T,
+        work: impl FnOnce(&mut Engine<u32>, Instant, &mut LinkSink<'_>) -> T,
     ) -> T {
-        work(&mut self.engine, now, &mut Sink { now, packets: &mut self.packets, out })
+        work(&mut self.engine, now, &mut LinkSink { now, packets: &mut self.packets, out })
     }
 
     /// Continues with another configuration. No packet is lost or reordered by that.
@@ -204,27 +220,27 @@ impl ShaperQueue {
         now: Instant,
         config: &Config,
         out: &mut dyn Outlet<SimPacket>,
-    ) -> Result<Swapped, SwapFailure> {
+    ) -> Result<SwapReport, SwapError> {
         let setup = Setup { names: names(config, &self.population), ..self.engine.setup().clone() };
-        let next = Next::new(config, &setup, now).map_err(SwapFailure::Build)?;
-        let sink = &mut Sink { now, packets: &mut self.packets, out };
-        let (swapped, _) = self.engine.swap(next, now, sink).map_err(SwapFailure::Refused)?;
+        let prepared = PreparedConfig::new(config, &setup, now).map_err(SwapError::Build)?;
+        let sink = &mut LinkSink { now, packets: &mut self.packets, out };
+        let (swapped, _) = self.engine.swap(prepared, now, sink).map_err(SwapError::Reservations)?;
         self.identify();
         Ok(swapped)
     }
 
-    /// When [`ShaperQueue::look`] is to be called, if ever.
-    pub(crate) fn look_at(&self) -> Option<Instant> {
-        self.engine.look_at().filter(|at| *at != Instant::MAX)
+    /// When [`ShaperQueue::poll`] is to be called, if ever.
+    pub(crate) fn next_poll(&self) -> Option<Instant> {
+        self.engine.next_poll().filter(|at| *at != Instant::MAX)
     }
-    /// Looks at watched flows, and notifies of what is new.
-    pub(crate) fn look(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) {
-        self.engine.look(now, &mut Sink { now, packets: &mut self.packets, out });
+    /// Polls watched flows, and reports what is new.
+    pub(crate) fn poll(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) {
+        self.engine.poll(now, &mut LinkSink { now, packets: &mut self.packets, out });
     }
-    /// Something happened: watched flows are looked at soon.
-    fn touched(&mut self, now: Instant) {
-        if self.engine.look_at().is_some() {
-            self.engine.stir(now);
+    /// Something happened: watched flows are polled soon.
+    fn mark_dirty(&mut self, now: Instant) {
+        if self.engine.next_poll().is_some() {
+            self.engine.mark_dirty(now);
         }
     }
 }
@@ -232,7 +248,7 @@ impl ShaperQueue {
 impl Qdisc<SimPacket> for ShaperQueue {
     fn enqueue(&mut self, now: Instant, packet: SimPacket, out: &mut dyn Outlet<SimPacket>) {
         let payload = packet.payload();
-        let seen = Sighting {
+        let meta = PacketMeta {
             fields: self.fields(&packet),
             ecn: packet.segment.ecn,
             length: packet.size,
@@ -243,13 +259,13 @@ impl Qdisc<SimPacket> for ShaperQueue {
         };
         let slot = self.packets.insert(packet);
         // What is one packet already is never too long.
-        let _ = self.engine.arrive(now, slot, &seen, &mut Sink { now, packets: &mut self.packets, out });
-        self.touched(now);
+        let _ = self.engine.enqueue(now, slot, &meta, &mut LinkSink { now, packets: &mut self.packets, out });
+        self.mark_dirty(now);
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) -> Option<SimPacket> {
         if self.packets.released.is_empty() {
-            self.engine.depart(now, &mut Sink { now, packets: &mut self.packets, out });
-            self.touched(now);
+            self.engine.dequeue(now, &mut LinkSink { now, packets: &mut self.packets, out });
+            self.mark_dirty(now);
         }
         let packet = self.packets.released.pop_front()?;
         self.packets.backlog.remove(packet.size());

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use comfy_table::{LineStyle, Table, TableStyle, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use tidegate_config::Diagnostics;
+use tidegate_config::{Diagnostics, Source};
 use tidegate_metrics::{Curve, Digest};
 use tidegate_report::columns::{self, Column, field};
 use tidegate_report::number::human;
 use tidegate_report::{Fold, Report as Page, Section, Source as Text};
-use tidegate_sim::scenario::{Detail, Outcome, Scenario, summarise};
+use tidegate_sim::scenario::{Detail, Files, Outcome, Scenario, summarise};
 
 use super::check::{open, refusal, say};
 use crate::Failure;
@@ -87,7 +87,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let source = open(&args.file)?;
     let mut diagnostics = Diagnostics::new();
     let beside = args.file.parent().filter(|_| args.file.as_os_str() != "-");
-    let scenario = Scenario::load(&source, beside, &mut diagnostics);
+    let open_beside = |name: &str| Source::open(&beside.unwrap_or(Path::new("")).join(name));
+    let scenario = Scenario::load(&source, beside.map(|_| &open_beside as Files<'_>), &mut diagnostics);
     say(&diagnostics, &source);
     let mut scenario = scenario.ok_or_else(|| refusal(&diagnostics, &source))?;
     args.files.try_them([args.file.as_path()])?;

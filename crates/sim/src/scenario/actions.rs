@@ -1,0 +1,234 @@
+//! What is done while a scenario runs, as it is written: `[[at]]`.
+
+use tidegate_config::decode::mismatch;
+use tidegate_config::node::{Node, Value};
+use tidegate_config::shaper::Embedded;
+use tidegate_config::values::{Prefix, Protocol, User};
+use tidegate_config::{Decode, Diagnostics, Schemas, Spanned};
+use tidegate_core::{Bytes, Rate, Span};
+
+tidegate_config::record! {
+    /// What is done to the shaper of a link at a time, as live over the control socket.
+    pub struct AtSection as "action at a time" {
+        /// When, in simulated time.
+        pub time: Spanned<Span>,
+        /// Where the link begins. Default: that of the only link with a shaper.
+        pub from: Option<Spanned<String>>,
+        /// Where the link ends.
+        pub to: Option<Spanned<String>>,
+        /// What is done.
+        pub action: Spanned<ActionSection>,
+    }
+}
+
+tidegate_config::choice! {
+    /// What is done to a shaper. Refusals are results of the scenario, not errors.
+    pub enum ActionSection as "action" by "kind" {
+        /// Promises flows a minimum, a preference or another class, as `tidegate promise` does.
+        Promise(PromiseSection) = "promise",
+        /// Ends a promise.
+        Release(ReleaseSection) = "release",
+        /// Reserves a class of CBQ for packets, as `tidegate reserve` does.
+        Reserve(ReserveSection) = "reserve",
+        /// Ends a reservation.
+        Unreserve(UnreserveSection) = "unreserve",
+        /// Changes values of the shaper file, as `tidegate set` does.
+        Set(SetSection) = "set",
+        /// Adds a class or a rule to the shaper file, as `tidegate add` does.
+        Add(AddSection) = "add",
+        /// Removes a class or a rule of the shaper file, as `tidegate remove` does.
+        Remove(RemoveSection) = "remove",
+        /// Continues with another shaper file, as `tidegate apply` does.
+        Apply(ApplySection) = "apply",
+        /// Puts a snapshot of classes, flows, promises and reservations into the results, as `tidegate status` shows it.
+        Status(StatusSection) = "status",
+        /// Reports how flows stand, from now on, as the call `feedback` of the control protocol does.
+        Feedback(FeedbackSection) = "feedback",
+        /// Reports the events of all flows from now on, as `tidegate events` does.
+        Events(EventsSection) = "events",
+    }
+}
+
+tidegate_config::record! {
+    /// Which flows are meant; all keys that are there must match.
+    pub struct TargetSection as "target" {
+        /// A section of flows of the scenario, or with its number one flow of it: `call`, `call.2`.
+        pub flow: Option<Spanned<String>>,
+        /// A port at either end.
+        pub port: Option<u16>,
+        /// The sending port.
+        pub source_port: Option<u16>,
+        /// The receiving port.
+        pub destination_port: Option<u16>,
+        /// The sending address.
+        pub source: Option<Spanned<Prefix>>,
+        /// The receiving address.
+        pub destination: Option<Spanned<Prefix>>,
+        /// The protocol.
+        pub protocol: Option<Protocol>,
+        /// The owner of the sending socket.
+        pub user: Option<User>,
+    }
+}
+
+tidegate_config::record! {
+    /// Where a flow goes when its share has fallen too low.
+    pub struct DisplaceSection as "displacement" {
+        /// The share, as a rate, below which it goes. Above `minimum`.
+        pub below: Spanned<Rate>,
+        /// The class it goes to.
+        pub to: Spanned<String>,
+    }
+}
+
+tidegate_config::record! {
+    /// A promise to flows.
+    pub struct PromiseSection as "promise action" {
+        /// Its name in the results, and by which it is released.
+        pub name: Spanned<String>,
+        /// The flows.
+        pub target: Spanned<TargetSection>,
+        /// What each flow is promised. Default nothing.
+        pub minimum: Option<Rate>,
+        /// Steps of preference. Default none.
+        pub prefer: Spanned<u32> = 0,
+        /// Where the flows go when their share has fallen too low. Default: they stay.
+        pub displace: Option<DisplaceSection>,
+        /// The class in which rate is held. Default: the class to which the rules lead the flows.
+        pub class: Option<Spanned<String>>,
+        /// For how many flows rate is held. Default 1.
+        pub flows: Spanned<u32> = 1,
+        /// Whether what does not fit waits for what others release. Default no: it is refused.
+        pub wait: bool = false,
+        /// How long it lasts. Default: until it is released.
+        pub lasts: Option<Span>,
+    }
+}
+
+tidegate_config::record! {
+    /// The end of a promise.
+    pub struct ReleaseSection as "release action" {
+        /// The name of the promise.
+        pub name: Spanned<String>,
+    }
+}
+
+tidegate_config::record! {
+    /// A reservation.
+    pub struct ReserveSection as "reserve action" {
+        /// Its name, also of its class in the results.
+        pub name: Spanned<String>,
+        /// Its packets.
+        pub target: Spanned<TargetSection>,
+        /// The rate of its token bucket.
+        pub rate: Rate,
+        /// The size of its token bucket. Default two of the largest packets.
+        pub bucket: Option<Bytes>,
+        /// Its peak rate. Default the link's.
+        pub peak: Option<Rate>,
+        /// Packets count as at least this large. Default 64 B.
+        pub min_unit: Option<Bytes>,
+        /// Its largest packet. Default the link's.
+        pub max_packet: Option<Bytes>,
+        /// Whether its delay is bounded (RFC 2212). Default no: as on an unloaded link (RFC 2211).
+        pub guaranteed: bool = false,
+        /// The bound of its delay that it asks for.
+        pub delay: Option<Span>,
+        /// How long it lasts. Default: until it is released.
+        pub lasts: Option<Span>,
+    }
+}
+
+tidegate_config::record! {
+    /// The end of a reservation.
+    pub struct UnreserveSection as "unreserve action" {
+        /// The name of the reservation.
+        pub name: Spanned<String>,
+    }
+}
+
+/// Keys and values as they stand in a shaper file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Values(pub Vec<(String, String)>);
+
+impl Decode for Values {
+    fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
+        let Value::Table(entries) = &node.value else {
+            mismatch(node, "a table of keys and values", "write for example { rate = \"3mbit\" }", diagnostics);
+            return None;
+        };
+        Some(Self(entries.iter().map(|entry| (entry.key.clone(), entry.node.value_text())).collect()))
+    }
+    fn example() -> String {
+        "{ rate = \"3mbit\" }".into()
+    }
+    fn schema(_schemas: &mut Schemas) -> serde_json::Value {
+        serde_json::json!({ "type": "object" })
+    }
+}
+
+tidegate_config::record! {
+    /// A change of values.
+    pub struct SetSection as "set action" {
+        /// `class`, `rule`, or a table of the shaper file such as `shaper`.
+        pub section: Spanned<String>,
+        /// The name of the class, or the number of the rule. Default none, for other tables.
+        pub name: Option<Spanned<String>>,
+        /// The keys and their values; an empty text removes a key.
+        pub values: Spanned<Values>,
+    }
+}
+
+tidegate_config::record! {
+    /// A new class or rule.
+    pub struct AddSection as "add action" {
+        /// `class` or `rule`. A rule goes before the others.
+        pub section: Spanned<String>,
+        /// Its keys and values.
+        pub values: Spanned<Values>,
+    }
+}
+
+tidegate_config::record! {
+    /// The removal of a class or a rule.
+    pub struct RemoveSection as "remove action" {
+        /// `class` or `rule`.
+        pub section: Spanned<String>,
+        /// The name of the class, or the number of the rule.
+        pub name: Spanned<String>,
+    }
+}
+
+tidegate_config::record! {
+    /// Another shaper file.
+    pub struct ApplySection as "apply action" {
+        /// The name of the file, beside the scenario; or its tables.
+        pub shaper: Spanned<Embedded>,
+    }
+}
+
+tidegate_config::record! {
+    /// A snapshot.
+    pub struct StatusSection as "status action" {
+        /// The most flows of it, those with the highest rates. Default 20.
+        pub flows: u32 = 20,
+    }
+}
+
+tidegate_config::record! {
+    /// Reports of how flows stand.
+    pub struct FeedbackSection as "feedback action" {
+        /// The flows.
+        pub target: Spanned<TargetSection>,
+        /// The delay above which it is reported. Default 20 ms.
+        pub delay: Span = "20ms",
+    }
+}
+
+tidegate_config::record! {
+    /// Reports of events.
+    pub struct EventsSection as "events action" {
+        /// Their kinds, as `tidegate events` names them. Default all.
+        pub kinds: Vec<Spanned<String>>,
+    }
+}

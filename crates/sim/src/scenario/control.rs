@@ -1,0 +1,631 @@
+//! [`Control`]: what is done to the shapers of a run at given times, as live over the control socket.
+//!
+//! *Law*: an action happens after everything else that happens in the simulation at its time; actions of the same time
+//! happen in the order of the file.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tidegate_config::shaper::{self, Config, Root};
+use tidegate_config::values::{Ports, Prefix, Protocol, User};
+use tidegate_config::{Diagnostics, Source, edit};
+use tidegate_core::classify::Match;
+use tidegate_core::fbq::{Displace, Terms};
+use tidegate_core::reservation::{Request, Service, TSpec};
+use tidegate_core::{Bytes, ClassId, Instant, Rate, Span};
+use tidegate_engine::target::samples;
+use tidegate_engine::{PromiseError, PromiseTable, SwapKind, Target};
+
+use super::actions::{PromiseSection, ReserveSection};
+use super::outcome::Report;
+use super::report;
+use super::{Scenario, Variant};
+use crate::engine::Simulation;
+use crate::network::LinkId;
+use crate::shaper::{Notification, ShaperQueue};
+
+/// Places of the table of flows that one review takes.
+const REVIEWED: u32 = 512;
+
+/// What is done to the shaper of a link at a time.
+#[derive(Clone, Debug)]
+pub(super) struct Action {
+    pub time: Instant,
+    pub wire: usize,
+    pub what: What,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    Promise(Flows, PromiseSection),
+    Release(String),
+    Reserve(Flows, ReserveSection),
+    Unreserve(String),
+    Edit(Vec<edit::Edit>),
+    Apply(Arc<Config>),
+    Status { flows: u32 },
+    Feedback { flows: Flows, delay: Span },
+    Events { kinds: Vec<String> },
+}
+
+impl What {
+    /// The word of the action.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Promise(..) => "promise",
+            Self::Release(_) => "release",
+            Self::Reserve(..) => "reserve",
+            Self::Unreserve(_) => "unreserve",
+            Self::Edit(edits) => match edits.first() {
+                Some(edit::Edit::Add { .. }) => "add",
+                Some(edit::Edit::Remove { .. }) => "remove",
+                _ => "set",
+            },
+            Self::Apply(_) => "apply",
+            Self::Status { .. } => "status",
+            Self::Feedback { .. } => "feedback",
+            Self::Events { .. } => "events",
+        }
+    }
+}
+
+/// The flows that an action is for.
+#[derive(Clone, Debug)]
+pub(super) struct Flows {
+    /// Flows of the scenario, by their numbers.
+    pub flows: Option<Range<usize>>,
+    /// What all of them must match; without the owner.
+    pub target: Target,
+    pub user: Option<User>,
+}
+
+/// A promise that was made.
+struct Promise {
+    number: u64,
+    name: String,
+    class: String,
+    matches: Vec<Match>,
+    minimum: Rate,
+    steps: u32,
+    displace: Option<(Rate, String)>,
+    flows: u32,
+}
+
+/// A reservation that was made, and how often it is refreshed.
+struct Reservation {
+    name: String,
+    class: ClassId,
+    every: Span,
+}
+
+/// What was done to the shaper of a link.
+#[derive(Default)]
+struct Shaper {
+    promises: Vec<Promise>,
+    watches: Vec<(Span, Vec<Match>)>,
+    reservations: Vec<Reservation>,
+    /// The kinds of events that are reported, all if none is named.
+    events: Option<Vec<String>>,
+    /// When the last snapshot was made, and what the classes had sent.
+    last: (Instant, BTreeMap<String, u64>),
+}
+
+/// A step of a run.
+enum Step {
+    Action(usize),
+    EndPromise(usize, u64),
+    Refresh(usize, ClassId),
+    EndReservation(usize, ClassId),
+}
+
+/// See the [module](self).
+pub(super) struct Control<'a> {
+    scenario: &'a Scenario,
+    steps: BTreeMap<(Instant, u64), Step>,
+    sequence: u64,
+    shapers: BTreeMap<usize, Shaper>,
+    number: u64,
+    reports: Vec<Report>,
+}
+
+type Done = Result<Value, String>;
+
+fn link(wire: usize) -> LinkId {
+    LinkId(wire as u32)
+}
+
+impl<'a> Control<'a> {
+    /// For a run that begins.
+    pub fn new(scenario: &'a Scenario, variant: Option<&Variant>) -> Self {
+        let shaped = |wire: &usize| {
+            let queue = scenario.queue_of(*wire, variant);
+            queue.is_some_and(|queue| queue.shaper().is_some())
+        };
+        let shapers = (0..scenario.wires.len()).filter(shaped).map(|wire| (wire, Shaper::default())).collect();
+        let mut control =
+            Self { scenario, steps: BTreeMap::new(), sequence: 0, shapers, number: 0, reports: Vec::new() };
+        for (index, action) in scenario.actions.iter().enumerate() {
+            control.schedule(action.time, Step::Action(index));
+        }
+        control
+    }
+
+    fn schedule(&mut self, time: Instant, step: Step) {
+        self.sequence += 1;
+        self.steps.insert((time, self.sequence), step);
+    }
+
+    /// Runs the simulation until `end`, with all that is due on the way.
+    pub fn run_until(&mut self, sim: &mut Simulation, end: Instant) {
+        while let Some(first) = self.steps.first_entry()
+            && first.key().0 <= end
+        {
+            let ((time, _), step) = first.remove_entry();
+            sim.run_until(time);
+            self.take_notifications(sim);
+            self.step(sim, time, &step);
+        }
+        sim.run_until(end);
+        self.take_notifications(sim);
+    }
+
+    /// Ends with a snapshot of each shaper; returns what was done and reported, in the order of time.
+    pub fn finish(mut self, sim: &mut Simulation) -> Vec<Report> {
+        let now = sim.now();
+        for wire in self.shapers.keys().copied().collect::<Vec<_>>() {
+            let result = self.status(sim, wire, 20);
+            self.report(now, wire, "status", result);
+        }
+        self.reports.sort_by_key(|report| report.time);
+        self.reports
+    }
+
+    fn report(&mut self, time: Instant, wire: usize, kind: &'static str, done: Done) {
+        let (refused, result) = match done {
+            Ok(result) => (false, result),
+            Err(text) => (true, json!({ "refused": text })),
+        };
+        let link = self.scenario.wire_name(wire);
+        self.reports.push(Report { time, variant: String::new(), link, kind, refused, result });
+    }
+
+    fn take_notifications(&mut self, sim: &mut Simulation) {
+        if self.scenario.actions.is_empty() {
+            return;
+        }
+        for (&wire, shaper) in &self.shapers {
+            let Some(queue) = sim.shaper_mut(link(wire)) else { continue };
+            for notification in queue.take_notifications() {
+                if shaper.wants(&notification) {
+                    let result = report::notification(self.scenario, queue, &notification);
+                    let (time, link) = (notification.time, self.scenario.wire_name(wire));
+                    let (variant, kind) = (String::new(), "event");
+                    self.reports.push(Report { time, variant, link, kind, refused: false, result });
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, sim: &mut Simulation, now: Instant, step: &Step) {
+        match *step {
+            Step::Action(index) => {
+                let action = &self.scenario.actions[index];
+                let (wire, kind) = (action.wire, action.what.kind());
+                // A variant may have a discipline where others have a shaper.
+                if self.shapers.contains_key(&wire) {
+                    let done = self.act(sim, now, wire, &action.what);
+                    self.report(now, wire, kind, done);
+                }
+            }
+            Step::EndPromise(wire, number) => {
+                let done = self.end_promise(sim, wire, |promise| promise.number == number);
+                if let Some(name) = done {
+                    self.report(now, wire, "release", Ok(json!({ "name": name, "why": "its time is over" })));
+                }
+            }
+            Step::Refresh(wire, class) => {
+                let Some(every) = self.reservation(wire, class).map(|held| held.every) else { return };
+                if sim.steer(link(wire), |engine, now, _| engine.refresh(now, class).is_ok()) == Some(true) {
+                    self.schedule(now + every, Step::Refresh(wire, class));
+                }
+            }
+            Step::EndReservation(wire, class) => {
+                let Some(name) = self.reservation(wire, class).map(|held| held.name.clone()) else { return };
+                let done = self.unreserve(sim, wire, &name);
+                self.report(now, wire, "unreserve", done);
+            }
+        }
+    }
+
+    fn reservation(&self, wire: usize, class: ClassId) -> Option<&Reservation> {
+        self.shapers.get(&wire)?.reservations.iter().find(|held| held.class == class)
+    }
+
+    fn shaper(&mut self, wire: usize) -> &mut Shaper {
+        self.shapers.entry(wire).or_default()
+    }
+
+    fn act(&mut self, sim: &mut Simulation, now: Instant, wire: usize, what: &What) -> Done {
+        match what {
+            What::Promise(flows, section) => self.promise(sim, now, wire, flows, section),
+            What::Release(name) => match self.end_promise(sim, wire, |promise| promise.name == *name) {
+                Some(name) => Ok(json!({ "name": name })),
+                None => Err(format!("no promise is called `{name}`")),
+            },
+            What::Reserve(flows, section) => self.reserve(sim, now, wire, flows, section),
+            What::Unreserve(name) => self.unreserve(sim, wire, name),
+            What::Edit(edits) => {
+                let text = queue(sim, wire)?.engine().config().text.clone();
+                let config = edited(&text, edits, "what runs, changed").map_err(|(text, _)| text)?;
+                self.reconfigure(sim, wire, &config)
+            }
+            What::Apply(config) => self.reconfigure(sim, wire, config),
+            What::Status { flows } => self.status(sim, wire, *flows),
+            What::Feedback { flows, delay } => {
+                let matches = matches_of(queue(sim, wire)?, flows)?;
+                self.shaper(wire).watches.push((*delay, matches));
+                self.update_table(sim, wire)?;
+                Ok(json!({}))
+            }
+            What::Events { kinds } => {
+                self.shaper(wire).events = Some(kinds.clone());
+                queue(sim, wire)?.notify();
+                Ok(json!({}))
+            }
+        }
+    }
+
+    fn promise(
+        &mut self,
+        sim: &mut Simulation,
+        now: Instant,
+        wire: usize,
+        flows: &Flows,
+        section: &PromiseSection,
+    ) -> Done {
+        let queue = queue(sim, wire)?;
+        let config = queue.engine().config().clone();
+        if let Root::Discipline(discipline) = &config.root
+            && queue.engine().tree().shaper().is_none()
+        {
+            return Err(format!("the discipline `{}` knows no promises to flows", discipline.kind()));
+        }
+        let name = section.name.value.clone();
+        if self.shaper(wire).promises.iter().any(|promise| promise.name == name) {
+            return Err(format!("a promise is called `{name}` already"));
+        }
+        let queue = self::queue(sim, wire)?;
+        let matches = matches_of(queue, flows)?;
+        let class = match &section.class {
+            Some(class) => class_named(&config, &class.value)?,
+            None => {
+                let classified = samples(&matches).into_iter().map(|fields| queue.engine().classify(&fields));
+                let mut matched = classified.filter(|classified| classified.rule.is_some());
+                matched.next().map_or(config.default_class, |classified| classified.class)
+            }
+        };
+        let class_name = config.class_names()[class.0 as usize].to_owned();
+        let minimum = section.minimum.unwrap_or(Rate::ZERO);
+        let displace = section.displace.as_ref().map(|displace| (displace.below.value, displace.to.value.clone()));
+        let promise = Promise {
+            number: self.number + 1,
+            name: name.clone(),
+            class: class_name.clone(),
+            matches,
+            minimum,
+            steps: section.prefer.value,
+            displace,
+            flows: section.flows.value,
+        };
+        let (number, terms) = (promise.number, promise.terms(&config)?);
+        if terms.displace.is_some_and(|displace| displace.to == class.0) {
+            return Err("flows cannot be displaced to the class they are in".into());
+        }
+        let (flows, wait) = (promise.flows, section.wait);
+        let made = sim.steer(link(wire), |engine, now, _| {
+            engine.promises(now).promise(number, terms, class, flows, wait)
+        });
+        match made {
+            Some(Ok(())) => {}
+            Some(Err(PromiseError::NoRoom(free))) => {
+                let each = if flows == 1 { String::new() } else { format!(" for each of {flows} flows") };
+                return Err(format!("class `{class_name}` has {free} left to promise, not {minimum}{each}"));
+            }
+            Some(Err(PromiseError::NoShaper)) | None => return Err("this discipline knows no promises to flows".into()),
+        }
+        self.number = number;
+        self.shaper(wire).promises.push(promise);
+        if let Err(text) = self.update_table(sim, wire) {
+            self.shaper(wire).promises.pop();
+            sim.steer(link(wire), |engine, now, _| engine.promises(now).end(number));
+            return Err(text);
+        }
+        if let Some(lasts) = section.lasts {
+            self.schedule(now + lasts, Step::EndPromise(wire, number));
+        }
+        self.promise_state(sim, wire, &name)
+    }
+
+    /// How a promise stands.
+    fn promise_state(&mut self, sim: &mut Simulation, wire: usize, name: &str) -> Done {
+        let all = self.promise_states(sim, wire);
+        let found = all.into_iter().find(|state| state["name"] == name);
+        found.ok_or_else(|| format!("no promise is called `{name}`"))
+    }
+
+    fn promise_states(&mut self, sim: &mut Simulation, wire: usize) -> Vec<Value> {
+        let Some(shaper) = self.shapers.get(&wire) else { return Vec::new() };
+        let state = |promise: &Promise| {
+            let number = promise.number;
+            let seen = sim.steer(link(wire), |engine, now, _| {
+                let view = engine.promises(now).view(number).unwrap_or_default();
+                let class = class_named(engine.config(), &promise.class).ok();
+                let class = class.and_then(|class| engine.tree().shaper()?.class(class));
+                (view, class.map_or(Rate::ZERO, |class| class.unpromised))
+            });
+            let (view, free) = seen.unwrap_or_default();
+            json!({
+                "name": promise.name,
+                "class": promise.class,
+                "minimum_bps": promise.minimum.as_bps(),
+                "prefer": promise.steps,
+                "flows": view.flows,
+                "waiting": view.waiting,
+                "granted_bps": view.rate.as_bps(),
+                "held": view.held,
+                "free_bps": free.as_bps(),
+            })
+        };
+        shaper.promises.iter().map(state).collect()
+    }
+
+    /// Ends the first promise that `which` holds for, and returns its name.
+    fn end_promise(
+        &mut self,
+        sim: &mut Simulation,
+        wire: usize,
+        which: impl Fn(&Promise) -> bool,
+    ) -> Option<String> {
+        let shaper = self.shaper(wire);
+        let place = shaper.promises.iter().position(which)?;
+        let promise = shaper.promises.remove(place);
+        sim.steer(link(wire), |engine, now, _| engine.promises(now).end(promise.number));
+        // Fewer conditions than before can be looked up.
+        let _ = self.update_table(sim, wire);
+        Some(promise.name)
+    }
+
+    /// Hands the conditions of all promises and watches to the engine, and has the flows that are present reviewed.
+    fn update_table(&mut self, sim: &mut Simulation, wire: usize) -> Result<(), String> {
+        let shaper = self.shaper(wire);
+        let promises = shaper.promises.iter().map(|promise| (promise.number, promise.matches.as_slice()));
+        let watches = shaper.watches.iter().map(|(delay, matches)| (*delay, matches.as_slice()));
+        let table = PromiseTable::new(promises, watches).map_err(|error| error.to_string())?;
+        queue(sim, wire)?.notify();
+        sim.steer(link(wire), |engine, now, _| {
+            let mut promises = engine.promises(now);
+            drop(promises.set_table(table));
+            let mut from = Some(0);
+            while let Some(place) = from {
+                from = promises.review(place, REVIEWED);
+            }
+        });
+        Ok(())
+    }
+
+    fn reserve(
+        &mut self,
+        sim: &mut Simulation,
+        now: Instant,
+        wire: usize,
+        flows: &Flows,
+        section: &ReserveSection,
+    ) -> Done {
+        let queue = queue(sim, wire)?;
+        let config = queue.engine().config();
+        let line = match &config.root {
+            Root::Discipline(discipline) => discipline.line(),
+            Root::Shaper(_) => None,
+        };
+        let packets = packets_of(queue, flows)?;
+        let max_packet = section.max_packet.unwrap_or(config.interface.mtu);
+        let tspec = TSpec {
+            rate: section.rate,
+            bucket: section.bucket.unwrap_or(max_packet.saturating_mul(2)),
+            peak: section.peak.unwrap_or(line.unwrap_or(Rate::ZERO).max(section.rate)),
+            min_unit: section.min_unit.unwrap_or(Bytes::new(64).min(max_packet)),
+            max_packet,
+        };
+        let service = match (section.guaranteed, section.delay) {
+            (false, None) => Service::ControlledLoad,
+            (_, delay) => Service::Guaranteed { rate: None, delay },
+        };
+        let (name, request) = (section.name.value.clone(), Request { tspec, service });
+        let made = sim.steer(link(wire), |engine, now, sink| {
+            let lease = engine.reserve(now, &name, &request, packets, sink)?;
+            Ok::<_, tidegate_engine::ReserveError>((lease, engine.free_to_reserve()))
+        });
+        let (lease, free) = made.ok_or("there is no shaper")?.map_err(|refused| refused.to_string())?;
+        let (class, every) = (lease.grant.id, Span::from_nanos(lease.grant.expires.since(now).as_nanos() / 3));
+        self.shaper(wire).reservations.push(Reservation { name, class, every });
+        self.schedule(now + every, Step::Refresh(wire, class));
+        if let Some(lasts) = section.lasts {
+            self.schedule(now + lasts, Step::EndReservation(wire, class));
+        }
+        Ok(report::reservation(&lease, free))
+    }
+
+    fn unreserve(&mut self, sim: &mut Simulation, wire: usize, name: &str) -> Done {
+        let reservations = &mut self.shaper(wire).reservations;
+        let place = reservations.iter().position(|held| held.name == name);
+        let place = place.ok_or_else(|| format!("no reservation is called `{name}`"))?;
+        let held = reservations.remove(place);
+        let ended = sim.steer(link(wire), |engine, now, sink| engine.release(now, held.class, sink));
+        ended.ok_or("there is no shaper")?.map_err(|refused| refused.to_string())?;
+        Ok(json!({ "name": name }))
+    }
+
+    fn reconfigure(&mut self, sim: &mut Simulation, wire: usize, config: &Config) -> Done {
+        let before = queue(sim, wire)?.engine().config().text.clone();
+        let swapped = sim.reconfigure(link(wire), config).ok_or("there is no shaper")?;
+        let swapped = swapped.map_err(|failure| failure.to_string())?;
+        if swapped.kind == SwapKind::Replaced {
+            self.reinstate(sim, wire, config);
+        }
+        let differences = edit::differences(&before, &config.text).unwrap_or_default();
+        let differences: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        Ok(json!({
+            "differences": differences,
+            "in_place": swapped.kind == SwapKind::InPlace,
+            "rehomed": swapped.rehomed,
+        }))
+    }
+
+    /// Makes all promises again, to an engine that knows none. One whose class is gone ends; one that does not fit any
+    /// more waits.
+    fn reinstate(&mut self, sim: &mut Simulation, wire: usize, config: &Config) {
+        sim.steer(link(wire), |engine, now, _| engine.promises(now).clear());
+        let shaper = self.shaper(wire);
+        shaper.promises.retain(|promise| {
+            let (Ok(class), Ok(terms)) = (class_named(config, &promise.class), promise.terms(config)) else {
+                return false;
+            };
+            let (number, flows) = (promise.number, promise.flows);
+            let made = sim.steer(link(wire), |engine, now, _| {
+                engine.promises(now).promise(number, terms, class, flows, true).is_ok()
+            });
+            made == Some(true)
+        });
+        // The same conditions as before, or fewer.
+        let _ = self.update_table(sim, wire);
+    }
+
+    fn status(&mut self, sim: &mut Simulation, wire: usize, flows: u32) -> Done {
+        let promises = self.promise_states(sim, wire);
+        let now = sim.now();
+        let scenario = self.scenario;
+        let queue = queue(sim, wire)?;
+        let shaper = self.shapers.entry(wire).or_default();
+        Ok(report::status(scenario, queue, now, flows, promises, &mut shaper.last))
+    }
+}
+
+impl Shaper {
+    /// Whether a notification is reported.
+    fn wants(&self, notification: &Notification) -> bool {
+        if let Some(kinds) = &self.events
+            && (kinds.is_empty() || kinds.iter().any(|kind| kind == report::event_kind(notification.kind)))
+        {
+            return true;
+        }
+        let fields = notification.fields.as_ref();
+        let watched = |(_, matches): &(Span, Vec<Match>)| {
+            fields.is_some_and(|fields| matches.iter().any(|matching| matching.matches(fields)))
+        };
+        notification.promise.is_some() || self.watches.iter().any(watched)
+    }
+}
+
+impl Promise {
+    fn terms(&self, config: &Config) -> Result<Terms, String> {
+        let displace = match &self.displace {
+            None => None,
+            Some((below, _)) if *below <= self.minimum => {
+                return Err(format!("the threshold {below} is not above the minimum {}", self.minimum));
+            }
+            Some((below, to)) => Some(Displace { below: *below, to: class_named(config, to)?.0 }),
+        };
+        Ok(Terms { minimum: self.minimum, steps: self.steps, displace })
+    }
+}
+
+fn queue(sim: &mut Simulation, wire: usize) -> Result<&mut ShaperQueue, String> {
+    sim.shaper_mut(link(wire)).ok_or_else(|| "there is no shaper".into())
+}
+
+fn class_named(config: &Config, name: &str) -> Result<ClassId, String> {
+    let names = config.class_names();
+    match names.iter().position(|other| *other == name) {
+        Some(at) => Ok(ClassId(at as u32)),
+        None => Err(format!("there is no class `{name}`; there are {}", names.join(", "))),
+    }
+}
+
+/// The shaper file `text` after `edits`.
+///
+/// # Errors
+/// What is wrong, and where, if the text that they make can be shown.
+pub(super) fn edited(text: &str, edits: &[edit::Edit], name: &str) -> Result<Config, (String, Option<(Source, Diagnostics)>)> {
+    let text = edit::apply(text, edits).map_err(|text| (text, None))?;
+    let source = Source::new(name, text);
+    let mut found = Diagnostics::new();
+    match shaper::load(&source, &mut found) {
+        Some(config) => Ok(config),
+        None => Err((found.render(&source), Some((source, found)))),
+    }
+}
+
+/// What `flows` asks for, of each flow in each direction where flows of the scenario are named.
+fn targets_of(queue: &ShaperQueue, flows: &Flows) -> Result<Vec<Target>, String> {
+    let uid = match &flows.user {
+        Some(user) => Some(queue.user_number(user).ok_or_else(|| format!("no flow is of user `{user}`"))?),
+        None => None,
+    };
+    let base = Target { uid, ..flows.target.clone() };
+    let Some(range) = &flows.flows else { return Ok(vec![base]) };
+    // The way there last: its class counts.
+    let own = [1, 0].into_iter().flat_map(|back| range.clone().map(move |number| (number, back)));
+    let targets: Vec<_> = own.filter_map(|(number, back)| narrowed(&base, &queue.target_of(number, back))).collect();
+    if targets.is_empty() { Err("no packet of these flows matches".into()) } else { Ok(targets) }
+}
+
+fn matches_of(queue: &ShaperQueue, flows: &Flows) -> Result<Vec<Match>, String> {
+    let mut all = Vec::new();
+    for target in targets_of(queue, flows)? {
+        all.extend(target.matches().map_err(|_| "no packet matches".to_owned())?);
+    }
+    Ok(all)
+}
+
+/// The packets of one flow in its own direction, or those that match.
+fn packets_of(queue: &ShaperQueue, flows: &Flows) -> Result<shaper::Match, String> {
+    if flows.target.port.is_some() {
+        return Err("a reservation is for one direction: give source-port or destination-port".into());
+    }
+    if flows.flows.as_ref().is_some_and(|range| range.len() != 1) {
+        return Err("a reservation is for one flow of a section: add its number".into());
+    }
+    let targets = targets_of(queue, flows)?;
+    let target = targets.last().ok_or("no packet matches")?;
+    let prefix = |address: std::net::IpAddr| Prefix { address, length: if address.is_ipv4() { 32 } else { 128 } };
+    let ports = |port: u16| Ports { first: port, last: port };
+    Ok(shaper::Match {
+        protocols: target.protocol.map(Protocol).into_iter().collect(),
+        sources: target.source.map(prefix).into_iter().collect(),
+        destinations: target.destination.map(prefix).into_iter().collect(),
+        source_ports: target.source_port.map(ports).into_iter().collect(),
+        destination_ports: target.destination_port.map(ports).into_iter().collect(),
+        users: target.uid.map(User::Id).into_iter().collect(),
+        ..shaper::Match::default()
+    })
+}
+
+/// What both ask for; `None` when no packet matches both.
+fn narrowed(base: &Target, own: &Target) -> Option<Target> {
+    fn both<T: PartialEq + Copy>(base: Option<T>, own: Option<T>) -> Option<Option<T>> {
+        match (base, own) {
+            (Some(base), Some(own)) => (base == own).then_some(Some(own)),
+            (base, own) => Some(base.or(own)),
+        }
+    }
+    Some(Target {
+        protocol: both(base.protocol, own.protocol)?,
+        source: both(base.source, own.source)?,
+        destination: both(base.destination, own.destination)?,
+        source_port: both(base.source_port, own.source_port)?,
+        destination_port: both(base.destination_port, own.destination_port)?,
+        ..base.clone()
+    })
+}

@@ -1,0 +1,72 @@
+//! What waits before a transmitter, as it is written: a discipline, or a whole shaper file.
+
+use std::sync::Arc;
+
+use tidegate_config::decode::mismatch;
+use tidegate_config::discipline::Discipline;
+use tidegate_config::node::{Node, Value};
+use tidegate_config::shaper::{Config, Embedded};
+use tidegate_config::{Decode, Diagnostics, Schemas, Spanned};
+
+tidegate_config::record! {
+    /// A whole shaper file: the engine runs it on the link as it runs it on an interface.
+    pub struct ShaperSection as "shaper of a link" {
+        /// The name of the file, beside the scenario; or its tables.
+        pub shaper: Spanned<Embedded>,
+    }
+}
+
+/// What waits before a transmitter.
+#[derive(Clone, Debug)]
+pub enum QueueSection {
+    /// A discipline, chosen by `kind`.
+    Discipline(Discipline),
+    /// A shaper file, named by `shaper`.
+    Shaper(Box<ShaperSection>),
+}
+
+impl Decode for QueueSection {
+    fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
+        let Value::Table(entries) = &node.value else {
+            let help = "write { kind = \"fifo\" }, or { shaper = \"office.toml\" }";
+            mismatch(node, "a discipline or a shaper", help, diagnostics);
+            return None;
+        };
+        if entries.iter().any(|entry| entry.key == "shaper") {
+            ShaperSection::decode(node, diagnostics).map(Box::new).map(Self::Shaper)
+        } else {
+            Discipline::decode(node, diagnostics).map(Self::Discipline)
+        }
+    }
+    fn example() -> String {
+        Discipline::example()
+    }
+    fn schema(schemas: &mut Schemas) -> serde_json::Value {
+        let (discipline, shaper) = (Discipline::schema(schemas), ShaperSection::schema(schemas));
+        serde_json::json!({ "anyOf": [discipline, shaper] })
+    }
+}
+
+/// What waits before a transmitter, checked.
+#[derive(Clone, Debug)]
+pub(super) enum LinkQueue {
+    Discipline(Discipline),
+    Shaper(Arc<Config>),
+}
+
+impl LinkQueue {
+    /// The names of the classes of a discipline. Those of a shaper file are chosen by its rules.
+    pub fn classes(&self) -> Vec<&str> {
+        match self {
+            Self::Discipline(discipline) => discipline.classes(),
+            Self::Shaper(_) => Vec::new(),
+        }
+    }
+    /// The shaper file, where it is one.
+    pub fn shaper(&self) -> Option<&Arc<Config>> {
+        match self {
+            Self::Discipline(_) => None,
+            Self::Shaper(config) => Some(config),
+        }
+    }
+}

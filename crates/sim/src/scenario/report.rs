@@ -1,0 +1,193 @@
+//! The state of a shaper and its notifications as JSON, with the names of the control protocol.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use tidegate_core::classify::Fields;
+use tidegate_core::{ClassId, DropReason, Event, Instant, Rate};
+use tidegate_engine::{ClassStatus, FlowIdentity, FlowRow, Lease, NotificationKind};
+
+use super::Scenario;
+use crate::shaper::{Notification, ShaperQueue};
+
+/// A reservation; `free` is what can still be reserved.
+pub(super) fn reservation(lease: &Lease, free: Option<Rate>) -> Value {
+    json!({
+        "name": lease.name,
+        "matches": lease.matches.to_string(),
+        "rate_bps": lease.grant.rate.as_bps(),
+        "bound_ns": lease.grant.bound.map(|bound| bound.as_nanos()),
+        "buffer_bytes": lease.grant.buffer.as_u64(),
+        "free_bps": free.unwrap_or(Rate::ZERO).as_bps(),
+    })
+}
+
+/// A snapshot of all that is known, with up to `most` flows. `last` has the time of the snapshot before and what the
+/// classes had sent then.
+pub(super) fn status(
+    scenario: &Scenario,
+    queue: &mut ShaperQueue,
+    now: Instant,
+    most: u32,
+    promises: Vec<Value>,
+    last: &mut (Instant, BTreeMap<String, u64>),
+) -> Value {
+    let engine = queue.engine();
+    let names: Vec<String> = engine.class_names().to_vec();
+    let free = engine.free_to_reserve();
+    let unpromised: Vec<Rate> = engine.tree().classes().iter().map(|class| class.unpromised).collect();
+    let all = engine.status();
+    let since = now.since(last.0).as_secs_f64();
+    let classes: Vec<Value> = all
+        .iter()
+        .enumerate()
+        .map(|(n, status)| {
+            let sent = status.counts.through.bytes.as_u64();
+            let before = last.1.get(&status.name).copied().unwrap_or(0);
+            let rate = if since > 0.0 { sent.saturating_sub(before) as f64 * 8.0 / since } else { 0.0 };
+            class(status, unpromised.get(n).copied(), rate.round() as u64, now)
+        })
+        .collect();
+    let reservations: Vec<Value> = engine.leases().map(|lease| reservation(lease, free)).collect();
+    *last = (now, all.iter().map(|status| (status.name.clone(), status.counts.through.bytes.as_u64())).collect());
+
+    let mut rows = Vec::new();
+    let mut from = Some(0);
+    while let Some(place) = from {
+        from = queue.engine_mut().flow_rows(now, place, 1024, &mut rows);
+    }
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.record.rate(now)), row.key));
+    let flows: Vec<Value> =
+        rows.iter().take(most as usize).map(|row| flow(scenario, queue, row, &names, now)).collect();
+    json!({ "classes": classes, "flows": flows, "promises": promises, "reservations": reservations })
+}
+
+fn class(status: &ClassStatus, unpromised: Option<Rate>, sent: u64, now: Instant) -> Value {
+    let counts = &status.counts;
+    json!({
+        "name": status.name,
+        "rate_bps": status.rate.map(Rate::as_bps),
+        "unpromised_bps": unpromised.map(Rate::as_bps),
+        "flows": status.flows,
+        "sent_bps": sent,
+        "measured_bps": counts.rate(now).as_bps(),
+        "enqueued_packets": counts.accounts.enqueued.packets,
+        "enqueued_bytes": counts.accounts.enqueued.bytes.as_u64(),
+        "through_packets": counts.through.packets,
+        "through_bytes": counts.through.bytes.as_u64(),
+        "queue_packets": counts.backlog.packets,
+        "queue_bytes": counts.backlog.bytes.as_u64(),
+        "dropped": drops(|reason| counts.accounts.dropped[reason as usize].packets),
+        "marked_packets": counts.marked,
+        "remarked_packets": counts.remarked,
+        "wait_p50_ns": counts.waited_at(0.5).as_nanos(),
+        "wait_p99_ns": counts.waited_at(0.99).as_nanos(),
+        "promise_kept_seconds": counts.promise().kept(),
+        "promise_missed_seconds": counts.promise().missed(),
+    })
+}
+
+/// Packets by the reason for which they were dropped; reasons without packets are left out.
+fn drops(packets: impl Fn(DropReason) -> u64) -> Value {
+    let all = DropReason::ALL.iter().map(|reason| (reason.name().to_owned(), packets(*reason)));
+    Value::Object(all.filter(|(_, packets)| *packets > 0).map(|(name, packets)| (name, packets.into())).collect())
+}
+
+fn flow(scenario: &Scenario, queue: &ShaperQueue, row: &FlowRow, names: &[String], now: Instant) -> Value {
+    let record = &row.record;
+    let name = |class: ClassId| names.get(class.0 as usize).cloned();
+    let view = row.view.as_ref();
+    json!({
+        "flow": identity(scenario, queue, row.key, Some(&fields_of(&record.identity))),
+        "class": name(record.class),
+        "through": (record.through != record.class).then(|| name(record.through)).flatten(),
+        "rate_bps": record.rate(now).as_bps(),
+        "granted_bps": view.map(|view| view.rate.as_bps()),
+        "minimum_bps": view.map(|view| view.minimum.as_bps()),
+        "sent_packets": record.sent.packets,
+        "sent_bytes": record.sent.bytes.as_u64(),
+        "queue_packets": record.waits.packets,
+        "queue_bytes": record.waits.bytes.as_u64(),
+        "dropped": drops(|reason| record.dropped[reason as usize].into()),
+        "marked_packets": record.marked,
+        "promise_kept_seconds": record.promise().kept(),
+        "promise_missed_seconds": record.promise().missed(),
+    })
+}
+
+fn fields_of(identity: &FlowIdentity) -> Fields {
+    let FlowIdentity { hosts, protocol, source_port, destination_port, uid, .. } = *identity;
+    Fields { hosts, protocol, source_port, destination_port, uid, ..Fields::default() }
+}
+
+/// A flow: what the scenario calls it, and what its packets carry.
+fn identity(scenario: &Scenario, queue: &ShaperQueue, key: u64, fields: Option<&Fields>) -> Value {
+    let number = fields.and_then(|fields| queue.flow_of(fields));
+    json!({
+        "name": number.map(|number| scenario.flow_name(number)),
+        "key": format!("{key:016x}"),
+        "protocol": fields.and_then(|fields| fields.protocol),
+        "source": fields.and_then(|fields| fields.hosts.source()).map(|address| address.to_string()),
+        "source_port": fields.and_then(|fields| fields.source_port),
+        "destination": fields.and_then(|fields| fields.hosts.destination()).map(|address| address.to_string()),
+        "destination_port": fields.and_then(|fields| fields.destination_port),
+        "uid": fields.and_then(|fields| fields.uid),
+    })
+}
+
+/// The name of an event, as the control protocol has it.
+pub(super) fn event_kind(kind: NotificationKind) -> &'static str {
+    match kind {
+        NotificationKind::Event(Event::FlowStarted { .. }) => "flow-started",
+        NotificationKind::Event(Event::FlowEnded { .. }) => "flow-ended",
+        NotificationKind::Event(Event::QueueAbove { .. }) => "queue-above",
+        NotificationKind::Event(Event::QueueBelow { .. }) => "queue-below",
+        NotificationKind::Event(Event::Moved { .. }) => "moved",
+        NotificationKind::Event(Event::Marked { .. }) | NotificationKind::Marked(_) => "marked",
+        NotificationKind::Rate => "rate",
+        NotificationKind::Dropped(_) => "dropped",
+        NotificationKind::DelayAbove => "delay-above",
+        NotificationKind::DelayBelow => "delay-below",
+        NotificationKind::Promised => "promised",
+        NotificationKind::Waiting => "waiting",
+        _ => "other",
+    }
+}
+
+/// A notification.
+pub(super) fn notification(scenario: &Scenario, queue: &ShaperQueue, notification: &Notification) -> Value {
+    let names = queue.engine().class_names();
+    let name = |class: ClassId| names.get(class.0 as usize).cloned();
+    let mut event = Map::new();
+    let mut put = |key: &str, value: Value| event.insert(key.to_owned(), value);
+    put("event", event_kind(notification.kind).into());
+    put("flow", identity(scenario, queue, notification.flow, notification.fields.as_ref()));
+    if let Some(promise) = notification.promise {
+        put("promise", promise.into());
+    }
+    if let Some(state) = &notification.state {
+        put("class", name(state.class).into());
+        put("granted_bps", state.rate.as_bps().into());
+        put("minimum_bps", state.minimum.as_bps().into());
+        put("queue_bytes", state.queue.as_u64().into());
+        put("delay_ns", state.delay.as_nanos().into());
+        put("dropped", state.dropped.into());
+        put("marked", state.marked.into());
+    }
+    if let NotificationKind::Event(happened) = notification.kind {
+        match happened {
+            Event::FlowStarted { class, .. } | Event::FlowEnded { class, .. } => {
+                put("class", name(class).into());
+            }
+            Event::QueueAbove { bytes, .. } | Event::QueueBelow { bytes, .. } => {
+                put("queue_bytes", bytes.as_u64().into());
+            }
+            Event::Moved { from, to, .. } => {
+                put("from_class", name(from).into());
+                put("class", name(to).into());
+            }
+            _ => {}
+        }
+    }
+    Value::Object(event)
+}

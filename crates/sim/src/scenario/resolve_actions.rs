@@ -1,0 +1,217 @@
+//! From `[[at]]` to [`Action`]s, with a place for everything that is wrong.
+
+use std::collections::BTreeMap;
+
+use tidegate_config::shaper::{Config, EVENTS};
+use tidegate_config::values::Prefix;
+use tidegate_config::{Spanned, edit, suggest};
+use tidegate_core::{Instant, Span};
+use tidegate_engine::Target;
+
+use super::actions::{ActionSection, AtSection, TargetSection, Values};
+use super::control::{Action, Flows, What, edited};
+use super::resolve::Resolver;
+
+/// The most flows for which one promise holds rate, and the most steps of preference; as live.
+const MOST_FLOWS: u32 = 1_024;
+const MOST_STEPS: u32 = 1_000;
+
+impl Resolver<'_> {
+    /// Resolves all actions; then rehearses the changes of shaper files, so that what they lead to is checked as well.
+    pub(super) fn actions(&mut self, sections: &[Spanned<AtSection>]) {
+        let mut actions = Vec::new();
+        for section in sections {
+            if section.time.value > self.scenario.duration {
+                let help = "make it earlier, or the duration longer";
+                self.wrong(section.time.place, "an action after the end", "after `duration`", help);
+            }
+            let Some(wire) = self.shaped_wire(section) else { continue };
+            let Some(what) = self.action(&section.action) else { continue };
+            actions.push((Action { time: Instant::ZERO + section.time.value, wire, what }, section));
+        }
+        actions.sort_by_key(|(action, _)| action.time);
+        if self.diagnostics.errors() == 0 {
+            self.rehearse(&actions);
+        }
+        self.scenario.actions = actions.into_iter().map(|(action, _)| action).collect();
+    }
+
+    /// Whether a shaper file stands on a wire, in the scenario or in one of its variants.
+    fn is_shaped(&self, wire: usize) -> bool {
+        let own = self.scenario.wires[wire].queue.as_ref();
+        let variants = self.scenario.variants.iter().filter(|variant| variant.wire == wire);
+        own.into_iter().chain(variants.map(|variant| &variant.queue)).any(|queue| queue.shaper().is_some())
+    }
+
+    fn shaped_wire(&mut self, section: &Spanned<AtSection>) -> Option<usize> {
+        match (&section.from, &section.to) {
+            (Some(from), Some(to)) => {
+                let (a, b) = (self.node(from)?, self.node(to)?);
+                let wire = self.scenario.wires.iter().position(|wire| (wire.from, wire.to) == (a, b));
+                match wire {
+                    Some(wire) if self.is_shaped(wire) => Some(wire),
+                    _ => {
+                        let message = format!("no shaper stands between `{}` and `{}`", from.value, to.value);
+                        let help = "name a link with queue = { shaper = ... }";
+                        self.wrong(to.place, message, "no shaper on this link", help);
+                        None
+                    }
+                }
+            }
+            (None, None) => {
+                let mut shaped = (0..self.scenario.wires.len()).filter(|wire| self.is_shaped(*wire));
+                match (shaped.next(), shaped.next()) {
+                    (Some(wire), None) => Some(wire),
+                    (None, _) => {
+                        let help = "give a link queue = { shaper = \"office.toml\" }";
+                        self.wrong(section.place, "no link has a shaper", "nothing to act on", help);
+                        None
+                    }
+                    (Some(_), Some(_)) => {
+                        let help = "add from and to, as in the [[link]]";
+                        self.wrong(section.place, "several links have a shaper", "which of them?", help);
+                        None
+                    }
+                }
+            }
+            (Some(one), None) | (None, Some(one)) => {
+                self.wrong(one.place, "one end of a link", "a link has two", "give both from and to");
+                None
+            }
+        }
+    }
+
+    fn action(&mut self, action: &Spanned<ActionSection>) -> Option<What> {
+        Some(match &action.value {
+            ActionSection::Promise(section) => {
+                if section.minimum.is_none_or(|minimum| minimum.is_zero())
+                    && section.prefer.value == 0
+                    && section.displace.is_none()
+                {
+                    let help = "give a minimum, prefer or displace";
+                    self.wrong(action.place, "nothing is promised", "promises nothing", help);
+                }
+                if !(1..=MOST_FLOWS).contains(&section.flows.value) {
+                    let label = "not between 1 and 1024";
+                    self.wrong(section.flows.place, "rate cannot be held for so many flows", label, "write flows = 1");
+                }
+                if section.prefer.value > MOST_STEPS {
+                    let help = "ten steps of 10% are everything";
+                    self.wrong(section.prefer.place, "so many steps of preference mean nothing", "too many", help);
+                }
+                What::Promise(self.flows(&section.target)?, section.clone())
+            }
+            ActionSection::Release(section) => What::Release(section.name.value.clone()),
+            ActionSection::Reserve(section) => What::Reserve(self.flows(&section.target)?, section.clone()),
+            ActionSection::Unreserve(section) => What::Unreserve(section.name.value.clone()),
+            ActionSection::Set(section) => {
+                let Values(values) = &section.values.value;
+                let name = section.name.as_ref().map(|name| name.value.clone());
+                let set = |(key, value): &(String, String)| edit::Edit::Set {
+                    section: section.section.value.clone(),
+                    name: name.clone(),
+                    key: key.clone(),
+                    value: value.clone(),
+                };
+                What::Edit(values.iter().map(set).collect())
+            }
+            ActionSection::Add(section) => What::Edit(vec![edit::Edit::Add {
+                section: section.section.value.clone(),
+                values: section.values.value.0.clone(),
+            }]),
+            ActionSection::Remove(section) => What::Edit(vec![edit::Edit::Remove {
+                section: section.section.value.clone(),
+                name: section.name.value.clone(),
+            }]),
+            ActionSection::Apply(section) => What::Apply(self.shaper(&section.shaper)?),
+            ActionSection::Status(section) => What::Status { flows: section.flows },
+            ActionSection::Feedback(section) => What::Feedback {
+                flows: self.flows(&section.target)?,
+                delay: section.delay.max(Span::from_micros(1)),
+            },
+            ActionSection::Events(section) => {
+                for kind in section.kinds.iter().filter(|kind| !EVENTS.contains(&kind.value.as_str())) {
+                    let help = suggest::help(&kind.value, &EVENTS);
+                    self.wrong(kind.place, format!("there is no event `{}`", kind.value), "unknown event", help);
+                }
+                What::Events { kinds: section.kinds.iter().map(|kind| kind.value.clone()).collect() }
+            }
+        })
+    }
+
+    fn flows(&mut self, section: &Spanned<TargetSection>) -> Option<Flows> {
+        let flows = match &section.flow {
+            None => None,
+            Some(name) => {
+                let found = self.scenario.flows_named(&name.value);
+                if found.is_none() {
+                    let names: Vec<&str> = self.scenario.sections.iter().map(|one| one.name.as_str()).collect();
+                    let help = suggest::help(&name.value, &names);
+                    self.wrong(name.place, format!("no flow is called `{}`", name.value), "unknown", help);
+                }
+                Some(found?)
+            }
+        };
+        let mut address = |prefix: &Option<Spanned<Prefix>>| {
+            let prefix = prefix.as_ref()?;
+            if prefix.length != if prefix.address.is_ipv4() { 32 } else { 128 } {
+                let help = "write for example \"10.0.0.1\"";
+                self.wrong(prefix.place, "a network is not an address", "not one address", help);
+            }
+            Some(prefix.address)
+        };
+        let target = Target {
+            protocol: section.protocol.map(|protocol| protocol.0),
+            source: address(&section.source),
+            destination: address(&section.destination),
+            port: section.port,
+            source_port: section.source_port,
+            destination_port: section.destination_port,
+            uid: None,
+        };
+        let all = Flows { flows, target, user: section.user.clone() };
+        if all.flows.is_none() && all.user.is_none() && all.target == Target::default() {
+            let help = "give a flow, a port, addresses or a user";
+            self.wrong(section.place, "it is not said for which flows", "means every flow", help);
+        } else if all.target.matches().is_err() {
+            let help = "leave one of its keys out";
+            self.wrong(section.place, "no packet matches all of this", "contradicts itself", help);
+        }
+        Some(all)
+    }
+
+    /// Makes the changes of shaper files, in their order, on the file of each variant.
+    fn rehearse(&mut self, actions: &[(Action, &Spanned<AtSection>)]) {
+        let variants = self.scenario.variants.iter().map(Some).chain([None]);
+        let mut files: Vec<BTreeMap<usize, Config>> = Vec::new();
+        for variant in variants {
+            let shaper = |wire: usize| Some((wire, (**self.scenario.queue_of(wire, variant)?.shaper()?).clone()));
+            files.push((0..self.scenario.wires.len()).filter_map(shaper).collect());
+        }
+        for (action, section) in actions {
+            for configs in &mut files {
+                let Some(config) = configs.get_mut(&action.wire) else { continue };
+                match &action.what {
+                    What::Apply(other) => *config = (**other).clone(),
+                    What::Edit(edits) => {
+                        let name = format!("shaper of {} from {} on", self.scenario.wire_name(action.wire), section.time.value);
+                        match edited(&config.text, edits, &name) {
+                            Ok(changed) => *config = changed,
+                            Err((_, Some((source, found)))) => {
+                                let help = "what the file would be is shown below";
+                                self.diagnostics.error(section.action.place, "the shaper file would be wrong").help(help);
+                                self.diagnostics.include(&source, found);
+                                return;
+                            }
+                            Err((text, None)) => {
+                                self.diagnostics.error(section.action.place, text).label("cannot be done");
+                                return;
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
