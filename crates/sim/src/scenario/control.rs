@@ -445,7 +445,7 @@ impl<'a> Control<'a> {
         let (name, request) = (section.name.value.clone(), Request { tspec, service });
         let made = sim.steer(link(wire), |engine, now, sink| {
             let lease = engine.reserve(now, &name, &request, packets, sink)?;
-            Ok::<_, tidegate_engine::ReserveError>((lease, engine.free_to_reserve()))
+            Ok::<_, tidegate_engine::ReserveError>((lease, engine.unreserved()))
         });
         let (lease, free) = made.ok_or("there is no shaper")?.map_err(|refused| refused.to_string())?;
         let (class, every) = (lease.grant.id, Span::from_nanos(lease.grant.expires.since(now).as_nanos() / 3));
@@ -471,14 +471,14 @@ impl<'a> Control<'a> {
         let before = queue(sim, wire)?.engine().config().text.clone();
         let swapped = sim.reconfigure(link(wire), config).ok_or("there is no shaper")?;
         let swapped = swapped.map_err(|failure| failure.to_string())?;
-        if swapped.kind == SwapKind::Replaced {
+        if swapped.how == SwapKind::Replaced {
             self.reinstate(sim, wire, config);
         }
         let differences = edit::differences(&before, &config.text).unwrap_or_default();
         let differences: Vec<String> = differences.iter().map(ToString::to_string).collect();
         Ok(json!({
             "differences": differences,
-            "in_place": swapped.kind == SwapKind::InPlace,
+            "in_place": swapped.how == SwapKind::InPlace,
             "rehomed": swapped.rehomed,
         }))
     }

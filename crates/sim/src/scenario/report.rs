@@ -34,7 +34,7 @@ pub(super) fn status(
 ) -> Value {
     let engine = queue.engine();
     let names: Vec<String> = engine.class_names().to_vec();
-    let free = engine.free_to_reserve();
+    let free = engine.unreserved();
     let unpromised: Vec<Rate> = engine.tree().classes().iter().map(|class| class.unpromised).collect();
     let all = engine.status();
     let since = now.since(last.0).as_secs_f64();
@@ -98,7 +98,7 @@ fn flow(scenario: &Scenario, queue: &ShaperQueue, row: &FlowRow, names: &[String
     let name = |class: ClassId| names.get(class.0 as usize).cloned();
     let view = row.view.as_ref();
     json!({
-        "flow": identity(scenario, queue, row.key, Some(&fields_of(&record.identity))),
+        "flow": identity(scenario, queue, row.key, Some(&fields_of(&record.who))),
         "class": name(record.class),
         "through": (record.through != record.class).then(|| name(record.through)).flatten(),
         "rate_bps": record.rate(now).as_bps(),

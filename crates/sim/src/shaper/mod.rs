@@ -224,7 +224,7 @@ impl ShaperQueue {
         let setup = Setup { names: names(config, &self.population), ..self.engine.setup().clone() };
         let prepared = PreparedConfig::new(config, &setup, now).map_err(SwapError::Build)?;
         let sink = &mut LinkSink { now, packets: &mut self.packets, out };
-        let (swapped, _) = self.engine.swap(prepared, now, sink).map_err(SwapError::Reservations)?;
+        let (swapped, _) = self.engine.swap(prepared, now, sink).map_err(SwapError::ReserveError)?;
         self.identify();
         Ok(swapped)
     }
