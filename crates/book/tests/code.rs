@@ -1,6 +1,5 @@
 //! The configuration in the book is valid: files load, or are rejected where the text states so.
 
-
 use tidegate_book::Book;
 use tidegate_book::blocks::{Block, blocks};
 use tidegate_config::{Diagnostics, Source, shaper};

@@ -318,7 +318,11 @@ impl Simulation {
             return;
         }
         let Link { queue: Queue::Discipline(qdisc), metrics, hooks, .. } = l else { return };
-        qdisc.get_mut().enqueue(Instant::from_nanos(now), packet, &mut DropBook { now, metrics, hooks, ledger: &mut ledger });
+        qdisc.get_mut().enqueue(
+            Instant::from_nanos(now),
+            packet,
+            &mut DropBook { now, metrics, hooks, ledger: &mut ledger },
+        );
         if l.watched && measuring {
             let packets = l.backlog().packets;
             l.observe_backlog(now, packets);

@@ -451,8 +451,7 @@ impl Edge {
                 if let Some(hz) = driver.timer_hz {
                     link.tick = 1_000_000_000 / u64::from(hz.max(1));
                 }
-                let queue =
-                    queue.unwrap_or_else(|| Discipline::Plain(Box::new(tidegate_core::fifo::Fifo::new(limit))));
+                let queue = queue.unwrap_or_else(|| Discipline::Plain(Box::new(tidegate_core::fifo::Fifo::new(limit))));
                 link.queue = Queue::Driver(queue, Box::new(DriverState::new(driver)));
             }
             None => {

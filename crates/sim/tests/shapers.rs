@@ -101,3 +101,281 @@ fn a_displaced_flow_goes_and_comes_back() {
     near(named(&all[1].result["classes"], "silver")["sent_bps"].as_f64().unwrap(), 5.14e6, 0.01);
     near(wire_rate(&outcome, "mover", 1_000.0), 5.14e6, 0.01);
 }
+
+// ---------------------------------------------------------------- what rules see
+
+/// Two hosts, a link with the shaper of `rules`, and UDP flows of 1 Mbit/s; what arrived in each class, in packets.
+fn classes_of(rules: &str, flows: &str) -> Vec<(String, u64)> {
+    let text = format!(
+        "version = 1\nduration = \"1s\"\nhosts = [\"a\", \"b\"]\n[[host]]\nname = \"a\"\naddress = \"192.0.2.1\"\n\
+         [[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"1gbit\"\n\
+         queue = {{ shaper = {{ class = [{{ name = \"yes\", rate = \"10mbit\" }}, \
+         {{ name = \"no\", rate = \"10mbit\", default = true }}], rule = [{rules}] }} }}\n{flows}"
+    );
+    let outcome = run(&text);
+    let status = reports(&outcome, "status").last().expect("the last snapshot");
+    let count =
+        |class: &Value| (class["name"].as_str().unwrap().to_owned(), class["enqueued_packets"].as_u64().unwrap());
+    status.result["classes"].as_array().unwrap().iter().map(count).collect()
+}
+
+fn flow(name: &str, keys: &str) -> String {
+    format!(
+        "[[flow]]\nname = \"{name}\"\nfrom = \"a\"\nto = \"b\"\ntransport = \"udp\"\n{keys}\n\
+         workload = {{ kind = \"constant\", rate = \"1mbit\", packet = \"1250B\" }}\n"
+    )
+}
+
+/// 1 Mbit/s in packets of 1250 B for a second, the first at 0 s and the last at 1 s: 101 packets.
+const PACKETS: u64 = 101;
+
+#[test]
+fn rules_see_addresses_ports_marks_code_points_and_owners() {
+    let cases = [
+        ("source = \"192.0.2.1\"", "", 2),
+        // The second node of the scenario.
+        ("destination = \"10.0.0.2\"", "", 2),
+        ("destination = \"10.0.0.3\"", "", 0),
+        ("destination-port = 53", "port = 53", 1),
+        ("source-port = \"4000-4001\"", "source-port = 4001", 1),
+        // The default of the first flow.
+        ("source-port = 32768", "", 1),
+        ("protocol = \"udp\"", "", 2),
+        ("protocol = \"tcp\"", "", 0),
+        ("dscp = \"ef\"", "dscp = \"ef\"", 1),
+        ("mark = 7", "mark = 7", 1),
+        ("uid = \"ann\"", "user = \"ann\"", 1),
+        ("uid = 33", "user = 33", 1),
+        ("uid = \"bob\"", "user = \"ann\"", 0),
+        ("cgroup = \"/user.slice\"", "control-group = \"/user.slice/ann.slice\"", 1),
+        ("cgroup = \"/user.slice/bob.slice\"", "control-group = \"/user.slice/ann.slice\"", 0),
+    ];
+    for (condition, keys, matching) in cases {
+        let flows = flow("one", keys) + &flow("two", "");
+        let classes = classes_of(&format!("{{ class = \"yes\", {condition} }}"), &flows);
+        let expected = [("yes".into(), matching * PACKETS), ("no".into(), (2 - matching) * PACKETS)];
+        assert_eq!(classes, expected, "{condition} with {keys}");
+    }
+}
+
+#[test]
+fn owners_are_unknown_to_who_forwards() {
+    let text = "version = 1\nduration = \"1s\"\nhosts = [\"a\", \"b\"]\nrouters = [\"r\"]\n\
+         [[link]]\nfrom = \"a\"\nto = \"r\"\nrate = \"1gbit\"\n\
+         [[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"1gbit\"\n\
+         queue = { shaper = { class = [{ name = \"ann\", rate = \"5mbit\" }, \
+         { name = \"rest\", rate = \"5mbit\", default = true }], rule = [{ class = \"ann\", uid = \"ann\" }] } }\n"
+        .to_owned()
+        + &flow("one", "user = \"ann\"");
+    let outcome = run(&text);
+    let status = reports(&outcome, "status").last().unwrap();
+    assert_eq!(named(&status.result["classes"], "ann")["enqueued_packets"], 0);
+    assert_eq!(named(&status.result["classes"], "rest")["enqueued_packets"], PACKETS - 1);
+}
+
+// ---------------------------------------------------------------- actions
+
+/// Ten TCP flows of two users in two classes.
+const TEN: &str = r#"
+version = 1
+duration = "8s"
+warm-up = "1s"
+hosts = ["s{1..10}", "d"]
+routers = ["r"]
+[[link]]
+from = "s{1..10}"
+to = "r"
+rate = "100mbit"
+delay = "1ms"
+[[link]]
+from = "r"
+to = "d"
+rate = "100mbit"
+delay = "5ms"
+queue = { shaper = { class = [
+    { name = "web", rate = "6mbit" },
+    { name = "rest", rate = "4mbit", default = true },
+], rule = [{ class = "web", destination-port = 80 }] } }
+[[flow]]
+name = "web"
+from = "s{1..5}"
+to = "d"
+port = 80
+jitter = "100ms"
+workload = { kind = "bulk" }
+[[flow]]
+name = "rest"
+from = "s{6..10}"
+to = "d"
+jitter = "100ms"
+workload = { kind = "bulk" }
+"#;
+
+fn at(time: &str, action: &str) -> String {
+    format!("[[at]]\ntime = \"{time}\"\naction = {{ {action} }}\n")
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_of_a_shaper() {
+    let text = TEN.to_owned()
+        + &at("1s", "kind = \"events\"")
+        + &at("2s", "kind = \"promise\", name = \"p\", target = { flow = \"web.1\" }, minimum = \"2mbit\"")
+        + &at("3s", "kind = \"set\", section = \"class\", name = \"web\", values = { rate = \"5mbit\" }")
+        + &at("4s", "kind = \"release\", name = \"p\"");
+    let scenario = load("test.toml", &text).unwrap();
+    let (one, two) = (scenario.run(3, |_| ()), scenario.run(3, |_| ()));
+    assert_eq!(one, two);
+    assert_ne!(one.digest, scenario.run(4, |_| ()).digest);
+    // Marks and starts of flows were before, so that what is reported are changes of the promised flow.
+    assert!(reports(&one, "event").any(|event| event.result["event"] == "promised"), "{:#?}", one.reports);
+}
+
+/// Rates of the classes between two snapshots, which a status reports.
+fn class_rate(status: &Report, class: &str) -> f64 {
+    named(&status.result["classes"], class)["sent_bps"].as_f64().unwrap()
+}
+
+#[test]
+fn a_promise_lasts_as_long_as_it_says() {
+    let text = TEN.to_owned()
+        + &at("2s", "kind = \"status\"")
+        + &at(
+            "2s",
+            "kind = \"promise\", name = \"p\", target = { flow = \"web.2\" }, minimum = \"3mbit\", lasts = \"3s\"",
+        )
+        + &at("3s", "kind = \"status\"")
+        + &at("5s", "kind = \"status\"");
+    let outcome = run(&text);
+    let all: Vec<&Report> = reports(&outcome, "status").collect();
+    let sent = |status: usize, flow: &str| named(&all[status].result["flows"], flow)["sent_bytes"].as_f64().unwrap();
+    let rate =
+        |from: usize, to: usize, seconds: f64| (sent(to, "flow web 2") - sent(from, "flow web 2")) * 8.0 / seconds;
+    near(rate(1, 2, 2.0), 3e6, 0.03);
+    assert_eq!(all[2].result["promises"][0]["granted_bps"].as_f64().map(f64::round), Some(3e6));
+    // Then it is one of five again.
+    near(rate(2, 3, 3.0), 1.2e6, 0.1);
+    let release = reports(&outcome, "release").next().expect("the end");
+    assert_eq!((release.time.as_nanos(), release.result["name"].as_str()), (5_000_000_000, Some("p")));
+    near(class_rate(all[2], "web"), 6e6, 0.01);
+    near(class_rate(all[2], "rest"), 4e6, 0.01);
+}
+
+#[test]
+fn a_refused_promise_is_a_result() {
+    let promise = |name: &str, more: &str| {
+        format!("kind = \"promise\", name = \"{name}\", target = {{ flow = \"web\" }}, minimum = \"4mbit\"{more}")
+    };
+    let text = TEN.to_owned()
+        + &at("2s", &promise("first", ""))
+        + &at("2s", &promise("second", ""))
+        + &at("2s", &promise("patient", ", wait = true"))
+        + &at("2s", "kind = \"release\", name = \"third\"");
+    let outcome = run(&text);
+    let all: Vec<&Report> = reports(&outcome, "promise").chain(reports(&outcome, "release")).collect();
+    assert_eq!(all.iter().map(|report| report.refused).collect::<Vec<_>>(), [false, true, false, true]);
+    let text = all[1].result["refused"].as_str().unwrap();
+    assert_eq!(text, "class `web` has 2mbit left to promise, not 4mbit");
+    assert_eq!(all[3].result["refused"], "no promise is called `third`");
+}
+
+#[test]
+fn a_reservation_is_made_kept_and_ended() {
+    let text = TEN
+        .replace(
+            "{ shaper = { class = [\n    { name = \"web\", rate = \"6mbit\" },\n    { name = \"rest\", rate = \"4mbit\", default = true },\n], rule = [{ class = \"web\", destination-port = 80 }] } }",
+            "{ shaper = { discipline = { kind = \"cbq\", link = \"10mbit\", reservations = { class = \"web\", lifetime = \"500ms\" }, \
+             class = [{ name = \"web\", rate = \"6mbit\" }, { name = \"rest\", rate = \"4mbit\" }] }, default-class = \"rest\" } }",
+        )
+        + &at("2s", "kind = \"reserve\", name = \"call\", target = { flow = \"web.1\" }, rate = \"2mbit\"")
+        + &at("2s", "kind = \"reserve\", name = \"more\", target = { flow = \"web.2\" }, rate = \"9mbit\"")
+        + &at("3s", "kind = \"status\"")
+        + &at("6s", "kind = \"status\"")
+        + &at("6s", "kind = \"unreserve\", name = \"call\"");
+    let outcome = run(&text);
+    let all: Vec<&Report> = reports(&outcome, "reserve").collect();
+    assert!(!all[0].refused && all[1].refused, "{all:#?}");
+    let states: Vec<&Report> = reports(&outcome, "status").collect();
+    // Longer than its lifetime: it is kept alive. It borrows as well; one of five in 6 Mbit/s would have 1.2.
+    assert!(class_rate(states[1], "call") > 1.98e6, "{:#}", states[1].result["classes"]);
+    assert_eq!(states[1].result["reservations"][0]["rate_bps"], 2_000_000);
+    assert_eq!(states[2].result["reservations"], Value::Array(Vec::new()));
+}
+
+/// Packets of UDP flows through many changes of the file: each arrives, and in its order.
+#[test]
+fn changes_lose_and_reorder_nothing() {
+    let file = "queue = { shaper = { class = [{ name = \"x\", rate = \"3mbit\" }, \
+                { name = \"y\", rate = \"3mbit\", default = true }], rule = [{ class = \"x\", destination-port = 1 }] } }";
+    let mut text = format!(
+        "version = 1\nduration = \"6s\"\nhosts = [\"a\", \"b\"]\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"1gbit\"\n{file}\n"
+    );
+    for (number, port) in [("one", 1), ("two", 2), ("three", 3)] {
+        text += &flow(number, &format!("port = {port}\nstop = \"5s\""));
+    }
+    let changes = [
+        "kind = \"set\", section = \"class\", name = \"x\", values = { rate = \"200kbit\" }",
+        "kind = \"remove\", section = \"rule\", name = \"1\"",
+        "kind = \"add\", section = \"class\", values = { name = \"z\", rate = \"1mbit\" }",
+        "kind = \"add\", section = \"rule\", values = { class = \"z\", destination-port = 2 }",
+        "kind = \"apply\", shaper = { discipline = { kind = \"drr\" } }",
+        "kind = \"apply\", shaper = \"minimum.toml\"",
+    ];
+    for (n, change) in changes.iter().enumerate() {
+        text += &at(&format!("{}ms", 500 + 700 * n), change);
+    }
+    let scenario = load("test.toml", &text).unwrap();
+    let outcome = scenario.run(1, |_| ());
+    assert!(outcome.reports.iter().all(|report| !report.refused), "{:#?}", outcome.reports);
+    assert!(reports(&outcome, "apply").any(|report| report.result["in_place"] == false));
+    for section in ["one", "two", "three"] {
+        let subject = format!("flow {section}");
+        assert_eq!(value(&outcome, &subject, "dropped"), 0.0);
+        // 1 Mbit/s in packets of 1250 B, from 0 s to before 5 s.
+        assert_eq!(value(&outcome, &subject, "sent"), 500.0);
+        near(value(&outcome, &subject, "goodput") * 6.0 / 8.0, 500.0 * 1222.0, 1e-6);
+    }
+    let set = reports(&outcome, "set").next().unwrap();
+    assert_eq!(set.result["differences"][0], "class x: rate 3mbit -> 200kbit");
+}
+
+// ---------------------------------------------------------------- what is wrong
+
+fn refused(text: &str, parts: &[&str]) {
+    let errors = load("test.toml", text).expect_err("refused");
+    for part in parts {
+        assert!(errors.contains(part), "lacks `{part}`:\n{errors}");
+    }
+}
+
+#[test]
+fn errors_keep_the_place_in_the_file_that_they_are_in() {
+    let link = "version = 1\nduration = \"1s\"\nhosts = [\"a\", \"b\"]\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"1mbit\"\n";
+    let with = |queue: &str, rest: &str| format!("{link}queue = {queue}\n{rest}{}", flow("one", ""));
+    refused(&with("{ shaper = \"broken.toml\" }", ""), &["broken.toml:4:8", "rate"]);
+    refused(&with("{ shaper = \"missing.toml\" }", ""), &["test.toml:8:20", "missing.toml", "beside the scenario"]);
+    refused(
+        &with("{ shaper = { class = [{ name = \"x\", rate = \"1mbit\" }] } }", ""),
+        &["test.toml:8:", "default = true"],
+    );
+    refused(&with("{ shaper = 5 }", ""), &["test.toml:8:20", "the name of a shaper file, or its tables"]);
+    let good = "{ shaper = \"minimum.toml\" }";
+    refused(&with("{ kind = \"fifo\" }", &at("0s", "kind = \"status\"")), &["no link has a shaper"]);
+    refused(&with(good, &at("2s", "kind = \"status\"")), &["an action after the end"]);
+    refused(
+        &with(good, &at("0s", "kind = \"promise\", name = \"p\", target = { flow = \"on\" }, prefer = 1")),
+        &["no flow is called `on`", "did you mean `one`?"],
+    );
+    refused(
+        &with(good, &at("0s", "kind = \"promise\", name = \"p\", target = { flow = \"one\" }")),
+        &["nothing is promised"],
+    );
+    refused(
+        &with(good, &at("0s", "kind = \"set\", section = \"class\", name = \"al\", values = { rate = \"1mbit\" }")),
+        &["no class `al`", "all"],
+    );
+    // What the file would be is shown, with what is wrong there.
+    refused(
+        &with(good, &at("1s", "kind = \"set\", section = \"class\", name = \"all\", values = { rate = \"1mbit\" }")),
+        &["the shaper file would be wrong", "shaper of a->b from 1s on", "are promised 2mbit, more than its 1mbit"],
+    );
+}

@@ -32,7 +32,11 @@ impl Simulation {
         }
         packet.queued = now;
         let mut ledger = Ledger { flows: &mut self.metrics, measuring };
-        qdisc.get_mut().enqueue(Instant::from_nanos(now), packet, &mut DropBook { now, metrics, hooks, ledger: &mut ledger });
+        qdisc.get_mut().enqueue(
+            Instant::from_nanos(now),
+            packet,
+            &mut DropBook { now, metrics, hooks, ledger: &mut ledger },
+        );
         if l.watched && measuring {
             let packets = l.backlog().packets;
             l.observe_backlog(now, packets);

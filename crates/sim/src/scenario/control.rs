@@ -324,9 +324,8 @@ impl<'a> Control<'a> {
             return Err("flows cannot be displaced to the class they are in".into());
         }
         let (flows, wait) = (promise.flows, section.wait);
-        let made = sim.steer(link(wire), |engine, now, _| {
-            engine.promises(now).promise(number, terms, class, flows, wait)
-        });
+        let made =
+            sim.steer(link(wire), |engine, now, _| engine.promises(now).promise(number, terms, class, flows, wait));
         match made {
             Some(Ok(())) => {}
             Some(Err(PromiseError::NoRoom(free))) => {
@@ -382,12 +381,7 @@ impl<'a> Control<'a> {
     }
 
     /// Ends the first promise that `which` holds for, and returns its name.
-    fn end_promise(
-        &mut self,
-        sim: &mut Simulation,
-        wire: usize,
-        which: impl Fn(&Promise) -> bool,
-    ) -> Option<String> {
+    fn end_promise(&mut self, sim: &mut Simulation, wire: usize, which: impl Fn(&Promise) -> bool) -> Option<String> {
         let shaper = self.shaper(wire);
         let place = shaper.promises.iter().position(which)?;
         let promise = shaper.promises.remove(place);
@@ -557,7 +551,11 @@ fn class_named(config: &Config, name: &str) -> Result<ClassId, String> {
 ///
 /// # Errors
 /// What is wrong, and where, if the text that they make can be shown.
-pub(super) fn edited(text: &str, edits: &[edit::Edit], name: &str) -> Result<Config, (String, Option<(Source, Diagnostics)>)> {
+pub(super) fn edited(
+    text: &str,
+    edits: &[edit::Edit],
+    name: &str,
+) -> Result<Config, (String, Option<(Source, Diagnostics)>)> {
     let text = edit::apply(text, edits).map_err(|text| (text, None))?;
     let source = Source::new(name, text);
     let mut found = Diagnostics::new();

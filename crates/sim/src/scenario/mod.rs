@@ -47,10 +47,10 @@ use crate::engine::Simulation;
 use crate::link::Line;
 use crate::network::{LinkId, Network, NetworkError};
 use crate::workload::FlowSpec;
-use queue::LinkQueue;
 use control::{Action, Control};
 pub use file::Measure;
 pub use outcome::{Outcome, Report, Value};
+use queue::LinkQueue;
 pub use resolve::Files;
 pub use statistics::{Summary, summarise};
 

@@ -117,8 +117,14 @@ impl Collector<'_> {
 
 impl Outcome {
     pub(super) fn of(scenario: &Scenario, variant: Option<&Variant>, seed: u64, sim: &Simulation) -> Self {
-        let mut outcome =
-            Self { seed, values: Vec::new(), curves: Vec::new(), reports: Vec::new(), events: sim.events(), digest: Digest::default() };
+        let mut outcome = Self {
+            seed,
+            values: Vec::new(),
+            curves: Vec::new(),
+            reports: Vec::new(),
+            events: sim.events(),
+            digest: Digest::default(),
+        };
         outcome.digest.number(seed);
         outcome.digest.number(sim.events());
         let flows: Vec<&FlowMetrics> = sim.flows().map(|(_, metrics)| metrics).collect();
@@ -170,7 +176,14 @@ impl Outcome {
         if outcomes.len() == 1 {
             return outcomes.remove(0);
         }
-        let mut joined = Self { seed, values: Vec::new(), curves: Vec::new(), reports: Vec::new(), events: 0, digest: Digest::default() };
+        let mut joined = Self {
+            seed,
+            values: Vec::new(),
+            curves: Vec::new(),
+            reports: Vec::new(),
+            events: 0,
+            digest: Digest::default(),
+        };
         for outcome in outcomes {
             joined.values.extend(outcome.values);
             joined.curves.extend(outcome.curves);
@@ -263,7 +276,11 @@ impl Outcome {
             to.add("marked", "packets", link.marked as f64);
             if link.classes.iter().filter(|tally| tally.packets > 0).count() > 1 {
                 for (class, tally) in link.classes.iter().enumerate().filter(|(_, tally)| tally.packets > 0) {
-                    to.add(format!("throughput {}", class_name(class)), "bps", tally.rate(sim.measured()).as_bps() as f64);
+                    to.add(
+                        format!("throughput {}", class_name(class)),
+                        "bps",
+                        tally.rate(sim.measured()).as_bps() as f64,
+                    );
                 }
             }
         }

@@ -12,8 +12,9 @@ use tidegate_core::fifo::Limit;
 use tidegate_core::{Bytes, Instant, Rate, Span};
 
 use super::file::{
-    AlgorithmWord, Amount, DirectionWord, DistributionSection, DriverSection, File, FlowSection, HostSection, LinkSection, Measure,
-    RecoveryWord, ServiceWord, TcpSection, TransportWord, VariantSection, VintageWord, WorkloadSection,
+    AlgorithmWord, Amount, DirectionWord, DistributionSection, DriverSection, File, FlowSection, HostSection,
+    LinkSection, Measure, RecoveryWord, ServiceWord, TcpSection, TransportWord, VariantSection, VintageWord,
+    WorkloadSection,
 };
 use super::queue::{LinkQueue, QueueSection};
 use super::{Detail, Scenario, Section, Variant, Wire, names, trace};
@@ -573,7 +574,12 @@ impl Resolver<'_> {
             Ok(source) => source,
             Err(error) => {
                 let help = "name a shaper file beside the scenario, or write its tables here";
-                self.wrong(shaper.place, format!("the shaper file `{name}` cannot be used: {error}"), "this file", help);
+                self.wrong(
+                    shaper.place,
+                    format!("the shaper file `{name}` cannot be used: {error}"),
+                    "this file",
+                    help,
+                );
                 return None;
             }
         };

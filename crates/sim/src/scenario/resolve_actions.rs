@@ -125,10 +125,9 @@ impl Resolver<'_> {
             }]),
             ActionSection::Apply(section) => What::Apply(self.shaper(&section.shaper)?),
             ActionSection::Status(section) => What::Status { flows: section.flows },
-            ActionSection::Feedback(section) => What::Feedback {
-                flows: self.flows(&section.target)?,
-                delay: section.delay.max(Span::from_micros(1)),
-            },
+            ActionSection::Feedback(section) => {
+                What::Feedback { flows: self.flows(&section.target)?, delay: section.delay.max(Span::from_micros(1)) }
+            }
             ActionSection::Events(section) => {
                 for kind in section.kinds.iter().filter(|kind| !EVENTS.contains(&kind.value.as_str())) {
                     let help = suggest::help(&kind.value, &EVENTS);
@@ -194,12 +193,18 @@ impl Resolver<'_> {
                 match &action.what {
                     What::Apply(other) => *config = (**other).clone(),
                     What::Edit(edits) => {
-                        let name = format!("shaper of {} from {} on", self.scenario.wire_name(action.wire), section.time.value);
+                        let name = format!(
+                            "shaper of {} from {} on",
+                            self.scenario.wire_name(action.wire),
+                            section.time.value
+                        );
                         match edited(&config.text, edits, &name) {
                             Ok(changed) => *config = changed,
                             Err((_, Some((source, found)))) => {
                                 let help = "what the file would be is shown below";
-                                self.diagnostics.error(section.action.place, "the shaper file would be wrong").help(help);
+                                self.diagnostics
+                                    .error(section.action.place, "the shaper file would be wrong")
+                                    .help(help);
                                 self.diagnostics.include(&source, found);
                                 return;
                             }

@@ -1,5 +1,7 @@
 //! `tidegate simulate`: runs a scenario file with several seeds.
 
+mod shapers;
+
 use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -64,10 +66,13 @@ struct Item {
 }
 
 #[derive(Serialize)]
-struct Run {
+struct Run<'a> {
     seed: u64,
     events: u64,
     digest: String,
+    /// What was done to shapers, and what they reported.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    shapers: Vec<shapers::Entry<'a>>,
 }
 
 #[derive(Serialize)]
@@ -78,7 +83,7 @@ struct Report<'a> {
     duration_ns: u64,
     warm_up_ns: u64,
     digest: String,
-    runs: Vec<Run>,
+    runs: Vec<Run<'a>>,
     items: Vec<Item>,
 }
 
@@ -118,7 +123,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         digest: all.to_string(),
         runs: outcomes
             .iter()
-            .map(|outcome| Run { seed: outcome.seed, events: outcome.events, digest: outcome.digest.to_string() })
+            .map(|outcome| Run {
+                seed: outcome.seed,
+                events: outcome.events,
+                digest: outcome.digest.to_string(),
+                shapers: shapers::entries(outcome),
+            })
             .collect(),
         items: items(&outcomes),
     };
@@ -135,6 +145,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
+        if let Some(first) = outcomes.first() {
+            shapers::write(&mut out, first)?;
+        }
         table(&mut out, &report)?;
     }
     out.flush()?;
