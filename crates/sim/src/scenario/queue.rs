@@ -20,9 +20,9 @@ tidegate_config::record! {
 #[derive(Clone, Debug)]
 pub enum QueueSection {
     /// A discipline, chosen by `kind`.
-    Discipline(Discipline),
+    Discipline(Box<Discipline>),
     /// A shaper file, named by `shaper`.
-    Shaper(Box<ShaperSection>),
+    Shaper(ShaperSection),
 }
 
 impl Decode for QueueSection {
@@ -33,9 +33,9 @@ impl Decode for QueueSection {
             return None;
         };
         if entries.iter().any(|entry| entry.key == "shaper") {
-            ShaperSection::decode(node, diagnostics).map(Box::new).map(Self::Shaper)
+            ShaperSection::decode(node, diagnostics).map(Self::Shaper)
         } else {
-            Discipline::decode(node, diagnostics).map(Self::Discipline)
+            Discipline::decode(node, diagnostics).map(Box::new).map(Self::Discipline)
         }
     }
     fn example() -> String {
@@ -50,7 +50,7 @@ impl Decode for QueueSection {
 /// What waits before a transmitter, checked.
 #[derive(Clone, Debug)]
 pub(super) enum LinkQueue {
-    Discipline(Discipline),
+    Discipline(Box<Discipline>),
     Shaper(Arc<Config>),
 }
 
