@@ -17,7 +17,7 @@ use tidegate_metrics::{Curve, Digest};
 use tidegate_report::columns::{self, Column, field};
 use tidegate_report::number::human;
 use tidegate_report::{Fold, Report as Page, Section, Source as Text};
-use tidegate_sim::scenario::{Detail, Files, Outcome, Scenario, summarise};
+use tidegate_sim::scenario::{self, Detail, Outcome, Scenario, summarise};
 
 use super::check::{open, refusal, say};
 use crate::Failure;
@@ -93,7 +93,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut diagnostics = Diagnostics::new();
     let beside = args.file.parent().filter(|_| args.file.as_os_str() != "-");
     let open_beside = |name: &str| Source::open(&beside.unwrap_or(Path::new("")).join(name));
-    let scenario = Scenario::load(&source, beside.map(|_| &open_beside as Files<'_>), &mut diagnostics);
+    let scenario = Scenario::load(&source, beside.map(|_| &open_beside as scenario::Files<'_>), &mut diagnostics);
     say(&diagnostics, &source);
     let mut scenario = scenario.ok_or_else(|| refusal(&diagnostics, &source))?;
     args.files.try_them([args.file.as_path()])?;

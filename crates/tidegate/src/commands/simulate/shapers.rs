@@ -19,13 +19,16 @@ pub struct Entry<'a> {
     result: &'a Value,
 }
 
+impl<'a> Entry<'a> {
+    fn of(report: &'a Report) -> Self {
+        let Report { time, variant, link, kind, refused, result } = report;
+        Self { time_ns: time.as_nanos(), variant, link, kind, refused: *refused, result }
+    }
+}
+
 /// All of a run.
 pub fn entries(outcome: &Outcome) -> Vec<Entry<'_>> {
-    let entry = |report| {
-        let Report { time, variant, link, kind, refused, result } = report;
-        Entry { time_ns: time.as_nanos(), variant, link, kind, refused: *refused, result }
-    };
-    outcome.reports.iter().map(entry).collect()
+    outcome.reports.iter().map(Entry::of).collect()
 }
 
 /// Events that are listed; JSON has all of them.
