@@ -1,130 +1,109 @@
-//! Packets that the relay writes by itself: UDP and ICMP in IPv4 and IPv6.
+//! UDP datagrams and ICMP messages that the relay writes by itself, in IPv4 and IPv6.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 
 use rustix::io::Errno;
-use tidegate_capture::dissect::protocol;
+use smoltcp::phy::ChecksumCapabilities;
+use smoltcp::wire::{
+    Icmpv4DstUnreachable, Icmpv4Message, Icmpv4Packet, Icmpv6DstUnreachable, Icmpv6Message, Icmpv6Packet, IpProtocol,
+    IpRepr, UDP_HEADER_LEN, UdpPacket, UdpRepr,
+};
 
-/// Bytes of an IPv4 header without options.
-const IPV4: usize = 20;
-/// Bytes of an IPv6 header.
-const IPV6: usize = 40;
-/// Bytes of a UDP header.
-const UDP: usize = 8;
-const HOPS: u8 = 64;
+const HOP_LIMIT: u8 = 64;
 
 /// Writes a UDP packet to `to`; `false` when it would be longer than an IP packet can be.
 pub(crate) fn udp(from: SocketAddr, target: SocketAddr, payload: &[u8], to: &mut Vec<u8>) -> bool {
-    let length = UDP + payload.len();
-    let Some(at) = header(from.ip(), target.ip(), protocol::UDP, length, to) else { return false };
-    to.extend_from_slice(&from.port().to_be_bytes());
-    to.extend_from_slice(&target.port().to_be_bytes());
-    to.extend_from_slice(&(length as u16).to_be_bytes());
-    to.extend_from_slice(&[0, 0]);
-    to.extend_from_slice(payload);
-    let sum = match transport_checksum(from.ip(), target.ip(), protocol::UDP, &to[at..]) {
-        // Zero stands for "none" (RFC 768).
-        0 => 0xffff,
-        sum => sum,
-    };
-    to[at + 6..at + 8].copy_from_slice(&sum.to_be_bytes());
+    let length = UDP_HEADER_LEN + payload.len();
+    let Some(at) = header(from.ip(), target.ip(), IpProtocol::Udp, length, to) else { return false };
+    let ports = UdpRepr { src_port: from.port(), dst_port: target.port() };
+    ports.emit(
+        &mut UdpPacket::new_unchecked(&mut to[at..]),
+        &from.ip().into(),
+        &target.ip().into(),
+        payload.len(),
+        |buffer| buffer.copy_from_slice(payload),
+        &ChecksumCapabilities::default(),
+    );
     true
 }
 
-/// Writes an ICMP or ICMPv6 message, whose checksum is filled in.
+/// Writes an ICMP or ICMPv6 message of at least eight bytes and fills in its checksum; `false` as for [`udp`].
 pub(crate) fn icmp(from: IpAddr, target: IpAddr, message: &[u8], to: &mut Vec<u8>) -> bool {
-    let number = if from.is_ipv4() { protocol::ICMP } else { protocol::ICMPV6 };
-    let Some(at) = header(from, target, number, message.len(), to) else { return false };
-    to.extend_from_slice(message);
-    to[at + 2..at + 4].copy_from_slice(&[0, 0]);
-    let sum = match from {
-        IpAddr::V4(_) => !fold(sum(&to[at..])),
-        IpAddr::V6(_) => transport_checksum(from, target, number, &to[at..]),
-    };
-    to[at + 2..at + 4].copy_from_slice(&sum.to_be_bytes());
+    let protocol = if from.is_ipv4() { IpProtocol::Icmp } else { IpProtocol::Icmpv6 };
+    let Some(at) = header(from, target, protocol, message.len(), to) else { return false };
+    to[at..].copy_from_slice(message);
+    match (from, target) {
+        (IpAddr::V6(from), IpAddr::V6(target)) => {
+            Icmpv6Packet::new_unchecked(&mut to[at..]).fill_checksum(&from, &target);
+        }
+        _ => Icmpv4Packet::new_unchecked(&mut to[at..]).fill_checksum(),
+    }
     true
 }
 
 /// Writes the ICMP message that `packet` did not reach `from`, to the program at `target`; `false` when there is no
 /// such message for `error`.
 pub(crate) fn unreachable(from: IpAddr, target: IpAddr, packet: &[u8], error: &io::Error, to: &mut Vec<u8>) -> bool {
-    // RFC 792 and RFC 4443: network, host, protocol (in IPv6: next header, type 4), port, and forbidden.
-    let (kind, code) = match (from, error.kind()) {
-        (IpAddr::V4(_), ErrorKind::NetworkUnreachable) => (3, 0),
-        (IpAddr::V4(_), ErrorKind::PermissionDenied) => (3, 13),
-        (IpAddr::V4(_), ErrorKind::ConnectionRefused) => (3, 3),
-        (IpAddr::V4(_), _) if error.raw_os_error() == Some(Errno::PROTONOSUPPORT.raw_os_error()) => (3, 2),
-        (IpAddr::V4(_), _) => (3, 1),
-        (IpAddr::V6(_), ErrorKind::NetworkUnreachable) => (1, 0),
-        (IpAddr::V6(_), ErrorKind::PermissionDenied) => (1, 1),
-        (IpAddr::V6(_), ErrorKind::ConnectionRefused) => (1, 4),
-        (IpAddr::V6(_), _) => (1, 3),
-    };
-    // As much of the packet as an error may quote.
-    let quoted = match from {
-        IpAddr::V4(_) => &packet[..packet.len().min(548)],
-        IpAddr::V6(_) => &packet[..packet.len().min(1_232)],
+    // RFC 792 and RFC 4443, which say also how much of the packet an error may quote.
+    let (kind, code, quoted) = match from {
+        IpAddr::V4(_) => {
+            let code = match error.kind() {
+                ErrorKind::NetworkUnreachable => Icmpv4DstUnreachable::NetUnreachable,
+                ErrorKind::PermissionDenied => Icmpv4DstUnreachable::CommProhibited,
+                ErrorKind::ConnectionRefused => Icmpv4DstUnreachable::PortUnreachable,
+                _ if error.raw_os_error() == Some(Errno::PROTONOSUPPORT.raw_os_error()) => {
+                    Icmpv4DstUnreachable::ProtoUnreachable
+                }
+                _ => Icmpv4DstUnreachable::HostUnreachable,
+            };
+            (Icmpv4Message::DstUnreachable.into(), code.into(), 548)
+        }
+        IpAddr::V6(_) => {
+            let code = match error.kind() {
+                ErrorKind::NetworkUnreachable => Icmpv6DstUnreachable::NoRoute,
+                ErrorKind::PermissionDenied => Icmpv6DstUnreachable::AdminProhibit,
+                ErrorKind::ConnectionRefused => Icmpv6DstUnreachable::PortUnreachable,
+                _ => Icmpv6DstUnreachable::AddrUnreachable,
+            };
+            (Icmpv6Message::DstUnreachable.into(), code.into(), 1_232)
+        }
     };
     let mut message = vec![kind, code, 0, 0, 0, 0, 0, 0];
-    message.extend_from_slice(quoted);
+    message.extend_from_slice(&packet[..packet.len().min(quoted)]);
     icmp(from, target, &message, to)
 }
 
-/// Begins a packet in `to`, which is emptied; where its payload begins.
-fn header(from: IpAddr, target: IpAddr, protocol: u8, length: usize, to: &mut Vec<u8>) -> Option<usize> {
+/// Makes `to` a packet with an IP header and `length` bytes of payload, which are zero; the offset of the payload.
+fn header(from: IpAddr, target: IpAddr, protocol: IpProtocol, length: usize, to: &mut Vec<u8>) -> Option<usize> {
+    if from.is_ipv4() != target.is_ipv4() {
+        return None;
+    }
+    let header = IpRepr::new(from.into(), target.into(), protocol, length, HOP_LIMIT);
+    // The device takes no more than 65,535 bytes with the header.
+    u16::try_from(header.buffer_len()).ok()?;
     to.clear();
-    match (from, target) {
-        (IpAddr::V4(from), IpAddr::V4(target)) => {
-            let total = u16::try_from(IPV4 + length).ok()?.to_be_bytes();
-            to.extend_from_slice(&[0x45, 0, total[0], total[1], 0, 0, 0x40, 0, HOPS, protocol, 0, 0]);
-            to.extend_from_slice(&from.octets());
-            to.extend_from_slice(&target.octets());
-            let sum = !fold(sum(to));
-            to[10..12].copy_from_slice(&sum.to_be_bytes());
-            Some(IPV4)
-        }
-        (IpAddr::V6(from), IpAddr::V6(target)) => {
-            // The device takes no more than 65,535 bytes with the header.
-            u16::try_from(IPV6 + length).ok()?;
-            let length = (length as u16).to_be_bytes();
-            to.extend_from_slice(&[0x60, 0, 0, 0, length[0], length[1], protocol, HOPS]);
-            to.extend_from_slice(&from.octets());
-            to.extend_from_slice(&target.octets());
-            Some(IPV6)
-        }
-        _ => None,
-    }
-}
-
-/// The checksum over the pseudo-header and `segment`, whose own field is zero.
-fn transport_checksum(from: IpAddr, target: IpAddr, protocol: u8, segment: &[u8]) -> u16 {
-    let address = |address| match address {
-        IpAddr::V4(v4) => sum(&v4.octets()),
-        IpAddr::V6(v6) => sum(&v6.octets()),
-    };
-    !fold(address(from) + address(target) + u64::from(protocol) + segment.len() as u64 + sum(segment))
-}
-
-fn sum(bytes: &[u8]) -> u64 {
-    let words = bytes.chunks_exact(2);
-    let rest = words.remainder().first().map_or(0, |&byte| u64::from(byte) << 8);
-    words.map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum::<u64>() + rest
-}
-
-fn fold(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
+    to.resize(header.buffer_len(), 0);
+    header.emit(&mut to[..], &ChecksumCapabilities::default());
+    Some(header.header_len())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Sixteen-bit words added up with end-around carry (RFC 1071).
+    fn sum(bytes: &[u8], from: u64) -> u16 {
+        let words = bytes.chunks(2).map(|word| u64::from(word[0]) << 8 | u64::from(*word.get(1).unwrap_or(&0)));
+        let mut sum = words.sum::<u64>() + from;
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        sum as u16
+    }
+
     #[test]
-    fn a_packet_verifies_and_says_what_it_is() {
+    fn a_packet_has_right_checksums_lengths_and_ports() {
         for (from, target) in [("192.0.2.1:53", "192.0.0.8:4000"), ("[2001:db8::1]:53", "[2001:db8::2]:4000")] {
             let (from, target): (SocketAddr, SocketAddr) = (from.parse().unwrap(), target.parse().unwrap());
             let mut packet = Vec::new();
@@ -133,10 +112,13 @@ mod tests {
             assert_eq!((seen.fields.source_port, seen.fields.destination_port), (Some(53), Some(4000)));
             assert_eq!(seen.payload(), 3);
             let at = usize::from(seen.network_header);
-            // A sum over all of it, checksum included, is all ones: its complement is nothing (RFC 1071).
-            assert_eq!(transport_checksum(from.ip(), target.ip(), 17, &packet[at..]), 0);
+            // A sum over all of it, checksum included, is all ones (RFC 1071). The addresses stand at the end of the
+            // IP header; the pseudo-header has the protocol and the length besides.
+            let addresses = if from.is_ipv4() { 12..20 } else { 8..40 };
+            let pseudo = u64::from(sum(&packet[addresses], 17 + (packet.len() - at) as u64));
+            assert_eq!(sum(&packet[at..], pseudo), 0xffff);
             if from.is_ipv4() {
-                assert_eq!(fold(sum(&packet[..at])), 0xffff);
+                assert_eq!(sum(&packet[..at], 0), 0xffff);
             }
             assert!(!udp(from, target, &[0; 65_535], &mut packet), "too long");
         }
