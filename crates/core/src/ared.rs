@@ -85,6 +85,7 @@ impl Params {
     ///
     /// # Errors
     /// A link of rate zero, a packet of no bytes, an interval of no time, thresholds beyond 2^30.
+    #[expect(clippy::float_arithmetic, reason = "for configuration time")]
     pub fn red(&self) -> Result<red::Params, ParamError> {
         if self.link.is_zero() {
             return Err(ParamError::new("link", "must be above 0, for example 20mbit"));

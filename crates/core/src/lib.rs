@@ -5,6 +5,7 @@
 //! with [`Qdisc`]; its documentation has the laws that every discipline obeys.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::float_arithmetic))] // Decisions are exact: integers only.
 
 extern crate alloc;
 

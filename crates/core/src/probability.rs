@@ -23,6 +23,7 @@ impl Probability {
     }
     /// From a decimal of a configuration, rounded to the nearest multiple of 2⁻³²; `None` outside 0..=1 and for NaN.
     /// Used at configuration time; IEEE 754 arithmetic is exact here, so the result is the same on every machine.
+    #[expect(clippy::float_arithmetic, reason = "for configuration time")]
     pub fn from_f64(value: f64) -> Option<Self> {
         if (0.0..=1.0).contains(&value) { Some(Self((value * 4_294_967_296.0 + 0.5) as u64)) } else { None }
     }
@@ -46,6 +47,7 @@ impl Probability {
         }
     }
     /// As a float, for display and statistics only.
+    #[expect(clippy::float_arithmetic, reason = "for display and statistics")]
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / 4_294_967_296.0
     }

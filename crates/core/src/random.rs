@@ -53,6 +53,7 @@ impl Stream {
 
     /// Uniform in [0, 1), a multiple of 2⁻⁵³. For workloads and statistics; disciplines compare integers instead (see
     /// [`Stream::chance`]).
+    #[expect(clippy::float_arithmetic, reason = "for workloads and statistics")]
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }

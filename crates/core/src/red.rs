@@ -66,6 +66,7 @@ impl Level {
         self.0
     }
     /// As a float, for display and statistics only.
+    #[expect(clippy::float_arithmetic, reason = "for display and statistics")]
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / 4_294_967_296.0
     }
