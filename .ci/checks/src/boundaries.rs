@@ -1,0 +1,189 @@
+//! What the table of crates in ARCHITECTURE.md claims and the compiler does not check.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+/// Claims about one crate.
+struct Boundary {
+    /// Its folder under `crates/`.
+    name: &'static str,
+    /// The packages that it may depend on directly, where that is part of the claim.
+    only: Option<&'static [&'static str]>,
+    /// Packages that must not be linked with it, directly or not.
+    without: &'static [&'static str],
+    /// The files and folders of its sources that `never` is about.
+    sources: &'static [&'static str],
+    /// What these must not name.
+    never: &'static [&'static str],
+    /// What they may name all the same.
+    but: &'static [&'static str],
+}
+
+/// Packages through which a crate reaches the operating system.
+const SYSTEM: &[&str] = &["tidegate-live", "libc", "rustix", "nix"];
+/// Clocks, entropy, the environment, input and output.
+const WORLD: &[&str] = &[
+    "SystemTime",
+    "std::env",
+    "std::fs",
+    "std::io",
+    "std::net::",
+    "std::process",
+    "std::thread",
+    "std::time",
+    "OsRng",
+    "from_os_rng",
+    "thread_rng",
+];
+/// The same without input and output of what the caller opened, addresses and lengths of time.
+const HOST: &[&str] = &[
+    "Instant::now",
+    "SystemTime",
+    "TcpListener",
+    "TcpStream",
+    "UdpSocket",
+    "UnixStream",
+    "std::env",
+    "std::process",
+    "std::thread",
+    "OsRng",
+    "from_os_rng",
+    "thread_rng",
+];
+
+const fn boundary(name: &'static str) -> Boundary {
+    Boundary { name, only: None, without: &[], sources: &[""], never: &[], but: &[] }
+}
+
+/// One entry for each crate of the table. Every crate but `live` must forbid `unsafe`. Claims that tests check have no
+/// entry here: the table names the test.
+const BOUNDARIES: &[Boundary] = &[
+    Boundary { only: Some(&[]), never: WORLD, ..boundary("units") },
+    Boundary {
+        only: Some(&["tidegate-units", "hashbrown", "libm", "rand_core", "rand_pcg"]),
+        without: SYSTEM,
+        never: WORLD,
+        ..boundary("core")
+    },
+    Boundary { only: Some(&["tidegate-core"]), without: SYSTEM, never: WORLD, ..boundary("laws") },
+    Boundary { only: Some(&["tidegate-units"]), without: SYSTEM, never: WORLD, ..boundary("metrics") },
+    Boundary { without: SYSTEM, never: HOST, ..boundary("config") },
+    Boundary { without: SYSTEM, never: WORLD, ..boundary("engine") },
+    Boundary { without: SYSTEM, never: WORLD, but: &["std::net::"], ..boundary("script") },
+    Boundary { without: SYSTEM, never: HOST, ..boundary("sim") },
+    Boundary { without: SYSTEM, never: HOST, but: &["std::thread"], ..boundary("replay") },
+    Boundary { without: SYSTEM, never: HOST, ..boundary("capture") },
+    Boundary { sources: &["algorithm", "pacer.rs", "oversleep.rs"], never: WORLD, ..boundary("pace") },
+    boundary("live"),
+    Boundary { only: Some(&["tidegate-units", "serde", "serde_json", "thiserror"]), ..boundary("control") },
+    boundary("daemon"),
+    Boundary { only: Some(&["parquet"]), never: WORLD, ..boundary("report") },
+    boundary("exec"),
+    Boundary { only: Some(&["pulldown-cmark", "tidegate-report"]), ..boundary("book") },
+    boundary("experiments"),
+    boundary("tidegate"),
+];
+
+/// Packages on which only these crates may depend.
+const USERS: &[(&str, &[&str])] =
+    &[("tidegate-experiments", &["tidegate"]), ("clap", &["tidegate"]), ("smoltcp", &["exec"])];
+
+/// A line for each claim that does not hold.
+pub fn check(root: &Path) -> io::Result<Vec<String>> {
+    let mut found = Vec::new();
+    let table = std::fs::read_to_string(root.join("ARCHITECTURE.md"))?;
+    let rows: BTreeSet<&str> = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"))
+        .filter_map(|line| line.split_once('`'))
+        .map(|(name, _)| name)
+        .collect();
+    let mut crates = BTreeSet::new();
+    for entry in std::fs::read_dir(root.join("crates"))? {
+        crates.insert(entry?.file_name().to_string_lossy().into_owned());
+    }
+    for name in &crates {
+        if !rows.contains(name.as_str()) {
+            found.push(format!("ARCHITECTURE.md has no row for crates/{name}"));
+        }
+        if !BOUNDARIES.iter().any(|boundary| boundary.name == name) {
+            found.push(format!(".ci/checks has no entry for crates/{name}"));
+        }
+    }
+    for name in rows.iter().filter(|name| !crates.contains(**name)) {
+        found.push(format!("ARCHITECTURE.md has a row for crates/{name}, which is not there"));
+    }
+    for boundary in BOUNDARIES.iter().filter(|boundary| crates.contains(boundary.name)) {
+        boundary.check(root, &mut found)?;
+    }
+    Ok(found)
+}
+
+impl Boundary {
+    fn check(&self, root: &Path, found: &mut Vec<String>) -> io::Result<()> {
+        let name = self.name;
+        let source = root.join("crates").join(name).join("src");
+        if name != "live" && !std::fs::read_to_string(source.join("lib.rs"))?.contains("#![forbid(unsafe_code)]") {
+            found.push(format!("crates/{name} does not forbid unsafe code"));
+        }
+        if let Some(only) = self.only {
+            for package in dependencies(name, true)?.iter().filter(|package| !only.contains(&package.as_str())) {
+                found.push(format!("crates/{name} depends on {package}; it may on {only:?} alone"));
+            }
+        }
+        if !self.without.is_empty() {
+            for package in dependencies(name, false)?.iter().filter(|package| self.without.contains(&package.as_str()))
+            {
+                found.push(format!("crates/{name} is linked with {package}"));
+            }
+        }
+        for (package, users) in USERS.iter().filter(|(_, users)| !users.contains(&name)) {
+            if dependencies(name, true)?.contains(*package) {
+                found.push(format!("crates/{name} depends on {package}; only {users:?} may"));
+            }
+        }
+        for part in self.sources.iter().filter(|_| !self.never.is_empty()) {
+            self.read(&source.join(part), found)?;
+        }
+        Ok(())
+    }
+
+    /// Looks for what the sources must not name, comments and unit tests left out.
+    fn read(&self, path: &Path, found: &mut Vec<String>) -> io::Result<()> {
+        if path.is_dir() {
+            for entry in std::fs::read_dir(path)? {
+                self.read(&entry?.path(), found)?;
+            }
+            return Ok(());
+        }
+        if path.file_name().is_some_and(|name| name == "tests.rs") {
+            return Ok(());
+        }
+        let text = std::fs::read_to_string(path)?;
+        let code = text.lines().enumerate().take_while(|(_, line)| !line.starts_with("#[cfg(test)]"));
+        for (number, line) in code.filter(|(_, line)| !line.trim_start().starts_with("//")) {
+            for word in self.never.iter().filter(|word| line.contains(**word) && !self.but.contains(word)) {
+                let place = format!("{}:{}", path.display(), number + 1);
+                found.push(format!("{place}: {word}, which crates/{} must not use", self.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The packages that are linked with a crate, or those that it names itself.
+fn dependencies(name: &str, direct: bool) -> io::Result<BTreeSet<String>> {
+    let depth = if direct { "1" } else { "999" };
+    let package = format!("tidegate-{name}");
+    let package = if name == "tidegate" { name } else { &package };
+    let output = Command::new("cargo")
+        .args(["tree", "--locked", "-e", "normal", "--prefix", "none", "--depth", depth, "-p", package])
+        .output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
+    }
+    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(lines.lines().skip(1).filter_map(|line| line.split(' ').next()).map(str::to_owned).collect())
+}

@@ -1,0 +1,34 @@
+//! Checks of the source tree that the compiler does not make. `.ci/run` runs them from the root of the repository.
+#![forbid(unsafe_code)]
+
+mod boundaries;
+mod circles;
+mod wasm;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let found = match arguments[..] {
+        ["boundaries"] => boundaries::check(Path::new(".")),
+        ["circles"] => circles::check(Path::new(".")),
+        ["wasm", module] => wasm::check(Path::new(module)),
+        _ => {
+            eprintln!("usage: tidegate-checks boundaries | circles | wasm MODULE");
+            return ExitCode::from(2);
+        }
+    };
+    match found {
+        Ok(found) if found.is_empty() => ExitCode::SUCCESS,
+        Ok(found) => {
+            found.iter().for_each(|line| println!("{line}"));
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("{}: {error}", arguments.join(" "));
+            ExitCode::FAILURE
+        }
+    }
+}
