@@ -1,6 +1,7 @@
 //! [`Engine`]: the way of a packet from a data path through the disciplines and back.
 
 use tidegate_config::shaper::{Config, Detail};
+use tidegate_core::accounts::Account;
 use tidegate_core::classify::Fields;
 use tidegate_core::fbq::{ClassView, NoSuchFlow, Promise};
 use tidegate_core::fragments::{self, Fragments};
@@ -49,6 +50,8 @@ pub struct Engine<H: Send> {
     unclassified: u64,
     /// Packets that have arrived.
     arrivals: u64,
+    sent: Account,
+    dropped: u64,
     pub(crate) registry: FlowRegistry,
     recorder: Option<Box<dyn Recorder>>,
 }
@@ -112,6 +115,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
             flows: flows_of(config)?,
             unclassified: 0,
             arrivals: 0,
+            sent: Account::default(),
+            dropped: 0,
             registry: FlowRegistry::default(),
             recorder: None,
             config: config.clone(),
@@ -210,16 +215,26 @@ impl<H: Copy + Send + 'static> Engine<H> {
     }
 
     fn door<'a, E>(&'a mut self, now: Instant, out: &'a mut E) -> TreeOutlet<'a, H, E> {
-        let Self { packets, hold, classes, flows, registry, recorder, .. } = self;
-        TreeOutlet { now, packets, hold, classes, flows, registry, fields: None, recorder, out }
+        let Self { packets, hold, classes, flows, registry, recorder, dropped, .. } = self;
+        TreeOutlet { now, packets, hold, classes, flows, registry, fields: None, recorder, drops: dropped, out }
     }
 
     fn hand_to_tree(&mut self, now: Instant, held: QueuedPacket<H>, out: &mut impl Sink<H>) {
-        let Self { tree, packets, hold, classes, flows, registry, recorder, .. } = self;
+        let Self { tree, packets, hold, classes, flows, registry, recorder, dropped, .. } = self;
         let fields = *packets.fields(held.slot);
         let met = registry.meet(now, &held, &fields, tree);
-        let door =
-            &mut TreeOutlet { now, packets, hold, classes, flows, registry, fields: Some(&fields), recorder, out };
+        let door = &mut TreeOutlet {
+            now,
+            packets,
+            hold,
+            classes,
+            flows,
+            registry,
+            fields: Some(&fields),
+            recorder,
+            drops: dropped,
+            out,
+        };
         if met {
             while let Some(event) = door.registry.met() {
                 Outlet::<QueuedPacket<H>>::event(door, event);
@@ -296,10 +311,21 @@ impl<H: Copy + Send + 'static> Engine<H> {
             self.hold.wake(now);
             self.file(now, out);
         }
-        let Self { tree, packets, hold, classes, flows, registry, recorder, .. } = self;
+        let Self { tree, packets, hold, classes, flows, registry, recorder, dropped, .. } = self;
         let held = tree.dequeue(
             now,
-            &mut TreeOutlet { now, packets, hold, classes, flows, registry, fields: None, recorder, out },
+            &mut TreeOutlet {
+                now,
+                packets,
+                hold,
+                classes,
+                flows,
+                registry,
+                fields: None,
+                recorder,
+                drops: dropped,
+                out,
+            },
         );
         registry.settle(tree);
         let Some(held) = held else {
@@ -318,6 +344,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
     /// Counts a packet out and lets it pass.
     fn leave(&mut self, now: Instant, held: &QueuedPacket<H>, out: &mut impl Sink<H>) {
         self.packets.strike(held.slot);
+        self.sent.count(held.size);
         let at = self.classes.slot(held.class);
         let change = Change { dscp: (held.dscp != held.arrived_as).then_some(held.dscp), congestion: held.marked };
         let counts = self.classes.at(at);
@@ -394,6 +421,14 @@ impl<H: Copy + Send + 'static> Engine<H> {
     /// Packets that have arrived so far: the number of the next.
     pub fn arrivals(&self) -> u64 {
         self.arrivals
+    }
+    /// Packets sent so far, with their bytes on the link.
+    pub fn sent(&self) -> Account {
+        self.sent
+    }
+    /// Packets dropped so far.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     /// The control plane's way to promises, and to who the flows are.
@@ -553,6 +588,7 @@ struct TreeOutlet<'a, H, E> {
     /// Of the packet that is being handed in.
     fields: Option<&'a Fields>,
     recorder: &'a mut Option<Box<dyn Recorder>>,
+    drops: &'a mut u64,
     out: &'a mut E,
 }
 
@@ -560,6 +596,7 @@ impl<H: Copy + Send, E: Sink<H>> TreeOutlet<'_, H, E> {
     /// Counts a packet out and refuses it.
     fn turn_away(&mut self, held: QueuedPacket<H>, reason: DropReason) {
         self.packets.strike(held.slot);
+        *self.drops += 1;
         self.classes.of(held.class).dropped(held.size(), reason);
         if let Some(flows) = self.flows {
             flows.dropped(self.now, held.record, held.size(), reason);

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod classes;
+pub mod driver;
 pub mod engine;
 pub mod flows;
 pub mod guard;
@@ -24,6 +25,7 @@ pub mod target;
 pub mod tree;
 pub mod wire;
 
+pub use driver::{Arrival, DataPath, Driver, Offered, Segmentation};
 pub use engine::{ClassRow, Engine};
 pub use flows::{FlowIdentity, FlowRecord, FlowRow, Flows};
 pub use guard::guarded;

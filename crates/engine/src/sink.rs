@@ -1,13 +1,13 @@
 //! What a data path hands in, and what it gets back: [`PacketMeta`], [`Sink`] and [`Taken`].
 
 use tidegate_core::classify::Fields;
-use tidegate_core::{DropReason, Dscp, Ecn, Event, FlowKey};
+use tidegate_core::{DropReason, Dscp, Ecn, Event, FlowKey, Instant};
 
 use crate::notification::Notification;
 use crate::packet::QueuedPacket;
 
 /// What the data path and the dissector know of a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PacketMeta {
     /// What rules and flow keys are made of.
     pub fields: Fields,
@@ -50,6 +50,8 @@ pub trait Sink<H> {
     fn transmit(&mut self, handle: H, change: Change);
     /// The packet will not go.
     fn drop_packet(&mut self, handle: H, reason: DropReason);
+    /// The calls that follow are made at `now`. A [`Driver`](crate::driver::Driver) calls it first.
+    fn set_time(&mut self, _now: Instant) {}
     /// Something its owner may want to know.
     fn event(&mut self, _event: Event) {}
     /// Whether anybody listens to news; where nobody does, they are not made.

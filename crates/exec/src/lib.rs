@@ -130,7 +130,7 @@ fn system(operation: &'static str) -> impl FnOnce(io::Error) -> Error {
 /// # Errors
 /// See [`Error`]; nothing runs then.
 pub fn run(options: &Options, launch: impl FnOnce(RawFd) -> Command) -> Result<Outcome, Error> {
-    let shapers = [shape::Direction::new(options.up.as_ref())?, shape::Direction::new(options.down.as_ref())?];
+    let (up, down) = (shape::driver(options.up.as_ref())?, shape::driver(options.down.as_ref())?);
     let (ours, theirs) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
     rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty()).map_err(|e| system("pass a socket on")(e.into()))?;
     // What the program leaves behind becomes ours, so that its end can be waited for.
@@ -140,14 +140,14 @@ pub fn run(options: &Options, launch: impl FnOnce(RawFd) -> Command) -> Result<O
     // Only now: the program must not inherit what is blocked here.
     let signals = signals::Signals::new().map_err(system("watch for signals"))?;
     let (child, tun) = receive(child, &ours)?;
-    let relay = relay::Relay::new(tun, signals, child.id(), options.until, shapers);
+    let relay = relay::Relay::new(tun, signals, child.id(), options.until, down);
     let relay = relay.map_err(system("set up the relay"))?;
     let told = inside::tell(&ours).map_err(system("start the program"));
     if let Err(error) = told.and_then(|()| started(&ours)) {
         reap(child);
         return Err(error);
     }
-    relay.run().map_err(system("relay packets"))
+    relay.run(up, [options.up.is_some(), options.down.is_some()]).map_err(system("relay packets"))
 }
 
 /// The device that the child made, or its reason why not.

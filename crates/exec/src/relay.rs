@@ -3,26 +3,28 @@
 use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::time::Timespec;
 use tidegate_capture::dissect::{self, Dissection, protocol};
 use tidegate_core::Instant;
 use tidegate_core::classify::Hosts;
+use tidegate_engine::driver::{self, DataPath, Driver, Failure, Wait};
 use tidegate_live::timing::{self, Priority};
 use tidegate_units::Span;
 
-use crate::shape::Direction;
+use crate::shape::{Direction, Packets};
 use crate::signals::{Signals, Word, pass_on};
 use crate::tcp::{Connections, Segment};
 use crate::udp::{Datagrams, Owner};
 use crate::{Outcome, Until, wire};
 
 /// Packets that are read from the device before others have their turn.
-const BATCH: u32 = 64;
+const BATCH: usize = 64;
 /// The longest sleep; idle sockets are looked for at least so often.
 const SLEEP: Span = Span::from_secs(1);
 /// With [`Until::Command`], how long what the program has sent may take to leave.
@@ -72,16 +74,21 @@ struct Program {
     explained: bool,
 }
 
-/// The relay.
+/// The relay: the data path of what the program sends. What it receives passes a driver of its own in the same loop.
 pub(crate) struct Relay {
     tun: OwnedFd,
     poll: OwnedFd,
     signals: Signals,
     program: Program,
-    up: Direction,
+    up: Packets,
     down: Direction,
     world: World,
     began: Instant,
+    /// Whether the device may have packets. At first nothing is known of what is ready.
+    device: bool,
+    buffer: Vec<u8>,
+    /// The exit code, once everything is done.
+    over: Option<u8>,
 }
 
 /// What the program reaches.
@@ -92,13 +99,7 @@ struct World {
 }
 
 impl Relay {
-    pub fn new(
-        tun: OwnedFd,
-        signals: Signals,
-        process: u32,
-        until: Until,
-        [up, down]: [Direction; 2],
-    ) -> io::Result<Self> {
+    pub fn new(tun: OwnedFd, signals: Signals, process: u32, until: Until, down: Driver<u32>) -> io::Result<Self> {
         // What the system grants: a busy machine must not make the program slower than its rates.
         timing::prepare_thread(Priority::RealTime);
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -111,62 +112,40 @@ impl Relay {
             scratch: Vec::new(),
         };
         let program = Program { process, until, ended: None, alone: false, given_up: false, explained: false };
-        Ok(Self { tun, poll, signals, program, up, down, world, began })
+        let (up, down) = (Packets::default(), Direction::new(down));
+        let buffer = vec![0; 65_536];
+        Ok(Self { tun, poll, signals, program, up, down, world, began, device: true, buffer, over: None })
     }
 
-    /// Relays until the program has ended.
-    pub fn run(mut self) -> io::Result<Outcome> {
-        let mut packet = vec![0; 65_536];
-        let mut events = [MaybeUninit::uninit(); 64];
-        // Nothing is known yet of what is ready, so everything is asked first.
-        let mut device = true;
-        loop {
-            let now = timing::now();
-            if device {
-                self.read(now, &mut packet);
-            }
-            let Self { up, down, world, poll, tun, .. } = &mut self;
-            up.depart(now, |packet| world.send(now, packet, down, poll));
-            world.connections.timers(now, down);
-            world.datagrams.sweep(now);
-            down.depart(now, |packet| {
-                // The device takes it or the program is gone.
-                let _ = rustix::io::write(&*tun, packet);
-            });
-            if let Some(code) = self.is_over(now) {
-                return Ok(self.outcome(code));
-            }
-            device = self.wait(&mut events)?;
-        }
+    /// Relays until the program has ended. `shaped` says of each direction whether it is.
+    pub fn run(mut self, mut up: Driver<u32>, shaped: [bool; 2]) -> io::Result<Outcome> {
+        driver::run(&mut up, &mut self).map_err(|failure| match failure {
+            Failure::Path(error) => error,
+            Failure::Panicked(text) => io::Error::other(format!("a discipline panicked: {text}")),
+        })?;
+        Ok(Outcome {
+            code: self.over.unwrap_or_default(),
+            up: self.up.traffic(shaped[0].then_some(&up)),
+            down: self.down.traffic(shaped[1]),
+            connections: self.world.connections.made(),
+            lasted: timing::now().since(self.began),
+        })
     }
 
-    /// Takes what the program sent.
-    fn read(&mut self, now: Instant, packet: &mut [u8]) {
-        for _ in 0..BATCH {
-            match rustix::io::read(&self.tun, &mut *packet) {
-                Ok(length) => self.up.offer(now, &packet[..length]),
-                Err(_) => return,
-            }
-        }
-    }
-
-    /// Waits for something to do, does what sockets and signals ask for, and tells whether the device has packets.
-    fn wait(&mut self, events: &mut [MaybeUninit<Event>]) -> io::Result<bool> {
-        let now = timing::now();
-        let next = [self.up.deadline(now), self.down.deadline(now), self.world.connections.deadline()];
-        let sleep = next.into_iter().flatten().min().map_or(SLEEP, |next| next.since(now).min(SLEEP));
-        let nanos = sleep.as_nanos();
+    /// Sleeps until something is ready or the time is over, and does what sockets and signals ask for.
+    fn sleep(&mut self, time: Span) -> io::Result<()> {
+        let nanos = time.as_nanos();
         let timeout = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
-        let ready = match epoll::wait(&self.poll, &mut *events, Some(&timeout)) {
+        let mut events = [MaybeUninit::uninit(); 64];
+        let ready = match epoll::wait(&self.poll, &mut events, Some(&timeout)) {
             Ok((ready, _)) => ready,
-            Err(rustix::io::Errno::INTR) => return Ok(false),
+            Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
         let now = timing::now();
-        let mut device = false;
         for event in ready {
             match Token::decode(event.data) {
-                Token::Device => device = true,
+                Token::Device => self.device = true,
                 Token::Signals => {
                     while let Some(word) = self.signals.next() {
                         self.program.hear(word, now);
@@ -176,7 +155,7 @@ impl Relay {
                 Token::Datagrams(slot) => self.world.datagrams.ready(now, slot, &mut self.down),
             }
         }
-        Ok(device)
+        Ok(())
     }
 
     /// The exit code, once everything is done.
@@ -204,15 +183,61 @@ impl Relay {
         }
         None
     }
+}
 
-    fn outcome(&self, code: u8) -> Outcome {
-        Outcome {
-            code,
-            up: self.up.traffic(),
-            down: self.down.traffic(),
-            connections: self.world.connections.made(),
-            lasted: timing::now().since(self.began),
+impl DataPath for Relay {
+    type Handle = u32;
+    type Sink = Packets;
+    type Error = io::Error;
+
+    fn now(&mut self) -> Instant {
+        timing::now()
+    }
+
+    fn wait(&mut self, wait: Wait) -> io::Result<ControlFlow<()>> {
+        // In the first turn nothing is known of what is ready: the device is read before the first sleep.
+        if !self.device {
+            let now = timing::now();
+            let next = [wait.until, self.down.deadline(now), self.world.connections.deadline()];
+            self.sleep(next.into_iter().flatten().min().map_or(SLEEP, |next| next.since(now).min(SLEEP)))?;
         }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Receives what the program has sent.
+    fn receive(&mut self, now: Instant, driver: &mut Driver<u32>) -> io::Result<usize> {
+        if !std::mem::take(&mut self.device) {
+            return Ok(0);
+        }
+        for received in 0..BATCH {
+            match rustix::io::read(&self.tun, &mut self.buffer[..]) {
+                Ok(length) => self.up.offer(now, &self.buffer[..length], driver),
+                Err(_) => return Ok(received),
+            }
+        }
+        Ok(BATCH)
+    }
+
+    fn sink(&mut self) -> &mut Packets {
+        &mut self.up
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let now = timing::now();
+        let Self { up, down, world, poll, tun, .. } = self;
+        up.take(|packet| world.send(now, packet, down, poll));
+        world.connections.timers(now, down);
+        world.datagrams.sweep(now);
+        down.depart(now, |packet| {
+            // The device takes it or the program is gone.
+            let _ = rustix::io::write(&*tun, packet);
+        });
+        Ok(())
+    }
+
+    fn control(&mut self, now: Instant, _driver: &mut Driver<u32>) -> io::Result<ControlFlow<()>> {
+        self.over = self.is_over(now);
+        Ok(if self.over.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 }
 

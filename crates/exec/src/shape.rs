@@ -1,8 +1,10 @@
-//! One direction: packets in, packets out when the engine lets them.
+//! One direction: packets go in, and come out when the engine sends them.
 
 use tidegate_capture::{dissect, rewrite};
-use tidegate_config::shaper::Config;
+use tidegate_config::shaper::{self, Config};
+use tidegate_config::{Diagnostics, Source};
 use tidegate_core::{DropReason, Instant};
+use tidegate_engine::driver::{Arrival, Driver, Params};
 use tidegate_engine::{BuildFailure, Change, Engine, Names, PacketMeta, Setup, Shape, Sink};
 use tidegate_live::timing;
 use tidegate_units::Span;
@@ -12,84 +14,73 @@ use crate::Traffic;
 /// The relay has no real-time priority: lateness up to this is made up for.
 const CATCH_UP: Span = Span::from_millis(20);
 
-/// A direction.
-pub(crate) struct Direction {
-    engine: Option<Engine<u32>>,
-    packets: Vec<Vec<u8>>,
-    exit: Door,
+/// What stands for no shaper: a queue in front of nothing, which every packet passes at once.
+const UNSHAPED: &str = "version = 1\n[discipline]\nkind = \"fifo\"\nlimit = \"1GB\"\n";
+
+/// The driver of a direction that `config` shapes, or through which packets pass unshaped.
+pub(crate) fn driver(config: Option<&Config>) -> Result<Driver<u32>, BuildFailure> {
+    let mut secret = [0; 16];
+    // Without entropy, early at boot, the secret protects nobody; it still works.
+    let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::NONBLOCK);
+    let secret = u128::from_ne_bytes(secret);
+    let secret = [secret as u64, (secret >> 64) as u64];
+    let setup = Setup { seed: secret[0], secret, catch_up: CATCH_UP, names: Names::default() };
+    let unshaped = || {
+        let loaded = shaper::load(&Source::new("unshaped", UNSHAPED), &mut Diagnostics::new());
+        loaded.ok_or_else(|| BuildFailure::Tree("the configuration of an unshaped direction is invalid".into()))
+    };
+    let config = config.map_or_else(unshaped, |config| Ok(config.clone()))?;
+    let now = timing::now();
+    Ok(Driver::new(Engine::new(&config, &setup, now)?, Params::default(), now))
+}
+
+/// The bytes of the packets of a direction, and its sink.
+#[derive(Default)]
+pub(crate) struct Packets {
+    bytes: Vec<Vec<u8>>,
+    ready: Vec<(u32, Change)>,
+    free: Vec<u32>,
     traffic: Traffic,
 }
 
-/// Where the engine puts what it is done with.
-#[derive(Default)]
-struct Door {
-    ready: Vec<(u32, Change)>,
-    free: Vec<u32>,
-    dropped: u64,
-}
-
-impl Sink<u32> for Door {
+impl Sink<u32> for Packets {
     fn transmit(&mut self, handle: u32, change: Change) {
         self.ready.push((handle, change));
     }
     fn drop_packet(&mut self, handle: u32, _reason: DropReason) {
-        self.dropped += 1;
+        self.traffic.dropped += 1;
         self.free.push(handle);
     }
 }
 
-impl Direction {
-    /// A direction that `config` shapes, or nothing.
-    pub fn new(config: Option<&Config>) -> Result<Self, BuildFailure> {
-        let mut secret = [0; 16];
-        // Without entropy, early at boot, the secret protects from nobody; it still works.
-        let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::NONBLOCK);
-        let secret = u128::from_ne_bytes(secret);
-        let secret = [secret as u64, (secret >> 64) as u64];
-        let setup = Setup { seed: secret[0], secret, catch_up: CATCH_UP, names: Names::default() };
-        let engine = config.map(|config| Engine::new(config, &setup, timing::now())).transpose()?;
-        Ok(Self { engine, packets: Vec::new(), exit: Door::default(), traffic: Traffic::default() })
-    }
-
-    /// Takes a packet.
-    pub fn offer(&mut self, now: Instant, packet: &[u8]) {
-        let slot = self.exit.free.pop().unwrap_or_else(|| {
-            self.packets.push(Vec::new());
-            (self.packets.len() - 1) as u32
+impl Packets {
+    /// Offers a packet to `driver`.
+    pub fn offer(&mut self, now: Instant, packet: &[u8], driver: &mut Driver<u32>) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.bytes.push(Vec::new());
+            (self.bytes.len() - 1) as u32
         });
-        let held = &mut self.packets[slot as usize];
-        held.clear();
-        held.extend_from_slice(packet);
-        let Some(engine) = &mut self.engine else {
-            self.exit.ready.push((slot, Change::default()));
-            return;
-        };
-        let seen = dissect::network(packet, packet.len()).unwrap_or_default();
-        let sighting = PacketMeta {
-            fields: seen.fields,
-            ecn: seen.ecn,
+        let stored = &mut self.bytes[slot as usize];
+        stored.clear();
+        stored.extend_from_slice(packet);
+        let headers = dissect::network(packet, packet.len()).unwrap_or_default();
+        let meta = PacketMeta {
+            fields: headers.fields,
+            ecn: headers.ecn,
             length: packet.len() as u32,
-            network_header: seen.network_header.into(),
-            headers: seen.headers(),
-            pure_ack: seen.is_pure_ack(),
+            network_header: headers.network_header.into(),
+            headers: headers.headers(),
+            pure_ack: headers.is_pure_ack(),
             shape: Shape::Single,
         };
-        // A single packet is never too long.
-        let _ = engine.enqueue(now, slot, &sighting, &mut self.exit);
+        // Only superpackets are segmented.
+        let _ = driver.offer(now, Arrival::new(slot, &meta), self);
     }
 
-    /// Hands over what may go, one packet after the other.
-    pub fn depart(&mut self, now: Instant, mut take: impl FnMut(&[u8])) {
-        if let Some(engine) = &mut self.engine {
-            while engine.deadline(now).instant(now).is_some_and(|time| time <= now) {
-                // Nothing left, and due all the same: what is due was a fragment or a drop, which is done now.
-                if !engine.dequeue(now, &mut self.exit) && engine.deadline(now).instant(now) == Some(now) {
-                    break;
-                }
-            }
-        }
-        for (slot, change) in self.exit.ready.drain(..) {
-            let packet = &mut self.packets[slot as usize];
+    /// Hands over the packets that were sent, in their order.
+    pub fn take(&mut self, mut take: impl FnMut(&[u8])) {
+        for (slot, change) in self.ready.drain(..) {
+            let packet = &mut self.bytes[slot as usize];
             if let Some(dscp) = change.dscp {
                 rewrite::set_dscp(packet, dscp);
             }
@@ -99,29 +90,51 @@ impl Direction {
             self.traffic.packets += 1;
             self.traffic.bytes += packet.len() as u64;
             take(packet);
-            self.exit.free.push(slot);
+            self.free.push(slot);
         }
     }
 
-    /// When something may go next.
-    pub fn deadline(&self, now: Instant) -> Option<Instant> {
-        if !self.exit.ready.is_empty() {
-            return Some(now);
-        }
-        self.engine.as_ref().and_then(|engine| engine.deadline(now).instant(now))
-    }
-
-    /// Whether nothing waits.
+    /// Whether no packet is queued.
     pub fn is_empty(&self) -> bool {
-        self.exit.ready.is_empty() && self.exit.free.len() == self.packets.len()
+        self.ready.is_empty() && self.free.len() == self.bytes.len()
+    }
+    /// Whether packets are sent and not yet taken.
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
     }
 
-    /// What passed so far.
-    pub fn traffic(&self) -> Traffic {
-        Traffic {
-            dropped: self.exit.dropped,
-            classes: self.engine.as_ref().map(Engine::status).unwrap_or_default(),
-            ..self.traffic.clone()
-        }
+    /// What has passed so far. `driver` is given where it shapes.
+    pub fn traffic(&self, driver: Option<&Driver<u32>>) -> Traffic {
+        Traffic { classes: driver.map(|driver| driver.engine().status()).unwrap_or_default(), ..self.traffic.clone() }
+    }
+}
+
+/// A direction whose packets are offered from several places.
+pub(crate) struct Direction {
+    driver: Driver<u32>,
+    packets: Packets,
+}
+
+impl Direction {
+    /// A direction that `driver` shapes.
+    pub fn new(driver: Driver<u32>) -> Self {
+        Self { driver, packets: Packets::default() }
+    }
+    /// Offers a packet.
+    pub fn offer(&mut self, now: Instant, packet: &[u8]) {
+        self.packets.offer(now, packet, &mut self.driver);
+    }
+    /// Hands over what is due at `now`, one packet after the other.
+    pub fn depart(&mut self, now: Instant, take: impl FnMut(&[u8])) {
+        self.driver.depart_due(now, &mut self.packets);
+        self.packets.take(take);
+    }
+    /// When something is due next.
+    pub fn deadline(&self, now: Instant) -> Option<Instant> {
+        if self.packets.is_ready() { Some(now) } else { self.driver.next_departure(now) }
+    }
+    /// What has passed so far; with classes where it is shaped.
+    pub fn traffic(&self, shaped: bool) -> Traffic {
+        self.packets.traffic(shaped.then_some(&self.driver))
     }
 }

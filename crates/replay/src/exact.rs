@@ -128,6 +128,9 @@ struct Both<'a> {
 }
 
 impl Sink<Ticket> for Both<'_> {
+    fn set_time(&mut self, now: Instant) {
+        self.meter.set_time(now);
+    }
     fn transmit(&mut self, ticket: Ticket, change: Change) {
         self.came.push_back((ticket.packet, Came::Passed(change)));
         self.meter.transmit(ticket, change);
@@ -249,20 +252,23 @@ impl Replayer {
         let mut both = Both { meter, came: &mut self.came };
         match call {
             Record::Arrives { now, number, seen } => {
-                (self.now, both.meter.now) = (*now, *now);
+                self.now = *now;
+                both.set_time(*now);
                 let ticket = Ticket { packet: *number, segment: 0 };
                 if let Admission::TooLong { .. } = engine.enqueue(*now, ticket, seen, &mut both) {
                     self.came.push_back((*number, Came::TooLong));
                 }
             }
             Record::Departs { now } => {
-                (self.now, both.meter.now) = (*now, *now);
+                self.now = *now;
+                both.set_time(*now);
                 engine.dequeue(*now, &mut both);
             }
             Record::ReleaseAll => engine.release_all(&mut both),
             Record::Adjustment { now, adjustment } => engine.adjust(*now, *adjustment),
             Record::Reconfigure { now, to } => {
-                (self.now, both.meter.now) = (*now, *now);
+                self.now = *now;
+                both.set_time(*now);
                 let setup = EngineSetup { names: to.names(), ..self.setup.clone() };
                 let next = configuration(&to.configuration).and_then(|config| {
                     PreparedConfig::new(&config, &setup, Instant::from_nanos(to.built_ns))
@@ -276,7 +282,8 @@ impl Replayer {
                 }
             }
             Record::Control { now, control } => {
-                (self.now, both.meter.now) = (*now, *now);
+                self.now = *now;
+                both.set_time(*now);
                 if let Err(why) = control.again(engine, *now, &mut both) {
                     self.verdict = Verdict::EqualUpTo { record, why: Unrepeatable::Build(why) };
                 }

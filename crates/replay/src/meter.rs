@@ -47,7 +47,7 @@ pub struct Keep {
 #[derive(Debug)]
 pub struct Meter {
     /// The time of the call that is being made.
-    pub(crate) now: Instant,
+    now: Instant,
     /// Times are told from here on.
     start: Instant,
     digest: Digest,
@@ -58,8 +58,6 @@ pub struct Meter {
     flows: Option<Flows>,
     by: FlowBy,
     departures: Option<Vec<Departure>>,
-    /// The size of what passed in the last call.
-    pub(crate) sent: u64,
 }
 
 impl Meter {
@@ -75,7 +73,6 @@ impl Meter {
             flows: keep.series.then(|| Flows::new(BIN)),
             by,
             departures: keep.departures.then(Vec::new),
-            sent: 0,
         }
     }
 
@@ -132,6 +129,9 @@ pub(crate) fn code_of_drop(reason: DropReason) -> u64 {
 }
 
 impl Sink<Ticket> for Meter {
+    fn set_time(&mut self, now: Instant) {
+        self.now = now;
+    }
     fn transmit(&mut self, ticket: Ticket, change: Change) {
         self.passed += 1;
         self.last = self.now;
@@ -143,9 +143,6 @@ impl Sink<Ticket> for Meter {
     }
     fn observe(&mut self, held: &QueuedPacket<Ticket>, fields: &Fields, fate: Disposition) {
         let waited = self.now.since(held.arrived);
-        if matches!(fate, Disposition::Sent(_)) {
-            self.sent = held.size.as_u64();
-        }
         if let Some(departures) = &mut self.departures {
             departures.push(Departure { time: self.now, waited, held: *held, fate });
         }

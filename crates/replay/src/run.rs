@@ -11,7 +11,8 @@
 use tidegate_capture::dissect::protocol;
 use tidegate_config::shaper::{Config, FlowBy, Root};
 use tidegate_config::values::User;
-use tidegate_engine::{Admission, BuildFailure, ClassStatus, Engine, Names, PacketMeta, Setup, Shape};
+use tidegate_engine::driver::{Arrival, Driver, Offered, Params};
+use tidegate_engine::{BuildFailure, ClassStatus, Engine, Names, PacketMeta, Setup, Shape};
 use tidegate_metrics::{Curve, Digest, OTHER_FLOWS, PartSeries, Points, SHOWN_PARTS};
 use tidegate_units::{Instant, Rate, Span};
 
@@ -64,13 +65,9 @@ impl Settings {
 
 /// A configuration at work. See the [module](self).
 pub struct Run {
-    engine: Engine<Ticket>,
+    driver: Driver<Ticket>,
     meter: Meter,
-    link: Option<Rate>,
     mtu: u32,
-    now: Instant,
-    /// When the link has sent what it is sending.
-    free: Instant,
     start: Instant,
 }
 
@@ -87,66 +84,45 @@ impl Run {
         };
         let meter = Meter::new(settings.keep, engine.class_names().len(), by, now);
         let mtu = u32::try_from(config.interface.mtu.as_u64()).unwrap_or(u32::MAX);
-        Ok(Self { engine, meter, link: settings.link, mtu, now, free: now, start: now })
+        let driver = Driver::new(engine, Params { link: settings.link, ..Params::default() }, now);
+        Ok(Self { driver, meter, mtu, start: now })
     }
 
-    /// A packet arrives at `now`; what is due before that leaves first. `seen` may be a superpacket, if it is longer than
-    /// the interface takes; a long packet that is none is sent in fragments, as one. Gives the number of tickets that it
-    /// has: more than one when it was cut.
-    pub fn arrive(&mut self, now: Instant, packet: u64, seen: &PacketMeta) -> u64 {
+    /// A packet arrives at `now`; what is due before that leaves first. `meta` may describe a superpacket, if it is longer
+    /// than the interface takes; any other long packet is sent in fragments, as one. Returns the number of tickets that
+    /// it has: more than one when it was segmented.
+    pub fn arrive(&mut self, now: Instant, packet: u64, meta: &PacketMeta) -> u64 {
         self.run_until(now);
-        self.now = self.now.max(now);
-        self.meter.now = self.now;
-        let mut seen = *seen;
-        if !cut::can_be_cut(&seen) {
-            seen.shape = Shape::Single;
+        let now = now.max(self.driver.now());
+        let mut meta = *meta;
+        if !cut::can_be_cut(&meta) {
+            meta.shape = Shape::Single;
         }
-        let whole = Ticket { packet, segment: 0 };
-        if let Admission::TooLong { .. } = self.engine.enqueue(self.now, whole, &seen, &mut self.meter) {
-            let mut cut = 0;
-            for (segment, seen) in (1..).zip(cut::segments(&seen, self.mtu)) {
-                let _in = self.engine.enqueue(self.now, Ticket { packet, segment }, &seen, &mut self.meter);
-                cut += 1;
-            }
-            return cut;
+        let whole = Arrival::new(Ticket { packet, segment: 0 }, &meta);
+        if self.driver.offer(now, whole, &mut self.meter) == Offered::Consumed {
+            return 1;
         }
-        1
+        let mut segments = 0;
+        for (segment, meta) in (1..).zip(cut::segments(&meta, self.mtu)) {
+            let _consumed = self.driver.offer(now, Arrival::new(Ticket { packet, segment }, &meta), &mut self.meter);
+            segments += 1;
+        }
+        segments
     }
 
-    /// Lets go what is due before `until`.
+    /// Sends what is due before `until`.
     pub fn run_until(&mut self, until: Instant) {
-        while let Some(due) = self.due()
-            && due < until
-            && self.step(due)
-        {}
+        self.driver.run_until(until, &mut self.meter);
     }
 
-    /// When something is next to be done, if nothing comes.
+    /// When something is due next, if no packet arrives.
     pub fn due(&self) -> Option<Instant> {
-        let due = self.engine.deadline(self.now).instant(self.now)?;
-        Some(due.max(self.free).max(self.now))
+        self.driver.next_departure(self.driver.now())
     }
 
-    /// Asks for a packet at `due`; whether that changed anything.
-    fn step(&mut self, due: Instant) -> bool {
-        self.now = due;
-        self.meter.now = due;
-        let refused = self.meter.refused();
-        if self.engine.dequeue(due, &mut self.meter) {
-            if let Some(rate) = self.link {
-                let time = rate.time_for_ceil(tidegate_units::Bytes::new(self.meter.sent)).unwrap_or(Span::ZERO);
-                self.free = due + time;
-            }
-            return true;
-        }
-        self.meter.refused() != refused || self.due() != Some(due)
-    }
-
-    /// Lets everything go that waits, each at its time, and gives what was measured.
+    /// Sends everything that is queued, each packet at its deadline.
     pub fn finish(&mut self) {
-        while let Some(due) = self.due()
-            && self.step(due)
-        {}
+        self.driver.run_to_end(&mut self.meter);
     }
 
     /// When it began.
@@ -159,11 +135,11 @@ impl Run {
     }
     /// The engine.
     pub fn engine(&self) -> &Engine<Ticket> {
-        &self.engine
+        self.driver.engine()
     }
     /// The engine and the meter, for whoever makes the calls.
     pub(crate) fn parts(&mut self) -> (&mut Engine<Ticket>, &mut Meter) {
-        (&mut self.engine, &mut self.meter)
+        (self.driver.engine_mut(), &mut self.meter)
     }
     /// The meter.
     pub fn meter(&self) -> &Meter {
@@ -176,16 +152,16 @@ impl Run {
 
     /// What was measured so far.
     pub fn outcome(&self, name: &str) -> Outcome {
-        let end = self.meter.last().max(self.now);
+        let end = self.meter.last().max(self.driver.now());
         Outcome {
             name: name.into(),
-            classes: self.engine.status(),
-            unclassified: self.engine.unclassified(),
+            classes: self.driver.engine().status(),
+            unclassified: self.driver.engine().unclassified(),
             passed: self.meter.passed(),
             refused: self.meter.refused(),
             time: end.since(self.start),
             digest: self.meter.digest(),
-            curves: curves(self.engine.class_names(), &self.meter),
+            curves: curves(self.driver.engine().class_names(), &self.meter),
         }
     }
 }

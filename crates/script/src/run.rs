@@ -4,8 +4,8 @@ use tidegate_config::discipline::{Discipline, Site};
 use tidegate_config::{Diagnostics, Place, Source, suggest};
 use tidegate_core::flow::{FlowBy, FlowHash};
 use tidegate_core::{ClassId, Deadline, Instant, Qdisc, Span};
-use tidegate_engine::Names;
-use tidegate_engine::{Engine, Setup};
+use tidegate_engine::driver::{Driver, Params};
+use tidegate_engine::{Engine, Names, Setup};
 use tidegate_metrics::Digest;
 
 use crate::Findings;
@@ -82,7 +82,7 @@ impl Script {
                 let engine = Engine::new(config, &self.setup(), Instant::ZERO).map_err(|failure| {
                     self.finding(self.subject_place, &failure.to_string(), "change the configuration")
                 })?;
-                Runner::new(self, Shaped(engine), Vec::new()).run()
+                Runner::new(self, Shaped(Driver::new(engine, Params::default(), Instant::ZERO)), Vec::new()).run()
             }
             None => Err(self.finding(
                 Place::default(),

@@ -3,7 +3,8 @@
 use tidegate_config::shaper::Config;
 use tidegate_core::classify::Hosts;
 use tidegate_core::{Backlog, Colour, Deadline, DropReason, Dscp, Ecn, Instant, Outlet, Qdisc};
-use tidegate_engine::{Admission, Change, Engine, PacketMeta, Setup, Shape, Sink};
+use tidegate_engine::driver::{Arrival, Driver};
+use tidegate_engine::{Change, PacketMeta, Setup, Shape, Sink};
 
 use crate::packet::{Header, Item};
 
@@ -73,7 +74,7 @@ pub struct Handle {
 }
 
 /// The engine under a shaper file.
-pub struct Shaped(pub Engine<Handle>);
+pub struct Shaped(pub Driver<Handle>);
 
 impl Sink<Handle> for Tray<'_> {
     fn transmit(&mut self, handle: Handle, change: Change) {
@@ -95,7 +96,7 @@ impl Target for Shaped {
             _ => 0,
         };
         let length = u32::try_from(header.size.as_u64()).unwrap_or(u32::MAX);
-        let sighting = PacketMeta {
+        let meta = PacketMeta {
             fields: header.fields,
             ecn: header.ecn,
             length,
@@ -105,26 +106,24 @@ impl Target for Shaped {
             shape: Shape::Single,
         };
         let handle = Handle { id: item.id, dscp: header.fields.dscp, ecn: header.ecn };
-        match self.0.enqueue(now, handle, &sighting, &mut Tray(out)) {
-            // Only a superpacket is ever too long, and scripts have none here.
-            Admission::Consumed | Admission::TooLong { .. } => {}
-        }
+        // Only superpackets are segmented, and scripts have none.
+        let _ = self.0.offer(now, Arrival::new(handle, &meta), &mut Tray(out));
     }
     fn dequeue(&mut self, now: Instant, out: &mut Vec<Out>) -> bool {
-        self.0.dequeue(now, &mut Tray(out))
+        self.0.depart(now, &mut Tray(out))
     }
     fn deadline(&self, now: Instant) -> Deadline {
-        self.0.deadline(now)
+        self.0.engine().deadline(now)
     }
     fn backlog(&self) -> Backlog {
-        let mut backlog = Qdisc::backlog(self.0.tree());
-        let (held, _) = self.0.fragments();
+        let mut backlog = Qdisc::backlog(self.0.engine().tree());
+        let (held, _) = self.0.engine().fragments();
         backlog.packets += held.packets;
         backlog.bytes += held.bytes;
         backlog
     }
     fn reconfigure(&mut self, now: Instant, config: &Config, setup: &Setup, out: &mut Vec<Out>) -> Result<(), String> {
-        let done = self.0.reconfigure(config, setup, now, &mut Tray(out));
+        let done = self.0.engine_mut().reconfigure(config, setup, now, &mut Tray(out));
         done.map(drop).map_err(|failure| failure.to_string())
     }
 }

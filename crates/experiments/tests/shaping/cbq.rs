@@ -195,7 +195,7 @@ fn shaping_reserve(
 ) -> impl FnOnce(
     &mut tidegate_live::shaping::LiveEngine,
     tidegate_units::Instant,
-    &mut tidegate_live::shaping::Gate,
+    &mut tidegate_live::shaping::VerdictSink,
 ) -> Result<tidegate_engine::Lease, ReserveError>
 + Send
 + 'static {

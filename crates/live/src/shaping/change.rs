@@ -3,7 +3,7 @@
 use tidegate_config::shaper::Config;
 use tidegate_engine::{PreparedConfig, Setup, SwapReport, guarded};
 
-use super::{Rules, Shaping, Spec, StartError, Word, find, permission, resolve};
+use super::{Command, Rules, Shaping, Spec, StartError, find, permission, resolve};
 use crate::timing;
 
 impl Shaping {
@@ -40,7 +40,7 @@ impl Shaping {
         };
         // Tags of old groups keep their meaning, and packets come with new ones only after the next step.
         self.groups.clone_from(&groups);
-        self.say(Word::Groups(groups))?;
+        self.say(Command::Groups(groups))?;
         self.retag(&spec)?;
         let swapped = self.exchange(next).inspect_err(|_| {
             let _ = self.retag(&before.2);

@@ -63,7 +63,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A hold on a running [`Shaping`](super::Shaping) from another thread.
 #[derive(Debug)]
 pub struct Lifeline {
-    pub(super) bell: UnixStream,
+    pub(super) waker: UnixStream,
     pub(super) pulse: Arc<Pulse>,
     pub(super) rules: SharedRules,
 }
@@ -76,8 +76,8 @@ impl Lifeline {
 
     /// Asks the data path for a turn, which one that lives makes at once.
     pub fn ring(&self) {
-        // A full pipe means that it has been rung already.
-        let _ = (&self.bell).write(&[1]);
+        // A full pipe wakes it as well.
+        let _ = (&self.waker).write(&[1]);
     }
 
     /// Why the data path no longer shapes, if it has said so. It lets traffic pass then.

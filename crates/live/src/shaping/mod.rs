@@ -49,9 +49,9 @@ pub use lifeline::{Fault, Injection, Lifeline};
 use lifeline::{Pulse, SharedRules, lock};
 pub use passage::Passage;
 pub use prove::{Proof, Unproven};
-pub use worker::{Gate, Handle, Listener, LiveEngine, WorkerCounts};
+pub use worker::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
 
-use worker::{Seen, Word, Worker};
+use worker::{Command, PathParts, Seen, Worker};
 
 /// How long the data path may take to answer the control plane.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -186,8 +186,8 @@ pub struct Shaping {
     rules: SharedRules,
     installed: Option<Installed>,
     queues: [u16; 2],
-    words: Sender<Word>,
-    bell: UnixStream,
+    commands: Sender<Command>,
+    waker: UnixStream,
     pulse: Arc<Pulse>,
     worker: Option<JoinHandle<Result<WorkerCounts, netlink::Error>>>,
     reports: Vec<QueueReport>,
@@ -232,33 +232,32 @@ impl Shaping {
         let mut settings = QueueSettings::default();
         settings.copy_range = options.copy_range.unwrap_or(settings.copy_range);
         let (socket, queues, reports) = bind(&settings)?;
-        let (words, inbox) = mpsc::channel();
-        let (bell, ear) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
-        for end in [&bell, &ear] {
+        let (commands, inbox) = mpsc::channel();
+        let (waker, woken) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
+        for end in [&waker, &woken] {
             end.set_nonblocking(true).map_err(system("make a socket nonblocking"))?;
         }
         let pulse = Arc::new(Pulse::default());
         *lock(&pulse.releaser) = Some(socket.releaser().map_err(system("share the queue socket"))?);
         let seen = Arc::new(Seen::default());
-        let worker = Worker {
-            engine,
+        let parts = PathParts {
             socket,
             copy_range: settings.copy_range,
             whole: queues[0],
             cut: queues[1],
             marks: options.marks,
             groups: groups.clone(),
-            words: inbox,
-            bell: ear,
+            commands: inbox,
+            waker: woken,
             quantum: options.quantum,
             spin: options.spin,
             priority: options.priority,
             patient: options.catch_up_normal,
-            started: now,
             inject: options.inject,
             pulse: Arc::clone(&pulse),
             seen: Arc::clone(&seen),
         };
+        let worker = Worker { engine, parts };
         let (ready, is_ready) = mpsc::channel();
         let worker = thread::Builder::new()
             .name("tidegate".into())
@@ -273,8 +272,8 @@ impl Shaping {
             rules: Arc::new(Mutex::new(None)),
             installed: None,
             queues,
-            words,
-            bell,
+            commands,
+            waker,
             pulse,
             worker: Some(worker),
             reports,
@@ -352,7 +351,7 @@ impl Shaping {
     /// When the process has no descriptor left.
     pub fn lifeline(&self) -> io::Result<Lifeline> {
         let (pulse, rules) = (Arc::clone(&self.pulse), Arc::clone(&self.rules));
-        Ok(Lifeline { bell: self.bell.try_clone()?, pulse, rules })
+        Ok(Lifeline { waker: self.waker.try_clone()?, pulse, rules })
     }
 
     /// Does `work` to the engine, between two packets, and gives what it returns.
@@ -372,10 +371,10 @@ impl Shaping {
     /// [`StartError::DataPath`] when the data path has ended or does not answer.
     pub fn change<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut LiveEngine, Instant, &mut Gate) -> T + Send + 'static,
+        work: impl FnOnce(&mut LiveEngine, Instant, &mut VerdictSink) -> T + Send + 'static,
     ) -> Result<T, StartError> {
         let (reply, answer) = mpsc::channel();
-        self.say(Word::Do(Box::new(move |engine, now, gate| {
+        self.say(Command::Do(Box::new(move |engine, now, gate| {
             let _ = reply.send(work(engine, now, gate));
         })))?;
         self.receive(&answer)
@@ -388,12 +387,12 @@ impl Shaping {
     /// What the data path counts about itself.
     pub fn counts(&self) -> Result<WorkerCounts, StartError> {
         let (reply, answer) = mpsc::channel();
-        self.say(Word::Count(reply))?;
+        self.say(Command::Count(reply))?;
         self.receive(&answer)
     }
     /// Tells `listener` all news of flows from now on, on the data path's own thread: it must return at once.
     pub fn listen(&self, listener: Listener) -> Result<(), StartError> {
-        self.say(Word::Listen(listener))
+        self.say(Command::Listen(listener))
     }
 
     /// Every event from now on, in a queue without a bound.
@@ -427,7 +426,7 @@ impl Shaping {
             self.pass();
         }
         let removed = lock(&self.rules).take().map(Rules::remove);
-        let _ = self.say(Word::Stop);
+        let _ = self.say(Command::Stop);
         let ended = match self.worker.take().map(JoinHandle::join) {
             Some(Ok(counts)) => counts.map_err(StartError::Netlink),
             Some(Err(_)) => Err(StartError::DataPath("it panicked".into())),
@@ -450,7 +449,7 @@ impl Shaping {
     /// Lets everything go that has come so far.
     fn pass(&self) {
         let (done, is_done) = mpsc::channel();
-        if self.say(Word::Pass(done)).is_ok() {
+        if self.say(Command::Pass(done)).is_ok() {
             let _ = self.receive(&is_done);
         }
     }
@@ -469,10 +468,10 @@ impl Shaping {
         }
     }
 
-    fn say(&self, word: Word) -> Result<(), StartError> {
-        self.words.send(word).map_err(|_| StartError::DataPath("it is not running".into()))?;
-        // A full pipe means that it has been rung already.
-        let _ = (&self.bell).write(&[1]);
+    fn say(&self, command: Command) -> Result<(), StartError> {
+        self.commands.send(command).map_err(|_| StartError::DataPath("it is not running".into()))?;
+        // A full pipe wakes it as well.
+        let _ = (&self.waker).write(&[1]);
         Ok(())
     }
 }

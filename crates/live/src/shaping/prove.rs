@@ -10,7 +10,7 @@ use tidegate_config::values::{Prefix, User};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{ClassId, Dscp};
 
-use super::{Shaping, StartError, Word, random};
+use super::{Command, Shaping, StartError, random};
 use crate::probe::{Failure, Ledger, Probe, Prober, Version};
 use crate::rtnl::Rtnl;
 use crate::rules::Direction;
@@ -129,7 +129,7 @@ impl Shaping {
             return Ok(proof);
         }
         let (tell, arrivals) = mpsc::channel();
-        self.say(Word::Watch(prober.cookie(), tell))?;
+        self.say(Command::Watch(prober.cookie(), tell))?;
         // It takes packets before words: a probe that came before it heard of them would pass for traffic, leave the
         // host, and have a promise of its own. One that does not answer loses the probes, which is told below.
         let _ = self.counts();

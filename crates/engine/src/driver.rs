@@ -1,0 +1,390 @@
+//! [`Driver`]: the loop of a data path without its I/O, and [`run`], that loop over a [`DataPath`].
+//!
+//! The driver owns the engine and what a loop has to remember: when packets were last released, which flows are being
+//! segmented, whether the shaper is bypassed. It reads no clock. Each call carries the time, so that it runs in real time
+//! and, event by event, in virtual time:
+//!
+//! ```text
+//! offer(now, arrival, sink)      a packet has arrived
+//! depart(now, sink)              at most one packet that is due at `now`
+//! depart_due(now, sink)          all packets that are due at `now`
+//! run_until(until, sink)         each packet that is due before `until`, at its own deadline
+//! next_departure(now)            when to call `depart` next
+//! next_wakeup(now)               the same with the times at which watched flows are polled
+//! ```
+//!
+//! *Law*: no packet leaves before its deadline. With a quantum q a packet leaves at most q after it, and wake-ups for
+//! departures are at least q apart. While a superpacket of a flow is being segmented, no packet of that flow that
+//! arrived after it enters the engine before its segments do.
+//! *Units*: instants of the clock of the data path; sizes as on the link.
+//! *Cost*: constant per call beside the cost of the engine. A classification per packet more while a flow is diverted.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use tidegate_core::{Bytes, Instant, Rate, Span};
+
+use crate::engine::Engine;
+use crate::guard::guarded;
+use crate::sink::{Admission, PacketMeta, Sink};
+
+/// How many batches are received before packets that are due may leave.
+const BATCHES: u32 = 4;
+/// After this many turns in a row that each began within a quantum of the one before, arrivals are received in groups.
+const BUSY_TURNS: u32 = 8;
+
+/// How a data path segments a superpacket that is too long for the rate of its flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Segmentation {
+    /// At once: it offers the segments before any other packet.
+    #[default]
+    Inline,
+    /// Somewhere else: the segments arrive later. Until then other packets of the flow are sent after them.
+    Deferred,
+}
+
+/// The parameters of a [`Driver`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Params {
+    /// The least time between two wake-ups for departures; packets that become due meanwhile leave together. Zero: each
+    /// packet leaves at its deadline.
+    pub quantum: Span,
+    /// The rate of a link behind the engine that transmits one packet at a time; `None` for one that takes no time.
+    pub link: Option<Rate>,
+    /// How superpackets are segmented.
+    pub segmentation: Segmentation,
+}
+
+/// A packet that a data path offers.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a, H> {
+    /// The data path's own name for the packet.
+    pub handle: H,
+    /// What is known of it.
+    pub meta: &'a PacketMeta,
+    /// Its bytes from the network header on, as far as they are known, for a recorder.
+    pub bytes: &'a [u8],
+    /// Whether it comes back from segmentation.
+    pub segmented: bool,
+}
+
+impl<'a, H> Arrival<'a, H> {
+    /// A packet that does not come from segmentation, without bytes.
+    pub const fn new(handle: H, meta: &'a PacketMeta) -> Self {
+        Self { handle, meta, bytes: &[], segmented: false }
+    }
+}
+
+/// The result of [`Driver::offer`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Offered<H> {
+    /// The engine has taken the packet: it is queued, or was sent or dropped already.
+    Consumed,
+    /// The packet is to be segmented and its segments offered instead: it is too long for the rate of its flow, or it
+    /// follows one that is.
+    Segment(H),
+}
+
+/// What a driver has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Packets returned for segmentation.
+    pub segmented: u64,
+    /// Turns of the loop.
+    pub turns: u64,
+}
+
+/// The state of a data path's loop. See the [module](self).
+pub struct Driver<H: Send> {
+    engine: Engine<H>,
+    params: Params,
+    counters: Counters,
+    /// Flows of which a superpacket is being segmented.
+    diverted: HashSet<u64>,
+    bypassed: bool,
+    /// The latest time of a call.
+    now: Instant,
+    /// When the link has transmitted what it has begun.
+    link_free: Instant,
+    last_release: Instant,
+    last_turn: Instant,
+    /// Turns in a row that began within a quantum of the one before.
+    short_turns: u32,
+    /// Whether the engine was called since watched flows were last considered.
+    dirty: bool,
+}
+
+impl<H: Copy + Send + 'static> Driver<H> {
+    /// A driver of `engine`, in which time begins at `now`.
+    pub fn new(engine: Engine<H>, params: Params, now: Instant) -> Self {
+        Self {
+            engine,
+            params,
+            counters: Counters::default(),
+            diverted: HashSet::new(),
+            bypassed: false,
+            now,
+            link_free: now,
+            last_release: Instant::ZERO,
+            last_turn: Instant::ZERO,
+            short_turns: 0,
+            dirty: false,
+        }
+    }
+    /// The engine.
+    pub fn engine(&self) -> &Engine<H> {
+        &self.engine
+    }
+    /// The engine, to change it between two packets. Watched flows are polled soon after.
+    pub fn engine_mut(&mut self) -> &mut Engine<H> {
+        self.dirty = true;
+        &mut self.engine
+    }
+    /// What it has counted.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+    /// The latest time of a call.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Offers a packet to the engine.
+    pub fn offer(&mut self, now: Instant, arrival: Arrival<'_, H>, sink: &mut impl Sink<H>) -> Offered<H> {
+        let Arrival { handle, meta, bytes, segmented } = arrival;
+        self.advance(now, sink);
+        let diverted = !self.diverted.is_empty()
+            && !segmented
+            && self.diverted.contains(&self.engine.classify(&meta.fields).flow.flow);
+        if diverted {
+            self.counters.segmented += 1;
+            return Offered::Segment(handle);
+        }
+        if !bytes.is_empty()
+            && let Some(recorder) = self.engine.recorder()
+        {
+            recorder.packet_bytes(bytes);
+        }
+        self.dirty = true;
+        match self.engine.enqueue(now, handle, meta, sink) {
+            Admission::Consumed => Offered::Consumed,
+            Admission::TooLong { handle, flow } => {
+                self.counters.segmented += 1;
+                if self.params.segmentation == Segmentation::Deferred {
+                    self.diverted.insert(flow.flow);
+                }
+                Offered::Segment(handle)
+            }
+        }
+    }
+
+    /// Every packet that was returned for segmentation has been offered again: with [`Segmentation::Deferred`] the data
+    /// path calls it when nothing more waits to be received.
+    pub fn segmentation_done(&mut self) {
+        self.diverted.clear();
+    }
+
+    /// Sends at most one packet that is due at `now`; returns whether one was sent.
+    pub fn depart(&mut self, now: Instant, sink: &mut impl Sink<H>) -> bool {
+        self.advance(now, sink);
+        let before = self.engine.sent().bytes;
+        let sent = self.engine.dequeue(now, sink);
+        if sent {
+            self.dirty = true;
+            if let Some(rate) = self.params.link {
+                let bytes = Bytes::new(self.engine.sent().bytes.as_u64() - before.as_u64());
+                self.link_free = now + rate.time_for_ceil(bytes).unwrap_or(Span::ZERO);
+            }
+        }
+        sent
+    }
+
+    /// Sends what is due at `now`. While the driver is bypassed that is everything.
+    pub fn depart_due(&mut self, now: Instant, sink: &mut impl Sink<H>) {
+        self.advance(now, sink);
+        if self.bypassed {
+            self.engine.release_all(sink);
+        }
+        while self.due(now).is_some_and(|due| due <= now) {
+            // Nothing was sent, and something is due all the same: it was a fragment or a drop, and is done.
+            if !self.depart(now, sink) && self.due(now) == Some(now) {
+                break;
+            }
+            self.last_release = now;
+            self.dirty = true;
+        }
+    }
+
+    /// Sends each packet that is due before `until` at its own deadline: for virtual time.
+    pub fn run_until(&mut self, until: Instant, sink: &mut impl Sink<H>) {
+        while let Some(due) = self.next_departure(self.now)
+            && due < until
+            && self.step(due, sink)
+        {}
+    }
+
+    /// Sends everything, each packet at its own deadline: for the end of virtual time.
+    pub fn run_to_end(&mut self, sink: &mut impl Sink<H>) {
+        while let Some(due) = self.next_departure(self.now)
+            && self.step(due, sink)
+        {}
+    }
+
+    /// One departure at `due`; returns whether anything happened.
+    fn step(&mut self, due: Instant, sink: &mut impl Sink<H>) -> bool {
+        let dropped = self.engine.dropped();
+        self.depart(due, sink) || self.engine.dropped() != dropped || self.next_departure(due) != Some(due)
+    }
+
+    /// Sends everything at once, unshaped, in the order in which it would have left.
+    pub fn release_all(&mut self, sink: &mut impl Sink<H>) {
+        self.engine.release_all(sink);
+    }
+    /// From now on packets are sent in the turn in which they arrive, unshaped.
+    pub fn bypass(&mut self, sink: &mut impl Sink<H>) {
+        self.bypassed = true;
+        self.release_all(sink);
+    }
+
+    /// When [`Driver::depart`] next does something, not before `now` and not before the link is free; `None` when it
+    /// never does unless a packet arrives.
+    pub fn next_departure(&self, now: Instant) -> Option<Instant> {
+        self.due(now).map(|due| due.max(now))
+    }
+    /// When the loop next has something to do if no packet arrives: departures in groups a quantum apart, and watched
+    /// flows.
+    pub fn next_wakeup(&self, now: Instant) -> Option<Instant> {
+        let departure = self.due(now).map(|due| due.max(self.last_release + self.params.quantum));
+        departure.into_iter().chain(self.engine.next_poll()).min()
+    }
+    fn due(&self, now: Instant) -> Option<Instant> {
+        self.engine.deadline(now).instant(now).map(|due| due.max(self.link_free))
+    }
+
+    /// A turn of a loop in real time begins at `now`.
+    pub fn begin_turn(&mut self, now: Instant) {
+        self.counters.turns += 1;
+        let short = now.since(self.last_turn) < self.params.quantum;
+        self.short_turns = if short { self.short_turns.saturating_add(1) } else { 0 };
+        self.last_turn = now;
+    }
+    /// A turn ends: reports changes of watched flows, and lets a recorder write what it has kept.
+    pub fn end_turn(&mut self, now: Instant, sink: &mut impl Sink<H>) {
+        let dirty = std::mem::take(&mut self.dirty);
+        if self.engine.next_poll().is_some() {
+            if dirty {
+                self.engine.mark_dirty(now);
+            }
+            if self.engine.next_poll().is_some_and(|time| time <= now) {
+                self.engine.poll(now, sink);
+            }
+        }
+        if let Some(recorder) = self.engine.recorder() {
+            recorder.idle(now);
+        }
+    }
+    /// What a loop in real time waits for.
+    pub fn wait(&self, now: Instant) -> Wait {
+        let busy = self.short_turns >= BUSY_TURNS;
+        Wait { ignore_arrivals_until: busy.then(|| self.last_turn + self.params.quantum), until: self.next_wakeup(now) }
+    }
+
+    fn advance(&mut self, now: Instant, sink: &mut impl Sink<H>) {
+        self.now = self.now.max(now);
+        sink.set_time(now);
+    }
+}
+
+/// What a data path waits for: an arrival, a command, or the time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wait {
+    /// Packets arrive faster than a wake-up for each is worth. A data path that can leaves arrivals alone until this
+    /// time, and receives them in one group.
+    pub ignore_arrivals_until: Option<Instant>,
+    /// When to stop waiting; `None` to wait for an arrival or a command only.
+    pub until: Option<Instant>,
+}
+
+/// A source of packets with a clock and a sink: all that [`run`] needs to shape.
+pub trait DataPath {
+    /// Its name for a packet that it holds.
+    type Handle: Copy + Send + 'static;
+    /// Where it receives packets that are sent or dropped.
+    type Sink: Sink<Self::Handle>;
+    /// What ends it.
+    type Error;
+
+    /// The time. It never decreases.
+    fn now(&mut self) -> Instant;
+    /// Waits until a packet arrives, a command comes, or the time is over. [`ControlFlow::Break`] ends the loop at once.
+    ///
+    /// # Errors
+    /// When it cannot wait; the loop ends.
+    fn wait(&mut self, wait: Wait) -> Result<ControlFlow<()>, Self::Error>;
+    /// Offers a batch of the packets that have arrived to `driver`, without waiting, and returns how many there were; 0
+    /// when none are left.
+    ///
+    /// # Errors
+    /// When it cannot receive; the loop ends.
+    fn receive(&mut self, now: Instant, driver: &mut Driver<Self::Handle>) -> Result<usize, Self::Error>;
+    /// The sink.
+    fn sink(&mut self) -> &mut Self::Sink;
+    /// Carries out what the sink has collected.
+    ///
+    /// # Errors
+    /// When packets cannot be sent; the loop ends.
+    fn flush(&mut self) -> Result<(), Self::Error>;
+    /// Executes commands between two packets. [`ControlFlow::Break`] ends the loop.
+    ///
+    /// # Errors
+    /// When a command fails for good; the loop ends.
+    fn control(&mut self, _now: Instant, _driver: &mut Driver<Self::Handle>) -> Result<ControlFlow<()>, Self::Error> {
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Why a loop ended before its data path asked for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Failure<E> {
+    /// The data path failed.
+    Path(E),
+    /// A discipline panicked, with this message. The driver must not be used again.
+    Panicked(String),
+}
+
+/// Shapes the packets of `path` until it ends the loop.
+///
+/// # Errors
+/// [`Failure`]; packets that are queued then are not sent.
+pub fn run<D: DataPath>(driver: &mut Driver<D::Handle>, path: &mut D) -> Result<(), Failure<D::Error>> {
+    match guarded(|| turns(driver, path)) {
+        Ok(ended) => ended.map_err(Failure::Path),
+        Err(text) => Err(Failure::Panicked(text)),
+    }
+}
+
+fn turns<D: DataPath>(driver: &mut Driver<D::Handle>, path: &mut D) -> Result<(), D::Error> {
+    loop {
+        let now = path.now();
+        if path.wait(driver.wait(now))?.is_break() {
+            return Ok(());
+        }
+        let mut now = path.now();
+        driver.begin_turn(now);
+        // At most a few batches, so that a flood of arrivals does not delay departures.
+        for _ in 0..BATCHES {
+            if path.receive(now, driver)? == 0 {
+                driver.segmentation_done();
+                break;
+            }
+            now = path.now();
+        }
+        driver.depart_due(now, path.sink());
+        path.flush()?;
+        if path.control(now, driver)?.is_break() {
+            return Ok(());
+        }
+        driver.end_turn(now, path.sink());
+    }
+}
