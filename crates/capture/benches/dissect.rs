@@ -1,5 +1,5 @@
-//! Nanoseconds to dissect a packet, beside etherparse for the same packets; to make its flow key; to rewrite it; to
-//! read it from a capture file in memory.
+//! Nanoseconds to dissect a packet, compared with etherparse on the same packets; to make its flow key; to rewrite
+//! it; to read it from a capture file in memory.
 
 use std::hint::black_box;
 

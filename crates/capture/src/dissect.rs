@@ -1,14 +1,14 @@
-//! From the bytes of an IP packet to what a classifier may ask, on the hot path.
+//! From the bytes of an IP packet to the fields that a classifier uses, on the fast path.
 //!
-//! *Law*: no input panics; nothing is read beyond the bytes given, nothing beyond the length that the packet's own
-//! header states; what cannot be read is unknown, not guessed.
+//! *Law*: no input panics; nothing is read beyond the given bytes or beyond the length in the packet's own header; a
+//! field that cannot be read is unknown, not guessed.
 //! *Source*: RFC 791 (IPv4), RFC 8200 (IPv6 and its extension headers), RFC 4302 (AH), RFC 9293 (TCP), RFC 768 (UDP),
 //! RFC 3828 (UDP-Lite), RFC 9260 (SCTP), RFC 4340 (DCCP).
 //! *Units*: bytes.
-//! *Cost*: a few loads a packet, one more for each extension header; no allocation.
+//! *Cost*: a few loads per packet, one more for each extension header; no allocation.
 //! *Notes*: at most [`MAX_EXTENSIONS`] extension headers are followed; beyond them protocol and ports are unknown.
-//! Checksums are not verified: on a host that offloads them they are not there yet. A snapshot of 96 bytes holds
-//! everything of IPv4 without options and of IPv6 with up to 36 bytes of extension headers.
+//! Checksums are not verified: on a host with checksum offload they are not set yet. A snapshot of 96 bytes contains
+//! all headers of IPv4 without options and of IPv6 with up to 36 bytes of extension headers.
 //! *Departures from the source, and why*: lengths that offloading leaves at zero (superpackets over 64 KB) are taken
 //! from the data path.
 //! *See also*: [`link`](crate::link) for what comes before the IP header.
@@ -79,11 +79,11 @@ impl TcpFlags {
     pub const RST: u8 = 0x04;
     /// Push.
     pub const PSH: u8 = 0x08;
-    /// The acknowledgement number counts.
+    /// The acknowledgement number is valid.
     pub const ACK: u8 = 0x10;
-    /// The urgent pointer counts.
+    /// The urgent pointer is valid.
     pub const URG: u8 = 0x20;
-    /// Congestion was seen.
+    /// ECN echo.
     pub const ECE: u8 = 0x40;
     /// The congestion window was reduced.
     pub const CWR: u8 = 0x80;
@@ -94,22 +94,22 @@ impl TcpFlags {
     }
 }
 
-/// What the headers of a packet say.
+/// The headers of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Dissection {
-    /// What a classifier asks. Mark and owner are for the data path to fill in.
+    /// The fields for the classifier. The data path sets mark and owner.
     pub fields: Fields,
     /// The ECN field.
     pub ecn: Ecn,
-    /// Bytes of the network packet, headers included, link header and padding not.
+    /// Bytes of the network packet with headers, without link header and padding.
     pub total: u32,
-    /// Bytes before the network header; 0 where there is none.
+    /// Bytes before the network header; 0 if there is none.
     pub link_header: u16,
     /// Bytes of the IP header with options or extension headers; 0 when it is not IP.
     pub network_header: u16,
     /// Bytes of the transport header; 0 when it is unknown or was not captured.
     pub transport_header: u16,
-    /// The flags, for TCP whose flags were captured.
+    /// The flags of a TCP packet, if captured.
     pub tcp_flags: Option<TcpFlags>,
 }
 
@@ -118,16 +118,15 @@ impl Dissection {
     pub fn headers(&self) -> u32 {
         u32::from(self.network_header) + u32::from(self.transport_header)
     }
-    /// Bytes behind the headers.
+    /// Bytes after the headers.
     pub fn payload(&self) -> u32 {
         self.total.saturating_sub(self.headers())
     }
-    /// Where the payload begins, in the bytes that were dissected.
+    /// The offset of the payload in the dissected bytes.
     pub fn payload_offset(&self) -> usize {
         usize::from(self.link_header) + self.headers() as usize
     }
-    /// Whether it is a TCP acknowledgement and nothing else: no data, no connection opened or closed, no congestion
-    /// echoed.
+    /// Whether it is a pure TCP acknowledgement: no data, no SYN, FIN or RST, no congestion echo.
     pub fn is_pure_ack(&self) -> bool {
         self.tcp_flags.is_some_and(|flags| flags.0 & !TcpFlags::PSH == TcpFlags::ACK)
             && self.transport_header != 0
@@ -136,12 +135,12 @@ impl Dissection {
     }
 }
 
-/// Why bytes are no IP packet.
+/// Why bytes are not an IP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Malformed {
     /// The version is neither 4 nor 6.
     Version(u8),
-    /// Fewer bytes than the fixed header has: how many there are.
+    /// Shorter than the fixed header: the number of bytes.
     Truncated(usize),
     /// An IPv4 header length below 20 bytes.
     HeaderLength(u8),
@@ -162,11 +161,12 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Dissects a packet that begins with its IP header. `bytes` may be cut off; `length` is how long the packet was
-/// before (more than `bytes` holds, or the same).
+/// Dissects a packet that begins with its IP header. `bytes` may be truncated; `length` is the original length of the
+/// packet (at least that of `bytes`).
 ///
 /// # Errors
-/// When the fixed header is not there or contradicts itself. The packet is then of no known flow, and its size is
+/// When the fixed header is missing or inconsistent. The packet then belongs to no known flow, and its size is
+/// `length`.
 /// `length`.
 #[inline]
 pub fn network(bytes: &[u8], length: usize) -> Result<Dissection, Malformed> {
@@ -182,7 +182,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
 }
 
-/// The total length: the header's, unless it says zero or more than there was.
+/// The total length: the header's, unless it is zero or more than `length`.
 fn total(stated: usize, length: usize) -> u32 {
     let total = if stated == 0 || stated > length { length } else { stated };
     u32::try_from(total).unwrap_or(u32::MAX)
@@ -223,7 +223,7 @@ fn ipv4(bytes: &[u8], length: usize) -> Result<Dissection, Malformed> {
     if fragment.is_none() {
         extensions(&mut seen, bytes, header, fixed[9], |next| next == protocol::AUTHENTICATION);
     } else if offset == 0 {
-        // All fragments of a datagram have to say the same protocol, and the later ones show no other header.
+        // All fragments of a datagram must have the same protocol, and the later ones show no other header.
         transport(&mut seen, bytes, header, fixed[9]);
     }
     Ok(seen)
@@ -237,7 +237,7 @@ fn ipv6(bytes: &[u8], length: usize) -> Result<Dissection, Malformed> {
         Ipv6Addr::from_octets(octets)
     };
     let payload = usize::from(u16::from_be_bytes([fixed[4], fixed[5]]));
-    // No payload is what a jumbogram says, too; then whoever delivered it knows better.
+    // A jumbogram also has length zero; then the length from the data path applies.
     let stated = if payload == 0 { 0 } else { payload + 40 };
     let total = total(stated, length.max(bytes.len()));
     let class = fixed[0] << 4 | fixed[1] >> 4;
@@ -269,7 +269,7 @@ fn ipv6(bytes: &[u8], length: usize) -> Result<Dissection, Malformed> {
     Ok(seen)
 }
 
-/// Follows the headers from `at` on, the first of which is `next`, as long as they are extensions.
+/// Follows the headers from `at` on, the first of which is `next`, while they are extensions.
 #[inline]
 fn extensions(seen: &mut Dissection, bytes: &[u8], mut at: usize, mut next: u8, is_extension: impl Fn(u8) -> bool) {
     let (mut left, mut later) = (MAX_EXTENSIONS, false);
@@ -280,8 +280,8 @@ fn extensions(seen: &mut Dissection, bytes: &[u8], mut at: usize, mut next: u8, 
             protocol::AUTHENTICATION => (usize::from(length) + 2) * 4,
             _ => (usize::from(length) + 1) * 8,
         };
-        // An authentication header has at least its fixed twelve bytes, and an extension that was cut off hides
-        // where the next begins.
+        // An authentication header has at least its fixed twelve bytes, and a truncated extension hides the start of
+        // the next.
         let cut = bytes.len() < at + size || next == protocol::AUTHENTICATION && size < 12;
         if cut || left == 0 {
             break;
@@ -304,7 +304,7 @@ fn extensions(seen: &mut Dissection, bytes: &[u8], mut at: usize, mut next: u8, 
             return;
         }
     }
-    // What hides behind an extension that could not be followed is not known.
+    // The header after an extension that could not be followed is unknown.
     seen.fields.protocol = (!is_extension(next)).then_some(next);
     if seen.fields.protocol.is_some() {
         transport(seen, bytes, at, next);
@@ -335,7 +335,7 @@ fn transport(seen: &mut Dissection, bytes: &[u8], at: usize, protocol: u8) {
         seen.fields.source_port = Some(u16::from_be_bytes([a, b]));
         seen.fields.destination_port = Some(u16::from_be_bytes([c, d]));
     }
-    // A header that does not fit into the packet is none.
+    // A header that does not fit into the packet is ignored.
     if at + usize::from(header) <= seen.total as usize {
         seen.transport_header = header;
     }

@@ -1,5 +1,5 @@
-//! Packets as bytes: what their headers say ([`dissect`]), code points and marks written into them ([`rewrite`]), and
-//! capture files ([`read`], [`write`](mod@write)).
+//! Packets as bytes: parsing of headers ([`dissect`]), writing of code points and marks ([`rewrite`]), and capture
+//! files ([`read`], [`write`](mod@write)).
 #![forbid(unsafe_code)]
 
 pub mod dissect;

@@ -1,4 +1,4 @@
-//! What comes before the IP header in a capture.
+//! The link headers before the IP header in a capture.
 //!
 //! *Law*: as in [`dissect`]: no input panics, and a frame that is not IP has a size and no fields.
 //! *Source*: the link-layer header types of libpcap (LINKTYPE_* of tcpdump.org); IEEE 802.1Q and 802.1ad for tags;
@@ -13,11 +13,11 @@ pub const MAX_TAGS: usize = 8;
 /// The kind of header that each packet of a capture begins with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LinkType {
-    /// BSD loopback: the address family in the byte order of whoever captured.
+    /// BSD loopback: the address family in the byte order of the capturing host.
     Null,
     /// Ethernet, with or without VLAN tags.
     Ethernet,
-    /// IPv4 or IPv6 without anything before it.
+    /// IPv4 or IPv6 without a link header.
     Raw,
     /// OpenBSD loopback: the address family in network byte order.
     Loop,
@@ -32,13 +32,13 @@ impl LinkType {
     pub const ALL: [Self; 6] =
         [Self::Null, Self::Ethernet, Self::Raw, Self::Loop, Self::LinuxCooked, Self::LinuxCooked2];
 
-    /// From the number in a capture file, if it is a kind that can be read here.
+    /// The kind for a number in a capture file, if supported.
     pub const fn from_number(number: u32) -> Option<Self> {
         match number {
             0 => Some(Self::Null),
             1 => Some(Self::Ethernet),
-            // 101 is the number for files; 12 and 14 are what some systems wrote for the same; 228 and 229 are for
-            // one version only.
+            // 101 is the number for files; 12 and 14 are used by some systems for the same; 228 and 229 are for one
+            // version only.
             12 | 14 | 101 | 228 | 229 => Some(Self::Raw),
             108 => Some(Self::Loop),
             113 => Some(Self::LinuxCooked),
@@ -58,15 +58,15 @@ impl LinkType {
         }
     }
 
-    /// Where the IP header begins in `bytes`; `None` for what is not IP.
+    /// The offset of the IP header in `bytes`; `None` if it is not IP.
     pub fn network_offset(self, bytes: &[u8]) -> Option<usize> {
         match self {
             Self::Raw => Some(0),
-            // The families have different numbers on different systems; the version of IP says the same.
+            // The numbers of the families depend on the system; the IP version has the same information.
             Self::Null | Self::Loop => (bytes.len() > 4).then_some(4),
             Self::Ethernet => tagged(bytes, 12),
             Self::LinuxCooked => tagged(bytes, 14),
-            // The protocol comes first, and the payload sixteen bytes behind where it ends.
+            // The protocol is first, and the payload begins sixteen bytes after its end.
             Self::LinuxCooked2 => match ether_type(bytes, 0)? {
                 tag if is_tag(tag) => tagged(bytes, 22),
                 other => payload(bytes, other, 20),
@@ -106,8 +106,8 @@ fn payload(bytes: &[u8], ether_type: u16, at: usize) -> Option<usize> {
     }
 }
 
-/// Dissects a frame. `length` is how long it was before it was cut to `bytes`. What is not IP, or is malformed, has
-/// its size and unknown fields.
+/// Dissects a frame. `length` is its length before it was truncated to `bytes`. A frame that is not IP, or is
+/// malformed, has its size and unknown fields.
 pub fn frame(link: LinkType, bytes: &[u8], length: usize) -> Dissection {
     let length = length.max(bytes.len());
     let inside = link.network_offset(bytes).filter(|&at| at <= bytes.len());

@@ -1,11 +1,11 @@
 //! Capture files, read packet by packet: pcap with microseconds or nanoseconds, either byte order, and pcapng.
 //!
-//! *Law*: no file panics or makes the reader allocate more than [`MAX_RECORD`] a record; packets come in the order of
-//! the file with times that never run back; whatever had to be mended is reported with the number of the packet, and
-//! what cannot be mended ends the reading with an error that names it.
+//! *Law*: no file panics or makes the reader allocate more than [`MAX_RECORD`] per record; packets are in the order
+//! of the file with times that never run back; every correction is reported with the number of the packet, and an
+//! error that cannot be corrected ends the reading and names the packet.
 //! *Source*: the pcap and pcapng formats (IETF opsawg drafts), by way of the `pcap-file` crate.
 //! *Units*: times in ns since 1970, lengths in bytes.
-//! *Notes*: compressed files are refused with advice. A pcapng simple packet has no time and takes that of the packet
+//! *Notes*: compressed files are refused with a remedy. A pcapng simple packet has no time and takes that of the packet
 //! before it. Packets of link types that [`LinkType`] does not know are delivered, with unknown fields.
 //! *See also*: [`write`](crate::write).
 //!
@@ -39,24 +39,24 @@ pub const MAX_RECORD: usize = 1 << 20;
 /// A packet of a capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Captured<'a> {
-    /// Which packet of the file it is, from 1.
+    /// The number of the packet in the file, from 1.
     pub number: u64,
-    /// Where its record begins in the file, in bytes.
+    /// The offset of its record in the file, in bytes.
     pub offset: u64,
-    /// When it was captured, in ns since 1970; never before the packet in front of it.
+    /// The capture time, in ns since 1970; never before that of the previous packet.
     pub time: Instant,
-    /// Whether that is a time at all: `false` for packets in front of the first that says when it was captured.
+    /// Whether `time` is valid: `false` for packets before the first with a capture time.
     pub timed: bool,
-    /// The header it begins with; none for a type that is not known here.
+    /// The link header; `None` for an unsupported type.
     pub link: Option<LinkType>,
-    /// How long it was, at least as long as `bytes`.
+    /// The original length, at least that of `bytes`.
     pub length: u32,
-    /// What was captured of it.
+    /// The captured bytes.
     pub bytes: &'a [u8],
 }
 
 impl Captured<'_> {
-    /// What its headers say.
+    /// Dissects its headers.
     pub fn dissect(&self) -> Dissection {
         match self.link {
             Some(link) => frame(link, self.bytes, self.length as usize),
@@ -65,38 +65,37 @@ impl Captured<'_> {
     }
 }
 
-/// Something that was mended, and in which packet.
+/// A correction, with its packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Warning {
     /// The packet, from 1.
     pub packet: u64,
-    /// Where its record begins in the file, in bytes.
+    /// The offset of its record in the file, in bytes.
     pub offset: u64,
-    /// What was wrong with it.
+    /// The flaw that was corrected.
     pub flaw: Flaw,
 }
 
-/// What may be wrong with a packet that is delivered all the same, or skipped.
+/// A flaw of a packet that is delivered all the same, or skipped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Flaw {
-    /// It is older than the packet in front of it, by so much; it is delivered with the time of that packet.
+    /// It is older than the previous packet, by this much; it is delivered with the time of that packet.
     TimeBackwards(Span),
-    /// Its time has a fraction of more than a second, or is beyond the year 2554; it is delivered with the time of
-    /// the packet in front of it.
+    /// Its time has a fraction of more than a second, or is after the year 2554; it is delivered with the time of the
+    /// previous packet.
     TimeInvalid,
     /// It has no bytes and no length.
     Empty,
-    /// More bytes were captured than it was long; the length is taken to be that of the bytes.
+    /// More bytes were captured than its length; the length is taken as the number of bytes.
     LengthTooShort {
-        /// How long the file says that it was.
+        /// The length in the file.
         stated: u32,
-        /// How many bytes the file has of it.
+        /// The number of bytes in the file.
         captured: u32,
     },
-    /// Its link type is not known here; its fields are unknown. Reported once for each type.
+    /// Its link type is not supported; its fields are unknown. Reported once for each type.
     LinkType(u32),
-    /// The block is corrupt and was skipped: why. It is no packet and has the number of the one that would have
-    /// been there.
+    /// The block is corrupt and was skipped, with the reason. It has the number that a packet in its place would have.
     Skipped(String),
 }
 
@@ -105,9 +104,9 @@ impl fmt::Display for Warning {
         write!(f, "packet {} at byte {}: ", self.packet, self.offset)?;
         match &self.flaw {
             Flaw::TimeBackwards(by) => {
-                write!(f, "{} ns before the packet in front of it; time holds still", by.as_nanos())
+                write!(f, "{} ns before the previous packet, whose time is used", by.as_nanos())
             }
-            Flaw::TimeInvalid => f.write_str("its time is no time; that of the packet in front of it is used"),
+            Flaw::TimeInvalid => f.write_str("its time is invalid; that of the previous packet is used"),
             Flaw::Empty => f.write_str("zero length"),
             Flaw::LengthTooShort { stated, captured } => {
                 write!(
@@ -123,7 +122,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What people call a link type that is not supported, in brackets; nothing for those that few have met.
+/// The usual name of an unsupported link type, in brackets; empty for rare ones.
 const fn known_as(number: u32) -> &'static str {
     match number {
         9 | 50 => " (PPP)",
@@ -138,37 +137,37 @@ const fn known_as(number: u32) -> &'static str {
     }
 }
 
-/// Why a capture cannot be read, or not any further.
+/// Why a capture, or the rest of it, cannot be read.
 #[derive(Debug)]
 pub enum CaptureError {
-    /// It is not a capture; the first bytes.
+    /// Not a capture; contains the first bytes.
     Foreign(Vec<u8>),
-    /// It is compressed, by this program.
+    /// Compressed by this program.
     Compressed(&'static str),
-    /// The file ends within this packet (or, for packet 1, within the header), or a length that was damaged points
-    /// beyond the end.
+    /// The file ends within this packet (or, for packet 1, within the header), or a damaged length points beyond the
+    /// end.
     Truncated {
         /// The packet, from 1.
         packet: u64,
-        /// Where its record begins in the file, in bytes.
+        /// The offset of its record in the file, in bytes.
         offset: u64,
     },
     /// The structure of the file is broken at this packet, so that the next cannot be found.
     Corrupt {
         /// The packet, from 1.
         packet: u64,
-        /// Where its record begins in the file, in bytes.
+        /// The offset of its record in the file, in bytes.
         offset: u64,
-        /// What is broken.
+        /// The reason.
         why: String,
     },
     /// Reading failed.
     Io {
         /// The packet that was being read, from 1.
         packet: u64,
-        /// Where its record begins in the file, in bytes.
+        /// The offset of its record in the file, in bytes.
         offset: u64,
-        /// Why.
+        /// The error.
         error: std::io::Error,
     },
 }
@@ -188,7 +187,7 @@ impl fmt::Display for CaptureError {
                  read behind it"
             ),
             Self::Corrupt { packet, offset, why } => {
-                write!(f, "packet {packet} at byte {offset}: corrupt ({why}); nothing can be read behind it")
+                write!(f, "packet {packet} at byte {offset}: corrupt ({why}); nothing after it can be read")
             }
             Self::Io { packet, offset, error } => write!(f, "packet {packet} at byte {offset}: {error}"),
         }
@@ -205,14 +204,14 @@ enum Format<R: Read> {
     PcapNg(PcapNgReader<Source<R>>),
 }
 
-/// What a file says of a packet, before it is checked. The bytes are in the reader's buffer.
+/// A packet of a file, before validation. The bytes are in the reader's buffer.
 struct Found {
     time: Option<Option<Duration>>,
     link: u32,
     length: u32,
 }
 
-/// Which packet is being read, and where its record begins.
+/// The packet being read, and the offset of its record.
 #[derive(Clone, Copy)]
 struct At {
     packet: u64,
@@ -228,21 +227,21 @@ pub struct CaptureReader<R: Read> {
     format: Format<R>,
     bytes: Vec<u8>,
     number: u64,
-    /// In pcap, where the next record begins: behind a header of 24 bytes at first.
+    /// In pcap, the offset of the next record: after a header of 24 bytes at first.
     next: u64,
     time: Instant,
-    /// Whether a packet has told its time.
+    /// Whether a packet has had a time.
     timed: bool,
     done: bool,
-    /// Link types that were warned of.
+    /// Unsupported link types that were reported.
     unknown: Vec<u32>,
 }
 
 impl<R: Read> CaptureReader<R> {
-    /// Finds out which format `source` has and reads its header.
+    /// Detects the format of `source` and reads its header.
     ///
     /// # Errors
-    /// When it is no capture or its header cannot be read.
+    /// When it is not a capture or its header cannot be read.
     pub fn new(mut source: R) -> Result<Self, CaptureError> {
         let mut first = Vec::new();
         source.by_ref().take(4).read_to_end(&mut first).map_err(|error| io_error(error, START))?;
@@ -281,7 +280,7 @@ impl<R: Read> CaptureReader<R> {
         &self.bytes
     }
 
-    /// The next packet; none at the end of the file and after an error. `warn` hears what was mended.
+    /// Returns the next packet; `None` at the end of the file and after an error. `warn` receives corrections.
     pub fn next_packet(&mut self, warn: &mut dyn FnMut(Warning)) -> Option<Result<Captured<'_>, CaptureError>> {
         if self.done {
             return None;
@@ -352,7 +351,7 @@ fn next_of_pcap<R: Read>(
         PcapTsResolution::NanoSecond => raw.ts_frac.into(),
     };
     let time = (nanos < 1_000_000_000).then(|| Duration::new(raw.ts_sec.into(), nanos as u32));
-    // The upper bits tell of a frame check sequence at the end, which is behind the IP packet.
+    // The upper bits specify a frame check sequence at the end, which is after the IP packet.
     let link = u32::from(header.datalink) & 0x03ff_ffff;
     Some(Ok(Found { time: Some(time), link, length: raw.orig_len }))
 }
@@ -417,7 +416,7 @@ fn pcapng_error(error: PcapNgReadError, at: At) -> CaptureError {
     }
 }
 
-/// An error and what caused it, in one line.
+/// An error and its causes, in one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(|cause| cause.to_string()).collect::<Vec<_>>().join(": ")

@@ -1,12 +1,12 @@
-//! Code points and congestion marks written into the bytes of a packet, checksums kept right.
+//! Writes code points and congestion marks into the bytes of a packet and updates checksums.
 //!
-//! *Law*: only the DSCP or the ECN field changes, and the IPv4 header checksum with it; a checksum that was wrong
-//! before is wrong afterwards by the same amount, so that corruption stays visible.
+//! *Law*: only the DSCP or the ECN field changes, and the IPv4 header checksum; a checksum that was wrong before is
+//! wrong by the same amount afterwards, so that corruption stays detectable.
 //! *Source*: RFC 2474 (DSCP), RFC 3168 (ECN), RFC 1624 equation 3 (incremental checksum). The traffic class of IPv6
 //! is in no checksum, not even in the pseudo-header of transports.
 //! *Cost*: constant, a handful of loads and one or three stores.
-//! *Notes*: not for superpackets of the kernel on their way out: those take a mark, and a rule of the kernel writes
-//! the code point.
+//! *Notes*: not for superpackets on their way out of the kernel: those take a mark, and a kernel rule writes the code
+//! point.
 //!
 //! ```
 //! use tidegate_capture::{dissect::network, rewrite};
@@ -20,18 +20,18 @@
 
 use tidegate_core::{Dscp, Ecn};
 
-/// Writes a code point; `false`, and nothing done, when `packet` does not begin with an IP header.
+/// Sets the code point; returns `false` and changes nothing when `packet` does not begin with an IP header.
 pub fn set_dscp(packet: &mut [u8], dscp: Dscp) -> bool {
     change_class(packet, |class| Some(class & 3 | dscp.value() << 2))
 }
 
-/// Marks congestion experienced; `false`, and nothing done, when the transport is not ECN-capable or `packet` does
-/// not begin with an IP header.
+/// Marks congestion experienced; returns `false` and changes nothing when the transport is not ECN-capable or
+/// `packet` does not begin with an IP header.
 pub fn mark_ce(packet: &mut [u8]) -> bool {
     change_class(packet, |class| Ecn::from_bits(class).is_capable().then_some(class | Ecn::Ce.bits()))
 }
 
-/// Replaces the traffic class octet by what `change` makes of it.
+/// Replaces the traffic class octet by the result of `change`.
 fn change_class(packet: &mut [u8], change: impl Fn(u8) -> Option<u8>) -> bool {
     match packet.first().map(|first| first >> 4) {
         Some(4) => {
@@ -102,7 +102,7 @@ mod tests {
             assert_eq!(mark_ce(&mut packet), capable);
             assert_eq!(packet[1], dscp.value() << 2 | if capable { 3 } else { 0 });
             assert_eq!(packet[10..12], header_checksum(&packet).to_be_bytes());
-            // Nothing else changed, and the way back leads back.
+            // Nothing else changed, and the reverse change restores the packet.
             assert!((0..packet.len()).all(|i| matches!(i, 1 | 10 | 11) || packet[i] == before[i]));
         }
     }

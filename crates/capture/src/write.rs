@@ -1,9 +1,9 @@
 //! Capture files, written as pcapng with times in nanoseconds.
 //!
-//! *Law*: what [`read`](crate::read) gives for the file is what was written: interface by interface the link type,
-//! packet by packet the time to the nanosecond, the bytes and the length.
+//! *Law*: [`read`](crate::read) returns what was written: the link type of each interface, and for each packet the
+//! time to the nanosecond, the bytes and the length.
 //! *Source*: the pcapng format (IETF opsawg draft), by way of the `pcap-file` crate.
-//! *Notes*: times up to the year 2554. The writer is not buffered: give it a `BufWriter` for a file.
+//! *Notes*: times up to the year 2554. The writer is not buffered: use a `BufWriter` for a file.
 
 use std::fmt;
 use std::io::Write;
@@ -45,7 +45,7 @@ impl std::error::Error for WriteError {
 }
 
 impl WriteError {
-    /// The error of the file, if it was that: a full disk, a closed pipe.
+    /// The I/O error, if it was one: a full disk, a closed pipe.
     pub fn io(&self) -> Option<&std::io::Error> {
         match &self.0 {
             PcapNgWriteError::Io(error) => Some(error),
@@ -61,10 +61,10 @@ pub struct CaptureWriter<W: Write> {
 }
 
 impl<W: Write> CaptureWriter<W> {
-    /// Begins a file.
+    /// Starts a file.
     ///
     /// # Errors
-    /// When `sink` does not take it.
+    /// When writing to `sink` fails.
     pub fn new(sink: W) -> Result<Self, WriteError> {
         let section = SectionHeaderBlock {
             endianness: Endianness::Little,
@@ -75,10 +75,10 @@ impl<W: Write> CaptureWriter<W> {
         Ok(Self { writer, interfaces: 0 })
     }
 
-    /// Adds an interface; packets name the one they belong to.
+    /// Adds an interface; packets refer to it.
     ///
     /// # Errors
-    /// When the file does not take it.
+    /// When writing fails.
     pub fn add_interface(&mut self, name: &str, link: LinkType) -> Result<Interface, WriteError> {
         let mut block = InterfaceDescriptionBlock::new(DataLink::from(link.number()), 0);
         block.options.push(InterfaceDescriptionOption::IfName(name.into()));
@@ -88,11 +88,11 @@ impl<W: Write> CaptureWriter<W> {
         Ok(Interface(self.interfaces - 1))
     }
 
-    /// Writes a packet of `length` bytes, of which `bytes` are at hand, with a remark if there is one (viewers show
-    /// it beside the packet).
+    /// Writes a packet of `length` bytes, of which `bytes` are available, with an optional comment (viewers show it
+    /// with the packet).
     ///
     /// # Errors
-    /// When the file does not take it.
+    /// When writing fails.
     pub fn write(
         &mut self,
         interface: Interface,
@@ -112,7 +112,7 @@ impl<W: Write> CaptureWriter<W> {
         self.writer.write_pcapng_block(block).map(drop).map_err(WriteError)
     }
 
-    /// Flushes, and gives the sink back.
+    /// Flushes and returns the sink.
     ///
     /// # Errors
     /// When flushing fails.

@@ -1,4 +1,4 @@
-//! The dissector against etherparse: on packets built by it, on those mutated and cut, and on noise.
+//! The dissector against etherparse: on packets built by it, on mutated and truncated ones, and on noise.
 
 use etherparse::{LaxLinkExtSlice, LaxNetSlice, LaxSlicedPacket, TransportSlice};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use tidegate_capture::link::{LinkType, frame};
 use tidegate_core::classify::{Fragment, Hosts};
 use tidegate_core::random::Stream;
 
-/// The IP packet of a description: version, extension headers, transport, payload.
+/// Generates IP packets: version, extension headers, transport, payload.
 struct Draw(Stream);
 
 impl Draw {
@@ -116,7 +116,7 @@ impl Draw {
     }
 }
 
-/// What was compared: packets of known addresses, of known protocol, of known ports.
+/// The number of comparisons: packets of known addresses, of known protocol, of known ports.
 #[derive(Default, Debug)]
 struct Tally {
     hosts: u32,
@@ -125,7 +125,7 @@ struct Tally {
     fragments: u32,
 }
 
-/// Compares what both say of the bytes of an IP packet.
+/// Compares both results for the bytes of an IP packet.
 fn compare(bytes: &[u8], ours: &Dissection, theirs: &LaxSlicedPacket<'_>, tally: &mut Tally) {
     let Some(net) = &theirs.net else { return };
     let (hosts, class, number, fragmented, fragment) = match net {
@@ -147,7 +147,7 @@ fn compare(bytes: &[u8], ours: &Dissection, theirs: &LaxSlicedPacket<'_>, tally:
     tally.hosts += 1;
     assert_eq!(ours.fields.hosts, hosts);
     assert_eq!((ours.fields.dscp.value() << 2) | ours.ecn.bits(), class);
-    // These we follow and they do not; hop-by-hop options are for them an error behind another header, and so is a
+    // Headers that only we follow: to etherparse, hop-by-hop options after another header are an error, and so is a
     // second authentication header in IPv4.
     let ours_only =
         [protocol::HOP_BY_HOP, protocol::MOBILITY, protocol::HIP, protocol::SHIM6, protocol::AUTHENTICATION];
@@ -161,7 +161,7 @@ fn compare(bytes: &[u8], ours: &Dissection, theirs: &LaxSlicedPacket<'_>, tally:
     }
     tally.fragments += u32::from(ours.fields.fragment.is_some());
     if ours.fields.fragment.is_some_and(|fragment| fragment.offset != 0) {
-        // They read on behind a later fragment, where no header is.
+        // Etherparse parses a later fragment, which has no header.
         assert_eq!((ours.fields.source_port, ours.transport_header), (None, 0));
         return;
     }
@@ -191,7 +191,7 @@ fn compare(bytes: &[u8], ours: &Dissection, theirs: &LaxSlicedPacket<'_>, tally:
             assert_eq!(ours.fields.destination_port, Some(udp.destination_port()));
             assert_eq!(ours.transport_header, 8);
         }
-        // When the whole header is there, and it is no fragment, they see it as well.
+        // When the whole header is present and the packet is not a fragment, etherparse parses it as well.
         None if !fragmented && theirs.stop_err.is_none() && ours.payload_offset() <= bytes.len() => {
             let known = matches!(ours.fields.protocol, Some(protocol::TCP | protocol::UDP));
             assert!(!known || ours.transport_header == 0, "{ours:?}");
@@ -205,10 +205,10 @@ fn check_ip(bytes: &[u8], tally: &mut Tally) {
     let theirs = LaxSlicedPacket::from_ip(bytes);
     match (&ours, &theirs) {
         (Ok(ours), Ok(theirs)) => compare(bytes, ours, theirs, tally),
-        // They mend a total length that is shorter than the header.
+        // Etherparse corrects a total length that is shorter than the header.
         (Err(Malformed::TotalLength(_)), Ok(_)) => {}
         (Err(_), Ok(_)) => panic!("{ours:?} where etherparse reads on: {bytes:02x?}"),
-        // They need all options to be there.
+        // Etherparse requires all options.
         (Ok(ours), Err(_)) => assert!(usize::from(ours.network_header) > bytes.len(), "{bytes:02x?}"),
         (Err(_), Err(_)) => {}
     }
@@ -242,7 +242,7 @@ fn agrees_behind_ethernet_and_tags() {
         }
         bytes.extend(if ip[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] });
         bytes.extend(&ip);
-        // The padding of short frames belongs to the link.
+        // The padding of short frames is part of the link layer.
         let padding = draw.0.below(8) as usize;
         bytes.extend(draw.noise(padding));
         let ours = frame(LinkType::Ethernet, &bytes, bytes.len());
@@ -292,7 +292,7 @@ fn every_link_type_leads_to_the_same_packet() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Noise, under every link type: an answer, and lengths that fit.
+    /// Noise, under every link type: a result without panic, and consistent lengths.
     #[test]
     fn noise_is_answered(bytes in proptest::collection::vec(any::<u8>(), 0..200), first in any::<u8>(), more in 0_usize..3_000) {
         let mut bytes = bytes;
@@ -342,7 +342,7 @@ fn a_chain_of_extensions_has_an_end() {
     assert_eq!((seen.fields.protocol, seen.network_header), (None, 40 + 12 * 8));
 }
 
-/// Offloading leaves the length at zero; the data path knows it.
+/// Offloading leaves the length at zero; the data path provides it.
 #[test]
 fn a_length_of_zero_is_the_data_path_s() {
     let mut bytes = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
@@ -354,7 +354,7 @@ fn a_length_of_zero_is_the_data_path_s() {
     assert_eq!(network(&bytes, 96), Err(Malformed::TotalLength(19)));
 }
 
-/// By the protocol, among others, fragments of an IPv4 datagram are known to belong together.
+/// The protocol is part of the identity of a fragmented IPv4 datagram.
 #[test]
 fn fragments_of_a_datagram_agree_on_the_protocol() {
     for protocol in [protocol::UDP, protocol::AUTHENTICATION] {

@@ -1,4 +1,4 @@
-//! Capture files: what is written is read back, what is damaged is named, nothing crashes the reader.
+//! Capture files: what is written is read back, damage is reported by packet, nothing crashes the reader.
 
 use proptest::prelude::*;
 use tidegate_capture::read::{CaptureError, CaptureReader, Flaw, Warning};
@@ -6,7 +6,7 @@ use tidegate_capture::{CaptureWriter, LinkType};
 use tidegate_core::random::Stream;
 use tidegate_core::{Instant, Span};
 
-/// A pcap file by hand: magic number and fields in the byte order asked for.
+/// A hand-written pcap file: magic number and fields in the given byte order.
 struct Pcap {
     bytes: Vec<u8>,
     big: bool,
@@ -45,7 +45,7 @@ fn read(bytes: &[u8]) -> (Vec<Seen>, Vec<Warning>, Option<CaptureError>) {
             Err(error) => failure = Some(error),
         }
     }
-    // After the end comes nothing more.
+    // No packet after the end.
     assert!(reader.next_packet(&mut |_| panic!("a warning after the end")).is_none());
     (packets, warnings, failure)
 }
@@ -92,7 +92,7 @@ fn flaws_are_mended_and_named() {
     let offsets = [0, 24, 45, 65, 81, 101];
     let offset = |packet: u64| offsets[packet as usize];
     assert_eq!(warnings, expected.map(|(packet, flaw)| Warning { packet, offset: offset(packet), flaw }));
-    assert_eq!(warnings[0].to_string(), "packet 2 at byte 45: 1 ns before the packet in front of it; time holds still");
+    assert_eq!(warnings[0].to_string(), "packet 2 at byte 45: 1 ns before the previous packet, whose time is used");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn the_end_within_a_packet_is_named() {
         assert_eq!(packets.len(), 1);
         assert!(matches!(failure, Some(CaptureError::Truncated { packet: 2, offset: 44 })), "{failure:?}");
     }
-    // A length that is no length.
+    // An invalid length.
     file.bytes[whole + 8..whole + 12].copy_from_slice(&[0xff; 4]);
     let (packets, _, failure) = read(&file.bytes);
     assert_eq!((packets.len(), failure.unwrap().to_string().starts_with("packet 2 at byte 44: ")), (1, true));
@@ -150,8 +150,8 @@ fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The time unit of an interface counts: default microseconds, 10^-3, 2^-10, and an offset of seconds. Unknown blocks
-/// are passed over, a corrupt packet block is skipped and named, a simple packet has the time before it.
+/// The time unit of an interface applies: default microseconds, 10^-3, 2^-10, and an offset of seconds. Unknown
+/// blocks are skipped, a corrupt packet block is skipped and reported, a simple packet has the time before it.
 #[test]
 fn pcapng_by_hand() {
     let words = |all: &[u32]| all.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();

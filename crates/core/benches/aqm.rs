@@ -1,5 +1,5 @@
-//! What a packet costs in each discipline of active queue management and fair queueing, by the number of flows: one
-//! enqueue and one dequeue, with 1,000 packets inside, flows drawn at random.
+//! The cost of a packet in AQM and fair queueing disciplines, by the number of flows: one enqueue and one dequeue,
+//! with 1,000 packets queued, flows drawn at random.
 
 use std::hint::black_box;
 
@@ -34,8 +34,8 @@ impl Packet for P {
     }
 }
 
-/// One each for 10 Gbit/s with room for 2,000 packets. A round leaves as many packets inside as it found, so nothing
-/// overflows.
+/// One of each for 10 Gbit/s with limits of 2,000 packets. A round leaves as many packets queued as before it, so no
+/// limit is reached.
 fn disciplines() -> Vec<(&'static str, Box<dyn Qdisc<P>>)> {
     let link = Rate::from_mbit(10_000);
     let limit = Limit::packets(2_000);
@@ -43,12 +43,12 @@ fn disciplines() -> Vec<(&'static str, Box<dyn Qdisc<P>>)> {
     let red = Red::new(ared::Params::for_link(link).red().unwrap(), 1, "red").unwrap();
     let mered = mered::Params { limit, ..mered::Params::for_link(link) };
     let meredt = meredt::Params { limit, ..meredt::Params::for_link(link) };
-    // Records for every flow there is: what evicting costs, and what a larger table does.
+    // Records for every flow: the cost of eviction, and of a larger table.
     let table = flow_table::Params { capacity: 1 << 20, ..mered.table };
     let mered_1m = mered::Params { table, ..mered };
     vec![
         ("fifo", Box::new(Fifo::new(limit))),
-        // What a discipline from outside pays for its packets waiting beside it.
+        // The cost of a discipline of another crate, whose packets are stored separately.
         ("fifo_any_packet", Box::new(AnyQdisc::new(Box::new(Fifo::new(limit))))),
         ("red", Box::new(AqmFifo::new(limit, red))),
         ("ared", Box::new(AqmFifo::new(limit, Ared::new(ared::Params::for_link(link), 1, "ared").unwrap()))),

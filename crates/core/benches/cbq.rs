@@ -1,4 +1,4 @@
-//! A packet through CBQ, enqueued and dequeued: against FIFO, by the number of classes and by depth.
+//! A packet through CBQ, enqueued and dequeued, compared with FIFO, by the number of classes and by depth.
 
 use std::hint::black_box;
 
@@ -42,7 +42,7 @@ fn flat(classes: u32) -> Cbq<P, Fifo<P>> {
     tree
 }
 
-/// Two leaves under a chain of inner classes: `depth` classes on the way, the root counted.
+/// Two leaves under a chain of inner classes: `depth` classes on the path, the root included.
 fn deep(depth: u32) -> Cbq<P, Fifo<P>> {
     let mut tree = Cbq::new(params()).expect("valid");
     let mut parent = ROOT;
@@ -58,7 +58,7 @@ fn deep(depth: u32) -> Cbq<P, Fifo<P>> {
     tree
 }
 
-/// One packet in and one out, `step` after the one before, with some waiting.
+/// One packet in and one out, `step` after the previous, with some queued.
 fn pass(qdisc: &mut impl Qdisc<P>, now: &mut Instant, class: u32, step: Span) {
     *now += step;
     qdisc.enqueue(*now, P(class), &mut Discard);
@@ -66,7 +66,7 @@ fn pass(qdisc: &mut impl Qdisc<P>, now: &mut Instant, class: u32, step: Span) {
 }
 
 fn bench(c: &mut Criterion) {
-    // Slow enough that the smallest class stays below its limit, and so fast that every class is over it and borrows.
+    // Slow enough for the smallest class to stay below its limit, and so fast that every class is over it and borrows.
     let (below, over) = (Span::from_millis(5), Span::from_nanos(60));
     let mut group = c.benchmark_group("cbq");
     group.bench_function("fifo", |b| {

@@ -1,12 +1,12 @@
 //! Nanoseconds to classify a packet, for 10, 100, 1,000 and 10,000 rules of one kind; and the time to build them.
 //!
-//! Each packet is of another flow: 1,024 (and 4,096) of them in turn, three of four drawn at the rules, spread over all of
-//! them, one of four foreign. `cargo bench -p tidegate-core --bench classify -- ratio` runs the sizes of each kind
-//! in turn, so that what else the machine does falls on all alike, and prints the ratio of 10,000 to 10.
+//! Each packet belongs to another flow: 1,024 (and 4,096) of them in turn, three of four drawn from the rules, spread
+//! over all of them, one of four unrelated. `cargo bench -p tidegate-core --bench classify -- ratio` runs the sizes
+//! of each kind in turn, so that other load affects all alike, and prints the ratio of 10,000 to 10.
 //!
-//! Found on two busy cores of a server, 1,024 flows, packets together: 3.6 ns (ports) to 41 ns (five fields) and 69 ns
-//! (ten combinations of fields) with ten thousand rules, 1.02 to 1.14 times what ten rules cost; pairs of prefixes of
-//! all lengths 1.25 times. One by one 9 to 83 ns, 1.0 to 1.4 times. Builds take 2 to 110 ms.
+//! Results on two busy cores of a server, 1,024 flows, packets together: 3.6 ns (ports) to 41 ns (five fields) and 69
+//! ns (ten combinations of fields) with ten thousand rules, 1.02 to 1.14 times the cost of ten rules; pairs of
+//! prefixes of all lengths 1.25 times. One by one 9 to 83 ns, 1.0 to 1.4 times. Builds take 2 to 110 ms.
 
 use std::cmp::Reverse;
 use std::hint::black_box;
@@ -108,7 +108,7 @@ fn rules(name: &str, make: Make, count: usize) -> Vec<Rule> {
     let mut draw = Stream::named(11, "rules");
     let mut rules: Vec<Rule> = (0..count).map(|i| Rule { matching: make(i, &mut draw), target: i as u32 }).collect();
     if name.contains("prefix") || name.contains("range") {
-        // The narrow before the wide, as people write them; the other way round the wide would hide the narrow.
+        // Narrow rules before wide ones, as people write them; otherwise the wide would shadow the narrow.
         rules.sort_by_key(|rule| {
             let bits = |prefix: Option<Prefix>| prefix.map_or(0, |prefix| u16::from(prefix.length()));
             let ports = rule.matching.destination_ports.first().map_or(0, |range| range.end() - range.start());
@@ -118,12 +118,12 @@ fn rules(name: &str, make: Make, count: usize) -> Vec<Rule> {
     rules
 }
 
-/// An address of `prefix`, the bits behind it from `noise`.
+/// An address of `prefix`, with the other bits from `noise`.
 fn inside(prefix: Prefix, noise: u128) -> IpAddr {
     let behind = |bits: u32| noise & ((1 << (bits - u32::from(prefix.length()))) - 1);
     match prefix.address() {
         IpAddr::V4(a) => IpAddr::V4(Ipv4Addr::from_bits(a.to_bits() | behind(32) as u32)),
-        // No rule here is for more than half of all addresses.
+        // No rule here covers more than half of all addresses.
         IpAddr::V6(a) => IpAddr::V6(Ipv6Addr::from_bits(a.to_bits() | behind(128))),
     }
 }
@@ -136,7 +136,7 @@ fn packets(rules: &[Rule], flows: usize) -> Vec<Fields> {
             let rule = &rules[draw.below(rules.len() as u64) as usize].matching;
             let m = if i % 4 == 3 { &foreign } else { rule };
             let noise = u128::from(draw.next_u64()) << 64 | u128::from(draw.next_u64());
-            // Foreign packets are of the version that the rules are about.
+            // Unrelated packets have the IP version of the rules.
             let v6 = rule.destination.is_some_and(|prefix| prefix.length() > 32);
             let any =
                 if v6 { IpAddr::V6(Ipv6Addr::from_bits(noise)) } else { IpAddr::V4(Ipv4Addr::from_bits(noise as u32)) };
@@ -234,8 +234,8 @@ fn ratios(flows: usize) {
     }
 }
 
-/// What happens once, when rules are read: the dearest build there is (one that is refused), and the search for rules
-/// that cannot match.
+/// Operations when rules are read: the most expensive build (one that is rejected), and the search for rules that
+/// cannot match.
 fn once() {
     let mut draw = Stream::named(5, "unbearable");
     let mut wide = || {

@@ -1,4 +1,4 @@
-//! Nanoseconds a packet of meters, early drop and rate adaptive shapers.
+//! Nanoseconds per packet of meters, early drop and rate adaptive shapers.
 
 use std::hint::black_box;
 
@@ -97,7 +97,7 @@ fn early(c: &mut Criterion) {
     let mut group = c.benchmark_group("early");
     group.throughput(Throughput::Elements(N as u64));
     let arrivals = arrivals();
-    // A standing queue in the middle of the curve, where every arrival draws.
+    // A standing queue in the middle of the curve, where every arrival draws a random number.
     let weight = Probability::ONE;
     let red = red::Params { weight, ..red::Params::new(Thresholds::Packets { min: 20, max: 60 }) };
     let red = Red::new(red, 1, "bench").expect("valid");

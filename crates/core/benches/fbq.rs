@@ -1,5 +1,5 @@
-//! ns/packet of FBC over FBQ against the number of flows, with FIFO as the baseline of the same run: every flow
-//! has a packet queued, one packet leaves and the next of its flow comes in.
+//! ns/packet of FBC over FBQ by the number of flows, with FIFO as the baseline of the same run: every flow has a
+//! packet queued, one packet leaves and the next of its flow arrives.
 
 use std::hint::black_box;
 

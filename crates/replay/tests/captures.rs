@@ -196,7 +196,7 @@ fn what_is_wrong_with_a_file_is_named_and_the_rest_is_replayed() {
         (
             "backwards",
             &backwards.0,
-            &[format!("packet 2 at byte {at_second}: 1000 ns before the packet in front of it; time holds still")],
+            &[format!("packet 2 at byte {at_second}: 1000 ns before the previous packet, whose time is used")],
             2,
             None,
         ),

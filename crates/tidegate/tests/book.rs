@@ -1,4 +1,4 @@
-//! The commands of the book are run, chapter by chapter, in a folder of their own with the files of the chapter.
+//! Runs the commands of the book, chapter by chapter, in a folder with the files of the chapter.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -66,7 +66,7 @@ fn the_commands_of_the_book_work() {
     assert!(run >= 10, "{run} blocks of commands");
 }
 
-/// What the chapter on reports writes is what it says.
+/// The files described in the chapter on reports are written.
 fn check_files(folder: &Path) {
     let page = std::fs::read_to_string(folder.join("small.html")).expect("a report");
     assert!(!page.contains("://"), "an address outside of the page");
@@ -87,7 +87,7 @@ fn check_files(folder: &Path) {
     pandas(&folder.join("small.parquet"));
 }
 
-/// The table in a notebook's own reader, where there is one.
+/// The table in the reader of a notebook, if installed.
 fn pandas(file: &Path) {
     let script = "\
 import sys

@@ -16,7 +16,7 @@ fn tidegate(args: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A command that does not read its input closes the pipe, which is its right.
+    // A command that does not read its input closes the pipe.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
@@ -36,7 +36,7 @@ fn a_valid_file_shows_its_tree_and_its_sums() {
         "├─ premium",
         "└─ best-effort (default)",
         "37.5%",
-        // 5 of 10 Mbit/s are promised to 50 calls of 100 kbit/s, the other 5 hold 50 more.
+        // 5 of 10 Mbit/s are promised to 50 calls of 100 kbit/s; the other 5 have capacity for 50 more.
         "50 x 100kbit to flows of rule 1 (protocol udp destination-port 16384-32767); full at 100 such flows",
         "below 3mbit to best-effort",
     ] {
@@ -94,7 +94,7 @@ fn errors_that_nobody_reads_are_still_exit_code_2() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The reader goes away before anything can be said: the command waits for its input.
+    // The reader closes before any output: the command waits for its input.
     drop(child.stderr.take());
     let _ = child.stdin.take().unwrap().write_all(b"version = 1\n[[class]]\nname = 5\n");
     assert_eq!(child.wait().unwrap().code(), Some(2));
@@ -201,7 +201,7 @@ fn rates_of_a_line_show_the_files_they_stand_for() {
     let output = tidegate(&["check", "--up", "20mbit", "--down", "100mbit", "--link", "docsis"], "");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let shown = text(&output.stdout);
-    // What is shown is a file each that `check` itself takes.
+    // Each file shown is valid input of `check`.
     let files: Vec<&str> = shown.split("# What ").skip(1).collect();
     assert_eq!(files.len(), 2, "{shown}");
     for (file, rate, way) in [(files[0], "19mbit", "egress"), (files[1], "90mbit", "ingress")] {

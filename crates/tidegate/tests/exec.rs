@@ -1,5 +1,5 @@
-//! `tidegate exec` as a shell sees it: real programs behind it, servers on the loopback of a namespace that stands for
-//! the host. The programs are this test itself, told by its environment to be a client.
+//! `tidegate exec` as a shell sees it: real programs, and servers on the loopback of a namespace that represents the
+//! host. The programs are this test itself, selected as a client by its environment.
 
 #[path = "../../live/tests/support/mod.rs"]
 mod support;
@@ -54,7 +54,7 @@ fn client(host: &Namespace, flags: &[&str], role: &str) -> Output {
     command(host, flags, std::env::current_exe().unwrap()).env(ROLE, role).output().unwrap()
 }
 
-/// What a client printed, which must have ended well.
+/// The output of a client, which must have succeeded.
 fn printed(output: &Output) -> String {
     assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
@@ -64,7 +64,7 @@ fn numbers(output: &Output) -> Vec<f64> {
     printed(output).split_whitespace().map(|word| word.parse().unwrap()).collect()
 }
 
-/// The rate that `measure` finds is what is `meant`, but for a `share`.
+/// Asserts that the rate measured by `measure` is `meant`, within `share`.
 fn keeps(measured: &mut Measurements, what: &str, meant: f64, share: f64, measure: impl Fn() -> f64) {
     measured.hold(|| {
         let found = measure();
@@ -77,7 +77,7 @@ fn keeps(measured: &mut Measurements, what: &str, meant: f64, share: f64, measur
     });
 }
 
-/// Sends `bytes` to everybody who connects, `connections` times; the data tells where it is.
+/// Sends `bytes` to every connection, `connections` times; each byte depends on its position.
 fn sender(host: &Namespace, address: impl Into<std::net::IpAddr>, bytes: usize, connections: usize) -> SocketAddr {
     let address = address.into();
     let listener = host.run(|| TcpListener::bind((address, 0)).unwrap()).unwrap();
@@ -98,7 +98,7 @@ fn pattern(at: usize) -> u8 {
     (at / 251 + at) as u8
 }
 
-/// Takes what one connection brings until its end.
+/// Reads a connection to its end.
 fn taker(host: &Namespace) -> (SocketAddr, JoinHandle<(Vec<u8>, Duration)>) {
     let listener = host.run(|| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).unwrap();
     let at = listener.local_addr().unwrap();
@@ -122,7 +122,7 @@ fn play(role: &str) {
     let address = || words[1].parse::<SocketAddr>().unwrap();
     let number = |at: usize| words[at].parse::<u64>().unwrap();
     match words[0] {
-        // Prints the bytes, the seconds from the first to the last, and whether all are right.
+        // Prints the number of bytes, the seconds from the first to the last, and whether all are right.
         "download" => {
             let mut stream = TcpStream::connect(address()).unwrap();
             let (mut all, mut began) = (vec![0; 1], None);
@@ -132,7 +132,7 @@ fn play(role: &str) {
             let right = u8::from(whole(&all, all.len()));
             println!("{} {} {right}", all.len(), began.unwrap().elapsed().as_secs_f64());
         }
-        // And ends at once, whatever is on its way.
+        // Ends at once, with data still in flight.
         "upload" => {
             let data: Vec<u8> = (0..number(2) as usize).map(pattern).collect();
             TcpStream::connect(address()).unwrap().write_all(&data).unwrap();
@@ -141,7 +141,7 @@ fn play(role: &str) {
             Ok(_) => println!("connected"),
             Err(error) => println!("{:?}", error.kind()),
         },
-        // Asks for datagrams and counts for so many ms what comes.
+        // Requests datagrams and counts arrivals for the given time in ms.
         "receive" => {
             let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
             socket.send_to(b"go", address()).unwrap();
@@ -152,7 +152,7 @@ fn play(role: &str) {
             }
             println!("{bytes} {}", began.elapsed().as_secs_f64());
         }
-        // Sends datagrams of 972 bytes at about 8 Mbit/s for so many ms.
+        // Sends datagrams of 972 bytes at about 8 Mbit/s for the given time in ms.
         "flood" => {
             let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
             let began = Instant::now();
@@ -180,7 +180,7 @@ fn play(role: &str) {
             times.sort_by(f64::total_cmp);
             println!("{} {}", times[times.len() / 2], times[times.len() * 95 / 100]);
         }
-        // A datagram as large as it can be, there and back.
+        // The largest datagram, in both directions.
         "large" => {
             let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -190,9 +190,9 @@ fn play(role: &str) {
             let length = socket.recv(&mut buffer).unwrap();
             println!("{}", whole(&buffer[..length], 60_000));
         }
-        // Pings once, and says what came of it.
+        // Pings once, and prints the result.
         "ping" => {
-            // SAFETY: a system call on numbers; what it gives is a descriptor of ours.
+            // SAFETY: a system call on numbers; the result is a descriptor of ours.
             let socket = unsafe {
                 let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_ICMP);
                 assert!(fd >= 0, "{}", std::io::Error::last_os_error());
@@ -213,7 +213,7 @@ fn play(role: &str) {
             let line = |name: &str| status.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
             println!("{}\n{}\n{}", line("Uid:"), line("Gid:"), std::env::current_dir().unwrap().display());
         }
-        // A server of its own on 127.0.0.1, and whether it reaches that.
+        // A server of its own on 127.0.0.1, and whether it can be reached.
         "own" => {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let at = listener.local_addr().unwrap();
@@ -269,7 +269,7 @@ fn uploads_keep_the_rate_and_nothing_is_lost_at_the_end() -> Ended {
 
 fn datagrams_keep_the_rate_in_both_directions() -> Ended {
     let (host, mut measured) = (host(), Measurements::new());
-    // Down: whoever asks gets 8 Mbit/s of datagrams of 972 + 28 bytes, for 3 s.
+    // Down: the server sends 8 Mbit/s of datagrams of 972 + 28 bytes, for 3 s.
     keeps(&mut measured, "down, bit/s", 2e6 * 0.972, 0.06, || {
         let socket = host.run(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).unwrap();
         let at = socket.local_addr().unwrap();
@@ -327,7 +327,7 @@ fn a_call_beside_a_download_does_not_wait() -> Ended {
             times[0], times[1]
         );
         println!("{found}");
-        // A packet of each download, 6 ms each, may be before it; a queue in common would be 30 ms and more of each.
+        // A packet of each download, 6 ms each, may precede it; in a shared queue it would be 30 ms and more of each.
         if times[0] < 25.0 && times[1] < 60.0 { Ok(()) } else { Err(found) }
     })
 }
@@ -431,7 +431,7 @@ impl Terminal {
         self.master.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until it shows `text`, and forgets what stood before.
+    /// Waits until it shows `text`, and discards the output up to there.
     fn shows(&mut self, text: &str) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -447,13 +447,13 @@ impl Terminal {
     }
 }
 
-/// What is typed is shown as well, so what is waited for is written so that only the shell's output has it.
+/// Input is echoed, so the awaited text is written so that only the shell's output contains it.
 fn a_terminal_works_as_without() -> Ended {
     let host = host();
     let mut terminal = Terminal::open(&host);
     let exec = format!("{} exec --up 1mbit --", env!("CARGO_BIN_EXE_tidegate"));
     terminal.shows("$ ");
-    // Ctrl-C reaches the program, and what it ends with is ours.
+    // Ctrl-C reaches the program, and its exit code is ours.
     terminal.types(&format!(
         "{exec} sh -c 'trap \"exit 9\" INT; echo rea\"\"dy; while :; do sleep 0.05; done'; echo co\"\"de=$?\n"
     ));
@@ -461,14 +461,14 @@ fn a_terminal_works_as_without() -> Ended {
     terminal.types("\x03");
     terminal.shows("code=9");
     terminal.shows("$ ");
-    // One that does not care is ended by it: 128 and the number of the signal.
+    // A program without a handler is killed: 128 and the number of the signal.
     terminal.types(&format!("{exec} sh -c 'echo rea\"\"dy; exec sleep 100'; echo co\"\"de=$?\n"));
     terminal.shows("ready");
     terminal.types("\x03");
     terminal.shows("code=130");
     terminal.shows("$ ");
-    // Ctrl-Z stops it, the shell goes on, `fg` resumes it, and it reads what is typed then; a reader that has not come to
-    // its stop yet would take a letter of what is for the shell.
+    // Ctrl-Z stops it, the shell continues, `fg` resumes it, and it reads what is typed then; a reader that has not
+    // stopped yet would read a character meant for the shell.
     terminal.types(&format!("{exec} sh -c 'trap c=1 CONT; echo rea\"\"dy; while [ -z $c ]; do sleep 0.05; done; read x; echo go\"\"t $x; exit 5'\n"));
     terminal.shows("ready");
     terminal.types("\x1a");
@@ -489,7 +489,7 @@ fn a_terminal_works_as_without() -> Ended {
 
 fn pings_pass_where_the_host_lets_everybody_ping() -> Ended {
     let host = host();
-    // Nobody may, which is what a namespace begins with.
+    // No group may, which is the initial state of a namespace.
     let refused = printed(&client(&host, &["--up", "1mbit"], "ping 127.0.0.1"));
     assert!(["PermissionDenied", "HostUnreachable"].contains(&refused.as_str()), "{refused}");
     let allowed = host.run(|| {
@@ -519,7 +519,7 @@ fn the_program_is_who_it_was() -> Ended {
             command.args(["exec", "--down", "1mbit", "--"]).arg(&own).env(ROLE, "identity");
             command.uid(65_534).gid(65_534).current_dir("/").stdin(Stdio::null()).output().unwrap()
         };
-        // From a thread inside: who is nobody may not enter any more.
+        // From a thread inside: an unprivileged user cannot enter any more.
         let output = host.run(as_nobody).unwrap();
         assert!(printed(&output).contains("Uid:\t65534\t65534\t65534\t65534"), "{}", printed(&output));
     }
@@ -530,7 +530,7 @@ fn what_cannot_be_reached_is_said_at_once() -> Ended {
     let host = host();
     // A port that was just free.
     let free = host.run(|| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()).unwrap();
-    // One that is not told waits as long as it can, and says that its time is over.
+    // Without a limit it waits as long as possible, and reports the timeout.
     assert_eq!(printed(&client(&host, &[], &format!("connect {free}"))), "ConnectionRefused");
     let unreachable = printed(&client(&host, &[], "connect 203.0.113.1:80"));
     assert!(["NetworkUnreachable", "HostUnreachable"].contains(&unreachable.as_str()), "{unreachable}");
@@ -542,8 +542,8 @@ fn large_datagrams_and_ipv6_pass() -> Ended {
     let echo = echo_server(&host, Ipv4Addr::LOCALHOST);
     assert_eq!(printed(&client(&host, &["--up", "10mbit", "--down", "10mbit"], &format!("large {echo}"))), "true");
     let echo = echo_server(&host, V6);
-    // That all come back is the matter here, each while the client waits; from the first on, which is sent when the address
-    // is new. Several at once make the kernel, which enters addresses on a thread of its own, take its time for that.
+    // All replies must return, each while the client waits, from the first one on, which is sent when the address is
+    // new. Several at once would delay the kernel, which adds addresses on a separate thread.
     let several = || {
         for _ in 0..4 {
             let result = numbers(&client(&host, &["--up", "1mbit", "--down", "1mbit"], &format!("echo {echo} 2")));

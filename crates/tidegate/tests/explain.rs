@@ -1,4 +1,4 @@
-//! `tidegate explain` on a capture: the rule, the class, what stood there, and what became of the packet.
+//! `tidegate explain` on a capture: the rule, the class, the queues, and the fate of the packet.
 
 use std::fs;
 use std::process::Command;
@@ -79,7 +79,7 @@ fn a_packet_of_a_capture_is_explained() {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
 
-    // A packet without addresses is no IP packet, and rules do not look into it: what is asked is not that.
+    // A packet without addresses is not IP, and rules do not examine it: a question about its ports is invalid.
     let described = |more: &[&str]| {
         let args = ["explain", "--with", "shaper.toml", "--protocol", "udp", "--destination-port", "53"];
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));

@@ -1,5 +1,5 @@
-//! A discipline from outside that panics in its own code while packets wait in it, under live traffic: the binary is
-//! this test's own, with the discipline in it, as `tidegate new-qdisc` would make it.
+//! A discipline of another crate that panics while packets are queued in it, under live traffic. The binary is this
+//! test's own, with the discipline, as `tidegate new-qdisc` would make it.
 
 #[path = "../../live/tests/support/mod.rs"]
 mod support;
@@ -19,7 +19,7 @@ use tidegate_config::discipline::{Kind, Site};
 use tidegate_config::record;
 use tidegate_core::{AnyPacket, Backlog, Deadline, Instant as Time, Outlet, Packet, Qdisc, Span};
 
-/// Set for the process that is to be the command.
+/// Set for the process that is the command.
 const AS_COMMAND: &str = "TIDEGATE_TEST_AS_COMMAND";
 /// 250 packets of 500 bytes leave in a second.
 const EACH: Span = Span::from_millis(4);
@@ -51,7 +51,7 @@ impl Kind for Faulty {
     }
 }
 
-/// Panics at its `n`-th turn.
+/// Panics in the `n`-th call.
 #[derive(Debug)]
 struct Countdown {
     at: Option<u64>,
@@ -79,7 +79,7 @@ struct Queue {
 
 impl Qdisc<AnyPacket> for Queue {
     fn enqueue(&mut self, _now: Time, packet: AnyPacket, _out: &mut dyn Outlet<AnyPacket>) {
-        // In the middle: the packet is in, and nobody else knows it yet.
+        // In the middle: the packet is queued, and no other part knows it yet.
         self.waiting.push_back(packet);
         self.enqueue.turn("enqueue", self.waiting.len());
     }
@@ -87,7 +87,7 @@ impl Qdisc<AnyPacket> for Queue {
         if now < self.next {
             return None;
         }
-        // In the middle as well: it is out, and nobody has it.
+        // In the middle as well: it is dequeued, and no other part has it.
         let packet = self.waiting.pop_front()?;
         self.dequeue.turn("dequeue", self.waiting.len());
         self.next = now + EACH;
@@ -124,8 +124,8 @@ fn status(pair: &Pair, scratch: &Scratch) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Traffic 5 % faster than the discipline passes it, while it panics, is begun anew, panics again and is begun anew after
-/// a pause.
+/// Traffic 5 % faster than the discipline passes it, while it panics, is restarted, panics again and is restarted
+/// after a pause.
 fn under(bug: &str, reason: &str) -> (Arrivals, String) {
     let (pair, scratch) = (Pair::new(), Scratch::new());
     let file = scratch.write("shaper.toml", &format!("version = 1\n[discipline]\nkind = \"faulty\"\n{bug}\n"));
@@ -140,7 +140,7 @@ fn under(bug: &str, reason: &str) -> (Arrivals, String) {
     running.says("traffic passes unshaped; starting again in 1 s");
     // It panics again and again, with longer pauses: one of them is seen.
     until_trouble(reason, || status(&pair, &scratch));
-    // Beyond the pause: it is in force for a third time.
+    // After the pause: it is in force for a third time.
     running.says_times("is in force again", 2);
     let arrivals = traffic.stop();
     running.signal(libc::SIGINT);
@@ -149,8 +149,8 @@ fn under(bug: &str, reason: &str) -> (Arrivals, String) {
     (arrivals, said)
 }
 
-/// The kernel keeps each packet until there is a verdict on it: what a discipline held when it panicked is let go by one
-/// verdict over all, in order.
+/// The kernel holds each packet until its verdict: packets that a discipline held when it panicked are released by
+/// one verdict for all, in order.
 fn nothing_is_lost(what: &str, arrivals: &Arrivals, said: &str) -> Result<(), String> {
     let gap = arrivals.longest_gap();
     println!("{what}: {} ms of silence, {} of {} lost", gap.as_millis(), arrivals.lost(), arrivals.sent);
@@ -168,7 +168,7 @@ fn loses_nothing(bug: &str, reason: &str) -> Ended {
 }
 
 fn a_bug_in_enqueue_loses_nothing() -> Ended {
-    // By then 300 have come and 285 are gone: some 15 wait.
+    // By then 300 have arrived and 285 have left: about 15 are queued.
     loses_nothing("enqueue = 300", "a bug in enqueue, and")
 }
 
@@ -206,7 +206,7 @@ fn bugs_when_it_is_built_or_thrown_away() -> Result<(), String> {
     // One that cannot be built is refused, and nothing changes.
     let (code, said) = apply(&file("bad.toml", "build = true"));
     assert!(code == Some(2) && said.contains("the discipline cannot be built: it panicked: a bug in build"), "{said}");
-    // The old one is thrown away with what was in it, which waits for the new one.
+    // The old one is dropped with its packets, which wait for the new one.
     let (code, said) = apply(&file("other.toml", "enqueue = 1000000"));
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(status(&pair, &scratch)["in_force"], true);
@@ -215,14 +215,14 @@ fn bugs_when_it_is_built_or_thrown_away() -> Result<(), String> {
     traffic.until(300);
     let arrivals = traffic.stop();
     assert_eq!(status(&pair, &scratch)["in_force"], true);
-    // The last one of all is thrown away at the end.
+    // The last one is dropped at the end.
     running.signal(libc::SIGINT);
     let (status, _, said) = running.end();
     assert!(status.success() && said.contains("nothing is left behind"), "{status}: {said}");
     nothing_is_lost("build and drop", &arrivals, &said)
 }
 
-/// 1 Mbit/s, of which the traffic of this test, 1.05, takes 0.6 and waits; reservations are refreshed each 0.3 s.
+/// 1 Mbit/s, with 0.6 reserved for the test's traffic of 1.05, which queues; reservations are refreshed every 0.3 s.
 const CBQ: &str = r#"version = 1
 [discipline]
 kind = "cbq"
@@ -268,11 +268,12 @@ fn a_reservation_outlives_outages() -> Result<(), String> {
     until_listed("after the outages");
     holder.signal(libc::SIGTERM);
     let (ended, _, said) = holder.end();
-    // Its holder ends when he is told to.
+    // Its holder ends on a signal.
     assert!(ended.success(), "{ended}: {said}");
     running.signal(libc::SIGINT);
     assert!(running.end().0.success());
-    // It was never lost, so that it was not asked for again; but who gets no time for a second has not refreshed it.
+    // It was never lost, so it was not requested again; but a process without processor time for a second has not
+    // refreshed it.
     if said.contains("asking again") { Err(said) } else { Ok(()) }
 }
 

@@ -1,4 +1,4 @@
-//! Help, manual pages and completions, all from the one definition of the command line.
+//! Help, manual pages and completions, generated from the definition of the command line.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -49,7 +49,7 @@ fn every_command_has_a_page_that_mandoc_reads() {
     match Command::new("mandoc").args(["-Tlint", "-Wwarning"]).args(&pages).output() {
         Err(_) => skip("no mandoc: manual pages are not checked"),
         Ok(output) => {
-            // A page without a date is one that depends on nothing but its source.
+            // A page without a date depends only on its source.
             let said = text(&output.stdout);
             let said: Vec<&str> = said.lines().filter(|line| !line.contains("missing date")).collect();
             assert!(said.is_empty(), "{}", said.join("\n"));
@@ -78,7 +78,7 @@ fn shells_take_the_completions() {
         }
         std::fs::remove_file(&file).expect("our file");
     }
-    // What bash would offer for `tidegate sim`.
+    // The completions of bash for `tidegate sim`.
     let script = text(&tidegate(&["completions", "bash"]).stdout);
     let ask = "COMP_WORDS=(tidegate sim); COMP_CWORD=1; _tidegate tidegate sim tidegate; echo ${COMPREPLY[*]}";
     let output = Command::new("bash").args(["-c", &format!("{script}\n{ask}")]).output().expect("bash");

@@ -1,10 +1,10 @@
-//! The chapter of the book that makes a discipline: every command is run, every change made, every output looked for,
-//! in the order of the page, in a fresh directory. And `tidegate new-qdisc` itself.
+//! The chapter of the book on a new discipline: every command is run, every change made, every output checked, in the
+//! order of the page, in a fresh directory. And `tidegate new-qdisc` itself.
 //!
-//! Blocks of the page, by what stands behind the language:
+//! Attributes of blocks, after the language:
 //! - `file=PATH`: the whole text of a file;
-//! - `find=PATH`, and after it `replace`: a passage that is in the file exactly once, and what takes its place;
-//! - `run`: commands that succeed; the folder that they end in is where the next ones start;
+//! - `find=PATH`, followed by `replace`: a passage that is in the file exactly once, and its replacement;
+//! - `run`: commands that succeed; the next ones start in the folder in which they end;
 //! - `live`: the same, where the kernel allows namespaces; `fails`: commands of which the last one fails;
 //! - `says`: lines that the commands before it printed.
 
@@ -14,7 +14,7 @@ use std::process::{Command, Output};
 
 const PAGE: &str = include_str!("../../../book/src/howto-new-discipline.md");
 
-/// A folder of its own, gone at the end unless the test failed.
+/// A temporary folder, removed at the end unless the test failed.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -34,7 +34,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A fenced block: the language, what stands behind it, and the text.
+/// A fenced block: the language, its attributes, and the text.
 struct Block<'a> {
     attributes: Vec<(&'a str, &'a str)>,
     text: String,
@@ -73,8 +73,8 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// Runs a script of the page in `folder`; with the `tidegate` of this test, and its target folder, so that what the new
-/// crate has in common with this one is not built again.
+/// Runs a script of the page in `folder`, with the `tidegate` of this test and its target folder, so that common
+/// dependencies are not built again.
 fn shell(folder: &Path, script: &str) -> Output {
     let binary = Path::new(env!("CARGO_BIN_EXE_tidegate"));
     let target = binary.parent().and_then(Path::parent).expect("the binary lies in target/debug");
@@ -88,7 +88,7 @@ fn shell(folder: &Path, script: &str) -> Output {
         .current_dir(folder)
         .env("PATH", path)
         .env("CARGO_TARGET_DIR", target)
-        // Nothing is looked up: the new crate has the versions of this one.
+        // Nothing is resolved: the new crate has the versions of this one.
         .env("CARGO_NET_OFFLINE", "true")
         .output()
         .expect("bash starts")
@@ -98,7 +98,7 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Whether traffic can be shown live here; tells why not.
+/// Whether live traffic is possible here; prints the reason if not.
 fn live() -> bool {
     match tidegate_live::netns::available() {
         Ok(_) => true,
@@ -155,7 +155,7 @@ fn the_chapter_is_done_as_written() {
     }
     assert!(commands >= 6 && changes >= 10, "the chapter was not found whole: {commands} commands, {changes} changes");
 
-    // What the prose says of the result, in numbers: half the queue at the most, and nearly all of the rate.
+    // The result described in the text: at most half the queue, and nearly all of the rate.
     let summary = fs::read_to_string(folder.join("out/red/summary.csv")).expect("the last simulation wrote it");
     let mean = |subject: &str, measure: &str| -> f64 {
         let begin = format!("{subject},{measure},");
@@ -174,14 +174,14 @@ fn the_chapter_is_done_as_written() {
     }
 }
 
-/// The JSON that a script prints.
+/// The JSON output of a script.
 fn json(folder: &Path, script: &str) -> serde_json::Value {
     let output = shell(folder, script);
     assert!(output.status.success(), "{script}: {}", text(&output));
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{script}: {error}: {}", text(&output)))
 }
 
-/// The discipline from outside over a capture, beside FIFO: real drops of its own, and the same every time.
+/// The discipline on a capture, beside FIFO: it drops packets, and the result is reproducible.
 fn replayed(folder: &Path) {
     // 300 datagrams of 1000 bytes at 40 Mbit/s, into 20.
     let mut file: Vec<u8> =
@@ -204,8 +204,8 @@ fn replayed(folder: &Path) {
     assert_ne!(fifo["digest"], red["digest"]);
 }
 
-/// A shaper on one end of a cable between two namespaces, with more traffic than it lets through, recorded. `$BINARY` and
-/// `$FILE` say what runs.
+/// A shaper on one end of a link between two namespaces, with more traffic than its rate, recorded. `$BINARY` and
+/// `$FILE` select what runs.
 const LIVE: &str = r#"
 mount -t tmpfs none /run
 unshare -n sleep 300 &
@@ -231,7 +231,7 @@ cat said >&2
 exit $code
 "#;
 
-/// The discipline from outside live, as root and without, and what was recorded done again.
+/// The discipline live, as root and without, and its recording repeated.
 fn run_live(folder: &Path) {
     fs::write(folder.join("live.sh"), LIVE).expect("it can be written");
     // 400 kB take over three seconds at 1 Mbit/s, and are there at once.
@@ -252,7 +252,7 @@ fn run_live(folder: &Path) {
         let told = json(folder, "\"$CARGO_TARGET_DIR\"/debug/my-red replay run.tgr --json");
         assert_eq!(told["recording"]["verdict"], "equal", "{way}: {told:#}");
         assert!(told["configurations"][0]["dropped_packets"].as_u64().is_some_and(|n| n > 0), "{way}: {told:#}");
-        // A Tidegate without the discipline says so, and does not guess.
+        // A Tidegate without the discipline reports an error.
         let without = shell(folder, "tidegate replay run.tgr");
         assert!(!without.status.success() && text(&without).contains("my-red"), "{way}: {}", text(&without));
     }

@@ -1,4 +1,4 @@
-//! `tidegate reproduce mice` through the built binary: what is quick of it holds, twice the same, and plots.
+//! `tidegate reproduce mice` by the built binary: the fast items hold, twice the same, and plots.
 
 use std::process::Command;
 

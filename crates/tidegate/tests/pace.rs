@@ -1,4 +1,4 @@
-//! `tidegate pace` as a shell sees it: what arrives, what is said when it does not, exit codes.
+//! `tidegate pace` as a shell sees it: what arrives, errors, exit codes.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long is waited for what must come, on a machine that has much else to do.
+/// The time limit of an expected event on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 fn pace(args: &[&str]) -> Command {
@@ -19,12 +19,12 @@ fn pace(args: &[&str]) -> Command {
     command
 }
 
-/// Runs it on `input`.
+/// Runs the command with `input`.
 fn run(args: &[&str], input: &[u8]) -> Output {
     let mut child = pace(args).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
-    // It may end before it has read everything, which is its right.
+    // It may end before it has read everything.
     let feeder = thread::spawn(move || drop(stdin.write_all(&input)));
     let output = child.wait_with_output().unwrap();
     feeder.join().unwrap();
@@ -35,7 +35,7 @@ fn said(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A file of its own in the target directory.
+/// A temporary file in the target directory.
 fn scratch(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("pace-{}-{name}", std::process::id()))
 }
@@ -137,14 +137,14 @@ fn a_file_over_tcp_arrives_whole() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// A port that nobody listens at: the kernel gives it to nobody who does not ask for it, and to root only.
+/// A port without a listener: the kernel assigns it only on explicit request, and only to root.
 const NOBODY: &str = "127.0.0.1:1";
 
 #[test]
 fn destinations_that_refuse() {
     let output = run(&["--rate", "1MB/s", "--to", &format!("udp://{NOBODY}")], &noise(5_000));
     assert_eq!(output.status.code(), Some(1));
-    // The refusal is heard of when the next is sent, or later on a machine that has much else to do.
+    // The refusal is reported at the next send, or later on a loaded machine.
     let said = said(&output);
     let sent = (1..=4).map(|n| format!("connection refused; {} B in {n} datagrams", (1_400 * n).min(5_000)));
     assert!(sent.into_iter().any(|text| said.contains(&text)), "{said}");
@@ -160,7 +160,7 @@ fn a_destination_that_resets() {
     let peer = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         stream.read_exact(&mut [0; 20_000]).unwrap();
-        // Closed with data unread, which TCP tells by a reset.
+        // Closed with unread data, which TCP signals by a reset.
         thread::sleep(Duration::from_millis(50));
     });
     let output = run(&["--rate", "1MB/s", "--to", &target], &noise(2_000_000));
@@ -237,7 +237,7 @@ fn several_destinations() {
     assert_eq!(run(&[&args[..], &["--share", "turn"]].concat(), b"a\nb\nc\n").status.code(), Some(0));
     assert_eq!(datagrams(&one, 2), [b"a", b"c"]);
     assert_eq!(datagrams(&two, 1), [b"b"]);
-    // One that refuses does not take the other along, and is told of.
+    // One that refuses does not affect the other, and is reported.
     let refusing = format!("udp://{NOBODY}");
     let output = run(&["--rate", "10mbit", "--lines", "--to", &refusing, "--to", &to_two], b"a\nb\nc\n");
     assert_eq!(output.status.code(), Some(1));
@@ -308,14 +308,14 @@ fn steered_by_socket_and_signals_while_it_runs() {
 
 #[test]
 fn sender_and_receiver_measure() {
-    // An address of this process alone, so that nobody else's port is in the way; 0 and 255 would mean others.
+    // An address used only by this process, so that no other port conflicts; 0 and 255 are reserved.
     let [.., high, low] = std::process::id().to_be_bytes();
     let address = SocketAddrV4::new(Ipv4Addr::new(127, 77, high, low), 5_004);
     let target = format!("udp://{address}");
-    // So few that they find room in a socket which is not read for a while.
+    // So few that they fit into the buffer of a socket that is not read for a while.
     let args = ["--receive", &target, "--rate", "8mbit", "--count", "60", "--idle", "40s", "--json"];
     let receiver = pace(&args).spawn().unwrap();
-    // The kernel writes addresses as numbers of this machine.
+    // The kernel writes addresses as numbers in native byte order.
     let bound = format!(" {:08X}:{:04X} ", u32::from_ne_bytes(address.ip().octets()), address.port());
     wait_for(|| std::fs::read_to_string("/proc/self/net/udp").unwrap().contains(&bound).then_some(()));
     let args = ["--rate", "8mbit", "--packet-size", "1kB", "--to", &target, "--measure", "--json"];
@@ -326,7 +326,7 @@ fn sender_and_receiver_measure() {
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!((report["packets"].as_u64(), report["bytes"].as_u64()), (Some(60), Some(60_000)));
         assert_eq!(report["gap_ns"]["count"], 59);
-        // 59 gaps of 1 ms are the least it can take.
+        // 59 gaps of 1 ms are the minimum.
         assert!(report["elapsed_ns"].as_u64().unwrap() >= 58_000_000, "{report}");
         assert!(report["gap_error_ns"]["p99"].as_u64() >= report["gap_error_ns"]["p50"].as_u64());
         assert_eq!(report["windows"][0]["length_ns"], 10_000_000);
@@ -335,8 +335,8 @@ fn sender_and_receiver_measure() {
     assert_eq!(nothing.status.code(), Some(2), "port 0 is no port to be found at");
 }
 
-/// How long the second of two batches takes, 30 packets of 10 ms each at the rate, that comes half a second after the
-/// first has gone.
+/// The duration of the second of two batches, 30 packets of 10 ms each at the rate, that arrives half a second after
+/// the first was sent.
 fn second_batch(policy: &[&str]) -> Duration {
     let mut child =
         pace(&["--rate", "100kB/s", "--packet-size", "1kB"]).args(policy).stdin(Stdio::piped()).spawn().unwrap();
@@ -360,7 +360,7 @@ fn live_data_does_not_catch_up() {
     // 29 gaps of 10 ms, however late the machine is.
     let live = second_batch(&["--live"]);
     assert!(live >= Duration::from_millis(280), "{live:?}");
-    // A file would, at four times the rate: within 73 ms, for a machine that can, once it can.
+    // A file would, at four times the rate: within 73 ms on a machine that is fast enough, in at least one attempt.
     let began = Instant::now();
     wait_for(|| {
         let file = second_batch(&[]);
@@ -371,7 +371,7 @@ fn live_data_does_not_catch_up() {
 
 #[test]
 fn what_is_late_is_dropped_and_counted() {
-    // The reader sleeps until the pipe is full: what is late by then is dropped, and every byte is accounted for.
+    // The reader sleeps until the pipe is full: late packets are dropped, and every byte is accounted for.
     let args = ["--rate", "1MB/s", "--packet-size", "1kB", "--gap", "drop-late", "--gap-time", "20ms", "-v"];
     let path = scratch("late");
     std::fs::write(&path, noise(400_000)).unwrap();

@@ -1,4 +1,4 @@
-//! A live run, recorded and done again: the departures are equal, bit for bit.
+//! A live run, recorded and repeated: the departures are equal, bit for bit.
 
 #[path = "../../live/tests/support/mod.rs"]
 mod support;
@@ -20,15 +20,15 @@ const SHAPER: &str = "version = 1\n\
     [[class]]\nname = \"gold\"\nrate = \"4mbit\"\ndscp = \"af11\"\nlimit = \"30kB\"\n\
     [[class]]\nname = \"rest\"\nrate = \"16mbit\"\ndefault = true\n\
     [[rule]]\nclass = \"gold\"\nprotocol = \"udp\"\n";
-/// How long is waited for what must come, on a machine that has much else to do.
+/// The time limit of an expected event on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// A folder that everybody may write to; it goes when this goes.
+/// A folder that every user may write to, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Self {
-        // One that somebody else left behind, perhaps another user, is not ours.
+        // One left by another user is not used.
         let names =
             (0..1_000).map(|n| std::env::temp_dir().join(format!("tidegate-record-{}-{n}", std::process::id())));
         let path = names.into_iter().find(|path| fs::create_dir(path).is_ok()).unwrap();
@@ -51,7 +51,7 @@ fn tidegate(arguments: &[&str], file: &Path) -> Output {
     command.arg(arguments[0]).arg(file).args(&arguments[1..]).output().expect("it runs")
 }
 
-/// Real TCP and UDP through the shaped link, more than it carries.
+/// Real TCP and UDP through the shaped link, more than its rate.
 fn traffic(pair: &Pair) {
     let listener = pair.right.run(|| TcpListener::bind((RIGHT[0], 0)).unwrap()).unwrap();
     let to = listener.local_addr().unwrap();
@@ -69,7 +69,7 @@ fn traffic(pair: &Pair) {
     let sending = thread::spawn(move || {
         for n in 0..1_200_u32 {
             let _ = sender.send_to(&[n as u8; 700], datagrams_to);
-            // Bursts of twice what the queue of its class holds, so that some is dropped of those that take their time, too.
+            // Bursts of twice the queue limit of the class, so that some packets are dropped even if sent slowly.
             if n % 80 == 0 {
                 thread::sleep(Duration::from_millis(15));
             }
@@ -81,14 +81,14 @@ fn traffic(pair: &Pair) {
     sending.join().unwrap();
 }
 
-/// Runs the shaper with `more` arguments while there is traffic; what it said when it ended.
+/// Runs the shaper with `more` arguments during traffic; returns its messages.
 fn recorded(pair: &Pair, folder: &Folder, more: &[&str]) -> String {
     recorded_while(pair, folder, "class gold: a packet came through", &[&["--control", "off"], more].concat(), || {
         traffic(pair)
     })
 }
 
-/// The same while something is done, from when it has said `ready` on.
+/// The same with an action, from `ready` on.
 fn recorded_while(pair: &Pair, folder: &Folder, ready: &str, more: &[&str], during: impl FnOnce()) -> String {
     let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
     command.arg("run").arg(folder.file("shaper.toml")).args(["--interface", DEVICE, "--record"]);
@@ -132,7 +132,7 @@ fn live_record_and_replay_are_equal() -> Ended {
     assert!(number(&run["classes"][0]["remarked_packets"]) > 100, "{told:#}");
     assert!(number(&run["classes"][1]["packets"]) > 500, "{told:#}");
 
-    // In words, and again: the same digest.
+    // As text, and again: the same digest.
     let words = tidegate(&["replay"], &file);
     let text = String::from_utf8_lossy(&words.stdout).into_owned();
     assert!(text.contains("equal: all") && text.contains("bit for bit"), "{text}");
@@ -140,7 +140,7 @@ fn live_record_and_replay_are_equal() -> Ended {
     assert_eq!(first, again);
     assert!(String::from_utf8_lossy(&first).starts_with(run["digest"].as_str().unwrap()));
 
-    // Beside another configuration, and what left as a capture.
+    // Beside another configuration, and the departures as a capture.
     let capture = folder.file("left.pcapng");
     let to = capture.to_str().unwrap();
     let beside = tidegate(&["replay", "--with", "fifo@20mbit", "--departures", to], &file);
@@ -157,7 +157,7 @@ fn live_record_and_replay_are_equal() -> Ended {
     Ended::Passed
 }
 
-/// Runs `tidegate COMMAND...` beside the shaper, while there is traffic before and behind each of them.
+/// Runs `tidegate COMMAND...` beside the shaper, with traffic before and after each command.
 fn through(pair: &Pair, folder: &Folder, ready: &str, commands: &[&[&str]]) -> serde_json::Value {
     let socket = folder.file("control.sock");
     let socket = socket.to_str().unwrap();
@@ -174,7 +174,7 @@ fn through(pair: &Pair, folder: &Folder, ready: &str, commands: &[&[&str]]) -> s
                 let output = command.stdin(Stdio::null()).output().unwrap();
                 let said = String::from_utf8_lossy(&output.stderr).into_owned();
                 assert!(output.status.success(), "{arguments:?}: {said}");
-                // Some packets between two changes; how many does not matter.
+                // Some packets between two changes; the number does not matter.
                 thread::sleep(Duration::from_millis(60));
             }
             sending.join().unwrap();
@@ -193,7 +193,7 @@ fn through(pair: &Pair, folder: &Folder, ready: &str, commands: &[&[&str]]) -> s
 
 fn live_changes_and_promises_are_replayed() -> Ended {
     let (pair, folder) = (Pair::new(), Folder::new());
-    // Another class, so that the tree is another.
+    // Another class, so that the tree differs.
     let other = SHAPER
         .replace("[[rule]]", "[[class]]\nname = \"silver\"\nrate = \"3mbit\"\n[[rule]]")
         .replace("16mbit", "12mbit");
@@ -246,14 +246,14 @@ fn files_of_a_limited_size() -> Ended {
     let output = tidegate(&["replay"], &file);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && text.contains("bit for bit"), "{text}");
-    // From the second file on nobody can know.
+    // From the second file on the comparison is not possible.
     let second = tidegate(&["replay"], &folder.file("run.tgr.1"));
     let text = String::from_utf8_lossy(&second.stdout).into_owned();
     assert!(text.contains("goes on from another"), "{text}");
     Ended::Passed
 }
 
-/// Why packets of a flow go where they go, of the shaper that runs.
+/// Explains packets of a flow on the running shaper.
 fn a_flow_is_explained_live() -> Ended {
     let (pair, folder) = (Pair::new(), Folder::new());
     let socket = folder.file("control.sock");
@@ -261,7 +261,7 @@ fn a_flow_is_explained_live() -> Ended {
     let ready = "class gold: a packet came through";
     recorded_while(&pair, &folder, ready, &["--control", socket], || {
         traffic(&pair);
-        // The flow of UDP that just was there, as the shaper has seen it.
+        // The UDP flow that was just active, as the shaper has seen it.
         let ask = |arguments: &[&str]| {
             let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
             command.args(["explain", "--live", "--control", socket]).args(arguments).output().unwrap()
@@ -296,7 +296,7 @@ fn a_flow_is_explained_live() -> Ended {
         ] {
             assert!(said.contains(part), "{part} is not in {said}");
         }
-        // One that was never there, and what cannot be.
+        // A flow that never existed, and an impossible one.
         let told = ask(&["--protocol", "tcp", "--source", "192.0.2.1", "--destination", "192.0.2.2", "--json"]);
         let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
         assert_eq!(told["belongs"]["by_default"], true, "{told:#}");
@@ -306,7 +306,7 @@ fn a_flow_is_explained_live() -> Ended {
     Ended::Passed
 }
 
-/// The report of a live run has its classes and its flows, and is whole in a browser.
+/// The report of a live run has its classes and its flows, and works in a browser.
 fn the_report_of_a_live_run() -> Ended {
     let (pair, folder) = (Pair::new(), Folder::new());
     let (page, csv) = (folder.file("live.html"), folder.file("live.csv"));
@@ -316,7 +316,8 @@ fn the_report_of_a_live_run() -> Ended {
     for part in ["Rate of each class", "Rate of each flow", "Queue of each flow", "Drops of each flow", "flow udp "] {
         assert!(report.contains(part), "{part}");
     }
-    // Rows are of a class or of a flow; the flow of TCP and that of UDP sent what their classes did, but for others.
+    // Rows are of a class or of a flow; the flow of TCP and that of UDP sent as much as their classes, except for
+    // others.
     let table = fs::read_to_string(&csv).unwrap();
     let mut lines = table.lines();
     assert!(lines.next().unwrap().starts_with("class,flow,end_s,width_s,sent_bytes,dropped_packets,"));

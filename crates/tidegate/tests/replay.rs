@@ -1,4 +1,4 @@
-//! `tidegate replay`: in real time, and of files that are not what they should be.
+//! `tidegate replay`: in real time, and with invalid files.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A folder of its own that goes away in the end.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -49,7 +49,7 @@ fn datagram(length: u16) -> Vec<u8> {
     packet
 }
 
-/// A packet as a capture has it: when, in microseconds; how much is said to be there, and to have been; the bytes.
+/// A packet of a capture: the time in microseconds, the captured and the original length, the bytes.
 fn packet(micros: u32, there: u32, length: u32, bytes: &[u8]) -> Vec<u8> {
     let head = [micros / 1_000_000, micros % 1_000_000, there, length].into_iter().flat_map(u32::to_le_bytes);
     head.chain(bytes.iter().copied()).collect()
@@ -96,18 +96,18 @@ fn real_time_takes_its_time_and_changes_nothing() {
     }
 }
 
-/// In real time a packet is written when it leaves: long before the last one comes.
+/// In real time a packet is written when it leaves: long before the last one arrives.
 #[test]
 fn in_real_time_departures_come_when_they_leave() {
     let folder = Folder::new("piped");
-    // The last comes after an hour, for which nobody waits.
+    // The last arrives after an hour, and the test does not wait for it.
     fs::write(folder.file("c.pcap"), capture(&[0, 1_000, 3_600_000_000])).expect("written");
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["replay", &folder.file("c.pcap"), "--with", "fifo@10mbit", "--real-time", "--departures", "-"])
         .stdout(Stdio::piped())
         .spawn()
         .expect("tidegate runs");
-    // The first two, of 500 bytes each, with what is around them.
+    // The first two, of 500 bytes each, with the blocks around them.
     let mut two = vec![0; 1_000];
     child.stdout.take().expect("a pipe").read_exact(&mut two).expect("departures");
     assert!(two.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]));
@@ -128,7 +128,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_packet_and_what_came_before_is_sho
         file.truncate(file.len() - by);
         file
     };
-    // The file, the exit code, how many packets were put through, and what is said.
+    // The file, the exit code, the number of packets processed, and the message.
     let cases: Vec<(&str, Vec<u8>, i32, u64, &str)> = vec![
         ("whole", of(&three()), 0, 3, ""),
         ("nothing", Vec::new(), 2, 0, "the file is empty"),
@@ -166,7 +166,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_packet_and_what_came_before_is_sho
             let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
             assert_eq!(told["packets"], packets, "{name}");
         }
-        // To explain one of its packets is no other matter.
+        // The same for explaining one of its packets.
         let explained = tidegate(&["explain", &path, "--packet", "2", "--with", "/dev/null"]);
         assert!(explained.status.code().is_some_and(|code| code <= 2), "{name}: {}", text(&explained.stderr));
     }
@@ -179,7 +179,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_packet_and_what_came_before_is_sho
     fails(&[&folder_itself], 2, &format!("{folder_itself} is a directory"));
     let missing = folder.file("missing.pcap");
     fails(&[&missing], 2, &format!("{missing}: No such file"));
-    // What can be opened and not be read: nothing is at address 0.
+    // A file that can be opened but not read: address 0 is not mapped.
     fails(&["/proc/self/mem"], 2, "/proc/self/mem: ");
     fails(&["/dev/null"], 2, "/dev/null: the file is empty");
     let path = folder.file("whole.pcap");
@@ -189,7 +189,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_packet_and_what_came_before_is_sho
     fails(&[&path, "--departures", "/nowhere/x.pcapng"], 2, "/nowhere/x.pcapng");
 }
 
-/// Whoever names one file twice would find an empty capture, and no other copy of it.
+/// Reading and writing the same file would destroy the capture.
 #[test]
 fn what_is_read_is_not_written_over() {
     let folder = Folder::new("over");
@@ -226,7 +226,7 @@ fn the_seed_that_is_told_is_the_one_that_was_used() {
     let folder = Folder::new("seed");
     let file = folder.file("c.pcap");
     fs::write(&file, capture(&[0, 1_000])).expect("written");
-    // The recording was made with seed 7, whatever is asked for.
+    // The recording has seed 7, whatever is requested.
     for (file, seed) in [(small, 7), (file.as_str(), 3)] {
         let report = folder.file("r.html");
         let output = tidegate(&["replay", file, "--seed", "3", "--json", "--report", &report, "--with", "fifo@1mbit"]);
@@ -264,7 +264,7 @@ fn standard_input_is_one_thing() {
     assert!(text(&output.stderr).contains("not standard input"), "{}", text(&output.stderr));
 }
 
-/// `new-qdisc my-red` makes a folder `my-red` where one then says `--with my-red@20mbit`.
+/// `new-qdisc my-red` makes a folder `my-red` in which `--with my-red@20mbit` is used.
 #[test]
 fn a_folder_called_as_a_kind_is_not_in_the_way() {
     let folder = Folder::new("kind");
@@ -301,7 +301,7 @@ fn a_pipe_is_read_like_a_file() {
         .spawn()
         .expect("tidegate runs");
     let mut pipe = child.stdin.take().expect("a pipe");
-    // A byte at a time: nothing comes in the pieces in which it is wanted.
+    // One byte at a time: reads never return the requested pieces.
     let writing = std::thread::spawn(move || file.iter().for_each(|byte| pipe.write_all(&[*byte]).expect("read")));
     let piped = child.wait_with_output().expect("an end");
     writing.join().expect("written");

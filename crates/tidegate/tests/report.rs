@@ -1,4 +1,4 @@
-//! Reports of the commands: whole, consistent, and naming no place outside of themselves.
+//! Reports of the commands: complete, consistent, and without external addresses.
 
 #[path = "../../report/tests/support/mod.rs"]
 mod browser;
@@ -14,7 +14,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A folder of its own that goes away in the end.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -34,7 +34,7 @@ impl Drop for Folder {
     }
 }
 
-/// The plots of a page: titles, and for each curve its name and its points. Checks what holds for every page.
+/// The plots of a page: titles, and for each curve its name and its points. Checks the common properties of pages.
 fn plots(path: &Path) -> Vec<(String, Vec<(String, usize)>)> {
     let page = std::fs::read_to_string(path).expect("a report");
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
@@ -54,7 +54,7 @@ fn plots(path: &Path) -> Vec<(String, Vec<(String, usize)>)> {
             let curves = plot["curves"].as_array().expect("curves").iter().map(|curve| {
                 let (x, mut y) = (numbers(list(&curve["x"])), list(&curve["y"]));
                 assert_eq!(x.len(), y.len(), "{title}");
-                // A null is a gap between two points, and only waits have some: nothing waits when nothing comes.
+                // A null is a gap between two points, and only waits have gaps: without arrivals there is no wait.
                 assert!(y.windows(2).all(|two| two.iter().any(|y| !y.is_null())), "{title}");
                 assert!(y.first().is_none_or(|y| !y.is_null()) && y.last().is_none_or(|y| !y.is_null()), "{title}");
                 let points = y.len();
@@ -117,7 +117,7 @@ fn a_simulation_has_its_flows_its_variants_and_its_digest() {
     let with = tidegate(&["simulate", &folder.file("s.toml"), "--hash", "--report", &page]);
     assert!(with.status.success(), "{}", text(&with.stderr));
     let digest = text(&plain.stdout);
-    // What is kept for the report changes nothing of the run.
+    // Collecting data for the report does not affect the run.
     assert_eq!(digest, text(&with.stdout));
 
     let found = plots(Path::new(&page));
@@ -132,7 +132,7 @@ fn a_simulation_has_its_flows_its_variants_and_its_digest() {
             assert_eq!(names, ["flow bulk", "flow pages"], "{measure}");
         }
         assert_eq!(of(&format!("Queueing delay of each flow, link a->b, {variant}, distribution")).len(), 2);
-        // The tail drops, of the flow that fills it.
+        // Tail drops, of the flow that fills the queue.
         let drops = of(&format!("Drops of each flow, link a->b, {variant}"));
         assert!(drops.iter().any(|curve| curve.0 == "flow bulk"), "{drops:?}");
     }
@@ -188,7 +188,7 @@ fn capture(count: u32, gap: u32) -> Vec<u8> {
     file
 }
 
-/// A recording has its configuration in itself, and so has its report.
+/// A recording contains its configuration, and so does its report.
 #[test]
 fn the_report_of_a_recording_has_what_was_recorded_with() {
     let folder = Folder::new("recorded");
@@ -227,7 +227,7 @@ fn a_replay_has_its_configurations_side_by_side() {
     assert!(delay.1.iter().all(|curve| curve.1 >= 2), "{delay:?}");
     assert!(std::fs::read(&table).expect("a table").starts_with(b"PAR1"));
     browser::look_at(Path::new(&page), 10);
-    // What is needed to run it again, also of what is no file.
+    // The input to repeat the run, also if it is not a file.
     let whole = std::fs::read_to_string(&page).expect("a report");
     for kind in ["fifo", "fq-codel"] {
         assert!(whole.contains(&format!("kind = &quot;{kind}&quot;")), "{kind}");
@@ -287,7 +287,7 @@ fn of_many_flows_the_largest_have_curves_and_the_others_one_together() {
     assert!(rates.1.iter().any(|curve| curve.0 == "flow udp 10.0.0.1:99 > 10.0.0.2:8192"), "{rates:?}");
     assert_eq!(rates.1.last().map(|curve| curve.0.as_str()), Some("flow (others)"));
 
-    // A row for each point: the bytes of the flows and of the others are those of the class.
+    // A row for each point: the bytes of the flows and of the others sum to those of the class.
     let rows: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).expect("a table")).expect("JSON");
     let bits = |of: &str| -> f64 {
         let rows = rows.as_array().expect("a list").iter();

@@ -1,4 +1,4 @@
-//! `tidegate run` and `tidegate demo` as a shell sees them: the built command in namespaces of its own.
+//! `tidegate run` and `tidegate demo` as a shell sees them: the built command in its own namespaces.
 
 #[path = "../../live/tests/support/mod.rs"]
 mod support;
@@ -25,15 +25,15 @@ const SHAPER: &str = "version = 1\n\
     [[class]]\nname = \"gold\"\nrate = \"5mbit\"\ndscp = \"af11\"\n\
     [[class]]\nname = \"rest\"\nrate = \"5mbit\"\ndefault = true\n\
     [[rule]]\nclass = \"gold\"\ndscp = \"ef\"\n";
-/// How long is waited for what must come, on a machine that has much else to do.
+/// The time limit of an expected event on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// A shaper file in a directory that everybody may write to; it goes when this goes.
+/// A shaper file in a directory that every user may write to, removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> Self {
-        // One that somebody else left behind, perhaps another user, is not ours.
+        // One left by another user is not used.
         let names =
             (0..1_000).map(|n| std::env::temp_dir().join(format!("tidegate-run-{}-{n}.toml", std::process::id())));
         let path = names.into_iter().find(|path| File::create_new(path).is_ok()).unwrap();
@@ -48,7 +48,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The command, running, with what it says line by line.
+/// The running command, with its messages line by line.
 struct Running {
     child: Child,
     lines: Receiver<String>,
@@ -65,7 +65,7 @@ impl Running {
         Self { child, lines, said: String::new() }
     }
 
-    /// Waits until it says `text`.
+    /// Waits for the message `text`.
     fn says(&mut self, text: &str) {
         let deadline = Instant::now() + PATIENCE;
         while !self.said.contains(text) {
@@ -81,7 +81,7 @@ impl Running {
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
-    /// Its end: the exit status, standard output, and all it said.
+    /// Waits for its end: the exit status, standard output, and all messages.
     fn end(mut self) -> (ExitStatus, String, String) {
         let mut out = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
@@ -90,7 +90,7 @@ impl Running {
         (status, out, std::mem::take(&mut self.said))
     }
 
-    /// Its end, which must come by itself with this exit code; what it said.
+    /// Waits for its end by itself with this exit code; returns its messages.
     fn fails(self, code: i32) -> String {
         let (status, out, said) = self.end();
         assert_eq!(status.code(), Some(code), "{said}");
@@ -100,7 +100,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// One that a failed test leaves behind is ended; one that has ended is not to be killed.
+    /// Kills a command that a failed test leaves; one that has ended must not be killed.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -117,7 +117,7 @@ fn run(pair: &Pair, file: &Scratch, interface: &str) -> Command {
     command
 }
 
-/// Takes all capabilities from the command, whoever runs it.
+/// Drops all capabilities of the command.
 fn powerless(command: &mut Command) {
     const NO_ROOT_LOCKED: libc::c_ulong = 3;
     let strip = || {
@@ -184,19 +184,19 @@ fn rates_of_the_line_shape_both_ways() -> Ended {
     running.says("shaping what arrives by tg0, by the preset --down, is in force");
     assert!(running.said.contains("shaping tg0 by the preset --up is in force"), "{}", running.said);
     passes(&pair);
-    // A second one finds either direction taken.
+    // A second instance finds both directions in use.
     let said = {
         let mut second = command(&pair);
         second.args(["run", "--interface", DEVICE, "--down", "3mbit", "--control", "off"]);
         Running::start(second).fails(1)
     };
     assert!(said.contains("shaping what arrives by tg0"), "{said}");
-    // A second of ten times the line in either direction, 2 and 3 Mbit/s less the margins: 1.9 and 2.7.
+    // One second of ten times the rate in either direction, 2 and 3 Mbit/s less the margins: 1.9 and 2.7.
     let flood = |from: &tidegate_live::netns::Namespace, to: &tidegate_live::netns::Namespace, own, other| {
         let receiver = to.run(|| UdpSocket::bind((other, 0)).unwrap()).unwrap();
         let sender = from.run(|| UdpSocket::bind((own, 0)).unwrap()).unwrap();
         let (began, mut got) = (Instant::now(), 0_usize);
-        // A sender that waited for room would read late what came meanwhile.
+        // A sender that waited for buffer space would read late.
         for socket in [&receiver, &sender] {
             socket.set_nonblocking(true).unwrap();
         }
@@ -266,7 +266,7 @@ fn missing_permission_is_said() -> Ended {
     Ended::Passed
 }
 
-/// Puts a rule in front of ours, for datagrams to the right.
+/// Inserts a rule before ours, for datagrams to the right.
 fn in_front(family: Family, then: Vec<Expression>) -> Result<(), tidegate_live::netlink::Error> {
     let mut netfilter = Socket::open(Protocol::Netfilter).unwrap();
     let only_udp = [Expression::Meta(MetaKey::Transport, 1), Expression::Compare(1, Compare::Equal, vec![17])];
@@ -285,7 +285,7 @@ fn in_front(family: Family, then: Vec<Expression>) -> Result<(), tidegate_live::
 
 fn packets_that_another_program_takes_are_missed() -> Ended {
     let (pair, file) = (Pair::new(), Scratch::new());
-    // Somebody else's queue holds what IPv6 sends, and only that.
+    // A queue of another program holds the IPv6 packets, and only those.
     let other = pair
         .left
         .run(|| {
@@ -321,7 +321,7 @@ fn packets_that_are_rewritten_are_mistaken() -> Ended {
     Ended::Passed
 }
 
-/// Makes the device of the left a port of a bridge that has its address: what leaves by it leaves by another name.
+/// Makes the device of the left a port of a bridge that has its address: egress then uses another interface name.
 fn bridged() -> Result<(), tidegate_live::netlink::Error> {
     let mut rtnl = Rtnl::open()?;
     rtnl.create("tgb", "bridge")?;
@@ -341,12 +341,12 @@ fn packets_that_a_bridge_takes_are_noticed() -> Ended {
         let (socket, stop) = (pair.left.run(|| UdpSocket::bind((LEFT[0], 0)).unwrap()).unwrap(), &stop);
         scope.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                // 4 Mbit/s. While the address moves there is no way out.
+                // 4 Mbit/s. While the address moves there is no route.
                 let _ = socket.send_to(&[0; 1_000], (RIGHT[0], 9));
                 thread::sleep(Duration::from_millis(2));
             }
         });
-        // Whatever fails, the sender must end.
+        // The sender must end even if the test fails.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             if let Err(error) = pair.left.run(bridged).unwrap() {
                 return Ended::Skipped(format!("no bridge here: {error}"));
@@ -374,7 +374,7 @@ fn a_file_that_changes_is_noticed() -> Ended {
     let (pair, file) = (Pair::new(), Scratch::new());
     let mut running = Running::start(run(&pair, &file, DEVICE));
     running.says("is in force");
-    // Even into something that could not be read.
+    // Even into a file that cannot be read.
     fs::write(&file.0, "version = ").unwrap();
     File::options().append(true).open(&file.0).unwrap().set_modified(std::time::SystemTime::now()).unwrap();
     running.says("has changed");
@@ -422,7 +422,7 @@ fn an_interface_that_vanishes_is_noticed() -> Ended {
 fn the_demonstration_ends_with_its_table() -> Ended {
     demonstrate(demo());
     let users = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    // As root of the machine, also as somebody who has to make a user namespace first.
+    // As root of the machine, and as a user who must create a user namespace first.
     if users.contains("4294967295") {
         let mut command = demo();
         command.uid(NOBODY).gid(NOBODY);
@@ -451,7 +451,7 @@ fn demonstrate(command: Command) {
     let flows = table["flows"].as_array().expect("flows");
     assert_eq!(flows.len(), 10);
     for flow in flows {
-        // The whole of it: what went wrong with one flow shows in the others.
+        // The whole message: a problem of one flow is visible in the others.
         assert_eq!(flow["packets_reordered"], 0, "{}: {out}\n{said}", flow["flow"]);
         assert!(flow["packets_received"].as_u64() > Some(0), "{}: {out}\n{said}", flow["flow"]);
     }

@@ -20,7 +20,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The first example of the reference, which the reader copies first.
+/// The first example of the reference, which readers copy first.
 fn example() -> String {
     let page = text(&script(&["--language"], "").stdout);
     let fence = page.find("```tgs").expect("it has an example");

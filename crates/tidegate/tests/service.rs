@@ -1,5 +1,5 @@
-//! The command as a service: what it tells a service manager, what the unit allows it, and what `doctor` finds where
-//! something really is in the way.
+//! The command as a service: its notifications to a service manager, its privileges under the unit, and the results
+//! of `doctor` with real conflicts.
 
 #[path = "../../live/tests/support/mod.rs"]
 mod support;
@@ -58,7 +58,7 @@ fn managed(pair: &Pair, scratch: &Scratch, options: &[&str]) -> (UnixDatagram, C
     (manager, run)
 }
 
-/// What `tidegate status --json` shows.
+/// The output of `tidegate status --json`.
 fn status(pair: &Pair, control: &str) -> Value {
     let output = command(pair, &["status", "--json", "--control", control]).output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap()
@@ -75,7 +75,7 @@ fn a_service_manager_hears_of_it() -> Ended {
     run.env("WATCHDOG_USEC", "400000");
     let running = Running::start(run);
     told(&manager, "READY=1");
-    // Twice: so it is alive, and not only was.
+    // Twice: it is alive now, and not only before.
     told(&manager, "WATCHDOG=1");
     told(&manager, "WATCHDOG=1");
     running.signal(libc::SIGTERM);
@@ -128,7 +128,7 @@ fn a_reload_applies_the_file_and_a_wrong_one_changes_nothing() -> Ended {
     Ended::Passed
 }
 
-/// A terminal that was closed, or `2>&1 | tee` whose end has gone: shaping goes on, and its control.
+/// A closed terminal, or the closed pipe of `2>&1 | tee`: shaping and its control continue.
 fn it_goes_on_when_nobody_reads_what_it_says() -> Ended {
     let (pair, scratch) = (Pair::new(), Scratch::new());
     let control = scratch.0.join("control");
@@ -158,7 +158,7 @@ fn it_goes_on_when_nobody_reads_what_it_says() -> Ended {
 fn the_unit_is_valid_and_allows_little() -> Ended {
     let scratch = Scratch::new();
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd/tidegate@.service");
-    // The command is not installed here; the pages neither.
+    // Neither the command nor the pages are installed here.
     let text = std::fs::read_to_string(unit).unwrap().replace("/usr/bin/tidegate", env!("CARGO_BIN_EXE_tidegate"));
     let text: String =
         text.lines().filter(|line| !line.starts_with("Documentation=")).flat_map(|line| [line, "\n"]).collect();
@@ -170,7 +170,8 @@ fn the_unit_is_valid_and_allows_little() -> Ended {
     };
     let said = String::from_utf8_lossy(&verified.stderr).into_owned();
     assert!(verified.status.success() && !said.contains("Unknown"), "{said}");
-    // 10.0 is exposed to everything; services without any sandbox have 9.6. What CAP_SYS_PTRACE costs stands in the unit.
+    // 10.0 is exposed to everything; services without any sandbox have 9.6. The unit explains the cost of
+    // CAP_SYS_PTRACE.
     let scored = analyze(&["security", "--offline=true", "--threshold=30"]).unwrap();
     let table = String::from_utf8_lossy(&scored.stdout).into_owned();
     println!("{}", table.lines().last().unwrap_or_default());
@@ -181,7 +182,7 @@ fn the_unit_is_valid_and_allows_little() -> Ended {
     Ended::Passed
 }
 
-/// What `doctor` says, and its exit code.
+/// The output of `doctor`, and its exit code.
 fn doctor(pair: &Pair, arguments: &[&str]) -> (Value, Option<i32>) {
     let output = command(pair, &[&["doctor", "--json"], arguments].concat()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -189,7 +190,7 @@ fn doctor(pair: &Pair, arguments: &[&str]) -> (Value, Option<i32>) {
     (found, output.status.code())
 }
 
-/// Whether there is a finding about something, of a severity, that says `text` and how to mend it.
+/// Whether there is a result about a subject, of a severity, that contains `text` and a remedy.
 fn finds(found: &Value, about: &str, severity: &str, text: &str) {
     let matches = |finding: &&Value| {
         finding["about"] == about
@@ -260,7 +261,8 @@ fn doctor_finds_other_rules_and_other_instances() -> Ended {
             })
             .collect(),
     };
-    // Owned by nobody, so that it stays when the socket goes; by the expression or the target, as the kernel has it.
+    // Without an owner, so that it stays when the socket is closed; by the expression or the target, as the kernel
+    // has it.
     let install = |queue: Expression| {
         let rules = table(vec![("early", queue), ("late", Expression::Drop)]);
         pair.left
@@ -302,7 +304,7 @@ fn doctor_finds_filters_that_take_packets() -> Ended {
             Err(error) => Err(format!("no tc (iproute2): {error}")),
         }
     };
-    // The kernel shows the u32 filters of both directions in each, so there is one direction at a time.
+    // The kernel lists the u32 filters of both directions in each, so there is one direction at a time.
     let redirect = "protocol ip u32 match ip dport 9 0xffff action mirred egress redirect dev lo";
     let prepared = tc(&format!("qdisc add dev {DEVICE} clsact"))
         .and_then(|()| tc(&format!("filter add dev {DEVICE} egress {redirect}")));
@@ -313,10 +315,10 @@ fn doctor_finds_filters_that_take_packets() -> Ended {
     let (found, code) = seen();
     assert_eq!(code, Some(0), "it weakens");
     finds(&found, "tc", "weakens", &format!("sends to lo what leaves by {DEVICE}"));
-    // What it advises mends it.
+    // Its remedy works.
     tc(&format!("filter del dev {DEVICE} egress")).unwrap();
     finds(&seen().0, "tc", "fine", "");
-    // A copy takes nothing away.
+    // A copy removes no packet.
     tc(&format!("filter add dev {DEVICE} ingress {}", redirect.replace("redirect", "mirror"))).unwrap();
     finds(&seen().0, "tc", "fine", "");
     tc(&format!("filter add dev {DEVICE} ingress {redirect}")).unwrap();
@@ -330,11 +332,11 @@ fn doctor_finds_filters_that_take_packets() -> Ended {
     Ended::Passed
 }
 
-/// The smallest XDP program, which lets everything pass.
+/// The smallest XDP program, which passes everything.
 fn xdp_program() -> Result<OwnedFd, String> {
     const PROG_LOAD: libc::c_int = 5;
     const TYPE_XDP: u32 = 6;
-    // The beginning of union bpf_attr, as the kernel knows it since 4.8: type, count, instructions, licence, log.
+    // The start of union bpf_attr, as known by the kernel since 4.8: type, count, instructions, licence, log.
     #[repr(C)]
     struct Load {
         kind: u32,
@@ -360,8 +362,8 @@ fn xdp_program() -> Result<OwnedFd, String> {
         version: 0,
         flags: 0,
     };
-    // SAFETY: the attributes are live for the call and of the size that is told; a result that is none below zero is a
-    // descriptor that is ours.
+    // SAFETY: the attributes are live for the call and have the given size; a non-negative result is a descriptor
+    // that is ours.
     unsafe {
         let fd = libc::syscall(libc::SYS_bpf, PROG_LOAD, &raw const load, size_of::<Load>());
         if fd < 0 {

@@ -1,4 +1,4 @@
-//! `tidegate simulate` from the outside.
+//! `tidegate simulate` as a shell sees it.
 
 use std::process::{Command, Output};
 
@@ -32,7 +32,7 @@ watch = true
 workload = { kind = "bulk" }
 "#;
 
-/// A folder of its own that goes away in the end.
+/// A temporary folder, removed on drop.
 struct Folder(std::path::PathBuf);
 
 impl Folder {
@@ -96,7 +96,7 @@ fn results_are_written_as_tables_and_files() {
     assert!(out.join("results.json").exists());
 }
 
-/// Names that differ only in what a file name leaves out.
+/// Names that differ only in characters that a file name omits.
 #[test]
 fn every_curve_has_a_file_of_its_own() {
     let folder = Folder::new("alike");
@@ -111,7 +111,7 @@ fn every_curve_has_a_file_of_its_own() {
         (curve("flow-bulk--of-one-goodput-over-time.csv"), curve("flow-bulk--of-one-goodput-over-time-2.csv"));
     assert!(one != other && other.starts_with("time_s,rate_bps\n"), "{other}");
 
-    // Where nothing can be written, it is said before hours of simulation: this scenario would take days.
+    // An unwritable folder is reported before hours of simulation: this scenario would take days.
     let long = folder.file("long.toml", &SCENARIO.replace("4s", "100000000s"));
     let refused = simulate(&[&long, "--out", &file]);
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));

@@ -1,10 +1,10 @@
-//! What cannot be meant is refused: with the place, the way out, the exit code, and nothing left behind.
+//! Invalid usage is refused: with the position, a remedy, the exit code, and nothing left behind.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// A folder of its own for a test; it goes when this goes.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -56,7 +56,7 @@ fn a_file_in_another_encoding_is_refused_with_its_line() {
             &["latin.toml", "line 3, byte 28 of the file, is not UTF-8", "save it as UTF-8"],
         );
     }
-    // As some editors save text elsewhere.
+    // As some editors on other systems save text.
     let wide = folder.with("wide.toml", b"\xff\xfev\0e\0r\0s\0i\0o\0n\0");
     refused(&["check", &wide], 2, &["wide.toml", "line 1, byte 0 of the file, is not UTF-8"]);
 }
@@ -81,7 +81,7 @@ fn no_events_are_not_waited_for() {
 fn options_of_run_that_cannot_be_are_refused_before_it_starts() {
     let folder = Folder::new("run");
     let file = folder.with("shaper.toml", SHAPER);
-    // An interface that is nowhere: whatever comes that far fails there, and shapes nothing.
+    // An interface that does not exist: commands that get this far fail there, and shape nothing.
     let run = |more: &[&str], parts: &[&str]| {
         refused(&[&["run", &file, "--interface", "nosuch0"], more].concat(), 2, parts);
     };
@@ -97,7 +97,7 @@ fn options_of_run_that_cannot_be_are_refused_before_it_starts() {
         run(&[option, "/nowhere/x"], &["cannot write /nowhere/x"]);
     }
     run(&["--table", "/nowhere/x.csv"], &["cannot write /nowhere/x.csv"]);
-    // Trying whether a file can be written leaves none, and one that is there as it is.
+    // Testing whether a file can be written leaves no file, and does not change an existing one.
     let (fresh, there) = (folder.0.join("fresh.html"), folder.with("there.html", b"of before"));
     run(&["--report", fresh.to_str().expect("text")], &["nosuch0"]);
     run(&["--report", &there], &["nosuch0"]);
@@ -108,7 +108,7 @@ fn options_of_run_that_cannot_be_are_refused_before_it_starts() {
 #[test]
 fn results_that_cannot_be_written_are_refused_before_they_are_made() {
     let folder = Folder::new("results");
-    // One packet after an hour of real time: who gets an answer did not wait for it.
+    // One packet after an hour of real time: a command that returned did not wait for it.
     let mut capture = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 0, 0, 101, 0, 0, 0];
     for seconds in [0_u32, 3_600] {
         [seconds, 0, 20, 20].iter().for_each(|word| capture.extend(word.to_le_bytes()));
@@ -118,7 +118,7 @@ fn results_that_cannot_be_written_are_refused_before_they_are_made() {
     let to = ["--report", "/nowhere/x.html"];
     refused(&[&["replay", &file, "--with", "fifo@1mbit", "--real-time"], &to[..]].concat(), 2, &["/nowhere/x.html"]);
     refused(&[&["reproduce", "pacing"], &to[..]].concat(), 2, &["cannot write /nowhere/x.html"]);
-    // A file behind the option that takes a number is not taken for one.
+    // A file after the option that takes a number is not taken as its value.
     refused(&["replay", "--real-time", &file, "--with", "fifo@1mbit"], 2, &["--real-time", "a file goes in front"]);
 }
 
@@ -155,7 +155,7 @@ fn doctor_names_the_rule_with_a_user_who_is_not_there() {
     assert_eq!(owners("right.toml", root.as_bytes())["severity"], "fine");
 }
 
-/// Behind `exec` comes a command, but an option that there is not is none.
+/// A command follows `exec`, but an unknown option is not a command.
 #[test]
 fn an_unknown_option_of_exec_is_not_taken_for_the_program() {
     refused(&["exec", "--dwon", "2mbit", "--", "true"], 2, &["--dwon", "--down"]);

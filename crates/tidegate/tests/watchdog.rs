@@ -1,5 +1,5 @@
-//! What goes wrong in the data path of the built command, and what the traffic notices: faults are injected while
-//! packets wait, between namespaces, and the longest silence at the receiver is measured.
+//! Faults in the data path of the built command, and their effect on traffic: faults are injected while packets are
+//! queued, between namespaces, and the longest silence at the receiver is measured.
 
 #[path = "../../live/tests/support/mod.rs"]
 mod support;
@@ -19,12 +19,12 @@ use support::{DEVICE, Ended, LEFT, Pair, RIGHT, bring_up};
 use tidegate_live::rtnl::Rtnl;
 
 /// 1 Mbit/s; packets of the test are 500 bytes with headers, so 250 of them leave in a second.
-/// The limits hold what the tests queue.
+/// The limits suffice for the packets that the tests queue.
 const SHAPER: &str = "version = 1\n[shaper]\nrate = \"1mbit\"\nburst = \"3000B\"\n\
     [[class]]\nname = \"rest\"\nrate = \"1mbit\"\nburst = \"3000B\"\ndefault = true\n\
     limit = \"8MB\"\nflow-limit = \"4MB\"\n";
 const PAYLOAD: usize = 472;
-/// The promise: traffic passes again within this.
+/// The guarantee: traffic passes again within this.
 const PROMISE: Duration = Duration::from_secs(1);
 
 fn command(pair: &Pair, scratch: &Scratch, fault: &str) -> Command {
@@ -50,7 +50,7 @@ fn status(pair: &Pair, scratch: &Scratch) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Waits until `status` says something.
+/// Waits until `status` satisfies a condition.
 fn until(pair: &Pair, scratch: &Scratch, what: &str, is_so: impl Fn(&serde_json::Value) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -62,12 +62,12 @@ fn until(pair: &Pair, scratch: &Scratch, what: &str, is_so: impl Fn(&serde_json:
     }
 }
 
-/// 1,000,000 / (500 B * 8) = 250 packets a second fit; one each 3.8 ms is 5 % more.
+/// 1,000,000 / (500 B * 8) = 250 packets per second fit; one per 3.8 ms is 5 % more.
 const FULL: Duration = Duration::from_micros(3_800);
 /// Twice what fits.
 const DOUBLE: Duration = Duration::from_millis(2);
 
-/// Traffic faster than the shaper, so that packets always wait, while `fault` happens and `what` is done.
+/// Traffic faster than the shaper, so that packets are always queued, while `fault` happens and `what` is done.
 fn under(
     fault: &str,
     every: Duration,
@@ -99,7 +99,7 @@ fn passes_within_a_second(what: &str, arrivals: &Arrivals) -> Result<(), String>
     if gap < PROMISE { Ok(()) } else { Err(format!("{what}: nothing passed for {gap:?}")) }
 }
 
-/// In 200 ms: 50 by the rate, 6 by each of the two buckets, and what a late process catches up with: 20 ms, 5.
+/// In 200 ms: 50 by the rate, 6 by each of the two buckets, and what a late process makes up for: 20 ms, 5.
 fn makes_no_burst(what: &str, arrivals: &Arrivals) -> Result<(), String> {
     let most = arrivals.most_within(Duration::from_millis(200));
     println!("{what}: at most {most} packets in 200 ms");
@@ -124,13 +124,13 @@ fn a_stalled_data_path_is_let_pass_and_started_again() -> Ended {
     })
 }
 
-/// A data path that gets no time while the proof is made is not taken for one that packets pass by.
+/// A data path without processor time during the proof is not taken for one that packets bypass.
 fn a_stall_at_the_start_is_waited_for() -> Ended {
     let (pair, scratch) = (Pair::new(), Scratch::new());
-    // So much that packets wait from the first moment on.
+    // So much that packets are queued from the start.
     let traffic = Traffic::start(&pair, PAYLOAD, Duration::from_micros(100));
     traffic.until(10);
-    // Longer than all attempts of the proof take where the data path lives.
+    // Longer than all attempts of the proof take with a live data path.
     let running = shaped(&pair, &scratch, "stall:0ms:2500ms");
     traffic.stop_now();
     orderly(running);
@@ -142,7 +142,8 @@ fn a_panic_in_a_discipline_is_caught_and_said() -> Ended {
         let (traffic, running) = under("panic:500ms", FULL, |pair, scratch, running, _| {
             running.says("the discipline panicked: a fault was injected");
             running.says("is in force again");
-            // It panics again after half a second, and now there is a pause, longer each time: then the reason is shown.
+            // It panics again after half a second, and now there is a pause, longer each time: then the reason is
+            // shown.
             running.says("starting again in 1 s");
             until_trouble("panicked", || status(pair, scratch));
             running.says_times("is in force again", 2);
@@ -170,7 +171,7 @@ fn a_clock_that_goes_back_stops_nothing() -> Ended {
 
 fn a_clock_that_jumps_ahead_makes_no_burst() -> Ended {
     patiently(|| {
-        // The 10 s that did not pass would let all of the queue go.
+        // The 10 s that did not pass would release the whole queue.
         let (traffic, running) = under("forward:700ms:10s", DOUBLE, |_, _, running, traffic| {
             running.says("no time was given to the data path for 10");
             traffic.until(400);
