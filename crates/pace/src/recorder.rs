@@ -4,7 +4,6 @@
 //! *Cost*: O(1) per packet; 8 bytes for each window recorded, at most [`Recorder::MOST_WINDOWS`] of each length.
 //! *Notes*: the expected gap is the time that the packet before it takes at the reference rate. A window contains
 //! whole packets, so its error is at least the fraction of one packet; [`WindowReport::one_packet_ppm`] reports it.
-//! packets, so its error is at least what one packet is of it; [`WindowReport::one_packet_ppm`] tells that.
 
 use tidegate_metrics::{Histogram, Quantiles};
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};

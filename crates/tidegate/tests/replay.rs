@@ -287,7 +287,7 @@ fn a_link_without_rate_is_wrong_usage() {
     for args in [&["--with", "fifo@0mbit"][..], &["--with", "fifo", "--link", "0bit"]] {
         let output = tidegate(&[&["replay", &file], args].concat());
         let told = text(&output.stderr);
-        assert!(output.status.code() == Some(2) && told.contains("link without rate"), "{args:?}: {told}");
+        assert!(output.status.code() == Some(2) && told.contains("link of rate 0"), "{args:?}: {told}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! Steering what runs, by the built command as a user types it: `apply`, `set`, `add`, `remove`, `confirm`, `promise`,
-//! `reserve`, `events`, `status` and `top`, over the real socket, with traffic whose arrival is measured.
+//! Control of a running shaper by the built command as a user types it: `apply`, `set`, `add`, `remove`, `confirm`,
+//! `promise`, `reserve`, `events`, `status` and `top`, over the real socket, with traffic whose arrival is measured.
 
 #[path = "../../live/tests/support/mod.rs"]
 mod support;
@@ -49,7 +49,7 @@ preference = 1
 const PAYLOAD: usize = 472;
 const SOME_TIME: Duration = Duration::from_millis(1_500);
 
-/// A shaper that runs between two namespaces, and the commands that speak to it.
+/// A shaper that runs between two namespaces, and the commands that control it.
 struct Stage {
     running: Running,
     pair: Pair,

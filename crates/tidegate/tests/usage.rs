@@ -119,7 +119,7 @@ fn results_that_cannot_be_written_are_refused_before_they_are_made() {
     refused(&[&["replay", &file, "--with", "fifo@1mbit", "--real-time"], &to[..]].concat(), 2, &["/nowhere/x.html"]);
     refused(&[&["reproduce", "pacing"], &to[..]].concat(), 2, &["cannot write /nowhere/x.html"]);
     // A file after the option that takes a number is not taken as its value.
-    refused(&["replay", "--real-time", &file, "--with", "fifo@1mbit"], 2, &["--real-time", "a file goes in front"]);
+    refused(&["replay", "--real-time", &file, "--with", "fifo@1mbit"], 2, &["--real-time", "write the file before"]);
 }
 
 #[test]

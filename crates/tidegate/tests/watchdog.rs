@@ -192,7 +192,7 @@ fn memory_refused_ends_the_process_and_stops_no_traffic() -> Ended {
         let arrivals = traffic.stop_lossy();
         let (status, _, said) = running.end();
         assert_eq!(status.signal(), Some(libc::SIGABRT), "{said}");
-        // The kernel drops what a dying process held; no more than waited.
+        // The kernel drops what a dying process held; no more than was queued.
         if arrivals.lost() >= arrivals.sent / 4 {
             return Err(format!("{} of {} lost", arrivals.lost(), arrivals.sent));
         }
@@ -224,7 +224,7 @@ fn a_renamed_interface_stays_shaped() -> Ended {
     })
 }
 
-/// What clients can take away from the process is no reason to end shaping.
+/// The loss of resources that clients use up does not end shaping.
 fn without_descriptors_shaping_goes_on() -> Ended {
     let (pair, scratch) = (Pair::new(), Scratch::new());
     let control = scratch.0.join("control");
@@ -247,7 +247,7 @@ fn without_descriptors_shaping_goes_on() -> Ended {
     Ended::Passed
 }
 
-/// It has another number then, and of many changes at once the kernel tells only a part.
+/// It then has another number, and of many changes at once the kernel reports only a part.
 fn a_rename_is_noticed_whatever_was_before() -> Ended {
     let (pair, scratch) = (Pair::new(), Scratch::new());
     let mut running = shaped(&pair, &scratch, "");
@@ -272,7 +272,7 @@ fn a_rename_is_noticed_whatever_was_before() -> Ended {
     pair.left.run(|| rename(DEVICE, "uplink0")).unwrap();
     running.says("tg0 is called uplink0 now; shaping follows it");
     running.says("shaping uplink0 is in force");
-    // While it does not listen, more is told than waits for it.
+    // While it does not read, more is reported than its socket holds.
     running.signal(libc::SIGSTOP);
     let many = || {
         let mut rtnl = Rtnl::open().unwrap();
@@ -313,7 +313,7 @@ fn a_link_that_goes_down_and_up_stays_shaped() -> Ended {
     let ended = patiently(|| {
         let from = SystemTime::now();
         thread::sleep(Duration::from_secs(1));
-        // 500 a second are sent, 250 pass.
+        // 500 per second are sent, 250 pass.
         let rate = traffic.rate((from, SystemTime::now()));
         if (200.0..=275.0).contains(&rate) { Ok(()) } else { Err(format!("{rate} packets in a second")) }
     });
@@ -322,7 +322,7 @@ fn a_link_that_goes_down_and_up_stays_shaped() -> Ended {
     ended
 }
 
-/// A stopped process is what a suspended machine is to us: no time passes for it, and then much has.
+/// A stopped process corresponds to a suspended machine: no time passes for it, and then a long time has passed.
 fn a_suspended_process_makes_no_burst_when_it_wakes() -> Ended {
     patiently(|| {
         let (pair, scratch) = (Pair::new(), Scratch::new());

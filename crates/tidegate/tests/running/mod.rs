@@ -1,4 +1,4 @@
-//! The built command, running, with what it says line by line; and traffic beside it.
+//! The built command, running, with its messages line by line; and traffic beside it.
 #![allow(dead_code)] // Each test target uses a part of it.
 
 use std::fs;
@@ -20,15 +20,15 @@ use tidegate_live::netns::Namespace;
 
 use crate::support::{LEFT, Pair, RIGHT};
 
-/// How long is waited for what must come, on a machine that has much else to do.
+/// The time limit of an expected event on a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(40);
 
-/// A directory that everybody may write to; it goes when this goes.
+/// A directory that every user may write to, removed on drop.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
     pub fn new() -> Self {
-        // One that somebody else left behind, perhaps another user, is not ours.
+        // One left by another user is not used.
         let names = (0..).map(|n| std::env::temp_dir().join(format!("tidegate-test-{}-{n}", std::process::id())));
         let made = |path: &PathBuf| match fs::create_dir(path) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
@@ -65,12 +65,12 @@ impl Running {
         Self { child, lines, said: String::new() }
     }
 
-    /// Waits until it says `text`.
+    /// Waits for the message `text`.
     pub fn says(&mut self, text: &str) {
         self.says_times(text, 1);
     }
 
-    /// Waits until it has said `text` so many times.
+    /// Waits until the message `text` has appeared `times` times.
     pub fn says_times(&mut self, text: &str, times: usize) {
         self.until(&format!("{text:?} {times} times"), |said| said.matches(text).count() >= times);
     }
@@ -90,7 +90,7 @@ impl Running {
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
-    /// Its end: the exit status, standard output, and all it said.
+    /// Waits for its end: the exit status, standard output, and all messages.
     pub fn end(mut self) -> (ExitStatus, String, String) {
         let mut out = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
@@ -101,14 +101,14 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// One that a failed test leaves behind is ended; one that has ended is not to be killed.
+    /// Kills a command that a failed test leaves; one that has ended must not be killed.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A command that goes on and prints: what it writes to either stream, line by line, as a user sees it.
+/// A command that keeps printing: its output to either stream, line by line.
 pub struct Printing {
     pub child: Child,
     lines: Receiver<String>,
@@ -135,7 +135,7 @@ impl Printing {
         self.prints_one_of(&[text]);
     }
 
-    /// Waits until it has printed `text` so many times.
+    /// Waits until it has printed `text` `times` times.
     pub fn prints_times(&mut self, text: &str, times: usize) {
         self.until(&format!("{text} {times} times"), |printed| printed.matches(text).count() >= times);
     }
@@ -160,7 +160,7 @@ impl Printing {
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
-    /// Its end: the exit status, and all it printed.
+    /// Waits for its end: the exit status, and all output.
     pub fn end(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().unwrap();
         self.printed.extend(self.lines.iter().map(|line| line + "\n"));
@@ -175,8 +175,8 @@ impl Drop for Printing {
     }
 }
 
-/// Waits until `status` says that shaping is not in force, of a shaper that fails again and again with longer pauses, and
-/// gives `reason`. It may give another in between: what failed while it was started anew on a slow machine did not start.
+/// Waits until `status` reports that shaping is not in force because of `reason`, for a shaper that fails repeatedly
+/// with longer pauses. It may report another reason in between, if a restart failed on a slow machine.
 pub fn until_trouble(reason: &str, status: impl Fn() -> serde_json::Value) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -188,34 +188,35 @@ pub fn until_trouble(reason: &str, status: impl Fn() -> serde_json::Value) {
     }
 }
 
-/// When the kernel got a datagram, and its number.
+/// When the kernel received a datagram, and its number.
 type Arrival = (SystemTime, u64);
 
 /// Datagrams from left to right, numbered, until it is stopped.
 pub struct Traffic {
     stop: Arc<AtomicBool>,
-    /// How many were sent, from when on no more are.
+    /// The number of datagrams sent, once sending has stopped.
     end: Arc<AtomicU64>,
     arrived: Arc<Mutex<Vec<Arrival>>>,
     sender: JoinHandle<u64>,
     receiver: JoinHandle<()>,
-    /// What the kernel drops there, and had dropped at first.
+    /// The namespaces, and the drops of the kernel there at the start.
     ends: [Namespace; 2],
     dropped: u64,
 }
 
-/// What arrived.
+/// The datagrams that arrived.
 pub struct Arrivals {
     pub sent: u64,
-    /// What the kernel itself dropped of it, and counted: no room in its backlog or in the socket of a receiver that got
-    /// no time.
+    /// The datagrams that the kernel dropped: its backlog, or the socket of a receiver without processor time, was
+    /// full.
     pub dropped: u64,
-    /// When the kernel got it, so that a busy machine's late receiver does not look like a burst; and its number.
+    /// When the kernel received it, so that a late receiver on a loaded machine does not look like a burst; and its
+    /// number.
     pub at: Vec<Arrival>,
 }
 
 impl Traffic {
-    /// `size` bytes of payload each `every`.
+    /// Sends `size` bytes of payload every `every`.
     pub fn start(pair: &Pair, size: usize, every: Duration) -> Self {
         Self::to(pair, 0, size, every)
     }
@@ -227,7 +228,7 @@ impl Traffic {
         let to = receiver.local_addr().unwrap();
         receiver.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         setsockopt(&receiver, sockopt::ReceiveTimestampns, &true).unwrap();
-        // For a receiver that gets no time for a while; who may not have more does with what there is.
+        // For a receiver without processor time; without permission the default remains.
         let _ = setsockopt(&receiver, sockopt::RcvBufForce, &(8 << 20));
         let ends = [pair.left.try_clone().unwrap(), pair.right.try_clone().unwrap()];
         let dropped = dropped_between(&ends[0], &ends[1]).unwrap();
@@ -243,14 +244,14 @@ impl Traffic {
                 if sender.send_to(&payload, to).is_ok() {
                     number += 1;
                 }
-                // By the plan, so that a late wake-up is made up for.
+                // By the schedule, so that a late wake-up is made up for.
                 thread::sleep((began + every * number as u32).saturating_duration_since(Instant::now()));
             }
             number
         });
         let receiver = thread::spawn(move || {
             let mut buffer = [0; 2_048];
-            // All that was sent may be there when that is told: it is looked at after each wait, too.
+            // The last datagrams may be there when this is reported: it is checked after each wait, too.
             while receiving.load(Ordering::Relaxed) > arriving.lock().unwrap().len() as u64 {
                 if let Ok(time) = receive(&receiver, &mut buffer) {
                     let number = u64::from_be_bytes(buffer[..8].try_into().unwrap());
@@ -261,7 +262,7 @@ impl Traffic {
         Self { stop, end, arrived, sender, receiver, ends, dropped }
     }
 
-    /// Waits until so many have arrived.
+    /// Waits until `count` have arrived.
     pub fn until(&self, count: usize) {
         let deadline = Instant::now() + PATIENCE;
         while self.arrived.lock().unwrap().len() < count {
@@ -270,9 +271,9 @@ impl Traffic {
         }
     }
 
-    /// What arrived from then to then, up to now.
+    /// The arrivals in a time interval, up to now.
     pub fn seen(&self, time: (SystemTime, SystemTime)) -> Vec<Arrival> {
-        // A receiver that got no time reads late what was there.
+        // A receiver without processor time reads late.
         let deadline = Instant::now() + Duration::from_millis(300);
         let reads_later = || self.arrived.lock().unwrap().last().is_some_and(|last| last.0 >= time.1);
         while !reads_later() && Instant::now() < deadline {
@@ -282,22 +283,22 @@ impl Traffic {
         arrived.iter().filter(|(at, _)| (time.0..time.1).contains(at)).copied().collect()
     }
 
-    /// Packets a second from then to then, up to now.
+    /// Packets per second in a time interval, up to now.
     pub fn rate(&self, time: (SystemTime, SystemTime)) -> f64 {
         self.seen(time).len() as f64 / time.1.duration_since(time.0).unwrap().as_secs_f64()
     }
 
-    /// No more is sent; what is on its way arrives, however long that takes.
+    /// Stops sending and waits until everything in flight has arrived.
     pub fn stop(self) -> Arrivals {
         self.end(PATIENCE)
     }
 
-    /// The same where some are lost: nothing is on its way any more when nothing comes for half a second.
+    /// The same if some are lost: nothing is in flight any more when nothing arrives for half a second.
     pub fn stop_lossy(self) -> Arrivals {
         self.end(Duration::from_millis(500))
     }
 
-    /// The same without what is still on its way.
+    /// The same without what is in flight.
     pub fn stop_now(self) -> Arrivals {
         self.end(Duration::ZERO)
     }
@@ -321,7 +322,7 @@ impl Traffic {
     }
 }
 
-/// The next datagram, and when the kernel got it.
+/// The next datagram, and when the kernel received it.
 fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> nix::Result<SystemTime> {
     let mut control = nix::cmsg_space!(nix::sys::time::TimeSpec);
     let mut parts = [IoSliceMut::new(buffer)];
@@ -338,7 +339,7 @@ impl Arrivals {
     pub fn longest_gap(&self) -> Duration {
         self.at.windows(2).filter_map(|pair| pair[1].0.duration_since(pair[0].0).ok()).max().unwrap_or_default()
     }
-    /// What neither arrived nor was dropped by the kernel itself.
+    /// The number that neither arrived nor was dropped by the kernel.
     pub fn lost(&self) -> u64 {
         if self.dropped > 0 {
             println!("  the kernel dropped {} of {}", self.dropped, self.sent);
@@ -348,9 +349,9 @@ impl Arrivals {
     pub fn reordered(&self) -> usize {
         self.at.windows(2).filter(|pair| pair[1].1 < pair[0].1).count()
     }
-    /// That one at the most was overtaken in each of so many outages: one that comes in the very moment in which the rules
-    /// change may overtake the one before it. More do where nobody gets time to let go what waits in that moment, so
-    /// this is for an attempt.
+    /// Checks that at most one packet was overtaken per outage: a packet that arrives at the moment in which the
+    /// rules change may overtake the one before it. More can be overtaken if the process gets no processor time to
+    /// release what is queued at that moment, so this is for an attempt.
     pub fn in_order_but_for(&self, outages: usize) -> Result<(), String> {
         let reordered = self.reordered();
         if reordered <= outages { Ok(()) } else { Err(format!("{reordered} reordered in {outages} outages")) }
