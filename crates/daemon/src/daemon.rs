@@ -11,7 +11,6 @@ use tidegate_config::shaper::{self, Config, Direction as Way};
 use tidegate_control::calls::{self, ControlStatus, DirectionSeen, DirectionStatus, Event, EventKind};
 use tidegate_control::protocol::{Code, Message, Refusal};
 use tidegate_engine::ClassStatus;
-use tidegate_live::probe::Version;
 use tidegate_live::rtnl::LinkMonitor;
 use tidegate_live::shaping::{LiveEngine, Options, Shaping, StartError, WorkerCounts};
 use tidegate_live::{netlink, timing};
@@ -108,8 +107,8 @@ pub struct Direction {
     pub shaping: Option<Shaping>,
     pub(crate) recovery: Recovery,
     beat: (u64, Instant),
-    /// Protocols that no probe could prove: the first packet of each is told of.
-    awaited: Vec<Version>,
+    /// What was said when a probe went out and did not come through.
+    unproven: Option<String>,
     /// What was said when most packets began to pass the queue by.
     past: Option<String>,
     /// Its rules could not be read back, and that was said.
@@ -204,7 +203,6 @@ impl Daemon {
         for (config, text) in configs {
             let shaping = Shaping::start(&config, &settings.options)?;
             let beat = (shaping.heartbeat(), Instant::now());
-            let awaited = shaping.proof().awaited.iter().map(|(version, _)| *version).collect();
             let name = name_of(&config).into();
             directions.push(Direction {
                 name,
@@ -213,7 +211,7 @@ impl Daemon {
                 shaping: Some(shaping),
                 recovery: Recovery::new(),
                 beat,
-                awaited,
+                unproven: None,
                 past: None,
                 unseen: false,
             });
@@ -430,12 +428,7 @@ impl Daemon {
                 direction.beat = (shaping.heartbeat(), Instant::now());
             }
         }
-        for at in 0..self.directions.len() {
-            let Direction { name, shaping: Some(shaping), awaited, .. } = &mut self.directions[at] else { continue };
-            let Some(come) = awaited.iter().position(|version| shaping.has_seen(*version)) else { continue };
-            let text = format!("{name}: a packet of {:?} came through the queue", awaited.swap_remove(come));
-            self.say(&text);
-        }
+        (0..self.directions.len()).for_each(|at| self.prove(at));
         observe::tick(self);
         apply::tick(self);
         reserve::tick(self);

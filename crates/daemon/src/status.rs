@@ -51,7 +51,9 @@ fn direction(direction: &Direction) -> DirectionStatus {
         Root::Shaper(shaper) => Some(shaper.rate),
         Root::Discipline(_) => None,
     };
-    DirectionStatus { name: direction.name.clone(), rate, classes }
+    let awaited = direction.shaping.iter().flat_map(|shaping| &shaping.proof().awaited);
+    let unproven = awaited.map(|(version, why)| format!("{version}: {why}")).collect();
+    DirectionStatus { name: direction.name.clone(), rate, unproven, classes }
 }
 
 /// A class in the words of the protocol.

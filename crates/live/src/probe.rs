@@ -17,6 +17,7 @@
 //! interface without multicast, and only for rules that a destination of all nodes meets. The cookie is drawn by the
 //! caller; probes of another run are not recognised.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -36,6 +37,15 @@ pub enum Version {
     V4,
     /// IPv6.
     V6,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        })
+    }
 }
 
 /// A datagram that stands for a class.
@@ -100,7 +110,7 @@ impl Prober {
     /// IPv4 is sent even by an interface without an address.
     pub fn send(&self, probe: &Probe) -> Result<(), Error> {
         let step = |what: &str| {
-            let operation = format!("probe {} by {} ({what})", version_name(probe.version), self.interface);
+            let operation = format!("probe {} by {} ({what})", probe.version, self.interface);
             move |source| Error::System { operation, source }
         };
         let any: IpAddr = match probe.version {
@@ -162,13 +172,6 @@ impl Prober {
 
 fn is_local(address: Ipv6Addr) -> bool {
     address.is_unicast_link_local() || address.segments()[0] & 0xff0f == 0xff02
-}
-
-fn version_name(version: Version) -> &'static str {
-    match version {
-        Version::V4 => "IPv4",
-        Version::V6 => "IPv6",
-    }
 }
 
 fn bind_to_device(socket: &UdpSocket, name: &str) -> io::Result<()> {

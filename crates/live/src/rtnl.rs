@@ -20,7 +20,7 @@ pub mod sysctl;
 
 pub use filter::{OnLink, Taking};
 pub use link::{Link, LinkStatistics, OperationalState};
-pub use monitor::{LinkEvent, LinkMonitor};
+pub use monitor::{ChangeMonitor, LinkEvent, LinkMonitor};
 pub use qdisc::HtbClass;
 
 const NEWLINK: u16 = libc::RTM_NEWLINK;

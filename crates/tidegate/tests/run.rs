@@ -299,8 +299,8 @@ fn packets_that_another_program_takes_are_missed() -> Ended {
         })
         .unwrap();
     let said = Running::start(run(&pair, &file, DEVICE)).fails(1);
-    assert!(said.contains("NOT in force") && said.contains("no V6 packet that we sent"), "{said}");
-    assert!(!said.contains("no V4 packet"), "{said}");
+    assert!(said.contains("NOT in force") && said.contains("no IPv6 packet that we sent"), "{said}");
+    assert!(!said.contains("no IPv4 packet"), "{said}");
     assert_eq!(tables(&pair), 1, "ours is gone, the other stays");
     drop(other);
     Ended::Passed

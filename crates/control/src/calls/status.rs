@@ -46,6 +46,9 @@ pub struct DirectionStatus {
     /// The total.
     #[serde(rename = "rate_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// Protocols of which no packet has come through yet, each with the reason: whether they are shaped is not proven.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unproven: Vec<String>,
     /// Its classes.
     pub classes: Vec<ClassStatus>,
 }

@@ -57,6 +57,34 @@ impl Daemon {
         self.say(&format!("shaping {} is in force again", self.interface()));
     }
 
+    /// Tries to prove what is not proven yet.
+    pub(super) fn prove(&mut self, at: usize) {
+        let direction = &mut self.directions[at];
+        let Some(shaping) = &mut direction.shaping else { return };
+        let (name, tried) = (direction.name.clone(), shaping.prove_again());
+        match tried {
+            Ok(proven) => {
+                if !proven.is_empty()
+                    && let Some(text) = direction.unproven.take()
+                    && self.trouble.as_ref() == Some(&text)
+                {
+                    self.trouble = None;
+                }
+                for version in proven {
+                    self.say(&format!("{name}: a packet of {version} came through the queue"));
+                }
+            }
+            Err(error) => {
+                let text = error.to_string();
+                if direction.unproven.as_ref() != Some(&text) {
+                    direction.unproven = Some(text.clone());
+                    self.trouble = Some(text.clone());
+                    self.say(&format!("{name}: {text}; it is tried again"));
+                }
+            }
+        }
+    }
+
     /// Says when most of what goes by the interface begins to pass the queue by, and when it comes through again.
     fn judge(&mut self, at: usize, passage: Option<Passage>) {
         let Some(passage) = passage else { return };

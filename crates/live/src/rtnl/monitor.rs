@@ -1,4 +1,4 @@
-//! Notice of links that appear, change and vanish.
+//! Links that appear, change and vanish, and whether addresses or routes have changed.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -61,6 +61,36 @@ impl LinkMonitor {
             }
             if let Some(event) = self.waiting.pop_front() {
                 return Ok(Some(event));
+            }
+        }
+    }
+}
+
+/// A subscription to everything that may change what an interface can send: links, addresses, routes.
+#[derive(Debug)]
+pub struct ChangeMonitor(Socket);
+
+impl ChangeMonitor {
+    /// Subscribes in the calling thread's network namespace.
+    pub fn open() -> Result<Self> {
+        let groups = libc::RTMGRP_LINK
+            | libc::RTMGRP_IPV4_IFADDR
+            | libc::RTMGRP_IPV6_IFADDR
+            | libc::RTMGRP_IPV4_ROUTE
+            | libc::RTMGRP_IPV6_ROUTE;
+        Ok(Self(Socket::with_groups(Protocol::Route, groups as u32)?))
+    }
+
+    /// Whether something has changed since the last call; never waits.
+    pub fn has_changed(&mut self) -> bool {
+        let mut changed = false;
+        loop {
+            match self.0.try_receive("watch addresses and routes") {
+                Ok(Some(_)) => changed = true,
+                Ok(None) => return changed,
+                // More than the socket holds has changed.
+                Err(error) if error.errno() == Some(libc::ENOBUFS) => changed = true,
+                Err(_) => return changed,
             }
         }
     }

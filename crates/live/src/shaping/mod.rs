@@ -193,6 +193,7 @@ pub struct Shaping {
     reports: Vec<QueueReport>,
     readiness: Readiness,
     proof: Proof,
+    retry: prove::Retry,
     class_names: Vec<String>,
     /// What is in force, and how it came about.
     config: Config,
@@ -279,6 +280,7 @@ impl Shaping {
             reports,
             readiness,
             proof: Proof::default(),
+            retry: prove::Retry::start(),
             class_names,
             config: config.clone(),
             setup: spare_setup,
@@ -332,7 +334,7 @@ impl Shaping {
     pub fn readiness(&self) -> &Readiness {
         &self.readiness
     }
-    /// What was proven at the start.
+    /// What is proven: at the start, and since by [`prove_again`](Self::prove_again).
     pub fn proof(&self) -> &Proof {
         &self.proof
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant as Clock};
 
@@ -10,9 +11,10 @@ use tidegate_config::values::{Prefix, User};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{ClassId, Dscp};
 
-use super::{Command, Shaping, StartError, random};
+use super::{Command, Shaping, StartError, find, random};
+use crate::netlink;
 use crate::probe::{Failure, Ledger, Probe, Prober, Version};
-use crate::rtnl::Rtnl;
+use crate::rtnl::{ChangeMonitor, Rtnl, sysctl};
 use crate::rules::Direction;
 
 const UDP: u8 = 17;
@@ -25,6 +27,12 @@ const TURNS: u64 = 3;
 /// How long a data path may take for that which gets no time on a machine that is too busy.
 const LONGEST: Duration = Duration::from_secs(10);
 
+/// How soon a proof that is not complete is tried again, and how seldom in the end. A filter may log what it drops.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LAST_RETRY: Duration = Duration::from_secs(60);
+/// How long after a change of an address or a route, of which there are often several at once.
+const SETTLE: Duration = Duration::from_millis(100);
+
 /// What was proven.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Proof {
@@ -32,10 +40,40 @@ pub struct Proof {
     pub seen: Vec<(String, Vec<Version>)>,
     /// Classes that no probe could be made for, and why.
     pub unprobed: Vec<(String, String)>,
-    /// Protocols that the interface does not carry, and why.
+    /// Protocols that the interface does not carry, and how that is known.
     pub not_carried: Vec<(Version, String)>,
-    /// Protocols of which no probe can be made to arrive, and why: [`Shaping::has_seen`] tells when a packet did.
+    /// Protocols that it carries and of which no packet has come through yet, and why: see [`Shaping::prove_again`].
     pub awaited: Vec<(Version, String)>,
+}
+
+/// When a proof that is not complete is tried again.
+#[derive(Debug)]
+pub(super) struct Retry {
+    /// Tells of addresses, routes and links that change; without it there are only intervals.
+    changes: Option<ChangeMonitor>,
+    next: Clock,
+    interval: Duration,
+}
+
+impl Retry {
+    pub fn start() -> Self {
+        Self { changes: ChangeMonitor::open().ok(), next: Clock::now() + FIRST_RETRY, interval: FIRST_RETRY }
+    }
+
+    /// Whether it is time: soon after something changed, else at intervals that grow.
+    fn is_due(&mut self) -> bool {
+        let now = Clock::now();
+        if self.changes.as_mut().is_some_and(ChangeMonitor::has_changed) {
+            self.interval = FIRST_RETRY;
+            self.next = self.next.min(now + SETTLE);
+        }
+        if now < self.next {
+            return false;
+        }
+        self.interval = (self.interval * 2).min(LAST_RETRY);
+        self.next = now + self.interval;
+        true
+    }
 }
 
 /// What did not come through as it should.
@@ -60,18 +98,71 @@ pub enum Unproven {
     },
 }
 
+impl Proof {
+    /// Whether a packet of that protocol was seen to come through.
+    pub fn has(&self, version: Version) -> bool {
+        self.seen.iter().any(|(_, versions)| versions.contains(&version))
+    }
+
+    /// Takes in what was tried again: all that was awaited.
+    fn take_in(&mut self, later: Self) {
+        for (class, versions) in later.seen {
+            match self.seen.iter_mut().find(|(seen, _)| *seen == class) {
+                Some((_, before)) => before.extend(versions),
+                None => self.seen.push((class, versions)),
+            }
+        }
+        self.not_carried.extend(later.not_carried);
+        self.awaited = later.awaited;
+    }
+}
+
+/// Whether the interface carries the protocol, by what the kernel says of it.
+///
+/// # Errors
+/// Why not: the kernel keeps no settings of a protocol for an interface that cannot carry it, and IPv6 can be switched off.
+fn is_carried(interface: &str, version: Version) -> Result<(), String> {
+    let family = match version {
+        Version::V4 => "ipv4",
+        Version::V6 => "ipv6",
+    };
+    let settings = Path::new("/proc/sys/net");
+    // Where not even the settings of IPv4 are to be seen, nothing is known.
+    if settings.join("ipv4").exists() && !settings.join(family).join("conf").join(interface).exists() {
+        return Err(format!("the kernel has no {version} there"));
+    }
+    match sysctl::read(&format!("ipv6/conf/{interface}/disable_ipv6")) {
+        Ok(value) if version == Version::V6 && value != "0" => {
+            Err(format!("net.ipv6.conf.{interface}.disable_ipv6 is {value}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Why a probe could not be sent, for people.
+fn why_unsent(error: &netlink::Error) -> String {
+    let why = match error.errno() {
+        Some(libc::EPERM | libc::EACCES) => "a rule of the packet filter drops what this host sends there",
+        Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => "there is no route by it yet",
+        Some(libc::EADDRNOTAVAIL) => "it has no address that can be used yet",
+        Some(libc::ENETDOWN | libc::ENODEV | libc::ENXIO) => "it is down",
+        _ => return error.to_string(),
+    };
+    format!("{why} ({error})")
+}
+
 pub(super) fn explain(failures: &[Unproven]) -> String {
     let text = |failure: &Unproven| match failure {
         Unproven::Rule(difference) => format!("read back, {difference}"),
         Unproven::Queue(queue) => format!("the kernel does not know queue {queue}"),
         Unproven::Protocol(version) => format!(
-            "no {version:?} packet that we sent by it came through the queue; `tidegate doctor` looks for what may take it"
+            "no {version} packet that we sent by it came through the queue; `tidegate doctor` looks for what may take it"
         ),
         Unproven::Arrival(version) => format!(
-            "no {version:?} packet that we had arrive by it came through the queue; `tidegate doctor` looks for what may \
+            "no {version} packet that we had arrive by it came through the queue; `tidegate doctor` looks for what may \
              take it"
         ),
-        Unproven::Class(class, version) => format!("{version:?} packets of class `{class}` do not pass the queue"),
+        Unproven::Class(class, version) => format!("{version} packets of class `{class}` do not pass the queue"),
         Unproven::Mistaken { class, taken_for } => {
             format!(
                 "packets of class `{class}` arrive as class `{taken_for}`; something rewrites them before the queue"
@@ -92,14 +183,52 @@ impl Shaping {
                 failures.push(Unproven::Queue(*queue));
             }
         }
-        let proof = if failures.is_empty() { self.probe(config, index, &mut failures)? } else { Proof::default() };
+        let versions = [Version::V4, Version::V6];
+        let proof =
+            if failures.is_empty() { self.probe(config, index, &versions, &mut failures)? } else { Proof::default() };
         if failures.is_empty() {
             return Ok(proof);
         }
         Err(StartError::Unproven { interface: self.interface.clone(), failures })
     }
 
-    fn probe(&mut self, config: &Config, index: u32, failures: &mut Vec<Unproven>) -> Result<Proof, StartError> {
+    /// Tries to prove what could not be proven yet; to be called often, and does nothing where nothing is to be proven.
+    /// Returns the protocols of which a packet has come through since the last call.
+    ///
+    /// # Errors
+    /// [`StartError::Unproven`] when a probe went out and did not come through; it is tried again all the same.
+    pub fn prove_again(&mut self) -> Result<Vec<Version>, StartError> {
+        if self.proof.awaited.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut proven = Vec::new();
+        for at in (0..self.proof.awaited.len()).rev() {
+            if self.has_seen(self.proof.awaited[at].0) {
+                proven.push(self.proof.awaited.remove(at).0);
+            }
+        }
+        if !proven.is_empty() || !self.retry.is_due() {
+            return Ok(proven);
+        }
+        let Ok(index) = find(&self.interface) else { return Ok(proven) };
+        let versions: Vec<_> = self.proof.awaited.iter().map(|(version, _)| *version).collect();
+        let (config, mut failures) = (self.config.clone(), Vec::new());
+        let proof = self.probe(&config, index, &versions, &mut failures)?;
+        if !failures.is_empty() {
+            return Err(StartError::Unproven { interface: self.interface.clone(), failures });
+        }
+        proven.extend(versions.iter().copied().filter(|version| proof.has(*version)));
+        self.proof.take_in(proof);
+        Ok(proven)
+    }
+
+    fn probe(
+        &mut self,
+        config: &Config,
+        index: u32,
+        versions: &[Version],
+        failures: &mut Vec<Unproven>,
+    ) -> Result<Proof, StartError> {
         let prober = Prober::new(&self.interface, index, random()?[0]);
         let prober = match self.direction {
             Direction::Egress => prober,
@@ -109,23 +238,30 @@ impl Shaping {
             Rtnl::open()?.link_by_index(index)?.is_some_and(|link| link.has_multicast() || link.is_loopback());
         let unable = self.direction == Direction::Ingress && !multicast;
         let mut proof = Proof::default();
+        let mut carried = Vec::new();
+        for &version in versions {
+            match is_carried(&self.interface, version) {
+                Ok(()) => carried.push(version),
+                Err(why) => proof.not_carried.push((version, why)),
+            }
+        }
         let mut ledger: Ledger<ClassId> = Ledger::new();
         for (number, name) in (0..).zip(self.class_names.clone()) {
             let class = ClassId(number);
             let mut any = false;
-            for version in [Version::V4, Version::V6] {
+            for &version in &carried {
                 if let Some(probe) = self.probe_for(&prober, config, class, version, index)? {
                     ledger.expect(probe, class);
                     any = true;
                 }
             }
-            if !any {
+            if !any && !carried.is_empty() {
                 proof.unprobed.push((name, "its rules ask for what a probe cannot have".into()));
             }
         }
         if unable {
             let why = "it carries no multicast, with which a probe could be made to arrive";
-            proof.awaited = [Version::V4, Version::V6].map(|version| (version, why.to_owned())).into();
+            proof.awaited = carried.iter().map(|&version| (version, why.to_owned())).collect();
             return Ok(proof);
         }
         let (tell, arrivals) = mpsc::channel();
@@ -136,18 +272,18 @@ impl Shaping {
         let lifeline = self
             .lifeline()
             .map_err(|source| StartError::System { operation: "look at the data path".into(), source })?;
-        let mut impossible: HashMap<u32, String> = HashMap::new();
+        let mut unsent: HashMap<u32, String> = HashMap::new();
         for _ in 0..ATTEMPTS {
             let awaited: Vec<Probe> =
-                ledger.awaited().filter(|probe| !impossible.contains_key(&probe.number)).copied().collect();
+                ledger.awaited().filter(|probe| !unsent.contains_key(&probe.number)).copied().collect();
             for probe in &awaited {
                 if let Err(error) = prober.send(probe) {
-                    impossible.insert(probe.number, error.to_string());
+                    unsent.insert(probe.number, why_unsent(&error));
                 }
             }
             let end = Clock::now() + PATIENCE;
             let mut turned = None;
-            while ledger.awaited().any(|probe| !impossible.contains_key(&probe.number)) {
+            while ledger.awaited().any(|probe| !unsent.contains_key(&probe.number)) {
                 let wait = end.saturating_duration_since(Clock::now()).max(Duration::from_millis(5));
                 // Before what it told meanwhile is looked at.
                 let beats = lifeline.beats();
@@ -160,14 +296,15 @@ impl Shaping {
                 }
             }
         }
-        self.judge(&ledger, &impossible, &mut proof, failures);
+        self.evaluate(&ledger, &carried, &unsent, &mut proof, failures);
         Ok(proof)
     }
 
-    fn judge(
+    fn evaluate(
         &self,
         ledger: &Ledger<ClassId>,
-        impossible: &HashMap<u32, String>,
+        carried: &[Version],
+        unsent: &HashMap<u32, String>,
         proof: &mut Proof,
         failures: &mut Vec<Unproven>,
     ) {
@@ -176,17 +313,21 @@ impl Shaping {
         let is_lost = |number: u32| {
             lost.iter().any(|failure| matches!(failure, Failure::Lost { probe, .. } if probe.number == number))
         };
-        for version in [Version::V4, Version::V6] {
+        for &version in carried {
             let of_version: Vec<_> = ledger.probes().filter(|(probe, _)| probe.version == version).collect();
-            // A protocol that cannot even be sent is not carried; say so instead of failing.
-            if let Some(why) = of_version.iter().find_map(|(probe, _)| impossible.get(&probe.number))
-                && of_version.iter().all(|(probe, _)| impossible.contains_key(&probe.number))
+            if of_version.is_empty() {
+                proof.awaited.push((version, "the rules ask for what a probe cannot have".into()));
+                continue;
+            }
+            // That none could be sent proves nothing.
+            if let Some(why) = of_version.iter().find_map(|(probe, _)| unsent.get(&probe.number))
+                && of_version.iter().all(|(probe, _)| unsent.contains_key(&probe.number))
             {
-                proof.not_carried.push((version, why.clone()));
+                proof.awaited.push((version, why.clone()));
                 continue;
             }
             let came = |&&(probe, _): &&(&Probe, &ClassId)| !is_lost(probe.number);
-            if !of_version.is_empty() && !of_version.iter().any(|entry| came(&entry)) {
+            if !of_version.iter().any(|entry| came(&entry)) {
                 failures.push(match self.direction {
                     Direction::Egress => Unproven::Protocol(version),
                     Direction::Ingress => Unproven::Arrival(version),
@@ -194,7 +335,7 @@ impl Shaping {
                 continue;
             }
             for &(probe, &class) in &of_version {
-                if let Some(why) = impossible.get(&probe.number) {
+                if let Some(why) = unsent.get(&probe.number) {
                     proof.unprobed.push((name(class), why.clone()));
                 } else if is_lost(probe.number) {
                     failures.push(Unproven::Class(name(class), version));

@@ -10,6 +10,7 @@ mod mark;
 mod proof;
 mod queue;
 mod steady;
+mod unproven;
 mod wire;
 
 macro_rules! tests {
@@ -47,6 +48,9 @@ fn main() {
         links::links_are_made_changed_and_watched,
         links::rules_survive_an_interface_that_comes_back,
         links::a_gateway_is_shaped_where_it_forwards,
+        unproven::a_filter_that_drops_the_probes_leaves_the_proof_to_traffic,
+        unproven::an_interface_that_comes_up_later_is_proven_then,
+        unproven::a_protocol_that_is_switched_off_is_not_carried,
         steady::busy_strangers_excuse_what_goes_wrong,
         steady::our_own_work_excuses_nothing,
     );

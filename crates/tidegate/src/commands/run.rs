@@ -212,26 +212,26 @@ fn announce(daemon: &Daemon, args: &Args) {
 fn announce_one(shaping: &Shaping, direction: &str, args: &Args) {
     let proof = shaping.proof();
     let by = args.file.as_ref().map_or_else(|| format!("the preset --{direction}"), |file| file.display().to_string());
+    let state = if proof.seen.is_empty() { "is in place, and not proven yet by a packet" } else { "is in force" };
     match shaping.direction() {
-        Direction::Egress => say!("shaping {} by {by} is in force:", shaping.interface()),
-        Direction::Ingress => say!("shaping what arrives by {}, by {by}, is in force:", shaping.interface()),
+        Direction::Egress => say!("shaping {} by {by} {state}:", shaping.interface()),
+        Direction::Ingress => say!("shaping what arrives by {}, by {by}, {state}:", shaping.interface()),
     }
     if let Some(installed) = shaping.installed() {
         say!("  rules: {installed}; read back and verified");
     }
     for (class, versions) in &proof.seen {
-        let versions: Vec<_> = versions.iter().map(|version| format!("{version:?}").replace('V', "IPv")).collect();
+        let versions: Vec<_> = versions.iter().map(ToString::to_string).collect();
         say!("  class {class}: a packet came through ({})", versions.join(", "));
     }
     for (class, why) in &proof.unprobed {
         say!("  class {class}: not probed, {why}");
     }
     for (version, why) in &proof.not_carried {
-        say!("  {}: not carried by this interface ({why})", format!("{version:?}").replace('V', "IPv"));
+        say!("  {version}: not carried by this interface ({why})");
     }
     for (version, why) in &proof.awaited {
-        let version = format!("{version:?}").replace('V', "IPv");
-        say!("  {version}: not proven yet, {why}; the first packet will be reported");
+        say!("  {version}: not proven yet, {why}; it is tried again, and the first packet will be reported");
     }
     if shaping.direction() == Direction::Ingress {
         say!("  its rate must be below the line's: arriving packets have used the line already");

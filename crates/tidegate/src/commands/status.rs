@@ -74,6 +74,9 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
             None if status.directions.len() > 1 => writeln!(out, "{}:", direction.name)?,
             None => {}
         }
+        for unproven in &direction.unproven {
+            writeln!(out, "{}: not proven yet, {unproven}", direction.name)?;
+        }
         let mut table = Table::new();
         table.load_style(presets::UTF8_HORIZONTAL_ONLY);
         table.set_header([
