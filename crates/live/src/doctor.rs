@@ -8,14 +8,16 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::bypass::{self, Takes};
 use crate::netlink::{self, Protocol, Socket};
 use crate::nfqueue::{Outcome, QueueSettings, QueueSocket};
 use crate::nft::{self, Expression, Family};
 use crate::rtnl::{Link, OnLink, OperationalState, Rtnl, Taking, sysctl};
-use crate::rules::PREFIX;
+use crate::rules::{Direction, PREFIX};
 use crate::timing::{self, Priority};
 
 mod offload;
+mod tcx;
 
 pub use offload::{Offload, offloads};
 
@@ -158,16 +160,6 @@ fn filter(found: &mut Examination) {
             Ok(None) => {}
             Err(error) => found.add("rules", Severity::Note, format!("table {name} cannot be read: {error}"), ""),
         }
-    }
-    if let Ok(flows) = nft::flowtables(&mut socket)
-        && !flows.is_empty()
-    {
-        found.add(
-            "flowtables",
-            Severity::Weakens,
-            format!("forwarded connections that {} takes over pass by all rules, and ours", flows.join(", ")),
-            "exclude what is to be shaped from the flowtable, or delete it: nft delete flowtable FAMILY TABLE NAME",
-        );
     }
     for (names, tool) in [("ip_tables_names", "iptables-legacy"), ("ip6_tables_names", "ip6tables-legacy")] {
         let text = fs::read_to_string(Path::new("/proc/thread-self/net").join(names)).unwrap_or_default();
@@ -374,6 +366,8 @@ fn interface(found: &mut Examination, name: &str, mtu: Option<u32>) {
         }
     };
     state(found, &link, mtu);
+    above(found, &mut rtnl, &link);
+    flowtables(found, &link);
     disciplines(found, &mut rtnl, &link);
     takers(found, &mut rtnl, &link);
     offloading(found, &link);
@@ -394,14 +388,6 @@ fn state(found: &mut Examination, link: &Link, mtu: Option<u32>) {
     } else {
         found.fine("interface", format!("{name} is up"));
     }
-    if link.master.is_some() {
-        found.add(
-            "interface",
-            Severity::Weakens,
-            format!("{name} is a port of a bridge or bond: what passes through that does not pass its rules"),
-            "shape the bridge or bond itself",
-        );
-    }
     match mtu {
         Some(configured) if configured != link.mtu => found.add(
             "mtu",
@@ -410,6 +396,52 @@ fn state(found: &mut Examination, link: &Link, mtu: Option<u32>) {
             format!("write mtu = \"{}B\" under [interface]", link.mtu),
         ),
         _ => found.fine("mtu", format!("{} bytes", link.mtu)),
+    }
+}
+
+/// Interfaces above it, which have the packets that it carries.
+fn above(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
+    let name = &link.name;
+    let stack = match bypass::stack(rtnl, link) {
+        Ok(stack) => stack,
+        Err(error) => {
+            found.add("stack", Severity::Note, error.to_string(), "");
+            return;
+        }
+    };
+    let Some(first) = stack.above.first() else {
+        found.fine("stack", format!("nothing stands above {name}"));
+        return;
+    };
+    let mend = format!("shape that: --interface {}", first.name);
+    if stack.carries_all {
+        let text = format!("no packet has the interface {name}, only what stands above it: {}", stack.names());
+        found.add("stack", Severity::Prevents, text, mend);
+    } else {
+        let text = format!("packets of what stands above {name} pass its rules by: {}", stack.names());
+        found.add("stack", Severity::Note, text, format!("for these, {mend}"));
+    }
+}
+
+/// Flow tables, which forward packets past all rules.
+fn flowtables(found: &mut Examination, link: &Link) {
+    let mut offloads = Vec::new();
+    for direction in [Direction::Egress, Direction::Ingress] {
+        for offload in bypass::offloads(link, direction).unwrap_or_default() {
+            if !offloads.contains(&offload) {
+                offloads.push(offload);
+            }
+        }
+    }
+    for offload in offloads {
+        let severity = match offload.takes {
+            Takes::Yes => Severity::Prevents,
+            Takes::Perhaps => Severity::Weakens,
+            Takes::No => Severity::Fine,
+        };
+        let mend = if offload.takes == Takes::No { String::new() } else { offload.way_out(&link.name) };
+        let which = if offload.takes == Takes::No { ", those of others" } else { "" };
+        found.add("flowtables", severity, format!("{offload}{which}"), mend);
     }
 }
 
@@ -460,6 +492,14 @@ fn takers(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
             found.add("xdp", Severity::Note, text, mend);
         }
     }
+    for direction in [OnLink::Arriving, OnLink::Leaving] {
+        let (what, when) = ways(direction);
+        // A kernel that does not know the question has no such programs.
+        if let Ok(count @ 1..) = tcx::programs(link.index, direction) {
+            let text = format!("programs ({count}, tcx) decide on what {what} by {name}, {when}");
+            found.add("tc", Severity::Note, text, format!("see `bpftool net show dev {name}`"));
+        }
+    }
     let takers = match rtnl.takers(link.index) {
         Ok(takers) => takers,
         Err(error) => {
@@ -471,10 +511,8 @@ fn takers(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
         found.fine("tc", format!("no filter of tc takes packets at {name}"));
     }
     for (direction, taking) in takers {
-        let (what, when, hook) = match direction {
-            OnLink::Arriving => ("arrives", "before we see it", "ingress"),
-            OnLink::Leaving => ("leaves", "after we let it go", "egress"),
-        };
+        let (what, when) = ways(direction);
+        let hook = if direction == OnLink::Arriving { "ingress" } else { "egress" };
         let (severity, does) = match taking {
             Taking::Redirects(to) => {
                 let to = rtnl.link_by_index(to).ok().flatten().map_or(format!("interface {to}"), |link| link.name);
@@ -490,6 +528,14 @@ fn takers(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
             format!("a filter of tc {does} {what} by {name}, {when}"),
             format!("see `tc filter show dev {name} {hook}`; without them: tc filter del dev {name} {hook}"),
         );
+    }
+}
+
+/// What packets of a direction do, and when programs see them.
+fn ways(direction: OnLink) -> (&'static str, &'static str) {
+    match direction {
+        OnLink::Arriving => ("arrives", "before we see it"),
+        OnLink::Leaving => ("leaves", "after we let it go"),
     }
 }
 

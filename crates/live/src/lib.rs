@@ -15,11 +15,13 @@
 //! | [`netns`] | throwaway network namespaces, as root and without |
 //! | [`tun`] | interfaces whose other end is this process |
 //! | [`timing`] | the clock, and waiting for a packet or an instant |
+//! | [`bypass`] | what carries packets of an interface past its rules |
 //! | [`doctor`] | what on this machine would keep shaping from working |
 //! | [`probe`] | proof that shaping is in force |
 
 #![cfg(target_os = "linux")]
 
+pub mod bypass;
 pub mod doctor;
 pub mod marks;
 pub mod netlink;

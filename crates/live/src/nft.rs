@@ -5,6 +5,8 @@
 //!
 //! *Source*: the kernel's `include/uapi/linux/netfilter/nf_tables.h` and `nf_tables_compat.h`.
 
+use std::fmt;
+
 use crate::netlink::{self, ACK, Body, Builder, CREATE, EXCL, Error, Reply, Result, Socket};
 
 mod expression;
@@ -182,13 +184,35 @@ pub fn tables(socket: &mut Socket) -> Result<Vec<(Family, String)>> {
     Ok(found)
 }
 
-/// The flowtables there are, as `FAMILY TABLE NAME`: connections in them pass by all rules.
-pub fn flowtables(socket: &mut Socket) -> Result<Vec<String>> {
+/// A flow table: connections in it are forwarded past all rules.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Flowtable {
+    /// The family of its table.
+    pub family: Family,
+    /// Its table.
+    pub table: String,
+    /// Its name.
+    pub name: String,
+    /// The interfaces where it takes packets; none where the kernel tells of patterns only.
+    pub devices: Vec<String>,
+}
+
+impl fmt::Display for Flowtable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.family.name(), self.table, self.name)
+    }
+}
+
+/// The flow tables of all families.
+pub fn flowtables(socket: &mut Socket) -> Result<Vec<Flowtable>> {
     let mut found = Vec::new();
     for family in [Family::Inet, Family::Ipv4, Family::Ipv6] {
-        for reply in dump(socket, "list the flowtables", GET_FLOWTABLE, family, None)? {
+        for reply in dump(socket, "list the flow tables", GET_FLOWTABLE, family, None)? {
             let (table, name) = (text(&reply, 1).unwrap_or_default(), text(&reply, 2).unwrap_or_default());
-            found.push(format!("{} {table} {name}", family.name()));
+            // The hook, and in it the list of devices.
+            let devices = reply.attributes(4).find(3).and_then(|hook| hook.nested().find(3));
+            let devices = devices.iter().flat_map(|list| list.nested()).filter_map(|device| device.string()).collect();
+            found.push(Flowtable { family, table, name, devices });
         }
     }
     Ok(found)

@@ -42,6 +42,7 @@ const IFLA_OPERSTATE: u16 = 16;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_STATS64: u16 = 23;
 const IFLA_NET_NS_FD: u16 = 28;
+const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
 const IFLA_XDP: u16 = 43;
@@ -51,6 +52,7 @@ const IFLA_XDP_PROG_ID: u16 = 4;
 const INFO_KIND: u16 = 1;
 const INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
+const VLAN_ID: u16 = 1;
 
 const IFINFO: usize = 16;
 const IFADDR: usize = 8;
@@ -166,6 +168,17 @@ impl Rtnl {
     /// Makes a link without parameters: a `dummy`, `ifb` or `bridge`.
     pub fn create(&mut self, name: &str, kind: &str) -> Result<()> {
         self.create_link(name, kind, |_| ())
+    }
+
+    /// Makes a VLAN on a link.
+    pub fn create_vlan(&mut self, name: &str, parent: u32, id: u16) -> Result<()> {
+        self.change(&format!("create VLAN {id} on link {parent}"), NEWLINK, CREATE | EXCL, |m| {
+            m.raw(&[0; IFINFO]).string(IFLA_IFNAME, name).u32(IFLA_LINK, parent).nest(IFLA_LINKINFO, |info| {
+                info.string(INFO_KIND, "vlan").nest(INFO_DATA, |data| {
+                    data.attr(VLAN_ID, &id.to_ne_bytes());
+                });
+            });
+        })
     }
 
     fn create_link(&mut self, name: &str, kind: &str, data: impl FnOnce(&mut Body<'_>)) -> Result<()> {

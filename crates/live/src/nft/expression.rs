@@ -177,6 +177,8 @@ pub enum Expression {
         /// How many queues share the flows.
         count: u16,
     },
+    /// Puts the connection of the packet into the flow table of that name.
+    AddFlow(String),
     /// Something Tidegate does not use, by its name.
     Unknown(String),
 }
@@ -194,6 +196,7 @@ impl Expression {
             Self::Limit { .. } => "limit",
             Self::Queue { .. } => "queue",
             Self::QueueTarget { .. } => "target",
+            Self::AddFlow(_) => "flow_offload",
             Self::Unknown(name) => name,
         }
     }
@@ -248,6 +251,7 @@ impl Expression {
                 info[4..6].copy_from_slice(&QUEUE_BYPASS.to_ne_bytes());
                 d.string(1, "NFQUEUE").be32(2, 3).attr(3, &info)
             }
+            Self::AddFlow(name) => d.string(1, name),
             Self::Unknown(_) => d,
         };
     }
@@ -326,6 +330,7 @@ impl Expression {
                 }
                 Self::Limit { rate: long(1)?, burst: number(3)? }
             }
+            "flow_offload" => Self::AddFlow(data.find(1)?.string()?),
             "queue" if half(3).unwrap_or(0) == QUEUE_BYPASS => Self::Queue { first: half(1)?, count: half(2)? },
             "target" if data.find(1)?.string()? == "NFQUEUE" && number(2)? == 3 => {
                 let info = data.find(3)?.payload.first_chunk::<6>()?;
@@ -393,6 +398,7 @@ mod tests {
             Expression::Immediate(2, vec![1, 2, 3, 4]),
             Expression::Counter,
             Expression::Limit { rate: 64_000, burst: 9_000 },
+            Expression::AddFlow("fast".into()),
             Expression::Accept,
             Expression::Return,
             Expression::Jump("write4".into()),

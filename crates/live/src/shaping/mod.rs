@@ -36,6 +36,7 @@ use tidegate_core::Event;
 use tidegate_engine::{BuildFailure, ClassStatus, Engine, Names, NotificationKind, Recorder, Setup};
 use tidegate_units::{Instant, Span};
 
+use crate::bypass::{self, Takes};
 use crate::marks::MarkLayout;
 use crate::netlink;
 use crate::netns;
@@ -135,6 +136,28 @@ pub enum StartError {
         /// Those there are.
         known: Vec<String>,
     },
+    /// Its packets have other interfaces.
+    #[error(
+        "no packet has the interface {interface} here, only what stands above it: {above}; shape that: --interface {name}"
+    )]
+    Below {
+        /// The interface.
+        interface: String,
+        /// What stands above it.
+        above: String,
+        /// The one of these to be shaped.
+        name: String,
+    },
+    /// Forwarded connections pass all rules.
+    #[error("forwarded packets would pass {interface} unshaped: {offload}; {way_out}")]
+    Offloaded {
+        /// The interface.
+        interface: String,
+        /// The rule.
+        offload: String,
+        /// What to do about it.
+        way_out: String,
+    },
     /// The engine cannot be built.
     #[error(transparent)]
     Build(#[from] BuildFailure),
@@ -192,6 +215,7 @@ pub struct Shaping {
     worker: Option<JoinHandle<Result<WorkerCounts, netlink::Error>>>,
     reports: Vec<QueueReport>,
     readiness: Readiness,
+    warnings: Vec<String>,
     proof: Proof,
     retry: prove::Retry,
     class_names: Vec<String>,
@@ -217,6 +241,7 @@ impl Shaping {
             options.interface.clone().or_else(|| config.interface.name.clone()).ok_or(StartError::NoInterface)?;
         let direction = config.interface.direction;
         let index = find(&interface)?;
+        let warnings = around(index, direction)?;
         let (names, tags, groups) = resolve(config, Vec::new())?;
         let secret = match options.secret {
             Some(secret) => secret,
@@ -279,6 +304,7 @@ impl Shaping {
             worker: Some(worker),
             reports,
             readiness,
+            warnings,
             proof: Proof::default(),
             retry: prove::Retry::start(),
             class_names,
@@ -333,6 +359,10 @@ impl Shaping {
     /// What the system granted to the data path.
     pub fn readiness(&self) -> &Readiness {
         &self.readiness
+    }
+    /// What may carry packets past the rules.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
     /// What is proven: at the start, and since by [`prove_again`](Self::prove_again).
     pub fn proof(&self) -> &Proof {
@@ -512,6 +542,37 @@ fn find(interface: &str) -> Result<u32, StartError> {
     }
     let known = rtnl.links()?.into_iter().map(|link| link.name).collect();
     Err(StartError::UnknownInterface { name: interface.into(), known })
+}
+
+/// Looks for what would carry packets past the rules of the interface; returns what only some of them may pass by.
+fn around(index: u32, direction: Direction) -> Result<Vec<String>, StartError> {
+    let mut rtnl = Rtnl::open()?;
+    let Some(link) = rtnl.link_by_index(index)? else { return Ok(Vec::new()) };
+    let (interface, mut warnings) = (link.name.clone(), Vec::new());
+    let stack = bypass::stack(&mut rtnl, &link)?;
+    match stack.above.first() {
+        Some(first) if stack.carries_all => {
+            return Err(StartError::Below { interface, above: stack.names(), name: first.name.clone() });
+        }
+        Some(first) => warnings.push(format!(
+            "packets of what stands above {interface} are not shaped here: {}; for these --interface {}",
+            stack.names(),
+            first.name
+        )),
+        None => {}
+    }
+    // Who may not look is told by the rules themselves.
+    for offload in bypass::offloads(&link, direction).unwrap_or_default() {
+        let (text, way_out) = (offload.to_string(), offload.way_out(&interface));
+        match offload.takes {
+            Takes::Yes => return Err(StartError::Offloaded { interface, offload: text, way_out }),
+            Takes::Perhaps => {
+                warnings.push(format!("{text}; where these are of {interface} they are not shaped: {way_out}"))
+            }
+            Takes::No => {}
+        }
+    }
+    Ok(warnings)
 }
 
 /// Binds two neighbouring queues: in the first superpackets come whole, in the second the kernel cuts them.

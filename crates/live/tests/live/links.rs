@@ -3,10 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_live::netns::Namespace;
 use tidegate_live::nfqueue::{Hook, QueueSettings, QueueSocket};
 use tidegate_live::rtnl::{GsoLimits, LinkEvent, LinkMonitor, Route, Rtnl, sysctl};
 use tidegate_live::rules::{Rules, Spec};
+use tidegate_live::shaping::{Options, Shaping};
 
 use crate::queue::{PATIENCE, PORT, QUEUE, default_queue, serve, shaped, texts, transport, udp};
 use crate::support::{DEVICE, Ended, LEFT, Pair, RIGHT, bring_up, wait_for_carrier};
@@ -168,6 +170,64 @@ pub fn a_gateway_is_shaped_where_it_forwards() -> Ended {
             true
         });
         assert_eq!((count, texts(&receiver, 1)), (1, vec!["through".to_owned()]), "family {family}");
+    }
+    Ended::Passed
+}
+
+/// Starts to shape the interface, and says why not or what is to be known beside.
+fn begin(pair: &Pair, interface: &str) -> Result<Vec<String>, String> {
+    let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"10mbit\"\ndefault = true\n";
+    let config = shaper::load(&Source::new("test.toml", text), &mut Diagnostics::new()).expect("a file");
+    let options = Options { interface: Some(interface.into()), ..Options::default() };
+    let started = pair.left.run(|| Shaping::start(&config, &options)).unwrap();
+    started.map(|shaping| shaping.warnings().to_vec()).map_err(|error| error.to_string())
+}
+
+pub fn an_interface_below_others_is_refused_by_their_name() -> Ended {
+    let pair = Pair::new();
+    let vlan = || {
+        let mut rtnl = Rtnl::open().unwrap();
+        let index = rtnl.index(DEVICE).unwrap();
+        rtnl.create_vlan("tg0.7", index, 7)
+    };
+    let made = pair.left.run(vlan).unwrap();
+    match &made {
+        Ok(()) => {
+            // It has addresses of its own: what goes without a tag is shaped.
+            let warnings = begin(&pair, DEVICE).unwrap();
+            assert!(warnings.len() == 1 && warnings[0].contains("--interface tg0.7"), "{warnings:?}");
+            let bare = || {
+                let mut rtnl = Rtnl::open().unwrap();
+                let index = rtnl.index(DEVICE).unwrap();
+                for address in rtnl.addresses().unwrap() {
+                    if address.index == index && LEFT.contains(&address.address) {
+                        rtnl.delete_address(address).unwrap();
+                    }
+                }
+                bring_up("tg0.7", LEFT);
+            };
+            pair.left.run(bare).unwrap();
+            let error = begin(&pair, DEVICE).unwrap_err();
+            assert!(error.contains("tg0.7 (vlan)") && error.contains("--interface tg0.7"), "{error}");
+            assert_eq!(begin(&pair, "tg0.7").unwrap(), [""; 0]);
+        }
+        Err(error) => eprintln!("no VLANs here: {error}"),
+    }
+    let bridge = || {
+        let mut rtnl = Rtnl::open().unwrap();
+        rtnl.create("br0", "bridge")?;
+        let (port, bridge) = (rtnl.index(DEVICE)?, rtnl.index("br0")?);
+        rtnl.set_master(port, bridge)?;
+        rtnl.up(bridge)
+    };
+    match pair.left.run(bridge).unwrap() {
+        Ok(()) => {
+            let error = begin(&pair, DEVICE).unwrap_err();
+            assert!(error.contains("br0 (bridge)") && error.contains("--interface br0"), "{error}");
+            assert_eq!(begin(&pair, "br0").unwrap(), [""; 0]);
+        }
+        Err(error) if made.is_err() => return Ended::Skipped(format!("neither VLANs nor bridges here: {error}")),
+        Err(error) => eprintln!("no bridges here: {error}"),
     }
     Ended::Passed
 }

@@ -47,6 +47,7 @@ fn main() {
         exempt::forwarded_neighbour_discovery_is_queued,
         links::links_are_made_changed_and_watched,
         links::rules_survive_an_interface_that_comes_back,
+        links::an_interface_below_others_is_refused_by_their_name,
         links::a_gateway_is_shaped_where_it_forwards,
         unproven::a_filter_that_drops_the_probes_leaves_the_proof_to_traffic,
         unproven::an_interface_that_comes_up_later_is_proven_then,

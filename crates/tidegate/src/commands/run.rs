@@ -233,6 +233,9 @@ fn announce_one(shaping: &Shaping, direction: &str, args: &Args) {
     for (version, why) in &proof.awaited {
         say!("  {version}: not proven yet, {why}; it is tried again, and the first packet will be reported");
     }
+    for warning in shaping.warnings() {
+        say!("  note: {warning}");
+    }
     if shaping.direction() == Direction::Ingress {
         say!("  its rate must be below the line's: arriving packets have used the line already");
     }

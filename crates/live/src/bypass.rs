@@ -1,0 +1,320 @@
+//! What carries packets of an interface past its rules: interfaces above it, and flow tables.
+//!
+//! The packet filter sees a packet at one interface, the uppermost: a port of a bridge, the parent of a VLAN or the card
+//! below a PPPoE session carry frames whose packets have another interface. A flow table forwards the packets of a
+//! connection without the packet filter. The rules are in place then, the queue is served, and nothing is shaped.
+//!
+//! *Notes*: an interface above that is in another network namespace (a macvlan of a container) is not seen from here.
+//! Of rules that put connections into a flow table, conditions on the names and numbers of interfaces are understood,
+//! and exits for such interfaces in front of them in the same chain.
+
+use std::fmt;
+use std::fs;
+use std::net::{IpAddr, Ipv6Addr};
+
+use crate::netlink::{Protocol, Result, Socket};
+use crate::nft::{self, Compare, Expression, Flowtable, MetaKey};
+use crate::rtnl::{Link, Rtnl, sysctl};
+use crate::rules::Direction;
+
+/// Masters whose ports the packet filter does not see as interfaces of packets.
+const MASTERS: [&str; 7] = ["bridge", "bond", "team", "openvswitch", "hsr", "batadv", "lag"];
+/// What stands on another interface and has its packets in the packet filter.
+const UPPER: [&str; 8] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec", "dsa", "rmnet"];
+
+/// An interface above another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Above {
+    /// Its name.
+    pub name: String,
+    /// What it is: `bridge`, `vlan`, `ppp`.
+    pub kind: String,
+}
+
+impl fmt::Display for Above {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.kind)
+    }
+}
+
+/// What stands above an interface.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Stack {
+    /// The interfaces that carry its frames.
+    pub above: Vec<Above>,
+    /// Whether no packet has the interface itself: it is a port, or has no address while others stand on it.
+    pub carries_all: bool,
+}
+
+impl Stack {
+    /// The interfaces, for people.
+    pub fn names(&self) -> String {
+        self.above.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Looks up what stands above `link`, in the network namespace of the calling thread.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn stack(rtnl: &mut Rtnl, link: &Link) -> Result<Stack> {
+    if let Some(master) = link.master.map(|master| rtnl.link_by_index(master)).transpose()?.flatten() {
+        let kind = master.kind.unwrap_or_default();
+        if MASTERS.contains(&kind.as_str()) {
+            return Ok(Stack { above: vec![Above { name: master.name, kind }], carries_all: true });
+        }
+    }
+    let links = rtnl.links()?;
+    let on_it = |other: &&Link| {
+        let kind = other.kind.as_deref().unwrap_or_default();
+        other.peer == Some(link.index) && !other.is_peer_elsewhere && UPPER.contains(&kind)
+    };
+    let sessions = fs::read_to_string("/proc/thread-self/net/pppoe").unwrap_or_default();
+    let has_session = has_session(&sessions, &link.name);
+    let is_session = |other: &&Link| has_session && other.kind.as_deref() == Some("ppp");
+    let above: Vec<_> = links
+        .iter()
+        .filter(|other| on_it(other) || is_session(other))
+        .map(|other| Above { name: other.name.clone(), kind: other.kind.clone().unwrap_or_default() })
+        .collect();
+    let has_address = rtnl.addresses()?.iter().any(|a| a.index == link.index && !is_link_local(a.address));
+    Ok(Stack { carries_all: !above.is_empty() && !has_address, above })
+}
+
+/// Whether `/proc/net/pppoe` has a session over the interface: a heading, then number, address and device of each.
+fn has_session(sessions: &str, interface: &str) -> bool {
+    sessions.lines().skip(1).any(|line| line.split_whitespace().nth(2) == Some(interface))
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if Ipv6Addr::is_unicast_link_local(&address))
+}
+
+/// Whether a rule puts forwarded connections of an interface into a flow table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Takes {
+    /// Its conditions, or exits before it, exclude the interface.
+    No,
+    /// It has conditions that are not understood.
+    Perhaps,
+    /// It does.
+    Yes,
+}
+
+/// A rule that puts connections into a flow table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Offload {
+    /// Family, table and name of the flow table.
+    pub flowtable: String,
+    /// Family, table and name of the chain that the rule is in.
+    pub chain: String,
+    /// Whether it does so with those of the interface.
+    pub takes: Takes,
+}
+
+impl Offload {
+    /// What to do about it.
+    pub fn way_out(&self, interface: &str) -> String {
+        format!(
+            "begin that rule with `iifname != \"{interface}\" oifname != \"{interface}\"`, or delete it and the flow \
+             table; see `nft list chain {}`",
+            self.chain
+        )
+    }
+}
+
+impl fmt::Display for Offload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a rule of chain {} puts forwarded connections into the flow table {}", self.chain, self.flowtable)
+    }
+}
+
+/// The rules that put connections into a flow table whose packets pass the queue of what leaves or arrives by `link`.
+///
+/// # Errors
+/// When the kernel does not answer, or does not let this process look.
+pub fn offloads(link: &Link, direction: Direction) -> Result<Vec<Offload>> {
+    let mut socket = Socket::open(Protocol::Netfilter)?;
+    let flowtables = nft::flowtables(&mut socket)?;
+    let forwards = |name: &str| sysctl::read(name).is_ok_and(|value| value != "0");
+    if flowtables.is_empty() || !forwards("ipv4/ip_forward") && !forwards("ipv6/conf/all/forwarding") {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for (family, name) in nft::tables(&mut socket)? {
+        let ours: Vec<&Flowtable> = flowtables
+            .iter()
+            .filter(|flowtable| flowtable.family == family && flowtable.table == name)
+            .filter(|flowtable| carries(flowtable, &link.name, direction))
+            .collect();
+        if ours.is_empty() {
+            continue;
+        }
+        let Some(table) = nft::read(&mut socket, family, &name)?.map(|found| found.table) else { continue };
+        for chain in &table.chains {
+            let rules: Vec<_> = table.rules.iter().filter(|rule| rule.chain == chain.name).collect();
+            let lists: Vec<&[Expression]> = rules.iter().map(|rule| rule.expressions.as_slice()).collect();
+            for (at, rule) in rules.iter().enumerate() {
+                let added = rule.expressions.iter().find_map(|expression| match expression {
+                    Expression::AddFlow(name) => ours.iter().find(|flowtable| flowtable.name == *name),
+                    _ => None,
+                });
+                let Some(flowtable) = added else { continue };
+                let takes = takes(&lists[..=at], link);
+                // Conditions for coming to a chain without a hook are elsewhere.
+                let takes = if chain.hook.is_none() { takes.min(Takes::Perhaps) } else { takes };
+                found.push(Offload {
+                    flowtable: flowtable.to_string(),
+                    chain: format!("{} {} {}", family.name(), table.name, chain.name),
+                    takes,
+                });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether packets in the flow table could leave or arrive by the interface: it takes them where they arrive, at its own
+/// devices, and sends them by any.
+fn carries(flowtable: &Flowtable, interface: &str, direction: Direction) -> bool {
+    let of = |is_ours: bool| flowtable.devices.iter().any(|device| (device == interface) == is_ours);
+    flowtable.devices.is_empty() || of(direction == Direction::Ingress)
+}
+
+/// Whether the last of `rules`, those of a chain up to it, sees connections of `link`.
+fn takes(rules: &[&[Expression]], link: &Link) -> Takes {
+    let Some((last, before)) = rules.split_last() else { return Takes::No };
+    let (mut excluded, mut unclear) = ([false; 2], false);
+    for (side, keys) in [[MetaKey::InName, MetaKey::InIndex], [MetaKey::OutName, MetaKey::OutIndex]].iter().enumerate()
+    {
+        let mut conditions = conditions(last, *keys);
+        excluded[side] = conditions.iter().any(|condition| condition.excludes(link));
+        unclear |= conditions.drain(..).any(|condition| matches!(condition, Condition::Unclear));
+        for exit in before {
+            let ends = matches!(exit.last(), Some(Expression::Accept | Expression::Return | Expression::Drop));
+            let only = exit.iter().filter(|expression| matches!(expression, Expression::Compare(..))).count() == 1;
+            let is_ours = |condition: &Condition<'_>| match condition {
+                Condition::Compared(how, what) => *how == Compare::Equal && names(what, link),
+                Condition::Unclear => false,
+            };
+            excluded[side] |= ends && only && self::conditions(exit, *keys).iter().any(is_ours);
+        }
+    }
+    match (excluded, unclear) {
+        ([true, true], _) => Takes::No,
+        (_, true) => Takes::Perhaps,
+        _ => Takes::Yes,
+    }
+}
+
+/// What a rule asks of an interface of a packet.
+enum Condition<'a> {
+    Compared(Compare, &'a [u8]),
+    /// It looks it up in a set, for instance.
+    Unclear,
+}
+
+impl Condition<'_> {
+    fn excludes(&self, link: &Link) -> bool {
+        match self {
+            Self::Compared(Compare::Equal, what) => !names(what, link),
+            Self::Compared(Compare::NotEqual, what) => names(what, link),
+            _ => false,
+        }
+    }
+}
+
+fn conditions<'a>(rule: &'a [Expression], keys: [MetaKey; 2]) -> Vec<Condition<'a>> {
+    let one = |pair: &'a [Expression]| match pair {
+        [Expression::Meta(key, register), next] if keys.contains(key) => Some(match next {
+            Expression::Compare(other, how, what) if other == register => Condition::Compared(*how, what),
+            _ => Condition::Unclear,
+        }),
+        _ => None,
+    };
+    rule.windows(2).filter_map(one).collect()
+}
+
+/// Whether a name (filled with zeros; without one it stands for all that begin so) or a number is that of `link`.
+fn names(what: &[u8], link: &Link) -> bool {
+    let name = link.name.as_bytes();
+    match what.iter().position(|byte| *byte == 0) {
+        _ if what.len() == 4 && what == link.index.to_ne_bytes() => true,
+        Some(end) => &what[..end] == name,
+        None => name.starts_with(what),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wan() -> Link {
+        Link { index: 7, name: "wan0".into(), ..Link::default() }
+    }
+
+    fn padded(name: &str) -> Vec<u8> {
+        let mut bytes = name.as_bytes().to_vec();
+        bytes.resize(16, 0);
+        bytes
+    }
+
+    fn rule(conditions: &[(MetaKey, Compare, Vec<u8>)], then: Expression) -> Vec<Expression> {
+        let mut rule = Vec::new();
+        for (key, how, what) in conditions {
+            rule.extend([Expression::Meta(*key, 1), Expression::Compare(1, *how, what.clone())]);
+        }
+        rule.push(then);
+        rule
+    }
+
+    #[test]
+    fn conditions_on_both_interfaces_exclude_a_rule() {
+        use Compare::{Equal, NotEqual};
+        use MetaKey::{InName, OutIndex, OutName};
+        let flow = || Expression::AddFlow("fast".into());
+        let takes_of = |conditions: &[(MetaKey, Compare, Vec<u8>)]| takes(&[&rule(conditions, flow())], &wan());
+        assert_eq!(takes_of(&[]), Takes::Yes);
+        assert_eq!(takes_of(&[(InName, NotEqual, padded("wan0"))]), Takes::Yes, "connections from inside still do");
+        let both = [(InName, NotEqual, padded("wan0")), (OutName, NotEqual, padded("wan0"))];
+        assert_eq!(takes_of(&both), Takes::No);
+        assert_eq!(takes_of(&[(InName, Equal, padded("lan0")), (OutName, Equal, padded("lan1"))]), Takes::No);
+        assert_eq!(takes_of(&[(InName, Equal, padded("lan0")), (OutName, Equal, b"wan".to_vec())]), Takes::Yes);
+        assert_eq!(
+            takes_of(&[(InName, NotEqual, padded("wan0")), (OutIndex, NotEqual, 7_u32.to_ne_bytes().into())]),
+            Takes::No
+        );
+        // A set of names.
+        let set = [Expression::Meta(InName, 1), Expression::Unknown("lookup".into()), flow()];
+        assert_eq!(takes(&[&set], &wan()), Takes::Perhaps);
+        // Exits before it.
+        let exits = [
+            rule(&[(InName, Equal, padded("wan0"))], Expression::Accept),
+            rule(&[(OutName, Equal, padded("wan0"))], Expression::Return),
+        ];
+        assert_eq!(takes(&[&exits[0], &exits[1], &[flow()]], &wan()), Takes::No);
+        assert_eq!(takes(&[&exits[0], &[flow()]], &wan()), Takes::Yes);
+    }
+
+    #[test]
+    fn sessions_of_pppoe_name_their_interface() {
+        let text = "Id       Address              Device\n00000100 52:54:00:00:00:01   wan0\n";
+        assert!(has_session(text, "wan0") && !has_session(text, "Device") && !has_session("", "wan0"));
+    }
+
+    #[test]
+    fn a_flow_table_takes_packets_where_they_arrive() {
+        let table = |devices: &[&str]| Flowtable {
+            family: nft::Family::Inet,
+            table: "gw".into(),
+            name: "fast".into(),
+            devices: devices.iter().map(ToString::to_string).collect(),
+        };
+        use Direction::{Egress, Ingress};
+        let both = table(&["lan0", "wan0"]);
+        assert!(carries(&both, "wan0", Egress) && carries(&both, "wan0", Ingress));
+        let inner = table(&["lan0"]);
+        assert!(carries(&inner, "wan0", Egress) && !carries(&inner, "wan0", Ingress));
+        assert!(!carries(&table(&["wan0"]), "wan0", Egress) && carries(&table(&[]), "wan0", Egress));
+    }
+}
