@@ -104,7 +104,9 @@ pub fn an_interface_that_comes_up_later_is_proven_then() -> Ended {
                 let mut rtnl = Rtnl::open().unwrap();
                 let index = rtnl.index(DEVICE).unwrap();
                 let address = rtnl.addresses().unwrap().into_iter().find(|a| a.address == LEFT[0]);
-                address.map(|address| rtnl.delete_address(address).unwrap());
+                if let Some(address) = address {
+                    rtnl.delete_address(address).unwrap();
+                }
                 rtnl.up(index).unwrap();
             })
             .unwrap();
