@@ -1,8 +1,11 @@
 //! The laws for FIFO; and for disciplines that violate one law each, as a test of the laws.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use tidegate_core::fifo::{Fifo, Limit};
-use tidegate_core::{Accounted, Backlog, Bytes, Deadline, Instant, Outlet, Qdisc, Span};
-use tidegate_laws::{Shape, TestPacket, check, check_seeds};
+use tidegate_core::{Accounted, Backlog, Bytes, Deadline, DropReason, Instant, Outlet, Qdisc, Span};
+use tidegate_laws::script::Op;
+use tidegate_laws::{Report, Shape, TestPacket, check, check_seeds};
 
 #[test]
 fn fifo_obeys_the_laws() {
@@ -17,17 +20,33 @@ struct Broken {
     fault: Fault,
     calls: u64,
     latest: Instant,
+    /// The packet that left last.
+    last: Option<TestPacket>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Fault {
     LosesAPacket,
+    Duplicates,
+    DropsTwice,
+    ChangesTheSize,
+    ChangesTheFlow,
     ForgetsTheBacklog,
+    MiscountsPackets,
+    KeepsAPacket,
     IsLate,
     IsEarly,
+    IsNeverReady,
+    NamesThePast,
+    PromisesTooSoon,
+    IsIdleWithPackets,
+    DependsOnTheRun,
     Reorders,
     LooksBack,
 }
+
+/// Dequeues of all copies together: what a discipline must not depend on.
+static DEQUEUES: AtomicU64 = AtomicU64::new(0);
 
 impl Qdisc<TestPacket> for Broken {
     fn enqueue(&mut self, now: Instant, packet: TestPacket, out: &mut dyn Outlet<TestPacket>) {
@@ -36,18 +55,40 @@ impl Qdisc<TestPacket> for Broken {
         self.latest = self.latest.max(now);
         match self.fault {
             Fault::LosesAPacket if self.calls.is_multiple_of(50) => {}
-            Fault::LooksBack if backwards => out.dropped(packet, tidegate_core::DropReason::TooOld),
+            Fault::LooksBack if backwards => out.dropped(packet, DropReason::TooOld),
+            Fault::DropsTwice if self.calls.is_multiple_of(50) => {
+                out.dropped(packet, DropReason::Early);
+                out.dropped(packet, DropReason::Early);
+            }
             _ => self.inner.enqueue(now, packet, out),
         }
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<TestPacket>) -> Option<TestPacket> {
         self.latest = self.latest.max(now);
-        let first = self.inner.dequeue(now, out)?;
-        if matches!(self.fault, Fault::Reorders)
+        let backlog = self.inner.backlog().packets;
+        match self.fault {
+            Fault::Duplicates if backlog == 0 && self.last.is_some() => return self.last.take(),
+            Fault::KeepsAPacket if backlog == 1 => return None,
+            Fault::IsNeverReady => return None,
+            Fault::DependsOnTheRun if DEQUEUES.fetch_add(1, Ordering::Relaxed).is_multiple_of(7) => {
+                let packet = self.inner.dequeue(now, out)?;
+                out.dropped(packet, DropReason::Early);
+                return None;
+            }
+            _ => {}
+        }
+        let mut first = self.inner.dequeue(now, out)?;
+        if self.fault == Fault::Reorders
             && let Some(second) = self.inner.dequeue(now, out)
         {
             self.inner.enqueue(now, first, out);
             return Some(second);
+        }
+        self.last = Some(first);
+        match self.fault {
+            Fault::ChangesTheSize => first.size += Bytes::new(1),
+            Fault::ChangesTheFlow => first.flow.flow += 1,
+            _ => {}
         }
         Some(first)
     }
@@ -55,13 +96,20 @@ impl Qdisc<TestPacket> for Broken {
         match (self.fault, self.inner.deadline(now)) {
             (Fault::IsLate, Deadline::Now) => Deadline::At(now + Span::from_micros(1)),
             (Fault::IsEarly, Deadline::Idle) => Deadline::Now,
+            (Fault::NamesThePast, Deadline::Now) => Deadline::At(now),
+            (Fault::PromisesTooSoon, Deadline::Idle) => Deadline::At(now + Span::from_micros(1)),
+            (Fault::IsIdleWithPackets, _) => Deadline::Idle,
             (_, deadline) => deadline,
         }
     }
     fn backlog(&self) -> Backlog {
         let mut backlog = self.inner.backlog();
-        if matches!(self.fault, Fault::ForgetsTheBacklog) && backlog.packets > 3 {
-            backlog.bytes = backlog.bytes.saturating_sub(Bytes::new(1));
+        match self.fault {
+            Fault::ForgetsTheBacklog if backlog.packets > 3 => {
+                backlog.bytes = backlog.bytes.saturating_sub(Bytes::new(1));
+            }
+            Fault::MiscountsPackets if backlog.packets > 3 => backlog.packets += 1,
+            _ => {}
         }
         backlog
     }
@@ -70,18 +118,68 @@ impl Qdisc<TestPacket> for Broken {
 #[test]
 fn every_fault_is_found_and_shrunk() {
     for (fault, law) in [
-        (Fault::LosesAPacket, "law 1"),
-        (Fault::ForgetsTheBacklog, "law 1"),
-        (Fault::IsLate, "law 3"),
-        (Fault::IsEarly, "law 3"),
-        (Fault::Reorders, "law 6"),
+        (Fault::LosesAPacket, "law 1: the backlog"),
+        (Fault::Duplicates, "law 1: packet 0 left, but it was not queued"),
+        (Fault::DropsTwice, "law 1: packet 49 dropped, but it was not queued"),
+        (Fault::ChangesTheSize, "law 1: packet 0 left with another size or flow"),
+        (Fault::ChangesTheFlow, "law 1: packet 0 left with another size or flow"),
+        (Fault::ForgetsTheBacklog, "law 1: the backlog"),
+        (Fault::MiscountsPackets, "law 1: the backlog"),
+        (Fault::KeepsAPacket, "law 3: deadline Now"),
+        (Fault::IsLate, "law 3: dequeue had an effect 1 ns before"),
+        (Fault::IsEarly, "law 3: deadline Now"),
+        (Fault::IsNeverReady, "law 3: deadline Now"),
+        (Fault::NamesThePast, "law 3: deadline At"),
+        (Fault::PromisesTooSoon, "law 3: dequeue had no effect at the deadline"),
+        (Fault::IsIdleWithPackets, "law 3: "),
+        (Fault::DependsOnTheRun, "law 5"),
+        (Fault::Reorders, "law 6: packet 0 left after 1 of its flow"),
         (Fault::LooksBack, "law 2"),
     ] {
-        let fresh = || Broken { inner: Fifo::new(Limit::NONE), fault, calls: 0, latest: Instant::ZERO };
+        let fresh = || Broken { inner: Fifo::new(Limit::NONE), fault, calls: 0, latest: Instant::ZERO, last: None };
         let violation = (0..20)
             .find_map(|seed| check(fresh, &Shape::default(), seed, 2_000).err())
             .expect("the laws must find the fault");
         assert!(violation.what.starts_with(law), "{violation:?}");
-        assert!(violation.script.len() <= 60, "not shrunk: {violation:?}");
+        // A wrong deadline of an empty queue shows without a step; every other fault needs a packet.
+        let at_rest = matches!(fault, Fault::IsEarly | Fault::PromisesTooSoon);
+        let has_packets = violation.script.iter().any(|op| matches!(op, Op::Enqueue(_)));
+        assert_eq!(has_packets, !at_rest, "{violation:?}");
+        // A fault that shows at every fiftieth packet needs fifty; every other needs a few steps.
+        let most = if matches!(fault, Fault::LosesAPacket | Fault::DropsTwice) { 52 } else { 12 };
+        assert!(violation.script.len() <= most, "not shrunk: {violation:?}");
+        let text = format!("{violation:?}");
+        assert!(text.starts_with(&violation.what) && text.lines().count() == 1 + violation.script.len(), "{text}");
     }
+}
+
+/// A discipline that keeps a packet for ever violates law 3 even where no script asks for its deadline.
+#[test]
+fn what_stays_behind_is_found_at_the_end() {
+    let fresh = || Broken {
+        inner: Fifo::new(Limit::NONE),
+        fault: Fault::IsIdleWithPackets,
+        calls: 0,
+        latest: Instant::ZERO,
+        last: None,
+    };
+    // Hardly any step of these scripts asks for a deadline.
+    let shape = Shape { enqueues: 250, ..Shape::default() };
+    let violation = check(fresh, &shape, 1, 20).expect_err("packets are queued at the end");
+    assert_eq!(violation.what, "law 3: Idle, but a dequeue a second later had an effect");
+}
+
+#[test]
+fn reports_add_up() {
+    let limit = Limit { packets: 5, bytes: Bytes::new(3_000) };
+    let (fresh, shape) = (|| Accounted::new(Fifo::new(limit)), Shape::default());
+    let one: Vec<Report> = (0..3).map(|seed| check(fresh, &shape, seed, 500).expect("a FIFO holds")).collect();
+    let all = check_seeds(fresh, &shape, 3, 500);
+    let sum = |of: fn(&Report) -> u64| one.iter().map(of).sum::<u64>();
+    assert_eq!(all.steps, 1_500);
+    assert_eq!((all.enqueued, all.dequeued), (sum(|r| r.enqueued), sum(|r| r.dequeued)));
+    assert_eq!((all.dropped, all.backwards), (sum(|r| r.dropped), sum(|r| r.backwards)));
+    assert_eq!((all.deadlines, all.most_drops_a_call), (sum(|r| r.deadlines), 1));
+    assert_eq!(all.enqueued, all.dequeued + all.dropped, "every packet leaves or is dropped");
+    assert!(one.iter().all(|r| r.backwards > 0 && r.dropped > 0 && r.dequeued > 0), "{one:?}");
 }
