@@ -246,6 +246,20 @@ fn killed_it_stops_no_traffic_and_starts_again() -> Ended {
     Ended::Passed
 }
 
+fn signals_that_ask_for_reports_do_not_end_it() -> Ended {
+    let (pair, file) = (Pair::new(), Scratch::new());
+    let mut running = Running::start(run(&pair, &file, DEVICE));
+    running.says("is in force");
+    for signal in [libc::SIGUSR1, libc::SIGUSR2] {
+        running.signal(signal);
+    }
+    passes(&pair);
+    running.signal(libc::SIGTERM);
+    let (status, _, said) = running.end();
+    assert!(status.success(), "{said}");
+    Ended::Passed
+}
+
 fn a_wrong_interface_is_named_with_the_right_ones() -> Ended {
     let (pair, file) = (Pair::new(), Scratch::new());
     let said = Running::start(run(&pair, &file, "nosuch0")).fails(2);
@@ -468,6 +482,7 @@ fn main() {
         in_force_and_an_orderly_end,
         rates_of_the_line_shape_both_ways,
         killed_it_stops_no_traffic_and_starts_again,
+        signals_that_ask_for_reports_do_not_end_it,
         a_wrong_interface_is_named_with_the_right_ones,
         missing_permission_is_said,
         packets_that_another_program_takes_are_missed,

@@ -126,6 +126,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
+    // These ask other programs for a report; here they would end the process with packets in its queue.
+    for signal in [signal_hook::consts::SIGUSR1, signal_hook::consts::SIGUSR2] {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
     // SIGHUP from a terminal that closes ends the command; otherwise it means: read the file again.
     let reload = Arc::new(AtomicBool::new(false));
     let hung_up = if args.file.is_none() || std::io::stderr().is_terminal() { &stop } else { &reload };
