@@ -170,9 +170,15 @@ impl<R: Default> FlowTable<R> {
     /// The record of `key`, which was seen at `now`: made if there is none or it is forgotten. `None` when every
     /// record is pinned.
     pub fn touch(&mut self, now: Instant, key: u64) -> Option<u32> {
+        self.touch_found(now, key, self.find(key))
+    }
+
+    /// [`touch`](Self::touch) with what [`find`](Self::find) has just returned for `key`, without another look-up.
+    pub fn touch_found(&mut self, now: Instant, key: u64, found: Option<u32>) -> Option<u32> {
         self.latest = self.latest.max(now);
         self.expire();
-        if let Some(index) = self.find(key) {
+        if let Some(index) = found.filter(|&index| self.at(index).is_some()) {
+            debug_assert_eq!(self.entries[index as usize].key, key, "another flow was found");
             let entry = &self.entries[index as usize];
             let gone = entry.pins == 0 && self.latest.since(entry.touched) >= self.params.idle;
             if !gone {

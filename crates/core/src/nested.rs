@@ -36,6 +36,9 @@ impl<P: Packet> Packet for Staged<P> {
     fn flow(&self) -> FlowKey {
         self.flow
     }
+    fn flow_slot(&self) -> u32 {
+        self.packet.flow_slot()
+    }
     fn class(&self) -> ClassId {
         self.packet.class()
     }

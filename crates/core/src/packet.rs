@@ -132,6 +132,9 @@ impl FlowKey {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ClassId(pub u32);
 
+/// The slot of a flow that is in no flow table.
+pub const NO_SLOT: u32 = u32::MAX;
+
 /// A packet, as a discipline sees it.
 ///
 /// Every method but [`Packet::size`] and [`Packet::flow`] has a default for packet types without that property.
@@ -147,6 +150,11 @@ pub trait Packet: Send {
     /// Records that it leaves through `class`, which differs from [`Packet::class`] when its flow was displaced. For
     /// statistics.
     fn leaves_by(&mut self, _class: ClassId) {}
+    /// The slot that the flow had in the flow table of the discipline when it was last there, or [`NO_SLOT`]. A hint: a
+    /// discipline that has the flow elsewhere looks it up.
+    fn flow_slot(&self) -> u32 {
+        NO_SLOT
+    }
     /// The number of the rule that matched. Per-flow settings (minimum rate, weight) are looked up by it.
     fn profile(&self) -> u32 {
         0
@@ -206,6 +214,7 @@ macro_rules! packet_fields {
     ($($field:ident),+ $(,)?) => { $($crate::packet_fields!(@ $field);)+ };
     (@ size) => { fn size(&self) -> $crate::Bytes { self.size } };
     (@ flow) => { fn flow(&self) -> $crate::FlowKey { self.flow } };
+    (@ flow_slot) => { fn flow_slot(&self) -> u32 { self.flow_slot } };
     (@ class) => { fn class(&self) -> $crate::ClassId { self.class } };
     (@ profile) => { fn profile(&self) -> u32 { self.profile } };
     (@ dscp) => {

@@ -432,7 +432,11 @@ impl<P: Packet> Fbc<P> {
     /// nominal rate, or an equal part of the class among backlogged flows if that is more and spare rate is shared.
     /// `None` when there is no such class.
     pub fn outlook(&self, key: u64, class: ClassId) -> Option<Rate> {
-        let at = self.flows.find(key);
+        self.outlook_at(self.flows.find(key), class)
+    }
+
+    /// [`Fbc::outlook`] of the flow in a slot that [`Fbc::find`] has returned.
+    pub fn outlook_at(&self, at: Option<u32>, class: ClassId) -> Option<Rate> {
         let q = self.classes.get(at.map_or(class.0, |at| self.flows[at].class) as usize)?;
         let promised = match at {
             Some(at) => q.shares.rate_of(self.flows[at].stake()),

@@ -159,6 +159,8 @@ pub struct Fbc<P> {
     backlog: Backlog,
     pub(super) cursor: usize,
     pub(super) line: u64,
+    /// The flow of the packet that was enqueued last.
+    pub(super) last: u32,
 }
 
 impl<P: Packet> Fbc<P> {
@@ -188,6 +190,7 @@ impl<P: Packet> Fbc<P> {
             backlog: Backlog::default(),
             cursor: 0,
             line: 1,
+            last: NONE,
         })
     }
 
@@ -256,7 +259,7 @@ impl<P: Packet> Fbc<P> {
     /// The record of the flow of `packet`, created if it is new. `None` when there are too many flows.
     fn flow_of(&mut self, now: Instant, packet: &P, out: &mut dyn Outlet<P>) -> Option<u32> {
         let (key, home, profile) = (packet.flow().flow, packet.class().0, packet.profile());
-        if let Some(at) = self.flows.find(key) {
+        if let Some(at) = self.flows.find_at(key, packet.flow_slot()) {
             if self.flows[at].home != home {
                 self.rehome(now, at, home, out);
             }
@@ -396,6 +399,7 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
             out.dropped(packet, DropReason::FlowLimit);
             return;
         };
+        self.last = at;
         let size = packet.size();
         if let Some(reason) = self.refusal(&self.flows[at], size) {
             self.flows[at].counts.dropped.count(size);

@@ -58,6 +58,8 @@ pub struct FlowCounts {
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub key: u64,
+    /// `false` once the flow has ended and its record is free.
+    pub live: bool,
     /// The class assigned by the classifier; differs from `class` while the flow is displaced.
     pub home: u32,
     pub class: u32,
@@ -137,9 +139,19 @@ impl Flows {
     pub fn find(&self, key: u64) -> Option<u32> {
         self.index.get(&key).copied()
     }
+    /// The record of `key`, which is looked up unless it is the one at `hint`.
+    #[inline]
+    pub fn find_at(&self, key: u64, hint: u32) -> Option<u32> {
+        if self.is_at(key, hint) { Some(hint) } else { self.find(key) }
+    }
+    /// Whether `key` has the record `at`.
+    #[inline]
+    pub fn is_at(&self, key: u64, at: u32) -> bool {
+        self.records.get(at as usize).is_some_and(|flow| flow.key == key && flow.live)
+    }
     /// The indices of all flows, in an order without meaning that is the same on every machine.
     pub fn indices(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.records.len() as u32).filter(|&at| self.find(self.records[at as usize].key) == Some(at))
+        (0..self.records.len() as u32).filter(|&at| self.records[at as usize].live)
     }
     pub fn insert(&mut self, flow: Flow) -> u32 {
         let key = flow.key;
@@ -159,6 +171,7 @@ impl Flows {
     }
     pub fn remove(&mut self, at: u32) {
         self.idle_take(at);
+        self[at].live = false;
         let key = self[at].key;
         self.index.remove(&key);
         self.free.push(at);
@@ -220,6 +233,7 @@ impl core::ops::IndexMut<u32> for Flows {
 pub(super) fn record(key: u64, class: u32, profile: Profile, profile_index: u32, now: Instant) -> Flow {
     Flow {
         key,
+        live: true,
         home: class,
         class,
         profile,

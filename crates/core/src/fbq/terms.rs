@@ -117,9 +117,16 @@ impl<P: Packet> Fbc<P> {
         Some(at)
     }
 
-    /// Whether the flow `key` has a record.
-    pub fn knows(&self, key: u64) -> bool {
-        self.flows.find(key).is_some()
+    /// The slot of the record of flow `key`, if it has one. Unless it is the slot `hint` that is a look-up. It is valid until
+    /// the flow ends.
+    #[inline]
+    pub fn find(&self, key: u64, hint: u32) -> Option<u32> {
+        self.flows.find_at(key, hint)
+    }
+    /// The slot of flow `key` if the packet that was enqueued last was one of it.
+    #[inline]
+    pub fn slot_of_last(&self, key: u64) -> Option<u32> {
+        self.flows.is_at(key, self.last).then_some(self.last)
     }
 
     /// Holds `rate` of `class` for minimums of future flows. Until [`Fbc::release`] it is not granted to others.
