@@ -26,8 +26,8 @@ impl Classes {
     pub(crate) fn all(&self) -> &[ClassCounts] {
         &self.counts
     }
-    /// Where a class is counted. A number that nobody knows counts as the last of the configuration.
-    pub(crate) fn slot(&self, class: ClassId) -> usize {
+    /// The index of the counts of a class. An unknown class is counted as the last of the configuration.
+    pub(crate) fn index(&self, class: ClassId) -> usize {
         let n = class.0 as usize;
         if n < self.names.len() {
             return n;
@@ -36,7 +36,7 @@ impl Classes {
         reserved.filter(|&at| at < self.counts.len()).unwrap_or(self.names.len() - 1)
     }
     pub(crate) fn of(&mut self, class: ClassId) -> &mut ClassCounts {
-        let at = self.slot(class);
+        let at = self.index(class);
         &mut self.counts[at]
     }
     /// The counts at a place.

@@ -1,6 +1,6 @@
-//! [`Flows`]: what is known of each flow that passes: who it is, what became of its packets, how long they waited.
+//! [`Flows`]: a record of each flow: its identity, the counts of its packets, how long they waited.
 //!
-//! *Law*: what is counted of the flows in the table and of those that fell out of it is what passed: no packet is
+//! *Law*: the counts of flows in the table and of those removed from it add up to what passed: no packet is
 //! counted twice, and a packet that no record could be made for is counted as untracked.
 //! *Source*: the table is [`flow_table`]; rate, jitter and promises are [`measure`](crate::measure).
 //! *Units*: bytes as on the link; times in ns.
@@ -8,7 +8,7 @@
 //! stays while something of the flow waits), and once a second for each flow a look-up of what it is promised. Nothing
 //! is allocated after the table had its most records. A record with its places in the index and the lists takes at most 680 B: 16,384 of them are 11 MB.
 //! *Notes*: a record is forgotten when its flow was silent for the idle time of the table, or makes room for another;
-//! [`Flows::table`] tells how many did. Somebody who sends one packet from each of many ports pushes out only such
+//! [`Flows::table`] counts them. A sender of one packet from each of many ports pushes out only such
 //! flows. [`Engine::look_at_flows`](crate::Engine::look_at_flows) goes through the table in steps of a bounded length; a flow that comes or goes between two
 //! steps may be missed, and one that went and came back may be seen twice.
 //! *See also*: the shaper's own flows ([`FlowView`]), which are there without statistics as well, end sooner, and
@@ -18,16 +18,17 @@ use tidegate_core::accounts::Account;
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::fbq::FlowView;
 use tidegate_core::flow_table::{self, FlowTable};
+use tidegate_core::packet::NO_SLOT;
 use tidegate_core::params::ParamError;
 use tidegate_core::{Backlog, Bytes, ClassId, DropReason, Dscp, Instant, Rate, Span};
 use tidegate_metrics::RecentDelays;
 
-use crate::measure::{Jitter, Promise, RateMeter};
+use crate::measure::{Jitter, MinimumMeter, RateMeter};
 
 /// The place of no record.
 pub const UNTRACKED: u32 = u32::MAX;
 
-/// Who sends to whom, as the first packet of the flow said.
+/// The identity of a flow, from its first packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowIdentity {
     /// The addresses.
@@ -63,10 +64,10 @@ impl From<&Fields> for FlowIdentity {
     }
 }
 
-/// What is known of a flow.
+/// The record of a flow.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct FlowRecord {
-    /// Who it is.
+    /// Its identity.
     pub who: FlowIdentity,
     /// The class that the rules put its last packet into.
     pub class: ClassId,
@@ -100,7 +101,9 @@ pub struct FlowRecord {
     jitter: Jitter,
     /// The wait of the last packet, when there was one.
     last_wait: Option<Span>,
-    promise: Promise,
+    promise: MinimumMeter,
+    /// Where the scheduler had the flow last; a hint.
+    scheduler_slot: u32,
 }
 
 impl FlowRecord {
@@ -112,8 +115,8 @@ impl FlowRecord {
     pub fn jitter(&self) -> Span {
         self.jitter.value()
     }
-    /// Whether its minimum was kept. See [`Promise`].
-    pub fn promise(&self) -> &Promise {
+    /// Whether its minimum was kept. See [`MinimumMeter`].
+    pub fn promise(&self) -> &MinimumMeter {
         &self.promise
     }
     /// Packets dropped, all reasons together.
@@ -122,12 +125,12 @@ impl FlowRecord {
     }
 }
 
-/// A flow, as it was when somebody looked.
+/// The state of a flow at some time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FlowRow {
     /// Its key.
     pub key: u64,
-    /// What is known of it.
+    /// Its record.
     pub record: FlowRecord,
     /// What the shaper has to say of it: its share, its minimum, what it borrowed. `None` for another discipline, and
     /// when the flow has ended for the shaper.
@@ -150,18 +153,34 @@ impl Flows {
         Ok(Self { table: FlowTable::new(flow_table::Params { capacity, idle })?, untracked: 0 })
     }
 
-    /// A packet came; gives the place of the record of its flow, or [`UNTRACKED`].
+    /// Looks a flow up.
+    #[inline]
+    pub(crate) fn slots(&self, key: u64) -> FlowSlots {
+        let record = self.table.find(key);
+        FlowSlots { record, scheduler: record.map_or(NO_SLOT, |place| self.table.get(place).scheduler_slot) }
+    }
+
+    /// The scheduler has the flow of the record at `place` in `slot`.
+    #[inline]
+    pub(crate) fn scheduled(&mut self, place: u32, slot: u32) {
+        if place != UNTRACKED {
+            self.table.get_mut(place).scheduler_slot = slot;
+        }
+    }
+
+    /// A packet of a flow arrives, which [`Flows::slots`] has just `found`; returns the place of its record, or
+    /// [`UNTRACKED`].
     #[inline]
     pub(crate) fn arrived(
         &mut self,
         now: Instant,
         key: u64,
         fields: &Fields,
-        class: ClassId,
-        rule: Option<u32>,
+        (class, rule): (ClassId, Option<u32>),
         size: Bytes,
+        found: Option<u32>,
     ) -> u32 {
-        let Some(place) = self.table.touch(now, key) else {
+        let Some(place) = self.table.touch_found(now, key, found) else {
             self.untracked += 1;
             return UNTRACKED;
         };
@@ -184,7 +203,7 @@ impl Flows {
         place
     }
 
-    /// A packet of the record at `place` left after `waited`; gives how much that differs from the wait of the packet
+    /// A packet of the record at `place` left after `waited`; returns how much that differs from the wait of the packet
     /// before it.
     #[inline]
     pub(crate) fn left(&mut self, now: Instant, place: u32, leaving: &Leaving) -> Option<Span> {
@@ -230,20 +249,20 @@ impl Flows {
         }
     }
 
-    /// Whether it is time to judge the promise of the record at `place`.
+    /// Whether it is time to check the minimum of the record at `place`.
     #[inline]
     pub(crate) fn is_due(&self, now: Instant, place: u32) -> bool {
         place != UNTRACKED && self.table.get(place).promise.is_due(now)
     }
-    /// Judges it: `promised` is what the flow is promised now.
-    pub(crate) fn judge(&mut self, now: Instant, place: u32, promised: Rate) {
+    /// Checks it: `promised` is what the flow is granted now.
+    pub(crate) fn check(&mut self, now: Instant, place: u32, promised: Rate) {
         let record = self.table.get_mut(place);
         let waits = !record.waits.is_empty();
-        record.promise.judge(now, promised, waits);
+        record.promise.check(now, promised, waits);
     }
 
     /// Copies the flows at places `from` to `from + most` that are there to `rows`, with what `view` says of them, and
-    /// gives the place to go on from; `None` when that was all. Cost: for each place a look-up and a copy of a record.
+    /// returns the place to continue from; `None` when that was all. Cost: for each place a look-up and a copy of a record.
     pub(crate) fn look(
         &mut self,
         now: Instant,
@@ -257,8 +276,8 @@ impl Flows {
             let Some((key, _)) = self.table.at(place) else { continue };
             let view = view(key);
             if self.is_due(now, place) {
-                // A flow that starves has no packet to be judged with.
-                self.judge(now, place, promised(view.as_ref()));
+                // A flow that starves has no packet with which it would be checked.
+                self.check(now, place, promised(view.as_ref()));
             }
             rows.push(FlowRow { key, record: *self.table.get(place), view });
         }
@@ -290,6 +309,15 @@ impl Flows {
 /// The minimum that a flow is promised now: nothing while it waits to be granted.
 pub(crate) fn promised(view: Option<&FlowView>) -> Rate {
     view.filter(|view| view.granted).map_or(Rate::ZERO, |view| view.minimum)
+}
+
+/// Where the flow of a packet is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FlowSlots {
+    /// Its record; `None` where there is none yet, or flows are not counted.
+    pub(crate) record: Option<u32>,
+    /// Its slot in the scheduler when it was last there; a hint.
+    pub(crate) scheduler: u32,
 }
 
 /// A packet on its way out.

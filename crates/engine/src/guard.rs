@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Does `work`, which calls into a discipline; if that panics, gives what it said instead. What `work` was at must not be
+/// Calls `work`, which calls into a discipline; returns the message if that panics. What `work` has changed must not be
 /// used again then.
 ///
 /// # Errors

@@ -1,73 +1,73 @@
-//! The hold queue in front of a tree that has taken the place of another.
+//! [`HoldQueue`]: holds packets before a tree that has replaced another, or of flows that change their class.
 //!
-//! *Law*: no packet that waited when the tree was changed is lost, whatever the new one refuses, and none leaves
-//! before one of its flow that came earlier.
+//! *Law*: no packet that was queued when the tree was replaced is lost, whatever the new tree refuses, and none leaves
+//! before one of its flow that arrived earlier.
 //!
-//! Every flow that had packets waiting has a *line* here. Of a line that the old tree left behind, one packet at a
-//! time is on trial in the new tree. When the tree drops it, at once or later, it goes back to the head of its line,
-//! which cannot change the order, for the rest of its flow stands behind it; it is tried again when something has left,
-//! or after [`AGAIN`]. When the last has left, those that came in the meantime follow all at once, and the line is gone:
-//! from then on the flow meets the tree like any other. Of a flow whose packets are in a tree that stays, but of another
-//! class than the rules now say, the line holds what comes until those have left.
+//! Every flow that had packets queued has a queue of its own here. Of the packets that the old tree left behind one at a
+//! time is *attempted* in the new tree. When the tree drops it, at once or later, it returns to the head of its queue,
+//! which cannot change the order, for the rest of its flow is behind it; it is attempted again when a packet has left, or
+//! after [`RETRY`]. When the last of them has left, the packets that arrived meanwhile follow all at once, and the queue is
+//! removed: from then on the flow goes to the tree directly. Of a flow whose packets are in a tree that stays, but of
+//! another class than the rules now say, the queue holds what arrives until those have left.
 //!
-//! So that those who come later cannot keep the refused out: while a packet of a class is refused, arrivals of that class
-//! stand in line as well, and after [`PATIENCE`] arrivals of every class do, which empties the tree. What is refused even
-//! by an empty tree then (by a policer, or because it can never fit) passes by it.
+//! So that later arrivals cannot keep the refused packets out: while a packet of a class is refused, arrivals of that class
+//! are held as well, and after [`GRACE`] arrivals of every class are, which empties the tree. A packet that even an empty
+//! tree refuses then (a policer does, or a limit below its size) passes by the tree.
 //!
-//! *Cost*: nothing while there are no lines; else O(1) a packet.
+//! *Cost*: nothing while no flow is held; else O(1) a packet.
 
 use std::collections::{HashMap, VecDeque};
 
 use tidegate_core::{ClassId, Deadline, DropReason, Instant, Span};
 
-/// How long after a refusal the packet is tried again, if nothing leaves before.
-pub(crate) const AGAIN: Span = Span::from_millis(1);
-/// How long arrivals of other classes may go before packets that are refused.
-pub(crate) const PATIENCE: Span = Span::from_secs(1);
-/// Arrivals that may stand in one line (or as many as waited in it at the change), and in all; beyond that they are
-/// dropped as from a full queue.
-const LINE: usize = 256;
-const ALL: usize = 65_536;
-/// Lines tried again at once when the time for that has come.
-const TRIALS: usize = 64;
+/// How long after a refusal the packet is attempted again, if none leaves before.
+pub(crate) const RETRY: Span = Span::from_millis(1);
+/// How long arrivals of other classes may precede packets that are refused.
+pub(crate) const GRACE: Span = Span::from_secs(1);
+/// The most arrivals held of one flow (or as many as were queued at the change), and in all. Beyond that they are dropped
+/// as from a full queue.
+const PER_FLOW: usize = 256;
+const IN_ALL: usize = 65_536;
+/// Flows whose packets are attempted again at once.
+const RETRIES: usize = 64;
 
-/// What of a flow is in the tree.
+/// What of a held flow is in the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Inside {
     /// Nothing that matters.
     Nothing,
-    /// This packet, which comes back here if the tree drops it.
-    Trial(u32),
-    /// So many packets that must leave before the line may follow.
+    /// This packet, which returns here if the tree drops it.
+    Attempt(u32),
+    /// So many packets that must leave before the queue may follow.
     Before(u32),
 }
 
 #[derive(Debug)]
-struct Line {
+struct FlowQueue {
     inside: Inside,
-    /// Packets by their numbers in the packet table, the oldest first.
+    /// Slots of the packet table, the oldest first.
     waiting: VecDeque<u32>,
     /// How many at the head are from before the change.
-    adopted: usize,
-    /// Arrivals that may stand behind those.
+    older: usize,
+    /// The most arrivals behind those.
     most: usize,
     /// The class of the packet that was refused.
     refused: Option<ClassId>,
 }
 
-impl Line {
+impl FlowQueue {
     fn new(inside: Inside, waiting: VecDeque<u32>) -> Self {
-        let adopted = waiting.len();
-        Self { inside, waiting, adopted, most: adopted.max(LINE), refused: None }
+        let older = waiting.len();
+        Self { inside, waiting, older, most: older.max(PER_FLOW), refused: None }
     }
 }
 
-/// What a flow whose line may move on does next.
+/// What a flow that is ready does next.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// This packet is tried.
-    Try(u32),
-    /// These packets go into the tree, and the line is gone.
+    /// This packet is attempted.
+    Attempt(u32),
+    /// These packets go into the tree, and the flow is no longer held.
     Open(VecDeque<u32>),
     /// Nothing yet.
     Stay,
@@ -76,187 +76,187 @@ pub(crate) enum Step {
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct HoldQueue {
-    lines: HashMap<u64, Line>,
-    /// Flows whose line may move on now.
+    flows: HashMap<u64, FlowQueue>,
+    /// Flows that may continue now.
     ready: VecDeque<u64>,
-    /// Flows whose packet was refused, the first first.
+    /// Flows whose packet was refused, in the order of refusal.
     refused: VecDeque<u64>,
-    /// How many of those there are, by class.
-    jams: HashMap<ClassId, u32>,
-    /// Flows that stand in line only because others were refused.
-    behind: Vec<u64>,
+    /// How many of those there are of each class.
+    refused_by_class: HashMap<ClassId, u32>,
+    /// Flows that are held only because packets of others were refused.
+    blocked: Vec<u64>,
     changed: Instant,
-    again: Instant,
-    newcomers: usize,
+    retry_at: Instant,
+    held_arrivals: usize,
 }
 
 impl HoldQueue {
     pub(crate) fn new() -> Self {
         Self {
-            lines: HashMap::new(),
+            flows: HashMap::new(),
             ready: VecDeque::new(),
             refused: VecDeque::new(),
-            jams: HashMap::new(),
-            behind: Vec::new(),
+            refused_by_class: HashMap::new(),
+            blocked: Vec::new(),
             changed: Instant::ZERO,
-            again: Instant::ZERO,
-            newcomers: 0,
+            retry_at: Instant::ZERO,
+            held_arrivals: 0,
         }
     }
-    /// Whether nobody stands in line.
+    /// Whether nobody stands in queue.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lines.is_empty()
+        self.flows.is_empty()
     }
-    /// How many flows stand in line.
-    pub(crate) fn lines(&self) -> usize {
-        self.lines.len()
+    /// How many flows stand in queue.
+    pub(crate) fn flows(&self) -> usize {
+        self.flows.len()
     }
-    /// A change at `now`: from here patience is counted.
+    /// The tree has changed at `now`: [`GRACE`] begins.
     pub(crate) fn changed(&mut self, now: Instant) {
         self.changed = now;
     }
-    /// Whether packet `at` of `flow` is on trial in the tree.
-    pub(crate) fn is_on_trial(&self, flow: u64, at: u32) -> bool {
-        self.lines.get(&flow).is_some_and(|line| line.inside == Inside::Trial(at))
+    /// Whether packet `at` of `flow` is attempted in the tree.
+    pub(crate) fn is_attempted(&self, flow: u64, at: u32) -> bool {
+        self.flows.get(&flow).is_some_and(|queue| queue.inside == Inside::Attempt(at))
     }
-    /// A line of packets from before the change, the oldest first, for a flow that has none.
-    pub(crate) fn line_up(&mut self, flow: u64, inside: Inside, adopted: VecDeque<u32>) {
+    /// Holds a flow, with its packets from before the change, the oldest first.
+    pub(crate) fn hold_flow(&mut self, flow: u64, inside: Inside, older: VecDeque<u32>) {
         if inside == Inside::Nothing {
             self.ready.push_back(flow);
         }
-        self.lines.insert(flow, Line::new(inside, adopted));
+        self.flows.insert(flow, FlowQueue::new(inside, older));
     }
 
-    /// Whether an arrival of `flow` in `class` must stand in line, and why it cannot if there is no room.
+    /// Whether an arrival of `flow` in `class` is held; the reason to drop it where there is no room.
     pub(crate) fn arrive(&mut self, now: Instant, flow: u64, class: ClassId, at: u32) -> Result<bool, DropReason> {
         if self.is_empty() {
             return Ok(false);
         }
-        let jammed = !self.refused.is_empty() && (now >= self.changed + PATIENCE || self.jams.contains_key(&class));
-        let line = match self.lines.get_mut(&flow) {
-            Some(line) => line,
-            None if !jammed => return Ok(false),
+        let blocked =
+            !self.refused.is_empty() && (now >= self.changed + GRACE || self.refused_by_class.contains_key(&class));
+        let queue = match self.flows.get_mut(&flow) {
+            Some(queue) => queue,
+            None if !blocked => return Ok(false),
             None => {
-                self.behind.push(flow);
-                self.lines.entry(flow).or_insert_with(|| Line::new(Inside::Nothing, VecDeque::new()))
+                self.blocked.push(flow);
+                self.flows.entry(flow).or_insert_with(|| FlowQueue::new(Inside::Nothing, VecDeque::new()))
             }
         };
-        if line.waiting.len() - line.adopted >= line.most {
+        if queue.waiting.len() - queue.older >= queue.most {
             return Err(DropReason::FlowLimit);
         }
-        if self.newcomers >= ALL {
+        if self.held_arrivals >= IN_ALL {
             return Err(DropReason::QueueLimit);
         }
-        line.waiting.push_back(at);
-        self.newcomers += 1;
+        queue.waiting.push_back(at);
+        self.held_arrivals += 1;
         Ok(true)
     }
 
-    /// Packet `at` of `flow` has left the tree for good, or was dropped by it; a packet on trial that was dropped is
-    /// taken back, and `true` says so.
+    /// Packet `at` of `flow` was dropped by the tree. An attempted packet is taken back: returns `true`.
     pub(crate) fn dropped(&mut self, now: Instant, flow: u64, class: ClassId, at: u32) -> bool {
-        let Some(line) = self.lines.get_mut(&flow) else { return false };
-        if line.inside != Inside::Trial(at) {
+        let Some(queue) = self.flows.get_mut(&flow) else { return false };
+        if queue.inside != Inside::Attempt(at) {
             self.left(flow, at);
             return false;
         }
-        line.inside = Inside::Nothing;
-        line.waiting.push_front(at);
-        line.adopted += 1;
-        if line.refused.is_none() {
-            line.refused = Some(class);
-            *self.jams.entry(class).or_default() += 1;
+        queue.inside = Inside::Nothing;
+        queue.waiting.push_front(at);
+        queue.older += 1;
+        if queue.refused.is_none() {
+            queue.refused = Some(class);
+            *self.refused_by_class.entry(class).or_default() += 1;
         }
         self.refused.push_back(flow);
-        self.again = now + AGAIN;
+        self.retry_at = now + RETRY;
         true
     }
 
     /// Packet `at` of `flow` has left the tree.
     pub(crate) fn left(&mut self, flow: u64, at: u32) {
-        let Some(line) = self.lines.get_mut(&flow) else { return };
-        match line.inside {
-            Inside::Trial(trial) if trial == at => {
-                line.inside = Inside::Nothing;
-                if let Some(class) = line.refused.take() {
-                    self.settle(class);
+        let Some(queue) = self.flows.get_mut(&flow) else { return };
+        match queue.inside {
+            Inside::Attempt(attempt) if attempt == at => {
+                queue.inside = Inside::Nothing;
+                if let Some(class) = queue.refused.take() {
+                    self.resolve(class);
                 }
                 self.ready.push_back(flow);
             }
-            Inside::Before(packets) if packets > 1 => line.inside = Inside::Before(packets - 1),
+            Inside::Before(packets) if packets > 1 => queue.inside = Inside::Before(packets - 1),
             Inside::Before(_) => {
-                line.inside = Inside::Nothing;
+                queue.inside = Inside::Nothing;
                 self.ready.push_back(flow);
             }
-            Inside::Trial(_) | Inside::Nothing => {}
+            Inside::Attempt(_) | Inside::Nothing => {}
         }
     }
 
-    /// One refused packet of `class` less.
-    fn settle(&mut self, class: ClassId) {
-        if let Some(jam) = self.jams.get_mut(&class) {
-            *jam -= 1;
-            if *jam == 0 {
-                self.jams.remove(&class);
+    /// A refused packet of `class` has left.
+    fn resolve(&mut self, class: ClassId) {
+        if let Some(refused) = self.refused_by_class.get_mut(&class) {
+            *refused -= 1;
+            if *refused == 0 {
+                self.refused_by_class.remove(&class);
             }
         }
-        if self.jams.is_empty() {
-            self.ready.extend(self.behind.drain(..));
+        if self.refused_by_class.is_empty() {
+            self.ready.extend(self.blocked.drain(..));
         }
     }
 
-    /// Something has left the tree: there may be room for a refused packet.
-    pub(crate) fn made_room(&mut self) {
+    /// A packet has left the tree: there may be room for a refused one.
+    pub(crate) fn retry_one(&mut self) {
         self.ready.extend(self.refused.pop_front());
     }
-    /// The time to try refused packets again has come, if it has.
-    pub(crate) fn wake(&mut self, now: Instant) {
-        if !self.refused.is_empty() && self.again <= now {
-            let n = self.refused.len().min(TRIALS);
+    /// Makes refused packets ready when it is time to attempt them again.
+    pub(crate) fn retry(&mut self, now: Instant) {
+        if !self.refused.is_empty() && self.retry_at <= now {
+            let n = self.refused.len().min(RETRIES);
             self.ready.extend(self.refused.drain(..n));
-            self.again = now + AGAIN;
+            self.retry_at = now + RETRY;
         }
     }
-    /// When [`HoldQueue::wake`] does something.
+    /// When [`HoldQueue::retry`] does something.
     pub(crate) fn deadline(&self, now: Instant) -> Deadline {
-        if self.refused.is_empty() { Deadline::Idle } else { Deadline::at(self.again, now) }
+        if self.refused.is_empty() { Deadline::Idle } else { Deadline::at(self.retry_at, now) }
     }
-    /// The next flow whose line may move on.
+    /// The next flow that is ready.
     pub(crate) fn next_ready(&mut self) -> Option<u64> {
         self.ready.pop_front()
     }
-    /// What that flow does.
+    /// What that flow does next.
     pub(crate) fn step(&mut self, flow: u64) -> Step {
-        let Some(line) = self.lines.get_mut(&flow) else { return Step::Stay };
-        if line.inside != Inside::Nothing {
+        let Some(queue) = self.flows.get_mut(&flow) else { return Step::Stay };
+        if queue.inside != Inside::Nothing {
             return Step::Stay;
         }
-        if line.adopted > 0
-            && let Some(at) = line.waiting.pop_front()
+        if queue.older > 0
+            && let Some(at) = queue.waiting.pop_front()
         {
-            line.adopted -= 1;
-            line.inside = Inside::Trial(at);
-            return Step::Try(at);
+            queue.older -= 1;
+            queue.inside = Inside::Attempt(at);
+            return Step::Attempt(at);
         }
-        self.newcomers -= line.waiting.len();
-        Step::Open(self.lines.remove(&flow).map(|line| line.waiting).unwrap_or_default())
+        self.held_arrivals -= queue.waiting.len();
+        Step::Open(self.flows.remove(&flow).map(|queue| queue.waiting).unwrap_or_default())
     }
     /// Whether a packet that an empty tree refuses at `now` passes by it.
-    pub(crate) fn is_out_of_patience(&self, now: Instant) -> bool {
-        now >= self.changed + PATIENCE
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        now >= self.changed + GRACE
     }
-    /// The packet that was refused last of all, if it was that of `flow`, passes by the tree.
+    /// The packet that was refused last, if it was one of `flow`, passes by the tree.
     pub(crate) fn pass_by(&mut self, flow: u64) -> Option<u32> {
         if self.refused.back() != Some(&flow) {
             return None;
         }
-        let line = self.lines.get_mut(&flow)?;
-        let at = line.waiting.pop_front()?;
-        line.adopted -= 1;
-        let class = line.refused.take();
+        let queue = self.flows.get_mut(&flow)?;
+        let at = queue.waiting.pop_front()?;
+        queue.older -= 1;
+        let class = queue.refused.take();
         self.refused.pop_back();
         if let Some(class) = class {
-            self.settle(class);
+            self.resolve(class);
         }
         self.ready.push_back(flow);
         Some(at)

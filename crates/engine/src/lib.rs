@@ -4,7 +4,10 @@
 //! and gets the handle back when the packet may pass ([`Sink::transmit`]) or must not ([`Sink::drop_packet`]).
 #![forbid(unsafe_code)]
 
+mod account;
+mod admit;
 mod classes;
+mod classify;
 pub mod driver;
 pub mod engine;
 pub mod flows;
@@ -18,15 +21,17 @@ pub mod recorder;
 pub mod registry;
 pub mod reserve;
 pub mod rules;
+pub mod schedule;
 pub mod sink;
 pub mod stats;
 pub mod swap;
 pub mod target;
 pub mod tree;
+mod view;
 pub mod wire;
 
 pub use driver::{Arrival, DataPath, Driver, Offered, Segmentation};
-pub use engine::{ClassRow, Engine};
+pub use engine::Engine;
 pub use flows::{FlowIdentity, FlowRecord, FlowRow, Flows};
 pub use guard::guarded;
 pub use notification::{FlowState, Notification, NotificationKind};
@@ -40,3 +45,4 @@ pub use stats::{ClassCounts, ClassStatus};
 pub use swap::{PreparedConfig, Retired, SwapError, SwapKind, SwapReport};
 pub use target::{NoTarget, Target};
 pub use tree::Tree;
+pub use view::ClassRow;

@@ -1,4 +1,4 @@
-//! What is measured of a flow or a class as its packets pass: rate, jitter, and whether a promise was kept.
+//! Measurements of a flow or a class as its packets pass: rate, jitter, and whether a minimum was kept.
 
 use tidegate_core::{Bytes, Instant, Rate, Span};
 
@@ -71,7 +71,7 @@ impl Jitter {
     }
 }
 
-/// Whether a promise was kept, judged second by second.
+/// Whether a granted rate was delivered, second by second.
 ///
 /// *Law*: a second in which at least the promised rate was delivered is kept. A second in which less was delivered
 /// although the queue was never empty is missed. Any other is neither: there was not enough to send.
@@ -79,7 +79,7 @@ impl Jitter {
 /// counts as its whole seconds. What is due has a slack of 1 % and two of the largest packets, for a rate is not exact
 /// within a packet. Where the promise changed within the second, the smaller one is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Promise {
+pub struct MinimumMeter {
     since: Instant,
     delivered: u64,
     largest: u32,
@@ -90,24 +90,24 @@ pub struct Promise {
     missed: u32,
 }
 
-/// How often a promise is judged.
-pub const JUDGED: Span = Span::from_secs(1);
+/// How often a minimum is checked.
+pub const CHECKED: Span = Span::from_secs(1);
 
-impl Promise {
-    /// Whether [`judge`](Self::judge) is due: so that nobody looks up what is promised for each packet.
+impl MinimumMeter {
+    /// Whether [`check`](Self::check) is due: so that what is granted is not looked up for each packet.
     #[inline]
     pub fn is_due(&self, now: Instant) -> bool {
-        now.since(self.since) >= JUDGED
+        now.since(self.since) >= CHECKED
     }
-    /// Judges the second that has passed; `promised` is what is promised now, `waits` whether something is queued.
-    pub fn judge(&mut self, now: Instant, promised: Rate, waits: bool) {
+    /// Checks the second that has passed; `promised` is what is granted now, `waits` whether something is queued.
+    pub fn check(&mut self, now: Instant, promised: Rate, waits: bool) {
         if !self.is_due(now) {
             return;
         }
         let elapsed = now.since(self.since);
         if self.begun {
             let due = self.promised.min(promised).bytes_in_floor(elapsed).as_u64();
-            let seconds = (elapsed.as_nanos() / JUDGED.as_nanos()).min(u64::from(u32::MAX)) as u32;
+            let seconds = (elapsed.as_nanos() / CHECKED.as_nanos()).min(u64::from(u32::MAX)) as u32;
             let slack = due / 100 + 2 * u64::from(self.largest);
             if due == 0 {
                 // Nothing was promised for all of it.
@@ -175,14 +175,14 @@ mod tests {
     fn a_promise_is_kept_missed_or_not_asked_for() {
         let promised = Rate::from_bps(1_000_000);
         let second = |delivered: u64, emptied: bool| {
-            let mut promise = Promise::default();
-            promise.judge(ms(5_000), promised, true);
+            let mut promise = MinimumMeter::default();
+            promise.check(ms(5_000), promised, true);
             for n in 0..delivered / 1_000 {
                 promise.delivered(Bytes::new(1_000), !(emptied && n == 0));
             }
-            promise.judge(ms(5_999), promised, true);
+            promise.check(ms(5_999), promised, true);
             assert_eq!((promise.kept(), promise.missed()), (0, 0), "not before the second is over");
-            promise.judge(ms(6_000), promised, true);
+            promise.check(ms(6_000), promised, true);
             (promise.kept(), promise.missed())
         };
         assert_eq!(second(125_000, false), (1, 0));
@@ -194,12 +194,12 @@ mod tests {
 
     #[test]
     fn starving_is_seen_at_the_next_look() {
-        let mut promise = Promise::default();
-        promise.judge(ms(5_000), Rate::from_bps(1_000_000), true);
-        promise.judge(ms(9_500), Rate::from_bps(1_000_000), true);
+        let mut promise = MinimumMeter::default();
+        promise.check(ms(5_000), Rate::from_bps(1_000_000), true);
+        promise.check(ms(9_500), Rate::from_bps(1_000_000), true);
         assert_eq!((promise.kept(), promise.missed()), (0, 4));
         // The smaller of two promises is due.
-        promise.judge(ms(10_500), Rate::ZERO, true);
+        promise.check(ms(10_500), Rate::ZERO, true);
         assert_eq!((promise.kept(), promise.missed()), (0, 4));
     }
 }

@@ -1,4 +1,4 @@
-//! Notification of flows: what the owner of a flow, or somebody who looks, may want to know at once.
+//! [`Notification`]: what has happened to a flow, for its owner and for whoever watches it.
 
 use tidegate_core::classify::Fields;
 use tidegate_core::fbq::FlowView;
@@ -8,11 +8,11 @@ use tidegate_core::{Bytes, ClassId, Event, Instant, Rate, Span};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum NotificationKind {
-    /// Something that a discipline tells of any flow. Of marks only the first within 100 ms.
+    /// An event of a discipline. Of marks only the first within 100 ms.
     Event(Event),
     /// A watched flow is granted another rate.
     Rate,
-    /// So many packets of a watched flow were dropped since the last news of this kind.
+    /// So many packets of a watched flow were dropped since the last notification of this kind.
     Dropped(u64),
     /// So many packets of a watched flow were marked congestion experienced.
     Marked(u64),
@@ -22,11 +22,11 @@ pub enum NotificationKind {
     DelayBelow,
     /// The minimum of a watched flow is in force.
     Promised,
-    /// The minimum of a watched flow waits until somebody releases rate.
+    /// The minimum of a watched flow waits until rate is released.
     Waiting,
 }
 
-/// How a flow stands.
+/// The state of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowState {
     /// The class it is in.
@@ -66,7 +66,7 @@ impl FlowState {
     }
 }
 
-/// One piece of news.
+/// A notification.
 #[derive(Clone, Copy, Debug)]
 pub struct Notification<'a> {
     /// What happened.

@@ -1,4 +1,4 @@
-//! [`QueuedPacket`]: a packet that somebody else holds, and what the engine knows of it.
+//! [`QueuedPacket`]: a packet in the engine, whose bytes the data path holds.
 
 use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Instant, Packet, packet_fields};
 
@@ -37,12 +37,14 @@ pub struct QueuedPacket<H> {
     pub arrived: Instant,
     /// The place of the record of its flow ([`Flows`](crate::Flows)), which stays as long as this packet waits.
     pub record: u32,
-    /// The engine's own number for it while it waits.
+    /// The slot of its flow in the scheduler, where it is known.
+    pub flow_slot: u32,
+    /// Its slot in the packet table.
     pub slot: u32,
 }
 
 impl<H: Send> Packet for QueuedPacket<H> {
-    packet_fields!(size, flow, class, profile, dscp, ecn, colour, segments, pure_ack);
+    packet_fields!(size, flow, flow_slot, class, profile, dscp, ecn, colour, segments, pure_ack);
 
     fn leaves_by(&mut self, class: ClassId) {
         self.left_by = class;
@@ -52,5 +54,32 @@ impl<H: Send> Packet for QueuedPacket<H> {
         let could = self.ecn.mark();
         self.marked |= self.ecn != was;
         could
+    }
+}
+
+#[cfg(test)]
+impl QueuedPacket<u32> {
+    /// A packet of 0 bytes of no flow, for tests to change.
+    pub(crate) fn example() -> Self {
+        Self {
+            handle: 0,
+            number: 0,
+            size: Bytes::ZERO,
+            flow: FlowKey::default(),
+            class: ClassId(0),
+            left_by: ClassId(0),
+            profile: 0,
+            arrived_as: Dscp::BEST_EFFORT,
+            dscp: Dscp::BEST_EFFORT,
+            ecn: Ecn::NotEct,
+            marked: false,
+            colour: Colour::Green,
+            segments: 1,
+            pure_ack: false,
+            arrived: Instant::ZERO,
+            record: crate::flows::UNTRACKED,
+            flow_slot: tidegate_core::packet::NO_SLOT,
+            slot: 0,
+        }
     }
 }

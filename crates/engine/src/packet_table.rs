@@ -1,8 +1,10 @@
-//! The packets that wait in the engine, in the order in which they came.
+//! The packets in the engine, in the order of their arrival.
 //!
-//! A discipline need not give up its packets for another to take its place: whatever it holds is here too, as it came,
-//! with the fields by which rules judge it. One entry is made and one is freed for each packet, O(1), without
-//! allocation once the longest backlog has been seen.
+//! A discipline need not return its packets for another to take its place: every packet is here too, as it arrived, with
+//! the fields that classify it.
+//!
+//! *Cost*: one entry is made and one is freed for each packet, O(1), without allocation once the longest backlog has been
+//! reached.
 
 use tidegate_core::classify::Fields;
 
@@ -11,10 +13,10 @@ use crate::packet::QueuedPacket;
 const NIL: u32 = u32::MAX;
 
 struct Entry<H> {
-    held: QueuedPacket<H>,
+    packet: QueuedPacket<H>,
     fields: Fields,
-    /// Whether it waits in front of the tree.
-    waits: bool,
+    /// Whether it is held before the tree.
+    held: bool,
     previous: u32,
     next: u32,
 }
@@ -32,16 +34,16 @@ impl<H: Copy> PacketTable<H> {
     pub(crate) fn new() -> Self {
         Self { entries: Vec::new(), free: NIL, first: NIL, last: NIL, len: 0 }
     }
-    /// How many wait.
+    /// Packets in it.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
-    /// Enters a packet as the last, and writes its number into it.
-    pub(crate) fn enter(&mut self, held: &mut QueuedPacket<H>, fields: &Fields) -> u32 {
-        let at = if self.free == NIL { self.entries.len() as u32 } else { self.free };
-        held.slot = at;
-        let entry = Entry { held: *held, fields: *fields, waits: false, previous: self.last, next: NIL };
-        match self.entries.get_mut(at as usize) {
+    /// Appends a packet, and writes its slot into it.
+    pub(crate) fn insert(&mut self, packet: &mut QueuedPacket<H>, fields: &Fields) -> u32 {
+        let slot = if self.free == NIL { self.entries.len() as u32 } else { self.free };
+        packet.slot = slot;
+        let entry = Entry { packet: *packet, fields: *fields, held: false, previous: self.last, next: NIL };
+        match self.entries.get_mut(slot as usize) {
             Some(old) => {
                 self.free = old.next;
                 *old = entry;
@@ -49,16 +51,16 @@ impl<H: Copy> PacketTable<H> {
             None => self.entries.push(entry),
         }
         match self.last {
-            NIL => self.first = at,
-            last => self.entries[last as usize].next = at,
+            NIL => self.first = slot,
+            last => self.entries[last as usize].next = slot,
         }
-        self.last = at;
+        self.last = slot;
         self.len += 1;
-        at
+        slot
     }
-    /// Strikes out a packet.
-    pub(crate) fn strike(&mut self, at: u32) {
-        let (previous, next) = (self.entries[at as usize].previous, self.entries[at as usize].next);
+    /// Removes a packet. Its fields stay readable until the next [`PacketTable::insert`].
+    pub(crate) fn remove(&mut self, slot: u32) {
+        let (previous, next) = (self.entries[slot as usize].previous, self.entries[slot as usize].next);
         match previous {
             NIL => self.first = next,
             previous => self.entries[previous as usize].next = next,
@@ -67,36 +69,56 @@ impl<H: Copy> PacketTable<H> {
             NIL => self.last = previous,
             next => self.entries[next as usize].previous = previous,
         }
-        self.entries[at as usize].next = self.free;
-        self.free = at;
+        self.entries[slot as usize].next = self.free;
+        self.free = slot;
         self.len -= 1;
     }
-    /// A packet as it came.
-    pub(crate) fn held(&self, at: u32) -> QueuedPacket<H> {
-        self.entries[at as usize].held
+    /// A packet as it arrived.
+    pub(crate) fn packet(&self, slot: u32) -> QueuedPacket<H> {
+        self.entries[slot as usize].packet
     }
-    pub(crate) fn held_mut(&mut self, at: u32) -> &mut QueuedPacket<H> {
-        &mut self.entries[at as usize].held
+    pub(crate) fn packet_mut(&mut self, slot: u32) -> &mut QueuedPacket<H> {
+        &mut self.entries[slot as usize].packet
     }
-    /// By what rules judge it.
-    pub(crate) fn fields(&self, at: u32) -> &Fields {
-        &self.entries[at as usize].fields
+    /// The fields that classify it.
+    pub(crate) fn fields(&self, slot: u32) -> &Fields {
+        &self.entries[slot as usize].fields
     }
-    /// Whether it waits in front of the tree.
-    pub(crate) fn waits(&self, at: u32) -> bool {
-        self.entries[at as usize].waits
+    /// Whether it is held before the tree.
+    pub(crate) fn is_held(&self, slot: u32) -> bool {
+        self.entries[slot as usize].held
     }
-    pub(crate) fn set_waits(&mut self, at: u32, waits: bool) {
-        self.entries[at as usize].waits = waits;
+    pub(crate) fn set_held(&mut self, slot: u32, held: bool) {
+        self.entries[slot as usize].held = held;
     }
-    /// The numbers of all that wait, the oldest first.
-    pub(crate) fn numbers(&self) -> Vec<u32> {
+    /// The slots of all packets, the oldest first.
+    pub(crate) fn slots(&self) -> Vec<u32> {
         let mut all = Vec::with_capacity(self.len);
-        let mut at = self.first;
-        while at != NIL {
-            all.push(at);
-            at = self.entries[at as usize].next;
+        let mut slot = self.first;
+        while slot != NIL {
+            all.push(slot);
+            slot = self.entries[slot as usize].next;
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_in_the_order_of_arrival_and_used_again() {
+        let mut table = PacketTable::new();
+        let insert = |table: &mut PacketTable<u32>, handle| {
+            table.insert(&mut QueuedPacket { handle, ..QueuedPacket::example() }, &Fields::default())
+        };
+        let slots: Vec<u32> = (0..4).map(|handle| insert(&mut table, handle)).collect();
+        table.remove(slots[1]);
+        table.remove(slots[3]);
+        let again = insert(&mut table, 9);
+        assert!(slots.contains(&again));
+        let handles: Vec<u32> = table.slots().into_iter().map(|slot| table.packet(slot).handle).collect();
+        assert_eq!((handles, table.len()), (vec![0, 2, 9], 3));
     }
 }

@@ -1,4 +1,4 @@
-//! [`Recorder`]: who writes down what is done to the engine, so that it can be done again.
+//! [`Recorder`]: records every call of the engine, so that a run can be repeated.
 //!
 //! The engine is a function of its calls: a recorder that keeps all of them, in order, keeps the run. Every call that can
 //! change something reports here before it does, and what became of packets as it happens; what only looks does not.
@@ -29,8 +29,8 @@ pub enum Adjustment {
     Prefer(u64, u32),
 }
 
-/// What the control plane does about promises and reservations, between two packets; refused or not. Who watches flows
-/// is not told: nothing of departures depends on it.
+/// What the control plane does about promises and reservations, between two packets; refused or not. Which
+/// flows are watched is not recorded: no departure depends on it.
 #[derive(Clone, Copy, Debug)]
 pub enum ControlCall<'a> {
     /// [`PromiseControl::promise`](crate::PromiseControl::promise).
@@ -82,7 +82,7 @@ pub enum Operation<'a> {
     ReleaseAll,
     /// The control plane changes a rate or a promise.
     Adjustment(Adjustment),
-    /// The control plane gives or ends a promise or a reservation.
+    /// The control plane makes or ends a promise or a reservation.
     Control(ControlCall<'a>),
     /// Another configuration takes over, with all that waits.
     Reconfigure {
@@ -97,7 +97,7 @@ pub enum Operation<'a> {
     Unrecorded,
 }
 
-/// Hears every call of the engine and what came of it. It runs on the data path: it must not block.
+/// Receives every call of the engine and its results. It runs on the data path and must not block.
 pub trait Recorder: Send {
     /// The bytes of the packet that arrives next, from its network header on, as far as the data path has them.
     fn packet_bytes(&mut self, bytes: &[u8]);

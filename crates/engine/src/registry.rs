@@ -1,4 +1,4 @@
-//! The flow registry: who the flows are, what was promised to whom while it runs, and whose news somebody waits for.
+//! The flow registry: the identity of each flow, promises made at run time, and flows that are watched.
 //!
 //! A promise is for whatever its conditions match: a port, a user, a socket. Nothing of it is looked up for a packet of
 //! a flow that is known. When a flow appears, its first packet is classified once against all promises, and its record
@@ -16,6 +16,7 @@ use tidegate_core::nested::Staged;
 use tidegate_core::{ClassId, Event, Instant, Outlet, Packet, Rate, Span};
 
 use crate::notification::{FlowState, Notification, NotificationKind};
+use crate::packet::QueuedPacket;
 use crate::recorder::{ControlCall, Operation, Recorder};
 use crate::tree::Tree;
 
@@ -25,21 +26,21 @@ const LOOK: Span = Span::from_millis(1);
 const LOOK_AGAIN: Span = Span::from_millis(2);
 /// So many at once.
 const LOOKS: usize = 256;
-/// A change of rate by less than one in so many parts is news only when nothing was told for [`SOON`].
+/// A change of rate by less than one in so many parts is notified only if nothing was for [`SOON`].
 const PART: u64 = 64;
-/// See [`PART`]; also the time between two news of marks of a flow that nobody watches.
+/// See [`PART`]; also the least time between two notifications of marks of a flow that is not watched.
 const SOON: Span = Span::from_millis(100);
 
-/// The conditions of all promises and of everybody who waits for news, ready to be asked.
+/// The conditions of all promises and of all watches, as classifiers.
 #[derive(Debug, Default)]
 pub struct PromiseTable {
     /// The target of a rule is a place in `numbers`.
     pub promises: Option<Classifier>,
     /// The number of the promise of each target.
     pub numbers: Vec<u64>,
-    /// Flows whose news somebody waits for. The target of a rule is a place in `delays`.
+    /// The flows to watch. The target of a rule is an index of `delays`.
     pub watches: Option<Classifier>,
-    /// Above which delay it is news.
+    /// The delay above which a notification is sent.
     pub delays: Vec<Span>,
 }
 
@@ -98,7 +99,7 @@ struct Entry {
 pub struct PromiseView {
     /// Flows that are under it.
     pub flows: u64,
-    /// Of those, flows whose minimum waits for somebody to release rate.
+    /// Of those, flows whose minimum waits until rate is released.
     pub waiting: u64,
     /// What these flows are granted together.
     pub rate: Rate,
@@ -106,19 +107,19 @@ pub struct PromiseView {
     pub held: u32,
 }
 
-/// Who a flow is.
+/// A flow that is present.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     flow: u64,
     fields: Fields,
-    /// When marks of it were news.
+    /// When marks of it were last notified.
     marks_told: Option<Instant>,
     promise: Option<u64>,
     /// Its place among the watched flows.
     watched: Option<u32>,
 }
 
-/// A flow whose news somebody waits for.
+/// A flow that is watched.
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     flow: u64,
@@ -131,7 +132,7 @@ struct Watched {
 /// What the engine keeps for the control plane. See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct FlowRegistry {
-    book: PromiseTable,
+    table: PromiseTable,
     places: Vec<Option<Known>>,
     free: Vec<u32>,
     index: HashMap<u64, u32>,
@@ -139,8 +140,8 @@ pub(crate) struct FlowRegistry {
     watched: Vec<Watched>,
     /// Flows under a promise that ended; their slots are held again after the call.
     ended: Vec<(u64, u64)>,
-    /// What the shaper said when a flow was expected.
-    met: Vec<Event>,
+    /// What the shaper reported when a flow was expected.
+    pending: Vec<Event>,
     /// Flows that are watched from now on, for the shaper to know after the call.
     watch_now: Vec<u64>,
     /// When watched flows are looked at next, and where to begin.
@@ -156,25 +157,33 @@ impl FlowRegistry {
         self.places[*self.index.get(&flow)? as usize].as_mut()
     }
 
-    /// Before the first packet of a flow under a promise is handed in: makes its record with the terms. Tells whether
-    /// there is something in [`FlowRegistry::met`] to be heard.
+    /// Before the scheduler takes `packet`: a new flow under a promise gets its record with the terms. Returns whether
+    /// events are pending.
     #[inline]
-    pub fn meet<P: Packet + 'static>(&mut self, now: Instant, packet: &P, fields: &Fields, tree: &mut Tree<P>) -> bool {
-        if self.book.promises.is_some()
+    pub fn prepare<H: Copy + Send + 'static>(
+        &mut self,
+        now: Instant,
+        packet: &mut QueuedPacket<H>,
+        fields: &Fields,
+        tree: &mut Tree<QueuedPacket<H>>,
+    ) -> bool {
+        if self.table.promises.is_some()
             && let Tree::Shaper(nested) = tree
-            && !nested.fbc().knows(packet.flow().flow)
         {
-            self.expect(now, packet, fields, nested.fbc_mut());
+            match nested.fbc().find(packet.flow.flow, packet.flow_slot) {
+                Some(slot) => packet.flow_slot = slot,
+                None => self.expect(now, packet, fields, nested.fbc_mut()),
+            }
         }
-        !self.met.is_empty()
+        !self.pending.is_empty()
     }
 
     fn expect<P: Packet>(&mut self, now: Instant, packet: &P, fields: &Fields, fbc: &mut Fbc<Staged<P>>) {
         let flow = packet.flow().flow;
-        let Some(number) = self.book.promise(fields) else { return };
+        let Some(number) = self.table.promise(fields) else { return };
         let Some(entry) = self.entries.get_mut(&number) else { return };
         entry.take_slot(fbc);
-        if fbc.expect(now, flow, packet.class(), packet.profile(), entry.terms, &mut Events(&mut self.met)) {
+        if fbc.expect(now, flow, packet.class(), packet.profile(), entry.terms, &mut Events(&mut self.pending)) {
             entry.flows.insert(flow);
             self.started(flow, fields, Some(number), now);
         } else {
@@ -182,9 +191,9 @@ impl FlowRegistry {
         }
     }
 
-    /// What the shaper said when it met a flow, one event at a time.
-    pub fn met(&mut self) -> Option<Event> {
-        (!self.met.is_empty()).then(|| self.met.remove(0))
+    /// The next event that the scheduler reported while a flow was prepared.
+    pub fn next_pending(&mut self) -> Option<Event> {
+        (!self.pending.is_empty()).then(|| self.pending.remove(0))
     }
 
     /// A flow was seen for the first time.
@@ -208,12 +217,12 @@ impl FlowRegistry {
         self.watch(flow, now);
     }
 
-    /// Watches a flow, or ceases to, as the book says now. Tells whether it is watched.
+    /// Watches a flow, or ceases to, as the table says now; returns whether it is watched.
     fn watch(&mut self, flow: u64, now: Instant) -> bool {
         let Some(&place) = self.index.get(&flow) else { return false };
         let Some(known) = &mut self.places[place as usize] else { return false };
         let promised = known.promise.map(|_| DELAY);
-        let delay = self.book.watch(&known.fields).or(promised);
+        let delay = self.table.watch(&known.fields).or(promised);
         match (known.watched, delay) {
             (None, Some(delay)) => {
                 known.watched = Some(self.watched.len() as u32);
@@ -240,9 +249,8 @@ impl FlowRegistry {
         }
     }
 
-    /// Hears an event of the shaper, and says whether it is news. `fields` are those of the packet that is being handed
-    /// in.
-    pub fn hear(
+    /// Processes an event of the shaper, and notifies of it. `fields` are those of the packet that is being enqueued.
+    pub fn event(
         &mut self,
         now: Instant,
         event: Event,
@@ -255,7 +263,7 @@ impl FlowRegistry {
         }
         if let Event::Marked { .. } = event {
             let Some(known) = self.known_mut(flow) else { return };
-            // Marks of watched flows are told by their number when they are looked at.
+            // Marks of watched flows are notified by their number when the flow is polled.
             if known.watched.is_some() || known.marks_told.is_some_and(|told| now.since(told) < SOON) {
                 return;
             }
@@ -300,7 +308,7 @@ impl FlowRegistry {
         }
     }
 
-    /// When watched flows are to be looked at; `None` when nobody is watched.
+    /// When watched flows are to be polled; `None` when no flow is watched.
     #[inline]
     pub fn next_poll(&self) -> Option<Instant> {
         (!self.watched.is_empty()).then_some(self.next_look)
@@ -312,7 +320,7 @@ impl FlowRegistry {
         self.next_look = self.next_look.min(now + LOOK);
     }
 
-    /// Looks at watched flows, and tells what is new.
+    /// Polls watched flows, and notifies of what has changed.
     pub fn poll<P: Packet + 'static>(&mut self, now: Instant, tree: &Tree<P>, out: &mut dyn FnMut(&Notification<'_>)) {
         let Some(fbc) = tree.shaper() else { return };
         let all = self.watched.len();
@@ -341,13 +349,13 @@ impl FlowRegistry {
     }
 }
 
-/// The delay above which it is news for a flow under a promise that nobody else watches.
+/// The delay above which a notification is sent for a flow under a promise that is not watched otherwise.
 const DELAY: Span = Span::from_millis(20);
 
 impl Watched {
     fn compare(&mut self, now: Instant, facts: FlowState, mut tell: impl FnMut(NotificationKind)) {
         let Some(last) = self.last.replace(facts) else {
-            // How it stands at the beginning is news.
+            // The state at the beginning is notified.
             self.rate_told = now;
             tell(NotificationKind::Rate);
             if !facts.minimum.is_zero() {
@@ -360,7 +368,7 @@ impl Watched {
             self.rate_told = now;
             tell(NotificationKind::Rate);
         } else if let Some(last) = &mut self.last {
-            // What was told is what the next is compared with.
+            // The next state is compared with the one that was notified.
             last.rate = Rate::from_bps(old);
         }
         if !facts.minimum.is_zero() && (facts.granted, facts.minimum) != (last.granted, last.minimum) {
@@ -390,7 +398,7 @@ impl Entry {
             fbc.release(self.class, self.terms.minimum);
         }
     }
-    /// A flow went: rate is held for the next, if nobody has taken it.
+    /// A flow has ended: rate is held for the next, if it is still free.
     fn give_slot_back<P: Packet>(&mut self, fbc: &mut Fbc<P>) {
         let here = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
         if self.slots.saturating_add(here) < self.wanted && fbc.hold(self.class, self.terms.minimum).is_ok() {
@@ -400,14 +408,14 @@ impl Entry {
 }
 
 /// The control plane's way to the flow registry, between two packets.
-pub struct PromiseControl<'a, P: Packet> {
-    pub(crate) tree: &'a mut Tree<P>,
+pub struct PromiseControl<'a, H: Send> {
+    pub(crate) tree: &'a mut Tree<QueuedPacket<H>>,
     pub(crate) registry: &'a mut FlowRegistry,
     pub(crate) recorder: &'a mut Option<Box<dyn Recorder>>,
     pub(crate) now: Instant,
 }
 
-/// Why a promise cannot be given.
+/// Why a promise cannot be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PromiseError {
     /// The discipline knows no flows.
@@ -416,15 +424,15 @@ pub enum PromiseError {
     NoRoom(Rate),
 }
 
-impl<P: Packet + 'static> PromiseControl<'_, P> {
+impl<H: Copy + Send + 'static> PromiseControl<'_, H> {
     fn tell(&mut self, control: ControlCall<'_>) {
         if let Some(recorder) = self.recorder {
             recorder.operation(self.now, Operation::Control(control));
         }
     }
 
-    /// Gives promise `number`: holds its minimum in `class` for `flows` flows, less those that have it already when the
-    /// promise was given before. It comes into force for the flows of the next [`PromiseTable`].
+    /// Makes promise `number`: holds its minimum in `class` for `flows` flows. It comes into force for the flows of the next
+    /// [`PromiseTable`].
     ///
     /// # Errors
     /// [`PromiseError`]; nothing has changed then. With `anyway` a class without room is no error, and what does not fit
@@ -461,7 +469,7 @@ impl<P: Packet + 'static> PromiseControl<'_, P> {
     }
 
     /// Ends promise `number`: what was held for flows to come is free. Flows under it keep their terms until they are
-    /// reviewed with a book without it.
+    /// reviewed with a table without it.
     pub fn end(&mut self, number: u64) {
         self.tell(ControlCall::End(number));
         let Some(entry) = self.registry.entries.remove(&number) else { return };
@@ -470,15 +478,15 @@ impl<P: Packet + 'static> PromiseControl<'_, P> {
         }
     }
 
-    /// Another book, for flows that appear from now on. Gives the old one back, so that it is not freed here.
-    pub fn set_table(&mut self, book: PromiseTable) -> PromiseTable {
-        if book.promises.is_some() || self.registry.book.promises.is_some() {
-            self.tell(ControlCall::PromiseTable(&book));
+    /// Another table, for flows that appear from now on. Returns the old one, so that it is not freed here.
+    pub fn set_table(&mut self, table: PromiseTable) -> PromiseTable {
+        if table.promises.is_some() || self.registry.table.promises.is_some() {
+            self.tell(ControlCall::PromiseTable(&table));
         }
-        std::mem::replace(&mut self.registry.book, book)
+        std::mem::replace(&mut self.registry.table, table)
     }
 
-    /// Applies the book to flows that are present: up to `most` places of the table from the `from`-th on. Gives the
+    /// Applies the table to flows that are present: up to `most` places of the table from the `from`-th on. Gives the
     /// place to go on from, `None` when that was all.
     pub fn review(&mut self, from: u32, most: u32) -> Option<u32> {
         self.tell(ControlCall::Review { from, most });
@@ -489,7 +497,7 @@ impl<P: Packet + 'static> PromiseControl<'_, P> {
             let Some(known) = &self.registry.places[place as usize] else { continue };
             let (flow, old) = (known.flow, known.promise);
             let new =
-                self.registry.book.promise(&known.fields).filter(|number| self.registry.entries.contains_key(number));
+                self.registry.table.promise(&known.fields).filter(|number| self.registry.entries.contains_key(number));
             // A promise that ended has no entry any more, and its flows lose their terms.
             if new != old {
                 if let Some(entry) = old.and_then(|number| self.registry.entries.get_mut(&number)) {
@@ -548,12 +556,12 @@ impl<P: Packet + 'static> PromiseControl<'_, P> {
         (end < all).then_some(end)
     }
 
-    /// After the discipline was replaced: forgets every promise and what was held, but not who the flows are.
+    /// After the discipline was replaced: removes every promise and what was held; the flows stay.
     pub fn clear(&mut self) {
         self.tell(ControlCall::Forget);
         self.registry.entries.clear();
         self.registry.ended.clear();
-        self.registry.book = PromiseTable::default();
+        self.registry.table = PromiseTable::default();
         self.registry.places.iter_mut().flatten().for_each(|known| known.promise = None);
     }
 }

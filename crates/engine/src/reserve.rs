@@ -3,8 +3,8 @@
 //! *Law*: making or ending one loses no packet and reorders none; others keep what their classes have used.
 //! *Source*: Risso and Gevros 1999, section 7.2; see [`tidegate_core::reservation`] for admission and bounds.
 //! *Notes*: rules of reservations go before those of the configuration, the oldest first. Packets of the flow that wait
-//! elsewhere when it gets its class come along: the queues they are in begin anew, with all they held in the waiting
-//! hold ([`crate::swap`]).
+//! elsewhere when it gets its class come along: the queues they are in begin anew, with all they held in the hold
+//! queue ([`crate::swap`]).
 
 use std::fmt;
 
@@ -46,7 +46,7 @@ pub enum ReserveError {
     Bounds(String),
     /// Another has this name.
     Name(String),
-    /// It is not admitted, or not there; says what is free.
+    /// It is not admitted, or does not exist; with what is free.
     Admission(Refusal),
     /// Its rule cannot be built.
     Rules(BuildFailure),
@@ -163,8 +163,7 @@ impl Leases {
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {
-    /// Makes a class for the packets that match, or says why not and what is free. What of them waits elsewhere comes
-    /// along. It lives until it is released, or until its time is over without [`Engine::refresh`].
+    /// Makes a class for the packets that match. Those that are queued elsewhere move to it. It lives until it is released, or until its time is over without [`Engine::refresh`].
     ///
     /// # Errors
     /// See [`ReserveError`]; nothing has changed then.
@@ -176,7 +175,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         matches: Match,
         out: &mut impl Sink<H>,
     ) -> Result<Lease, ReserveError> {
-        self.tell(now, Operation::Control(ControlCall::Reserve { name, request, matches: &matches }));
+        self.record(now, Operation::Control(ControlCall::Reserve { name, request, matches: &matches }));
         let (Some(cbq), Some(reservations), Some(section)) =
             (self.tree.cbq_mut(), &mut self.leases.reservations, section(&self.config))
         else {
@@ -185,31 +184,33 @@ impl<H: Copy + Send + 'static> Engine<H> {
         if matches.is_everything() {
             return Err(ReserveError::Everything);
         }
-        if self.leases.list.iter().any(|lease| lease.name == name) || self.classes.names().iter().any(|n| n == name) {
+        if self.leases.list.iter().any(|lease| lease.name == name)
+            || self.account.classes.names().iter().any(|n| n == name)
+        {
             return Err(ReserveError::Name(name.to_owned()));
         }
         section.admits(request).map_err(ReserveError::Bounds)?;
         let grant = reservations.reserve(now, cbq, request, queue).map_err(ReserveError::Admission)?;
         self.leases.list.push(Lease { name: name.to_owned(), request: *request, grant, matches });
-        if let Err(failure) = self.rules.set_reserved(&self.leases.rules(), &self.setup.names) {
+        if let Err(failure) = self.classify.set_reserved(&self.leases.rules(), &self.setup.names) {
             self.leases.list.pop();
             if let (Some(cbq), Some(reservations)) = (self.tree.cbq_mut(), &mut self.leases.reservations) {
                 let _ = reservations.release(now, cbq, grant.id, Removal::Flush, &mut Discard);
             }
             return Err(ReserveError::Rules(failure));
         }
-        self.classes.open(grant.id);
+        self.account.classes.open(grant.id);
         self.rehouse(now, &[], out);
         let lease = self.leases.list.last().cloned();
         lease.ok_or(ReserveError::Nowhere)
     }
 
-    /// Lets a reservation live on, and tells until when.
+    /// Renews a reservation; returns when it ends otherwise.
     ///
     /// # Errors
     /// When it has ended.
     pub fn refresh(&mut self, now: Instant, id: ClassId) -> Result<Instant, ReserveError> {
-        self.tell(now, Operation::Control(ControlCall::Refresh(id)));
+        self.record(now, Operation::Control(ControlCall::Refresh(id)));
         let expires = match &mut self.leases.reservations {
             Some(reservations) => reservations.refresh(now, id).map_err(ReserveError::Admission)?,
             None => return Err(ReserveError::Nowhere),
@@ -225,11 +226,11 @@ impl<H: Copy + Send + 'static> Engine<H> {
     /// # Errors
     /// When it has ended before.
     pub fn release(&mut self, now: Instant, id: ClassId, out: &mut impl Sink<H>) -> Result<(), ReserveError> {
-        self.tell(now, Operation::Control(ControlCall::Release(id)));
+        self.record(now, Operation::Control(ControlCall::Release(id)));
         self.end_lease(now, id, out)
     }
 
-    /// The same, where it follows from another call: nothing is recorded.
+    /// Ends a reservation without recording it, where that follows from another call.
     fn end_lease(&mut self, now: Instant, id: ClassId, out: &mut impl Sink<H>) -> Result<(), ReserveError> {
         let (Some(cbq), Some(reservations)) = (self.tree.cbq_mut(), &mut self.leases.reservations) else {
             return Err(ReserveError::Nowhere);
@@ -237,7 +238,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         // What the leaf holds stands in the packet table, and is entered anew from there.
         reservations.release(now, cbq, id, Removal::Flush, &mut Discard).map_err(ReserveError::Admission)?;
         self.leases.list.retain(|lease| lease.grant.id != id);
-        self.rules.set_reserved(&self.leases.rules(), &self.setup.names).map_err(ReserveError::Rules)?;
+        self.classify.set_reserved(&self.leases.rules(), &self.setup.names).map_err(ReserveError::Rules)?;
         self.rehouse(now, &[id], out);
         Ok(())
     }

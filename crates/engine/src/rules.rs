@@ -48,12 +48,12 @@ impl fmt::Display for BuildFailure {
 
 impl std::error::Error for BuildFailure {}
 
-/// What names in rules mean on this machine. A data path that does not know owners gives none.
+/// What names in rules stand for on this machine; empty for a data path that does not know owners.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     /// User names to numbers.
     pub users: HashMap<String, u32>,
-    /// Control group paths to numbers that the data path will give in [`Fields::cgroup`].
+    /// Control group paths to numbers that the data path will set in [`Fields::cgroup`].
     pub cgroups: HashMap<String, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What a data path hands in, and what it gets back: [`PacketMeta`], [`Sink`] and [`Taken`].
+//! What a data path offers, and what it receives: [`PacketMeta`], [`Sink`] and [`Admission`].
 
 use tidegate_core::classify::Fields;
 use tidegate_core::{DropReason, Dscp, Ecn, Event, FlowKey, Instant};
@@ -6,7 +6,7 @@ use tidegate_core::{DropReason, Dscp, Ecn, Event, FlowKey, Instant};
 use crate::notification::Notification;
 use crate::packet::QueuedPacket;
 
-/// What the data path and the dissector know of a packet.
+/// What the data path and the parser know of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PacketMeta {
     /// What rules and flow keys are made of.
@@ -46,25 +46,25 @@ pub struct Change {
 
 /// Where the engine sends packets: the data path's half of [`Engine`](crate::Engine).
 pub trait Sink<H> {
-    /// The packet may go, with `change` made to it.
+    /// Sends the packet, with `change` made to it.
     fn transmit(&mut self, handle: H, change: Change);
-    /// The packet will not go.
+    /// Drops the packet.
     fn drop_packet(&mut self, handle: H, reason: DropReason);
-    /// The calls that follow are made at `now`. A [`Driver`](crate::driver::Driver) calls it first.
+    /// The calls that follow are made at `now`. A [`Driver`](crate::Driver) calls it first.
     fn set_time(&mut self, _now: Instant) {}
-    /// Something its owner may want to know.
+    /// An event of a discipline.
     fn event(&mut self, _event: Event) {}
-    /// Whether anybody listens to news; where nobody does, they are not made.
+    /// Whether notifications are wanted; otherwise they are not made.
     fn wants_notifications(&self) -> bool {
         false
     }
-    /// Notification of a flow.
+    /// Receives a notification.
     fn notify(&mut self, _notification: &Notification<'_>) {}
-    /// All that is known of a packet, and by what it was judged, just before it passes or is refused: for measurements.
+    /// A packet is about to be sent or dropped; `fields` are those that classified it. For measurements.
     fn observe(&mut self, _held: &QueuedPacket<H>, _fields: &Fields, _fate: Disposition) {}
 }
 
-/// What becomes of a packet that was taken in.
+/// What becomes of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Disposition {
     /// It is sent, with this change.
@@ -73,7 +73,7 @@ pub enum Disposition {
     Dropped(DropReason),
 }
 
-/// What became of an arrival.
+/// The result of [`Engine::enqueue`](crate::Engine::enqueue).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission<H> {
     /// The engine has taken it: it waits, or has been sent or dropped already.

@@ -5,12 +5,12 @@ use tidegate_core::qdisc::Backlog;
 use tidegate_core::{Bytes, DropReason, Instant, Rate, Span};
 use tidegate_metrics::Delays;
 
-use crate::measure::{Jitter, Promise, RateMeter};
+use crate::measure::{Jitter, MinimumMeter, RateMeter};
 
 /// The counts of one class.
 #[derive(Clone, Debug, Default)]
 pub struct ClassCounts {
-    /// Handed in, given out, dropped, of the packets that the rules put into this class.
+    /// Enqueued, dequeued and dropped, of the packets that the rules put into this class.
     pub accounts: Accounts,
     /// What left through this class, flows that were displaced to it included.
     pub through: Account,
@@ -18,18 +18,18 @@ pub struct ClassCounts {
     pub moved_in: Account,
     /// What went to another class while it waited, because the rules changed.
     pub moved_out: Account,
-    /// What waits, of the packets that the rules put into this class: handed in and moved in, less given out, dropped
+    /// What waits, of the packets that the rules put into this class: enqueued and moved in, less dequeued, dropped
     /// and moved out.
     pub backlog: Backlog,
-    /// Of what was given out, marked congestion experienced here.
+    /// Of what was dequeued, marked congestion experienced here.
     pub marked: u64,
-    /// Of what was given out, with another code point than it came with.
+    /// Of what was dequeued, with another code point than it came with.
     pub remarked: u64,
     /// How long what left through this class had waited.
     pub waited: Delays,
     rate: RateMeter,
     jitter: Jitter,
-    promise: Promise,
+    promise: MinimumMeter,
 }
 
 impl ClassCounts {
@@ -68,8 +68,8 @@ impl ClassCounts {
     pub(crate) fn promise_is_due(&self, now: Instant) -> bool {
         self.promise.is_due(now)
     }
-    pub(crate) fn judge(&mut self, now: Instant, promised: Rate) {
-        self.promise.judge(now, promised, !self.backlog.is_empty());
+    pub(crate) fn check(&mut self, now: Instant, promised: Rate) {
+        self.promise.check(now, promised, !self.backlog.is_empty());
     }
     /// The wait that `part` (0 to 1) of the packets did not exceed.
     pub fn waited_at(&self, part: f64) -> Span {
@@ -84,8 +84,8 @@ impl ClassCounts {
     pub fn jitter(&self) -> Span {
         self.jitter.value()
     }
-    /// Whether its rate was kept, for the packets that the rules put into it. See [`Promise`].
-    pub fn promise(&self) -> &Promise {
+    /// Whether its rate was kept, for the packets that the rules put into it. See [`MinimumMeter`].
+    pub fn promise(&self) -> &MinimumMeter {
         &self.promise
     }
 }

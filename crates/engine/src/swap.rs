@@ -9,15 +9,15 @@
 //! # What survives which change
 //! | change | tree | kept | lost |
 //! | --- | --- | --- | --- |
-//! | rules only | goes on | everything | nothing |
-//! | shaper: any key of classes (but `queue`), total, weights, minimums | goes on | buckets, flows with their places, preferences and promises | what exceeds a smaller bucket |
-//! | CBQ: rate, share, priority, borrow, bursts of classes | goes on | estimators, rounds, queues | what exceeds a smaller burst |
-//! | CBQ: a reservation is made or ends | goes on | estimators, rounds | the averages of the queues that packets moved out of |
-//! | classes come, go or change their order, `flow-by`, `queue` | new | of classes that keep their name: counts, buckets or estimators | flow records, promises beside the configuration (their owner gives them again), averages of queues, marks made on what waits |
+//! | rules only | continues | everything | nothing |
+//! | shaper: any key of classes (but `queue`), total, weights, minimums | continues | buckets, flows with their places, preferences and promises | what exceeds a smaller bucket |
+//! | CBQ: rate, share, priority, borrow, bursts of classes | continues | estimators, rounds, queues | what exceeds a smaller burst |
+//! | CBQ: a reservation is made or ends | continues | estimators, rounds | the averages of the queues that packets moved out of |
+//! | classes come, go or change their order, `flow-by`, `queue` | new | of classes that keep their name: counts, buckets or estimators | flow records, promises beside the configuration (their owner makes them again), averages of queues, marks made on what waits |
 //! | the kind of discipline | new | counts by name, what was used of the total's burst | everything else |
 //!
 //! What waits in front of a new tree, and why nothing of it can be lost, stands in the source of the hold queue
-//! (`room.rs`). A class that keeps its name keeps its counts; packets that go to another are counted as moved.
+//! (`hold_queue.rs`). A class that keeps its name keeps its counts; packets that go to another are counted as moved.
 //!
 //! *Notes*: a packet keeps the size on the link that it was counted with when it came. In the first moments one packet
 //! of a flow is in the tree at a time, so that shares between flows are even there rather than by old queues.
@@ -29,8 +29,9 @@ use tidegate_config::shaper::{Config, Root};
 use tidegate_core::cbq::{Cbq, Class};
 use tidegate_core::{ClassId, Instant, Packet, Qdisc, Rate};
 
-use crate::engine::{Engine, flows_of, link_of, names_of};
-use crate::flows::{Flows, UNTRACKED};
+use crate::account::{flows_of, names_of};
+use crate::engine::Engine;
+use crate::flows::Flows;
 use crate::hold_queue::{HoldQueue, Inside};
 use crate::packet::QueuedPacket;
 use crate::recorder::Operation;
@@ -55,7 +56,7 @@ pub struct PreparedConfig<H: Send> {
 /// What became of the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SwapKind {
-    /// It goes on, with other parameters.
+    /// It continues, with other parameters.
     InPlace,
     /// Another took its place.
     Replaced,
@@ -70,7 +71,7 @@ pub struct SwapReport {
     pub rehomed: usize,
 }
 
-/// What a change has left over. Freeing it takes time, which the data path need not give.
+/// What a change has replaced. Freeing it takes time, and need not happen on the data path.
 pub struct Retired<H: Send> {
     _tree: Tree<QueuedPacket<H>>,
     _rules: Rules,
@@ -121,7 +122,7 @@ impl<H: Copy + Send + 'static> PreparedConfig<H> {
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {
-    /// Goes on with another configuration from `now` on: [`PreparedConfig::new`] and [`Engine::swap`] in one.
+    /// Replaces the configuration at `now`: [`PreparedConfig::new`] and [`Engine::swap`] in one.
     ///
     /// # Errors
     /// See [`SwapError`]; nothing has changed then.
@@ -136,7 +137,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         self.swap(next, now, out).map(|(swapped, _)| swapped).map_err(SwapError::ReserveError)
     }
 
-    /// Goes on with another configuration from `now` on. Gives back what is no longer needed, to be freed where it does
+    /// Replaces the configuration at `now`. Returns what is no longer needed, to be freed where it does
     /// not delay packets.
     ///
     /// # Errors
@@ -166,10 +167,10 @@ impl<H: Copy + Send + 'static> Engine<H> {
             text => Operation::Reconfigure { text, names: &setup.names, built },
         };
         if how == SwapKind::InPlace {
-            self.tell(now, act);
+            self.record(now, act);
         } else {
             let leases = self.leases.moved(now, &config, tree.cbq_mut())?;
-            self.tell(now, act);
+            self.record(now, act);
             let before = numbers_of(&self.config);
             let after: HashMap<ClassId, String> =
                 numbers_of(&config).into_iter().map(|(name, id)| (id, name)).collect();
@@ -181,8 +182,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             tree.succeed(now, &self.tree, predecessor);
             self.leases = leases;
         }
-        (self.mtu, self.overhead) = link_of(&config);
-        let old_rules = std::mem::replace(&mut self.rules, rules);
+        let old_rules = self.classify.replace(rules, &config);
         let old_config = std::mem::replace(&mut self.config, config);
         let spare = match how {
             SwapKind::InPlace => tree,
@@ -190,21 +190,22 @@ impl<H: Copy + Send + 'static> Engine<H> {
         };
         self.setup = setup;
         if !same_statistics {
-            self.detail = self.config.statistics.detail;
-            self.flows = flows;
+            self.account.detail = self.config.statistics.detail;
+            self.account.flows = flows;
         }
         if how == SwapKind::Replaced {
-            // Flows are met anew, and promises are given again by whoever gave them.
-            self.registry = FlowRegistry::default();
+            // Flows are registered anew, and the control plane makes its promises again.
+            self.admit.registry = FlowRegistry::default();
         }
         let rehomed = match how {
             SwapKind::InPlace => self.rehouse(now, &[], out),
             SwapKind::Replaced => {
-                let numbers = self.packets.numbers();
-                let places: Vec<_> = numbers.iter().map(|&at| self.classes.slot(self.packets.held(at).class)).collect();
-                let classes = std::mem::replace(&mut self.classes, crate::classes::Classes::new(Vec::new(), 0));
+                let numbers = self.admit.packets.slots();
+                let places: Vec<_> =
+                    numbers.iter().map(|&at| self.account.classes.index(self.admit.packets.packet(at).class)).collect();
+                let classes = std::mem::replace(&mut self.account.classes, crate::classes::Classes::new(Vec::new(), 0));
                 let (classes, moved) = classes.renamed(names_of(&self.config), self.leases.first_class());
-                self.classes = classes;
+                self.account.classes = classes;
                 let places = places.into_iter().map(|place| moved.get(place).copied().flatten()).collect();
                 self.rehome(now, &numbers, places, &|_| true, same_statistics, out)
             }
@@ -212,7 +213,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         Ok((SwapReport { how, rehomed }, Retired { _tree: spare, _rules: old_rules, _config: old_config }))
     }
 
-    /// Changes the tree to that of `config` where it is alike enough to go on; tells whether it was.
+    /// Changes the tree to that of `config` where it is alike enough; returns whether it was.
     fn change_in_place(&mut self, now: Instant, config: &Config) -> bool {
         match (&self.config.root, &config.root) {
             (Root::Shaper(old), Root::Shaper(new)) => {
@@ -253,14 +254,14 @@ impl<H: Copy + Send + 'static> Engine<H> {
     /// After rules have changed, or the leaves `gone` have gone with what they held: queues of a tree of CBQ out of which
     /// packets must move begin anew; for other trees what comes waits until what is there has left.
     pub(crate) fn rehouse(&mut self, now: Instant, gone: &[ClassId], out: &mut impl Sink<H>) -> usize {
-        let numbers = self.packets.numbers();
+        let numbers = self.admit.packets.slots();
         let mut emptied: HashSet<ClassId> = gone.iter().copied().collect();
         if let Tree::Cbq(cbq) = &mut self.tree {
             for &at in &numbers {
-                let class = self.packets.held(at).class;
-                if !self.packets.waits(at)
+                let class = self.admit.packets.packet(at).class;
+                if !self.admit.packets.is_held(at)
                     && !emptied.contains(&class)
-                    && self.rules.classify(self.packets.fields(at)).class != class
+                    && self.classify.classify(self.admit.packets.fields(at)).class != class
                 {
                     let site = Site { seed: self.setup.seed, name: "root".into(), now };
                     let own = cbq_of(&self.config).and_then(|section| section.build_queue(class, &site));
@@ -272,12 +273,13 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 }
             }
         }
-        let places = numbers.iter().map(|&at| Some(self.classes.slot(self.packets.held(at).class))).collect();
+        let places =
+            numbers.iter().map(|&at| Some(self.account.classes.index(self.admit.packets.packet(at).class))).collect();
         self.rehome(now, &numbers, places, &|class| emptied.contains(&class), true, out)
     }
 
     /// Forms the lines of the hold queue anew: of all that waited there, and of all that was in a class of the tree
-    /// that is `gone`. `places` tells where each packet has been counted.
+    /// that is `gone`. `places` are the classes that each packet is counted in.
     fn rehome(
         &mut self,
         now: Instant,
@@ -289,61 +291,61 @@ impl<H: Copy + Send + 'static> Engine<H> {
     ) -> usize {
         struct Flow {
             key: u64,
-            adopted: VecDeque<u32>,
+            older: VecDeque<u32>,
             stay: u32,
-            trial: Option<u32>,
+            attempt: Option<u32>,
             changes: bool,
         }
         let mut flows: Vec<Flow> = Vec::new();
         let mut known: HashMap<u64, usize> = HashMap::new();
         let mut rehomed = 0;
         for (&at, place) in numbers.iter().zip(places) {
-            let fields = *self.packets.fields(at);
-            let judgement = self.rules.classify(&fields);
-            let held = self.packets.held(at);
-            let key = judgement.flow.flow;
+            let fields = *self.admit.packets.fields(at);
+            let classification = self.classify.classify(&fields);
+            let held = self.admit.packets.packet(at);
+            let key = classification.flow.flow;
             let index = *known.entry(key).or_insert_with(|| {
-                flows.push(Flow { key, adopted: VecDeque::new(), stay: 0, trial: None, changes: false });
+                flows.push(Flow { key, older: VecDeque::new(), stay: 0, attempt: None, changes: false });
                 flows.len() - 1
             });
             let flow = &mut flows[index];
-            if self.packets.waits(at) || gone(held.class) {
-                rehomed += usize::from(!self.packets.waits(at));
-                self.classes.moves(place, self.classes.slot(judgement.class), held.size);
-                let held = self.packets.held_mut(at);
-                held.class = judgement.class;
-                held.left_by = judgement.class;
-                held.flow = judgement.flow;
-                held.profile = judgement.rule.map_or(0, |rule| rule + 1);
+            if self.admit.packets.is_held(at) || gone(held.class) {
+                rehomed += usize::from(!self.admit.packets.is_held(at));
+                self.account.classes.moves(place, self.account.classes.index(classification.class), held.size);
+                let held = self.admit.packets.packet_mut(at);
+                held.class = classification.class;
+                held.left_by = classification.class;
+                held.flow = classification.flow;
+                held.profile = classification.rule.map_or(0, |rule| rule + 1);
                 if !same_flows {
-                    held.record = match &mut self.flows {
-                        Some(flows) => flows.arrived(now, key, &fields, judgement.class, judgement.rule, held.size),
-                        None => UNTRACKED,
-                    };
+                    let slots = self.account.find(key);
+                    let class = (classification.class, classification.rule);
+                    held.record = self.account.flow_arrived(now, key, &fields, class, held.size, slots);
                 }
-                self.packets.set_waits(at, true);
-                flow.adopted.push_back(at);
+                self.admit.packets.set_held(at, true);
+                flow.older.push_back(at);
             } else {
                 flow.stay += 1;
-                if self.hold.is_on_trial(key, at) {
-                    flow.trial = Some(at);
+                if self.admit.hold.is_attempted(key, at) {
+                    flow.attempt = Some(at);
                 }
-                flow.changes |= judgement.class != held.class && !self.tree.moves_queues(held.class, judgement.class);
+                flow.changes |=
+                    classification.class != held.class && !self.tree.moves_queues(held.class, classification.class);
             }
         }
-        self.hold = HoldQueue::new();
-        self.hold.changed(now);
-        for Flow { key, adopted, stay, trial, changes } in flows {
-            let inside = match (trial, stay) {
-                (Some(at), _) => Inside::Trial(at),
+        self.admit.hold = HoldQueue::new();
+        self.admit.hold.changed(now);
+        for Flow { key, older, stay, attempt, changes } in flows {
+            let inside = match (attempt, stay) {
+                (Some(at), _) => Inside::Attempt(at),
                 (None, 0) => Inside::Nothing,
                 (None, stay) => Inside::Before(stay),
             };
-            if !adopted.is_empty() || trial.is_some() || changes {
-                self.hold.line_up(key, inside, adopted);
+            if !older.is_empty() || attempt.is_some() || changes {
+                self.admit.hold.hold_flow(key, inside, older);
             }
         }
-        self.file(now, out);
+        self.schedule_held(now, out);
         rehomed
     }
 }
@@ -356,8 +358,8 @@ fn numbers_of(config: &Config) -> HashMap<String, ClassId> {
     }
 }
 
-/// Gives classes other parameters, in an order in which no class is promised more than its parent has at any time. Tells
-/// whether that went; if it did not, the tree is as it was.
+/// Changes the parameters of classes, in an order in which no class is promised more than its parent has at any time. Returns
+/// whether that succeeded; if not, the tree is unchanged.
 fn change_classes<P: Packet, Q: Qdisc<P>>(cbq: &mut Cbq<P, Q>, now: Instant, wanted: &[(ClassId, Class)]) -> bool {
     let before: Vec<_> = wanted.iter().filter_map(|(id, _)| Some((*id, *cbq.class(*id)?))).collect();
     // First down to what holds before and after, children first; then up, parents first.

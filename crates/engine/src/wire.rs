@@ -5,7 +5,7 @@
 //! sent once.
 //! *Source*: segmentation offload as Linux does it; RFC 791 section 3.2 and RFC 8200 section 4.5 for fragments.
 //! *Units*: bytes from the network header on, and of link overhead for each packet.
-//! *Notes*: the data path is not told the size of a segment, so it is taken from the MTU. A sender with a smaller
+//! *Notes*: the data path does not know the size of a segment, so it is taken from the MTU. A sender with a smaller
 //! segment size (small path MTU, TCP options that come and go) makes more segments than are counted: with a real
 //! size of 1,400 instead of 1,460 bytes, 4 % of the headers, 0.2 % of the bytes, are missed.
 
@@ -17,7 +17,7 @@ use crate::sink::{PacketMeta, Shape};
 /// The fragment header of IPv6.
 const FRAGMENT_HEADER: u32 = 8;
 
-/// What goes onto the wire.
+/// The size of a packet on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OnWire {
     /// All bytes, with the overhead of each packet.

@@ -7,7 +7,7 @@
 //! What arrives by an interface passes the same engine ([`Direction::Ingress`]): a packet that waits has used the line
 //! already, so that the rate must be below the line's for the queue to be here. The kernel's receive offload joins
 //! segments on arrival; such a superpacket is cut where it would take longer than
-//! [`LONGEST_WHOLE`](tidegate_engine::engine::LONGEST_WHOLE), in the same way as one that leaves, and its segments
+//! [`LONGEST_WHOLE`](tidegate_engine::schedule::LONGEST_WHOLE), in the same way as one that leaves, and its segments
 //! travel on alone.
 //!
 //! Traffic passes whatever happens to the process: the rules let packets by when nobody serves the queue, and a queue

@@ -1,0 +1,76 @@
+//! A shaper of ten classes under a steady backlog: one packet arrives, one leaves.
+
+use std::hint::black_box;
+
+use tidegate_config::shaper;
+use tidegate_config::{Diagnostics, Source};
+use tidegate_core::classify::{Fields, Hosts};
+use tidegate_core::{DropReason, Ecn, Instant, Span};
+use tidegate_engine::{Change, Engine, Names, PacketMeta, Setup, Shape, Sink};
+
+struct Nowhere;
+
+impl Sink<u32> for Nowhere {
+    fn transmit(&mut self, handle: u32, change: Change) {
+        black_box((handle, change));
+    }
+    fn drop_packet(&mut self, handle: u32, reason: DropReason) {
+        black_box((handle, reason));
+    }
+}
+
+/// An engine with a packet of each flow in it.
+pub struct Workload {
+    engine: Engine<u32>,
+    packets: Vec<PacketMeta>,
+    next: usize,
+    now: Instant,
+}
+
+/// Ten classes of 1 Gbit/s, each with a rule for its ports.
+fn engine(detail: &str) -> Engine<u32> {
+    let mut text = format!("version = 1\n[statistics]\ndetail = \"{detail}\"\n");
+    for class in 0..10 {
+        let default = if class == 9 { "default = true\n" } else { "" };
+        text += &format!("[[class]]\nname = \"class-{class}\"\nrate = \"1gbit\"\nlimit = \"1GB\"\n{default}");
+        text += &format!("[[rule]]\nclass = \"class-{class}\"\ndestination-port = {}\n", 5_000 + class);
+    }
+    let source = Source::new("bench.toml", &text);
+    let mut diagnostics = Diagnostics::new();
+    let config = shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+    Engine::new(&config, &setup, Instant::ZERO).expect("valid")
+}
+
+fn packet(flow: u32) -> PacketMeta {
+    let hosts = Hosts::V4 { source: (0x0a00_0000 + (flow >> 12)).into(), destination: [10, 0, 0, 2].into() };
+    let fields = Fields {
+        hosts,
+        protocol: Some(17),
+        source_port: Some(1_024 + (flow & 0xfff) as u16),
+        destination_port: Some(5_000 + (flow % 10) as u16),
+        ..Fields::default()
+    };
+    let (length, network_header, headers) = (1_000, 20, 28);
+    PacketMeta { fields, ecn: Ecn::NotEct, length, network_header, headers, pure_ack: false, shape: Shape::Single }
+}
+
+impl Workload {
+    /// With `flows` flows, and statistics of this detail.
+    pub fn new(detail: &str, flows: u32) -> Self {
+        let packets: Vec<_> = (0..flows).map(packet).collect();
+        let mut new = Self { engine: engine(detail), packets, next: 0, now: Instant::from_nanos(1) };
+        for meta in new.packets.clone() {
+            new.engine.enqueue(new.now, 0, &meta, &mut Nowhere);
+        }
+        (0..2 * flows).for_each(|_| new.one());
+        new
+    }
+    /// One packet arrives and one leaves; flows take turns in an order that caches do not foresee.
+    pub fn one(&mut self) {
+        self.next = (self.next + 7_919) % self.packets.len();
+        self.engine.enqueue(self.now, 0, &self.packets[self.next], &mut Nowhere);
+        self.now = self.engine.deadline(self.now).instant(self.now).unwrap_or(self.now);
+        self.engine.dequeue(self.now, &mut Nowhere);
+    }
+}

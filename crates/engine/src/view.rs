@@ -1,0 +1,117 @@
+//! What the engine reports of itself: counters, classes, flows.
+
+use tidegate_config::shaper::{Config, Detail};
+use tidegate_core::accounts::Account;
+use tidegate_core::fbq::ClassView;
+use tidegate_core::{Backlog, ClassId, Instant, Rate, fragments};
+
+use crate::engine::Engine;
+use crate::flows::{FlowRow, Flows};
+use crate::rules::Setup;
+use crate::stats::{ClassCounts, ClassStatus};
+
+/// The state of a class at some time.
+#[derive(Clone, Debug)]
+pub struct ClassRow {
+    /// Its number; [`Engine::class_names`] has its name.
+    pub class: ClassId,
+    /// The shaper's view of it; `None` for another discipline.
+    pub view: Option<ClassView>,
+    /// Its counts since the start.
+    pub counts: ClassCounts,
+}
+
+impl<H: Copy + Send + 'static> Engine<H> {
+    /// Packets that have arrived so far: the number of the next.
+    pub fn arrivals(&self) -> u64 {
+        self.account.arrivals
+    }
+    /// Packets sent so far, with their bytes on the link.
+    pub fn sent(&self) -> Account {
+        self.account.sent
+    }
+    /// Packets dropped so far.
+    pub fn dropped(&self) -> u64 {
+        self.account.dropped
+    }
+    /// Packets that no rule matched.
+    pub fn unclassified(&self) -> u64 {
+        self.account.unclassified
+    }
+    /// Packets that are queued.
+    pub fn queued(&self) -> usize {
+        self.admit.packets.len()
+    }
+    /// Flows that are held after a change, with packets from before it; see [`crate::swap`].
+    pub fn held_flows(&self) -> usize {
+        self.admit.hold.flows()
+    }
+    /// Fragments that wait for the first of their datagram, and what happened to fragments so far.
+    pub fn fragments(&self) -> (Backlog, fragments::Counts) {
+        self.classify.fragments()
+    }
+    /// The configuration that it was built from, or changed to.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+    /// How it was set up; the secret determines the keys of flows.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// The names of the classes in the configuration.
+    pub fn class_names(&self) -> &[String] {
+        self.account.classes.names()
+    }
+    /// The classes with their counts so far; those of reservations come last.
+    pub fn status(&self) -> Vec<ClassStatus> {
+        let (views, classes) = (self.tree.classes(), &self.account.classes);
+        let own = (0..).zip(classes.names()).map(|(n, name)| ClassStatus {
+            name: name.clone(),
+            rate: views.get(n).map(|view| view.rate).or_else(|| self.tree.class_rate(ClassId(n as u32))),
+            flows: views.get(n).map(|view| view.flows),
+            borrowed: views.get(n).map(|view| view.borrowed).or_else(|| self.tree.borrowed(ClassId(n as u32))),
+            counts: classes.all()[n].clone(),
+        });
+        let reserved = self.leases.iter().map(|lease| ClassStatus {
+            name: lease.name.clone(),
+            rate: Some(lease.grant.rate),
+            flows: None,
+            borrowed: self.tree.borrowed(lease.grant.id),
+            counts: classes.all()[classes.index(lease.grant.id)].clone(),
+        });
+        own.chain(reserved).collect()
+    }
+    /// Copies up to `most` classes, from the `from`-th on, to `rows`, and returns the one to continue from; `None` when
+    /// that was all. Cost: 7 kB copied for each; nothing is allocated where `rows` has room.
+    pub fn class_rows(&mut self, now: Instant, from: u32, most: u32, rows: &mut Vec<ClassRow>) -> Option<u32> {
+        let all = self.account.classes.names().len() as u32;
+        let end = from.saturating_add(most).min(all);
+        for class in from..end {
+            let view = self.tree.shaper().and_then(|shaper| shaper.class(ClassId(class)));
+            let rate = self.tree.class_rate(ClassId(class)).unwrap_or(Rate::ZERO);
+            let counts = self.account.classes.at(class as usize);
+            if self.account.detail != Detail::Off && counts.promise_is_due(now) {
+                counts.check(now, rate);
+            }
+            rows.push(ClassRow { class: ClassId(class), view, counts: counts.clone() });
+        }
+        (end < all).then_some(end)
+    }
+    /// Copies the flows at up to `most` places of the table, from the `from`-th on, to `rows`, and returns the one to
+    /// continue from; `None` when that was all, or flows are not counted. Between two calls flows may come and go. Cost:
+    /// a look-up and 0.7 kB copied for each; nothing is allocated where `rows` has room.
+    pub fn flow_rows(&mut self, now: Instant, from: u32, most: u32, rows: &mut Vec<FlowRow>) -> Option<u32> {
+        let shaper = self.tree.shaper();
+        self.account.flows.as_mut()?.look(now, from, most, rows, |key| shaper.and_then(|shaper| shaper.flow(key)))
+    }
+    /// One flow, if it is counted and known.
+    pub fn flow_row(&self, key: u64) -> Option<FlowRow> {
+        let record = *self.account.flows.as_ref()?.find(key)?;
+        Some(FlowRow { key, record, view: self.tree.shaper().and_then(|shaper| shaper.flow(key)) })
+    }
+    /// The table of flows, where they are counted.
+    pub fn flows(&self) -> Option<&Flows> {
+        self.account.flows.as_ref()
+    }
+}
