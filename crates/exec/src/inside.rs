@@ -1,7 +1,7 @@
-//! What happens inside: a namespace, a device, addresses and routes, and then the program.
+//! The inner process: creates a namespace, a device, addresses and routes, and then executes the program.
 //!
-//! The program sees the host's files, processes and user numbers. Of the network it sees one device with an address
-//! that is used for nothing else (RFC 7600's dummy address in IPv4), through which everything leaves.
+//! The program sees the host's files, processes and user ids. Its network has one device with an address that is used
+//! for nothing else (RFC 7600's dummy address in IPv4), through which all traffic leaves.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -20,26 +20,26 @@ use tidegate_live::{netns, tun};
 
 /// The name of the device inside.
 pub const DEVICE: &str = "tidegate0";
-/// The program's IPv4 address: 192.0.0.8, which RFC 7600 keeps for hosts that have none.
+/// The program's IPv4 address: 192.0.0.8, which RFC 7600 reserves for hosts without an IPv4 address.
 pub const V4: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
-/// The program's IPv6 address. Of the documentation prefix: programs prefer IPv6 with it as they do with any global
-/// address, and it is nobody else's.
+/// The program's IPv6 address, of the documentation prefix: programs prefer IPv6 with it as with any global address,
+/// and no other host has it.
 pub const V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x7469, 0x6465, 0, 0, 0, 1);
 
-/// What the program means by 127.0.0.1.
+/// What the program reaches at 127.0.0.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Loopback {
-    /// The host: its services on 127.0.0.0/8 are reached, and shaped. Its name service works wherever it listens. The
-    /// program does not reach what it itself offers there. In IPv6 ::1 is always the program's own.
+    /// The host: its services on 127.0.0.0/8 can be reached, and are shaped. Its name service works on any address.
+    /// The program does not reach its own services there. In IPv6 ::1 is always the program's own.
     #[default]
     Host,
-    /// Its own: it reaches what it itself offers on 127.0.0.1, and of the host only name servers at other loopback
-    /// addresses, such as 127.0.0.53.
+    /// The program's own loopback: it reaches its own services on 127.0.0.1, and of the host only name servers at
+    /// other loopback addresses, such as 127.0.0.53.
     Own,
 }
 
 /// Makes this process, which must have one thread, the program `command` in a namespace of its own; returns the exit
-/// code when that fails. `socket` is the number that the parent gave; the parent says what went wrong.
+/// code on failure. `socket` is the descriptor passed by the parent, which reports the error.
 pub fn run(socket: RawFd, loopback: Loopback, command: &[OsString]) -> u8 {
     let Ok(mut socket) = tun::inherited_socket(socket) else { return 125 };
     match prepare(loopback) {
@@ -49,7 +49,7 @@ pub fn run(socket: RawFd, loopback: Loopback, command: &[OsString]) -> u8 {
             }
         }
         Err(text) => {
-            // Without a descriptor: a reason. The parent may be gone; then nobody wants to know.
+            // Without a descriptor: a reason. If the parent has ended, no process reads it.
             let _ = socket.write_all(text.as_bytes());
             return 125;
         }
@@ -65,13 +65,13 @@ pub fn run(socket: RawFd, loopback: Loopback, command: &[OsString]) -> u8 {
     code
 }
 
-/// Tells the child that the relay is ready.
+/// Notifies the child that the relay is ready.
 pub(crate) fn tell(mut socket: &UnixStream) -> io::Result<()> {
     socket.write_all(&[1])
 }
 
 fn prepare(loopback: Loopback) -> Result<OwnedFd, String> {
-    // Of the host, before it is left.
+    // The host's, before leaving its namespace.
     let v6 = has_v6();
     let servers = name_servers();
     netns::isolate().map_err(|error| error.to_string())?;
@@ -90,16 +90,15 @@ fn prepare(loopback: Loopback) -> Result<OwnedFd, String> {
 fn configure(loopback: Loopback, v6: bool, servers: &[IpAddr]) -> Result<(), Box<dyn std::error::Error>> {
     let mut rtnl = Rtnl::open()?;
     let (lo, device) = (rtnl.index("lo")?, rtnl.index(DEVICE)?);
-    // The largest, so that no datagram has to be cut and put together again here; TCP follows the size of segments that
-    // the relay announces.
+    // The maximum, so that no datagram needs fragmentation here; TCP uses the segment size that the relay announces.
     rtnl.set_mtu(device, tun::MAX_MTU)?;
     rtnl.up(lo)?;
     rtnl.up(device)?;
-    // Sent to 127.0.0.0/8 by the device, and answered from there.
+    // Sent to 127.0.0.0/8 through the device, and answered from there.
     for (setting, value) in [("route_localnet", "1"), ("accept_local", "1"), ("rp_filter", "0")] {
         sysctl::write(&format!("ipv4/conf/{DEVICE}/{setting}"), value)?;
     }
-    // Everybody may ping; the relay asks the host whether it may. In a user namespace there is one group.
+    // Every user may ping; the relay asks the host for permission. In a user namespace there is one group.
     let own = rustix::process::getegid().as_raw();
     let _ = sysctl::write("ipv4/ping_group_range", "0 2147483647")
         .or_else(|_| sysctl::write("ipv4/ping_group_range", &format!("{own} {own}")));
@@ -114,7 +113,7 @@ fn configure(loopback: Loopback, v6: bool, servers: &[IpAddr]) -> Result<(), Box
         Loopback::Host => {
             let own = Address { index: lo, address: Ipv4Addr::LOCALHOST.into(), prefix: 8 };
             rtnl.delete_address(own)?;
-            // A program that offers something there shall not fail.
+            // Programs that bind to the host's addresses must not fail.
             sysctl::write("ipv4/ip_nonlocal_bind", "1")?;
         }
         Loopback::Own => {
@@ -127,7 +126,7 @@ fn configure(loopback: Loopback, v6: bool, servers: &[IpAddr]) -> Result<(), Box
     Ok(())
 }
 
-/// Whether the host has an IPv6 address that leads anywhere.
+/// Whether the host has an IPv6 address other than loopback and link-local.
 fn has_v6() -> bool {
     const LINK_LOCAL: u16 = 0xfe80;
     let Ok(mut rtnl) = Rtnl::open() else { return false };
@@ -154,7 +153,7 @@ fn send(socket: &UnixStream, device: &OwnedFd) -> rustix::io::Result<()> {
     rustix::net::sendmsg(socket, &[IoSlice::new(&[0])], &mut control, SendFlags::empty()).map(drop)
 }
 
-/// The device, or why there is none.
+/// The device, or the reason why there is none.
 pub(crate) fn receive(socket: &UnixStream) -> Result<OwnedFd, String> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -176,7 +175,7 @@ pub(crate) fn receive(socket: &UnixStream) -> Result<OwnedFd, String> {
 mod tests {
     #[test]
     fn a_host_has_name_servers_or_none() {
-        // Whatever the machine has: what is read is addresses.
+        // Any content is accepted: only addresses are read.
         let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
         assert_eq!(super::name_servers().is_empty(), !text.lines().any(|line| line.starts_with("nameserver ")));
     }

@@ -1,22 +1,22 @@
-//! One program and its children behind shapers of their own, in both directions, without touching the host.
+//! One program and its children behind their own shapers, in both directions, without changes to the host.
 //!
-//! The program runs in a network namespace whose only way out is a TUN device; the other end of that is a relay in this
-//! process. What the program sends passes one engine, what it receives another: whole packets, by the same disciplines
-//! that shape an interface. Between the engines the relay speaks TCP with the program by a stack of its own and does
-//! what the program asked for with ordinary sockets of the host: so it needs no privileges, no rules and no address,
-//! and static binaries and UDP are shaped like everything else.
+//! The program runs in a network namespace whose only device is a TUN device; its other end is a relay in this
+//! process. Packets from the program pass one engine, packets to it another, with the disciplines that shape an
+//! interface. Between the engines the relay terminates TCP with its own stack and forwards the traffic over ordinary
+//! sockets of the host. So it needs no privileges, no rules and no address, and static binaries and UDP are shaped
+//! like everything else.
 //!
 //! ```text
 //! program ─> kernel ─> TUN ─> engine (up)   ─> relay ─> sockets of the host ─> network
 //! program <─ kernel <─ TUN <─ engine (down) <─ relay <─ sockets of the host <─ network
 //! ```
 //!
-//! *Fail closed*: when the relay dies the device goes, and the program gets "network is unreachable"; it never sends
-//! unshaped.
+//! *Fail closed*: if the relay dies, the device disappears and the program gets "network is unreachable"; it never
+//! sends unshaped traffic.
 //!
-//! *Limits*: TCP, UDP and ICMP echo; nothing else leaves the namespace. TCP is ended and begun anew, so options and
-//! path MTU are those of the host. The program's end cannot be reached from outside: connections are made by it.
-//! At most [`tcp::CONNECTIONS`] connections and [`udp::ASSOCIATIONS`] UDP sockets at once.
+//! *Limits*: TCP, UDP and ICMP echo only. TCP connections are terminated, so options and path MTU are those of the
+//! host. The program cannot accept connections from outside. At most [`tcp::CONNECTIONS`] connections and
+//! [`udp::ASSOCIATIONS`] UDP sockets at once.
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 
@@ -44,25 +44,25 @@ pub use udp::ASSOCIATIONS;
 /// When to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Until {
-    /// When the program and all processes that it left behind have ended.
+    /// When the program and all its descendants have ended.
     #[default]
     LastProcess,
-    /// When the program has ended. Processes that it left behind lose the network.
+    /// When the program has ended. Remaining descendants lose the network.
     Command,
 }
 
-/// What to do.
+/// The configuration of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What shapes what the program sends; `None`: nothing.
+    /// The shaper for packets from the program; `None` does not shape.
     pub up: Option<Config>,
-    /// What shapes what the program receives; `None`: nothing.
+    /// The shaper for packets to the program; `None` does not shape.
     pub down: Option<Config>,
     /// When to end.
     pub until: Until,
 }
 
-/// What passed in one direction.
+/// Counters of one direction.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     /// Packets that passed.
@@ -71,22 +71,22 @@ pub struct Traffic {
     pub bytes: u64,
     /// Packets that a discipline dropped.
     pub dropped: u64,
-    /// The classes of the engine; none when nothing shapes.
+    /// The classes of the engine; empty without a shaper.
     pub classes: Vec<ClassStatus>,
 }
 
-/// How it ended.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The exit code of the program; 128 and the number of the signal that killed it.
+    /// The exit code of the program; 128 plus the number of the signal that killed it.
     pub code: u8,
-    /// What it sent.
+    /// Packets from the program.
     pub up: Traffic,
-    /// What it received.
+    /// Packets to the program.
     pub down: Traffic,
-    /// TCP connections that it made.
+    /// The number of its TCP connections.
     pub connections: u64,
-    /// How long it took.
+    /// The duration of the run.
     pub lasted: Span,
 }
 
@@ -96,21 +96,21 @@ pub enum Error {
     /// The operating system refused something.
     #[error("cannot {operation}: {source}")]
     System {
-        /// What.
+        /// The operation.
         operation: &'static str,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
     /// An engine cannot be built.
     #[error(transparent)]
     Build(#[from] BuildFailure),
-    /// The namespace could not be set up; the text says what to do.
+    /// The namespace could not be set up; the text has a remedy.
     #[error("{0}")]
     Inside(String),
-    /// The namespace is there, and the program could not be started: the exit code is that of shells, 126 or 127.
+    /// The program could not be started in the namespace; the exit code is that of shells, 126 or 127.
     #[error("{text}")]
     Command {
-        /// What is wrong.
+        /// The reason.
         text: String,
         /// 127 when there is no such program, 126 when it may not be run.
         code: u8,
@@ -123,21 +123,21 @@ fn system(operation: &'static str) -> impl FnOnce(io::Error) -> Error {
 
 /// Runs a program behind the shapers and waits for its end.
 ///
-/// `launch` makes the command that starts this program once more, so that it calls [`inside::run`] with the number of
-/// the socket that it is given and then becomes the program: the namespace can only be made by a process of one
-/// thread, which this one need not be.
+/// `launch` returns the command that starts this executable again, which must call [`inside::run`] with the given
+/// descriptor and becomes the program. Only a process with one thread can create the namespace, and this process may
+/// have several.
 ///
 /// # Errors
-/// See [`Error`]; nothing runs then.
+/// See [`Error`]; the program is then not running.
 pub fn run(options: &Options, launch: impl FnOnce(RawFd) -> Command) -> Result<Outcome, Error> {
     let (up, down) = (shape::driver(options.up.as_ref())?, shape::driver(options.down.as_ref())?);
     let (ours, theirs) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
     rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty()).map_err(|e| system("pass a socket on")(e.into()))?;
-    // What the program leaves behind becomes ours, so that its end can be waited for.
+    // Orphaned descendants of the program become our children, so that we can wait for their end.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let child = launch(theirs.as_raw_fd()).spawn().map_err(system("start again inside the namespace"))?;
     drop(theirs);
-    // Only now: the program must not inherit what is blocked here.
+    // Only now: the program must not inherit the blocked signals.
     let signals = signals::Signals::new().map_err(system("watch for signals"))?;
     let (child, tun) = receive(child, &ours)?;
     let relay = relay::Relay::new(tun, signals, child.id(), options.until, down);
@@ -150,7 +150,7 @@ pub fn run(options: &Options, launch: impl FnOnce(RawFd) -> Command) -> Result<O
     relay.run(up, [options.up.is_some(), options.down.is_some()]).map_err(system("relay packets"))
 }
 
-/// The device that the child made, or its reason why not.
+/// The device that the child created, or the reason why it could not.
 fn receive(child: Child, ours: &UnixStream) -> Result<(Child, OwnedFd), Error> {
     match inside::receive(ours) {
         Ok(tun) => Ok((child, tun)),
@@ -161,7 +161,7 @@ fn receive(child: Child, ours: &UnixStream) -> Result<(Child, OwnedFd), Error> {
     }
 }
 
-/// Waits until the child has become the program: then its end of the socket closes without a word.
+/// Waits until the child has executed the program, which closes its end of the socket.
 fn started(mut ours: &UnixStream) -> Result<(), Error> {
     let mut text = String::new();
     ours.read_to_string(&mut text).map_err(system("hear whether the program started"))?;

@@ -1,4 +1,4 @@
-//! The loop between the program's device and the world's sockets.
+//! The loop between the program's device and the sockets of the host.
 
 use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
@@ -18,21 +18,21 @@ use tidegate_live::timing::{self, Priority};
 use tidegate_units::Span;
 
 use crate::shape::{Direction, Packets};
-use crate::signals::{Signals, Word, pass_on};
+use crate::signals::{SignalAction, Signals, pass_on};
 use crate::tcp::{Connections, Segment};
 use crate::udp::{Datagrams, Owner};
 use crate::{Outcome, Until, wire};
 
-/// Packets that are read from the device before others have their turn.
+/// The most packets read from the device in one turn.
 const BATCH: usize = 64;
-/// The longest sleep; idle sockets are looked for at least so often.
+/// The longest sleep; idle sockets are searched at least this often.
 const SLEEP: Span = Span::from_secs(1);
-/// With [`Until::Command`], how long what the program has sent may take to leave.
-const LAST_WORDS: Span = Span::from_secs(2);
-/// After so long it is said why the program has ended and this has not.
+/// With [`Until::Command`], the time limit for the program's last data to leave.
+const DRAIN: Span = Span::from_secs(2);
+/// After this time a message explains why the program has ended and `exec` has not.
 const EXPLAIN: Span = Span::from_secs(1);
 
-/// What an event belongs to.
+/// The source of an event.
 #[derive(Clone, Copy)]
 enum Token {
     Device,
@@ -62,13 +62,13 @@ impl Token {
     }
 }
 
-/// The program, and what is left of it.
+/// The program and its descendants.
 struct Program {
     process: u32,
     until: Until,
     /// Its exit code, and when it ended.
     ended: Option<(u8, Instant)>,
-    /// Whether none of the processes that it left behind is left.
+    /// Whether all its descendants have ended.
     alone: bool,
     given_up: bool,
     explained: bool,
@@ -84,14 +84,14 @@ pub(crate) struct Relay {
     down: Direction,
     world: World,
     began: Instant,
-    /// Whether the device may have packets. At first nothing is known of what is ready.
+    /// Whether the device may have packets. Initially unknown.
     device: bool,
     buffer: Vec<u8>,
-    /// The exit code, once everything is done.
+    /// The exit code, once everything is finished.
     over: Option<u8>,
 }
 
-/// What the program reaches.
+/// The sockets of the host.
 struct World {
     connections: Connections,
     datagrams: Datagrams,
@@ -100,7 +100,7 @@ struct World {
 
 impl Relay {
     pub fn new(tun: OwnedFd, signals: Signals, process: u32, until: Until, down: Driver<u32>) -> io::Result<Self> {
-        // What the system grants: a busy machine must not make the program slower than its rates.
+        // If permitted: a busy machine must not slow the program below its rates.
         timing::prepare_thread(Priority::RealTime);
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&poll, &tun, Token::Device.encode(), EventFlags::IN)?;
@@ -117,7 +117,7 @@ impl Relay {
         Ok(Self { tun, poll, signals, program, up, down, world, began, device: true, buffer, over: None })
     }
 
-    /// Relays until the program has ended. `shaped` says of each direction whether it is.
+    /// Relays until the program has ended. `shaped` is whether each direction is shaped.
     pub fn run(mut self, mut up: Driver<u32>, shaped: [bool; 2]) -> io::Result<Outcome> {
         driver::run(&mut up, &mut self).map_err(|failure| match failure {
             Failure::Path(error) => error,
@@ -132,7 +132,7 @@ impl Relay {
         })
     }
 
-    /// Sleeps until something is ready or the time is over, and does what sockets and signals ask for.
+    /// Sleeps until something is ready or the time is over, and handles sockets and signals.
     fn sleep(&mut self, time: Span) -> io::Result<()> {
         let nanos = time.as_nanos();
         let timeout = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
@@ -147,8 +147,8 @@ impl Relay {
             match Token::decode(event.data) {
                 Token::Device => self.device = true,
                 Token::Signals => {
-                    while let Some(word) = self.signals.next() {
-                        self.program.hear(word, now);
+                    while let Some(action) = self.signals.next() {
+                        self.program.handle(action, now);
                     }
                 }
                 Token::Connection(slot) => self.world.connections.ready(now, slot, event.flags, &mut self.down),
@@ -158,7 +158,7 @@ impl Relay {
         Ok(())
     }
 
-    /// The exit code, once everything is done.
+    /// The exit code, once everything is finished.
     fn is_over(&mut self, now: Instant) -> Option<u8> {
         let (code, since) = self.program.ended?;
         let lasted = now.since(since);
@@ -166,7 +166,7 @@ impl Relay {
         let over = self.program.given_up
             || match self.program.until {
                 Until::LastProcess => self.program.alone && told(),
-                Until::Command => told() || lasted > LAST_WORDS,
+                Until::Command => told() || lasted > DRAIN,
             };
         if over {
             return Some(code);
@@ -178,7 +178,7 @@ impl Relay {
             } else {
                 "processes that the program started still run"
             };
-            // When nobody reads it the wait is the same.
+            // An error of standard error does not change the wait.
             let _ = writeln!(io::stderr(), "tidegate: {why}; Ctrl-C gives it up");
         }
         None
@@ -195,7 +195,7 @@ impl DataPath for Relay {
     }
 
     fn wait(&mut self, wait: Wait) -> io::Result<ControlFlow<()>> {
-        // In the first turn nothing is known of what is ready: the device is read before the first sleep.
+        // In the first turn readiness is unknown: the device is read before the first sleep.
         if !self.device {
             let now = timing::now();
             let next = [wait.until, self.down.deadline(now), self.world.connections.deadline()];
@@ -204,7 +204,7 @@ impl DataPath for Relay {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Receives what the program has sent.
+    /// Reads packets of the program.
     fn receive(&mut self, now: Instant, driver: &mut Driver<u32>) -> io::Result<usize> {
         if !std::mem::take(&mut self.device) {
             return Ok(0);
@@ -229,7 +229,7 @@ impl DataPath for Relay {
         world.connections.timers(now, down);
         world.datagrams.sweep(now);
         down.depart(now, |packet| {
-            // The device takes it or the program is gone.
+            // An error means that the program is gone.
             let _ = rustix::io::write(&*tun, packet);
         });
         Ok(())
@@ -242,13 +242,13 @@ impl DataPath for Relay {
 }
 
 impl Program {
-    fn hear(&mut self, word: Word, now: Instant) {
-        match word {
-            Word::Child => self.reap(now),
-            // Nobody is there to hear it, so it is meant for what is left to do.
-            Word::PassOn(_) | Word::Terminal(_) if self.ended.is_some() => self.given_up = true,
-            Word::PassOn(signal) => pass_on(self.process, signal),
-            Word::Terminal(_) => {}
+    fn handle(&mut self, action: SignalAction, now: Instant) {
+        match action {
+            SignalAction::Child => self.reap(now),
+            // The program has ended, so the signal ends the wait for the rest.
+            SignalAction::PassOn(_) | SignalAction::Terminal(_) if self.ended.is_some() => self.given_up = true,
+            SignalAction::PassOn(signal) => pass_on(self.process, signal),
+            SignalAction::Terminal(_) => {}
         }
     }
 
@@ -272,7 +272,7 @@ impl Program {
 }
 
 impl World {
-    /// Does for the program what it meant by a packet.
+    /// Forwards a packet of the program.
     fn send(&mut self, now: Instant, packet: &[u8], down: &mut Direction, poll: &OwnedFd) {
         let Ok(seen) = dissect::network(packet, packet.len()) else { return };
         let (source, destination): (IpAddr, IpAddr) = match seen.fields.hosts {
@@ -280,7 +280,7 @@ impl World {
             Hosts::V6 { source, destination } => (source.into(), destination.into()),
             Hosts::Unknown => return,
         };
-        // The device takes whole packets, so fragments are none that a program can make by ordinary means.
+        // The device accepts whole packets, so ordinary programs send no fragments.
         if seen.fields.fragment.is_some() {
             return;
         }
@@ -305,7 +305,8 @@ impl World {
             }
             (Some(protocol::ICMP | protocol::ICMPV6), _) => {
                 let message = &packet[usize::from(seen.network_header)..];
-                // Echo requests; errors are about the relay's own doing, neighbours are not asked on such a device.
+                // Echo requests only; errors refer to the relay's own packets, and there is no neighbour discovery on
+                // a TUN device.
                 if message.len() >= 8 && matches!((source, message[0]), (IpAddr::V4(_), 8) | (IpAddr::V6(_), 128)) {
                     let owner = Owner::Echo(source, u16::from_be_bytes([message[4], message[5]]));
                     self.datagram(now, owner, SocketAddr::new(destination, 0), class, packet, &seen, down, poll);
@@ -345,7 +346,7 @@ impl World {
         }
     }
 
-    /// Tells the program that it cannot be done.
+    /// Reports to the program that its packet is unreachable.
     fn unreachable(
         &mut self,
         now: Instant,

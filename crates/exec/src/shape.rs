@@ -1,4 +1,4 @@
-//! One direction: packets go in, and come out when the engine sends them.
+//! One direction: packets are offered to the engine, and taken when it releases them.
 
 use tidegate_capture::{dissect, rewrite};
 use tidegate_config::shaper::{self, Config};
@@ -11,16 +11,16 @@ use tidegate_units::Span;
 
 use crate::Traffic;
 
-/// The relay has no real-time priority: lateness up to this is made up for.
+/// The relay has no real-time priority: lateness up to this is compensated.
 const CATCH_UP: Span = Span::from_millis(20);
 
-/// What stands for no shaper: a queue in front of nothing, which every packet passes at once.
+/// The configuration without a shaper: a FIFO that every packet passes at once.
 const UNSHAPED: &str = "version = 1\n[discipline]\nkind = \"fifo\"\nlimit = \"1GB\"\n";
 
-/// The driver of a direction that `config` shapes, or through which packets pass unshaped.
+/// The driver of a direction, shaped by `config` or unshaped.
 pub(crate) fn driver(config: Option<&Config>) -> Result<Driver<u32>, BuildFailure> {
     let mut secret = [0; 16];
-    // Without entropy, early at boot, the secret protects nobody; it still works.
+    // Without entropy, early at boot, the secret gives no protection, but works.
     let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::NONBLOCK);
     let secret = u128::from_ne_bytes(secret);
     let secret = [secret as u64, (secret >> 64) as u64];
@@ -77,7 +77,7 @@ impl Packets {
         let _ = driver.offer(now, Arrival::new(slot, &meta), self);
     }
 
-    /// Hands over the packets that were sent, in their order.
+    /// Takes the packets that were released, in their order.
     pub fn take(&mut self, mut take: impl FnMut(&[u8])) {
         for (slot, change) in self.ready.drain(..) {
             let packet = &mut self.bytes[slot as usize];
@@ -98,12 +98,12 @@ impl Packets {
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty() && self.free.len() == self.bytes.len()
     }
-    /// Whether packets are sent and not yet taken.
+    /// Whether packets are released and not yet taken.
     pub fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// What has passed so far. `driver` is given where it shapes.
+    /// The counters so far. `driver` is given if the direction is shaped.
     pub fn traffic(&self, driver: Option<&Driver<u32>>) -> Traffic {
         Traffic { classes: driver.map(|driver| driver.engine().status()).unwrap_or_default(), ..self.traffic.clone() }
     }
@@ -124,16 +124,16 @@ impl Direction {
     pub fn offer(&mut self, now: Instant, packet: &[u8]) {
         self.packets.offer(now, packet, &mut self.driver);
     }
-    /// Hands over what is due at `now`, one packet after the other.
+    /// Passes the packets that are due at `now` to `take`, one after the other.
     pub fn depart(&mut self, now: Instant, take: impl FnMut(&[u8])) {
         self.driver.depart_due(now, &mut self.packets);
         self.packets.take(take);
     }
-    /// When something is due next.
+    /// When the next packet is due.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         if self.packets.is_ready() { Some(now) } else { self.driver.next_departure(now) }
     }
-    /// What has passed so far; with classes where it is shaped.
+    /// The counters so far; with classes if the direction is shaped.
     pub fn traffic(&self, shaped: bool) -> Traffic {
         self.packets.traffic(shaped.then_some(&self.driver))
     }

@@ -1,4 +1,4 @@
-//! Signals: those of others are passed on to the program, those of the terminal it gets by itself.
+//! Signals: those of other processes are passed on to the program; those of the terminal reach it directly.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,7 +7,7 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
-/// Those that are passed on.
+/// The signals that are passed on.
 const PASSED_ON: [Signal; 7] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -18,25 +18,25 @@ const PASSED_ON: [Signal; 7] = [
     Signal::SIGALRM,
 ];
 
-/// What is to be done about a signal.
+/// The handling of a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Word {
+pub(crate) enum SignalAction {
     /// A child has ended.
     Child,
-    /// Somebody sent this to us and means the program.
+    /// Sent to this process by another; to be passed on to the program.
     PassOn(Signal),
-    /// The terminal sent it to everybody in the foreground, the program included.
+    /// Sent by the terminal to the whole foreground group, the program included.
     Terminal(Signal),
 }
 
-/// Signals as something to wait for. Suspension (Ctrl-Z) stays with the kernel: it stops the program and the relay
+/// Signals as a descriptor to wait for. Suspension (Ctrl-Z) is left to the kernel: it stops the program and the relay
 /// together, and `fg` resumes both.
 pub(crate) struct Signals {
     descriptor: SignalFd,
 }
 
 impl Signals {
-    /// Blocks them for this thread and all that it starts.
+    /// Blocks them for this thread and its children.
     pub fn new() -> io::Result<Self> {
         let mut set = SigSet::empty();
         PASSED_ON.into_iter().chain([Signal::SIGCHLD]).for_each(|signal| set.add(signal));
@@ -44,15 +44,15 @@ impl Signals {
         Ok(Self { descriptor: SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)? })
     }
 
-    /// The next one, if there is one.
-    pub fn next(&self) -> Option<Word> {
+    /// The next pending signal.
+    pub fn next(&self) -> Option<SignalAction> {
         let info = self.descriptor.read_signal().ok()??;
         let signal = Signal::try_from(info.ssi_signo as i32).ok()?;
-        // What processes send has a code of 0 (kill) or below; what the kernel sends is above.
+        // The code is 0 (kill) or negative for signals of processes, and positive for those of the kernel.
         Some(match signal {
-            Signal::SIGCHLD => Word::Child,
-            signal if info.ssi_code > 0 => Word::Terminal(signal),
-            signal => Word::PassOn(signal),
+            Signal::SIGCHLD => SignalAction::Child,
+            signal if info.ssi_code > 0 => SignalAction::Terminal(signal),
+            signal => SignalAction::PassOn(signal),
         })
     }
 }

@@ -1,10 +1,10 @@
-//! TCP: one connection with the program and one with the world for each connection that the program makes.
+//! TCP: for each connection that the program makes, one connection with the program and one with the remote host.
 //!
-//! The connection with the program is spoken by `smoltcp`, one interface and one socket each, so that a packet finds
-//! its connection by a table and not by asking every socket. The program is answered only when the world has answered:
-//! a refusal is a refusal, an unreachable host is unreachable.
+//! The connection with the program uses `smoltcp`, one interface and one socket each, so that the connection of a
+//! packet is looked up in a table and not by a search of all sockets. The program receives a reply only when the
+//! remote host has replied: a refusal is a refusal, and an unreachable host is unreachable.
 //!
-//! *Cost*: constant for a packet; a heap of timers.
+//! *Cost*: constant per packet; a heap of timers.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -26,24 +26,24 @@ use tidegate_units::Span;
 use crate::shape::Direction;
 use crate::wire;
 
-/// This many at once; more are refused.
+/// The most connections; more are refused.
 pub const CONNECTIONS: usize = 4_096;
 
-/// What may be on its way from the program. No more than a shaper's queue holds, so that the first burst of a connection
-/// cannot overflow it; the way is short, so it is enough for a gigabit a second. The way to the world has the buffer of
-/// the host's socket.
+/// The receive window for the program: at most the queue of a shaper, so that the first burst of a connection cannot
+/// overflow it. The path is short, so it suffices for a gigabit per second. Towards the remote host the buffer is
+/// that of the host's socket.
 const RECEIVE: usize = 64 << 10;
-/// What may be on its way to the program at the most; see [`Window`].
+/// The most data in flight to the program; see [`Window`].
 const SEND: usize = 256 << 10;
-/// The packets that the relay writes to the program, like those of an Ethernet.
+/// The size of packets that the relay writes to the program, as on Ethernet.
 const MTU: usize = 1_500;
-/// The payload of one of them.
+/// The payload of such a packet.
 const MSS: usize = 1_460;
 
-/// Who speaks with whom: the program's end and the world's.
+/// The ends of a connection: the program's and the remote one.
 pub(crate) type Key = (SocketAddr, SocketAddr);
 
-/// A packet of a connection, as far as it was looked at.
+/// A parsed packet of a connection.
 pub(crate) struct Segment<'a> {
     pub key: Key,
     pub flags: TcpFlags,
@@ -69,7 +69,7 @@ struct Connection {
 }
 
 enum Stage {
-    /// The world has not answered; the program's first segment waits.
+    /// The remote host has not replied; the program's first segment is kept.
     Connecting {
         socket: TcpStream,
         first: Vec<u8>,
@@ -82,47 +82,48 @@ struct Open {
     interface: Interface,
     sockets: SocketSet<'static>,
     handle: SocketHandle,
-    /// What the world's socket is ready for, until it says otherwise.
+    /// The readiness of the host's socket, until it would block.
     readable: bool,
     writable: bool,
-    /// The world has said all.
-    heard_all: bool,
-    /// The program has said all, and the world was told.
-    told_all: bool,
+    /// The remote end has sent FIN.
+    fin_received: bool,
+    /// The program has sent FIN, and it was passed on.
+    fin_sent: bool,
     due: Option<Instant>,
     window: Window,
 }
 
-/// How much may be on its way to the program.
+/// The limit of data in flight to the program.
 ///
-/// The sender before the shaper is ourselves, so its queue there is ours to choose: what has not been read from the
-/// world's socket yet waits there, and slows the sender down in time by TCP's own window. So a shaper need not drop to
-/// be heard, and a queue of a connection holds about [`Window::SET`], at whatever share of the rate it gets.
+/// The sender before the shaper is this process, so it chooses the amount queued there. Data that is not yet read
+/// from the host's socket stays there, and TCP's window slows the remote sender down in time. So a shaper need not
+/// drop as a signal, and the queue of a connection is about [`Window::SET`], whatever its share of the rate.
 ///
-/// *Source*: the idea of dynamic queue limits (Linux 3.3, `lib/dynamic_queue_limits.c`), by delay instead of starvation.
+/// *Source*: the idea of dynamic queue limits (Linux 3.3, `lib/dynamic_queue_limits.c`), by delay instead of
+/// starvation.
 struct Window {
     limit: usize,
-    /// Bytes that were ever taken from the world.
+    /// Bytes taken from the remote end so far.
     taken: u64,
-    /// When the program has acknowledged so many, those of that time have arrived.
+    /// When the program has acknowledged this number of bytes, the data of this instant has arrived.
     sample: Option<(u64, Instant)>,
     /// Whether more could have been taken since the last sample.
     held_back: bool,
 }
 
 impl Window {
-    /// The delay to aim for.
+    /// The target delay.
     const SET: Span = Span::from_millis(30);
-    /// Below this there is room for more.
+    /// Below this delay the limit is increased.
     const LOW: Span = Span::from_millis(15);
-    /// Two for one acknowledgement, and one that is on its way meanwhile.
+    /// Two for one acknowledgement, and one in flight meanwhile.
     const LEAST: usize = 3 * MSS;
 
     fn new() -> Self {
         Self { limit: 4 * MSS, taken: 0, sample: None, held_back: false }
     }
 
-    /// How much may be taken while so much waits for the program.
+    /// How much may be taken while `waiting` bytes are queued for the program.
     fn room(&mut self, now: Instant, waiting: usize) -> usize {
         if let Some((mark, since)) = self.sample
             && self.taken - waiting as u64 >= mark
@@ -138,7 +139,7 @@ impl Window {
             self.held_back = false;
         }
         let room = self.limit.saturating_sub(waiting);
-        // Crumbs would cost a packet each.
+        // Small pieces would need a packet each.
         let room = if room < MSS && waiting > 0 { 0 } else { room };
         self.held_back |= room == 0;
         room
@@ -150,7 +151,7 @@ impl Window {
     }
 }
 
-/// A socket to be watched, and the number by which it will be known.
+/// Registers a socket with the number that identifies it.
 pub(crate) type Watch<'a> = &'a mut dyn FnMut(&TcpStream, u32) -> io::Result<()>;
 
 impl Connections {
@@ -166,21 +167,21 @@ impl Connections {
         }
     }
 
-    /// How many were made so far.
+    /// The number of connections so far.
     pub fn made(&self) -> u64 {
         self.made
     }
 
-    /// Whether everything that was sent is with the world, once nobody is left to send more: a connection that the
-    /// world has not answered carries nothing.
+    /// Whether all data was passed on to remote hosts, once no sender is left: a connection without a reply carries
+    /// no data.
     pub fn is_told(&self) -> bool {
         self.slots.iter().flatten().all(|connection| match &connection.state {
             Stage::Connecting { .. } => true,
-            Stage::Open(open) => open.told_all,
+            Stage::Open(open) => open.fin_sent,
         })
     }
 
-    /// Takes a segment of the program.
+    /// Processes a segment of the program.
     pub fn segment(&mut self, now: Instant, segment: &Segment<'_>, down: &mut Direction, watch: Watch<'_>) {
         if let Some(&slot) = self.table.get(&segment.key) {
             let connection = self.slots[slot as usize].as_mut();
@@ -188,7 +189,7 @@ impl Connections {
                 open.poll(now, Some(segment.bytes), down, &mut self.scratch);
                 self.drive(now, slot, down);
             }
-            // While the world has not answered the program can only ask again.
+            // Until the remote host replies the program can only retransmit its SYN.
             return;
         }
         let opens = segment.flags.any(TcpFlags::SYN) && !segment.flags.any(TcpFlags::ACK | TcpFlags::RST);
@@ -215,7 +216,7 @@ impl Connections {
         }
     }
 
-    /// The world's socket of a connection is ready for something.
+    /// Handles readiness of the host's socket of a connection.
     pub fn ready(&mut self, now: Instant, slot: u32, events: EventFlags, down: &mut Direction) {
         let Some(Some(connection)) = self.slots.get_mut(slot as usize) else { return };
         let ended = events.intersects(EventFlags::ERR | EventFlags::HUP);
@@ -237,7 +238,7 @@ impl Connections {
         }
     }
 
-    /// Does what is due by the clock.
+    /// Handles timers that are due.
     pub fn timers(&mut self, now: Instant, down: &mut Direction) {
         while let Some(&Reverse((due, slot))) = self.timers.peek() {
             if due > now {
@@ -247,7 +248,7 @@ impl Connections {
             let Some(Some(Connection { state: Stage::Open(open), .. })) = self.slots.get_mut(slot as usize) else {
                 continue;
             };
-            // An entry that is not the connection's newest is void.
+            // An entry that is not the latest of the connection is obsolete.
             if open.due == Some(due) {
                 open.due = None;
                 open.poll(now, None, down, &mut self.scratch);
@@ -256,12 +257,12 @@ impl Connections {
         }
     }
 
-    /// When something is due by the clock.
+    /// When the next timer is due.
     pub fn deadline(&self) -> Option<Instant> {
         self.timers.peek().map(|Reverse((due, _))| *due)
     }
 
-    /// The world has answered: so is the program.
+    /// The remote host has replied: completes the handshake with the program.
     fn answer(&mut self, now: Instant, slot: u32, down: &mut Direction) {
         self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let seed = self.seed;
@@ -275,15 +276,15 @@ impl Connections {
         }
     }
 
-    /// Moves bytes as long as some move, then forgets the connection if it is over.
+    /// Moves bytes as long as possible, then removes the connection if it has ended.
     fn drive(&mut self, now: Instant, slot: u32, down: &mut Direction) {
         let Some(Some(Connection { state: Stage::Open(open), .. })) = self.slots.get_mut(slot as usize) else { return };
         while open.transfer(now) {
             open.poll(now, None, down, &mut self.scratch);
         }
         if matches!(open.socket().state(), State::Closed | State::TimeWait) {
-            if !(open.heard_all && open.told_all) {
-                // The program broke it off: the world shall see that.
+            if !(open.fin_received && open.fin_sent) {
+                // The program reset the connection: reset it towards the remote host, too.
                 let _ = sockopt::set_socket_linger(&open.stream, Some(std::time::Duration::ZERO));
             }
             self.forget(slot);
@@ -305,7 +306,7 @@ impl Connections {
         Some(connection)
     }
 
-    /// Tells the program why there is no connection.
+    /// Reports to the program why there is no connection.
     fn refuse(&mut self, now: Instant, key: Key, first: &[u8], error: &io::Error, down: &mut Direction) {
         if error.kind() == ErrorKind::ConnectionRefused
             || error.kind() == ErrorKind::ConnectionReset
@@ -317,7 +318,7 @@ impl Connections {
         }
     }
 
-    /// Answers a segment that belongs to nothing: an interface without sockets knows how.
+    /// Replies to a segment without a connection, by an interface without sockets.
     fn reset(&mut self, now: Instant, key: Key, bytes: &[u8], down: &mut Direction) {
         let mut port = Port { receive: Some(bytes), now, down, scratch: &mut self.scratch };
         let mut interface = interface(now, key, 0, &mut port);
@@ -328,11 +329,11 @@ impl Connections {
 impl Open {
     fn new(now: Instant, key: Key, stream: TcpStream, seed: u64) -> Self {
         let mut socket = Socket::new(SocketBuffer::new(vec![0; RECEIVE]), SocketBuffer::new(vec![0; SEND]));
-        // What the world sends is passed on as it comes; the sender there has decided how to cut it.
+        // Data is passed on as it arrives; the remote sender has chosen its segments.
         socket.set_nagle_enabled(false);
         socket.set_congestion_control(CongestionControl::Reno);
         let endpoint = IpListenEndpoint { addr: Some(key.1.ip().into()), port: key.1.port() };
-        // It refuses port 0 and a socket that is in use already; this one is new, and port 0 cannot be connected to.
+        // It rejects port 0 and a socket in use; this one is new, and port 0 cannot be connected to.
         let _ = socket.listen(endpoint);
         let mut sockets = SocketSet::new(Vec::with_capacity(1));
         let handle = sockets.add(socket);
@@ -345,8 +346,8 @@ impl Open {
             handle,
             readable: true,
             writable: true,
-            heard_all: false,
-            told_all: false,
+            fin_received: false,
+            fin_sent: false,
             due: None,
             window: Window::new(),
         }
@@ -366,9 +367,9 @@ impl Open {
         Some(Instant::from_nanos(u64::try_from(at.total_micros()).unwrap_or(0) * 1_000))
     }
 
-    /// Moves bytes between the two connections; whether the program's must be looked at again.
+    /// Moves bytes between the two connections; returns whether the program's must be polled again.
     fn transfer(&mut self, now: Instant) -> bool {
-        let Self { stream, sockets, handle, readable, writable, heard_all, told_all, window, .. } = self;
+        let Self { stream, sockets, handle, readable, writable, fin_received, fin_sent, window, .. } = self;
         let socket: &mut Socket<'static> = sockets.get_mut(*handle);
         let (mut moved, mut broken) = (false, false);
         while *writable && socket.can_recv() {
@@ -389,11 +390,11 @@ impl Open {
             socket.state(),
             State::CloseWait | State::LastAck | State::Closing | State::TimeWait | State::Closed
         );
-        if said_all && !*told_all && socket.recv_queue() == 0 && socket.state() != State::Closed {
-            *told_all = true;
+        if said_all && !*fin_sent && socket.recv_queue() == 0 && socket.state() != State::Closed {
+            *fin_sent = true;
             let _ = stream.shutdown(Shutdown::Write);
         }
-        while *readable && !*heard_all && socket.can_send() {
+        while *readable && !*fin_received && socket.can_send() {
             let most = window.room(now, socket.send_queue());
             if most == 0 {
                 break;
@@ -407,7 +408,7 @@ impl Open {
             });
             match read {
                 Ok(Ok(0)) => {
-                    *heard_all = true;
+                    *fin_received = true;
                     moved = true;
                     socket.close();
                 }
@@ -430,7 +431,7 @@ impl Open {
     }
 }
 
-/// A connection of the world that is being made.
+/// Starts a connection to a remote host.
 fn connect(to: SocketAddr, class: u8) -> io::Result<TcpStream> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -445,7 +446,7 @@ fn connect(to: SocketAddr, class: u8) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Sends with the code point that the program sends with. What cannot be set is not sent.
+/// Sets the code point that the program uses. Errors are ignored.
 pub(crate) fn mark_class(socket: &OwnedFd, to: SocketAddr, class: u8) {
     let _ = match to {
         SocketAddr::V4(_) => sockopt::set_ip_tos(socket, class),
@@ -453,7 +454,7 @@ pub(crate) fn mark_class(socket: &OwnedFd, to: SocketAddr, class: u8) {
     };
 }
 
-/// Whether it is connected by now.
+/// Whether it is connected now.
 fn connected(socket: &TcpStream) -> io::Result<bool> {
     if let Some(error) = socket.take_error()? {
         return Err(error);
@@ -469,13 +470,13 @@ fn stack_time(now: Instant) -> StackInstant {
     StackInstant::from_micros((now.as_nanos() / 1_000) as i64)
 }
 
-/// An interface that has the world's address: for the program it is the world.
+/// An interface with the remote host's address.
 fn interface(now: Instant, key: Key, seed: u64, device: &mut impl Device) -> Interface {
     let mut config = Config::new(HardwareAddress::Ip);
     config.random_seed = seed;
     let mut interface = Interface::new(config, device, stack_time(now));
     interface.update_ip_addrs(|addresses| {
-        // There is room for more than one; a prefix of everything makes the program a neighbour.
+        // There is space for more than one; the prefix 0 makes the program a neighbour.
         let _ = addresses.push(IpCidr::new(key.1.ip().into(), 0));
     });
     interface
@@ -488,7 +489,7 @@ fn capabilities() -> DeviceCapabilities {
     capabilities
 }
 
-/// A device that is described and not used.
+/// A device with capabilities only.
 struct Described;
 
 impl Device for Described {

@@ -1,7 +1,7 @@
 //! Datagrams: UDP, and ICMP echo where the host allows everybody to ping.
 //!
-//! A socket of the program has one socket of the host, whomever it talks to, so that answers from other addresses than
-//! the one that was written to arrive as well. It is forgotten after [`IDLE`] without a packet.
+//! A socket of the program has one socket of the host for all its peers, so that replies from other addresses than
+//! the destination arrive as well. It is removed after [`IDLE`] without a packet.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,25 +15,25 @@ use tidegate_units::Span;
 use crate::shape::Direction;
 use crate::wire;
 
-/// This many at once; for one more the one that was idle for longest goes.
+/// The most associations; beyond it the one that was idle longest is removed.
 pub const ASSOCIATIONS: usize = 1_024;
-/// Longer than the two minutes that RFC 4787 asks for.
+/// Longer than the two minutes required by RFC 4787.
 const IDLE: Span = Span::from_secs(180);
-/// How often it is looked for idle ones.
+/// The interval of searches for idle ones.
 const SWEEP: Span = Span::from_secs(5);
-/// Datagrams of one socket that are read at once, so that one does not keep the others waiting.
+/// The most datagrams read from one socket at once, so that others are not delayed.
 const BATCH: u32 = 32;
 
-/// Whose datagrams.
+/// The owner of an association.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Owner {
-    /// Those of a UDP socket.
+    /// A UDP socket.
     Udp(SocketAddr),
     /// Echo requests with an identifier.
     Echo(IpAddr, u16),
 }
 
-/// All sockets.
+/// All associations.
 pub(crate) struct Datagrams {
     slots: Vec<Option<Association>>,
     free: Vec<u32>,
@@ -50,7 +50,7 @@ struct Association {
     used: Instant,
 }
 
-/// A socket to be watched, and the number by which it will be known.
+/// Registers a socket with the number that identifies it.
 pub(crate) type Watch<'a> = &'a mut dyn FnMut(&OwnedFd, u32) -> io::Result<()>;
 
 impl Datagrams {
@@ -65,7 +65,7 @@ impl Datagrams {
         }
     }
 
-    /// Sends what the program sent; the reason when the host would not.
+    /// Sends a packet of the program; returns the reason if the host refuses.
     pub fn send(
         &mut self,
         now: Instant,
@@ -86,7 +86,7 @@ impl Datagrams {
             crate::tcp::mark_class(&association.socket, to, class);
         }
         match rustix::net::sendto(&association.socket, payload, rustix::net::SendFlags::empty(), &to) {
-            // As in a queue that is full: the datagram is lost.
+            // As with a full queue: the datagram is lost.
             Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::NOBUFS) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -109,13 +109,13 @@ impl Datagrams {
         Ok(slot)
     }
 
-    /// Something has come for a socket.
+    /// Handles readiness of a socket.
     pub fn ready(&mut self, now: Instant, slot: u32, down: &mut Direction) {
         let Some(Some(association)) = self.slots.get_mut(slot as usize) else { return };
         association.used = now;
         for _ in 0..BATCH {
             let flags = rustix::net::RecvFlags::DONTWAIT;
-            // An error of an earlier datagram is reported once and is gone; what came waits behind it.
+            // An error of an earlier datagram is reported once and cleared; datagrams wait behind it.
             let Ok((length, _, from)) = rustix::net::recvfrom(&association.socket, &mut self.buffer[..], flags) else {
                 return;
             };
@@ -124,7 +124,7 @@ impl Datagrams {
             let written = match association.owner {
                 Owner::Udp(program) => wire::udp(from, program, payload, &mut self.scratch),
                 Owner::Echo(program, identifier) if payload.len() >= 8 => {
-                    // The host chose an identifier of its own.
+                    // The host has chosen another identifier.
                     payload[4..6].copy_from_slice(&identifier.to_be_bytes());
                     wire::icmp(from.ip(), program, payload, &mut self.scratch)
                 }
@@ -136,7 +136,7 @@ impl Datagrams {
         }
     }
 
-    /// Forgets what has been idle for too long.
+    /// Removes associations that were idle too long.
     pub fn sweep(&mut self, now: Instant) {
         if now.since(self.swept) < SWEEP {
             return;
@@ -168,7 +168,7 @@ impl Owner {
                 if program.is_ipv4() {
                     socket.set_broadcast(true)?;
                 }
-                // As large as allowed: bursts from the world are for the shaper to judge.
+                // As large as permitted: bursts of remote hosts are for the shaper to handle.
                 let _ = sockopt::set_socket_recv_buffer_size(&socket, 1 << 20);
                 socket.into()
             }

@@ -1,4 +1,4 @@
-//! UDP datagrams and ICMP messages that the relay writes by itself, in IPv4 and IPv6.
+//! UDP datagrams and ICMP messages written by the relay, in IPv4 and IPv6.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +12,7 @@ use smoltcp::wire::{
 
 const HOP_LIMIT: u8 = 64;
 
-/// Writes a UDP packet to `to`; `false` when it would be longer than an IP packet can be.
+/// Writes a UDP packet to `to`; returns `false` when it would exceed the largest IP packet.
 pub(crate) fn udp(from: SocketAddr, target: SocketAddr, payload: &[u8], to: &mut Vec<u8>) -> bool {
     let length = UDP_HEADER_LEN + payload.len();
     let Some(at) = header(from.ip(), target.ip(), IpProtocol::Udp, length, to) else { return false };
@@ -28,7 +28,7 @@ pub(crate) fn udp(from: SocketAddr, target: SocketAddr, payload: &[u8], to: &mut
     true
 }
 
-/// Writes an ICMP or ICMPv6 message of at least eight bytes and fills in its checksum; `false` as for [`udp`].
+/// Writes an ICMP or ICMPv6 message of at least eight bytes and sets its checksum; returns `false` as [`udp`] does.
 pub(crate) fn icmp(from: IpAddr, target: IpAddr, message: &[u8], to: &mut Vec<u8>) -> bool {
     let protocol = if from.is_ipv4() { IpProtocol::Icmp } else { IpProtocol::Icmpv6 };
     let Some(at) = header(from, target, protocol, message.len(), to) else { return false };
@@ -42,10 +42,10 @@ pub(crate) fn icmp(from: IpAddr, target: IpAddr, message: &[u8], to: &mut Vec<u8
     true
 }
 
-/// Writes the ICMP message that `packet` did not reach `from`, to the program at `target`; `false` when there is no
-/// such message for `error`.
+/// Writes the ICMP message that `packet` did not reach `from`, to the program at `target`; returns `false` when there
+/// is no such message for `error`.
 pub(crate) fn unreachable(from: IpAddr, target: IpAddr, packet: &[u8], error: &io::Error, to: &mut Vec<u8>) -> bool {
-    // RFC 792 and RFC 4443, which say also how much of the packet an error may quote.
+    // RFC 792 and RFC 4443, which also specify how much of the packet an error may quote.
     let (kind, code, quoted) = match from {
         IpAddr::V4(_) => {
             let code = match error.kind() {
@@ -74,13 +74,13 @@ pub(crate) fn unreachable(from: IpAddr, target: IpAddr, packet: &[u8], error: &i
     icmp(from, target, &message, to)
 }
 
-/// Makes `to` a packet with an IP header and `length` bytes of payload, which are zero; the offset of the payload.
+/// Makes `to` a packet with an IP header and `length` zero bytes of payload; returns the offset of the payload.
 fn header(from: IpAddr, target: IpAddr, protocol: IpProtocol, length: usize, to: &mut Vec<u8>) -> Option<usize> {
     if from.is_ipv4() != target.is_ipv4() {
         return None;
     }
     let header = IpRepr::new(from.into(), target.into(), protocol, length, HOP_LIMIT);
-    // The device takes no more than 65,535 bytes with the header.
+    // The device accepts at most 65,535 bytes with the header.
     u16::try_from(header.buffer_len()).ok()?;
     to.clear();
     to.resize(header.buffer_len(), 0);
@@ -112,8 +112,8 @@ mod tests {
             assert_eq!((seen.fields.source_port, seen.fields.destination_port), (Some(53), Some(4000)));
             assert_eq!(seen.payload(), 3);
             let at = usize::from(seen.network_header);
-            // A sum over all of it, checksum included, is all ones (RFC 1071). The addresses stand at the end of the
-            // IP header; the pseudo-header has the protocol and the length besides.
+            // A sum over all of it, checksum included, is all ones (RFC 1071). The addresses are at the end of the IP
+            // header; the pseudo-header also has the protocol and the length.
             let addresses = if from.is_ipv4() { 12..20 } else { 8..40 };
             let pseudo = u64::from(sum(&packet[addresses], 17 + (packet.len() - at) as u64));
             assert_eq!(sum(&packet[at..], pseudo), 0xffff);

@@ -2,7 +2,7 @@
 //!
 //! Rules that are in the kernel are a promise; a packet that comes out of the queue is a proof. A [`Prober`] sends UDP
 //! datagrams out of the very interface, each looking like a packet of one class (family, DSCP, mark, ports); the data
-//! path calls [`recognise`] on what it receives, tells the [`Ledger`], and drops the datagram: nothing leaves the host.
+//! path calls [`recognise`] on what it receives, tells the [`ProbeTable`], and drops the datagram: nothing leaves the host.
 //! What does not come within the time is shaping that is not in force: a wrong interface, IPv6 going another way, a
 //! rule before ours that accepts.
 //!
@@ -209,11 +209,11 @@ fn be16(bytes: &[u8], at: usize) -> Option<usize> {
 
 /// Which probes were sent and which came back, each with what the data path thought it was.
 #[derive(Clone, Debug)]
-pub struct Ledger<C> {
+pub struct ProbeTable<C> {
     entries: Vec<(Probe, C, Option<C>)>,
 }
 
-impl<C> Default for Ledger<C> {
+impl<C> Default for ProbeTable<C> {
     fn default() -> Self {
         Self { entries: Vec::new() }
     }
@@ -230,7 +230,7 @@ pub enum Failure<C> {
         class: C,
     },
     /// It came, and was taken for a packet of another class.
-    Misjudged {
+    Misclassified {
         /// The probe.
         probe: Probe,
         /// Its class.
@@ -240,7 +240,7 @@ pub enum Failure<C> {
     },
 }
 
-impl<C: Clone + PartialEq> Ledger<C> {
+impl<C: Clone + PartialEq> ProbeTable<C> {
     /// An empty one.
     pub fn new() -> Self {
         Self::default()
@@ -281,9 +281,11 @@ impl<C: Clone + PartialEq> Ledger<C> {
         for (probe, class, taken_for) in &self.entries {
             match taken_for {
                 None => failures.push(Failure::Lost { probe: *probe, class: class.clone() }),
-                Some(other) if other != class => {
-                    failures.push(Failure::Misjudged { probe: *probe, class: class.clone(), taken_for: other.clone() })
-                }
+                Some(other) if other != class => failures.push(Failure::Misclassified {
+                    probe: *probe,
+                    class: class.clone(),
+                    taken_for: other.clone(),
+                }),
                 Some(_) => {}
             }
         }
@@ -341,18 +343,18 @@ mod tests {
 
     #[test]
     fn a_ledger_tells_lost_from_misjudged() {
-        let mut ledger = Ledger::new();
+        let mut sent_probes = ProbeTable::new();
         let probes: Vec<_> =
-            ["gold", "silver", "bronze"].map(|c| ledger.expect(Probe::new(0, Version::V4, 0), c)).into();
+            ["gold", "silver", "bronze"].map(|c| sent_probes.expect(Probe::new(0, Version::V4, 0), c)).into();
         assert_eq!(probes.iter().map(|p| p.number).collect::<Vec<_>>(), [0, 1, 2]);
-        ledger.arrived(0, "gold");
-        ledger.arrived(1, "bronze");
-        ledger.arrived(99, "gold");
-        assert!(!ledger.complete());
-        assert_eq!(ledger.awaited().map(|p| p.number).collect::<Vec<_>>(), [2]);
+        sent_probes.arrived(0, "gold");
+        sent_probes.arrived(1, "bronze");
+        sent_probes.arrived(99, "gold");
+        assert!(!sent_probes.complete());
+        assert_eq!(sent_probes.awaited().map(|p| p.number).collect::<Vec<_>>(), [2]);
         assert!(matches!(
-            ledger.failures()[..],
-            [Failure::Misjudged { taken_for: "bronze", .. }, Failure::Lost { class: "bronze", .. }]
+            sent_probes.failures()[..],
+            [Failure::Misclassified { taken_for: "bronze", .. }, Failure::Lost { class: "bronze", .. }]
         ));
     }
 

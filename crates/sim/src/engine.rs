@@ -9,7 +9,7 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Backlog, Instant, Rate, Span};
 
 use crate::event::EventQueue;
-use crate::link::{Discipline, DropBook, Ledger, Link, NEVER, Queue, Slab, Stage, next_call};
+use crate::link::{Discipline, DropCounter, FlowCounters, Link, NEVER, Queue, Slab, Stage, next_call};
 use crate::metrics::{FlowMetrics, LinkMetrics, SizeClass};
 use crate::network::{ARRIVED, EXPRESS, FlowId, LinkId};
 use crate::packet::{SimPacket, TCP_HEADER};
@@ -292,15 +292,15 @@ impl Simulation {
         packet.hop += 1;
         let link = entry & !EXPRESS;
         let l = &mut self.links[link as usize];
-        let mut ledger = Ledger { flows: &mut self.metrics, measuring };
+        let mut counters = FlowCounters { flows: &mut self.metrics, measuring };
         if let Queue::Tail { .. } = l.queue {
-            match l.pass(now, packet, &mut ledger) {
+            match l.pass(now, packet, &mut counters) {
                 Some(arrival) => self.launch(link, arrival, index),
                 None => self.packets.free(index),
             }
             return;
         }
-        let admitted = l.hooks.is_none() || l.admit(now, packet, &mut ledger);
+        let admitted = l.hooks.is_none() || l.admit(now, packet, &mut counters);
         let mut packet = *packet;
         self.packets.free(index);
         if l.watched
@@ -321,7 +321,7 @@ impl Simulation {
         qdisc.get_mut().enqueue(
             Instant::from_nanos(now),
             packet,
-            &mut DropBook { now, metrics, hooks, ledger: &mut ledger },
+            &mut DropCounter { now, metrics, hooks, counters: &mut counters },
         );
         if l.watched && measuring {
             let packets = l.backlog().packets;
@@ -339,20 +339,20 @@ impl Simulation {
     fn serve(&mut self, link: u32) {
         let (now, measuring) = (self.now, self.measuring());
         let l = &mut self.links[link as usize];
-        let mut ledger = Ledger { flows: &mut self.metrics, measuring };
+        let mut counters = FlowCounters { flows: &mut self.metrics, measuring };
         let mut departure = None;
         loop {
             let Link { queue: Queue::Discipline(qdisc), metrics, hooks, .. } = l else { return };
-            let book = &mut DropBook { now, metrics, hooks, ledger: &mut ledger };
-            let Some(mut packet) = qdisc.get_mut().dequeue(Instant::from_nanos(now), book) else { break };
+            let out = &mut DropCounter { now, metrics, hooks, counters: &mut counters };
+            let Some(mut packet) = qdisc.get_mut().dequeue(Instant::from_nanos(now), out) else { break };
             if l.hooks.is_some() {
                 l.see(now, Stage::Dequeued, &packet);
                 // What a policer behind the queue drops leaves the transmitter free for the next.
-                if !l.release(now, &mut packet, &mut ledger) {
+                if !l.release(now, &mut packet, &mut counters) {
                     continue;
                 }
             }
-            departure = l.transmit(now, &packet, &mut ledger).map(|arrival| (arrival, packet));
+            departure = l.transmit(now, &packet, &mut counters).map(|arrival| (arrival, packet));
             break;
         }
         l.fruitless = if l.free_at > now || l.fruitless.0 != now { (now, 0) } else { (now, l.fruitless.1 + 1) };
@@ -429,8 +429,8 @@ impl Simulation {
             packet.hop += 1;
             self.hops += 1;
             link = next & !EXPRESS;
-            let mut ledger = Ledger { flows: &mut self.metrics, measuring };
-            match self.links[link as usize].pass(arrival, packet, &mut ledger) {
+            let mut counters = FlowCounters { flows: &mut self.metrics, measuring };
+            match self.links[link as usize].pass(arrival, packet, &mut counters) {
                 Some(at) => arrival = at,
                 None => {
                     self.packets.free(index);

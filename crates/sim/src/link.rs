@@ -233,25 +233,25 @@ pub(crate) struct Link {
     pub fruitless: (u64, u32),
 }
 
-/// Where things are counted.
-pub(crate) struct Ledger<'a> {
+/// The counters of flows.
+pub(crate) struct FlowCounters<'a> {
     pub flows: &'a mut [FlowMetrics],
     pub measuring: bool,
 }
 
-/// Books what a discipline drops and marks.
-pub(crate) struct DropBook<'a, 'b> {
+/// Counts the drops and marks of a discipline.
+pub(crate) struct DropCounter<'a, 'b> {
     pub now: u64,
     pub metrics: &'a mut LinkMetrics,
     pub hooks: &'a mut Option<Box<Hooks>>,
-    pub ledger: &'a mut Ledger<'b>,
+    pub counters: &'a mut FlowCounters<'b>,
 }
 
-impl DropBook<'_, '_> {
+impl DropCounter<'_, '_> {
     fn drop_one(&mut self, packet: &SimPacket, reason: DropReason) {
         see(self.hooks, self.now, Stage::Dropped(reason), packet);
         note(self.metrics, packet, |part| part.gone.add(Instant::from_nanos(self.now), packet.size.into()));
-        if !self.ledger.measuring {
+        if !self.counters.measuring {
             return;
         }
         self.metrics.dropped[packet.colour as usize].count(packet.size);
@@ -261,7 +261,7 @@ impl DropBook<'_, '_> {
             series.dropped.add(at, 1);
             note(self.metrics, packet, |part| part.dropped.add(at, 1));
         }
-        self.ledger.flows[usize::from(packet.group)].dropped.count(packet.size);
+        self.counters.flows[usize::from(packet.group)].dropped.count(packet.size);
     }
 }
 
@@ -275,14 +275,14 @@ fn note(metrics: &mut LinkMetrics, packet: &SimPacket, note: impl Fn(&mut PartSe
     }
 }
 
-impl Outlet<SimPacket> for DropBook<'_, '_> {
+impl Outlet<SimPacket> for DropCounter<'_, '_> {
     #[cold]
     fn dropped(&mut self, packet: SimPacket, reason: DropReason) {
         self.drop_one(&packet, reason);
     }
     fn event(&mut self, event: Event) {
         if let Event::Marked { .. } = event
-            && self.ledger.measuring
+            && self.counters.measuring
         {
             self.metrics.marked += 1;
             if let Some(series) = &mut self.metrics.series {
@@ -341,21 +341,21 @@ impl Link {
     }
 
     /// Lets the conditioners at the entry see `packet`; false when one dropped it.
-    pub fn admit(&mut self, at: u64, packet: &mut SimPacket, ledger: &mut Ledger<'_>) -> bool {
+    pub fn admit(&mut self, at: u64, packet: &mut SimPacket, counters: &mut FlowCounters<'_>) -> bool {
         self.see(at, Stage::Arrived, packet);
-        self.condition(at, packet, ledger, |hooks| &mut hooks.entry)
+        self.condition(at, packet, counters, |hooks| &mut hooks.entry)
     }
 
     /// The same at the exit.
-    pub fn release(&mut self, at: u64, packet: &mut SimPacket, ledger: &mut Ledger<'_>) -> bool {
-        self.condition(at, packet, ledger, |hooks| &mut hooks.exit)
+    pub fn release(&mut self, at: u64, packet: &mut SimPacket, counters: &mut FlowCounters<'_>) -> bool {
+        self.condition(at, packet, counters, |hooks| &mut hooks.exit)
     }
 
     fn condition(
         &mut self,
         at: u64,
         packet: &mut SimPacket,
-        ledger: &mut Ledger<'_>,
+        counters: &mut FlowCounters<'_>,
         which: fn(&mut Hooks) -> &mut Vec<Conditioner>,
     ) -> bool {
         let Some(hooks) = &mut self.hooks else { return true };
@@ -364,26 +364,26 @@ impl Link {
             Verdict::Drop(reason) => Some(reason),
         });
         if let Some(reason) = dropped {
-            self.book(at, ledger).drop_one(packet, reason);
+            self.drop_counter(at, counters).drop_one(packet, reason);
         }
         dropped.is_none()
     }
 
-    fn book<'a, 'b>(&'a mut self, now: u64, ledger: &'a mut Ledger<'b>) -> DropBook<'a, 'b> {
-        DropBook { now, metrics: &mut self.metrics, hooks: &mut self.hooks, ledger }
+    fn drop_counter<'a, 'b>(&'a mut self, now: u64, counters: &'a mut FlowCounters<'b>) -> DropCounter<'a, 'b> {
+        DropCounter { now, metrics: &mut self.metrics, hooks: &mut self.hooks, counters }
     }
 
     /// Takes `packet` into the drop-tail queue at `at`, and gives the time it arrives at the other end; `None` when it
     /// does not. Arrivals must come in order of time.
     #[inline]
-    pub fn pass(&mut self, at: u64, packet: &mut SimPacket, ledger: &mut Ledger<'_>) -> Option<u64> {
-        let admitted = self.hooks.is_none() || self.admit(at, packet, ledger);
+    pub fn pass(&mut self, at: u64, packet: &mut SimPacket, counters: &mut FlowCounters<'_>) -> Option<u64> {
+        let admitted = self.hooks.is_none() || self.admit(at, packet, counters);
         self.comes(at, packet);
         if !admitted {
             return None;
         }
         let start = self.free_at.max(at);
-        if self.watched && ledger.measuring {
+        if self.watched && counters.measuring {
             let packets = self.waiting_at(at);
             self.observe_backlog(at, packets);
         }
@@ -396,7 +396,7 @@ impl Link {
                 *bytes -= u64::from(size);
             }
             if waiting.len() as u64 >= limit.packets || *bytes + u64::from(packet.size) > limit.bytes.as_u64() {
-                self.book(at, ledger).drop_one(packet, DropReason::QueueLimit);
+                self.drop_counter(at, counters).drop_one(packet, DropReason::QueueLimit);
                 return None;
             }
             waiting.push_back((start, packet.size));
@@ -406,21 +406,21 @@ impl Link {
             *bytes = 0;
         }
         packet.queued = at;
-        if self.hooks.is_some() && !self.release(start, packet, ledger) {
+        if self.hooks.is_some() && !self.release(start, packet, counters) {
             return None;
         }
-        self.transmit(start, packet, ledger)
+        self.transmit(start, packet, counters)
     }
 
     /// Puts `packet` on the transmitter at `start`, and gives the time it arrives; `None` when the line loses it.
     #[inline]
-    pub fn transmit(&mut self, start: u64, packet: &SimPacket, ledger: &mut Ledger<'_>) -> Option<u64> {
+    pub fn transmit(&mut self, start: u64, packet: &SimPacket, counters: &mut FlowCounters<'_>) -> Option<u64> {
         self.free_at = start + self.transmission(packet.size);
         if self.watched {
             let at = Instant::from_nanos(start);
             note(&mut self.metrics, packet, |part| part.gone.add(at, packet.size.into()));
         }
-        if ledger.measuring {
+        if counters.measuring {
             self.metrics.sent[packet.colour as usize].count(packet.size);
             if self.watched {
                 self.observe(start, packet);
@@ -433,9 +433,9 @@ impl Link {
             && loss.loses(packet)
         {
             self.see(start, Stage::Lost, packet);
-            if ledger.measuring {
+            if counters.measuring {
                 self.metrics.lost += 1;
-                ledger.flows[usize::from(packet.group)].dropped.count(packet.size);
+                counters.flows[usize::from(packet.group)].dropped.count(packet.size);
             }
             return None;
         }

@@ -13,7 +13,7 @@ use tidegate_core::{ClassId, Dscp};
 
 use super::{Command, Shaping, StartError, find, random};
 use crate::netlink;
-use crate::probe::{Failure, Ledger, Probe, Prober, Version};
+use crate::probe::{Failure, Probe, ProbeTable, Prober, Version};
 use crate::rtnl::{ChangeMonitor, Rtnl, sysctl};
 use crate::rules::Direction;
 
@@ -245,13 +245,13 @@ impl Shaping {
                 Err(why) => proof.not_carried.push((version, why)),
             }
         }
-        let mut ledger: Ledger<ClassId> = Ledger::new();
+        let mut sent_probes: ProbeTable<ClassId> = ProbeTable::new();
         for (number, name) in (0..).zip(self.class_names.clone()) {
             let class = ClassId(number);
             let mut any = false;
             for &version in &carried {
                 if let Some(probe) = self.probe_for(&prober, config, class, version, index)? {
-                    ledger.expect(probe, class);
+                    sent_probes.expect(probe, class);
                     any = true;
                 }
             }
@@ -275,7 +275,7 @@ impl Shaping {
         let mut unsent: HashMap<u32, String> = HashMap::new();
         for _ in 0..ATTEMPTS {
             let awaited: Vec<Probe> =
-                ledger.awaited().filter(|probe| !unsent.contains_key(&probe.number)).copied().collect();
+                sent_probes.awaited().filter(|probe| !unsent.contains_key(&probe.number)).copied().collect();
             for probe in &awaited {
                 if let Err(error) = prober.send(probe) {
                     unsent.insert(probe.number, why_unsent(&error));
@@ -283,12 +283,12 @@ impl Shaping {
             }
             let end = Clock::now() + PATIENCE;
             let mut turned = None;
-            while ledger.awaited().any(|probe| !unsent.contains_key(&probe.number)) {
+            while sent_probes.awaited().any(|probe| !unsent.contains_key(&probe.number)) {
                 let wait = end.saturating_duration_since(Clock::now()).max(Duration::from_millis(5));
                 // Before what it told meanwhile is looked at.
                 let beats = lifeline.beats();
                 if let Ok((number, judgement)) = arrivals.recv_timeout(wait) {
-                    ledger.arrived(number, judgement.class);
+                    sent_probes.arrived(number, judgement.class);
                 } else if beats >= *turned.get_or_insert(beats) + TURNS || Clock::now() > end + LONGEST {
                     break;
                 } else {
@@ -296,25 +296,25 @@ impl Shaping {
                 }
             }
         }
-        self.evaluate(&ledger, &carried, &unsent, &mut proof, failures);
+        self.evaluate(&sent_probes, &carried, &unsent, &mut proof, failures);
         Ok(proof)
     }
 
     fn evaluate(
         &self,
-        ledger: &Ledger<ClassId>,
+        sent_probes: &ProbeTable<ClassId>,
         carried: &[Version],
         unsent: &HashMap<u32, String>,
         proof: &mut Proof,
         failures: &mut Vec<Unproven>,
     ) {
         let name = |class: ClassId| self.class_names[class.0 as usize].clone();
-        let lost: Vec<_> = ledger.failures();
+        let lost: Vec<_> = sent_probes.failures();
         let is_lost = |number: u32| {
             lost.iter().any(|failure| matches!(failure, Failure::Lost { probe, .. } if probe.number == number))
         };
         for &version in carried {
-            let of_version: Vec<_> = ledger.probes().filter(|(probe, _)| probe.version == version).collect();
+            let of_version: Vec<_> = sent_probes.probes().filter(|(probe, _)| probe.version == version).collect();
             if of_version.is_empty() {
                 proof.awaited.push((version, "the rules ask for what a probe cannot have".into()));
                 continue;
@@ -348,7 +348,7 @@ impl Shaping {
             }
         }
         for failure in &lost {
-            if let Failure::Misjudged { class, taken_for, .. } = failure {
+            if let Failure::Misclassified { class, taken_for, .. } = failure {
                 failures.push(Unproven::Mistaken { class: name(*class), taken_for: name(*taken_for) });
             }
         }

@@ -2,7 +2,7 @@
 
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nft::{self, Ownership};
-use tidegate_live::probe::{Failure, Ledger, Probe, Prober, QueueState, Version, inspect, recognise};
+use tidegate_live::probe::{Failure, Probe, ProbeTable, Prober, QueueState, Version, inspect, recognise};
 use tidegate_live::rtnl::{Rtnl, sysctl};
 use tidegate_live::rules::{Difference, Rules, Spec};
 
@@ -56,17 +56,17 @@ pub fn probes_of_each_class_come_through() -> Ended {
         }
         let index = pair.left.run(|| Rtnl::open().unwrap().index(device).unwrap()).unwrap();
         let prober = Prober::new(device, index, 0x0123_4567_89ab_cdef);
-        let mut ledger = Ledger::new();
+        let mut sent_probes = ProbeTable::new();
         let mut probes = vec![];
         for version in [Version::V4, Version::V6] {
             for dscp in [0, 10, 46] {
                 let marked = Probe { mark: Some(7), source_port: Some(4_000), ..Probe::new(0, version, dscp) };
-                probes.push(ledger.expect(marked, dscp));
+                probes.push(sent_probes.expect(marked, dscp));
             }
         }
         if device == DEVICE {
             let to = Probe { to: Some(RIGHT[0]), port: Some(5_060), ..Probe::new(0, Version::V4, 8) };
-            probes.push(ledger.expect(to, 8));
+            probes.push(sent_probes.expect(to, 8));
         }
         for probe in &probes {
             pair.left.run(|| prober.send(probe)).unwrap().unwrap();
@@ -81,11 +81,11 @@ pub fn probes_of_each_class_come_through() -> Ended {
                 _ => packet.payload[0] << 4 | packet.payload[1] >> 4,
             };
             assert_eq!(packet.mark, probes[number as usize].mark.unwrap_or(0));
-            ledger.arrived(number, class >> 2);
+            sent_probes.arrived(number, class >> 2);
             verdicts.drop(QUEUE, packet.id);
             true
         });
-        assert_eq!((seen, ledger.failures()), (probes.len(), vec![]), "{device}");
+        assert_eq!((seen, sent_probes.failures()), (probes.len(), vec![]), "{device}");
     }
     Ended::Passed
 }
@@ -96,11 +96,11 @@ pub fn probes_that_take_another_way_are_missed() -> Ended {
     let (mut socket, _rules) = shaped(&pair, &Spec::new("other0", QUEUE), &default_queue());
     let index = pair.left.run(|| Rtnl::open().unwrap().index(DEVICE).unwrap()).unwrap();
     let prober = Prober::new(DEVICE, index, 1);
-    let mut ledger = Ledger::new();
-    let probe = ledger.expect(Probe::new(0, Version::V6, 46), "voice");
+    let mut sent_probes = ProbeTable::new();
+    let probe = sent_probes.expect(Probe::new(0, Version::V6, 46), "voice");
     pair.left.run(|| prober.send(&probe)).unwrap().unwrap();
     drain(&mut socket, |packet, _| panic!("it has come: {packet:?}"));
-    assert_eq!(ledger.failures(), [Failure::Lost { probe, class: "voice" }]);
+    assert_eq!(sent_probes.failures(), [Failure::Lost { probe, class: "voice" }]);
     // Without IPv6 there is nothing to prove, and without an IPv4 address there still is.
     let change = || {
         sysctl::write("ipv6/conf/tg0/disable_ipv6", "1").unwrap();

@@ -5,7 +5,7 @@ use tidegate_core::Instant;
 use super::shapers::schedule_watch;
 use super::{Kind, Simulation, target};
 use crate::driver::Service;
-use crate::link::{Discipline, DropBook, Ledger, Link, NEVER, Queue, Stage, next_call, see};
+use crate::link::{Discipline, DropCounter, FlowCounters, Link, NEVER, Queue, Stage, next_call, see};
 use crate::packet::SimPacket;
 
 impl Simulation {
@@ -31,11 +31,11 @@ impl Simulation {
             self.events.push(next, target(Kind::Forward, link));
         }
         packet.queued = now;
-        let mut ledger = Ledger { flows: &mut self.metrics, measuring };
+        let mut counters = FlowCounters { flows: &mut self.metrics, measuring };
         qdisc.get_mut().enqueue(
             Instant::from_nanos(now),
             packet,
-            &mut DropBook { now, metrics, hooks, ledger: &mut ledger },
+            &mut DropCounter { now, metrics, hooks, counters: &mut counters },
         );
         if l.watched && measuring {
             let packets = l.backlog().packets;
@@ -49,16 +49,16 @@ impl Simulation {
     pub(super) fn call_driver(&mut self, link: u32) {
         let (now, measuring) = (self.now, self.measuring());
         let l = &mut self.links[link as usize];
-        let mut ledger = Ledger { flows: &mut self.metrics, measuring };
+        let mut counters = FlowCounters { flows: &mut self.metrics, measuring };
         loop {
             let Link { queue: Queue::Driver(qdisc, driver), metrics, hooks, .. } = l else { return };
             if !driver.has_room() {
                 break;
             }
-            let book = &mut DropBook { now, metrics, hooks, ledger: &mut ledger };
-            let Some(mut packet) = qdisc.get_mut().dequeue(Instant::from_nanos(now), book) else { break };
+            let out = &mut DropCounter { now, metrics, hooks, counters: &mut counters };
+            let Some(mut packet) = qdisc.get_mut().dequeue(Instant::from_nanos(now), out) else { break };
             l.see(now, Stage::Dequeued, &packet);
-            if !l.release(now, &mut packet, &mut ledger) {
+            if !l.release(now, &mut packet, &mut counters) {
                 continue;
             }
             let Queue::Driver(_, driver) = &mut l.queue else { return };
@@ -82,8 +82,8 @@ impl Simulation {
         }
         let Some(&packet) = driver.hardware.front() else { return };
         driver.sending = true;
-        let mut ledger = Ledger { flows: &mut self.metrics, measuring };
-        let arrival = l.transmit(now, &packet, &mut ledger);
+        let mut counters = FlowCounters { flows: &mut self.metrics, measuring };
+        let arrival = l.transmit(now, &packet, &mut counters);
         self.events.push(l.free_at, target(Kind::Transmit, link));
         if let Some(arrival) = arrival {
             let mut packet = packet;

@@ -6,7 +6,7 @@ use tidegate_engine::{Engine, SwapError, SwapReport};
 
 use super::{Kind, Simulation, target};
 use crate::event::EventQueue;
-use crate::link::{DropBook, Ledger, Link, NEVER};
+use crate::link::{DropCounter, FlowCounters, Link, NEVER};
 use crate::network::LinkId;
 use crate::packet::SimPacket;
 use crate::shaper::{LinkSink, ShaperQueue};
@@ -70,8 +70,9 @@ impl Simulation {
         let (now, measuring) = (self.now, self.measuring());
         let Link { queue, metrics, hooks, .. } = &mut self.links[link as usize];
         let shaper = queue.shaper_mut()?;
-        let mut ledger = Ledger { flows: &mut self.metrics, measuring };
-        let done = work(shaper, Instant::from_nanos(now), &mut DropBook { now, metrics, hooks, ledger: &mut ledger });
+        let mut counters = FlowCounters { flows: &mut self.metrics, measuring };
+        let done =
+            work(shaper, Instant::from_nanos(now), &mut DropCounter { now, metrics, hooks, counters: &mut counters });
         self.schedule_transmit(link);
         Some(done)
     }
