@@ -1,13 +1,13 @@
-//! Edits of a file's text, and what tells two texts apart: for changes of a shaper that runs.
+//! Edits of a file, and the differences between two files: for changes of a shaper that runs.
 //!
-//! An edit makes another text, which is then read and checked like any file; nothing is changed behind the back of the
-//! checks. Comments and the order of keys are lost, for the text of a running shaper is read by programs.
+//! An edit makes another document, whose text is then read and checked like any file. Comments and the order of keys are
+//! lost.
 //!
 //! ```
-//! use tidegate_config::edit::{Edit, apply, differences};
-//! let old = "version = 1\n[[class]]\nname = \"all\"\nrate = \"5mbit\"\ndefault = true\n";
-//! let new = apply(old, &[Edit::Set { section: "class".into(), name: Some("all".into()), key: "rate".into(), value: "8mbit".into() }]).unwrap();
-//! let all = differences(old, &new).unwrap();
+//! use tidegate_config::edit::{Document, Edit};
+//! let old = Document::parse("version = 1\n[[class]]\nname = \"all\"\nrate = \"5mbit\"\ndefault = true\n").unwrap();
+//! let edit = Edit::Set { section: "class".into(), name: Some("all".into()), key: "rate".into(), value: "8mbit".into() };
+//! let all = old.differences(&old.edited(&[edit]).unwrap());
 //! assert_eq!(all.iter().map(ToString::to_string).collect::<Vec<_>>(), ["class all: rate 5mbit -> 8mbit"]);
 //! ```
 
@@ -75,20 +75,43 @@ impl fmt::Display for Difference {
     }
 }
 
-fn parse(text: &str) -> Result<Table, String> {
-    text.parse::<Table>().map_err(|error| error.message().to_owned())
-}
+/// A parsed file.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Document(Table);
 
-/// The text after `edits`, one after the other.
-///
-/// # Errors
-/// What is not there, and what is.
-pub fn apply(text: &str, edits: &[Edit]) -> Result<String, String> {
-    let mut root = parse(text)?;
-    for edit in edits {
-        one(&mut root, edit)?;
+impl Document {
+    /// Parses a text.
+    ///
+    /// # Errors
+    /// When it is not TOML.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        text.parse::<Table>().map(Self).map_err(|error| error.message().to_owned())
     }
-    toml::to_string(&root).map_err(|error| error.to_string())
+
+    /// Returns the document after `edits`, one after the other.
+    ///
+    /// # Errors
+    /// What is not there, and what is.
+    pub fn edited(&self, edits: &[Edit]) -> Result<Self, String> {
+        let mut root = self.0.clone();
+        for edit in edits {
+            one(&mut root, edit)?;
+        }
+        Ok(Self(root))
+    }
+
+    /// Returns the text of the document.
+    ///
+    /// # Errors
+    /// When an edit has made values that cannot be written as TOML.
+    pub fn text(&self) -> Result<String, String> {
+        toml::to_string(&self.0).map_err(|error| error.to_string())
+    }
+
+    /// Returns the differences of `new` from this document: classes and rules that were added or removed, and values.
+    pub fn differences(&self, new: &Self) -> Vec<Difference> {
+        differences(self.0.clone(), new.0.clone())
+    }
 }
 
 /// A value as it would stand in a file; what is none is a text.
@@ -233,12 +256,7 @@ fn classes(root: &mut Table) -> Vec<(String, Table)> {
     .collect()
 }
 
-/// What is different between two files: classes and rules that come or go, and values.
-///
-/// # Errors
-/// When one of them is not TOML.
-pub fn differences(old: &str, new: &str) -> Result<Vec<Difference>, String> {
-    let (mut old, mut new) = (parse(old)?, parse(new)?);
+fn differences(mut old: Table, mut new: Table) -> Vec<Difference> {
     let mut all = Vec::new();
     let (before, after) = (classes(&mut old), classes(&mut new));
     let of = |list: &[(String, Table)], name: &str| {
@@ -283,7 +301,7 @@ pub fn differences(old: &str, new: &str) -> Result<Vec<Difference>, String> {
         };
         compare(&section, table(&old).as_ref(), table(&new).as_ref(), &mut all);
     }
-    Ok(all)
+    all
 }
 
 /// What a packet must be, from keys and values as a rule has them.
@@ -333,8 +351,9 @@ mod tests {
         [[class]]\nname = \"rest\"\nrate = \"8mbit\"\ndefault = true\n[[rule]]\nclass = \"calls\"\ndscp = \"ef\"\n";
 
     fn told(edits: &[Edit]) -> Vec<String> {
-        let new = apply(FILE, edits).unwrap();
-        differences(FILE, &new).unwrap().iter().map(ToString::to_string).collect()
+        let old = Document::parse(FILE).unwrap();
+        let new = Document::parse(&old.edited(edits).unwrap().text().unwrap()).unwrap();
+        old.differences(&new).iter().map(ToString::to_string).collect()
     }
     fn set(section: &str, name: Option<&str>, key: &str, value: &str) -> Edit {
         Edit::Set { section: section.into(), name: name.map(Into::into), key: key.into(), value: value.into() }
@@ -370,18 +389,19 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_named() {
-        let wrong = apply(FILE, &[set("class", Some("call"), "rate", "3mbit")]).unwrap_err();
+        let edited = |edits: &[Edit]| Document::parse(FILE).unwrap().edited(edits);
+        let wrong = edited(&[set("class", Some("call"), "rate", "3mbit")]).unwrap_err();
         assert!(wrong.contains("no class `call`") && wrong.contains("calls"), "{wrong}");
-        let wrong = apply(FILE, &[Edit::Remove { section: "rule".into(), name: "7".into() }]).unwrap_err();
+        let wrong = edited(&[Edit::Remove { section: "rule".into(), name: "7".into() }]).unwrap_err();
         assert!(wrong.contains("no rule 7; there is one, number 1"), "{wrong}");
     }
 
     #[test]
     fn classes_of_a_discipline_are_found_there() {
         let text = "version = 1\n[discipline]\nkind = \"cbq\"\nlink = \"5mbit\"\nclass = [{ name = \"a\", rate = \"5mbit\" }]\n";
-        let new =
-            apply(text, &[set("class", Some("a"), "rate", "4mbit"), set("discipline", None, "link", "6mbit")]).unwrap();
-        let all: Vec<_> = differences(text, &new).unwrap().iter().map(ToString::to_string).collect();
+        let old = Document::parse(text).unwrap();
+        let edits = [set("class", Some("a"), "rate", "4mbit"), set("discipline", None, "link", "6mbit")];
+        let all: Vec<_> = old.differences(&old.edited(&edits).unwrap()).iter().map(ToString::to_string).collect();
         assert_eq!(all, ["class a: rate 5mbit -> 4mbit", "discipline: link 5mbit -> 6mbit"]);
     }
 

@@ -65,8 +65,7 @@ fn main() {
     let (stopping, namespace) = (Arc::clone(&stop), pair.sender.namespace.try_clone().expect("a handle"));
     let daemon = thread::spawn(move || {
         namespace.enter_thread().expect("a namespace");
-        let daemon =
-            Daemon::start(vec![(config, SHAPER.into())], settings, |line| eprintln!("{line}")).expect("it starts");
+        let daemon = Daemon::start(vec![config], settings, |line| eprintln!("{line}")).expect("it starts");
         ready.send(()).expect("somebody waits");
         daemon.run(&stopping).expect("it ends");
     });

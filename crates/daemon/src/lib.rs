@@ -1,33 +1,41 @@
-//! What runs beside the data path: the supervision of a shaper, and its control socket.
+//! What runs beside the data path: five parts with their own state, and the control socket.
+//!
+//! | part | state |
+//! | --- | --- |
+//! | `config_store` | the configurations in force as text, the file they came from, the change on trial |
+//! | `promises` | promises, watches, and the sockets of the processes that they follow |
+//! | `reservations` | reservations under CBQ and their holders |
+//! | [`telemetry`] | observations, history, metrics, subscriptions, the web page, the program run on events |
+//! | `supervisor` | the watchdog, the interface, recovery after failures |
+//!
+//! Beside them stand `directions`, what is shaped, and `notifier`, which sends events. [`Daemon`] owns all of them and
+//! drives them in one loop; `requests` passes each request to its part.
 //!
 //! Three threads, none of which the data path waits for. The data path has its own ([`tidegate_live::shaping`]). The
-//! [`server`] thread owns the socket: it reads and writes lines, keeps every limit on clients, and fans events out. The
-//! thread of [`Daemon::run`] owns the shapings: it supervises them, and answers the requests that the server hands it,
-//! one after the other, by a module each ([`requests`] is the list). What a request does to the engine is a closure that
-//! the data path runs between two packets ([`Shaping::with`](tidegate_live::shaping::Shaping::with)).
+//! thread of the [`server`] owns the socket: it reads and writes lines, keeps every limit on clients, and distributes
+//! events. The thread of [`Daemon::run`] supervises, and handles requests one after the other. What a request does to the
+//! engine is a closure that the data path runs between two packets
+//! ([`Shaping::with`](tidegate_live::shaping::Shaping::with)).
 //!
 //! `CONTRIBUTING.md` has a section on adding a call.
 #![forbid(unsafe_code)]
 
-pub mod apply;
+mod caller;
+mod config_store;
 mod daemon;
-pub mod events;
-pub mod history;
-mod hook;
-pub mod metrics;
-pub mod observe;
-mod owners;
-mod promise;
-pub mod requests;
-pub mod reserve;
+mod directions;
+mod notifier;
+mod promises;
+mod requests;
+mod reservations;
 pub mod server;
 pub mod service;
-mod socket;
-pub mod status;
-mod targets;
-mod watchdog;
-pub mod web;
+mod supervisor;
+pub mod telemetry;
 
-pub use daemon::{Control, Daemon, DaemonError, Direction, Sampler, Settings, modified};
-pub use requests::Caller;
-pub use socket::{Listening, SocketError};
+pub use caller::{Caller, Peer};
+pub use config_store::modified;
+pub use daemon::{Control, Daemon, DaemonError, Settings};
+pub use directions::ShapedDirection;
+pub use server::{Listening, SocketError};
+pub use telemetry::{Sampler, metrics, web};

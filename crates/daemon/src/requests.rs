@@ -1,93 +1,102 @@
-//! The handlers of the calls: which part of the daemon answers each of them.
+//! The handlers of the calls: each passes a request to the part of the daemon that answers it, with what that part uses.
 
 use tidegate_control::calls::{
-    Applied, Apply, Authority, Classes, Confirm, Confirmed, Events, Explain, Explained, Feedback, Flows, InForce,
-    PromiseCall, PromiseList, PromiseState, Promised, Promises, Refresh, Refreshed, Release, Released, Renew,
-    ReservationList, ReservationsQuery, Reserve, Reserved, Rollback, Seen, Service, Status, StatusQuery, Subscribed,
-    Text, Unreserve, Unreserved, Unsubscribe, Unsubscribed, Watching,
+    Applied, Apply, Classes, Confirm, Confirmed, Events, Explain, Explained, Feedback, Flows, InForce, PromiseCall,
+    PromiseList, PromiseState, Promised, Promises, Refresh, Refreshed, Release, Released, Renew, ReservationList,
+    ReservationsQuery, Reserve, Reserved, Rollback, Seen, Service, Status, StatusQuery, Subscribed, Text, Unreserve,
+    Unreserved, Unsubscribe, Unsubscribed, Watching,
 };
-use tidegate_control::protocol::Refusal;
+use tidegate_control::protocol::{Code, Refusal};
 
+use crate::caller::Caller;
+use crate::config_store::{ConfigStore, Followers};
 use crate::daemon::Daemon;
-use crate::server::Peer;
-use crate::{apply, events, observe, promise, reserve, status};
-
-/// The origin of a request.
-#[derive(Debug)]
-pub struct Caller {
-    /// The connection. What was requested over it ends with it.
-    pub client: u64,
-    /// The process at its other end.
-    pub peer: Peer,
-}
-
-impl Authority for Caller {
-    fn uid(&self) -> u32 {
-        self.peer.uid
-    }
-    fn is_operator(&self) -> bool {
-        self.peer.uid == 0 || self.peer.uid == rustix::process::geteuid().as_raw()
-    }
-}
+use crate::directions::ShapedDirection;
+use crate::telemetry::explain;
 
 impl Service for Daemon {
     type Caller = Caller;
 
-    fn status(&mut self, _: &Caller, request: StatusQuery) -> Result<Status, Refusal> {
-        status::answer(self, request)
+    fn status(&mut self, _: &Caller, _: StatusQuery) -> Result<Status, Refusal> {
+        let (health, trial) = (self.supervisor.health(&self.directions), self.store.trial_left());
+        let (file, counters) = (self.store.file(), self.notifier.counters());
+        Ok(self.telemetry.status.answer(&self.directions, &health, file, trial, counters))
     }
     fn classes(&mut self, _: &Caller, _: Classes) -> Result<Seen, Refusal> {
-        observe::classes(self)
+        self.telemetry.observer.classes(&self.directions, &self.supervisor.health(&self.directions))
     }
     fn flows(&mut self, _: &Caller, request: Flows) -> Result<Seen, Refusal> {
-        observe::flows(self, &request)
+        self.telemetry.observer.flows(&self.directions, &self.supervisor.health(&self.directions), &request)
     }
     fn explain(&mut self, _: &Caller, request: Explain) -> Result<Explained, Refusal> {
-        observe::explain(self, &request)
+        explain::explain(&self.directions, &request)
     }
+
     fn events(&mut self, caller: &Caller, request: Events) -> Result<Subscribed, Refusal> {
-        events::subscribe(self, caller, request)
+        self.telemetry.subscriptions.subscribe(&self.directions, &self.notifier, caller, request)
     }
     fn unsubscribe(&mut self, caller: &Caller, request: Unsubscribe) -> Result<Unsubscribed, Refusal> {
-        events::unsubscribe(self, caller, request)
+        let (client, subscription) = (caller.client, request.subscription);
+        let own = self.telemetry.subscriptions.remove(client, subscription);
+        if !own && !self.promises.has_subscription(client, subscription) {
+            let text = format!("this connection has no subscription {subscription}");
+            return Err(Refusal::new(Code::NotFound, text));
+        }
+        self.promises.unwatch(&self.directions, &self.notifier, client, subscription);
+        self.notifier.unsubscribe(client, subscription);
+        Ok(Unsubscribed {})
     }
     fn feedback(&mut self, caller: &Caller, request: Feedback) -> Result<Watching, Refusal> {
-        promise::feedback(self, caller, request)
+        let subscriptions = &mut self.telemetry.subscriptions;
+        self.promises.feedback(&self.directions, subscriptions, &self.notifier, caller, request)
     }
+
     fn promise(&mut self, caller: &Caller, request: PromiseCall) -> Result<Promised, Refusal> {
-        promise::promise(self, caller, request)
+        self.promises.promise(&self.directions, &self.notifier, caller, request)
     }
     fn renew(&mut self, caller: &Caller, request: Renew) -> Result<PromiseState, Refusal> {
-        promise::renew(self, caller, &request)
+        self.promises.renew(&self.directions, caller, &request)
     }
     fn release(&mut self, caller: &Caller, request: Release) -> Result<Released, Refusal> {
-        promise::release(self, caller, &request)
+        self.promises.release(&self.directions, &self.notifier, caller, &request)
     }
-    fn promises(&mut self, _: &Caller, request: Promises) -> Result<PromiseList, Refusal> {
-        promise::promises(self, request)
+    fn promises(&mut self, _: &Caller, _: Promises) -> Result<PromiseList, Refusal> {
+        self.promises.list(&self.directions)
     }
+
     fn reserve(&mut self, caller: &Caller, request: Reserve) -> Result<Reserved, Refusal> {
-        reserve::reserve(self, caller, request)
+        self.reservations.reserve(&self.directions, &self.notifier, caller, request)
     }
     fn refresh(&mut self, caller: &Caller, request: Refresh) -> Result<Refreshed, Refusal> {
-        reserve::refresh(self, caller, &request)
+        self.reservations.refresh(&self.directions, caller, &request)
     }
     fn unreserve(&mut self, caller: &Caller, request: Unreserve) -> Result<Unreserved, Refusal> {
-        reserve::release(self, caller, &request)
+        self.reservations.unreserve(&self.directions, caller, &request)
     }
-    fn reservations(&mut self, _: &Caller, request: ReservationsQuery) -> Result<ReservationList, Refusal> {
-        reserve::list(self, &request)
+    fn reservations(&mut self, _: &Caller, _: ReservationsQuery) -> Result<ReservationList, Refusal> {
+        self.reservations.list(&self.directions)
     }
+
     fn apply(&mut self, _: &Caller, request: Apply) -> Result<Applied, Refusal> {
-        apply::apply(self, request)
+        with_store(self, |store, directions, followers| store.apply(directions, followers, request))
     }
     fn confirm(&mut self, _: &Caller, _: Confirm) -> Result<Confirmed, Refusal> {
-        apply::confirm(self)
+        self.store.confirm(&self.directions, &self.notifier)
     }
     fn rollback(&mut self, _: &Caller, _: Rollback) -> Result<Confirmed, Refusal> {
-        apply::rollback(self)
+        with_store(self, ConfigStore::rollback)
     }
     fn in_force(&mut self, _: &Caller, request: InForce) -> Result<Text, Refusal> {
-        apply::in_force(self, &request)
+        ConfigStore::in_force(&self.directions, &request)
     }
+}
+
+/// A change of the configuration, with the parts that follow it.
+fn with_store<T>(
+    daemon: &mut Daemon,
+    change: impl FnOnce(&mut ConfigStore, &mut [ShapedDirection], Followers<'_>) -> T,
+) -> T {
+    let interface = daemon.interface().to_owned();
+    let Daemon { directions, store, promises, telemetry, notifier, .. } = daemon;
+    change(store, directions, Followers { promises, telemetry, notifier, interface: &interface })
 }

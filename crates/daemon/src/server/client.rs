@@ -1,4 +1,4 @@
-//! One connection: its buffers, its allowance, its subscriptions.
+//! One connection: its buffers, its rate of requests, its subscriptions.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,34 +9,34 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll;
 use tidegate_control::protocol::{Code, LONGEST, Message, Refusal, Request};
 
-use super::Peer;
-use crate::events::Interest;
+use super::event::Selector;
+use crate::caller::Peer;
 
-/// Requests that wait for their answers; more are not read.
+/// Requests without a reply; further ones are not read.
 const OUTSTANDING: u32 = 8;
-/// Requests a second, and at once.
+/// Requests a second, and in a burst.
 const REQUESTS: u32 = 200;
-/// Bytes that may wait to be written before pushes are lost.
-const PUSHES_WAIT: usize = 256 << 10;
-/// Bytes that may wait to be written before the connection ends.
-const ALL_WAIT: usize = 8 << 20;
+/// Unread bytes beyond which notifications are lost.
+const UNREAD_EVENTS: usize = 256 << 10;
+/// Unread bytes beyond which the connection is closed.
+const UNREAD: usize = 8 << 20;
 
-/// What a client wants to be told.
+/// A subscription of a client.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct Subscription {
     pub id: u64,
-    pub interest: Interest,
+    pub selector: Selector,
     lost: u64,
-    /// What there is to push before the client has its number, by the answer that is under way.
+    /// Notifications that precede the reply by which the client learns the number of the subscription.
     early: Option<Vec<u8>>,
 }
 
-/// What there was to take from a client.
+/// The next input of a client.
 pub enum Taken {
     Request(Request),
-    /// The number of a request that is none, and what to say to it.
+    /// The number of a line that is not a request, and its refusal.
     Wrong(u64, Refusal),
-    /// It asks too fast; look again then.
+    /// The client exceeds its rate of requests until then.
     Later(Instant),
     Nothing,
 }
@@ -47,21 +47,21 @@ pub struct Client {
     stream: UnixStream,
     peer: Peer,
     input: Vec<u8>,
-    /// How far `input` was searched for the end of a line.
+    /// The bytes of `input` without the end of a line.
     searched: usize,
     output: Vec<u8>,
     written: usize,
     outstanding: u32,
     allowance: Allowance,
-    /// What is to be said of a line that is no request, after the answers that are still to come.
-    held: Option<(u64, Refusal)>,
-    subscriptions: Vec<Wanted>,
+    /// The refusal of a line that is not a request, sent after the outstanding replies.
+    deferred: Option<(u64, Refusal)>,
+    subscriptions: Vec<Subscription>,
     interest: epoll::EventFlags,
-    /// It sends no more.
+    /// The client has closed its side.
     ended: bool,
-    /// We hear it no more, and close when all is written.
+    /// No more is read; the connection is closed when everything is written.
     closing: bool,
-    /// It is too slow, and goes now.
+    /// Too much is unread; the connection is closed now.
     overflowed: bool,
     paused: bool,
 }
@@ -80,7 +80,7 @@ impl Client {
             written: 0,
             outstanding: 0,
             allowance: Allowance { left: REQUESTS, at: Instant::now() },
-            held: None,
+            deferred: None,
             subscriptions: Vec::new(),
             interest: epoll::EventFlags::empty(),
             ended: false,
@@ -93,10 +93,10 @@ impl Client {
     pub fn peer(&self) -> Peer {
         self.peer
     }
-    pub fn subscriptions(&self) -> &[Wanted] {
+    pub fn subscriptions(&self) -> &[Subscription] {
         &self.subscriptions
     }
-    /// Whether it ends because of what it did.
+    /// Whether the connection ends because of a limit.
     pub fn is_cut(&self) -> bool {
         self.overflowed || self.closing
     }
@@ -107,12 +107,12 @@ impl Client {
         Ok(())
     }
 
-    /// Says why, to somebody who is not let in.
-    pub fn turn_away(&mut self, refusal: Refusal) {
+    /// Sends a refusal to a connection that is not accepted.
+    pub fn reject(&mut self, refusal: Refusal) {
         let _ = self.stream.write(&Message::Error { id: 0, error: refusal }.to_line());
     }
 
-    /// Reads once: whoever sends much waits for the others.
+    /// Reads once, so that clients that send much are served in turn with others.
     pub fn read(&mut self) -> io::Result<()> {
         let mut buffer = [0; 16 << 10];
         match self.stream.read(&mut buffer) {
@@ -124,13 +124,13 @@ impl Client {
         Ok(())
     }
 
-    /// The next request, if one has come whole and may be taken.
+    /// Returns the next complete request, if one may be taken.
     pub fn take(&mut self, now: Instant) -> Taken {
         self.paused = false;
-        if self.outstanding >= OUTSTANDING || (self.held.is_some() && self.outstanding > 0) {
+        if self.outstanding >= OUTSTANDING || (self.deferred.is_some() && self.outstanding > 0) {
             return Taken::Nothing;
         }
-        if let Some((id, refusal)) = self.held.take() {
+        if let Some((id, refusal)) = self.deferred.take() {
             return Taken::Wrong(id, refusal);
         }
         if self.closing {
@@ -155,7 +155,7 @@ impl Client {
         self.searched = 0;
         let line = line[..end].trim_ascii();
         if line.is_empty() {
-            // Counted against the allowance, and else nothing.
+            // Counts against the rate of requests.
             return self.take(now);
         }
         match Request::parse(line) {
@@ -167,12 +167,12 @@ impl Client {
         }
     }
 
-    /// What is wrong is said in its turn: after the answers to what came before it.
+    /// Refusals keep the order of the requests: after the replies to what preceded them.
     fn wrong(&mut self, id: u64, refusal: Refusal) -> Taken {
         if self.outstanding == 0 {
             return Taken::Wrong(id, refusal);
         }
-        self.held = Some((id, refusal));
+        self.deferred = Some((id, refusal));
         Taken::Nothing
     }
 
@@ -184,55 +184,55 @@ impl Client {
         self.wrong(0, Refusal::new(Code::TooLong, text).help("the connection ends here"))
     }
 
-    /// The answer to a request that was taken.
+    /// Queues the reply to a request that was taken.
     pub fn answered(&mut self, message: &Message) {
         self.outstanding = self.outstanding.saturating_sub(1);
         self.answer(message);
-        for wanted in &mut self.subscriptions {
-            self.output.extend(wanted.early.take().unwrap_or_default());
+        for subscription in &mut self.subscriptions {
+            self.output.extend(subscription.early.take().unwrap_or_default());
         }
     }
     pub fn answer(&mut self, message: &Message) {
         self.output.extend_from_slice(&message.to_line());
-        self.overflowed |= self.waiting() > ALL_WAIT;
+        self.overflowed |= self.unread() > UNREAD;
     }
 
-    /// A subscription, or another interest of one that there is.
-    pub fn subscribe(&mut self, id: u64, interest: Interest) {
-        match self.subscriptions.iter_mut().find(|wanted| wanted.id == id) {
-            Some(wanted) => wanted.interest = interest,
-            None => self.subscriptions.push(Wanted { id, interest, lost: 0, early: Some(Vec::new()) }),
+    /// Begins a subscription, or replaces the selector of one.
+    pub fn subscribe(&mut self, id: u64, selector: Selector) {
+        match self.subscriptions.iter_mut().find(|subscription| subscription.id == id) {
+            Some(subscription) => subscription.selector = selector,
+            None => self.subscriptions.push(Subscription { id, selector, lost: 0, early: Some(Vec::new()) }),
         }
     }
     pub fn unsubscribe(&mut self, id: u64) {
-        self.subscriptions.retain(|wanted| wanted.id != id);
+        self.subscriptions.retain(|subscription| subscription.id != id);
     }
 
-    /// Pushes a line of subscription `id`, or counts it as lost.
+    /// Queues a notification of subscription `id`, or counts it as lost.
     pub fn push_to(&mut self, id: u64, line: &[u8], pushes: &AtomicU64, lost: &AtomicU64) {
-        let waiting = self.waiting();
-        let Some(wanted) = self.subscriptions.iter_mut().find(|wanted| wanted.id == id) else { return };
-        let room = waiting + wanted.early.as_ref().map_or(0, Vec::len) + line.len() <= PUSHES_WAIT;
-        // Once something was lost, it is said before anything else is pushed, and not before there is room for more.
-        if !room || wanted.lost > 0 {
-            wanted.lost += 1;
+        let unread = self.unread();
+        let Some(subscription) = self.subscriptions.iter_mut().find(|one| one.id == id) else { return };
+        let room = unread + subscription.early.as_ref().map_or(0, Vec::len) + line.len() <= UNREAD_EVENTS;
+        // A loss is reported before the next notification, and not before there is room for more.
+        if !room || subscription.lost > 0 {
+            subscription.lost += 1;
             lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
         pushes.fetch_add(1, Ordering::Relaxed);
-        match &mut wanted.early {
+        match &mut subscription.early {
             Some(early) => early.extend_from_slice(line),
             None => self.output.extend_from_slice(line),
         }
     }
 
-    fn waiting(&self) -> usize {
+    fn unread(&self) -> usize {
         self.output.len() - self.written
     }
 
-    /// Writes what the socket takes.
+    /// Writes what the socket accepts.
     pub fn flush(&mut self) -> io::Result<()> {
-        while self.waiting() > 0 {
+        while self.unread() > 0 {
             match self.stream.write(&self.output[self.written..]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => self.written += n,
@@ -240,39 +240,40 @@ impl Client {
                 Err(error) => return Err(error),
             }
         }
-        if self.waiting() == 0 {
+        if self.unread() == 0 {
             self.output.clear();
             self.written = 0;
-            // Whoever once had a lot does not keep the room for it.
+            // Memory of a large reply is returned.
             self.output.shrink_to(4 << 10);
-        } else if self.written > PUSHES_WAIT {
+        } else if self.written > UNREAD_EVENTS {
             self.output.drain(..self.written);
             self.written = 0;
         }
-        if self.waiting() < PUSHES_WAIT / 2 {
-            for wanted in self.subscriptions.iter_mut().filter(|wanted| wanted.lost > 0 && wanted.early.is_none()) {
-                let lost = std::mem::take(&mut wanted.lost);
-                self.output.extend(Message::Lost { subscription: wanted.id, lost }.to_line());
+        if self.unread() < UNREAD_EVENTS / 2 {
+            for subscription in self.subscriptions.iter_mut().filter(|one| one.lost > 0 && one.early.is_none()) {
+                let lost = std::mem::take(&mut subscription.lost);
+                self.output.extend(Message::Lost { subscription: subscription.id, lost }.to_line());
             }
         }
         Ok(())
     }
 
-    /// Writes, and sets what is waited for next. An error means that the connection is over.
+    /// Writes, and sets what the server waits for next. An error means that the connection has ended.
     pub fn settle(&mut self, epoll: &OwnedFd, token: u64) -> io::Result<()> {
         if self.overflowed {
             return Err(io::ErrorKind::WriteZero.into());
         }
         self.flush()?;
-        let done = self.waiting() == 0 && self.outstanding == 0 && self.held.is_none();
+        let done = self.unread() == 0 && self.outstanding == 0 && self.deferred.is_none();
         let left = self.ended && self.subscriptions.is_empty() && !self.paused && !self.input.contains(&b'\n');
         if done && (self.closing || left) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let mut interest = epoll::EventFlags::empty();
-        let deaf = self.ended || self.closing || self.paused || self.held.is_some() || self.outstanding >= OUTSTANDING;
-        interest.set(epoll::EventFlags::IN, !deaf);
-        interest.set(epoll::EventFlags::OUT, self.waiting() > 0);
+        let unreadable =
+            self.ended || self.closing || self.paused || self.deferred.is_some() || self.outstanding >= OUTSTANDING;
+        interest.set(epoll::EventFlags::IN, !unreadable);
+        interest.set(epoll::EventFlags::OUT, self.unread() > 0);
         if interest != self.interest {
             self.interest = interest;
             epoll::modify(epoll, &self.stream, epoll::EventData::new_u64(token), interest)?;
@@ -291,7 +292,7 @@ fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// How many requests a client may still make: [`REQUESTS`] a second, and as many at once.
+/// A token bucket of requests: [`REQUESTS`] a second, and as many in a burst.
 #[derive(Debug)]
 struct Allowance {
     left: u32,
@@ -299,7 +300,7 @@ struct Allowance {
 }
 
 impl Allowance {
-    /// Takes one; when there is none, tells when there will be.
+    /// Takes a token; when there is none, returns when there will be one.
     fn refuses(&mut self, now: Instant) -> Option<Instant> {
         let each = Duration::from_secs(1) / REQUESTS;
         let gained = now.saturating_duration_since(self.at).as_nanos() / each.as_nanos();
@@ -334,7 +335,7 @@ mod tests {
         (client, far)
     }
 
-    /// What is taken next, by the number in its answer.
+    /// The number of what is taken next, and whether it is a request.
     fn next(client: &mut Client) -> Option<(u64, bool)> {
         match client.take(Instant::now()) {
             Taken::Request(request) => Some((request.id, true)),
@@ -350,7 +351,7 @@ mod tests {
         let done = Message::answer(7, Ok(serde_json::Value::Null));
         assert_eq!([next(&mut client), next(&mut client)], [Some((7, true)); 2]);
         for _ in 0..2 {
-            assert_eq!(next(&mut client), None, "answers to what came before are still to come");
+            assert_eq!(next(&mut client), None, "replies to what came before are outstanding");
             client.answered(&done);
         }
         assert_eq!([next(&mut client), next(&mut client)], [Some((0, false)), Some((7, true))]);

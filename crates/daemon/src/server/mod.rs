@@ -1,10 +1,13 @@
 //! The thread of the control socket: lines in, lines out, and every limit on clients.
 //!
-//! Nothing here touches the engine. A request goes to the [`Daemon`](crate::Daemon) over a channel, its answer comes
-//! back over another. What a client does not read waits in a buffer of bounded size: pushes beyond it are counted and
-//! lost, an answer beyond it ends the connection. What a client sends too fast waits in its own socket, unread.
+//! Nothing here touches the engine. A request goes to the [`Daemon`](crate::Daemon) over a channel, and its reply returns
+//! over another. What a client does not read is kept in a buffer of limited size: notifications beyond it are counted and
+//! lost, a reply beyond it closes the connection. What a client sends too fast stays in its own socket, unread.
 
 mod client;
+pub(crate) mod event;
+mod socket;
+mod waker;
 
 use std::collections::HashMap;
 use std::io;
@@ -15,72 +18,64 @@ use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TrySendError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::event::{Timespec, epoll};
 use tidegate_control::calls::{ControlStatus, Event};
 use tidegate_control::protocol::{Code, Message, Refusal, Request};
 use tidegate_core::Event as CoreEvent;
 use tidegate_engine::NotificationKind;
 
-use crate::events::{self, Interest, Notice, Scene};
-use crate::hook::Hook;
-use crate::socket::Listening;
+use crate::caller::Peer;
+use crate::telemetry::hook::Hook;
 use client::{Client, Taken};
+use event::{DirectionNames, FlowEvent, Selector};
+use waker::Waker;
 
-/// The most clients.
+pub use socket::{Listening, SocketError};
+
+/// The maximum number of connections.
 pub const CLIENTS: usize = 4_096;
-/// The most clients of one user who is not root.
+/// The maximum number of connections of one user who is not root.
 pub const CLIENTS_OF_ONE: usize = 256;
-/// The most subscriptions of one client to events and feedback; those that come with promises do not count.
+/// The maximum number of subscriptions of one connection to events and feedback; those of promises do not count.
 pub const SUBSCRIPTIONS: usize = 16;
-/// Events of the data path that wait to be fanned out; more are lost and counted.
-const NOTICES: usize = 16_384;
-/// Notices fanned out before the sockets are looked at again.
-const NOTICES_A_TURN: usize = 1_024;
+/// Events of the data path that are queued for the server; further ones are lost and counted.
+const EVENTS: usize = 16_384;
+/// Events handled before the sockets are served again.
+const EVENTS_A_TURN: usize = 1_024;
 
-/// Who is at the other end of a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Peer {
-    /// The user.
-    pub uid: u32,
-    /// The process.
-    pub pid: i32,
-}
-
-/// What the server hands to the daemon.
+/// From the server to the daemon.
 #[derive(Debug)]
 pub(crate) enum Inbound {
-    /// A request. It must be answered exactly once.
+    /// A request, which needs exactly one reply.
     Request { client: u64, peer: Peer, request: Request },
-    /// This client is gone, and all that it held must go.
+    /// A connection has ended, and what was requested over it ends too.
     Gone { client: u64 },
-    /// A flow began, while flows of processes are looked for.
+    /// A flow began, while the sockets of processes are followed.
     FlowBegan,
 }
 
-// Handed over one at a time, never kept in numbers.
-#[allow(clippy::large_enum_variant)]
-/// What the daemon hands to the server.
+/// From the daemon to the server.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "an answer is the most frequent")]
+#[expect(clippy::large_enum_variant, reason = "a reply is the most frequent")]
 pub(crate) enum Outbound {
-    /// The answer to the oldest request of this client.
+    /// The reply to the oldest request of this client.
     Answer { client: u64, message: Message },
-    /// From now on this client is told of these; what happens before its next answer, which is that to the request that led
-    /// to this, is told after it.
-    Subscribe { client: u64, subscription: u64, interest: Interest },
-    /// And of these no more.
+    /// Begins a subscription, or replaces its selector. Events before the next reply to this client, which is the one to the
+    /// request that subscribes, are sent after it.
+    Subscribe { client: u64, subscription: u64, selector: Selector },
+    /// Ends a subscription.
     Unsubscribe { client: u64, subscription: u64 },
-    /// Everybody who subscribed to such events is told.
+    /// An event for every subscription that selects it.
     Publish(Box<Event>),
-    /// What names mean in the events of the data path.
-    Scene(usize, Scene),
+    /// The names in the events of a direction.
+    Names(usize, DirectionNames),
     /// The program that is run on events from now on, if any.
     Hook(Option<Hook>),
-    /// End.
+    /// Ends the server.
     Stop,
 }
 
-/// What is counted, for `status`.
+/// Counters for `status`, and flags between the threads.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     clients: AtomicU64,
@@ -90,9 +85,10 @@ pub(crate) struct Counters {
     cut: AtomicU64,
     pushes: AtomicU64,
     lost: AtomicU64,
-    /// Whether flows of processes are looked for, and one that may be of them began.
-    pub hunting: AtomicBool,
-    pub scent: AtomicBool,
+    /// Whether sockets of processes are followed.
+    pub follows: AtomicBool,
+    /// A flow began since the daemon last read those sockets.
+    pub flow_began: AtomicBool,
     /// Whether a program is run on events.
     pub hooked: AtomicBool,
 }
@@ -116,49 +112,25 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Wakes the server, at the cost of one system call however often it is asked before the server looks.
+/// Sends the events of a data path to the server. Never waits.
 #[derive(Clone, Debug)]
-struct Bell {
-    fd: Arc<OwnedFd>,
-    rung: Arc<AtomicBool>,
-}
-
-impl Bell {
-    fn new() -> io::Result<Self> {
-        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { fd: Arc::new(fd), rung: Arc::default() })
-    }
-    fn ring(&self) {
-        if !self.rung.swap(true, Ordering::AcqRel) {
-            let _ = rustix::io::write(&*self.fd, &1_u64.to_ne_bytes());
-        }
-    }
-    /// Before looking at what it was rung for.
-    fn hear(&self) {
-        let _ = rustix::io::read(&*self.fd, &mut [0_u8; 8]);
-        self.rung.store(false, Ordering::Release);
-    }
-}
-
-/// The data path's way to tell the server something. Never waits.
-#[derive(Clone, Debug)]
-pub(crate) struct Teller {
-    notices: SyncSender<Notice>,
-    bell: Bell,
+pub(crate) struct EventSender {
+    queue: SyncSender<FlowEvent>,
+    waker: Waker,
     counters: Arc<Counters>,
 }
 
-impl Teller {
-    /// Whether anybody listens at the moment.
-    pub fn is_heard(&self) -> bool {
+impl EventSender {
+    /// Whether anything would be done with an event now.
+    pub fn is_wanted(&self) -> bool {
         self.counters.subscriptions.load(Ordering::Relaxed) > 0
-            || self.counters.hunting.load(Ordering::Relaxed)
+            || self.counters.follows.load(Ordering::Relaxed)
             || self.counters.hooked.load(Ordering::Relaxed)
     }
-    /// Tells; `false` when the server has ended.
-    pub fn tell(&self, notice: Notice) -> bool {
-        match self.notices.try_send(notice) {
-            Ok(()) => self.bell.ring(),
+    /// Queues an event, or counts it as lost; returns `false` when the server has ended.
+    pub fn send(&self, event: FlowEvent) -> bool {
+        match self.queue.try_send(event) {
+            Ok(()) => self.waker.wake(),
             Err(TrySendError::Full(_)) => count(&self.counters.lost),
             Err(TrySendError::Disconnected(_)) => return false,
         }
@@ -166,67 +138,80 @@ impl Teller {
     }
 }
 
-/// The daemon's end of the server. The server ends, and its socket goes, when this goes.
-#[derive(Debug)]
-pub(crate) struct Server {
-    to: Sender<Outbound>,
-    teller: Teller,
+/// The daemon's access to the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle {
+    queue: Sender<Outbound>,
+    events: EventSender,
     listening: Arc<Listening>,
-    thread: Option<JoinHandle<()>>,
 }
 
-impl Server {
-    /// Starts to serve. Requests come out of the receiver.
-    pub fn start(listening: Listening) -> io::Result<(Self, Receiver<Inbound>)> {
-        let (to, outbox) = mpsc::channel();
-        let (into, inbox) = mpsc::channel();
-        let (notices, heard) = mpsc::sync_channel(NOTICES);
-        let bell = Bell::new()?;
-        let counters = Arc::new(Counters::default());
-        let teller = Teller { notices, bell: bell.clone(), counters: Arc::clone(&counters) };
-        let listening = Arc::new(listening);
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, listening.listener(), epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
-        epoll::add(&epoll, &*bell.fd, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
-        let server = Serving {
-            epoll,
-            bell,
-            listening: Arc::clone(&listening),
-            clients: HashMap::new(),
-            next: FIRST_CLIENT,
-            outbox,
-            notices: heard,
-            into,
-            counters,
-            scenes: Vec::new(),
-            hook: None,
-            paused: Vec::new(),
-            deaf_until: None,
-        };
-        let thread = thread::Builder::new().name("tidegate-control".into()).spawn(move || server.run())?;
-        Ok((Self { to, teller, listening, thread: Some(thread) }, inbox))
-    }
-
-    pub fn say(&self, outbound: Outbound) {
-        // A server that has ended has nobody to tell.
-        if self.to.send(outbound).is_ok() {
-            self.teller.bell.ring();
+impl Handle {
+    pub fn send(&self, outbound: Outbound) {
+        // A server that has ended has no clients.
+        if self.queue.send(outbound).is_ok() {
+            self.events.waker.wake();
         }
     }
-    pub fn teller(&self) -> &Teller {
-        &self.teller
+    pub fn events(&self) -> &EventSender {
+        &self.events
     }
     pub fn counters(&self) -> &Counters {
-        &self.teller.counters
+        &self.events.counters
     }
     pub fn listening(&self) -> &Listening {
         &self.listening
     }
 }
 
+/// A running server. Dropping it ends the server and removes the socket.
+#[derive(Debug)]
+pub(crate) struct Server {
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts to serve. The receiver returns requests.
+    pub fn start(listening: Listening) -> io::Result<(Self, Receiver<Inbound>)> {
+        let (queue, outbound) = mpsc::channel();
+        let (inbound, requests) = mpsc::channel();
+        let (sender, events) = mpsc::sync_channel(EVENTS);
+        let waker = Waker::new()?;
+        let counters = Arc::new(Counters::default());
+        let sender = EventSender { queue: sender, waker: waker.clone(), counters: Arc::clone(&counters) };
+        let listening = Arc::new(listening);
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, listening.listener(), epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
+        epoll::add(&epoll, &waker, epoll::EventData::new_u64(WAKER), epoll::EventFlags::IN)?;
+        let server = Serving {
+            epoll,
+            waker,
+            listening: Arc::clone(&listening),
+            clients: HashMap::new(),
+            next: FIRST_CLIENT,
+            outbound,
+            events,
+            inbound,
+            counters,
+            names: Vec::new(),
+            hook: None,
+            paused: Vec::new(),
+            accept_after: None,
+        };
+        let thread = thread::Builder::new().name("tidegate-control".into()).spawn(move || server.run())?;
+        let handle = Handle { queue, events: sender, listening };
+        Ok((Self { handle, thread: Some(thread) }, requests))
+    }
+
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
-        self.say(Outbound::Stop);
+        self.handle.send(Outbound::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -234,26 +219,26 @@ impl Drop for Server {
 }
 
 const LISTENER: u64 = 0;
-const BELL: u64 = 1;
+const WAKER: u64 = 1;
 const FIRST_CLIENT: u64 = 2;
 
-/// The server's own half.
+/// The state of the server's thread.
 struct Serving {
     epoll: OwnedFd,
-    bell: Bell,
+    waker: Waker,
     listening: Arc<Listening>,
     clients: HashMap<u64, Client>,
     next: u64,
-    outbox: Receiver<Outbound>,
-    notices: Receiver<Notice>,
-    into: Sender<Inbound>,
+    outbound: Receiver<Outbound>,
+    events: Receiver<FlowEvent>,
+    inbound: Sender<Inbound>,
     counters: Arc<Counters>,
-    scenes: Vec<Scene>,
+    names: Vec<DirectionNames>,
     hook: Option<Hook>,
-    /// Clients that sent too fast, until when.
+    /// Clients that exceeded their rate of requests, and until when they are not read.
     paused: Vec<(Instant, u64)>,
-    /// No more file descriptors: nobody is accepted until then.
-    deaf_until: Option<Instant>,
+    /// Out of file descriptors: no connection is accepted until then.
+    accept_after: Option<Instant>,
 }
 
 impl Serving {
@@ -264,33 +249,33 @@ impl Serving {
             events.clear();
             match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                // Nothing can be waited for any more; the data path goes on without us.
+                // No wait is possible any more; the data path continues without the server.
                 Err(_) => return,
             }
             for event in &events {
                 let (token, flags): (u64, epoll::EventFlags) = (event.data.u64(), event.flags);
                 match token {
                     LISTENER => self.accept(),
-                    BELL => self.bell.hear(),
-                    client => self.turn(client, flags),
+                    WAKER => self.waker.clear(),
+                    client => self.ready(client, flags),
                 }
             }
-            if !self.take_words() {
+            if !self.handle_outbound() {
                 return;
             }
-            self.take_notices();
+            self.handle_events();
             self.resume();
         }
     }
 
     fn timeout(&self) -> Option<Timespec> {
-        let next = self.paused.iter().map(|(time, _)| *time).chain(self.deaf_until).min()?;
+        let next = self.paused.iter().map(|(time, _)| *time).chain(self.accept_after).min()?;
         let wait = next.saturating_duration_since(Instant::now()).min(Duration::from_secs(1));
         Some(Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() })
     }
 
     fn accept(&mut self) {
-        // A few at a time, so that a storm of connections does not keep answers waiting.
+        // A few at a time, so that many new connections do not delay replies.
         for _ in 0..64 {
             match self.listening.listener().accept() {
                 Ok((stream, _)) => {
@@ -301,7 +286,7 @@ impl Serving {
                     if self.clients.len() >= CLIENTS || same >= of_one {
                         count(&self.counters.cut);
                         let text = format!("there are {same} connections of this user already");
-                        client.turn_away(Refusal::new(Code::TooMany, text).help("use one connection for all calls"));
+                        client.reject(Refusal::new(Code::TooMany, text).help("use one connection for all calls"));
                         continue;
                     }
                     let token = self.next;
@@ -314,33 +299,33 @@ impl Serving {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.raw_os_error() == Some(rustix::io::Errno::CONNABORTED.raw_os_error()) => {}
-                // Out of file descriptors or memory: those who are here go on, the others wait.
+                // Out of file descriptors or memory: present clients are served, others wait.
                 Err(_) => {
                     let _ = epoll::delete(&self.epoll, self.listening.listener());
-                    self.deaf_until = Some(Instant::now() + Duration::from_millis(100));
+                    self.accept_after = Some(Instant::now() + Duration::from_millis(100));
                     return;
                 }
             }
         }
     }
 
-    /// A client can be read or written.
-    fn turn(&mut self, token: u64, flags: epoll::EventFlags) {
+    /// A client is ready to be read or written.
+    fn ready(&mut self, token: u64, flags: epoll::EventFlags) {
         let Some(client) = self.clients.get_mut(&token) else { return };
         if flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP) {
-            self.cut(token);
+            self.close(token);
             return;
         }
         let written = !flags.contains(epoll::EventFlags::OUT) || client.flush().is_ok();
         let read = !flags.contains(epoll::EventFlags::IN) || client.read().is_ok();
         if !written || !read {
-            self.cut(token);
+            self.close(token);
             return;
         }
         self.serve(token);
     }
 
-    /// Takes what requests of the client there are.
+    /// Takes the complete requests of a client.
     fn serve(&mut self, token: u64) {
         let Some(client) = self.clients.get_mut(&token) else { return };
         let now = Instant::now();
@@ -348,7 +333,7 @@ impl Serving {
             match client.take(now) {
                 Taken::Request(request) => {
                     count(&self.counters.requests);
-                    if self.into.send(Inbound::Request { client: token, peer: client.peer(), request }).is_err() {
+                    if self.inbound.send(Inbound::Request { client: token, peer: client.peer(), request }).is_err() {
                         break;
                     }
                 }
@@ -367,15 +352,15 @@ impl Serving {
         self.settle(token);
     }
 
-    /// After anything was done to a client: writes what can be written, ends it if it has ended.
+    /// After any change of a client: writes what the socket accepts, and closes a connection that has ended.
     fn settle(&mut self, token: u64) {
         let Some(client) = self.clients.get_mut(&token) else { return };
         if client.settle(&self.epoll, token).is_err() {
-            self.cut(token);
+            self.close(token);
         }
     }
 
-    fn cut(&mut self, token: u64) {
+    fn close(&mut self, token: u64) {
         let Some(client) = self.clients.remove(&token) else { return };
         if client.is_cut() {
             count(&self.counters.cut);
@@ -383,7 +368,7 @@ impl Serving {
         let _ = epoll::delete(&self.epoll, client.as_fd());
         self.counters.clients.store(self.clients.len() as u64, Ordering::Relaxed);
         self.count_subscriptions();
-        let _ = self.into.send(Inbound::Gone { client: token });
+        let _ = self.inbound.send(Inbound::Gone { client: token });
     }
 
     fn count_subscriptions(&self) {
@@ -391,10 +376,10 @@ impl Serving {
         self.counters.subscriptions.store(all as u64, Ordering::Relaxed);
     }
 
-    /// What the daemon says; `false` at the end.
-    fn take_words(&mut self) -> bool {
-        while let Ok(word) = self.outbox.try_recv() {
-            match word {
+    /// Handles what the daemon sent; returns `false` at the end.
+    fn handle_outbound(&mut self) -> bool {
+        while let Ok(outbound) = self.outbound.try_recv() {
+            match outbound {
                 Outbound::Answer { client: token, message } => {
                     if let Message::Error { .. } = message {
                         count(&self.counters.refused);
@@ -405,9 +390,9 @@ impl Serving {
                         self.serve(token);
                     }
                 }
-                Outbound::Subscribe { client: token, subscription, interest } => {
+                Outbound::Subscribe { client: token, subscription, selector } => {
                     if let Some(client) = self.clients.get_mut(&token) {
-                        client.subscribe(subscription, interest);
+                        client.subscribe(subscription, selector);
                         self.count_subscriptions();
                     }
                 }
@@ -419,9 +404,9 @@ impl Serving {
                 }
                 Outbound::Publish(event) => self.publish(&event, None),
                 Outbound::Hook(hook) => self.hook = hook,
-                Outbound::Scene(direction, scene) => {
-                    self.scenes.resize_with(self.scenes.len().max(direction + 1), Scene::default);
-                    self.scenes[direction] = scene;
+                Outbound::Names(direction, names) => {
+                    self.names.resize_with(self.names.len().max(direction + 1), DirectionNames::default);
+                    self.names[direction] = names;
                 }
                 Outbound::Stop => return false,
             }
@@ -429,40 +414,40 @@ impl Serving {
         true
     }
 
-    fn take_notices(&mut self) {
+    fn handle_events(&mut self) {
         for n in 0.. {
-            if n == NOTICES_A_TURN {
+            if n == EVENTS_A_TURN {
                 // The rest in the next turn, after the sockets.
-                self.bell.ring();
+                self.waker.wake();
                 break;
             }
-            let Ok(notice) = self.notices.try_recv() else { break };
-            let began = matches!(notice.kind, NotificationKind::Event(CoreEvent::FlowStarted { .. }));
+            let Ok(source) = self.events.try_recv() else { break };
+            let began = matches!(source.kind, NotificationKind::Event(CoreEvent::FlowStarted { .. }));
             if began
-                && self.counters.hunting.load(Ordering::Relaxed)
-                && !self.counters.scent.swap(true, Ordering::AcqRel)
+                && self.counters.follows.load(Ordering::Relaxed)
+                && !self.counters.flow_began.swap(true, Ordering::AcqRel)
             {
-                let _ = self.into.send(Inbound::FlowBegan);
+                let _ = self.inbound.send(Inbound::FlowBegan);
             }
             if self.hook.is_some() || self.counters.subscriptions.load(Ordering::Relaxed) > 0 {
-                let event = events::describe(&notice, self.scenes.get(notice.direction));
-                self.publish(&event, Some(&notice));
+                let event = event::to_event(&source, self.names.get(source.direction));
+                self.publish(&event, Some(&source));
             }
         }
     }
 
-    fn publish(&mut self, event: &Event, notice: Option<&Notice>) {
+    fn publish(&mut self, event: &Event, source: Option<&FlowEvent>) {
         if let Some(hook) = &self.hook {
-            hook.tell(event);
+            hook.run(event);
         }
-        // Written once, however many are told.
+        // Written once, however many receive it.
         let mut written: Option<Vec<u8>> = None;
-        let mut told = Vec::new();
+        let mut receivers = Vec::new();
         for (token, client) in &mut self.clients {
             let mut any = false;
             for place in 0..client.subscriptions().len() {
                 let subscription = &client.subscriptions()[place];
-                if !subscription.interest.wants(event, notice) {
+                if !subscription.selector.selects(event, source) {
                     continue;
                 }
                 let body = written.get_or_insert_with(|| serde_json::to_vec(event).unwrap_or_default());
@@ -474,19 +459,19 @@ impl Serving {
                 any = true;
             }
             if any {
-                told.push(*token);
+                receivers.push(*token);
             }
         }
-        told.into_iter().for_each(|token| self.settle(token));
+        receivers.into_iter().for_each(|token| self.settle(token));
     }
 
     fn resume(&mut self) {
-        if self.paused.is_empty() && self.deaf_until.is_none() {
+        if self.paused.is_empty() && self.accept_after.is_none() {
             return;
         }
         let now = Instant::now();
-        if self.deaf_until.is_some_and(|time| time <= now) {
-            self.deaf_until = None;
+        if self.accept_after.is_some_and(|time| time <= now) {
+            self.accept_after = None;
             let token = epoll::EventData::new_u64(LISTENER);
             let _ = epoll::add(&self.epoll, self.listening.listener(), token, epoll::EventFlags::IN);
         }

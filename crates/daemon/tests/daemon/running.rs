@@ -54,11 +54,11 @@ impl Running {
         };
         let stop = Arc::new(AtomicBool::new(false));
         let (ready, is_ready) = mpsc::channel();
-        let (stopping, text) = (Arc::clone(&stop), text.to_owned());
+        let stopping = Arc::clone(&stop);
         let namespace = pair.sender.namespace.try_clone().unwrap();
         let thread = thread::spawn(move || {
             namespace.enter_thread().unwrap();
-            let daemon = Daemon::start(vec![(config, text)], settings, |line| eprintln!("{line}")).unwrap();
+            let daemon = Daemon::start(vec![config], settings, |line| eprintln!("{line}")).unwrap();
             ready.send(()).unwrap();
             daemon.run(&stopping).unwrap();
         });

@@ -101,8 +101,7 @@ impl Scene {
             .spawn("daemon", {
                 let stop = Arc::clone(&stop);
                 move || {
-                    let daemon = Daemon::start(vec![(config, SHAPER.into())], settings, |line| eprintln!("{line}"))
-                        .expect("a daemon");
+                    let daemon = Daemon::start(vec![config], settings, |line| eprintln!("{line}")).expect("a daemon");
                     told.send(daemon.web_address().expect("a page")).expect("heard");
                     daemon.run(&stop).expect("an orderly end");
                 }

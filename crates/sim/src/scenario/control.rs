@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tidegate_config::edit::Document;
 use tidegate_config::shaper::{self, Config, Root};
 use tidegate_config::values::{Ports, Prefix, Protocol, User};
 use tidegate_config::{Diagnostics, Source, edit};
@@ -468,8 +469,8 @@ impl<'a> Control<'a> {
         if swapped.how == SwapKind::Replaced {
             self.reinstate(sim, wire, config);
         }
-        let differences = edit::differences(&before, &config.text).unwrap_or_default();
-        let differences: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        let (before, after) = (Document::parse(&before)?, Document::parse(&config.text)?);
+        let differences: Vec<String> = before.differences(&after).iter().map(ToString::to_string).collect();
         Ok(json!({
             "differences": differences,
             "in_place": swapped.how == SwapKind::InPlace,
@@ -556,7 +557,8 @@ pub(super) fn edited(
     edits: &[edit::Edit],
     name: &str,
 ) -> Result<Config, (String, Option<(Source, Diagnostics)>)> {
-    let text = edit::apply(text, edits).map_err(|text| (text, None))?;
+    let edited = Document::parse(text).and_then(|document| document.edited(edits)?.text());
+    let text = edited.map_err(|text| (text, None))?;
     let source = Source::new(name, text);
     let mut found = Diagnostics::new();
     match shaper::load(&source, &mut found) {

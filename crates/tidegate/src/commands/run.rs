@@ -117,7 +117,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let source =
         |source: &tidegate_config::Source| Source { name: source.name().to_owned(), text: source.text().to_owned() };
     let sources: Vec<Source> = texts.iter().map(source).collect();
-    let configs: Vec<_> = configs.into_iter().zip(texts.iter().map(|source| source.text().to_owned())).collect();
     if args.hook.is_some() && args.control.as_ref().is_some_and(|path| path.as_os_str() == "off") {
         return Err(Failure::Usage("--hook needs the control socket; leave out --control off".into()));
     }
@@ -170,7 +169,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let watch = Arc::new(Mutex::new(Watch::new()));
     if wanted {
         let (watch, several) = (Arc::clone(&watch), daemon.directions.len() > 1);
-        daemon.sampler = Some(Box::new(move |direction, classes, seen| {
+        daemon.set_sampler(Box::new(move |direction, classes, seen| {
             watch.lock().unwrap_or_else(PoisonError::into_inner).look(direction, several, classes, seen);
         }));
     }
@@ -201,7 +200,7 @@ fn explain(error: DaemonError) -> Failure {
 
 fn announce(daemon: &Daemon, args: &Args) {
     for direction in &daemon.directions {
-        if let Some(shaping) = &direction.shaping {
+        if let Some(shaping) = direction.shaping() {
             announce_one(shaping, &direction.name, args);
         }
     }

@@ -1,4 +1,4 @@
-//! Targets: from what somebody calls the flows he means to conditions on packets.
+//! Targets: from the flows that a request names to conditions on packets.
 
 use std::path::PathBuf;
 
@@ -7,34 +7,34 @@ use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::classify::{Fields, Hosts, Match, Prefix};
 use tidegate_live::netns;
 
-use crate::owners::{self, ProcessTree, Socket};
-use crate::requests::Caller;
+use super::owners::{self, ProcessTree, Socket};
+use crate::caller::Caller;
 
-/// Sockets that are followed for a user who is not root.
+/// The maximum number of sockets that are followed for a user who is not root.
 const SOCKETS_OF_ONE: usize = 1_024;
 
-/// Flows that somebody means.
+/// The flows that a target selects.
 #[derive(Debug)]
 pub(crate) struct Selection {
     pub target: Target,
-    /// What packets must be besides what the sockets of processes tell.
+    /// Conditions on packets besides those of the sockets of processes.
     base: Vec<Match>,
-    who: Who,
+    owner: Owner,
     sockets: Vec<Socket>,
-    /// How many of them are followed at the most.
+    /// The maximum number of sockets.
     most: usize,
-    /// One of these holds for their packets.
+    /// Their packets match one of these.
     pub matches: Vec<Match>,
 }
 
 #[derive(Debug)]
-enum Who {
-    Anybody,
+enum Owner {
+    Any,
     Processes(ProcessTree),
     Group(PathBuf),
 }
 
-/// Refuses what would match nothing because the sockets of no such process may be read.
+/// Refuses a target that would match nothing because the sockets of its processes cannot be read.
 fn readable(whose: &str, processes: impl IntoIterator<Item = u32>) -> Result<(), Refusal> {
     let mut denied = None;
     for pid in processes {
@@ -51,7 +51,7 @@ fn readable(whose: &str, processes: impl IntoIterator<Item = u32>) -> Result<(),
 }
 
 impl Selection {
-    /// What `caller` means by `target`. With `own`, only the caller's own flows are meant.
+    /// The flows of `target`; with `own` those of the caller's user.
     pub fn of(caller: &Caller, target: Target, own: bool) -> Result<Self, Refusal> {
         if target.is_empty() {
             return Err(Refusal::new(Code::Invalid, "it is not said for which flows")
@@ -66,7 +66,7 @@ impl Selection {
                 return Err(Refusal::new(Code::NotAllowed, text).help("ask for your own flows, or ask root"));
             }
         }
-        let who = match (target.pid, &target.cgroup) {
+        let owner = match (target.pid, &target.cgroup) {
             (Some(_), Some(_)) => {
                 return Err(Refusal::new(Code::Invalid, "a pid and a cgroup").help("give one of them"));
             }
@@ -74,7 +74,7 @@ impl Selection {
                 let tree = ProcessTree::of(pid)
                     .ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no process {pid}")))?;
                 readable(&format!("process {pid}"), [pid])?;
-                Who::Processes(tree)
+                Owner::Processes(tree)
             }
             (None, Some(path)) => {
                 let directory = owners::cgroup_directory(path).map_err(|error| {
@@ -82,32 +82,32 @@ impl Selection {
                         .help("give its path below /sys/fs/cgroup; `systemd-cgls` lists them")
                 })?;
                 readable(&format!("control group `{path}`"), owners::in_cgroup(&directory))?;
-                Who::Group(directory)
+                Owner::Group(directory)
             }
-            (None, None) => Who::Anybody,
+            (None, None) => Owner::Any,
         };
         let uid = if own { Some(uid) } else { target.uid };
         let base = base(&target, uid)?;
         let most = if caller.is_operator() { usize::MAX } else { SOCKETS_OF_ONE };
-        let mut selection = Self { target, base, who, sockets: Vec::new(), most, matches: Vec::new() };
+        let mut selection = Self { target, base, owner, sockets: Vec::new(), most, matches: Vec::new() };
         selection.refresh();
-        if let Who::Anybody = selection.who {
+        if let Owner::Any = selection.owner {
             selection.matches.clone_from(&selection.base);
         }
         Ok(selection)
     }
 
-    /// Whether its meaning changes with time.
-    pub fn is_alive(&self) -> bool {
-        !matches!(self.who, Who::Anybody)
+    /// Whether it follows sockets of processes, which change with time.
+    pub fn follows(&self) -> bool {
+        !matches!(self.owner, Owner::Any)
     }
 
-    /// Looks again at what processes have; tells whether that changed anything.
+    /// Reads the sockets of the processes again; returns whether they have changed.
     pub fn refresh(&mut self) -> bool {
-        let processes = match &mut self.who {
-            Who::Anybody => return false,
-            Who::Processes(tree) => tree.processes(),
-            Who::Group(directory) => owners::in_cgroup(directory),
+        let processes = match &mut self.owner {
+            Owner::Any => return false,
+            Owner::Processes(tree) => tree.processes(),
+            Owner::Group(directory) => owners::in_cgroup(directory),
         };
         let mut sockets = owners::sockets(&processes);
         sockets.truncate(self.most);
@@ -120,7 +120,7 @@ impl Selection {
         true
     }
 
-    /// Packets as these flows may send them, the likeliest first: to find out where the rules put them.
+    /// Packets as these flows may send them, the likeliest first, to find the class that the rules choose.
     pub fn samples(&self) -> Vec<Fields> {
         let sample = |matching: &Match, protocol| {
             let host = |prefix: Option<Prefix>| prefix.map(Prefix::address);
@@ -136,7 +136,7 @@ impl Selection {
         };
         let all = if self.matches.is_empty() { &self.base } else { &self.matches };
         let mut samples = Vec::new();
-        // Of a port the receiving end first: that is what rules speak of.
+        // Of a port the receiving end first, which rules usually name.
         for matching in all.iter().rev().take(8) {
             match matching.protocol {
                 Some(protocol) => samples.push(sample(matching, protocol)),
@@ -165,7 +165,7 @@ fn hosts(source: Option<std::net::IpAddr>, destination: Option<std::net::IpAddr>
 
 fn base(target: &Target, uid: Option<u32>) -> Result<Vec<Match>, Refusal> {
     let port = |port: Option<u16>| port.map(|port| port..=port).into_iter().collect();
-    // The number by which the kernel knows the user, if we are in a user namespace.
+    // The number that the kernel uses, where this is a user namespace.
     let uid = uid.map(|uid| netns::outside_uid(uid).unwrap_or(uid));
     let base = Match {
         protocol: target.protocol.map(|protocol| protocol.0),
@@ -219,7 +219,7 @@ fn narrowed(base: &Match, socket: &Socket) -> Option<Match> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::Peer;
+    use crate::caller::Peer;
 
     fn caller(uid: u32) -> Caller {
         Caller { client: 1, peer: Peer { uid, pid: 1 } }

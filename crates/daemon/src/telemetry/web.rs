@@ -5,7 +5,7 @@
 //! | `/` | the page, with `/app.js`, `/app.css`, `/theme.css`, `/uplot.js`, `/uplot.css`, `/licence` |
 //! | `/metrics` | [`metrics`] |
 //! | `/api/now` | the last look, as `flows` gives it over the control socket |
-//! | `/api/history?span=SECONDS&since=SECONDS` | [`History::json`](crate::history::History::json) |
+//! | `/api/history?span=SECONDS&since=SECONDS` | [`History::json`](super::history::History::json) |
 //!
 //! It listens on loopback unless told otherwise in so many words, and everybody who can connect may read: on a machine
 //! with several users that is all of them. A page of another site cannot read it: requests must name an address or
@@ -33,8 +33,8 @@ use tidegate_report::assets;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::metrics;
-use crate::observe::Shared;
+use super::metrics;
+use super::observer::Shared;
 
 /// The most connections at once.
 pub const CONNECTIONS: usize = 32;
@@ -146,8 +146,8 @@ impl Web {
         self.address
     }
 
-    /// What the control socket has counted.
-    pub(crate) fn tell(&self, control: ControlStatus) {
+    /// Sets the counters of the control socket.
+    pub(crate) fn set_control(&self, control: ControlStatus) {
         *self.served.control.lock().unwrap_or_else(PoisonError::into_inner) = control;
     }
 }
@@ -322,10 +322,10 @@ fn respond(status: StatusCode, kind: &'static str, cache: &'static str, body: By
     response
 }
 
-const PAGE: &str = include_str!("../assets/page.html");
-const SCRIPT: &str = include_str!("../assets/app.js");
-const STYLE: &str = include_str!("../assets/app.css");
-const ICON: &str = include_str!("../assets/icon.svg");
+const PAGE: &str = include_str!("../../assets/page.html");
+const SCRIPT: &str = include_str!("../../assets/app.js");
+const STYLE: &str = include_str!("../../assets/app.css");
+const ICON: &str = include_str!("../../assets/icon.svg");
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! The listening socket: found a place for, made with the right mode, and taken away at the end.
+//! The listening socket: its path, its mode, and its removal at the end.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -11,13 +11,13 @@ use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tidegate_control as control;
 
-/// Why there is no control socket.
+/// Errors of making the control socket.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// Another daemon listens there.
     #[error("another tidegate is running: it listens at {}; stop it, or give another path by --control", .0.display())]
     Living(PathBuf),
-    /// Something else has this name.
+    /// A file of another type has this name.
     #[error("{} is there and is not a socket; give another path by --control", .0.display())]
     NotASocket(PathBuf),
     /// Its path does not fit into the address of a socket.
@@ -26,30 +26,30 @@ pub enum SocketError {
     /// The system refused.
     #[error("cannot {operation} {}: {source}", .path.display())]
     System {
-        /// What.
+        /// The operation that failed.
         operation: &'static str,
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// There is no directory for it.
+    /// No directory for sockets can be made.
     #[error("there is no directory for it: {0}; name a path by --control")]
     NoDirectory(String),
 }
 
-/// A listening socket in the file system; goes when this goes.
+/// A listening socket in the file system; dropping it removes the file.
 #[derive(Debug)]
 pub struct Listening {
     path: Mutex<PathBuf>,
-    /// Whether it has its name from an interface.
+    /// Whether its name is that of an interface.
     by_interface: bool,
     identity: (u64, u64),
     listener: UnixListener,
 }
 
 impl Listening {
-    /// Listens at `path`. A socket of a process that is gone is replaced.
+    /// Listens at `path`. A socket of a process that has ended is replaced.
     pub fn at(path: &Path, mode: u32) -> Result<Self, SocketError> {
         let failed =
             |operation| move |source: io::Error| SocketError::System { operation, path: path.to_owned(), source };
@@ -123,11 +123,11 @@ impl Listening {
         Err(SocketError::NoDirectory(refused.join("; ")))
     }
 
-    /// The interface is called `interface` now: goes to where clients look for that. One that was given a path stays
-    /// there, and so does one for which no name is free.
+    /// Renames the socket after its interface was renamed to `interface`. One with a path of its own keeps it, and so does
+    /// one for which no name is free.
     ///
     /// # Errors
-    /// When the system refuses; then it is where it was.
+    /// When the system refuses; the path is unchanged then.
     pub fn follow(&self, interface: &str) -> Result<(), SocketError> {
         let mut path = self.path.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(directory) = path.parent().filter(|_| self.by_interface) else { return Ok(()) };
@@ -151,7 +151,7 @@ impl Listening {
         Ok(())
     }
 
-    /// Gives its file another mode, by which the system says who may connect from now on.
+    /// Sets the mode of the file, which decides who may connect from now on.
     ///
     /// # Errors
     /// When the system refuses, or something else has its name; nothing has changed then.
@@ -168,7 +168,7 @@ impl Listening {
         fs::set_permissions(&path, Permissions::from_mode(mode)).map_err(failed)
     }
 
-    /// Where it is.
+    /// The path of the socket.
     pub fn path(&self) -> PathBuf {
         self.path.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,9 +1,9 @@
-//! Whose sockets there are: from processes, process trees and control groups to what their packets carry.
+//! Owners of sockets: from processes, process trees and control groups to the addresses and ports of their packets.
 //!
-//! The kernel tells the user of a packet, not the process. So the sockets of the processes are read from `/proc`, and
+//! The kernel reports the user of a packet, not the process. So the sockets of the processes are read from `/proc`, and
 //! each becomes a condition on its packets: both ends of one that is connected, protocol and own port of one that is
-//! not. That is known from `bind` or `connect` on, before the first packet of a datagram socket that is bound. The
-//! first packet of a connection may leave before it is read; the flow that it makes is told of, and looked up at once.
+//! not. These are known after `bind` or `connect`, before the first packet of a datagram socket that is bound. The first
+//! packet of a connection may leave before its socket is read; the event of its flow triggers a read at once.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;

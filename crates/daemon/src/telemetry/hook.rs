@@ -1,8 +1,8 @@
-//! The hook: a program that is run on events, for whoever does not want to read a socket.
+//! The hook: a program that is run on events, for those who do not read the socket.
 //!
-//! A thread of its own runs it. Events wait for it in a short queue; what does not fit, or comes faster than the
-//! configured rate, or while [`RUNNING`] runs have not ended, is left out, and the next run is told how many were. A run
-//! that takes longer than [`LONGEST`] is killed.
+//! A thread of its own runs it, from a short queue of events. An event that does not fit, exceeds the configured rate, or
+//! comes while [`RUNNING`] runs have not ended, is left out; the next run receives their number. A run that takes longer
+//! than [`LONGEST`] is killed.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// Events that wait for a run.
 const WAITING: usize = 64;
 
-/// The way to the thread.
+/// The queue of the thread.
 #[derive(Debug)]
 pub(crate) struct Hook {
     kinds: Vec<EventKind>,
@@ -32,10 +32,10 @@ pub(crate) struct Hook {
 }
 
 impl Hook {
-    /// Starts the thread. It ends with this.
+    /// Starts the thread, which ends when this is dropped.
     ///
     /// # Errors
-    /// A kind of event that there is not, or a thread that cannot be started.
+    /// An unknown kind of event, or a thread that cannot be started.
     pub fn start(config: &shaper::Hook, interface: &str) -> Result<Self, String> {
         let kinds = match config.events.as_slice() {
             [] => vec![EventKind::Log, EventKind::Waiting, EventKind::PromiseEnded],
@@ -51,14 +51,14 @@ impl Hook {
             children: Vec::new(),
             last: None,
             left_out: Arc::clone(&left_out),
-            told: false,
+            reported: false,
         };
         let thread = thread::Builder::new().name("tidegate-hook".into()).spawn(move || running.run());
         thread.map(|_| Self { kinds, to, left_out }).map_err(|error| error.to_string())
     }
 
-    /// Runs the program for this event, if it is of a kind that was asked for. Never waits.
-    pub fn tell(&self, event: &Event) {
+    /// Runs the program for this event, if it is of a configured kind. Never waits.
+    pub fn run(&self, event: &Event) {
         if self.kinds.contains(&event.kind) && self.to.try_send(event.clone()).is_err() {
             self.left_out.fetch_add(1, Ordering::Relaxed);
         }
@@ -73,14 +73,14 @@ struct Running {
     children: Vec<(Child, Instant)>,
     last: Option<Instant>,
     left_out: Arc<AtomicU64>,
-    /// Whether it was told that the program cannot be run.
-    told: bool,
+    /// Whether it was reported that the program cannot be run.
+    reported: bool,
 }
 
 impl Running {
     fn run(mut self) {
         loop {
-            // While something runs, somebody must see it end.
+            // Runs that end are reaped.
             let patience =
                 if self.children.is_empty() { Duration::from_secs(3_600) } else { Duration::from_millis(50) };
             let event = match self.events.recv_timeout(patience) {
@@ -101,14 +101,14 @@ impl Running {
                 continue;
             }
             self.last = Some(Instant::now());
-            // A program that is not there leaves events out like one that is too slow.
+            // Events for a missing program are left out, as for one that is too slow.
             match self.command(&event).spawn() {
                 Ok(child) => self.children.push((child, Instant::now())),
                 Err(error) => {
                     self.left_out.fetch_add(1, Ordering::Relaxed);
-                    if !std::mem::replace(&mut self.told, true) {
+                    if !std::mem::replace(&mut self.reported, true) {
                         let hook = self.program.display();
-                        // Whoever does not read any more is told by the count of events left out.
+                        // The count of events left out reports it where standard error is closed.
                         let _ = writeln!(io::stderr(), "tidegate: the hook {hook} cannot be run: {error}");
                     }
                 }

@@ -1,8 +1,8 @@
-//! [`Observer`]: looks at the engine once a second, in small steps, and keeps what it saw for all who ask.
+//! [`Observer`]: reads the state of the engine once a second, in small steps, and keeps it for every reader.
 //!
-//! The data path never waits for it. What it does there is to copy: 16 classes or 64 flows at a time, between which
-//! packets pass. Waits and borrowing of the last moments are differences of what one second and the next have counted.
-//! Flows are looked at only while somebody wants them.
+//! The data path never waits for it. It only copies there: 16 classes or 64 flows at a time, between which packets pass.
+//! Waits and borrowing of the last moments are differences between the counts of one second and the next. Flows are read
+//! only while there is a reader for them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,34 +10,33 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_config::shaper::{Config, Root};
 use tidegate_control::calls::{
-    Buckets, ClassSeen, DataPathSeen, DirectionSeen, DropCount, Explain, Explained, Flow, FlowDrops, FlowSeen, Flows,
-    Protocol, Seen, TableSeen, Waiting, Waits,
+    ClassSeen, DataPathSeen, DirectionSeen, DropCount, Flow, FlowDrops, FlowSeen, Flows, Protocol, Seen, TableSeen,
+    Waits,
 };
 use tidegate_control::protocol::{Code, Refusal};
-use tidegate_core::classify::{Fields, Hosts};
-use tidegate_core::{Credit, DropReason, Dscp, Qdisc};
+use tidegate_core::DropReason;
 use tidegate_engine::{ClassRow, FlowIdentity, FlowRow};
 use tidegate_metrics::Delays;
 use tidegate_units::{Bytes, Rate, Span};
 
-use crate::daemon::{Daemon, Direction};
-use crate::history::{History, Point};
+use super::history::{History, Point};
+use crate::directions::{ShapedDirection, direction_named};
 
-/// How often classes are looked at.
+/// The interval between observations.
 const EVERY: Duration = Duration::from_secs(1);
-/// What is younger than this need not be looked at again.
+/// The age up to which an observation is reused.
 const FRESH: Duration = Duration::from_millis(250);
-/// So long flows are looked at after somebody wanted them: longer than collectors of metrics wait between two visits.
+/// Flows are read for this long after a request for them: longer than the interval of collectors of metrics.
 const WANTED: Duration = Duration::from_secs(150);
-/// After a look that failed, this long none is tried.
+/// The pause after an observation that failed.
 const PAUSE: Duration = Duration::from_secs(5);
-/// A data path that does not turn for this long is not asked.
+/// A data path without progress for this long is not interrupted.
 const SLOW: Duration = Duration::from_millis(1_500);
-/// Classes and flows that are copied at once.
+/// Classes and flows that are copied in one step.
 const CLASSES: u32 = 16;
 const FLOWS: u32 = 64;
 
-/// What was seen, for whoever shows it, on any thread.
+/// The last observation and the history, for readers on any thread.
 #[derive(Debug, Default)]
 pub struct Shared {
     seen: Mutex<Arc<Seen>>,
@@ -46,7 +45,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The last look.
+    /// The last observation.
     pub fn seen(&self) -> Arc<Seen> {
         Arc::clone(&lock(&self.seen))
     }
@@ -54,7 +53,7 @@ impl Shared {
     pub fn history(&self) -> MutexGuard<'_, History> {
         lock(&self.history)
     }
-    /// Has flows looked at for the next seconds.
+    /// Requests flows in the next observations.
     pub fn want_flows(&self) {
         *lock(&self.wanted) = Some(Instant::now());
     }
@@ -63,12 +62,12 @@ impl Shared {
     }
 }
 
-/// What is behind it is whole after every statement.
+/// Locks a mutex whose data is consistent after every statement, whatever panicked.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a class had counted a second ago, and what followed from it.
+/// The counts of a class a second ago, and what was derived from them.
 #[derive(Clone, Debug)]
 struct Past {
     time: tidegate_units::Instant,
@@ -81,189 +80,129 @@ struct Past {
     missed: u64,
 }
 
-/// Looks at the engine. See the [module](self).
+/// The state of the shaper as its supervisor knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Health<'a> {
+    pub interface: &'a str,
+    pub started: Instant,
+    /// Why shaping is not in force, if it is not.
+    pub trouble: Option<&'a str>,
+}
+
+impl Health<'_> {
+    /// The time since the start.
+    pub fn uptime(&self) -> Span {
+        Span::from_nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// Reads the state of the engine. See the [module](self).
 #[derive(Debug, Default)]
 pub struct Observer {
     shared: Arc<Shared>,
     past: HashMap<(String, String), Past>,
     next: Option<Instant>,
-    looked: Option<(Instant, bool)>,
+    observed: Option<(Instant, bool)>,
     classes: Vec<ClassRow>,
     flows: Vec<FlowRow>,
 }
 
 impl Observer {
-    /// What it saw.
+    /// The observations, for readers on other threads.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
     fn is_fresh(&self, with_flows: bool) -> bool {
-        self.looked.is_some_and(|(time, flows)| time.elapsed() < FRESH && (flows || !with_flows))
+        self.observed.is_some_and(|(time, flows)| time.elapsed() < FRESH && (flows || !with_flows))
     }
-}
-
-/// What is due once a second. Called with every tick.
-pub(crate) fn tick(daemon: &mut Daemon) {
-    let now = Instant::now();
-    let seen = daemon.observer.shared.seen();
-    if seen.trouble != daemon.trouble {
-        // Known at once, and above all while there is nothing to look at. What was counted stays as it was seen.
-        let directions = seen.directions.clone();
-        let (in_force, trouble) = (daemon.trouble.is_none(), daemon.trouble.clone());
-        let told = Seen { in_force, trouble, ..seen.with_directions(directions) };
-        *lock(&daemon.observer.shared.seen) = Arc::new(told);
-        daemon.observer.next = None;
-    }
-    if daemon.observer.next.is_some_and(|next| now < next) {
-        return;
-    }
-    // In step with the seconds of the wall, so that none of them is missed; two looks are never close to each other.
-    let into = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
-    let rest = EVERY.saturating_sub(Duration::from_nanos(into.into()));
-    let wait = if rest < EVERY / 4 { rest + EVERY } else { rest };
-    daemon.observer.next = Some(now + wait + EVERY / 20);
-    let flows = daemon.observer.shared.flows_wanted();
-    if look(daemon, flows, true).is_err() {
-        daemon.observer.next = Some(now + PAUSE);
-    }
-}
-
-/// Answers `classes`.
-pub(crate) fn classes(daemon: &mut Daemon) -> Result<Seen, Refusal> {
-    if !daemon.observer.is_fresh(false) {
-        look(daemon, false, false)?;
-    }
-    let seen = daemon.observer.shared.seen();
-    Ok(seen.with_directions(seen.directions.iter().map(|direction| direction.with_flows(Vec::new())).collect()))
-}
-
-/// Answers `flows`.
-pub(crate) fn flows(daemon: &mut Daemon, call: &Flows) -> Result<Seen, Refusal> {
-    let limit = call.limit.unwrap_or(100);
-    if !(1..=Flows::MOST).contains(&limit) {
-        let text = format!("{limit} flows cannot be had at once");
-        return Err(Refusal::new(Code::Malformed, text).help(format!("ask for 1 to {}", Flows::MOST)));
-    }
-    daemon.direction_named(call.direction.as_deref())?;
-    daemon.observer.shared.want_flows();
-    if !daemon.observer.is_fresh(true) {
-        look(daemon, true, false)?;
-    }
-    let all = daemon.observer.shared.seen();
-    let mut directions = Vec::new();
-    for direction in &all.directions {
-        if call.direction.as_ref().is_some_and(|name| *name != direction.name) {
-            continue;
-        }
-        let wanted = |flow: &&FlowSeen| {
-            let class = |name: &String| flow.class == *name || flow.through.as_ref() == Some(name);
-            call.class.as_ref().is_none_or(class)
-                && call.uid.is_none_or(|uid| flow.flow.uid == Some(uid))
-                && call
-                    .port
-                    .is_none_or(|port| [flow.flow.source_port, flow.flow.destination_port].contains(&Some(port)))
-        };
-        let mut flows: Vec<&FlowSeen> = direction.flows.iter().filter(wanted).collect();
-        call.sort.sort(&mut flows);
-        directions.push(direction.with_flows(flows.into_iter().take(limit as usize).cloned().collect()));
-    }
-    Ok(all.with_directions(directions))
-}
-
-/// The packet that `explain` is about.
-fn fields_of(call: &Explain) -> Result<Fields, Refusal> {
-    use std::net::IpAddr::{V4, V6};
-    let invalid = |text: &str, help: &str| Err(Refusal::new(Code::Invalid, text).help(help));
-    let hosts = match (call.source, call.destination) {
-        (Some(V4(source)), Some(V4(destination))) => Hosts::V4 { source, destination },
-        (Some(V6(source)), Some(V6(destination))) => Hosts::V6 { source, destination },
-        (None, None) => Hosts::Unknown,
-        _ => return invalid("source and destination do not fit", "give both, of one version of IP, or neither"),
-    };
-    let Some(dscp) = Dscp::new(call.dscp.unwrap_or(0)) else {
-        return invalid("that is no code point", "give 0 to 63");
-    };
-    Ok(Fields {
-        hosts,
-        dscp,
-        protocol: call.protocol.map(|protocol| protocol.0),
-        source_port: call.source_port,
-        destination_port: call.destination_port,
-        mark: call.mark.unwrap_or(0),
-        uid: call.uid,
-        ..Fields::default()
-    })
-}
-
-/// Answers `explain`: one look between two packets.
-pub(crate) fn explain(daemon: &Daemon, call: &Explain) -> Result<Explained, Refusal> {
-    let at = daemon.direction_named(call.direction.as_deref())?;
-    let direction = &daemon.directions[at];
-    let fields = fields_of(call)?;
-    let names: Vec<String> = direction.config.class_names().into_iter().map(String::from).collect();
-    let (config, known) = (direction.config.clone(), names.clone());
-    let mut told = direction.ask(move |pipeline, now| {
-        let judgement = pipeline.classify(&fields);
-        let (class, key) = (judgement.class, judgement.flow.flow);
-        let mut rows = Vec::new();
-        if (class.0 as usize) < pipeline.class_names().len() {
-            pipeline.class_rows(now, class.0, 1, &mut rows);
-        }
-        let lease = pipeline.leases().find(|lease| lease.grant.id == class).map(|lease| lease.name.clone());
-        let (tree, seen) = (pipeline.tree(), pipeline.flow_row(key));
-        let (shaper, backlog) = (tree.shaper(), tree.backlog());
-        let bytes_of = |credit: Credit| i64::try_from(credit.as_raw() / 8_000_000_000).unwrap_or(i64::MAX);
-        Explained {
-            direction: String::new(),
-            rule: judgement.rule.map(|rule| rule + 1),
-            class: lease.or_else(|| known.get(class.0 as usize).cloned()).unwrap_or_default(),
-            flow: who(key, &FlowIdentity::from(&fields)),
-            queue_packets: backlog.packets,
-            queue_bytes: backlog.bytes,
-            class_queue: rows
-                .first()
-                .map(|row| Waiting { packets: row.counts.backlog.packets, bytes: row.counts.backlog.bytes }),
-            class_rate: tree.class_rate(class),
-            buckets: shaper.and_then(|shaper| shaper.levels(now, class)).map(|levels| Buckets {
-                class_bytes: bytes_of(levels.class),
-                class_depth_bytes: levels.class_depth.as_u64(),
-                all_bytes: bytes_of(levels.all),
-                all_depth_bytes: levels.all_depth.as_u64(),
-            }),
-            outlook: shaper.and_then(|shaper| shaper.outlook(key, class)),
-            due: (backlog.packets > 0).then(|| tree.deadline(now).instant(now)).flatten().map(|due| due.since(now)),
-            seen: seen.map(|row| flow(&row, now, &known, &config)),
-        }
-    })?;
-    told.direction.clone_from(&direction.name);
-    Ok(told)
-}
-
-/// Looks at every direction. `second`: whether a second is over, from which rates and waits of the last moments follow.
-pub(crate) fn look(daemon: &mut Daemon, with_flows: bool, second: bool) -> Result<(), Refusal> {
-    let mut observer = std::mem::take(&mut daemon.observer);
-    let outcome = observer.look(daemon, with_flows, second);
-    daemon.observer = observer;
-    outcome
 }
 
 impl Observer {
-    fn look(&mut self, daemon: &Daemon, with_flows: bool, second: bool) -> Result<(), Refusal> {
+    /// Observes what is due once a second. Called with every tick.
+    pub(crate) fn tick(&mut self, directions: &[ShapedDirection], health: &Health<'_>) {
+        let now = Instant::now();
+        let seen = self.shared.seen();
+        if seen.trouble.as_deref() != health.trouble {
+            // Known at once, and above all while there is no data path. The counts are those of the last observation.
+            let (in_force, trouble) = (health.trouble.is_none(), health.trouble.map(Into::into));
+            let changed = Seen { in_force, trouble, ..seen.with_directions(seen.directions.clone()) };
+            *lock(&self.shared.seen) = Arc::new(changed);
+            self.next = None;
+        }
+        if self.next.is_some_and(|next| now < next) {
+            return;
+        }
+        // In step with the seconds of the wall clock, so that none is missed; two observations are never close.
+        let into = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
+        let rest = EVERY.saturating_sub(Duration::from_nanos(into.into()));
+        let wait = if rest < EVERY / 4 { rest + EVERY } else { rest };
+        self.next = Some(now + wait + EVERY / 20);
+        let flows = self.shared.flows_wanted();
+        if self.observe(directions, health, flows, true).is_err() {
+            self.next = Some(now + PAUSE);
+        }
+    }
+
+    /// Answers `classes`.
+    pub(crate) fn classes(&mut self, directions: &[ShapedDirection], health: &Health<'_>) -> Result<Seen, Refusal> {
+        if !self.is_fresh(false) {
+            self.observe(directions, health, false, false)?;
+        }
+        let seen = self.shared.seen();
+        Ok(seen.with_directions(seen.directions.iter().map(|direction| direction.with_flows(Vec::new())).collect()))
+    }
+
+    /// Answers `flows`.
+    pub(crate) fn flows(
+        &mut self,
+        directions: &[ShapedDirection],
+        health: &Health<'_>,
+        request: &Flows,
+    ) -> Result<Seen, Refusal> {
+        let limit = request.limit.unwrap_or(100);
+        if !(1..=Flows::MOST).contains(&limit) {
+            let text = format!("{limit} flows cannot be had at once");
+            return Err(Refusal::new(Code::Malformed, text).help(format!("ask for 1 to {}", Flows::MOST)));
+        }
+        direction_named(directions, request.direction.as_deref())?;
+        self.shared.want_flows();
+        if !self.is_fresh(true) {
+            self.observe(directions, health, true, false)?;
+        }
+        let all = self.shared.seen();
+        let wanted =
+            all.directions.iter().filter(|one| request.direction.as_ref().is_none_or(|name| *name == one.name));
+        let filtered = wanted.map(|direction| {
+            let mut flows: Vec<&FlowSeen> = direction.flows.iter().filter(|flow| passes(flow, request)).collect();
+            request.sort.sort(&mut flows);
+            direction.with_flows(flows.into_iter().take(limit as usize).cloned().collect())
+        });
+        Ok(all.with_directions(filtered.collect()))
+    }
+
+    /// Reads every direction. With `second` a second is over, from which rates and waits of the last moments follow.
+    pub(crate) fn observe(
+        &mut self,
+        directions: &[ShapedDirection],
+        health: &Health<'_>,
+        with_flows: bool,
+        second: bool,
+    ) -> Result<(), Refusal> {
         let mut seen = Seen {
             time_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64),
-            interface: daemon.interface().into(),
-            uptime: Span::from_nanos(u64::try_from(daemon.started.elapsed().as_nanos()).unwrap_or(u64::MAX)),
-            in_force: daemon.trouble.is_none(),
-            trouble: daemon.trouble.clone(),
+            interface: health.interface.into(),
+            uptime: health.uptime(),
+            in_force: health.trouble.is_none(),
+            trouble: health.trouble.map(Into::into),
             directions: Vec::new(),
         };
         let mut points = Vec::new();
-        for direction in &daemon.directions {
+        for direction in directions {
             if direction.silent_for() > SLOW {
-                return Err(Refusal::new(Code::Failed, "the data path does not turn at the moment"));
+                return Err(Refusal::new(Code::Failed, "the data path makes no progress at the moment"));
             }
-            seen.directions.push(self.look_at(direction, with_flows, second, &mut points)?);
+            seen.directions.push(self.observe_direction(direction, with_flows, second, &mut points)?);
         }
         if second {
             let known: Vec<(String, String)> = seen
@@ -278,13 +217,13 @@ impl Observer {
             self.shared.history().push(seen.time_ms / 1_000, points);
         }
         *lock(&self.shared.seen) = Arc::new(seen);
-        self.looked = Some((Instant::now(), with_flows));
+        self.observed = Some((Instant::now(), with_flows));
         Ok(())
     }
 
-    fn look_at(
+    fn observe_direction(
         &mut self,
-        direction: &Direction,
+        direction: &ShapedDirection,
         with_flows: bool,
         second: bool,
         points: &mut Vec<(String, String, Point)>,
@@ -296,12 +235,12 @@ impl Observer {
             let mut page = std::mem::take(&mut self.classes);
             page.reserve(CLASSES as usize);
             let step;
-            (page, step) = direction.ask(move |pipeline, now| {
+            (page, step) = direction.ask(move |engine, now| {
                 page.clear();
-                let next = pipeline.class_rows(now, place, CLASSES, &mut page);
+                let next = engine.class_rows(now, place, CLASSES, &mut page);
                 let names: Vec<String> =
-                    page.iter().map(|row| pipeline.class_names()[row.class.0 as usize].clone()).collect();
-                let table = pipeline.flows().map(|flows| {
+                    page.iter().map(|row| engine.class_names()[row.class.0 as usize].clone()).collect();
+                let table = engine.flows().map(|flows| {
                     let stats = flows.table();
                     TableSeen {
                         counted: true,
@@ -312,7 +251,7 @@ impl Observer {
                         untracked_packets: flows.untracked(),
                     }
                 });
-                (page, (next, names, now, table.unwrap_or_default(), pipeline.unclassified()))
+                (page, (next, names, now, table.unwrap_or_default(), engine.unclassified()))
             })?;
             let (next, page_names, now, table, unclassified) = step;
             for (row, name) in page.iter().zip(page_names) {
@@ -323,7 +262,7 @@ impl Observer {
             (from, first) = (next, Some((table, unclassified)));
         }
         let (table, unclassified) = first.unwrap_or_default();
-        let flows = if with_flows { self.flows(direction, &names)? } else { Vec::new() };
+        let flows = if with_flows { self.read_flows(direction, &names)? } else { Vec::new() };
         let counts = direction.counts()?;
         Ok(DirectionSeen {
             name: direction.name.clone(),
@@ -440,19 +379,19 @@ impl Observer {
         }
     }
 
-    fn flows(&mut self, direction: &Direction, names: &[String]) -> Result<Vec<FlowSeen>, Refusal> {
+    fn read_flows(&mut self, direction: &ShapedDirection, names: &[String]) -> Result<Vec<FlowSeen>, Refusal> {
         let mut flows: HashMap<u64, FlowSeen> = HashMap::new();
         let mut from = Some(0);
         while let Some(place) = from {
             let mut page = std::mem::take(&mut self.flows);
             page.reserve(FLOWS as usize);
             let now;
-            (page, from, now) = direction.ask(move |pipeline, now| {
+            (page, from, now) = direction.ask(move |engine, now| {
                 page.clear();
-                let next = pipeline.flow_rows(now, place, FLOWS, &mut page);
+                let next = engine.flow_rows(now, place, FLOWS, &mut page);
                 (page, next, now)
             })?;
-            // One that went and came back between two steps is the one that was seen last.
+            // Of a flow that ended and began again between two steps the last is kept.
             flows.extend(page.iter().map(|row| (row.key, flow(row, now, names, &direction.config))));
             self.flows = page;
         }
@@ -460,12 +399,21 @@ impl Observer {
     }
 }
 
+/// Whether a flow passes the filters of `request`.
+fn passes(flow: &FlowSeen, request: &Flows) -> bool {
+    let class = |name: &String| flow.class == *name || flow.through.as_ref() == Some(name);
+    let port = |port| [flow.flow.source_port, flow.flow.destination_port].contains(&Some(port));
+    request.class.as_ref().is_none_or(class)
+        && request.uid.is_none_or(|uid| flow.flow.uid == Some(uid))
+        && request.port.is_none_or(port)
+}
+
 fn seconds(span: Span) -> f64 {
     span.as_nanos() as f64 / 1e9
 }
 
-/// A flow in the words of the protocol.
-fn flow(row: &FlowRow, now: tidegate_units::Instant, names: &[String], config: &Config) -> FlowSeen {
+/// A flow in the form of the protocol.
+pub(super) fn flow(row: &FlowRow, now: tidegate_units::Instant, names: &[String], config: &Config) -> FlowSeen {
     let record = &row.record;
     let name = |class: tidegate_core::ClassId| names.get(class.0 as usize).cloned().unwrap_or_default();
     let drops = DropReason::ALL.iter().map(|reason| {
@@ -505,7 +453,7 @@ fn flow(row: &FlowRow, now: tidegate_units::Instant, names: &[String], config: &
     }
 }
 
-fn who(key: u64, who: &FlowIdentity) -> Flow {
+pub(super) fn who(key: u64, who: &FlowIdentity) -> Flow {
     Flow {
         key: format!("{key:016x}"),
         protocol: who.protocol.map(Protocol),

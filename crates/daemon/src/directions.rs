@@ -1,0 +1,148 @@
+//! What is shaped: one data path for each direction of the traffic, with the configuration in force.
+
+use std::time::{Duration, Instant};
+
+use tidegate_config::shaper::{Config, Direction};
+use tidegate_control::protocol::{Code, Refusal};
+use tidegate_core::ClassId;
+use tidegate_live::shaping::{LiveEngine, Options, Shaping, StartError, WorkerCounts};
+
+/// One shaped direction of the traffic.
+pub struct ShapedDirection {
+    /// `up` for egress, `down` for ingress.
+    pub name: String,
+    /// The configuration in force.
+    pub config: Config,
+    /// The running data path; missing between its end and its next start.
+    shaping: Option<Shaping>,
+    /// The heartbeat last seen, and since when.
+    heartbeat: (u64, Instant),
+    /// Counts changes of the data path and of its classes.
+    generation: u64,
+}
+
+impl ShapedDirection {
+    /// Starts to shape by `config`.
+    ///
+    /// # Errors
+    /// When the data path does not start; nothing is left behind then.
+    pub fn start(config: Config, options: &Options) -> Result<Self, StartError> {
+        let shaping = Shaping::start(&config, options)?;
+        let heartbeat = (shaping.heartbeat(), Instant::now());
+        Ok(Self { name: name_of(&config).into(), config, shaping: Some(shaping), heartbeat, generation: 0 })
+    }
+
+    /// The data path, while there is one.
+    pub fn shaping(&self) -> Option<&Shaping> {
+        self.shaping.as_ref()
+    }
+    /// The data path, for changes of it.
+    pub(crate) fn shaping_mut(&mut self) -> Option<&mut Shaping> {
+        self.generation += 1;
+        self.shaping.as_mut()
+    }
+    /// Takes the data path out; dropping it ends shaping.
+    pub(crate) fn take_shaping(&mut self) -> Option<Shaping> {
+        self.generation += 1;
+        self.shaping.take()
+    }
+    /// Starts the data path again, by the configuration in force.
+    pub(crate) fn start_again(&mut self, options: &Options) -> Result<(), StartError> {
+        self.generation += 1;
+        self.shaping = Some(Shaping::start(&self.config, options)?);
+        Ok(())
+    }
+
+    /// Changes whenever the data path or its classes may have changed.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The data path, of which a request needs one.
+    ///
+    /// # Errors
+    /// [`Code::Failed`] while there is none.
+    pub(crate) fn running(&self) -> Result<&Shaping, Refusal> {
+        self.shaping.as_ref().ok_or_else(not_in_force)
+    }
+
+    /// Notes whether the data path has made progress. Called with every tick.
+    pub(crate) fn note_progress(&mut self) {
+        if let Some(shaping) = &self.shaping
+            && shaping.heartbeat() != self.heartbeat.0
+        {
+            self.heartbeat = (shaping.heartbeat(), Instant::now());
+        }
+    }
+
+    /// The time without progress of the data path, to within a tick.
+    pub(crate) fn silent_for(&self) -> Duration {
+        let Some(shaping) = &self.shaping else { return Duration::ZERO };
+        if shaping.heartbeat() == self.heartbeat.0 { self.heartbeat.1.elapsed() } else { Duration::ZERO }
+    }
+
+    /// The counters of the data path.
+    ///
+    /// # Errors
+    /// [`Code::Failed`] when there is no data path, or it does not reply.
+    pub(crate) fn counts(&self) -> Result<WorkerCounts, Refusal> {
+        self.running()?.counts().map_err(|error| Refusal::new(Code::Failed, error.to_string()))
+    }
+
+    /// Runs `work` on the engine between two packets.
+    ///
+    /// # Errors
+    /// [`Code::Failed`] when there is no data path, or it does not reply.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut LiveEngine, tidegate_units::Instant) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        self.running()?.with(work).map_err(|error| Refusal::new(Code::Failed, error.to_string()))
+    }
+
+    /// The class of this name.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`], with the names that exist.
+    pub(crate) fn class_named(&self, name: &str) -> Result<ClassId, Refusal> {
+        let names = self.config.class_names();
+        match names.iter().position(|other| *other == name) {
+            Some(at) => Ok(ClassId(at as u32)),
+            None => Err(Refusal::new(Code::NotFound, format!("there is no class `{name}`"))
+                .help(format!("there are {}", names.join(", ")))),
+        }
+    }
+}
+
+/// The refusal of what needs a data path while there is none.
+pub(crate) fn not_in_force() -> Refusal {
+    Refusal::new(Code::Failed, "shaping is not in force at the moment").help("try again in a second")
+}
+
+/// The index of the direction of this name; without a name of the first.
+///
+/// # Errors
+/// [`Code::NotFound`], with the names that exist.
+pub(crate) fn direction_named(directions: &[ShapedDirection], name: Option<&str>) -> Result<usize, Refusal> {
+    let Some(name) = name else { return Ok(0) };
+    let names: Vec<&str> = directions.iter().map(|direction| direction.name.as_str()).collect();
+    names.iter().position(|other| *other == name).ok_or_else(|| {
+        Refusal::new(Code::NotFound, format!("nothing called `{name}` is shaped here"))
+            .help(format!("there is {}", names.join(" and ")))
+    })
+}
+
+/// The name of the shaped interface: that of a running data path, else the one of the options, else that of the file.
+pub(crate) fn interface<'a>(directions: &'a [ShapedDirection], options: &'a Options) -> &'a str {
+    let running = directions.iter().find_map(ShapedDirection::shaping).map(Shaping::interface);
+    let meant = || options.interface.as_deref();
+    let written = || directions.iter().find_map(|direction| direction.config.interface.name.as_deref());
+    running.or_else(meant).or_else(written).unwrap_or_default()
+}
+
+fn name_of(config: &Config) -> &'static str {
+    match config.interface.direction {
+        Direction::Egress => "up",
+        Direction::Ingress => "down",
+    }
+}

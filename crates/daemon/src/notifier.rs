@@ -1,0 +1,102 @@
+//! [`Notifier`]: from the parts of the daemon to subscribers, and to the people who look after it.
+
+use std::cell::Cell;
+
+use tidegate_control::calls::{ControlStatus, Event, EventKind};
+use tidegate_live::shaping::StartError;
+use tidegate_live::timing;
+use tidegate_units::Span;
+
+use crate::directions::ShapedDirection;
+use crate::server::event::{DirectionNames, FlowEvent, Selector};
+use crate::server::{Handle, Outbound};
+
+/// Sends events, and keeps subscriptions of the server.
+pub(crate) struct Notifier {
+    server: Option<Handle>,
+    print: fn(&str),
+    next_number: Cell<u64>,
+}
+
+impl Notifier {
+    /// Notifies over `server`, if there is one; `print` receives what people are to read, a line at a time.
+    pub fn new(server: Option<Handle>, print: fn(&str)) -> Self {
+        Self { server, print, next_number: Cell::new(1) }
+    }
+
+    /// The server, if there is one.
+    pub fn server(&self) -> Option<&Handle> {
+        self.server.as_ref()
+    }
+    /// The server has failed: there is nobody to notify any more.
+    pub fn disconnect(&mut self) {
+        self.server = None;
+    }
+
+    /// Prints a line as it is.
+    pub fn print(&self, line: &str) {
+        (self.print)(line);
+    }
+    /// Reports something to the people who look after the daemon: on standard error, and as an event.
+    pub fn log(&self, text: &str) {
+        (self.print)(&format!("tidegate: {text}"));
+        let mut event = Event::new(EventKind::Log, now());
+        event.text = Some(text.into());
+        self.publish(event);
+    }
+    /// Sends an event to every subscription that selects it.
+    pub fn publish(&self, event: Event) {
+        self.send(Outbound::Publish(Box::new(event)));
+    }
+    /// Sends something to the server.
+    pub fn send(&self, outbound: Outbound) {
+        if let Some(server) = &self.server {
+            server.send(outbound);
+        }
+    }
+
+    /// Begins a subscription, or replaces what it selects. Events before the reply to the request in progress are sent
+    /// after it.
+    pub fn subscribe(&self, client: u64, subscription: u64, selector: Selector) {
+        self.send(Outbound::Subscribe { client, subscription, selector });
+    }
+    /// Ends a subscription.
+    pub fn unsubscribe(&self, client: u64, subscription: u64) {
+        self.send(Outbound::Unsubscribe { client, subscription });
+    }
+
+    /// Connects the events of a data path to the server, with the names in them. After every start of a data path.
+    ///
+    /// # Errors
+    /// When the data path has ended.
+    pub fn attach(&self, at: usize, direction: &ShapedDirection) -> Result<(), StartError> {
+        self.names_changed(at, direction);
+        let (Some(server), Some(shaping)) = (&self.server, direction.shaping()) else { return Ok(()) };
+        let events = server.events().clone();
+        shaping.listen(Box::new(move |time, event| !events.is_wanted() || events.send(FlowEvent::new(at, time, event))))
+    }
+    /// The classes of a direction have changed.
+    pub fn names_changed(&self, at: usize, direction: &ShapedDirection) {
+        if let Some(shaping) = direction.shaping() {
+            let names = DirectionNames { direction: direction.name.clone(), classes: shaping.class_names().to_vec() };
+            self.send(Outbound::Names(at, names));
+        }
+    }
+
+    /// The counters of the server.
+    pub fn counters(&self) -> ControlStatus {
+        self.server.as_ref().map(|server| server.counters().status()).unwrap_or_default()
+    }
+
+    /// A number that was not used before: of a subscription, of a promise, of a reservation.
+    pub fn next_number(&self) -> u64 {
+        let number = self.next_number.get();
+        self.next_number.set(number + 1);
+        number
+    }
+}
+
+/// The time of an event: the monotonic clock of the machine.
+pub(crate) fn now() -> Span {
+    Span::from_nanos(timing::now().as_nanos())
+}

@@ -1,0 +1,240 @@
+//! Promises and watches: what is granted to flows beside the configuration, and who receives feedback.
+//!
+//! The terms and their holders are kept here; the engine has what it needs to apply them
+//! ([`tidegate_engine::registry`]). Every change takes the same way: the conditions of all promises become a classifier
+//! here, off the data path; it is installed in the engine; then the flows present are reviewed, some hundreds between two
+//! packets.
+
+mod feedback;
+mod owners;
+mod requests;
+mod targets;
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tidegate_control::calls::{Event, EventKind};
+use tidegate_control::protocol::{Code, Refusal};
+use tidegate_core::classify::{BuildError, Classifier, Rule};
+use tidegate_core::fbq::{Displace, Terms};
+use tidegate_engine::PromiseTable;
+use tidegate_live::shaping::LiveEngine;
+use tidegate_units::{Rate, Span};
+
+use crate::directions::ShapedDirection;
+use crate::notifier::{Notifier, now};
+use crate::server::event::Selector;
+use targets::Selection;
+
+/// Flows that are reviewed between two packets.
+const REVIEWED: u32 = 512;
+/// The interval at which sockets of processes are read, and the pause after a flow began.
+const READ: Duration = Duration::from_millis(200);
+const READ_AGAIN: Duration = Duration::from_millis(10);
+
+/// A promise in force.
+#[derive(Debug)]
+struct Promise {
+    number: u64,
+    uid: u32,
+    /// The connection it ends with, unless it is detached.
+    client: u64,
+    detached: bool,
+    subscription: u64,
+    direction: usize,
+    class: String,
+    selection: Selection,
+    minimum: Rate,
+    steps: u32,
+    displace: Option<(Rate, String)>,
+    flows: u32,
+    until: Option<Instant>,
+}
+
+/// A subscription to the feedback of flows.
+#[derive(Debug)]
+struct Watch {
+    subscription: u64,
+    uid: u32,
+    client: u64,
+    direction: usize,
+    selection: Selection,
+    delay: Span,
+}
+
+/// The promises and watches of all directions.
+#[derive(Debug, Default)]
+pub(crate) struct Promises {
+    promises: Vec<Promise>,
+    watches: Vec<Watch>,
+    /// When the sockets of followed processes were read last.
+    read: Option<Instant>,
+    /// A flow began since then, which may be of a followed process.
+    flow_began: bool,
+}
+
+impl Promises {
+    /// Whether sockets of processes are followed.
+    fn follows(&self) -> bool {
+        self.promises.iter().map(|promise| &promise.selection).any(Selection::follows)
+            || self.watches.iter().map(|watch| &watch.selection).any(Selection::follows)
+    }
+
+    /// Notes that a flow began.
+    pub fn flow_began(&mut self) {
+        self.flow_began = true;
+    }
+
+    /// The time of the next [`tick`](Self::tick), if one is due.
+    pub fn next(&self) -> Option<Instant> {
+        let read = self.follows().then(|| self.read.map_or_else(Instant::now, |read| read + self.pause()));
+        self.promises.iter().filter_map(|promise| promise.until).chain(read).min()
+    }
+
+    fn pause(&self) -> Duration {
+        if self.flow_began { READ_AGAIN } else { READ }
+    }
+
+    /// Whether the notifications of a promise of this connection have this subscription.
+    pub fn has_subscription(&self, client: u64, subscription: u64) -> bool {
+        self.promises.iter().any(|promise| (promise.client, promise.subscription) == (client, subscription))
+    }
+
+    /// Ends what was requested over a connection that has ended.
+    pub fn disconnected(&mut self, directions: &[ShapedDirection], notifier: &Notifier, client: u64) {
+        let ended = |promise: &&Promise| promise.client == client && !promise.detached;
+        let ended: Vec<u64> = self.promises.iter().filter(ended).map(|promise| promise.number).collect();
+        self.end(directions, notifier, ended, "its connection ended");
+        let of_it = |watch: &&Watch| watch.client == client;
+        let mut changed: Vec<usize> = self.watches.iter().filter(of_it).map(|watch| watch.direction).collect();
+        self.watches.retain(|watch| watch.client != client);
+        self.install_in(directions, notifier, &mut changed);
+    }
+
+    /// Ends promises whose lease is over, and reads the sockets of followed processes.
+    pub fn tick(&mut self, directions: &[ShapedDirection], notifier: &Notifier) {
+        let now = Instant::now();
+        let over = |promise: &&Promise| promise.until.is_some_and(|until| until <= now);
+        let over: Vec<u64> = self.promises.iter().filter(over).map(|promise| promise.number).collect();
+        if !over.is_empty() {
+            self.end(directions, notifier, over, "its lease is over");
+        }
+        if !self.follows() || self.read.is_some_and(|read| now < read + self.pause()) {
+            return;
+        }
+        self.flow_began = false;
+        let mut changed = Vec::new();
+        for promise in &mut self.promises {
+            if promise.selection.refresh() {
+                changed.push(promise.direction);
+            }
+        }
+        for watch in &mut self.watches {
+            if watch.selection.refresh() {
+                changed.push(watch.direction);
+                let selector = Selector::Flows { direction: watch.direction, matches: watch.selection.matches.clone() };
+                notifier.subscribe(watch.client, watch.subscription, selector);
+            }
+        }
+        self.install_in(directions, notifier, &mut changed);
+        // From the end of the read, so that reading takes a part of the time and not all of it.
+        self.read = Some(Instant::now());
+    }
+
+    /// Ends promises, and notifies their holders of the reason.
+    fn end(&mut self, directions: &[ShapedDirection], notifier: &Notifier, numbers: Vec<u64>, reason: &str) {
+        let mut changed = Vec::new();
+        for number in numbers {
+            let Some(place) = self.promises.iter().position(|promise| promise.number == number) else { continue };
+            let promise = self.promises.remove(place);
+            let direction = &directions[promise.direction];
+            // A data path that does not reply has no promises either.
+            let _ = direction.ask(move |engine, now| engine.promises(now).end(number));
+            let mut event = Event::new(EventKind::PromiseEnded, now());
+            event.promise = Some(number);
+            event.direction = Some(direction.name.clone());
+            event.class = Some(promise.class);
+            event.text = Some(reason.into());
+            notifier.publish(event);
+            notifier.unsubscribe(promise.client, promise.subscription);
+            changed.push(promise.direction);
+        }
+        self.install_in(directions, notifier, &mut changed);
+    }
+
+    /// Makes all promises of a direction again, in an engine that has none: after a restart, or when the classes have
+    /// changed. A promise whose class is gone ends; one whose minimum no longer fits waits.
+    pub fn reinstate(&mut self, directions: &[ShapedDirection], notifier: &Notifier, at: usize) {
+        let direction = &directions[at];
+        let mut ended = Vec::new();
+        let _ = direction.ask(|engine, now| engine.promises(now).clear());
+        for promise in self.promises.iter().filter(|promise| promise.direction == at) {
+            let displace = promise.displace.as_ref();
+            let displace = displace.and_then(|(below, to)| Some((*below, direction.class_named(to).ok()?)));
+            let displace = displace.map(|(below, to)| Displace { below, to: to.0 });
+            let (number, flows) = (promise.number, promise.flows);
+            let terms = Terms { minimum: promise.minimum, steps: promise.steps, displace };
+            let again = direction.class_named(&promise.class).ok().and_then(|class| {
+                let again = move |engine: &mut LiveEngine, now| {
+                    engine.promises(now).promise(number, terms, class, flows, true).is_ok()
+                };
+                direction.ask(again).ok()
+            });
+            if again != Some(true) {
+                ended.push(promise.number);
+            }
+        }
+        self.end(directions, notifier, ended, "its class is gone");
+        let _ = self.install(directions, notifier, at);
+    }
+
+    /// Installs the conditions in directions whose promises or watches have ended; a data path that does not reply gets
+    /// them when it is started again.
+    fn install_in(&self, directions: &[ShapedDirection], notifier: &Notifier, changed: &mut Vec<usize>) {
+        changed.sort_unstable();
+        changed.dedup();
+        for at in changed.drain(..) {
+            let _ = self.install(directions, notifier, at);
+        }
+    }
+
+    /// Installs the conditions of all promises and watches of a direction in its engine, and has its flows reviewed.
+    fn install(&self, directions: &[ShapedDirection], notifier: &Notifier, at: usize) -> Result<(), Refusal> {
+        let unbuildable = |error: BuildError| {
+            let text = format!("these conditions cannot be looked up with those of the others: {error}");
+            Refusal::new(Code::NoRoom, text)
+        };
+        let mut table = PromiseTable::default();
+        let mut rules = Vec::new();
+        for promise in self.promises.iter().filter(|promise| promise.direction == at) {
+            let target = table.numbers.len() as u32;
+            table.numbers.push(promise.number);
+            rules.extend(promise.selection.matches.iter().map(|matching| Rule { matching: matching.clone(), target }));
+        }
+        if !rules.is_empty() {
+            table.promises = Some(Classifier::new(rules).map_err(unbuildable)?);
+        }
+        let mut watches: Vec<&Watch> = self.watches.iter().filter(|watch| watch.direction == at).collect();
+        watches.sort_by_key(|watch| watch.delay);
+        let mut rules = Vec::new();
+        for watch in watches {
+            let target = table.delays.len() as u32;
+            table.delays.push(watch.delay);
+            rules.extend(watch.selection.matches.iter().map(|matching| Rule { matching: matching.clone(), target }));
+        }
+        if !rules.is_empty() {
+            table.watches = Some(Classifier::new(rules).map_err(unbuildable)?);
+        }
+        let direction = &directions[at];
+        // The previous table is returned, and freed on this thread.
+        drop(direction.ask(move |engine, now| engine.promises(now).set_table(table))?);
+        let mut from = Some(0);
+        while let Some(place) = from {
+            from = direction.ask(move |engine, now| engine.promises(now).review(place, REVIEWED))?;
+        }
+        if let Some(server) = notifier.server() {
+            server.counters().follows.store(self.follows(), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}

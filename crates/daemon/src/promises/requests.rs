@@ -1,0 +1,315 @@
+//! `promise`, `renew`, `release` and `promises`.
+
+use std::time::{Duration, Instant};
+
+use tidegate_config::shaper::{Bounds, Root};
+use tidegate_config::values::User;
+use tidegate_control::calls::{
+    Authority, Permission, PromiseCall, PromiseList, PromiseState, Promised, Release, Released, Renew,
+};
+use tidegate_control::protocol::{Code, Refusal};
+use tidegate_core::ClassId;
+use tidegate_core::fbq::{Displace, Terms};
+use tidegate_engine::{PromiseError, PromiseView};
+use tidegate_live::shaping::user_number;
+use tidegate_units::{Rate, Span};
+
+use super::targets::Selection;
+use super::{Promise, Promises};
+use crate::caller::Caller;
+use crate::directions::{ShapedDirection, direction_named};
+use crate::notifier::Notifier;
+use crate::server::event::Selector;
+
+/// The maximum number of promises.
+const PROMISES: usize = 1_024;
+/// The maximum number of promises of one connection.
+const PROMISES_OF_ONE: usize = 256;
+/// The maximum number of flows for which one promise reserves rate.
+const FLOWS: u32 = 1_024;
+
+impl Promises {
+    /// Answers `promise`.
+    pub fn promise(
+        &mut self,
+        directions: &[ShapedDirection],
+        notifier: &Notifier,
+        caller: &Caller,
+        request: PromiseCall,
+    ) -> Result<Promised, Refusal> {
+        let at = direction_named(directions, request.direction.as_deref())?;
+        let direction = &directions[at];
+        check(&request)?;
+        if !caller.is_operator() {
+            self.within_bounds(direction, caller, &request)?;
+        }
+        self.within_counts(caller)?;
+        let minimum = request.minimum.unwrap_or(Rate::ZERO);
+        let selection = Selection::of(caller, request.target.clone(), !caller.is_operator())?;
+        let (class, name) = class_of(direction, request.class.as_deref(), &selection)?;
+        let displace = match &request.displace {
+            None => None,
+            Some(displace) => {
+                let to = direction.class_named(&displace.to)?;
+                if to == class {
+                    return Err(invalid("flows cannot be displaced to the class they are in", "name another class"));
+                }
+                Some(Displace { below: displace.below, to: to.0 })
+            }
+        };
+        let number = notifier.next_number();
+        let subscription = notifier.next_number();
+        let (terms, flows, wait) = (Terms { minimum, steps: request.prefer, displace }, request.flows, request.wait);
+        let outcome =
+            direction.ask(move |engine, now| engine.promises(now).promise(number, terms, class, flows, wait))?;
+        outcome.map_err(|error| refusal(error, &name, minimum, flows))?;
+        self.promises.push(Promise {
+            number,
+            uid: caller.peer.uid,
+            client: caller.client,
+            detached: request.detached,
+            subscription,
+            direction: at,
+            class: name,
+            selection,
+            minimum,
+            steps: request.prefer,
+            displace: request.displace.map(|displace| (displace.below, displace.to)),
+            flows,
+            until: request.lease.map(from_now),
+        });
+        // Before the promise is in force, so that no event that follows from it is missed.
+        notifier.subscribe(caller.client, subscription, Selector::Promise(number));
+        if let Err(refusal) = self.install(directions, notifier, at) {
+            notifier.unsubscribe(caller.client, subscription);
+            // Its conditions cannot be looked up, so it is not made.
+            self.promises.pop();
+            let _ = direction.ask(move |engine, now| engine.promises(now).end(number));
+            return Err(refusal);
+        }
+        let place = self.promises.len() - 1;
+        Ok(Promised { promise: number, subscription, state: self.state(directions, place)? })
+    }
+
+    /// Answers `renew`.
+    pub fn renew(
+        &mut self,
+        directions: &[ShapedDirection],
+        caller: &Caller,
+        request: &Renew,
+    ) -> Result<PromiseState, Refusal> {
+        let place = self.place_of(caller, request.promise)?;
+        if !caller.is_operator() {
+            check_lease(&directions[self.promises[place].direction], Some(request.lease))?;
+        }
+        self.promises[place].until = Some(from_now(request.lease));
+        self.state(directions, place)
+    }
+
+    /// Answers `release`.
+    pub fn release(
+        &mut self,
+        directions: &[ShapedDirection],
+        notifier: &Notifier,
+        caller: &Caller,
+        request: &Release,
+    ) -> Result<Released, Refusal> {
+        let place = self.place_of(caller, request.promise)?;
+        // Notified in any case: the promise may be of another connection than this one.
+        let own = self.promises[place].uid == caller.peer.uid;
+        let reason = if own { "it was released" } else { "root ended it" };
+        self.end(directions, notifier, vec![request.promise], reason);
+        Ok(Released {})
+    }
+
+    /// Answers `promises`.
+    pub fn list(&self, directions: &[ShapedDirection]) -> Result<PromiseList, Refusal> {
+        let promises = (0..self.promises.len()).map(|place| self.state(directions, place)).collect::<Result<_, _>>()?;
+        Ok(PromiseList { promises })
+    }
+
+    /// Refuses more promises than there may be, or than may be of one connection.
+    fn within_counts(&self, caller: &Caller) -> Result<(), Refusal> {
+        if self.promises.len() >= PROMISES {
+            let text = format!("{PROMISES} promises are held already, which is all there may be");
+            return Err(Refusal::new(Code::TooMany, text)
+                .help("wait until one ends; `tidegate promise` without conditions lists them"));
+        }
+        if self.promises.iter().filter(|promise| promise.client == caller.client).count() >= PROMISES_OF_ONE {
+            let text = format!("{PROMISES_OF_ONE} promises were given over this connection, and there may be no more");
+            return Err(Refusal::new(Code::TooMany, text)
+                .help("release one, ask for more `flows` in one, or open another connection"));
+        }
+        Ok(())
+    }
+
+    /// Refuses what exceeds the bounds of the configuration for a user who is not root.
+    fn within_bounds(
+        &self,
+        direction: &ShapedDirection,
+        caller: &Caller,
+        request: &PromiseCall,
+    ) -> Result<(), Refusal> {
+        let uid = caller.peer.uid;
+        let bounds = bounds(direction, uid);
+        let refuse = |text: String| {
+            Err(Refusal::new(Code::NotAllowed, text)
+                .help("[control] in the shaper file says what users may; root may all"))
+        };
+        let own = || self.promises.iter().filter(|promise| promise.uid == uid);
+        if own().count() as u64 >= u64::from(bounds.promises) {
+            return refuse(format!("user {uid} holds {} promises already", bounds.promises));
+        }
+        let so_far: u64 = own().map(|promise| promise.minimum.as_bps().saturating_mul(promise.flows.into())).sum();
+        let wanted = request.minimum.unwrap_or(Rate::ZERO).as_bps().saturating_mul(request.flows.into());
+        let left = bounds.minimum.saturating_sub(Rate::from_bps(so_far));
+        if Rate::from_bps(wanted) > left {
+            return refuse(format!("user {uid} may be promised {left} more, not {}", Rate::from_bps(wanted)));
+        }
+        if request.prefer > bounds.preference {
+            return refuse(format!(
+                "user {uid} may prefer flows by {} steps, not {}",
+                bounds.preference, request.prefer
+            ));
+        }
+        if let Some(displace) = &request.displace {
+            let to = direction.class_named(&displace.to)?;
+            if !direction.config.control.displace_to.contains(&to.0) {
+                return refuse(format!("user {uid} may not have flows displaced to class `{}`", displace.to));
+            }
+        }
+        check_lease(direction, request.lease)
+    }
+
+    /// The index of a promise that the caller may change.
+    fn place_of(&self, caller: &Caller, number: u64) -> Result<usize, Refusal> {
+        let place = self.promises.iter().position(|promise| promise.number == number).ok_or_else(|| {
+            Refusal::new(Code::NotFound, format!("there is no promise {number}")).help("perhaps its lease is over")
+        })?;
+        Permission::check_holder(caller, self.promises[place].uid, "change a promise of another user")?;
+        Ok(place)
+    }
+
+    /// The state of a promise, with the flows under it.
+    fn state(&self, directions: &[ShapedDirection], place: usize) -> Result<PromiseState, Refusal> {
+        let promise = &self.promises[place];
+        let direction = &directions[promise.direction];
+        let (number, class) = (promise.number, direction.class_named(&promise.class)?);
+        let (view, free) = direction.ask(move |engine, now| {
+            let view = engine.promises(now).view(number).unwrap_or(PromiseView::default());
+            let class = engine.tree().shaper().and_then(|shaper| shaper.class(class));
+            (view, class.map_or(Rate::ZERO, |class| class.unpromised))
+        })?;
+        let left = |until: Instant| until.saturating_duration_since(Instant::now()).as_nanos();
+        Ok(PromiseState {
+            promise: number,
+            uid: promise.uid,
+            direction: direction.name.clone(),
+            class: promise.class.clone(),
+            target: promise.selection.target.clone(),
+            minimum: promise.minimum,
+            prefer: promise.steps,
+            flows: view.flows,
+            waiting: view.waiting,
+            granted: view.rate,
+            held: view.held,
+            free,
+            lease: promise.until.map(|until| Span::from_nanos(left(until) as u64)),
+            detached: promise.detached,
+        })
+    }
+}
+
+/// Refuses a request that contradicts itself, whatever is in force.
+fn check(request: &PromiseCall) -> Result<(), Refusal> {
+    let minimum = request.minimum.unwrap_or(Rate::ZERO);
+    if minimum.is_zero() && request.prefer == 0 && request.displace.is_none() {
+        return Err(invalid("nothing is asked for", "give a minimum, steps of preference or a displacement"));
+    }
+    if request.flows == 0 || request.flows > FLOWS {
+        return Err(invalid("rate cannot be held for so many flows", "give 1 to 1024"));
+    }
+    if request.prefer > 1_000 {
+        return Err(invalid("so many steps of preference mean nothing", "ten steps of 10% are everything"));
+    }
+    if request.detached && request.lease.is_none() {
+        return Err(invalid("a promise that outlives its connection needs a lease", "give lease_ns"));
+    }
+    if request.lease.is_some_and(Span::is_zero) {
+        return Err(invalid("a lease of nothing", "leave it out, or give a time"));
+    }
+    if let Some(displace) = request.displace.as_ref().filter(|displace| displace.below <= minimum) {
+        let text = format!("the threshold {} is not above the minimum {minimum}", displace.below);
+        return Err(invalid(&text, "a share never falls below its minimum; give a higher threshold"));
+    }
+    Ok(())
+}
+
+fn invalid(message: &str, help: &str) -> Refusal {
+    Refusal::new(Code::Invalid, message).help(help)
+}
+
+/// The bounds of a user in the configuration of the direction.
+pub(crate) fn bounds(direction: &ShapedDirection, uid: u32) -> Bounds {
+    let control = &direction.config.control;
+    let is_it = |user: &User| match user {
+        User::Id(id) => *id == uid,
+        User::Name(name) => user_number(name) == Some(uid),
+    };
+    control.users.iter().find(|(user, _)| is_it(user)).map_or(control.bounds, |(_, bounds)| *bounds)
+}
+
+fn check_lease(direction: &ShapedDirection, lease: Option<Span>) -> Result<(), Refusal> {
+    let longest = direction.config.control.lease;
+    match lease {
+        Some(lease) if lease > longest => {
+            let text = format!("a lease of {lease} is longer than {longest}");
+            Err(Refusal::new(Code::NotAllowed, text).help("renew it from time to time"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn from_now(lease: Span) -> Instant {
+    Instant::now() + Duration::from_nanos(lease.as_nanos())
+}
+
+/// The refusal of a promise by the engine.
+pub(super) fn refusal(error: PromiseError, class: &str, minimum: Rate, flows: u32) -> Refusal {
+    match error {
+        PromiseError::NoShaper => Refusal::new(Code::Unsupported, "this discipline knows no promises to flows")
+            .help("promises need a shaper file with [[class]]"),
+        PromiseError::NoRoom(free) => {
+            let wanted = if flows == 1 { minimum.to_string() } else { format!("{minimum} for each of {flows} flows") };
+            let text = format!("class `{class}` has {free} left to promise, not {wanted}");
+            Refusal::new(Code::NoRoom, text).help(if free.is_zero() {
+                "wait for what others release: `--wait`, or `wait` over the socket".to_owned()
+            } else {
+                format!("ask for at most {free}, or wait for what others release: `--wait`, or `wait` over the socket")
+            })
+        }
+    }
+}
+
+/// The class of this name, or the one that the rules choose for such flows.
+fn class_of(
+    direction: &ShapedDirection,
+    name: Option<&str>,
+    selection: &Selection,
+) -> Result<(ClassId, String), Refusal> {
+    let Root::Shaper(_) = &direction.config.root else {
+        return Err(refusal(PromiseError::NoShaper, "", Rate::ZERO, 1));
+    };
+    let class = match name {
+        Some(name) => direction.class_named(name)?,
+        None => {
+            let (samples, default) = (selection.samples(), direction.config.default_class);
+            direction.ask(move |engine, _| {
+                let mut classified = samples.iter().map(|fields| engine.classify(fields));
+                classified.find(|classification| classification.rule.is_some()).map_or(default, |found| found.class)
+            })?
+        }
+    };
+    let name = direction.config.class_names().get(class.0 as usize).map(ToString::to_string).unwrap_or_default();
+    Ok((class, name))
+}

@@ -1,0 +1,314 @@
+//! `reserve`, `refresh`, `unreserve` and `reservations`: classes under CBQ for single flows, and their holders.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use tidegate_config::discipline::Discipline;
+use tidegate_config::edit;
+use tidegate_config::shaper::{Match, Root};
+use tidegate_config::values::User;
+use tidegate_control::calls::{
+    Authority, Permission, Refresh, Refreshed, ReservationList, Reserve, Reserved, Unreserve, Unreserved,
+};
+use tidegate_control::protocol::{Code, Refusal};
+use tidegate_core::ClassId;
+use tidegate_core::reservation::{Refusal as Admission, Request, Service, TSpec};
+use tidegate_engine::{Lease, ReserveError};
+use tidegate_units::{Bytes, Instant as Time, Rate, Span};
+
+use crate::caller::Caller;
+use crate::directions::{ShapedDirection, direction_named};
+use crate::notifier::Notifier;
+
+/// The longest name of a reservation.
+const NAME: usize = 64;
+
+/// A reservation in force.
+#[derive(Clone, Debug)]
+struct Reservation {
+    direction: usize,
+    class: ClassId,
+    name: String,
+    /// The request, which is made again when the data path is started again.
+    request: Request,
+    matches: Match,
+    uid: u32,
+    /// The connection it ends with.
+    client: Option<u64>,
+    /// When it ends; until then it is refreshed here.
+    until: Option<Instant>,
+    /// The time of the next refresh.
+    refresh: Instant,
+    every: Duration,
+}
+
+/// The reservations of all directions, by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Reservations(HashMap<u64, Reservation>);
+
+impl Reservations {
+    /// Answers `reserve`.
+    pub fn reserve(
+        &mut self,
+        directions: &[ShapedDirection],
+        notifier: &Notifier,
+        caller: &Caller,
+        call: Reserve,
+    ) -> Result<Reserved, Refusal> {
+        let at = direction_named(directions, call.direction.as_deref())?;
+        let direction = &directions[at];
+        let (link, mtu) = link(direction).ok_or_else(|| refusal(&ReserveError::Nowhere))?;
+        let mut matches = edit::matching(&call.matches).map_err(|text| Refusal::new(Code::Invalid, text))?;
+        if matches.is_everything() {
+            return Err(refusal(&ReserveError::Everything));
+        }
+        if !caller.is_operator() {
+            matches.users = vec![User::Id(caller.peer.uid)];
+        }
+        let request = Request { tspec: tspec(&call, link, mtu), service: service(&call) };
+        let number = notifier.next_number();
+        let name = name_of(call.name, number)?;
+        let (requested, packets) = (name.clone(), matches.clone());
+        let outcome = direction.running()?.change(move |engine, now, sink| {
+            let lease = engine.reserve(now, &requested, &request, packets, sink)?;
+            Ok::<_, ReserveError>((lease, engine.unreserved(), now))
+        });
+        let (lease, free, now) =
+            outcome.map_err(|error| Refusal::new(Code::Failed, error.to_string()))?.map_err(|error| refusal(&error))?;
+        let every = Duration::from_nanos(lease.grant.expires.since(now).as_nanos() / 3);
+        let until = call.lasts.map(|span| Instant::now() + Duration::from_nanos(span.as_nanos()));
+        let reservation = Reservation {
+            direction: at,
+            class: lease.grant.id,
+            name,
+            request,
+            matches,
+            uid: caller.peer.uid,
+            client: until.is_none().then_some(caller.client),
+            until,
+            refresh: Instant::now() + every,
+            every,
+        };
+        self.0.insert(number, reservation);
+        Ok(reserved(number, &lease, until, free, now))
+    }
+
+    /// The reservation `number`, which the caller may change.
+    fn held(&self, caller: &Caller, number: u64) -> Result<&Reservation, Refusal> {
+        let none =
+            || Refusal::new(Code::NotFound, format!("there is no reservation {number}")).help("it may have expired");
+        let held = self.0.get(&number).ok_or_else(none)?;
+        Permission::check_holder(caller, held.uid, "change a reservation of another user")?;
+        Ok(held)
+    }
+
+    /// Answers `refresh`.
+    pub fn refresh(
+        &mut self,
+        directions: &[ShapedDirection],
+        caller: &Caller,
+        request: &Refresh,
+    ) -> Result<Refreshed, Refusal> {
+        let held = self.held(caller, request.reservation)?;
+        let class = held.class;
+        let expires: Result<Span, ReserveError> = directions[held.direction]
+            .ask(move |engine, now| engine.refresh(now, class).map(|expires| expires.since(now)))?;
+        // One with a time of its own ends then, however often it is refreshed.
+        let until = held.until.map(left);
+        expires.map(|expires| Refreshed { expires: until.unwrap_or(expires) }).map_err(|error| {
+            self.0.remove(&request.reservation);
+            refusal(&error)
+        })
+    }
+
+    /// Answers `unreserve`.
+    pub fn unreserve(
+        &mut self,
+        directions: &[ShapedDirection],
+        caller: &Caller,
+        request: &Unreserve,
+    ) -> Result<Unreserved, Refusal> {
+        let held = self.held(caller, request.reservation)?.clone();
+        self.0.remove(&request.reservation);
+        end(directions, &held)?;
+        Ok(Unreserved { name: held.name })
+    }
+
+    /// Answers `reservations`.
+    pub fn list(&self, directions: &[ShapedDirection]) -> Result<ReservationList, Refusal> {
+        let mut reservations = Vec::new();
+        for (at, direction) in directions.iter().enumerate() {
+            let (leases, free, now) = direction
+                .ask(|engine, now| (engine.leases().cloned().collect::<Vec<_>>(), engine.unreserved(), now))?;
+            for lease in &leases {
+                let known = self.0.iter().find(|(_, held)| held.direction == at && held.class == lease.grant.id);
+                let (number, until) = known.map_or((0, None), |(number, held)| (*number, held.until));
+                reservations.push(reserved(number, lease, until, free, now));
+            }
+        }
+        Ok(ReservationList { reservations })
+    }
+
+    /// Ends what was reserved over a connection that has ended.
+    pub fn disconnected(&mut self, directions: &[ShapedDirection], client: u64) {
+        self.end_where(directions, |held| held.client == Some(client));
+    }
+
+    fn end_where(&mut self, directions: &[ShapedDirection], over: impl Fn(&Reservation) -> bool) {
+        for (_, held) in self.0.extract_if(|_, held| over(held)) {
+            // One that has expired meanwhile is gone already.
+            let _ = end(directions, &held);
+        }
+    }
+
+    /// Makes all reservations of a direction again, in the order in which they were made, in an engine that has none: after
+    /// its data path was started again. Their holders need not know.
+    pub fn reinstate(&mut self, directions: &[ShapedDirection], notifier: &Notifier, at: usize) {
+        let Ok(shaping) = directions[at].running() else { return };
+        let of_direction = self.0.iter().filter(|(_, held)| held.direction == at);
+        let mut numbers: Vec<u64> = of_direction.map(|(number, _)| *number).collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            let Some(held) = self.0.get_mut(&number) else { continue };
+            let (name, request, matches) = (held.name.clone(), held.request, held.matches.clone());
+            let again = shaping.change(move |engine, now, sink| engine.reserve(now, &name, &request, matches, sink));
+            let reason = match again {
+                Ok(Ok(lease)) => {
+                    held.class = lease.grant.id;
+                    continue;
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(error) => error.to_string(),
+            };
+            let name = held.name.clone();
+            self.0.remove(&number);
+            notifier.log(&format!("`{name}` is reserved no longer, it could not be made again: {reason}"));
+        }
+    }
+
+    /// Refreshes reservations that have a time of their own, and ends them then.
+    pub fn tick(&mut self, directions: &[ShapedDirection]) {
+        let now = Instant::now();
+        self.end_where(directions, |held| held.until.is_some_and(|until| until <= now));
+        self.0.retain(|_, held| {
+            if held.until.is_none() || held.refresh > now {
+                return true;
+            }
+            held.refresh = now + held.every;
+            let class = held.class;
+            directions[held.direction].ask(move |engine, now| engine.refresh(now, class).is_ok()) != Ok(false)
+        });
+    }
+}
+
+/// Ends a reservation in the engine.
+fn end(directions: &[ShapedDirection], held: &Reservation) -> Result<(), Refusal> {
+    let class = held.class;
+    let outcome = directions[held.direction]
+        .running()?
+        .change(move |engine, now, sink| engine.release(now, class, sink))
+        .map_err(|error| Refusal::new(Code::Failed, error.to_string()))?;
+    outcome.map_err(|error| refusal(&error))
+}
+
+/// The rate of the link and its largest packet.
+fn link(direction: &ShapedDirection) -> Option<(Rate, Bytes)> {
+    match &direction.config.root {
+        Root::Discipline(discipline) => match &**discipline {
+            Discipline::Cbq(cbq) => Some((cbq.link.value, cbq.mtu.value)),
+            _ => None,
+        },
+        Root::Shaper(_) => None,
+    }
+}
+
+fn tspec(call: &Reserve, link: Rate, mtu: Bytes) -> TSpec {
+    let max_packet = call.max_packet.unwrap_or(mtu);
+    TSpec {
+        rate: call.rate,
+        bucket: call.bucket.unwrap_or(max_packet.saturating_mul(2)),
+        peak: call.peak.unwrap_or(link.max(call.rate)),
+        min_unit: call.min_unit.unwrap_or(Bytes::new(64).min(max_packet)),
+        max_packet,
+    }
+}
+
+fn service(call: &Reserve) -> Service {
+    match (call.guaranteed, call.delay) {
+        (false, None) => Service::ControlledLoad,
+        (_, delay) => Service::Guaranteed { rate: None, delay },
+    }
+}
+
+/// The name of a reservation. Every user may make one, and others see its name, on terminals too.
+fn name_of(name: Option<String>, number: u64) -> Result<String, Refusal> {
+    let Some(name) = name else { return Ok(format!("reservation {number}")) };
+    if name.trim().is_empty() || name.chars().count() > NAME || name.chars().any(char::is_control) {
+        return Err(Refusal::new(Code::Invalid, "a reservation cannot be called that")
+            .help(format!("give a name of at most {NAME} characters in one line, or none")));
+    }
+    Ok(name)
+}
+
+/// The time left until then.
+fn left(until: Instant) -> Span {
+    Span::from_nanos(until.saturating_duration_since(Instant::now()).as_nanos() as u64)
+}
+
+/// A reservation in the form of the protocol; with `until` it ends then, however often it is refreshed.
+fn reserved(number: u64, lease: &Lease, until: Option<Instant>, free: Option<Rate>, now: Time) -> Reserved {
+    Reserved {
+        reservation: number,
+        name: lease.name.clone(),
+        matches: lease.matches.to_string(),
+        rate: lease.grant.rate,
+        bound: lease.grant.bound,
+        buffer: lease.grant.buffer,
+        expires: until.map_or(lease.grant.expires.since(now), left),
+        free: free.unwrap_or(Rate::ZERO),
+    }
+}
+
+/// The refusal of a reservation by the engine.
+fn refusal(error: &ReserveError) -> Refusal {
+    let code = match error {
+        ReserveError::Nowhere => Code::Unsupported,
+        ReserveError::Everything | ReserveError::Bounds(_) | ReserveError::Name(_) | ReserveError::Rules(_) => {
+            Code::Invalid
+        }
+        ReserveError::Admission(Admission::Unknown(_)) => Code::NotFound,
+        ReserveError::Admission(Admission::TSpec(_) | Admission::PacketSize { .. }) => Code::Invalid,
+        ReserveError::Admission(Admission::NoBounds) => Code::Unsupported,
+        ReserveError::Admission(_) | ReserveError::InTheWay { .. } => Code::NoRoom,
+    };
+    let refusal = Refusal::new(code, error.to_string());
+    match error {
+        ReserveError::Admission(Admission::Rate { free, .. }) if !free.is_zero() => {
+            refusal.help(format!("ask for at most {free}, or wait for what others release"))
+        }
+        _ => refusal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_can_be_had() {
+        let (free, asked) = (Rate::from_mbit(1), Rate::from_mbit(2));
+        let refusal = refusal(&ReserveError::Admission(Admission::Rate { free, asked }));
+        assert_eq!(refusal.message, "needs 2mbit, 1mbit is free");
+        assert_eq!(refusal.help.as_deref(), Some("ask for at most 1mbit, or wait for what others release"));
+    }
+    #[test]
+    fn a_name_is_what_a_terminal_can_show() {
+        let code = |name: &str| name_of(Some(name.to_owned()), 7).map_err(|refusal| refusal.code);
+        assert_eq!(name_of(None, 7).unwrap(), "reservation 7");
+        assert_eq!(code("Anrufe, früh 🦀"), Ok("Anrufe, früh 🦀".to_owned()));
+        assert_eq!(code(&"x".repeat(64)), Ok("x".repeat(64)));
+        for wrong in ["", " ", "two\nlines", "\x1b[2Jgone", "\u{9b}2J", &"x".repeat(65)] {
+            assert_eq!(code(wrong), Err(Code::Invalid), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Whether shaping is still in force: the rules are read back, and traffic of the interface is compared with the queue's.
+
+use tidegate_config::shaper::Direction;
+use tidegate_live::shaping::Passage;
+
+use super::{Grants, Supervisor};
+use crate::directions::ShapedDirection;
+use crate::notifier::Notifier;
+use crate::service;
+
+impl Supervisor {
+    /// Reads the rules back; where somebody changed them, shaping is started again, or reported to be off. Then compares
+    /// what the interface carried with what came through the queue.
+    ///
+    /// What cannot be read, for want of a descriptor for instance, is read again later: shaping continues.
+    pub(super) fn inspect(&mut self, directions: &mut [ShapedDirection], grants: &mut Grants<'_>, at: usize) {
+        let (name, state) = (directions[at].name.clone(), &mut self.states[at]);
+        let Some(shaping) = directions[at].shaping_mut() else { return };
+        let inspection = shaping.inspect().and_then(|inspection| {
+            let passage = if inspection.is_sound() { shaping.passage()? } else { None };
+            Ok((inspection, passage))
+        });
+        let (inspection, passage) = match inspection {
+            Ok(read) => read,
+            Err(error) => {
+                if !std::mem::replace(&mut state.unreadable, true) {
+                    let text = format!("{name}: whether shaping is still in force cannot be seen: {error}");
+                    grants.notifier.log(&format!("{text}; it goes on, and is looked at again"));
+                }
+                return;
+            }
+        };
+        if std::mem::take(&mut state.unreadable) {
+            grants.notifier.log(&format!("{name}: whether shaping is still in force can be seen again"));
+        }
+        if inspection.is_sound() {
+            self.check_passage(directions, grants.notifier, at, passage);
+            return;
+        }
+        for difference in &inspection.differences {
+            grants.notifier.log(&format!("somebody changed our rules: {difference}"));
+        }
+        self.trouble = Some("somebody changed our rules".into());
+        grants.notifier.log("shaping is NOT in force; starting it again");
+        if let Err(error) = self.restart(directions, grants, at) {
+            self.outage(grants.notifier, at, &error.to_string());
+            return;
+        }
+        self.trouble = None;
+        grants.notifier.log(&format!("shaping {} is in force again", self.interface(directions)));
+    }
+
+    /// Tries to prove what is not proven yet.
+    pub(super) fn prove(&mut self, directions: &mut [ShapedDirection], notifier: &Notifier, at: usize) {
+        let Some(shaping) = directions[at].shaping_mut() else { return };
+        let outcome = shaping.prove_again();
+        let (name, state) = (&directions[at].name, &mut self.states[at]);
+        match outcome {
+            Ok(proven) => {
+                if !proven.is_empty()
+                    && let Some(text) = state.unproven.take()
+                    && self.trouble.as_ref() == Some(&text)
+                {
+                    self.trouble = None;
+                }
+                for version in proven {
+                    notifier.log(&format!("{name}: a packet of {version} came through the queue"));
+                }
+            }
+            Err(error) => {
+                let text = error.to_string();
+                if state.unproven.as_ref() != Some(&text) {
+                    state.unproven = Some(text.clone());
+                    self.trouble = Some(text.clone());
+                    notifier.log(&format!("{name}: {text}; it is tried again"));
+                }
+            }
+        }
+    }
+
+    /// Logs when most of the interface's traffic begins to bypass the queue, and when it no longer does.
+    fn check_passage(
+        &mut self,
+        directions: &[ShapedDirection],
+        notifier: &Notifier,
+        at: usize,
+        passage: Option<Passage>,
+    ) {
+        let Some(passage) = passage else { return };
+        let interface = self.interface(directions).to_owned();
+        let direction = &directions[at];
+        let (goes, by) = match direction.config.interface.direction {
+            Direction::Egress => ("leaves", "a flow table or AF_PACKET, a bridge, VLAN or macvlan on top of it"),
+            Direction::Ingress => (
+                "arrives",
+                "XDP, a flow table, a bridge, VLAN or macvlan on top of it; or it is for others and the interface is promiscuous",
+            ),
+        };
+        let name = &direction.name;
+        if passage.is_past() && self.states[at].bypass.is_none() {
+            let text = format!("most of what {goes} by {interface} does not come through the queue");
+            self.states[at].bypass = Some(text.clone());
+            self.trouble = Some(text.clone());
+            service::notify(&format!("STATUS=not shaping: {text}"));
+            notifier.log(&format!(
+                "{name}: {text}, {} of {} kB: it is NOT shaped. What may take it: {by}. Shape what it is taken to, or take \
+                 that away",
+                passage.through / 1_000,
+                passage.carried / 1_000
+            ));
+        } else if !passage.is_past()
+            && let Some(text) = self.states[at].bypass.take()
+        {
+            if self.trouble.as_ref() == Some(&text) {
+                self.trouble = self.states.iter().find_map(|state| state.bypass.clone());
+            }
+            if self.trouble.is_none() {
+                service::notify("STATUS=shaping");
+            }
+            notifier.log(&format!("{name}: what {goes} by {interface} comes through the queue again"));
+        }
+    }
+}

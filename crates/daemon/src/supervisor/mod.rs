@@ -1,0 +1,227 @@
+//! [`Supervisor`]: starts and watches the data paths, and restarts what fails.
+//!
+//! It reacts to what the watchdog reports, to rules that somebody changed, to traffic that bypasses the queue, and to
+//! interfaces that vanish, return and are renamed.
+
+mod inspect;
+mod links;
+mod watchdog;
+
+use std::time::{Duration, Instant};
+
+use tidegate_live::rtnl::LinkMonitor;
+use tidegate_live::shaping::{Options, Shaping, StartError};
+
+use crate::directions::{ShapedDirection, interface};
+use crate::notifier::Notifier;
+use crate::promises::Promises;
+use crate::reservations::Reservations;
+use crate::service;
+use crate::telemetry::observer::Health;
+use watchdog::{Report, Watchdog};
+
+/// The first pause before shaping is started again, after shaping that lasted for less than [`STEADY`].
+const PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause.
+const LONGEST: Duration = Duration::from_secs(60);
+/// Shaping that lasted for this long begins again without a pause.
+const STEADY: Duration = Duration::from_secs(60);
+/// The interval at which the rules are read back.
+const INSPECT: Duration = Duration::from_secs(2);
+
+/// What is granted beside the configuration, and made again in a data path that was started again.
+pub(crate) struct Grants<'a> {
+    pub promises: &'a mut Promises,
+    pub reservations: &'a mut Reservations,
+    pub notifier: &'a Notifier,
+}
+
+/// The state of all supervision.
+pub(crate) struct Supervisor {
+    options: Options,
+    watchdog: Watchdog,
+    monitor: Option<LinkMonitor>,
+    /// The index of the interface, by which it is identified when it is renamed.
+    index: Option<u32>,
+    inspected: Instant,
+    started: Instant,
+    /// Why shaping is not in force, if it is not.
+    trouble: Option<String>,
+    /// One for each direction.
+    states: Vec<State>,
+}
+
+/// What is known of the data path of a direction.
+#[derive(Debug)]
+struct State {
+    recovery: Recovery,
+    /// What was logged when a probe was sent and did not come through.
+    unproven: Option<String>,
+    /// What was logged when most packets began to bypass the queue.
+    bypass: Option<String>,
+    /// Its rules could not be read back, which was logged.
+    unreadable: bool,
+}
+
+/// When to start shaping again.
+#[derive(Clone, Copy, Debug)]
+struct Recovery {
+    /// When shaping was put in force.
+    since: Instant,
+    /// The pause before the next start.
+    pause: Duration,
+    /// The time of the next start.
+    due: Option<Instant>,
+}
+
+impl Recovery {
+    fn new() -> Self {
+        Self { since: Instant::now(), pause: Duration::ZERO, due: None }
+    }
+
+    /// Shaping has failed. Returns the time until the next start.
+    fn failed(&mut self) -> Duration {
+        if self.since.elapsed() >= STEADY {
+            self.pause = Duration::ZERO;
+        }
+        let pause = self.pause;
+        self.pause = (self.pause * 2).clamp(PAUSE, LONGEST);
+        self.due = Some(Instant::now() + pause);
+        pause
+    }
+}
+
+impl Supervisor {
+    /// Begins to supervise data paths that were started with `options`.
+    ///
+    /// # Errors
+    /// When the thread of the watchdog cannot be started.
+    pub fn start(directions: &[ShapedDirection], options: Options) -> std::io::Result<Self> {
+        let state = |_| State { recovery: Recovery::new(), unproven: None, bypass: None, unreadable: false };
+        let supervisor = Self {
+            options,
+            watchdog: Watchdog::start()?,
+            monitor: LinkMonitor::open().ok(),
+            index: directions.iter().find_map(ShapedDirection::shaping).map(Shaping::index),
+            inspected: Instant::now(),
+            started: Instant::now(),
+            trouble: None,
+            states: directions.iter().map(state).collect(),
+        };
+        for (at, direction) in directions.iter().enumerate() {
+            supervisor.watch(at, direction)?;
+        }
+        Ok(supervisor)
+    }
+
+    /// The shaped interface.
+    pub fn interface<'a>(&'a self, directions: &'a [ShapedDirection]) -> &'a str {
+        interface(directions, &self.options)
+    }
+    /// Since the start.
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+    /// The state as others report it.
+    pub fn health<'a>(&'a self, directions: &'a [ShapedDirection]) -> Health<'a> {
+        Health { interface: self.interface(directions), started: self.started, trouble: self.trouble.as_deref() }
+    }
+
+    /// Everything that is due. Called with every tick.
+    pub fn tick(&mut self, directions: &mut [ShapedDirection], grants: &mut Grants<'_>) {
+        self.follow_links(directions, grants);
+        self.handle_reports(directions, grants);
+        directions.iter_mut().for_each(ShapedDirection::note_progress);
+        for at in 0..directions.len() {
+            self.prove(directions, grants.notifier, at);
+        }
+        if self.inspected.elapsed() >= INSPECT {
+            self.inspected = Instant::now();
+            for at in 0..directions.len() {
+                self.inspect(directions, grants, at);
+            }
+        }
+    }
+
+    /// Ends the shaping of a direction and starts it again, with what was granted.
+    ///
+    /// # Errors
+    /// When it does not start; traffic passes unshaped then.
+    fn restart(
+        &mut self,
+        directions: &mut [ShapedDirection],
+        grants: &mut Grants<'_>,
+        at: usize,
+    ) -> Result<(), StartError> {
+        self.watchdog.unwatch(at);
+        drop(directions[at].take_shaping());
+        directions[at].start_again(&self.options)?;
+        // Whether traffic bypasses the queue is for the new data path to find out.
+        if let Some(text) = self.states[at].bypass.take()
+            && self.trouble.as_ref() == Some(&text)
+        {
+            self.trouble = None;
+        }
+        self.watch(at, &directions[at])
+            .map_err(|source| StartError::System { operation: "watch the data path".into(), source })?;
+        grants.notifier.attach(at, &directions[at])?;
+        grants.promises.reinstate(directions, grants.notifier, at);
+        grants.reservations.reinstate(directions, grants.notifier, at);
+        Ok(())
+    }
+
+    /// Has the watchdog watch the data path of a direction.
+    fn watch(&self, at: usize, direction: &ShapedDirection) -> std::io::Result<()> {
+        if let Some(shaping) = direction.shaping() {
+            self.watchdog.watch(at, shaping.lifeline()?);
+        }
+        Ok(())
+    }
+
+    /// Handles what the watchdog found, and starts again what has failed.
+    fn handle_reports(&mut self, directions: &mut [ShapedDirection], grants: &mut Grants<'_>) {
+        for report in self.watchdog.reports() {
+            match report {
+                Report::Note(text) => grants.notifier.log(&text),
+                Report::Failed(at, why) => {
+                    // Its thread may be stuck: this does not wait for it.
+                    drop(directions[at].take_shaping());
+                    self.outage(grants.notifier, at, &why);
+                }
+            }
+        }
+        for at in 0..directions.len() {
+            if self.states[at].recovery.due.is_some_and(|due| due <= Instant::now()) {
+                self.recover(directions, grants, at);
+            }
+        }
+    }
+
+    /// Logs that traffic of a direction passes unshaped, and schedules the next start.
+    fn outage(&mut self, notifier: &Notifier, at: usize, why: &str) {
+        let pause = self.states[at].recovery.failed();
+        self.trouble = Some(why.to_owned());
+        service::notify(&format!("STATUS=not shaping: {why}"));
+        let when = match pause.as_secs() {
+            0 => "at once".to_owned(),
+            seconds => format!("in {seconds} s"),
+        };
+        notifier.log(&format!("{why}; traffic passes unshaped; starting again {when}"));
+    }
+
+    fn recover(&mut self, directions: &mut [ShapedDirection], grants: &mut Grants<'_>, at: usize) {
+        self.states[at].recovery.due = None;
+        match self.restart(directions, grants, at) {
+            Ok(()) => {
+                self.states[at].recovery.since = Instant::now();
+                if directions.iter().all(|direction| direction.shaping().is_some()) {
+                    let was = self.trouble.take().unwrap_or_default();
+                    let interface = self.interface(directions);
+                    service::notify(&format!("STATUS=shaping {interface}"));
+                    grants.notifier.log(&format!("shaping {interface} is in force again, after: {was}"));
+                }
+            }
+            Err(error) => self.outage(grants.notifier, at, &error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The watchdog: a thread that checks the progress of the data paths, and lets traffic pass when one has stopped.
+//!
+//! It is apart from the thread that supervises and handles requests, because that may itself wait for a data path that no
+//! longer replies. All it uses of a data path is its [`Lifeline`].
+//!
+//! *Law*: traffic passes again within a second of a stall or a panic; then shaping is started again, at once the first
+//! time, later after a growing pause.
+//! *Notes*: a data path that sleeps is woken after [`QUIET`] checks; one without progress for [`PATIENCE`] further checks is
+//! abandoned, 0.5 s after its last progress. Checks are counted, not time: a machine that was suspended has checked once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_live::shaping::Lifeline;
+
+use crate::service;
+
+/// The interval between checks.
+const CHECK: Duration = Duration::from_millis(50);
+/// Checks without progress after which the data path is woken.
+const QUIET: u32 = 2;
+/// Further checks without progress after which the data path is abandoned.
+const PATIENCE: u32 = 8;
+
+/// From the supervisor to the watchdog.
+enum Command {
+    /// Watch the data path of this direction, in the place of an earlier one.
+    Watch(usize, Box<Lifeline>),
+    /// Watch that direction no longer.
+    Unwatch(usize),
+}
+
+/// From the watchdog to the supervisor.
+pub(super) enum Report {
+    /// The data path of this direction has stopped, and traffic passes unshaped.
+    Failed(usize, String),
+    /// A data path continues; the text is for people.
+    Note(String),
+}
+
+/// A running watchdog.
+pub(super) struct Watchdog {
+    commands: Sender<Command>,
+    reports: Receiver<Report>,
+    /// Counts ticks of the supervisor, so that the service manager notices its end too.
+    alive: Arc<AtomicU64>,
+}
+
+struct Watched {
+    direction: usize,
+    lifeline: Box<Lifeline>,
+    beats: u64,
+    quiet: u32,
+}
+
+impl Watchdog {
+    pub fn start() -> std::io::Result<Self> {
+        let (commands, received) = mpsc::channel();
+        let (to, reports) = mpsc::channel();
+        let alive = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&alive);
+        thread::Builder::new().name("watchdog".into()).spawn(move || run(&received, &to, &seen))?;
+        Ok(Self { commands, reports, alive })
+    }
+
+    /// Watches the data path of a direction, from each start of it.
+    pub fn watch(&self, direction: usize, lifeline: Lifeline) {
+        let _ = self.commands.send(Command::Watch(direction, Box::new(lifeline)));
+    }
+    /// Watches it no longer: before it is ended on purpose.
+    pub fn unwatch(&self, direction: usize) {
+        let _ = self.commands.send(Command::Unwatch(direction));
+    }
+    /// Reports that the supervisor runs, and returns what the watchdog found.
+    pub fn reports(&self) -> Vec<Report> {
+        self.alive.fetch_add(1, Ordering::Relaxed);
+        self.reports.try_iter().collect()
+    }
+}
+
+fn run(commands: &Receiver<Command>, reports: &Sender<Report>, alive: &AtomicU64) {
+    let mut watched: Vec<Watched> = Vec::new();
+    let service = service::watchdog_interval();
+    let (mut notified, mut last) = (Instant::now(), 0);
+    loop {
+        match commands.recv_timeout(CHECK) {
+            Ok(Command::Watch(direction, lifeline)) => {
+                watched.retain(|watched| watched.direction != direction);
+                watched.push(Watched { direction, beats: lifeline.beats(), lifeline, quiet: 0 });
+                continue;
+            }
+            Ok(Command::Unwatch(direction)) => {
+                watched.retain(|watched| watched.direction != direction);
+                continue;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        // A supervisor that has ended needs no reports.
+        watched.retain_mut(|watched| {
+            for note in watched.lifeline.notes() {
+                let _ = reports.send(Report::Note(note));
+            }
+            let Some(why) = watched.check() else { return true };
+            let why = match watched.lifeline.let_pass(&why) {
+                Ok(()) => why,
+                Err(error) => format!("{why}; and the rules could not be opened: {error}"),
+            };
+            let _ = reports.send(Report::Failed(watched.direction, why));
+            false
+        });
+        if let Some(interval) = service
+            && notified.elapsed() >= interval
+        {
+            // Only when the supervisor has run since: otherwise the service manager restarts the service.
+            let now = alive.load(Ordering::Relaxed);
+            if now != last {
+                service::notify("WATCHDOG=1");
+                (notified, last) = (Instant::now(), now);
+            }
+        }
+    }
+}
+
+impl Watched {
+    /// The reason to abandon the data path, if there is one.
+    fn check(&mut self) -> Option<String> {
+        if let Some(why) = self.lifeline.fault() {
+            return Some(why);
+        }
+        let beats = self.lifeline.beats();
+        if beats != self.beats {
+            (self.beats, self.quiet) = (beats, 0);
+            return None;
+        }
+        self.quiet += 1;
+        if self.quiet >= QUIET + PATIENCE {
+            let millis = CHECK.as_millis() * u128::from(self.quiet);
+            return Some(format!("the data path is stalled: it has not turned for {millis} ms"));
+        }
+        if self.quiet >= QUIET {
+            self.lifeline.ring();
+        }
+        None
+    }
+}

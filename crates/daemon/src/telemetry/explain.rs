@@ -1,0 +1,78 @@
+//! `explain`: the class, flow and queues that a packet would meet now.
+
+use tidegate_control::calls::{Buckets, Explain, Explained, Waiting};
+use tidegate_control::protocol::{Code, Refusal};
+use tidegate_core::classify::{Fields, Hosts};
+use tidegate_core::{Credit, Dscp, Qdisc};
+use tidegate_engine::FlowIdentity;
+
+use super::observer::{flow, who};
+use crate::directions::{ShapedDirection, direction_named};
+
+/// Answers `explain`, with what the engine returns between two packets.
+pub(crate) fn explain(directions: &[ShapedDirection], request: &Explain) -> Result<Explained, Refusal> {
+    let direction = &directions[direction_named(directions, request.direction.as_deref())?];
+    let fields = fields_of(request)?;
+    let names: Vec<String> = direction.config.class_names().into_iter().map(String::from).collect();
+    let (config, known) = (direction.config.clone(), names.clone());
+    let mut explained = direction.ask(move |engine, now| {
+        let classification = engine.classify(&fields);
+        let (class, key) = (classification.class, classification.flow.flow);
+        let mut rows = Vec::new();
+        if (class.0 as usize) < engine.class_names().len() {
+            engine.class_rows(now, class.0, 1, &mut rows);
+        }
+        let lease = engine.leases().find(|lease| lease.grant.id == class).map(|lease| lease.name.clone());
+        let (tree, seen) = (engine.tree(), engine.flow_row(key));
+        let (shaper, backlog) = (tree.shaper(), tree.backlog());
+        let bytes_of = |credit: Credit| i64::try_from(credit.as_raw() / 8_000_000_000).unwrap_or(i64::MAX);
+        Explained {
+            direction: String::new(),
+            rule: classification.rule.map(|rule| rule + 1),
+            class: lease.or_else(|| known.get(class.0 as usize).cloned()).unwrap_or_default(),
+            flow: who(key, &FlowIdentity::from(&fields)),
+            queue_packets: backlog.packets,
+            queue_bytes: backlog.bytes,
+            class_queue: rows
+                .first()
+                .map(|row| Waiting { packets: row.counts.backlog.packets, bytes: row.counts.backlog.bytes }),
+            class_rate: tree.class_rate(class),
+            buckets: shaper.and_then(|shaper| shaper.levels(now, class)).map(|levels| Buckets {
+                class_bytes: bytes_of(levels.class),
+                class_depth_bytes: levels.class_depth.as_u64(),
+                all_bytes: bytes_of(levels.all),
+                all_depth_bytes: levels.all_depth.as_u64(),
+            }),
+            outlook: shaper.and_then(|shaper| shaper.outlook(key, class)),
+            due: (backlog.packets > 0).then(|| tree.deadline(now).instant(now)).flatten().map(|due| due.since(now)),
+            seen: seen.map(|row| flow(&row, now, &known, &config)),
+        }
+    })?;
+    explained.direction.clone_from(&direction.name);
+    Ok(explained)
+}
+
+/// The fields of the packet in the request.
+fn fields_of(request: &Explain) -> Result<Fields, Refusal> {
+    use std::net::IpAddr::{V4, V6};
+    let invalid = |text: &str, help: &str| Err(Refusal::new(Code::Invalid, text).help(help));
+    let hosts = match (request.source, request.destination) {
+        (Some(V4(source)), Some(V4(destination))) => Hosts::V4 { source, destination },
+        (Some(V6(source)), Some(V6(destination))) => Hosts::V6 { source, destination },
+        (None, None) => Hosts::Unknown,
+        _ => return invalid("source and destination do not fit", "give both, of one version of IP, or neither"),
+    };
+    let Some(dscp) = Dscp::new(request.dscp.unwrap_or(0)) else {
+        return invalid("that is no code point", "give 0 to 63");
+    };
+    Ok(Fields {
+        hosts,
+        dscp,
+        protocol: request.protocol.map(|protocol| protocol.0),
+        source_port: request.source_port,
+        destination_port: request.destination_port,
+        mark: request.mark.unwrap_or(0),
+        uid: request.uid,
+        ..Fields::default()
+    })
+}

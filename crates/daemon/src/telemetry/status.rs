@@ -1,0 +1,101 @@
+//! `status`: the counts of every class, at most 20 ms old however many clients request it.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tidegate_config::shaper::Root;
+use tidegate_control::calls::{ClassStatus, ControlStatus, DirectionStatus, DropCount, Status};
+use tidegate_core::DropReason;
+use tidegate_engine::ClassStatus as EngineStatus;
+use tidegate_units::{Rate, Span};
+
+use super::observer::Health;
+use crate::directions::ShapedDirection;
+
+/// The age up to which a reply is reused: the data path is interrupted at most this often.
+const FRESH: Duration = Duration::from_millis(20);
+
+/// The last reply of `status`.
+#[derive(Debug, Default)]
+pub(crate) struct StatusCache(Option<(Instant, u64, Vec<DirectionStatus>)>);
+
+impl StatusCache {
+    /// The counts of every direction, at most [`FRESH`] old and of the present classes.
+    fn directions(&mut self, directions: &[ShapedDirection]) -> Vec<DirectionStatus> {
+        let generation = directions.iter().map(ShapedDirection::generation).sum();
+        match &self.0 {
+            Some((time, of, known)) if time.elapsed() < FRESH && *of == generation => known.clone(),
+            _ => {
+                let read: Vec<_> = directions.iter().map(direction).collect();
+                self.0 = Some((Instant::now(), generation, read.clone()));
+                read
+            }
+        }
+    }
+
+    /// Answers `status`.
+    pub fn answer(
+        &mut self,
+        directions: &[ShapedDirection],
+        health: &Health<'_>,
+        file: &Path,
+        trial: Option<Span>,
+        control: ControlStatus,
+    ) -> Status {
+        Status {
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            interface: health.interface.into(),
+            file: file.display().to_string(),
+            uptime: health.uptime(),
+            in_force: health.trouble.is_none(),
+            trouble: health.trouble.map(Into::into),
+            trial,
+            directions: self.directions(directions),
+            control,
+        }
+    }
+}
+
+/// Without classes while there is no data path; `trouble` has the reason.
+fn direction(direction: &ShapedDirection) -> DirectionStatus {
+    let asked = direction.ask(|engine, _| {
+        let unpromised: Vec<Rate> = engine.tree().classes().iter().map(|class| class.unpromised).collect();
+        (engine.status(), unpromised)
+    });
+    let (classes, unpromised) = asked.unwrap_or_default();
+    let classes = classes.iter().enumerate().map(|(n, status)| class(status, unpromised.get(n).copied())).collect();
+    let rate = match &direction.config.root {
+        Root::Shaper(shaper) => Some(shaper.rate),
+        Root::Discipline(_) => None,
+    };
+    let awaited = direction.shaping().into_iter().flat_map(|shaping| &shaping.proof().awaited);
+    let unproven = awaited.map(|(version, reason)| format!("{version}: {reason}")).collect();
+    DirectionStatus { name: direction.name.clone(), rate, unproven, classes }
+}
+
+/// A class in the form of the protocol.
+fn class(status: &EngineStatus, unpromised: Option<Rate>) -> ClassStatus {
+    let counts = &status.counts;
+    let dropped = DropReason::ALL.iter().map(|reason| {
+        let account = counts.accounts.dropped[*reason as usize];
+        DropCount { reason: reason.name().into(), packets: account.packets, bytes: account.bytes }
+    });
+    ClassStatus {
+        name: status.name.clone(),
+        rate: status.rate,
+        unpromised,
+        flows: status.flows,
+        enqueued_packets: counts.accounts.enqueued.packets,
+        enqueued_bytes: counts.accounts.enqueued.bytes,
+        through_packets: counts.through.packets,
+        through_bytes: counts.through.bytes,
+        queue_packets: counts.backlog.packets,
+        queue_bytes: counts.backlog.bytes,
+        dropped: dropped.filter(|count| count.packets > 0).collect(),
+        marked_packets: counts.marked,
+        remarked_packets: counts.remarked,
+        wait_p50: counts.waited_at(0.5),
+        wait_p99: counts.waited_at(0.99),
+    }
+}
