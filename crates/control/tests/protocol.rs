@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use tidegate_control::calls::{CALLS, Declaration, PromiseCall};
+use tidegate_control::calls::{CALLS, Declaration, Events, PromiseCall};
 use tidegate_control::protocol::{Code, Message, Request};
 use tidegate_control::{Event, EventKind};
 
@@ -160,6 +160,9 @@ fn what_is_wrong_is_named_with_the_number_of_the_request() {
     let request = Request::parse(br#"{"id":1,"version":1,"call":"promise","with":{"minimum":1}}"#).unwrap();
     let wrong = request.parameters::<PromiseCall>().unwrap_err();
     assert!(wrong.message.contains("minimum") && wrong.message.contains("minimum_bps"), "{wrong}");
+    let request = Request::parse(br#"{"id":1,"version":1,"call":"events","with":{"kinds":["log","logs"]}}"#).unwrap();
+    let wrong = request.parameters::<Events>().unwrap_err();
+    assert!(wrong.message.contains("no events called `logs`") && wrong.message.contains("flow-started"), "{wrong}");
     // A client that is older than the daemon goes on.
     let event: Event = serde_json::from_str(r#"{"kind":"new-kind","time_ns":1,"new_key":2}"#).unwrap();
     assert_eq!(event.kind, EventKind::Other);

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
 use crate::quantities::{bps, bytes, ns};
@@ -13,7 +14,7 @@ use crate::quantities::{bps, bytes, ns};
 #[serde(deny_unknown_fields, default)]
 pub struct Events {
     /// Only these kinds.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "known_kinds")]
     pub kinds: Vec<EventKind>,
     /// Only of these classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -123,6 +124,12 @@ impl EventKind {
             Self::Other => "other",
         }
     }
+}
+
+/// The kinds in a request, each of which must exist. In an event an unknown kind is that of a newer daemon.
+fn known_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<EventKind>, D::Error> {
+    let names = Vec::<String>::deserialize(deserializer)?;
+    names.iter().map(|name| name.parse().map_err(D::Error::custom)).collect()
 }
 
 impl std::str::FromStr for EventKind {
