@@ -10,19 +10,22 @@
 //! It listens on loopback unless told otherwise in so many words, and everybody who can connect may read: on a machine
 //! with several users that is all of them. A page of another site cannot read it: requests must name an address or
 //! `localhost` as their host (so that a name that somebody else bends to loopback is refused), and nothing is shared
-//! across origins. At most [`CONNECTIONS`] connections are open; more wait in the kernel. A request must be there
-//! within 5 s, and no connection lives for longer than a minute and a half, so that slow ones give way.
+//! across origins. A request whose meaning or length is ambiguous is refused (RFC 9112, 3.2 and 6.3). At most
+//! [`CONNECTIONS`] connections are open; where another one comes, the oldest is closed, so that connections that are not
+//! read do not exclude others. A request must be there within 5 s, and no connection lives for longer than a minute and
+//! a half.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{self, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -31,13 +34,16 @@ use tidegate_config::shaper::Metrics;
 use tidegate_control::calls::{ControlStatus, DirectionSeen, FlowSeen, FlowSort, Seen};
 use tidegate_report::assets;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 
 use super::metrics;
 use super::observer::Shared;
 
 /// The most connections at once.
 pub const CONNECTIONS: usize = 32;
+/// The age at which a connection may be closed in favour of another one; answering a request takes milliseconds.
+const YOUNG: Duration = Duration::from_secs(1);
 /// A request that is not there after this long is given up.
 const HEADERS: Duration = Duration::from_secs(5);
 /// After this long a connection takes no more requests, and after [`PATIENCE`] more it is cut.
@@ -163,28 +169,41 @@ impl Drop for Web {
 
 async fn serve(listener: std::net::TcpListener, served: Arc<Served>, mut stopped: oneshot::Receiver<()>) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut open: VecDeque<(Instant, AbortHandle)> = VecDeque::new();
     loop {
-        // Whoever ends this waits for it, and not for those who hold all places.
-        let place = tokio::select! {
-            place = Arc::clone(&places).acquire_owned() => place,
-            _ = &mut stopped => return,
-        };
-        let Ok(place) = place else { return };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = &mut stopped => return,
         };
         match accepted {
             Ok((stream, _)) => {
-                let served = Arc::clone(&served);
-                tokio::spawn(async move {
-                    connection(stream, served).await;
-                    drop(place);
-                });
+                tokio::select! {
+                    () = make_room(&mut open) => {}
+                    _ = &mut stopped => return,
+                }
+                let connection = tokio::spawn(connection(stream, Arc::clone(&served)));
+                open.push_back((Instant::now(), connection.abort_handle()));
             }
             // Out of descriptors, most likely: others will end.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+/// Waits until fewer than [`CONNECTIONS`] connections are open, and closes the oldest one as soon as it is not young.
+async fn make_room(open: &mut VecDeque<(Instant, AbortHandle)>) {
+    loop {
+        open.retain(|(_, connection)| !connection.is_finished());
+        match open.front() {
+            Some((began, oldest)) if open.len() >= CONNECTIONS => {
+                if began.elapsed() >= YOUNG {
+                    oldest.abort();
+                    open.pop_front();
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            _ => return,
         }
     }
 }
@@ -211,6 +230,11 @@ async fn connection(stream: TcpStream, served: Arc<Served>) {
 type Answer = Response<Full<Bytes>>;
 
 fn answer(request: &Request<Incoming>, served: &Served) -> Answer {
+    if is_ambiguous(request.headers()) {
+        let mut response = plain(StatusCode::BAD_REQUEST, "this request is ambiguous\n");
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        return response;
+    }
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     if !host.is_some_and(is_ours) {
         return plain(StatusCode::MISDIRECTED_REQUEST, "ask for this by an address or as localhost\n");
@@ -260,6 +284,14 @@ fn now(seen: &Seen) -> Seen {
         direction.with_flows(flows.into_iter().take(FLOWS).cloned().collect())
     };
     seen.with_directions(seen.directions.iter().map(fastest).collect())
+}
+
+/// Whether a request names several hosts, or may have two lengths: another program on the way may choose the other one.
+/// Of `Content-Length` beside `Transfer-Encoding` hyper drops the former, and no request here needs the latter.
+fn is_ambiguous(headers: &HeaderMap) -> bool {
+    headers.get_all(header::HOST).iter().count() > 1
+        || headers.contains_key(header::TRANSFER_ENCODING)
+        || headers.get_all(header::CONTENT_LENGTH).iter().count() > 1
 }
 
 /// Whether a request that names `host` is meant for us: an address, or `localhost`. A page of another site whose name
@@ -373,10 +405,60 @@ mod tests {
             stream
         });
         let holders: Vec<_> = holders.collect();
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         drop(web);
         // They would be cut after 90 s.
         assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+        drop(holders);
+    }
+
+    /// Sends a request, and returns the first line of the response.
+    fn ask(web: &Web, head: &str) -> String {
+        use std::io::{BufRead, BufReader, Write};
+
+        let mut stream = std::net::TcpStream::connect(web.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        line
+    }
+
+    #[test]
+    fn a_request_with_two_meanings_is_refused() {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let web = Web::start(WebSettings { address, reach: Reach::Loopback }, Arc::default()).unwrap();
+        let get = |headers: &str| ask(&web, &format!("GET /metrics HTTP/1.1\r\n{headers}\r\n"));
+        assert!(get("Host: localhost\r\n").contains(" 200 "));
+        for wrong in [
+            "Host: localhost\r\nHost: localhost\r\n",
+            "Host: localhost\r\nHost: evil.example\r\n",
+            "Host: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+            "Host: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+            "Host: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n",
+        ] {
+            assert!(get(wrong).contains(" 400 "), "{wrong:?}: {}", get(wrong));
+        }
+    }
+
+    #[test]
+    fn readers_that_do_not_read_do_not_exclude_others() {
+        use std::io::Write;
+
+        let address = "127.0.0.1:0".parse().unwrap();
+        let web = Web::start(WebSettings { address, reach: Reach::Loopback }, Arc::default()).unwrap();
+        let request = format!("GET /uplot.js HTTP/1.1\r\nHost: {}\r\n\r\n", web.address()).repeat(500);
+        let holders: Vec<_> = (0..CONNECTIONS)
+            .map(|_| {
+                let mut stream = std::net::TcpStream::connect(web.address()).unwrap();
+                stream.write_all(request.as_bytes()).unwrap();
+                stream
+            })
+            .collect();
+        let began = Instant::now();
+        assert!(ask(&web, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").contains(" 200 "));
+        // They would be closed after 90 s.
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
         drop(holders);
     }
 
