@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_config::shaper::{Config, Direction};
+use tidegate_config::shaper::{Bounds, Config, Direction};
+use tidegate_config::values::User;
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
-use tidegate_live::shaping::{LiveEngine, Options, Shaping, StartError, WorkerCounts};
+use tidegate_live::shaping::{LiveEngine, Options, Shaping, StartError, WorkerCounts, user_number};
+use tidegate_units::Span;
 
 /// One shaped direction of the traffic.
 pub struct ShapedDirection {
@@ -100,6 +102,31 @@ impl ShapedDirection {
         self.running()?.with(work).map_err(|error| Refusal::new(Code::Failed, error.to_string()))
     }
 
+    /// The bounds of a user who is not root, in the configuration in force.
+    pub(crate) fn bounds(&self, uid: u32) -> Bounds {
+        let control = &self.config.control;
+        let is_it = |user: &User| match user {
+            User::Id(id) => *id == uid,
+            User::Name(name) => user_number(name) == Some(uid),
+        };
+        control.users.iter().find(|(user, _)| is_it(user)).map_or(control.bounds, |(_, bounds)| *bounds)
+    }
+
+    /// Refuses a user who is not root a lease that is longer than the configuration allows.
+    ///
+    /// # Errors
+    /// [`Code::NotAllowed`].
+    pub(crate) fn check_lease(&self, lease: Option<Span>) -> Result<(), Refusal> {
+        let longest = self.config.control.lease;
+        match lease {
+            Some(lease) if lease > longest => {
+                let text = format!("a lease of {lease} is longer than {longest}");
+                Err(Refusal::new(Code::NotAllowed, text).help("renew it from time to time"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The class of this name.
     ///
     /// # Errors
@@ -112,6 +139,11 @@ impl ShapedDirection {
                 .help(format!("there are {}", names.join(", ")))),
         }
     }
+}
+
+/// The refusal of what exceeds the bounds of a user who is not root.
+pub(crate) fn beyond_bounds(text: String) -> Refusal {
+    Refusal::new(Code::NotAllowed, text).help("[control] in the shaper file says what users may; root may all")
 }
 
 /// The refusal of what needs a data path while there is none.

@@ -17,7 +17,7 @@ use tidegate_engine::{Lease, ReserveError};
 use tidegate_units::{Bytes, Instant as Time, Rate, Span};
 
 use crate::caller::Caller;
-use crate::directions::{ShapedDirection, direction_named};
+use crate::directions::{ShapedDirection, beyond_bounds, direction_named};
 use crate::notifier::Notifier;
 
 /// The longest name of a reservation.
@@ -63,6 +63,7 @@ impl Reservations {
             return Err(refusal(&ReserveError::Everything));
         }
         if !caller.is_operator() {
+            self.within_bounds(direction, caller, call.lasts)?;
             matches.users = vec![User::Id(caller.peer.uid)];
         }
         let request = Request { tspec: tspec(&call, link, mtu), service: service(&call) };
@@ -91,6 +92,16 @@ impl Reservations {
         };
         self.0.insert(number, reservation);
         Ok(reserved(number, &lease, until, free, now))
+    }
+
+    /// Refuses what exceeds the bounds of the configuration for a user who is not root.
+    fn within_bounds(&self, direction: &ShapedDirection, caller: &Caller, lasts: Option<Span>) -> Result<(), Refusal> {
+        let uid = caller.peer.uid;
+        let most = direction.bounds(uid).reservations;
+        if self.0.values().filter(|held| held.uid == uid).count() as u64 >= u64::from(most) {
+            return Err(beyond_bounds(format!("user {uid} may hold {most} reservations, and holds as many")));
+        }
+        direction.check_lease(lasts)
     }
 
     /// The reservation `number`, which the caller may change.

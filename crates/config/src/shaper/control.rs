@@ -24,6 +24,8 @@ crate::record! {
         pub displace_to: Many<Spanned<String>>,
         /// Promises that one user may hold. Default 16.
         pub promises: u32 = 16,
+        /// Reservations that one user may hold. Default 4, so that one user cannot take all that CBQ has.
+        pub reservations: u32 = 4,
         /// The longest time for which a promise outlives the connection it was asked for with. Default 1 h.
         pub lease: Span = "1h",
         /// Users with other bounds than these.
@@ -44,6 +46,8 @@ crate::record! {
         pub preference: Option<u32>,
         /// Promises. Default: as everybody.
         pub promises: Option<u32>,
+        /// Reservations. Default: as everybody.
+        pub reservations: Option<u32>,
     }
 }
 
@@ -81,7 +85,7 @@ impl Default for Control {
     fn default() -> Self {
         Self {
             mode: 0o666,
-            bounds: Bounds { minimum: Rate::ZERO, preference: 0, promises: 16 },
+            bounds: Bounds { minimum: Rate::ZERO, preference: 0, promises: 16, reservations: 4 },
             displace_to: Vec::new(),
             lease: Span::from_secs(3_600),
             users: Vec::new(),
@@ -99,6 +103,8 @@ pub struct Bounds {
     pub preference: u32,
     /// Promises.
     pub promises: u32,
+    /// Reservations.
+    pub reservations: u32,
 }
 
 /// The kinds of events on which a program may be run; the control protocol says what they are.
@@ -136,6 +142,7 @@ pub(super) fn control(section: Option<&ControlSection>, classes: &[String], diag
         minimum: section.minimum.map_or(Rate::ZERO, |minimum| minimum.value),
         preference: section.preference,
         promises: section.promises,
+        reservations: section.reservations,
     };
     let mut displace_to = Vec::new();
     for name in section.displace_to.iter() {
@@ -166,6 +173,7 @@ pub(super) fn control(section: Option<&ControlSection>, classes: &[String], diag
             minimum: user.minimum.map_or(bounds.minimum, |minimum| minimum.value),
             preference: user.preference.unwrap_or(bounds.preference),
             promises: user.promises.unwrap_or(bounds.promises),
+            reservations: user.reservations.unwrap_or(bounds.reservations),
         };
         (user.uid.value.clone(), own)
     };

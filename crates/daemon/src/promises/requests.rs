@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_config::shaper::{Bounds, Root};
-use tidegate_config::values::User;
+use tidegate_config::shaper::Root;
 use tidegate_control::calls::{
     Authority, Permission, PromiseCall, PromiseList, PromiseState, Promised, Release, Released, Renew,
 };
@@ -11,13 +10,12 @@ use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
 use tidegate_core::fbq::{Displace, Terms};
 use tidegate_engine::{PromiseError, PromiseView};
-use tidegate_live::shaping::user_number;
 use tidegate_units::{Rate, Span};
 
 use super::targets::Selection;
 use super::{Promise, Promises};
 use crate::caller::Caller;
-use crate::directions::{ShapedDirection, direction_named};
+use crate::directions::{ShapedDirection, beyond_bounds, direction_named};
 use crate::notifier::Notifier;
 use crate::server::event::Selector;
 
@@ -100,7 +98,7 @@ impl Promises {
     ) -> Result<PromiseState, Refusal> {
         let place = self.place_of(caller, request.promise)?;
         if !caller.is_operator() {
-            check_lease(&directions[self.promises[place].direction], Some(request.lease))?;
+            directions[self.promises[place].direction].check_lease(Some(request.lease))?;
         }
         self.promises[place].until = Some(from_now(request.lease));
         self.state(directions, place)
@@ -151,11 +149,8 @@ impl Promises {
         request: &PromiseCall,
     ) -> Result<(), Refusal> {
         let uid = caller.peer.uid;
-        let bounds = bounds(direction, uid);
-        let refuse = |text: String| {
-            Err(Refusal::new(Code::NotAllowed, text)
-                .help("[control] in the shaper file says what users may; root may all"))
-        };
+        let bounds = direction.bounds(uid);
+        let refuse = |text: String| Err(beyond_bounds(text));
         let own = || self.promises.iter().filter(|promise| promise.uid == uid);
         if own().count() as u64 >= u64::from(bounds.promises) {
             return refuse(format!("user {uid} holds {} promises already", bounds.promises));
@@ -178,7 +173,7 @@ impl Promises {
                 return refuse(format!("user {uid} may not have flows displaced to class `{}`", displace.to));
             }
         }
-        check_lease(direction, request.lease)
+        direction.check_lease(request.lease)
     }
 
     /// The index of a promise that the caller may change.
@@ -247,27 +242,6 @@ fn check(request: &PromiseCall) -> Result<(), Refusal> {
 
 fn invalid(message: &str, help: &str) -> Refusal {
     Refusal::new(Code::Invalid, message).help(help)
-}
-
-/// The bounds of a user in the configuration of the direction.
-pub(crate) fn bounds(direction: &ShapedDirection, uid: u32) -> Bounds {
-    let control = &direction.config.control;
-    let is_it = |user: &User| match user {
-        User::Id(id) => *id == uid,
-        User::Name(name) => user_number(name) == Some(uid),
-    };
-    control.users.iter().find(|(user, _)| is_it(user)).map_or(control.bounds, |(_, bounds)| *bounds)
-}
-
-fn check_lease(direction: &ShapedDirection, lease: Option<Span>) -> Result<(), Refusal> {
-    let longest = direction.config.control.lease;
-    match lease {
-        Some(lease) if lease > longest => {
-            let text = format!("a lease of {lease} is longer than {longest}");
-            Err(Refusal::new(Code::NotAllowed, text).help("renew it from time to time"))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn from_now(lease: Span) -> Instant {
