@@ -17,8 +17,10 @@ const OUTSTANDING: u32 = 8;
 /// Requests a second, and in a burst.
 const REQUESTS: u32 = 200;
 /// Unread bytes beyond which notifications are lost.
-const UNREAD_EVENTS: usize = 256 << 10;
-/// Unread bytes beyond which the connection is closed.
+pub const UNREAD_EVENTS: usize = 256 << 10;
+/// Unread bytes beyond which no further request is read.
+const UNREAD_REPLIES: usize = 256 << 10;
+/// Unread bytes beyond which the connection is closed: more than the replies to all requests that were read before.
 const UNREAD: usize = 8 << 20;
 
 /// A subscription of a client.
@@ -61,6 +63,10 @@ pub struct Client {
     ended: bool,
     /// No more is read; the connection is closed when everything is written.
     closing: bool,
+    /// Requests wait for replies to be read.
+    blocked: bool,
+    /// The bytes of the buffers that were counted for its user last.
+    counted: usize,
     /// Too much is unread; the connection is closed now.
     overflowed: bool,
     paused: bool,
@@ -85,6 +91,8 @@ impl Client {
             interest: epoll::EventFlags::empty(),
             ended: false,
             closing: false,
+            blocked: false,
+            counted: 0,
             overflowed: false,
             paused: false,
         })
@@ -127,7 +135,8 @@ impl Client {
     /// Returns the next complete request, if one may be taken.
     pub fn take(&mut self, now: Instant) -> Taken {
         self.paused = false;
-        if self.outstanding >= OUTSTANDING || (self.deferred.is_some() && self.outstanding > 0) {
+        self.blocked = self.unread() >= UNREAD_REPLIES;
+        if self.is_full() || (self.deferred.is_some() && self.outstanding > 0) {
             return Taken::Nothing;
         }
         if let Some((id, refusal)) = self.deferred.take() {
@@ -209,10 +218,10 @@ impl Client {
     }
 
     /// Queues a notification of subscription `id`, or counts it as lost.
-    pub fn push_to(&mut self, id: u64, line: &[u8], pushes: &AtomicU64, lost: &AtomicU64) {
+    pub fn push_to(&mut self, id: u64, line: &[u8], limit: usize, pushes: &AtomicU64, lost: &AtomicU64) {
         let unread = self.unread();
         let Some(subscription) = self.subscriptions.iter_mut().find(|one| one.id == id) else { return };
-        let room = unread + subscription.early.as_ref().map_or(0, Vec::len) + line.len() <= UNREAD_EVENTS;
+        let room = unread + subscription.early.as_ref().map_or(0, Vec::len) + line.len() <= limit;
         // A loss is reported before the next notification, and not before there is room for more.
         if !room || subscription.lost > 0 {
             subscription.lost += 1;
@@ -224,6 +233,21 @@ impl Client {
             Some(early) => early.extend_from_slice(line),
             None => self.output.extend_from_slice(line),
         }
+    }
+
+    /// Returns the bytes of the buffers when this was called last, and now.
+    pub fn count_buffers(&mut self) -> (usize, usize) {
+        let now = self.unread() + self.input.len();
+        (std::mem::replace(&mut self.counted, now), now)
+    }
+    /// Its user exceeds a limit: the connection is to be closed.
+    pub fn overflow(&mut self) {
+        self.overflowed = true;
+    }
+
+    /// Whether no further request is read before replies are.
+    fn is_full(&self) -> bool {
+        self.outstanding >= OUTSTANDING || self.unread() >= UNREAD_REPLIES
     }
 
     fn unread(&self) -> usize {
@@ -270,10 +294,9 @@ impl Client {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let mut interest = epoll::EventFlags::empty();
-        let unreadable =
-            self.ended || self.closing || self.paused || self.deferred.is_some() || self.outstanding >= OUTSTANDING;
+        let unreadable = self.ended || self.closing || self.paused || self.deferred.is_some() || self.is_full();
         interest.set(epoll::EventFlags::IN, !unreadable);
-        interest.set(epoll::EventFlags::OUT, self.unread() > 0);
+        interest.set(epoll::EventFlags::OUT, self.unread() > 0 || self.blocked);
         if interest != self.interest {
             self.interest = interest;
             epoll::modify(epoll, &self.stream, epoll::EventData::new_u64(token), interest)?;
@@ -321,6 +344,7 @@ impl Allowance {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::BufRead;
 
     const STATUS: &str = "{\"id\":7,\"version\":1,\"call\":\"status\"}\n";
 
@@ -355,6 +379,35 @@ mod tests {
             client.answered(&done);
         }
         assert_eq!([next(&mut client), next(&mut client)], [Some((0, false)), Some((7, true))]);
+    }
+
+    #[test]
+    fn requests_wait_until_replies_are_read() {
+        let (mut client, far) = sent(&STATUS.repeat(3));
+        assert_eq!(next(&mut client), Some((7, true)));
+        // More than the socket and the limit hold.
+        let reply = Message::answer(7, Ok("x".repeat(UNREAD_REPLIES + (4 << 20)).into()));
+        client.answered(&reply);
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        client.register(&epoll, 1).unwrap();
+        client.settle(&epoll, 1).unwrap();
+        assert_eq!(next(&mut client), None, "the reply is unread");
+        assert!(client.count_buffers().1 > UNREAD_REPLIES);
+        let reader = std::thread::spawn(move || {
+            let mut line = Vec::new();
+            io::BufReader::new(far).read_until(b'\n', &mut line).unwrap();
+            line.len()
+        });
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while client.unread() > 0 {
+            assert!(Instant::now() < deadline);
+            client.flush().unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(reader.join().unwrap(), reply.to_line().len());
+        assert_eq!(next(&mut client), Some((7, true)));
+        assert_eq!(client.count_buffers().1, STATUS.len());
+        assert!(client.output.capacity() <= 4 << 10, "its memory is returned");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod client;
 pub(crate) mod event;
 mod socket;
+mod turns;
 mod waker;
 
 use std::collections::HashMap;
@@ -26,8 +27,9 @@ use tidegate_engine::NotificationKind;
 
 use crate::caller::Peer;
 use crate::telemetry::hook::Hook;
-use client::{Client, Taken};
+use client::{Client, Taken, UNREAD_EVENTS};
 use event::{DirectionNames, FlowEvent, Selector};
+use turns::Turns;
 use waker::Waker;
 
 pub use socket::{Listening, SocketError};
@@ -36,6 +38,8 @@ pub use socket::{Listening, SocketError};
 pub const CLIENTS: usize = 4_096;
 /// The maximum number of connections of one user who is not root.
 pub const CLIENTS_OF_ONE: usize = 256;
+/// The maximum of bytes that one user who is not root leaves unread, or sends without being read, over all connections.
+pub const UNREAD_OF_ONE: usize = 8 << 20;
 /// The maximum number of subscriptions of one connection to events and feedback; those of promises do not count.
 pub const SUBSCRIPTIONS: usize = 16;
 /// Events of the data path that are queued for the server; further ones are lost and counted.
@@ -195,6 +199,8 @@ impl Server {
             inbound,
             counters,
             names: Vec::new(),
+            turns: Turns::default(),
+            users: HashMap::new(),
             hook: None,
             paused: Vec::new(),
             accept_after: None,
@@ -222,6 +228,13 @@ const LISTENER: u64 = 0;
 const WAKER: u64 = 1;
 const FIRST_CLIENT: u64 = 2;
 
+/// What one user occupies.
+#[derive(Clone, Copy, Debug, Default)]
+struct User {
+    connections: usize,
+    unread: usize,
+}
+
 /// The state of the server's thread.
 struct Serving {
     epoll: OwnedFd,
@@ -234,6 +247,9 @@ struct Serving {
     inbound: Sender<Inbound>,
     counters: Arc<Counters>,
     names: Vec<DirectionNames>,
+    turns: Turns,
+    /// Connections and unread bytes of each user.
+    users: HashMap<u32, User>,
     hook: Option<Hook>,
     /// Clients that exceeded their rate of requests, and until when they are not read.
     paused: Vec<(Instant, u64)>,
@@ -265,6 +281,7 @@ impl Serving {
             }
             self.handle_events();
             self.resume();
+            self.hand_over();
         }
     }
 
@@ -281,7 +298,7 @@ impl Serving {
                 Ok((stream, _)) => {
                     let Ok(mut client) = Client::new(stream) else { continue };
                     let uid = client.peer().uid;
-                    let same = self.clients.values().filter(|other| other.peer().uid == uid).count();
+                    let same = self.users.get(&uid).map_or(0, |user| user.connections);
                     let of_one = if uid == 0 { CLIENTS } else { CLIENTS_OF_ONE };
                     if self.clients.len() >= CLIENTS || same >= of_one {
                         count(&self.counters.cut);
@@ -292,6 +309,7 @@ impl Serving {
                     let token = self.next;
                     self.next += 1;
                     if client.register(&self.epoll, token).is_ok() {
+                        self.users.entry(uid).or_default().connections += 1;
                         self.clients.insert(token, client);
                         self.counters.clients.store(self.clients.len() as u64, Ordering::Relaxed);
                     }
@@ -333,9 +351,8 @@ impl Serving {
             match client.take(now) {
                 Taken::Request(request) => {
                     count(&self.counters.requests);
-                    if self.inbound.send(Inbound::Request { client: token, peer: client.peer(), request }).is_err() {
-                        break;
-                    }
+                    let peer = client.peer();
+                    self.turns.add(peer, Inbound::Request { client: token, peer, request });
                 }
                 Taken::Wrong(id, refusal) => {
                     count(&self.counters.requests);
@@ -355,20 +372,45 @@ impl Serving {
     /// After any change of a client: writes what the socket accepts, and closes a connection that has ended.
     fn settle(&mut self, token: u64) {
         let Some(client) = self.clients.get_mut(&token) else { return };
-        if client.settle(&self.epoll, token).is_err() {
+        let mut ended = client.settle(&self.epoll, token).is_err();
+        let user = self.users.entry(client.peer().uid).or_default();
+        let (before, now) = client.count_buffers();
+        user.unread = user.unread - before + now;
+        if now > 0 && user.unread > UNREAD_OF_ONE && !client.peer().is_operator() {
+            client.overflow();
+            ended = true;
+        }
+        if ended {
             self.close(token);
         }
     }
 
     fn close(&mut self, token: u64) {
-        let Some(client) = self.clients.remove(&token) else { return };
+        let Some(mut client) = self.clients.remove(&token) else { return };
         if client.is_cut() {
             count(&self.counters.cut);
         }
         let _ = epoll::delete(&self.epoll, client.as_fd());
         self.counters.clients.store(self.clients.len() as u64, Ordering::Relaxed);
         self.count_subscriptions();
-        let _ = self.inbound.send(Inbound::Gone { client: token });
+        let peer = client.peer();
+        let (before, _) = client.count_buffers();
+        if let Some(user) = self.users.get_mut(&peer.uid) {
+            (user.connections, user.unread) = (user.connections - 1, user.unread - before);
+            if user.connections == 0 {
+                self.users.remove(&peer.uid);
+            }
+        }
+        self.turns.add(peer, Inbound::Gone { client: token });
+    }
+
+    /// Hands requests over to the daemon, as many as it may have.
+    fn hand_over(&mut self) {
+        while let Some(inbound) = self.turns.next() {
+            if self.inbound.send(inbound).is_err() {
+                return;
+            }
+        }
     }
 
     fn count_subscriptions(&self) {
@@ -381,6 +423,7 @@ impl Serving {
         while let Ok(outbound) = self.outbound.try_recv() {
             match outbound {
                 Outbound::Answer { client: token, message } => {
+                    self.turns.answered();
                     if let Message::Error { .. } = message {
                         count(&self.counters.refused);
                     }
@@ -445,6 +488,10 @@ impl Serving {
         let mut receivers = Vec::new();
         for (token, client) in &mut self.clients {
             let mut any = false;
+            // A user with much unread loses notifications before connections.
+            let unread = self.users.get(&client.peer().uid).map_or(0, |user| user.unread);
+            let crowded = unread > UNREAD_OF_ONE / 2 && !client.peer().is_operator();
+            let limit = if crowded { 0 } else { UNREAD_EVENTS };
             for place in 0..client.subscriptions().len() {
                 let subscription = &client.subscriptions()[place];
                 if !subscription.selector.selects(event, source) {
@@ -455,7 +502,7 @@ impl Serving {
                 line.extend_from_slice(body);
                 line.extend_from_slice(b"}\n");
                 let id = subscription.id;
-                client.push_to(id, &line, &self.counters.pushes, &self.counters.lost);
+                client.push_to(id, &line, limit, &self.counters.pushes, &self.counters.lost);
                 any = true;
             }
             if any {

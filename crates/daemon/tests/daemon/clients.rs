@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_control::calls::{CALLS, Displacement, Events, Feedback, Permission, PromiseCall, Target};
+use tidegate_control::calls::{CALLS, Displacement, Events, Feedback, Permission, PromiseCall, Reserve, Target};
 use tidegate_control::{Client, ClientError, Code, EventKind, Pushed};
 use tidegate_daemon::Listening;
 use tidegate_experiments::lab::topology::Pair;
 use tidegate_experiments::lab::{Senders, Sink};
-use tidegate_units::Rate;
+use tidegate_units::{Rate, Span};
 
+use crate::lasting::CBQ;
 use crate::running::{OTHER, PATIENCE, Running, SHAPER, is_root_of_the_machine, minimum, refusal, target, udp, until};
 use crate::support::steady::patiently;
 use crate::support::{Child, Ended};
@@ -275,7 +276,7 @@ pub fn promises_and_subscriptions_of_a_connection_have_limits_of_their_own() -> 
 
 /// A shaper, and beside it a process of another user that does `what` with its control socket, once that is there. What
 /// passes between the two is given to both.
-fn beside_another_user(what: impl FnOnce(&Path, &mut UnixStream)) -> (Pair, Running, UnixStream, Child) {
+fn beside_another_user(text: &str, what: impl FnOnce(&Path, &mut UnixStream)) -> (Pair, Running, UnixStream, Child) {
     let pair = Pair::create().unwrap();
     let path = std::env::temp_dir().join(format!("tidegate-{}-0.sock", std::process::id()));
     let (mut go, mut waits) = UnixStream::pair().unwrap();
@@ -287,7 +288,7 @@ fn beside_another_user(what: impl FnOnce(&Path, &mut UnixStream)) -> (Pair, Runn
         what(&path, &mut waits);
         0
     });
-    let running = Running::start(&pair, SHAPER);
+    let running = Running::start(&pair, text);
     assert_eq!(running.path, path);
     go.write_all(b"!").unwrap();
     (pair, running, go, child)
@@ -297,7 +298,7 @@ pub fn one_user_cannot_take_all_connections() -> Ended {
     if !is_root_of_the_machine() {
         return Ended::Skipped("only root of the machine can be two users".into());
     }
-    let (_pair, running, mut go, child) = beside_another_user(|path, waits| {
+    let (_pair, running, mut go, child) = beside_another_user(SHAPER, |path, waits| {
         let connect = || {
             let mut client = Client::connect(path)?;
             client.status().map(|_| client)
@@ -321,13 +322,117 @@ pub fn one_user_cannot_take_all_connections() -> Ended {
     Ended::Passed
 }
 
+/// 250 connections that request what is large, and read nothing.
+pub fn one_user_does_not_delay_root() -> Ended {
+    if !is_root_of_the_machine() {
+        return Ended::Skipped("only root of the machine can be two users".into());
+    }
+    let lasting = SHAPER.replace("idle-timeout = \"1s\"", "idle-timeout = \"10min\"");
+    let (pair, running, mut go, child) = beside_another_user(&lasting, |path, waits| {
+        let request = "{\"id\":1,\"version\":1,\"call\":\"flows\",\"with\":{\"limit\":1000}}\n".repeat(8);
+        let connect = |_| {
+            let stream = UnixStream::connect(path).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            stream
+        };
+        let clients: Vec<UnixStream> = (0..250).map(connect).collect();
+        let send = || clients.iter().for_each(|mut client| drop(client.write(request.as_bytes())));
+        send();
+        waits.write_all(b"?").unwrap();
+        waits.set_nonblocking(true).unwrap();
+        while waits.read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
+            send();
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+    // Before the other user asks for them.
+    let flows = || running.client().status().unwrap().directions[0].classes[1].flows.unwrap_or_default();
+    let make_flows = || {
+        for n in 0..1_000_u16 {
+            let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+            socket.send_to(&[0; 32], ("10.77.0.2", 10_000 + n)).unwrap();
+        }
+    };
+    go.set_read_timeout(Some(PATIENCE)).unwrap();
+    go.read_exact(&mut [0]).expect("the other user is connected");
+    pair.sender.namespace.run(make_flows).unwrap();
+    until("flows", || flows() >= 500);
+    thread::sleep(Duration::from_secs(1));
+    let resident = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap().trim().to_owned();
+        line.trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    let mut times: Vec<Duration> = (0..100)
+        .map(|_| {
+            let began = Instant::now();
+            running.client().status().unwrap();
+            began.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    println!("status: median {:?}, 99th percentile {:?}; {} kB resident", times[50], times[98], resident());
+    // In the order of arrival it would wait for 2,000 requests, which takes seconds.
+    assert!(times[50] < Duration::from_millis(250), "median {:?}", times[50]);
+    assert!(times[98] < Duration::from_secs(1), "99th percentile {:?}", times[98]);
+    assert!(resident() < 128 << 10, "{} kB", resident());
+    go.write_all(b"!").unwrap();
+    ends_well(child);
+    Ended::Passed
+}
+
+pub fn one_user_cannot_take_all_reservations() -> Ended {
+    if !is_root_of_the_machine() {
+        return Ended::Skipped("only root of the machine can be two users".into());
+    }
+    let reserve = |port: u16, lasts: Option<Span>| Reserve {
+        direction: None,
+        name: None,
+        matches: vec![("destination-port".into(), port.to_string())],
+        rate: Rate::from_kbit(100),
+        bucket: None,
+        peak: None,
+        min_unit: None,
+        max_packet: None,
+        guaranteed: false,
+        delay: None,
+        lasts,
+    };
+    let text = format!("{CBQ}[control]\nreservations = 2\nlease = \"10min\"\n");
+    let (_pair, running, mut go, child) = beside_another_user(&text, |path, waits| {
+        let mut client = Client::connect(path).unwrap();
+        for lasts in [Span::from_secs(601), Span::from_nanos(u64::MAX)] {
+            let refused = refusal(client.reserve(&reserve(5_000, Some(lasts))).unwrap_err());
+            assert_eq!(refused.code, Code::NotAllowed);
+            assert!(refused.message.contains("is longer than 600s"), "{refused}");
+        }
+        let first = client.reserve(&reserve(5_000, Some(Span::from_secs(600)))).unwrap();
+        client.reserve(&reserve(5_001, None)).unwrap();
+        // Over another connection as well.
+        let refused = refusal(Client::connect(path).unwrap().reserve(&reserve(5_002, None)).unwrap_err());
+        assert_eq!(refused.code, Code::NotAllowed);
+        assert!(refused.message.contains("may hold 2 reservations"), "{refused}");
+        // One that ends makes room.
+        client.unreserve(first.reservation).unwrap();
+        client.reserve(&reserve(5_002, None)).unwrap();
+        waits.write_all(b"?").unwrap();
+        waits.read_exact(&mut [0]).unwrap();
+    });
+    go.set_read_timeout(Some(PATIENCE)).unwrap();
+    go.read_exact(&mut [0]).expect("the other user has all that he may have");
+    running.client().reserve(&reserve(5_003, Some(Span::from_secs(3_600)))).expect("root has no such bounds");
+    go.write_all(b"!").unwrap();
+    ends_well(child);
+    Ended::Passed
+}
+
 /// What processes hold is read again and again, and is many conditions to look up: one user shall not keep the daemon
 /// busy with it, for everybody may watch.
 pub fn one_user_cannot_have_all_processes_followed() -> Ended {
     if !is_root_of_the_machine() {
         return Ended::Skipped("only root of the machine can be two users".into());
     }
-    let (_pair, running, _go, child) = beside_another_user(|path, _| {
+    let (_pair, running, _go, child) = beside_another_user(SHAPER, |path, _| {
         let own = Target { pid: Some(std::process::id()), ..Target::default() };
         let mut clients = vec![Client::connect(path).unwrap(), Client::connect(path).unwrap()];
         let watch = |client: &mut Client, target: &Target| {

@@ -154,7 +154,7 @@ pub fn a_trial_ends_while_the_data_path_is_begun_anew() -> Ended {
 }
 
 /// 8 Mbit/s, 3 of them for reservations.
-const CBQ: &str = "version = 1\n[discipline]\nkind = \"cbq\"\nlink = \"8mbit\"\n\
+pub const CBQ: &str = "version = 1\n[discipline]\nkind = \"cbq\"\nlink = \"8mbit\"\n\
     class = [{ name = \"rest\", rate = \"5mbit\" }, { name = \"reserved\", rate = \"3mbit\" }]\n\
     reservations = { class = \"reserved\", flows = 4, max-rate = \"2.5mbit\" }\n";
 

@@ -38,6 +38,8 @@ fn main() {
         owners::a_user_has_his_promise_and_nobody_else,
         owners::a_control_group_has_its_promise,
         clients::one_user_cannot_take_all_connections,
+        clients::one_user_does_not_delay_root,
+        clients::one_user_cannot_take_all_reservations,
         clients::one_user_cannot_have_all_processes_followed,
         told::video_that_heeds_its_grants_does_not_stall_where_blind_video_does,
         clients::the_socket_of_the_dead_is_replaced_and_of_the_living_is_not,
