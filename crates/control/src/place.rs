@@ -1,44 +1,44 @@
-//! Where the socket is: beside those of other interfaces, in a directory of the system or of the user.
+//! The path of a control socket: in a directory of the system or of the user, named after the interface.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// How somebody names the socket.
+/// The specification of a socket.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Place {
-    /// The only one there is.
+    /// The only one that exists.
     #[default]
     Any,
-    /// That of an interface.
+    /// The socket of an interface.
     Interface(String),
-    /// This one.
+    /// A path.
     Path(PathBuf),
 }
 
-/// There is no such socket.
+/// Errors of finding a socket.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlaceError {
-    /// No daemon offers a socket.
+    /// No daemon has a socket.
     #[error(
         "no tidegate is running here: {looked}; start one with `tidegate run FILE`, or name its socket by --control"
     )]
     Nothing {
-        /// Where it was looked for.
+        /// The paths that were tried.
         looked: String,
     },
-    /// Several do.
+    /// Several daemons have one.
     #[error("several tidegates are running: {}; choose one by --interface or --control", .0.join(", "))]
     Several(Vec<String>),
 }
 
-/// The directories of sockets, the best first: the system's, then the user's.
+/// Returns the directories of sockets, the preferred one first: that of the system, then that of the user.
 pub fn directories() -> Vec<PathBuf> {
     let user = std::env::var_os("XDG_RUNTIME_DIR").map(|base| Path::new(&base).join("tidegate"));
     std::iter::once(PathBuf::from("/run/tidegate")).chain(user).collect()
 }
 
-/// The names a socket of `interface` may have: plain, or with the number of the network namespace where another
+/// Returns the file name of the socket of `interface`: plain, or with the number of the network namespace where another
 /// namespace has an interface of the same name.
 pub fn file_name(interface: &str, namespace: Option<u64>) -> String {
     match namespace {
@@ -47,7 +47,7 @@ pub fn file_name(interface: &str, namespace: Option<u64>) -> String {
     }
 }
 
-/// The sockets of `interface` that there may be in `directory`, the best first.
+/// Returns the possible paths of the socket of `interface` in `directory`, the preferred one first.
 pub fn candidates(directory: &Path, interface: &str) -> [PathBuf; 2] {
     [directory.join(file_name(interface, own_namespace())), directory.join(file_name(interface, None))]
 }
@@ -58,10 +58,10 @@ pub(crate) fn own_namespace() -> Option<u64> {
 }
 
 impl Place {
-    /// The path of the socket.
+    /// Returns the path of the socket.
     ///
     /// # Errors
-    /// When there is none, or the choice is not clear.
+    /// When there is none, or more than one.
     pub fn find(&self) -> Result<PathBuf, PlaceError> {
         match self {
             Self::Path(path) => Ok(path.clone()),
@@ -94,7 +94,7 @@ fn listed(directories: &[PathBuf]) -> String {
     directories.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" nor in ")
 }
 
-/// The sockets in a directory that somebody listens at.
+/// The sockets in a directory on which a process listens.
 fn sockets(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut found: Vec<_> = entries
@@ -102,7 +102,7 @@ fn sockets(directory: &Path) -> Vec<PathBuf> {
         .filter(|path| path.extension().is_some_and(|end| end == "sock"))
         .filter(|path| match std::os::unix::net::UnixStream::connect(path) {
             Ok(_) => true,
-            // One that we may not enter is still one.
+            // One without permission to connect counts too.
             Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
         })
         .collect();

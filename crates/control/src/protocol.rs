@@ -3,12 +3,12 @@
 //! | direction | message |
 //! | --- | --- |
 //! | to the daemon | `{"id": 1, "version": 1, "call": "status", "with": {...}}` |
-//! | answer | `{"id": 1, "ok": {...}}` or `{"id": 1, "error": {"code": "...", "message": "...", "help": "..."}}` |
-//! | push | `{"subscription": 2, "event": {...}}` or `{"subscription": 2, "lost": 7}` |
+//! | reply | `{"id": 1, "ok": {...}}` or `{"id": 1, "error": {"code": "...", "message": "...", "help": "..."}}` |
+//! | notification | `{"subscription": 2, "event": {...}}` or `{"subscription": 2, "lost": 7}` |
 //!
-//! Answers come in the order of the requests; pushes come between them. `id` is the client's and comes back as it was.
-//! `with` may be left out where a call needs nothing. A key that a call does not know is refused, so that a typing error
-//! is not taken for consent; a client ignores keys that it does not know, so that answers can grow.
+//! Replies come in the order of the requests; notifications come between them. `id` is chosen by the client and returned
+//! unchanged. `with` is optional where a call needs no parameters. A key that a call does not know is refused, so that a
+//! typing error is not taken for consent; a client ignores keys that it does not know, so that replies can be extended.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -18,46 +18,45 @@ use crate::calls::Permission;
 
 /// The version of the protocol. It changes when a request changes its meaning, not when something is added.
 pub const VERSION: u32 = 1;
-/// The longest line in bytes, the newline included, in both directions of the socket for one message to the daemon, and
-/// for one push. Answers may be longer.
+/// The longest request and notification, in bytes with the newline. Replies may be longer.
 pub const LONGEST: usize = 64 << 10;
 
-/// What can be asked: the parameters of a call, with its name and what is answered.
+/// The parameters of a call, with its name and the type of its reply.
 pub trait Call: Serialize + DeserializeOwned {
     /// The name of the call in a request.
     const NAME: &'static str;
     /// The users that may make it.
     const PERMISSION: Permission;
-    /// The answer.
+    /// The reply.
     type Reply: Serialize + DeserializeOwned;
 }
 
-/// A request as it stands in its line, with the parameters not yet understood.
+/// A request whose parameters are not parsed yet.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// The client's number for it; comes back in the answer.
+    /// Chosen by the client; the reply carries it.
     pub id: u64,
     /// [`VERSION`].
     pub version: u32,
     /// The name of the call.
     pub call: String,
-    /// Its parameters; an object.
+    /// The parameters of the call; an object.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub with: Value,
 }
 
 impl Request {
-    /// A request for `call`.
+    /// Returns a request for `call`.
     pub fn new<C: Call>(id: u64, call: &C) -> Self {
         let with = serde_json::to_value(call).unwrap_or_default();
         Self { id, version: VERSION, call: C::NAME.into(), with }
     }
 
-    /// Reads a line, without its newline.
+    /// Parses a line, without its newline.
     ///
     /// # Errors
-    /// [`Code::Malformed`] or [`Code::Version`]; with the number of the request where that could be read.
+    /// [`Code::Malformed`] or [`Code::Version`]; with the number of the request where that can be parsed.
     pub fn parse(line: &[u8]) -> Result<Self, (u64, Refusal)> {
         let request: Self = serde_json::from_slice(line).map_err(|error| {
             let id = serde_json::from_slice::<Value>(line).ok().and_then(|value| value.get("id")?.as_u64());
@@ -70,10 +69,10 @@ impl Request {
         Ok(request)
     }
 
-    /// The parameters of a call `C`.
+    /// Parses the parameters as those of a call `C`.
     ///
     /// # Errors
-    /// [`Code::Malformed`], naming what does not fit.
+    /// [`Code::Malformed`], with the key that does not fit.
     pub fn parameters<C: Call>(&self) -> Result<C, Refusal> {
         let with = if self.with.is_null() { Value::Object(Default::default()) } else { self.with.clone() };
         serde_json::from_value(with)
@@ -83,29 +82,29 @@ impl Request {
 
 const FORM: &str = "write {\"id\": 1, \"version\": 1, \"call\": \"status\", \"with\": {}} in one line";
 
-/// What kind of refusal it is.
+/// The kind of a refusal, for programs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Code {
-    /// The message is not what the protocol asks for.
+    /// The message is not what the protocol specifies.
     Malformed,
-    /// A version of the protocol that is not spoken here.
+    /// Another version of the protocol.
     Version,
     /// There is no such call.
     UnknownCall,
     /// The message is longer than [`LONGEST`]; the connection ends.
     TooLong,
-    /// Too many clients, or too many things asked for by this one.
+    /// Too many clients, or too many subscriptions or promises of this one.
     TooMany,
     /// This user may not do this.
     NotAllowed,
-    /// What it speaks of does not exist: no such class, flow, process, promise.
+    /// No such class, flow, process, promise.
     NotFound,
-    /// There is not enough left to give; the message says what is free.
+    /// Not enough rate is left; the message states what is free.
     NoRoom,
-    /// It is right, and cannot be done here: another discipline, a missing facility.
+    /// Not available here: another discipline, a missing facility.
     Unsupported,
-    /// The configuration that was given has errors, or does not fit.
+    /// The configuration or the parameters have errors, or contradict what is in force.
     Invalid,
     /// Something failed in the daemon or the system.
     Failed,
@@ -114,77 +113,75 @@ pub enum Code {
     Other,
 }
 
-/// A refusal: what is wrong, and the way out.
+/// A refusal: the cause, and the remedy.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}{}", .help.as_ref().map(|help| format!("; {help}")).unwrap_or_default())]
 pub struct Refusal {
-    /// What kind.
+    /// For programs.
     pub code: Code,
-    /// What is wrong.
+    /// The cause, for people.
     pub message: String,
-    /// The way out, where there is one.
+    /// The remedy, for people, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
 }
 
 impl Refusal {
-    /// Without a way out yet.
+    /// Returns a refusal without a remedy.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), help: None }
     }
-    /// And the way out.
+    /// Adds the remedy.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 }
 
-// Read and written one at a time, never kept in numbers.
-#[allow(clippy::large_enum_variant)]
-/// What the daemon says: an answer, a push, or how many pushes were lost.
+/// A message of the daemon: a reply, a notification, or the number of notifications lost.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 #[expect(clippy::large_enum_variant, reason = "made, written and gone; never many")]
 pub enum Message {
-    /// It was done.
+    /// The reply to a request.
     Ok {
         /// The number of the request.
         id: u64,
-        /// The answer.
+        /// The `Reply` of the call.
         ok: Value,
     },
-    /// It was refused. Number 0 where the request could not be read.
+    /// The refusal of a request. Number 0 where that cannot be parsed.
     Error {
         /// The number of the request.
         id: u64,
-        /// Why.
+        /// The refusal.
         error: Refusal,
     },
-    /// Something happened.
+    /// A notification.
     Push {
-        /// The subscription.
+        /// Number of the subscription.
         subscription: u64,
-        /// What.
+        /// The event.
         event: crate::calls::Event,
     },
-    /// Pushes that this client did not read in time, and will not get.
+    /// Notifications that were lost because the client did not read in time.
     Lost {
-        /// The subscription.
+        /// Number of the subscription.
         subscription: u64,
-        /// How many.
+        /// Their number.
         lost: u64,
     },
 }
 
 impl Message {
-    /// The answer to request `id`.
+    /// Returns the reply to request `id`.
     pub fn answer(id: u64, outcome: Result<Value, Refusal>) -> Self {
         match outcome {
             Ok(ok) => Self::Ok { id, ok },
             Err(error) => Self::Error { id, error },
         }
     }
-    /// As a line, newline included.
+    /// Returns the message as a line, with the newline.
     pub fn to_line(&self) -> Vec<u8> {
         // What is inside was made of strings and numbers, which always can be written.
         let mut line = serde_json::to_vec(self).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Talk with the service manager: the protocol of `sd_notify(3)`, a datagram of lines to the socket that it names.
+//! Notification of the service manager: the protocol of `sd_notify(3)`, a datagram of lines to the socket that it names.
 //!
 //! Without a service manager, that is without `NOTIFY_SOCKET`, all of it does nothing.
 
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// Tells the service manager something, such as `READY=1`. What it does not hear it notices by itself.
+/// Notifies the service manager of a state, such as `READY=1`. Errors are ignored: it has timeouts of its own.
 pub fn notify(state: &str) {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let address = match path.as_bytes() {
@@ -15,18 +15,18 @@ pub fn notify(state: &str) {
         _ => SocketAddr::from_pathname(&path),
     };
     // Never waits: a service manager that does not read must not keep a supervisor.
-    let told = address.and_then(|address| {
+    let sent = address.and_then(|address| {
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
         socket.send_to_addr(state.as_bytes(), &address)
     });
-    drop(told);
+    drop(sent);
 }
 
-/// How often the service manager wants to hear that we live: half of what it asks for, which is `WatchdogSec`.
+/// The interval between notifications of the service manager's watchdog: half of `WatchdogSec`.
 pub fn watchdog_interval() -> Option<Duration> {
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
-    // Meant for somebody else, who passed its environment on.
+    // Meant for another process, which passed its environment on.
     if number("WATCHDOG_PID").is_some_and(|process| process != u64::from(std::process::id())) {
         return None;
     }

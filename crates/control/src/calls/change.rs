@@ -1,12 +1,11 @@
-//! `apply`, `confirm` and `rollback`: another configuration for what runs.
+//! `apply`, `confirm`, `rollback` and `in-force`: changes of the configuration in force.
 
 use serde::{Deserialize, Serialize};
 use tidegate_units::Span;
 
 use crate::quantities::ns;
 
-/// Goes on with another shaper file, or with edits of the one in force. Only root and the user that runs the daemon may.
-/// No packet is lost or reordered by it.
+/// The request `apply`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Apply {
@@ -19,18 +18,18 @@ pub struct Apply {
     /// Edits of that text, one after the other.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<Edit>,
-    /// Checks, and tells what is different, and changes nothing.
+    /// Only check, and return the differences.
     pub dry_run: bool,
-    /// Goes back to what was in force unless `confirm` is called within this time.
+    /// Take the change back unless `confirm` is called within this time.
     #[serde(rename = "confirm_ns", with = "ns::option", skip_serializing_if = "Option::is_none")]
     pub confirm: Option<Span>,
 }
 
-/// An edit.
+/// An edit of a shaper file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "edit", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Edit {
-    /// Gives a key another value; an empty value takes it out.
+    /// Sets a key; an empty value removes it.
     Set {
         /// `class`, `rule`, or the name of a table such as `shaper` or `discipline`.
         section: String,
@@ -58,60 +57,60 @@ pub enum Edit {
     },
 }
 
-/// What is different in one place.
+/// A difference in one place.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Difference {
     /// The place: `class calls`, `rule`, `shaper`.
     pub what: String,
-    /// The key; none for all of it.
+    /// The key; none for the whole of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// What stood there.
+    /// The value before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// What stands there.
+    /// The value after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// The same for people.
+    /// The difference in a line, for people.
     pub text: String,
 }
 
-/// What a change did, or would do.
+/// The effects of a change, or of a dry run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Applied {
-    /// What is different.
+    /// From the configuration that was in force.
     pub differences: Vec<Difference>,
     /// Warnings about the new file, for people.
     #[serde(default)]
     pub warnings: String,
-    /// Whether it is in force now.
+    /// Whether it was applied; not with `dry_run`, and not where nothing is different.
     pub applied: bool,
-    /// Whether the tree of disciplines went on, with its queues and what it has counted against bursts.
+    /// Whether the tree of disciplines was kept, with its queues and the levels of its buckets.
     #[serde(default)]
     pub in_place: bool,
-    /// Packets that waited and were entered anew.
+    /// Queued packets that were enqueued in a new tree.
     #[serde(default)]
     pub rehomed: u64,
 }
 
-/// Keeps what was applied on trial.
+/// The request `confirm`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Confirm {}
 
-/// Goes back to what was in force before the change on trial.
+/// The request `rollback`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rollback {}
 
-/// It was done.
+/// The reply to `confirm` and `rollback`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Confirmed {
-    /// The direction.
+    /// The direction that was changed.
     pub direction: String,
 }
 
-/// Asks for the text of what is in force.
+/// The request `in-force`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct InForce {
@@ -120,9 +119,9 @@ pub struct InForce {
     pub direction: Option<String>,
 }
 
-/// A shaper file.
+/// The reply to `in-force`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Text {
-    /// Its text.
+    /// A shaper file.
     pub text: String,
 }

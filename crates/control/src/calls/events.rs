@@ -1,4 +1,4 @@
-//! `events`: being told what happens, as it happens.
+//! `events` and `unsubscribe`: notifications of what happens.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,53 +9,53 @@ use tidegate_units::{Bytes, Rate, Span};
 
 use crate::quantities::{bps, bytes, ns};
 
-/// Subscribes to events. What is left empty does not filter. Everybody may.
+/// The request `events`. Absent filters do not filter.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Events {
-    /// Only these kinds.
+    /// Events of these kinds only.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "known_kinds")]
     pub kinds: Vec<EventKind>,
-    /// Only of these classes.
+    /// Events of these classes only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
-    /// Only of this direction.
+    /// Events of this direction only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
-    /// Only of flows of this user.
+    /// Events of flows of this user only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// Only of flows from or to this port.
+    /// Events of flows from or to this port only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
 }
 
-/// It is subscribed.
+/// The reply to `events`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Subscribed {
-    /// The number that stands in every push.
+    /// The number that every notification carries.
     pub subscription: u64,
 }
 
-/// Ends a subscription of this connection.
+/// The request `unsubscribe`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unsubscribe {
-    /// Which.
+    /// Number of a subscription of this connection.
     pub subscription: u64,
 }
 
-/// It has ended; no push of it follows.
+/// The reply to `unsubscribe`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Unsubscribed {}
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
     /// A flow was seen for the first time.
     FlowStarted,
-    /// A flow was silent for long, and is forgotten.
+    /// A flow sent nothing for the idle timeout, and was removed.
     FlowEnded,
     /// The queue of a flow rose to its upper threshold.
     QueueAbove,
@@ -63,23 +63,23 @@ pub enum EventKind {
     QueueBelow,
     /// A flow was moved to another class, with its queue.
     Moved,
-    /// Packets of a flow were marked congestion experienced. Of a flow that nobody watches, at most every 100 ms.
+    /// Packets of a flow were marked congestion experienced. Of a flow that is not watched, at most every 100 ms.
     Marked,
     /// A watched flow is granted another rate.
     Rate,
     /// Packets of a watched flow were dropped.
     Dropped,
-    /// Packets of a watched flow wait longer than was asked for.
+    /// The oldest packet of a watched flow has waited longer than the requested limit.
     DelayAbove,
-    /// They wait less than half of that again.
+    /// It has waited less than half of that.
     DelayBelow,
     /// The minimum of a flow is in force.
     Promised,
-    /// The minimum of a flow waits until somebody releases rate.
+    /// The minimum of a flow waits for rate to be released.
     Waiting,
-    /// A promise ended: its time was over, or root ended it.
+    /// A promise ended: its lease was over, or root ended it.
     PromiseEnded,
-    /// Something to read: what the supervisor of the shaper says.
+    /// A message of the supervisor, for people.
     Log,
     /// A kind of a newer daemon.
     #[serde(other)]
@@ -87,7 +87,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// Every kind but the unknown ones.
+    /// Every kind except [`Other`](Self::Other).
     pub const ALL: [Self; 14] = [
         Self::FlowStarted,
         Self::FlowEnded,
@@ -104,7 +104,7 @@ impl EventKind {
         Self::PromiseEnded,
         Self::Log,
     ];
-    /// Its name in the protocol.
+    /// Returns the name in the protocol.
     pub const fn name(self) -> &'static str {
         match self {
             Self::FlowStarted => "flow-started",
@@ -141,33 +141,33 @@ impl std::str::FromStr for EventKind {
     }
 }
 
-/// An event. Which of the optional keys are there depends on its kind; a client ignores what it does not know.
+/// An event. Its kind determines which optional keys are present; a client ignores keys that it does not know.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Event {
-    /// What happened.
+    /// Determines the keys that are present.
     pub kind: EventKind,
-    /// When, by the monotonic clock of the machine.
+    /// The time of the event, by the monotonic clock of the machine.
     #[serde(rename = "time_ns", with = "ns")]
     pub time: Span,
-    /// In which direction of the traffic.
+    /// The direction of the traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
-    /// The class; of a flow that moved, the one it is in now.
+    /// The class; of a flow that was moved, the new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// The class that a flow left.
+    /// The class from which a flow was moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_class: Option<String>,
-    /// The flow.
+    /// The flow that the event is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<Flow>,
-    /// What the flow is granted at the moment.
+    /// The rate that the flow is granted.
     #[serde(rename = "granted_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub granted: Option<Rate>,
-    /// The minimum of the flow.
+    /// The minimum rate of the flow.
     #[serde(rename = "minimum_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub minimum: Option<Rate>,
-    /// How long the oldest packet of the flow has waited.
+    /// The wait of the oldest packet of the flow.
     #[serde(rename = "delay_ns", with = "ns::option", default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
     /// Packets of the flow that were dropped, since it began.
@@ -179,19 +179,19 @@ pub struct Event {
     /// The promise that the flow is under, or that ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<u64>,
-    /// What the flow has queued.
+    /// Bytes of the flow that are queued.
     #[serde(rename = "queue_bytes", with = "bytes::option", default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Bytes>,
-    /// Something to read.
+    /// A text for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// What else belongs to events of this kind.
+    /// Further data of events of this kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<serde_json::Value>,
 }
 
 impl Event {
-    /// An event with nothing but its kind and time.
+    /// Returns an event without optional keys.
     pub fn new(kind: EventKind, time: Span) -> Self {
         Self {
             kind,
@@ -238,10 +238,10 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// A flow: its key in this run of the daemon, and what its packets carry, where known.
+/// A flow: its key in this run of the daemon, and the fields of its packets, where known.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Flow {
-    /// Its key, hexadecimal; another one after a restart.
+    /// Hexadecimal; different after a restart.
     pub key: String,
     /// Transport protocol, by number.
     #[serde(default, skip_serializing_if = "Option::is_none")]

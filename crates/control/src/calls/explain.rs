@@ -1,4 +1,4 @@
-//! `explain`: where a packet would go, and what stands there at this moment.
+//! `explain`: the class, flow and queues that a packet would meet now.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use tidegate_units::{Bytes, Rate, Span};
 use super::{Flow, FlowSeen, Protocol};
 use crate::quantities::{bps, bytes, ns};
 
-/// A packet that may come. Everybody may ask; what is left out is not known of it.
+/// The request `explain`: the known fields of a packet.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Explain {
@@ -41,44 +41,44 @@ pub struct Explain {
     pub uid: Option<u32>,
 }
 
-/// Where it would go, and what stands there.
+/// The reply to `explain`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Explained {
-    /// The direction.
+    /// The direction of the traffic.
     pub direction: String,
-    /// The rule that matches, by its number in the file, from 1. Reservations count on from there. None: no rule does.
+    /// The rule that matches, by its number in the file, from 1; those of reservations follow. None where no rule matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<u32>,
     /// Its class; the name of a reservation.
     pub class: String,
     /// Its flow.
     pub flow: Flow,
-    /// What waits in all.
+    /// Packets queued in all classes.
     pub queue_packets: u64,
     /// Its bytes.
     #[serde(with = "bytes")]
     pub queue_bytes: Bytes,
-    /// What waits in its class, where that is known.
+    /// The queue of its class, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class_queue: Option<Waiting>,
     /// The rate of its class.
     #[serde(rename = "class_rate_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub class_rate: Option<Rate>,
-    /// What the buckets hold that it must pass, where there are some.
+    /// The levels of the token buckets that it must pass, where there are some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buckets: Option<Buckets>,
-    /// The rate at which its flow sends, or would, as things stand; none where the discipline knows no shares.
+    /// The rate at which its flow sends, or would, while others continue; none where the discipline has no shares.
     #[serde(rename = "outlook_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Rate>,
-    /// Until when nothing of what waits may leave, from now on; none when nothing waits.
+    /// The time until the next queued packet may leave; none when nothing is queued.
     #[serde(rename = "due_ns", with = "ns::option", default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Span>,
-    /// The flow as it was seen, if it is there and flows are counted: its waits, and drops by reason.
+    /// The measurements of the flow, if it is present and flows are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<FlowSeen>,
 }
 
-/// What waits.
+/// A queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Waiting {
     /// Packets.
@@ -88,15 +88,15 @@ pub struct Waiting {
     pub bytes: Bytes,
 }
 
-/// What buckets hold, in bytes; below zero one is in debt.
+/// Levels of token buckets, in bytes; below zero a bucket is in debt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Buckets {
-    /// That of its class.
+    /// Level of the bucket of its class.
     pub class_bytes: i64,
-    /// What that holds when it is full.
+    /// Depth of that bucket.
     pub class_depth_bytes: u64,
-    /// That of all classes together.
+    /// Level of the bucket of all classes.
     pub all_bytes: i64,
-    /// What that holds when it is full.
+    /// Depth of that bucket.
     pub all_depth_bytes: u64,
 }

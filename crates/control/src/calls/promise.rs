@@ -1,4 +1,4 @@
-//! `promise`, `renew`, `release`, `promises`, `feedback`: what an application asks for its own flows.
+//! `promise`, `renew`, `release`, `promises`, `feedback`: what an application requests for flows.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use tidegate_units::{Rate, Span};
 use super::{Flow, Protocol};
 use crate::quantities::{bps, ns};
 
-/// Which flows. All that is given must hold; a target without anything is refused.
+/// A selection of flows. Every condition must hold; a target without a condition is refused.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Target {
@@ -42,52 +42,52 @@ pub struct Target {
 }
 
 impl Target {
-    /// Whether it says nothing.
+    /// Whether it has no condition.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// When a flow is to be displaced, and where to.
+/// The threshold and the destination of a displacement.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Displacement {
-    /// The granted rate below which it goes; above the minimum.
+    /// The granted rate below which a flow is displaced; above its minimum.
     #[serde(rename = "below_bps", with = "bps")]
     pub below: Rate,
-    /// The class it goes to. It comes back when there is room.
+    /// The class that it is displaced to. It returns when its class has the rate.
     pub to: String,
 }
 
-/// Asks for a promise. It ends with the connection, unless it is `detached`; in any case when its lease is over.
+/// The request `promise`. The promise ends with the connection, unless it is `detached`, and when its lease is over.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PromiseCall {
-    /// For which flows. They need not exist yet.
+    /// The flows. They need not exist yet.
     pub target: Target,
-    /// In which direction of the traffic. Default: the first that is shaped.
+    /// The direction of the traffic. Default: the first that is shaped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
-    /// In which class rate is held for flows to come. Default: where the rules of the configuration put such flows.
+    /// The class in which rate is reserved for flows to come. Default: the one that the rules choose for such flows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// What each of these flows is granted at least.
+    /// The minimum rate of each of these flows.
     #[serde(rename = "minimum_bps", with = "bps::option", skip_serializing_if = "Option::is_none")]
     pub minimum: Option<Rate>,
-    /// For how many flows the minimum is held; more of them get it as soon as there is room. Default 1.
+    /// The number of flows for which the minimum is reserved; further ones are granted it when rate is free. Default 1.
     pub flows: u32,
-    /// Steps of preference for each.
+    /// Steps of preference of each.
     pub prefer: u32,
-    /// When they are displaced, and where to.
+    /// Their displacement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub displace: Option<Displacement>,
-    /// The promise ends after this long, unless it is renewed.
+    /// The promise ends after this time, unless it is renewed.
     #[serde(rename = "lease_ns", with = "ns::option", skip_serializing_if = "Option::is_none")]
     pub lease: Option<Span>,
-    /// Whether the promise outlives the connection; it needs a lease then.
+    /// Whether the promise outlives the connection, which requires a lease.
     pub detached: bool,
-    /// Whether to take what there is when there is no room: flows begin with nothing and get their minimum as soon as
-    /// somebody releases it. Else the promise is refused.
+    /// Whether a minimum that does not fit is queued: flows begin without it and are granted it when rate is released.
+    /// Otherwise such a promise is refused.
     pub wait: bool,
 }
 
@@ -108,126 +108,125 @@ impl Default for PromiseCall {
     }
 }
 
-/// The promise is given.
+/// The promise that was made.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Promised {
     /// Its number.
     pub promise: u64,
-    /// The subscription on which changes are pushed: `rate`, `promised`, `waiting`, `moved`, `promise-ended` and all
-    /// else that happens to the flows under it.
+    /// The subscription to its events: `rate`, `promised`, `waiting`, `moved`, `promise-ended` and all others of the flows
+    /// under it.
     pub subscription: u64,
-    /// How it stands.
+    /// Its state.
     pub state: PromiseState,
 }
 
-/// A promise, as it stands.
+/// The state of a promise.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PromiseState {
     /// Its number.
     pub promise: u64,
-    /// Who asked for it.
+    /// The user who requested it.
     pub uid: u32,
-    /// In which direction.
+    /// The direction of the traffic.
     pub direction: String,
-    /// The class in which rate is held for flows to come.
+    /// The class in which rate is reserved for flows to come.
     pub class: String,
-    /// For which flows.
+    /// The flows.
     pub target: Target,
-    /// What each is granted at least.
+    /// The minimum rate of each flow.
     #[serde(rename = "minimum_bps", with = "bps")]
     pub minimum: Rate,
     /// Steps of preference.
     pub prefer: u32,
-    /// Flows that are under it.
+    /// Flows present under it.
     pub flows: u64,
-    /// Of those, flows whose minimum waits for room.
+    /// Those of them whose minimum waits for rate.
     pub waiting: u64,
-    /// What the flows that are there are granted now, together.
+    /// The rate that these flows are granted now, in total.
     #[serde(rename = "granted_bps", with = "bps")]
     pub granted: Rate,
-    /// For how many flows to come rate is held.
+    /// The number of flows to come for which rate is reserved.
     pub held: u32,
-    /// What could still be promised in the class.
+    /// The rate that could still be promised in the class.
     #[serde(rename = "free_bps", with = "bps")]
     pub free: Rate,
-    /// What is left of its lease.
+    /// The time left of its lease.
     #[serde(rename = "lease_ns", with = "ns::option", default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Span>,
     /// Whether it outlives its connection.
     pub detached: bool,
 }
 
-/// Another lease for a promise, from now on.
+/// The request `renew`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Renew {
-    /// Which.
+    /// Number of the promise.
     pub promise: u64,
-    /// For how long.
+    /// The new lease, from now on.
     #[serde(rename = "lease_ns", with = "ns")]
     pub lease: Span,
 }
 
-/// Ends a promise: the flows under it are again what the configuration says.
+/// The request `release`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Release {
-    /// Which.
+    /// Number of the promise.
     pub promise: u64,
 }
 
-/// It has ended.
+/// The reply to `release`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Released {}
 
-/// Lists all promises. Everybody may.
+/// The request `promises`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Promises {}
 
-/// All promises.
+/// The reply to `promises`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PromiseList {
-    /// In the order in which they were given.
+    /// In the order in which they were made.
     pub promises: Vec<PromiseState>,
 }
 
-/// Subscribes to all that happens to some flows, from within 5 ms of it: rate, queue thresholds, delay, drops, marks,
-/// class. How the flows stand is pushed first. Everybody may. Ended by `unsubscribe`.
+/// The request `feedback`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Feedback {
-    /// Which flows. They need not exist yet.
+    /// The flows. They need not exist yet.
     pub target: Target,
-    /// In which direction of the traffic. Default: the first that is shaped.
+    /// The direction of the traffic. Default: the first that is shaped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
-    /// Above which wait of the oldest packet `delay-above` is said; `delay-below` at half of it. Default 20 ms. Where
-    /// several watch a flow, the shortest is taken.
+    /// The wait of the oldest packet that is reported by `delay-above`; `delay-below` reports half of it. Default 20 ms. Of
+    /// several for one flow, the shortest applies.
     #[serde(rename = "delay_ns", with = "ns::option", skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
 }
 
-/// It is subscribed.
+/// The reply to `feedback`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Watching {
-    /// The number that stands in every push.
+    /// The number that every notification carries.
     pub subscription: u64,
-    /// The flows that are there, at most 64 of them.
+    /// The flows present, at most 64 of them.
     pub flows: Vec<FlowState>,
 }
 
-/// A flow, as it stands.
+/// The state of a flow.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FlowState {
-    /// Who it is.
+    /// Its key and its addresses.
     pub flow: Flow,
-    /// The class it is in.
+    /// The class that serves it.
     pub class: String,
-    /// What it is granted.
+    /// The rate that it is granted.
     #[serde(rename = "granted_bps", with = "bps")]
     pub granted: Rate,
-    /// Its minimum.
+    /// Its minimum rate.
     #[serde(rename = "minimum_bps", with = "bps")]
     pub minimum: Rate,
     /// Whether the minimum is in force.

@@ -1,4 +1,4 @@
-//! `classes` and `flows`: what is measured of them, for people to look at.
+//! `classes` and `flows`: the measurements of classes and flows.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -11,63 +11,62 @@ use super::events::Flow;
 use super::status::DropCount;
 use crate::quantities::{bps, bytes, ns};
 
-/// Asks what is measured of the classes. Everybody may.
+/// The request `classes`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Classes {}
 
-/// Asks what is measured of the flows, and of the classes at the same time. Everybody may; what is left empty does not
-/// filter.
+/// The request `flows`. Absent filters do not filter.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Flows {
-    /// Which come first. Default: the fastest.
+    /// The order of the flows. Default: the largest rate first.
     pub sort: FlowSort,
-    /// So many at the most, 1 to [`Flows::MOST`]. Default 100.
+    /// The maximum number of flows, 1 to [`Flows::MOST`]. Default 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Only of this direction.
+    /// Flows of this direction only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
-    /// Only in this class.
+    /// Flows of this class only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// Only of this user.
+    /// Flows of this user only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// Only from or to this port.
+    /// Flows from or to this port only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
 }
 
 impl Flows {
-    /// The most flows in one answer.
+    /// The maximum number of flows in a reply.
     pub const MOST: u32 = 1_000;
 }
 
-/// By what flows are put in order, the most first.
+/// The order of flows, the largest value first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlowSort {
-    /// Their rate at the moment.
+    /// The present rate.
     #[default]
     Rate,
-    /// Bytes that left.
+    /// Bytes sent.
     Bytes,
-    /// Bytes that wait.
+    /// Bytes queued.
     Queue,
-    /// The wait that 99 of 100 packets did not exceed.
+    /// The 99th percentile of the waits of packets.
     Delay,
     /// Packets dropped.
     Drops,
-    /// When the last packet came.
+    /// The time of the last packet.
     Recent,
 }
 
 impl FlowSort {
-    /// All of them.
+    /// Every order, for lists of choices.
     pub const ALL: [Self; 6] = [Self::Rate, Self::Bytes, Self::Queue, Self::Delay, Self::Drops, Self::Recent];
-    /// Its name in the protocol.
+    /// Returns the name in the protocol.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rate => "rate",
@@ -78,7 +77,7 @@ impl FlowSort {
             Self::Recent => "recent",
         }
     }
-    /// Puts `flows` in order. Those that are equal stand by their keys, so that a table does not flicker.
+    /// Sorts `flows`. Equal flows are ordered by their keys, so that a table that is printed again does not flicker.
     pub fn sort<F: Borrow<FlowSeen>>(self, flows: &mut [F]) {
         let key = |flow: &FlowSeen| match self {
             Self::Rate => flow.rate.as_bps(),
@@ -110,19 +109,19 @@ impl FromStr for FlowSort {
     }
 }
 
-/// What was seen at one moment. At most half a second old where flows are in it.
+/// An observation: the measurements of one moment.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Seen {
-    /// When, in milliseconds since 1970.
+    /// The time of day, in milliseconds since 1970.
     pub time_ms: u64,
-    /// The interface.
+    /// Name of the shaped interface.
     pub interface: String,
-    /// Since the start.
+    /// The time since the start of the daemon.
     #[serde(rename = "uptime_ns", with = "ns")]
     pub uptime: Span,
     /// Whether shaping is in force.
     pub in_force: bool,
-    /// What is wrong at the moment.
+    /// Why shaping is not in force, if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
     /// Each direction of the traffic.
@@ -132,79 +131,79 @@ pub struct Seen {
 /// One direction of the traffic.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct DirectionSeen {
-    /// `up` for what leaves, `down` for what comes.
+    /// `up` for egress, `down` for ingress.
     pub name: String,
-    /// The total.
+    /// The rate of all classes together.
     #[serde(rename = "limit_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Rate>,
-    /// Its classes.
+    /// In the order of the file.
     pub classes: Vec<ClassSeen>,
-    /// Its flows, as asked for.
+    /// In the requested order; absent where flows were not requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowSeen>,
-    /// The table that they are from.
+    /// The state of the flow table.
     pub table: TableSeen,
-    /// The data path itself.
+    /// The counters of the data path.
     pub data_path: DataPathSeen,
 }
 
-/// The table of flows.
+/// The state of a flow table.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct TableSeen {
-    /// Whether flows are counted at all.
+    /// Whether flows are counted (`[statistics]`).
     pub counted: bool,
-    /// Flows in it.
+    /// Flows in the table.
     pub flows: u64,
     /// Records made since the start.
     pub created: u64,
-    /// Flows that were silent for long, and are forgotten.
+    /// Flows removed after the idle timeout.
     pub expired: u64,
-    /// Flows that made room for others.
+    /// Flows removed because the table was full.
     pub evicted: u64,
-    /// Packets that no record could be made for.
+    /// Packets of flows without a record.
     pub untracked_packets: u64,
 }
 
-/// What the data path counts about itself, since the start.
+/// Counters of a data path, since the start.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct DataPathSeen {
     /// Packets that passed.
     pub passed_packets: u64,
     /// Packets that were refused.
     pub refused_packets: u64,
-    /// Superpackets sent back to be cut, and packets that had to follow them.
+    /// Superpackets returned to the kernel for segmentation, and packets that had to follow them.
     pub cut_packets: u64,
-    /// Packets whose headers could not be read.
+    /// Packets whose headers could not be parsed.
     pub unreadable_packets: u64,
     /// Packets that no rule matched.
     pub unclassified_packets: u64,
-    /// Turns of its loop.
+    /// Iterations of its loop.
     pub turns: u64,
     /// Processor time.
     #[serde(rename = "processor_ns", with = "ns")]
     pub processor: Span,
-    /// Messages of the kernel that were lost, because its socket was full; packets passed unshaped then.
+    /// Messages of the kernel that were lost because the socket was full; their packets passed unshaped.
     pub lost_messages: u64,
 }
 
-/// A class. Counts are since the start; rates and waits are of the last moments.
+/// The measurements of a class. Counts are since the start; rates and waits are of the last second.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct ClassSeen {
     /// Its name.
     pub name: String,
-    /// What it is promised.
+    /// The rate that the configuration promises to the class.
     #[serde(rename = "promised_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub promised: Option<Rate>,
-    /// What could still be promised to flows.
+    /// The rate that could still be promised to flows.
     #[serde(rename = "unpromised_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub unpromised: Option<Rate>,
     /// Flows present, where its discipline knows flows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u64>,
-    /// What leaves through it.
+    /// The rate of packets sent through it.
     #[serde(rename = "rate_bps", with = "bps")]
     pub rate: Rate,
-    /// Of that, on rate that other classes did not use.
+    /// The part of it that was borrowed from other classes.
     #[serde(rename = "borrowed_bps", with = "bps")]
     pub borrowed: Rate,
     /// Packets that the rules put into it.
@@ -212,130 +211,130 @@ pub struct ClassSeen {
     /// Their bytes.
     #[serde(with = "bytes")]
     pub enqueued_bytes: Bytes,
-    /// Packets that left through it, flows that were displaced to it included.
+    /// Packets sent through it, including flows that were displaced to it.
     pub sent_packets: u64,
     /// Their bytes.
     #[serde(with = "bytes")]
     pub sent_bytes: Bytes,
-    /// Bytes that left on rate that other classes did not use.
+    /// Bytes sent on rate borrowed from other classes.
     #[serde(with = "bytes")]
     pub borrowed_bytes: Bytes,
-    /// What waits.
+    /// Packets queued.
     pub queue_packets: u64,
     /// Its bytes.
     #[serde(with = "bytes")]
     pub queue_bytes: Bytes,
-    /// Drops by reason; reasons without a drop are left out.
+    /// Drops by reason; reasons without a drop are absent.
     pub dropped: Vec<DropCount>,
     /// Packets marked congestion experienced.
     pub marked_packets: u64,
-    /// Packets that left with another code point than they came with.
+    /// Packets sent with another code point than they arrived with.
     pub remarked_packets: u64,
-    /// The wait that half of the packets since the last look did not exceed.
+    /// The median wait of the packets of the last second.
     #[serde(rename = "wait_p50_ns", with = "ns")]
     pub wait_p50: Span,
-    /// The wait that 90 of 100 did not exceed.
+    /// The 90th percentile of the waits.
     #[serde(rename = "wait_p90_ns", with = "ns")]
     pub wait_p90: Span,
-    /// The wait that 99 of 100 did not exceed.
+    /// The 99th percentile of the waits.
     #[serde(rename = "wait_p99_ns", with = "ns")]
     pub wait_p99: Span,
     /// The longest wait since the start.
     #[serde(rename = "wait_longest_ns", with = "ns")]
     pub wait_longest: Span,
-    /// How much the wait differs from packet to packet of a flow (RFC 3550).
+    /// The variation of the wait from packet to packet of a flow (RFC 3550, 6.4.1).
     #[serde(rename = "jitter_ns", with = "ns")]
     pub jitter: Span,
-    /// All waits since the start.
+    /// The distribution of all waits since the start.
     pub waits: Waits,
-    /// Seconds in which the class asked for what it is promised, or more, and got it.
+    /// Seconds in which the class offered its promised rate or more, and was served it.
     pub promise_kept_seconds: u64,
-    /// Seconds in which it asked for it and did not get it.
+    /// Seconds in which it offered it and was not served it.
     pub promise_missed_seconds: u64,
 }
 
-/// How long packets waited, as a histogram that only grows.
+/// The waits of packets, as a cumulative histogram that only grows.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Waits {
-    /// Packets.
+    /// Packets that have left.
     pub count: u64,
-    /// All their waits together.
+    /// The sum of their waits.
     #[serde(rename = "sum_ns", with = "ns")]
     pub sum: Span,
-    /// How many waited no longer than 16,384 ns, twice that, and so on. What is not there is `count`.
+    /// Packets that waited at most [`Waits::bound`]: 16,384 ns, twice that, and so on. Further elements equal `count`.
     pub up_to: Vec<u64>,
 }
 
 impl Waits {
-    /// The bound that belongs to `up_to[n]`.
+    /// Returns the upper bound of `up_to[n]`.
     pub const fn bound(n: usize) -> Span {
         Span::from_nanos(16_384 << n)
     }
 }
 
-/// A flow. Counts are since its first packet; rates and waits are of the last moments.
+/// The measurements of a flow. Counts are since its first packet; rates and waits are of the last moments.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct FlowSeen {
-    /// Who it is.
+    /// Its key and its addresses.
     pub flow: Flow,
-    /// The class that the rules put it into.
+    /// The class that the rules chose.
     pub class: String,
-    /// The class it leaves through, if that is another: it is displaced.
+    /// The class that it is displaced to, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through: Option<String>,
-    /// The rule it matched: its name, or what it matches. None where no rule did.
+    /// The rule that it matched: its name, or its conditions. None where no rule matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// Since its first packet.
+    /// The time since its first packet.
     #[serde(rename = "age_ns", with = "ns")]
     pub age: Span,
-    /// Since its last packet.
+    /// The time since its last packet.
     #[serde(rename = "idle_ns", with = "ns")]
     pub idle: Span,
-    /// What leaves of it.
+    /// The rate at which it is sent.
     #[serde(rename = "rate_bps", with = "bps")]
     pub rate: Rate,
-    /// What it would get if everybody asked for what they are promised; none where its discipline knows no shares.
+    /// Its share if every flow offered what it is promised; none where its discipline has no shares.
     #[serde(rename = "share_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Rate>,
-    /// The minimum that it shall have.
+    /// Its minimum rate.
     #[serde(rename = "minimum_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub minimum: Option<Rate>,
-    /// Whether that is granted, or waits for room.
+    /// Whether the minimum is granted, or waits for rate.
     pub granted: bool,
     /// Steps of preference.
     pub preferred: u32,
-    /// Packets that came.
+    /// Packets that arrived.
     pub arrived_packets: u64,
     /// Their bytes.
     #[serde(with = "bytes")]
     pub arrived_bytes: Bytes,
-    /// Packets that left.
+    /// Packets sent.
     pub sent_packets: u64,
     /// Their bytes.
     #[serde(with = "bytes")]
     pub sent_bytes: Bytes,
-    /// Bytes that left on rate that other classes did not use, since the shaper knows the flow.
+    /// Bytes sent on rate borrowed from other classes, since the shaper has the flow.
     #[serde(with = "bytes")]
     pub borrowed_bytes: Bytes,
-    /// What waits.
+    /// Packets queued.
     pub queue_packets: u64,
     /// Its bytes.
     #[serde(with = "bytes")]
     pub queue_bytes: Bytes,
-    /// The wait that half of its packets did not exceed.
+    /// The median wait of its packets.
     #[serde(rename = "wait_p50_ns", with = "ns")]
     pub wait_p50: Span,
-    /// The wait that 90 of 100 did not exceed.
+    /// The 90th percentile of the waits.
     #[serde(rename = "wait_p90_ns", with = "ns")]
     pub wait_p90: Span,
-    /// The wait that 99 of 100 did not exceed.
+    /// The 99th percentile of the waits.
     #[serde(rename = "wait_p99_ns", with = "ns")]
     pub wait_p99: Span,
     /// The longest wait since its first packet.
     #[serde(rename = "wait_longest_ns", with = "ns")]
     pub wait_longest: Span,
-    /// How much its wait differs from packet to packet (RFC 3550).
+    /// The variation of its wait from packet to packet (RFC 3550, 6.4.1).
     #[serde(rename = "jitter_ns", with = "ns")]
     pub jitter: Span,
     /// Drops by reason, in packets; reasons without a drop are left out.
@@ -345,16 +344,16 @@ pub struct FlowSeen {
     pub dropped_bytes: Bytes,
     /// Packets marked congestion experienced.
     pub marked_packets: u64,
-    /// Packets that left with another code point than they came with.
+    /// Packets sent with another code point than they arrived with.
     pub remarked_packets: u64,
-    /// Seconds in which it asked for its granted minimum, or more, and got it.
+    /// Seconds in which it offered its granted minimum or more, and was served it.
     pub promise_kept_seconds: u64,
-    /// Seconds in which it asked for it and did not get it.
+    /// Seconds in which it offered it and was not served it.
     pub promise_missed_seconds: u64,
 }
 
 impl DirectionSeen {
-    /// The same with other flows.
+    /// Returns the same measurements with other flows.
     pub fn with_flows(&self, flows: Vec<FlowSeen>) -> Self {
         Self {
             name: self.name.clone(),
@@ -368,7 +367,7 @@ impl DirectionSeen {
 }
 
 impl Seen {
-    /// The same with other directions.
+    /// Returns the same observation with other directions.
     pub fn with_directions(&self, directions: Vec<DirectionSeen>) -> Self {
         Self {
             time_ms: self.time_ms,
@@ -382,7 +381,7 @@ impl Seen {
 }
 
 impl FlowSeen {
-    /// Packets dropped, all reasons together.
+    /// Returns the packets dropped for all reasons.
     pub fn dropped_packets(&self) -> u64 {
         self.dropped.iter().map(|count| count.packets).sum()
     }
@@ -391,8 +390,8 @@ impl FlowSeen {
 /// Drops of a flow for one reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FlowDrops {
-    /// The reason.
+    /// Name of a drop reason.
     pub reason: String,
-    /// Packets.
+    /// Packets dropped for it.
     pub packets: u64,
 }

@@ -1,67 +1,67 @@
-//! `status`: what is in force, and what it did.
+//! `status`: the state of the shaper and the counts of its classes.
 
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
 use crate::quantities::{bps, bytes, ns};
 
-/// Asks what is in force. Everybody may.
+/// The request `status`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatusQuery {}
 
-/// What is in force. At most 20 ms old.
+/// The state of the shaper, at most 20 ms old.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Status {
     /// The version of the program.
     pub version: String,
-    /// Its process.
+    /// Process number of the daemon.
     pub pid: u32,
-    /// The interface.
+    /// Name of the shaped interface.
     pub interface: String,
-    /// The shaper file.
+    /// Path of the shaper file; `-` for standard input.
     pub file: String,
-    /// Since the start.
+    /// The time since the start of the daemon.
     #[serde(rename = "uptime_ns", with = "ns")]
     pub uptime: Span,
-    /// Whether shaping is in force; `false` while traffic passes unshaped, and `trouble` says why.
+    /// Whether shaping is in force; `false` while traffic passes unshaped, for the reason in `trouble`.
     pub in_force: bool,
-    /// What is wrong at the moment.
+    /// Why shaping is not in force, if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// How long a change is still on trial; none when none is. It goes back then unless it is confirmed.
+    /// The time left of the trial of a change, which is then taken back unless it is confirmed; none without a trial.
     #[serde(rename = "trial_ns", with = "ns::option", default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Span>,
-    /// What is shaped: traffic that leaves, traffic that comes, or both.
+    /// The shaped directions: egress, ingress, or both.
     pub directions: Vec<DirectionStatus>,
-    /// The socket itself.
+    /// The counters of the control socket.
     pub control: ControlStatus,
 }
 
 /// One direction of the traffic.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DirectionStatus {
-    /// `up` for what leaves, `down` for what comes.
+    /// `up` for egress, `down` for ingress.
     pub name: String,
-    /// The total.
+    /// The rate of all classes together.
     #[serde(rename = "rate_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Protocols of which no packet has come through yet, each with the reason: whether they are shaped is not proven.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unproven: Vec<String>,
-    /// Its classes.
+    /// In the order of the file; empty while there is no data path.
     pub classes: Vec<ClassStatus>,
 }
 
-/// One class.
+/// The counts of a class, since the start.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ClassStatus {
     /// Its name.
     pub name: String,
-    /// What it is promised; none where its discipline promises nothing.
+    /// The rate that the configuration promises to the class; none where its discipline promises none.
     #[serde(rename = "rate_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// What could still be promised to flows.
+    /// The rate that could still be promised to flows.
     #[serde(rename = "unpromised_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub unpromised: Option<Rate>,
     /// Flows present, where its discipline knows flows.
@@ -72,26 +72,26 @@ pub struct ClassStatus {
     /// Their bytes.
     #[serde(with = "bytes")]
     pub enqueued_bytes: Bytes,
-    /// Packets that left through it, flows that were displaced to it included.
+    /// Packets sent through it, including flows that were displaced to it.
     pub through_packets: u64,
     /// Their bytes.
     #[serde(with = "bytes")]
     pub through_bytes: Bytes,
-    /// What waits.
+    /// Packets queued.
     pub queue_packets: u64,
     /// Its bytes.
     #[serde(with = "bytes")]
     pub queue_bytes: Bytes,
-    /// Drops, by reason; reasons without a drop are left out.
+    /// Drops by reason; reasons without a drop are absent.
     pub dropped: Vec<DropCount>,
     /// Packets marked congestion experienced.
     pub marked_packets: u64,
-    /// Packets that left with another code point than they came with.
+    /// Packets sent with another code point than they arrived with.
     pub remarked_packets: u64,
-    /// The wait that half of the packets did not exceed.
+    /// The median wait.
     #[serde(rename = "wait_p50_ns", with = "ns")]
     pub wait_p50: Span,
-    /// The wait that 99 of 100 did not exceed.
+    /// The 99th percentile of the waits.
     #[serde(rename = "wait_p99_ns", with = "ns")]
     pub wait_p99: Span,
 }
@@ -99,7 +99,7 @@ pub struct ClassStatus {
 /// Drops for one reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DropCount {
-    /// The reason.
+    /// Name of a drop reason.
     pub reason: String,
     /// Packets.
     pub packets: u64,
@@ -108,21 +108,21 @@ pub struct DropCount {
     pub bytes: Bytes,
 }
 
-/// What the socket counts about itself.
+/// Counters of the control socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ControlStatus {
-    /// Clients connected.
+    /// Connections open.
     pub clients: u64,
-    /// Subscriptions.
+    /// Subscriptions of all connections.
     pub subscriptions: u64,
-    /// Requests so far.
+    /// Requests received.
     pub requests: u64,
-    /// Of them, refused.
+    /// Requests refused.
     pub refused: u64,
-    /// Clients that were turned away or cut.
+    /// Connections refused, or closed because of a limit.
     pub cut: u64,
-    /// Pushes written.
+    /// Notifications sent.
     pub pushes: u64,
-    /// Pushes that clients did not read in time.
+    /// Notifications lost because clients did not read in time.
     pub lost: u64,
 }

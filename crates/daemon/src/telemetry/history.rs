@@ -5,36 +5,36 @@
 //! is their largest, drops, marks and missed promises are their sums. Where nothing was measured (the machine slept,
 //! the class did not exist) there is a gap, not a zero.
 //! *Cost*: 2,760 points of 32 B, 88 kB a class; at most [`MOST`] classes are remembered, 5.7 MB. Everything is allocated
-//! when a class is first seen. A push is constant for each class, but after a gap, which is filled.
+//! when a class first appears. A push is constant for each class, except after a gap, which is filled.
 //! *Notes*: the clock is that of the wall, in whole seconds; when it is set back, history begins anew.
 
 use serde_json::{Value, json};
 
-/// The most classes that are remembered, of all directions together.
+/// The maximum number of classes with a history, of all directions.
 pub const MOST: usize = 64;
-/// A look that comes so many seconds after the one before is late; after more there is a gap.
+/// An observation up to this many seconds after the previous one is late; after more there is a gap.
 const LATE: u64 = 3;
 /// Seconds in a point, and points, of each ring.
 pub const RINGS: [(u64, usize); 3] = [(1, 600), (10, 720), (60, 1_440)];
 
-/// What is remembered of a class in a step of time.
+/// The measurements of a class in a step of time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
-    /// What left, in bit/s.
+    /// Rate sent, in bit/s.
     pub rate: f32,
-    /// Of that, what was borrowed.
+    /// The part of it that was borrowed.
     pub borrowed: f32,
-    /// Bytes that waited.
+    /// Bytes queued.
     pub queue: f32,
     /// The median wait in seconds.
     pub median: f32,
-    /// The wait that 99 of 100 did not exceed, in seconds.
+    /// The 99th percentile of the waits, in seconds.
     pub long: f32,
-    /// Packets dropped in it.
+    /// Packets dropped in the step.
     pub drops: f32,
-    /// Packets marked in it.
+    /// Packets marked in the step.
     pub marks: f32,
-    /// Seconds of it in which the promise was missed.
+    /// Seconds of the step in which the promise was missed.
     pub missed: f32,
 }
 
@@ -60,7 +60,7 @@ impl Point {
     }
 }
 
-/// Points on their way into a coarser one.
+/// Points that are combined into a coarser one.
 #[derive(Clone, Copy, Debug)]
 struct Sum {
     point: Point,
@@ -95,10 +95,10 @@ impl Sum {
 struct Series {
     direction: String,
     class: String,
-    /// The point of step s stands at s modulo the length.
+    /// The point of step s is at s modulo the length.
     rings: [Vec<Point>; 3],
     sums: [Sum; 3],
-    /// When it was last pushed to.
+    /// The second of the last push.
     last: u64,
 }
 
@@ -114,7 +114,7 @@ impl Series {
     }
 }
 
-/// The last day. See the [module](self).
+/// The history of the last day. See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub struct History {
     series: Vec<Series>,
@@ -125,8 +125,8 @@ pub struct History {
 }
 
 impl History {
-    /// Remembers second `second` (since 1970) of the classes that there are: direction, name, and what was measured.
-    /// A second that was pushed already is left as it is.
+    /// Adds second `second` (since 1970) of the present classes: direction, name, measurements. A second that was pushed
+    /// already is unchanged.
     pub fn push<'a>(&mut self, second: u64, classes: impl Iterator<Item = (&'a str, &'a str, Point)>) {
         if second < self.now.saturating_sub(1) {
             *self = Self::default();
@@ -137,7 +137,7 @@ impl History {
         if self.now == 0 {
             self.began = second;
         }
-        // A look that comes late has measured the seconds before as well.
+        // A late observation covers the seconds before it as well.
         let late = second - self.now;
         if self.now != 0 && (2..=LATE).contains(&late) {
             let part = |point: Point| {
@@ -163,7 +163,7 @@ impl History {
                     self.series.push(Series::new(direction, class));
                     self.series.len() - 1
                 }
-                // A class that was not there for longest makes room, if it is not there any more.
+                // The class that has been absent for longest is replaced.
                 None => match self.series.iter().enumerate().min_by_key(|(_, series)| series.last) {
                     Some((at, series)) if series.last + 60 < second => {
                         self.series[at] = Series::new(direction, class);
@@ -176,13 +176,13 @@ impl History {
             series.last = second;
             for ((ring, sum), (step, length)) in series.rings.iter_mut().zip(&mut series.sums).zip(RINGS) {
                 sum.add(point);
-                // A step that is not over yet shows what there is of it.
+                // A step that is not over has the mean so far.
                 ring[(second / step) as usize % length] = sum.point;
             }
         }
     }
 
-    /// Time passes to `second`: steps between become gaps, and a new step begins with nothing.
+    /// Advances to `second`: steps between become gaps, and a new step begins empty.
     fn pass(&mut self, second: u64) {
         for series in &mut self.series {
             for ((ring, sum), (step, length)) in series.rings.iter_mut().zip(&mut series.sums).zip(RINGS) {
@@ -198,16 +198,16 @@ impl History {
         self.now = second;
     }
 
-    /// Classes that are remembered.
+    /// The number of classes with a history.
     pub fn len(&self) -> usize {
         self.series.len()
     }
-    /// Whether there is none.
+    /// Whether no class has a history.
     pub fn is_empty(&self) -> bool {
         self.series.is_empty()
     }
 
-    /// The point of a class in ring `ring` at the step of second `second`; `None` where there is none.
+    /// Returns the point of a class in ring `ring` at the step of second `second`; `None` in gaps and outside of the ring.
     pub fn at(&self, ring: usize, direction: &str, class: &str, second: u64) -> Option<Point> {
         let (step, length) = RINGS[ring];
         let inside = second <= self.now && second / step + length as u64 > self.now / step;
@@ -216,7 +216,7 @@ impl History {
         (inside && !point.is_gap()).then_some(point)
     }
 
-    /// The finest ring that holds `span` seconds, after second `since`, as JSON: `step_s`, `from_s` (the first step, in
+    /// Returns the finest ring that covers `span` seconds, after second `since`, as JSON: `step_s`, `from_s` (the first step, in
     /// seconds since 1970), and for each class its values step by step, `null` in gaps.
     pub fn json(&self, span: u64, since: u64) -> Value {
         let ring = RINGS.iter().position(|&(step, length)| step * length as u64 >= span).unwrap_or(RINGS.len() - 1);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_is_told() {
+    fn only_what_is_new_is_returned() {
         let mut history = History::default();
         for s in 0..50 {
             push(&mut history, START + s, point(s as f32, 0.001_234_7, 0.0));

@@ -1,8 +1,7 @@
-//! The numbers in the OpenMetrics text format, for Prometheus and what speaks its language.
+//! Metrics in the OpenMetrics text format, for Prometheus and compatible collectors.
 //!
-//! Counters only grow while the daemon runs; rates follow from them on the reader's side. Of flows only the fastest
-//! [`FLOWS`] of each direction are told, for each is a time series of its own to whoever collects them. Units are those
-//! of Prometheus: seconds and bytes.
+//! Counters only grow while the daemon runs; collectors derive rates from them. Of the flows of each direction only the
+//! fastest [`FLOWS`] are exported, since each is a time series of its own. Units are those of Prometheus: seconds and bytes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,15 +14,15 @@ use prometheus_client::registry::Registry;
 use tidegate_control::calls::{ClassSeen, ControlStatus, DirectionSeen, FlowSeen, Seen, Waits};
 use tidegate_units::{Rate, Span};
 
-/// What [`text`] gives.
+/// The content type of [`text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// So many flows of each direction are told at the most.
+/// The maximum number of flows of each direction.
 pub const FLOWS: usize = 20;
 
-/// What was seen, as text.
+/// Returns an observation as text.
 ///
 /// # Errors
-/// None that can happen: writing to a string does not fail.
+/// None: writing to a string does not fail.
 pub fn text(seen: &Arc<Seen>, control: &ControlStatus) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("tidegate");
     registry.register_collector(Box::new(Told { seen: Arc::clone(seen), control: *control }));
@@ -40,13 +39,13 @@ struct Told {
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 
-/// A metric family in the making.
+/// Encodes metric families.
 struct Family<'a, 'b> {
     encoder: &'a mut DescriptorEncoder<'b>,
 }
 
 impl Family<'_, '_> {
-    /// A family of `kind` with one value for each item of `items`.
+    /// Encodes a family of `kind` with one value for each of `items`.
     fn each<T>(
         &mut self,
         name: &str,
@@ -225,7 +224,7 @@ fn kept<'a>(labels: Labels<'a>, kept: u64, missed: u64) -> [(Labels<'a>, u64); 2
     })
 }
 
-/// A flow, and what it is told apart by.
+/// A flow with its labels.
 struct Top<'a> {
     direction: &'a DirectionSeen,
     flow: &'a FlowSeen,
@@ -242,7 +241,7 @@ impl Top<'_> {
             ("direction", &self.direction.name),
             ("class", &self.flow.class),
             ("rule", self.flow.rule.as_deref().unwrap_or("")),
-            // Where a flow is not a connection, its key alone tells it apart from others.
+            // Where a flow is not a connection, only its key is unique.
             ("flow", &self.flow.flow.key),
             ("protocol", &self.protocol),
             ("source", &self.source),
@@ -257,7 +256,7 @@ fn flows(to: &mut Family<'_, '_>, seen: &Seen) -> fmt::Result {
     let mut top = Vec::new();
     for direction in &seen.directions {
         let mut flows: Vec<&FlowSeen> = direction.flows.iter().collect();
-        // By what they sent lately; what sends nothing any more is not told.
+        // By their present rates; flows that have stopped sending are left out.
         flows.retain(|flow| !flow.rate.is_zero() || flow.queue_packets > 0);
         flows.sort_by(|a, b| b.rate.cmp(&a.rate).then_with(|| a.flow.key.cmp(&b.flow.key)));
         let text = |value: Option<String>| value.unwrap_or_default();

@@ -1,16 +1,15 @@
 //! [`Web`]: metrics and a page for people, over HTTP on a thread of its own; read-only.
 //!
-//! | path | what |
+//! | path | content |
 //! | --- | --- |
 //! | `/` | the page, with `/app.js`, `/app.css`, `/theme.css`, `/uplot.js`, `/uplot.css`, `/licence` |
 //! | `/metrics` | [`metrics`] |
-//! | `/api/now` | the last look, as `flows` gives it over the control socket |
+//! | `/api/now` | the last observation, as `flows` returns it over the control socket |
 //! | `/api/history?span=SECONDS&since=SECONDS` | [`History::json`](super::history::History::json) |
 //!
-//! It listens on loopback unless told otherwise in so many words, and everybody who can connect may read: on a machine
-//! with several users that is all of them. A page of another site cannot read it: requests must name an address or
-//! `localhost` as their host (so that a name that somebody else bends to loopback is refused), and nothing is shared
-//! across origins. A request whose meaning or length is ambiguous is refused (RFC 9112, 3.2 and 6.3). At most
+//! It listens on loopback unless `anywhere` is specified, and everybody who can connect may read: on a machine with several
+//! users, all of them. A page of another site cannot read it: requests must name an address or `localhost` as their host
+//! (which refuses DNS rebinding), and nothing is shared across origins. A request whose meaning or length is ambiguous is refused (RFC 9112, 3.2 and 6.3). At most
 //! [`CONNECTIONS`] connections are open; where another one comes, the oldest is closed, so that connections that are not
 //! read do not exclude others. A request must be there within 5 s, and no connection lives for longer than a minute and
 //! a half.
@@ -40,24 +39,24 @@ use tokio::task::AbortHandle;
 use super::metrics;
 use super::observer::Shared;
 
-/// The most connections at once.
+/// The maximum number of connections.
 pub const CONNECTIONS: usize = 32;
 /// The age at which a connection may be closed in favour of another one; answering a request takes milliseconds.
 const YOUNG: Duration = Duration::from_secs(1);
-/// A request that is not there after this long is given up.
+/// The time within which a request must be complete.
 const HEADERS: Duration = Duration::from_secs(5);
-/// After this long a connection takes no more requests, and after [`PATIENCE`] more it is cut.
+/// The time after which a connection takes no more requests; after [`PATIENCE`] more it is closed.
 const LIFE: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The most flows that the page shows.
+/// The maximum number of flows that the page shows.
 const FLOWS: usize = 200;
 
-/// Where to listen.
+/// The address of metrics and the web page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WebSettings {
-    /// Address and port; port 0 for one that is free.
+    /// Address and port; port 0 for a free one.
     pub address: SocketAddr,
-    /// Who may reach it.
+    /// The hosts that may connect.
     pub reach: Reach,
 }
 
@@ -67,28 +66,28 @@ impl From<Metrics> for WebSettings {
     }
 }
 
-/// Who may reach the page.
+/// The hosts that may connect to the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reach {
     /// This machine.
     #[default]
     Loopback,
-    /// Whoever the network lets through.
+    /// Every host that the network permits.
     Anywhere,
 }
 
-/// Why there is no page.
+/// Errors of serving metrics and the web page.
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
-    /// The address is not on loopback, and nobody said that it shall be.
+    /// The address is not a loopback address, and `anywhere` is not specified.
     #[error("{0} can be reached from other machines, and everybody there could read who talks to whom here")]
     NotLoopback(SocketAddr),
-    /// It cannot be listened there.
+    /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
     /// A thread cannot be started.
@@ -96,7 +95,7 @@ pub enum WebError {
     Thread(io::Error),
 }
 
-/// A running server; ends when this is dropped.
+/// A running server; dropping it ends the server.
 #[derive(Debug)]
 pub struct Web {
     settings: WebSettings,
@@ -113,7 +112,7 @@ struct Served {
 }
 
 impl Web {
-    /// Listens, in the network namespace of the calling thread, and serves what `shared` holds.
+    /// Listens in the network namespace of the calling thread, and serves the observations of `shared`.
     ///
     /// # Errors
     /// See [`WebError`].
@@ -143,11 +142,11 @@ impl Web {
         Ok(Self { settings, address: bound, served, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// As it was asked for.
+    /// The settings that it was started with.
     pub(crate) fn settings(&self) -> WebSettings {
         self.settings
     }
-    /// Where it listens.
+    /// The address that it listens on, with the port that was chosen.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -184,7 +183,7 @@ async fn serve(listener: std::net::TcpListener, served: Arc<Served>, mut stopped
                 let connection = tokio::spawn(connection(stream, Arc::clone(&served)));
                 open.push_back((Instant::now(), connection.abort_handle()));
             }
-            // Out of descriptors, most likely: others will end.
+            // Out of descriptors, most likely: wait for connections to end.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
@@ -220,7 +219,7 @@ async fn connection(stream: TcpStream, served: Arc<Served>) {
         .max_buf_size(16 << 10)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
-    // How it ends is nobody's business: the reader went away, or was too slow.
+    // Its errors are of no interest: the client closed it, or was too slow.
     if tokio::time::timeout(LIFE, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();
         let _ = tokio::time::timeout(PATIENCE, connection).await;
@@ -268,7 +267,7 @@ fn answer(request: &Request<Incoming>, served: &Served) -> Answer {
         "/api/history" => {
             let number = |name| query(request.uri().query().unwrap_or(""), name).and_then(|text| text.parse().ok());
             let (span, since) = (number("span").unwrap_or(600), number("since").unwrap_or(0));
-            // A copy, so that nobody waits while it is written down.
+            // A copy, so that the observer does not wait while it is written.
             let history = served.shared.history().clone();
             json(&history.json(span, since))
         }
@@ -276,7 +275,7 @@ fn answer(request: &Request<Incoming>, served: &Served) -> Answer {
     }
 }
 
-/// The last look, with the fastest flows first and no more than a page can show.
+/// The last observation, with as many flows as the page shows, the fastest first.
 fn now(seen: &Seen) -> Seen {
     let fastest = |direction: &DirectionSeen| {
         let mut flows: Vec<&FlowSeen> = direction.flows.iter().collect();
@@ -294,8 +293,7 @@ fn is_ambiguous(headers: &HeaderMap) -> bool {
         || headers.get_all(header::CONTENT_LENGTH).iter().count() > 1
 }
 
-/// Whether a request that names `host` is meant for us: an address, or `localhost`. A page of another site whose name
-/// was bent to our address names that name.
+/// Whether `host` is an address or `localhost`. A page of another site that uses DNS rebinding has the name of that site.
 fn is_ours(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if !name.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -331,7 +329,7 @@ fn plain(status: StatusCode, text: &'static str) -> Answer {
     respond(status, "text/plain; charset=utf-8", "no-store", Bytes::from_static(text.as_bytes()))
 }
 
-/// Scripts, styles and data come from here and from nowhere else; nobody frames us.
+/// Scripts, styles and data come from this server alone; no page frames this one.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
