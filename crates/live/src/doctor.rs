@@ -198,8 +198,8 @@ fn connections(found: &mut Examination) {
 
 /// Where our chains stand: what is earlier takes packets from us, what is later takes them from the wire.
 fn others(found: &mut Examination, family: Family, table: &nft::Table) {
-    const OUTPUT: u32 = 3;
-    const POSTROUTING: u32 = 4;
+    const OUTPUT: u32 = libc::NF_INET_LOCAL_OUT as u32;
+    const POSTROUTING: u32 = libc::NF_INET_POST_ROUTING as u32;
     const OURS: i32 = 60;
     let mut sound = true;
     for rule in &table.rules {

@@ -37,10 +37,10 @@ pub const APPEND: u16 = libc::NLM_F_APPEND as u16;
 const KIND_ERROR: u16 = libc::NLMSG_ERROR as u16;
 const KIND_DONE: u16 = libc::NLMSG_DONE as u16;
 const KIND_NOOP: u16 = libc::NLMSG_NOOP as u16;
-const CAPPED: u16 = 0x100;
-const ACK_TLVS: u16 = 0x200;
-const NESTED: u16 = 0x8000;
-const KIND_MASK: u16 = 0x3fff;
+const CAPPED: u16 = libc::NLM_F_CAPPED as u16;
+const ACK_TLVS: u16 = libc::NLM_F_ACK_TLVS as u16;
+const NESTED: u16 = libc::NLA_F_NESTED as u16;
+const KIND_MASK: u16 = libc::NLA_TYPE_MASK as u16;
 
 /// What can go wrong between this process and the kernel.
 #[derive(Debug, thiserror::Error)]

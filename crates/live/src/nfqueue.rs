@@ -28,25 +28,25 @@ pub use counters::{QueueCounters, queue_counters};
 pub use packet::{Hook, Packet, Ring};
 pub use verdicts::Verdicts;
 
-const SUBSYSTEM: u16 = 3 << 8;
-const MSG_PACKET: u16 = SUBSYSTEM;
-const MSG_VERDICT: u16 = SUBSYSTEM | 1;
-const MSG_VERDICT_BATCH: u16 = SUBSYSTEM | 3;
-const MSG_CONFIG: u16 = SUBSYSTEM | 2;
+const SUBSYSTEM: u16 = (libc::NFNL_SUBSYS_QUEUE as u16) << 8;
+const MSG_PACKET: u16 = SUBSYSTEM | libc::NFQNL_MSG_PACKET as u16;
+const MSG_VERDICT: u16 = SUBSYSTEM | libc::NFQNL_MSG_VERDICT as u16;
+const MSG_VERDICT_BATCH: u16 = SUBSYSTEM | libc::NFQNL_MSG_VERDICT_BATCH as u16;
+const MSG_CONFIG: u16 = SUBSYSTEM | libc::NFQNL_MSG_CONFIG as u16;
 
-const CFG_CMD: u16 = 1;
-const CFG_PARAMS: u16 = 2;
-const CFG_QUEUE_MAXLEN: u16 = 3;
-const CFG_MASK: u16 = 4;
-const CFG_FLAGS: u16 = 5;
+const CFG_CMD: u16 = libc::NFQA_CFG_CMD as u16;
+const CFG_PARAMS: u16 = libc::NFQA_CFG_PARAMS as u16;
+const CFG_QUEUE_MAXLEN: u16 = libc::NFQA_CFG_QUEUE_MAXLEN as u16;
+const CFG_MASK: u16 = libc::NFQA_CFG_MASK as u16;
+const CFG_FLAGS: u16 = libc::NFQA_CFG_FLAGS as u16;
 
-const CMD_BIND: u8 = 1;
-const CMD_UNBIND: u8 = 2;
-const COPY_PACKET: u8 = 2;
+const CMD_BIND: u8 = libc::NFQNL_CFG_CMD_BIND as u8;
+const CMD_UNBIND: u8 = libc::NFQNL_CFG_CMD_UNBIND as u8;
+const COPY_PACKET: u8 = libc::NFQNL_COPY_PACKET as u8;
 
-const FLAG_FAIL_OPEN: u32 = 1;
-const FLAG_GSO: u32 = 4;
-const FLAG_UID_GID: u32 = 8;
+const FLAG_FAIL_OPEN: u32 = libc::NFQA_CFG_F_FAIL_OPEN as u32;
+const FLAG_GSO: u32 = libc::NFQA_CFG_F_GSO as u32;
+const FLAG_UID_GID: u32 = libc::NFQA_CFG_F_UID_GID as u32;
 
 /// How many packets one [`QueueSocket::receive`] takes at most.
 pub const BATCH: usize = 64;

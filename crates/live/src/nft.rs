@@ -13,17 +13,17 @@ mod expression;
 
 pub use expression::{Base, Compare, Expression, Field, MetaKey};
 
-const SUBSYSTEM: u16 = 10 << 8;
-const BATCH_BEGIN: u16 = 0x10;
-const BATCH_END: u16 = 0x11;
-const NEW_TABLE: u16 = SUBSYSTEM;
-const GET_TABLE: u16 = SUBSYSTEM | 1;
-const DEL_TABLE: u16 = SUBSYSTEM | 2;
-const NEW_CHAIN: u16 = SUBSYSTEM | 3;
-const GET_CHAIN: u16 = SUBSYSTEM | 4;
-const NEW_RULE: u16 = SUBSYSTEM | 6;
-const GET_RULE: u16 = SUBSYSTEM | 7;
-const DEL_RULE: u16 = SUBSYSTEM | 8;
+const SUBSYSTEM: u16 = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8;
+const BATCH_BEGIN: u16 = libc::NFNL_MSG_BATCH_BEGIN as u16;
+const BATCH_END: u16 = libc::NFNL_MSG_BATCH_END as u16;
+const NEW_TABLE: u16 = SUBSYSTEM | libc::NFT_MSG_NEWTABLE as u16;
+const GET_TABLE: u16 = SUBSYSTEM | libc::NFT_MSG_GETTABLE as u16;
+const DEL_TABLE: u16 = SUBSYSTEM | libc::NFT_MSG_DELTABLE as u16;
+const NEW_CHAIN: u16 = SUBSYSTEM | libc::NFT_MSG_NEWCHAIN as u16;
+const GET_CHAIN: u16 = SUBSYSTEM | libc::NFT_MSG_GETCHAIN as u16;
+const NEW_RULE: u16 = SUBSYSTEM | libc::NFT_MSG_NEWRULE as u16;
+const GET_RULE: u16 = SUBSYSTEM | libc::NFT_MSG_GETRULE as u16;
+const DEL_RULE: u16 = SUBSYSTEM | libc::NFT_MSG_DELRULE as u16;
 const GET_FLOWTABLE: u16 = SUBSYSTEM | 23;
 
 const TABLE_FLAG_OWNER: u32 = 2;

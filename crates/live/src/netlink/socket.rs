@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{ACK, Body, Builder, DUMP, Error, KIND_DONE, KIND_NOOP, Messages, REQUEST, Reply, Result};
 
-const DUMP_INTR: u16 = 0x10;
+const DUMP_INTR: u16 = libc::NLM_F_DUMP_INTR as u16;
 const BUFFER: usize = 65_536;
 const PATIENCE: Duration = Duration::from_secs(5);
 

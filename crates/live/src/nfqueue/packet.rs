@@ -7,22 +7,22 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use super::{Attributes, BATCH, MSG_PACKET, Messages};
 use crate::netlink::Message;
 
-const PACKET_HDR: u16 = 1;
-const MARK: u16 = 3;
-const TIMESTAMP: u16 = 4;
-const IFINDEX_INDEV: u16 = 5;
-const IFINDEX_OUTDEV: u16 = 6;
-const IFINDEX_PHYSINDEV: u16 = 7;
-const IFINDEX_PHYSOUTDEV: u16 = 8;
-const PAYLOAD: u16 = 10;
-const CAP_LEN: u16 = 13;
-const SKB_INFO: u16 = 14;
-const UID: u16 = 16;
-const GID: u16 = 17;
-const PRIORITY: u16 = 21;
+const PACKET_HDR: u16 = libc::NFQA_PACKET_HDR as u16;
+const MARK: u16 = libc::NFQA_MARK as u16;
+const TIMESTAMP: u16 = libc::NFQA_TIMESTAMP as u16;
+const IFINDEX_INDEV: u16 = libc::NFQA_IFINDEX_INDEV as u16;
+const IFINDEX_OUTDEV: u16 = libc::NFQA_IFINDEX_OUTDEV as u16;
+const IFINDEX_PHYSINDEV: u16 = libc::NFQA_IFINDEX_PHYSINDEV as u16;
+const IFINDEX_PHYSOUTDEV: u16 = libc::NFQA_IFINDEX_PHYSOUTDEV as u16;
+const PAYLOAD: u16 = libc::NFQA_PAYLOAD as u16;
+const CAP_LEN: u16 = libc::NFQA_CAP_LEN as u16;
+const SKB_INFO: u16 = libc::NFQA_SKB_INFO as u16;
+const UID: u16 = libc::NFQA_UID as u16;
+const GID: u16 = libc::NFQA_GID as u16;
+const PRIORITY: u16 = libc::NFQA_PRIORITY as u16;
 
-const INFO_CSUM_NOT_READY: u32 = 1;
-const INFO_GSO: u32 = 2;
+const INFO_CSUM_NOT_READY: u32 = libc::NFQA_SKB_CSUMNOTREADY as u32;
+const INFO_GSO: u32 = libc::NFQA_SKB_GSO as u32;
 
 /// Room for the attributes around the payload.
 const OVERHEAD: usize = 384;

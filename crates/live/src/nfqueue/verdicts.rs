@@ -3,14 +3,14 @@
 use super::{MSG_VERDICT, MSG_VERDICT_BATCH, generic_header};
 use crate::netlink::{Builder, REQUEST};
 
-const VERDICT_HDR: u16 = 2;
-const MARK: u16 = 3;
-const PAYLOAD: u16 = 10;
+const VERDICT_HDR: u16 = libc::NFQA_VERDICT_HDR as u16;
+const MARK: u16 = libc::NFQA_MARK as u16;
+const PAYLOAD: u16 = libc::NFQA_PAYLOAD as u16;
 
-const NF_DROP: u32 = 0;
-const NF_ACCEPT: u32 = 1;
-const NF_QUEUE: u32 = 3;
-const QUEUE_BYPASS: u32 = 0x8000;
+const NF_DROP: u32 = libc::NF_DROP as u32;
+const NF_ACCEPT: u32 = libc::NF_ACCEPT as u32;
+const NF_QUEUE: u32 = libc::NF_QUEUE as u32;
+const QUEUE_BYPASS: u32 = libc::NF_VERDICT_FLAG_QUEUE_BYPASS as u32;
 
 /// What fits into a datagram that the kernel copies without `vmalloc`.
 const CHUNK: usize = 3_776;

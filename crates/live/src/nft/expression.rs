@@ -8,14 +8,14 @@ const ELEM_NAME: u16 = 1;
 const ELEM_DATA: u16 = 2;
 const DATA_VALUE: u16 = 1;
 const DATA_VERDICT: u16 = 2;
-const VERDICT_DROP: i32 = 0;
-const VERDICT_ACCEPT: i32 = 1;
-const VERDICT_JUMP: i32 = -3;
-const VERDICT_RETURN: i32 = -5;
-const CSUM_INET: u32 = 1;
+const VERDICT_DROP: i32 = libc::NF_DROP;
+const VERDICT_ACCEPT: i32 = libc::NF_ACCEPT;
+const VERDICT_JUMP: i32 = libc::NFT_JUMP;
+const VERDICT_RETURN: i32 = libc::NFT_RETURN;
+const CSUM_INET: u32 = libc::NFT_PAYLOAD_CSUM_INET as u32;
 const SOCKET_CGROUPV2: u32 = 3;
-const QUEUE_BYPASS: u16 = 1;
-const LIMIT_BYTES: u32 = 1;
+const QUEUE_BYPASS: u16 = libc::NFT_QUEUE_FLAG_BYPASS as u16;
+const LIMIT_BYTES: u32 = libc::NFT_LIMIT_PKT_BYTES as u32;
 
 /// What is known of a packet besides its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,8 +11,8 @@ const GETQDISC: u16 = libc::RTM_GETQDISC;
 const NEWTCLASS: u16 = libc::RTM_NEWTCLASS;
 
 const ROOT: u32 = 0xffff_ffff;
-pub(super) const TCA_KIND: u16 = 1;
-pub(super) const TCA_OPTIONS: u16 = 2;
+pub(super) const TCA_KIND: u16 = libc::TCA_KIND;
+pub(super) const TCA_OPTIONS: u16 = libc::TCA_OPTIONS;
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;

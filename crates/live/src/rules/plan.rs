@@ -4,10 +4,10 @@ use super::{Chain, Direction, Family, Rule, RulesError, Sender, Spec, Table, Ver
 use crate::marks::{MAX_TAG, MarkLayout};
 use crate::nft::{Base, Compare, Expression as E, Field, MetaKey};
 
-const HOOK_PREROUTING: u32 = 0;
-const HOOK_FORWARD: u32 = 2;
-const HOOK_OUTPUT: u32 = 3;
-const HOOK_POSTROUTING: u32 = 4;
+const HOOK_PREROUTING: u32 = libc::NF_INET_PRE_ROUTING as u32;
+const HOOK_FORWARD: u32 = libc::NF_INET_FORWARD as u32;
+const HOOK_OUTPUT: u32 = libc::NF_INET_LOCAL_OUT as u32;
+const HOOK_POSTROUTING: u32 = libc::NF_INET_POST_ROUTING as u32;
 const PRIORITY_QUEUE: i32 = 60;
 const PRIORITY_APPLY: i32 = 70;
 /// Between destination NAT (-100) and filter (0).

@@ -17,7 +17,7 @@ use crate::probe::{Failure, Probe, ProbeTable, Prober, Version};
 use crate::rtnl::{ChangeMonitor, Rtnl, sysctl};
 use crate::rules::Direction;
 
-const UDP: u8 = 17;
+const UDP: u8 = libc::IPPROTO_UDP as u8;
 /// How long a probe may take; it takes some tens of microseconds.
 const PATIENCE: Duration = Duration::from_millis(500);
 const ATTEMPTS: u32 = 3;

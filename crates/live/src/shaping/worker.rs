@@ -153,7 +153,7 @@ impl Seen {
 }
 
 /// The EtherType of IPv6.
-const IPV6: u16 = 0x86dd;
+const IPV6: u16 = libc::ETH_P_IPV6 as u16;
 
 /// The sink of the live data path: collects verdicts.
 pub struct VerdictSink {
