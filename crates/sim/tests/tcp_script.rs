@@ -9,6 +9,7 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Instant, Rate, Span};
 use tidegate_sim::tcp::{
     Ack, Algorithm, Config, CongestionControl, CongestionSignal, Endpoint, Flags, Recovery, RtoBounds, Segment, State,
+    Vintage,
 };
 use wire::{Fate, Wire};
 
@@ -108,6 +109,157 @@ fn the_last_segment_lost_needs_the_timer() {
         let (at, seq, _) = *wire.data().last().unwrap();
         // Sent at 200; the timer was last restarted by the acknowledgement at 300; RFC 6298: at least a second.
         assert_eq!((at, seq), (1300, 29_001), "{recovery:?}");
+    }
+}
+
+/// Drops the data segments that `fate` chooses by sequence number and transmission (0 is the first of that number).
+fn by_transmission(mut drop: impl FnMut(u32, usize) -> bool) -> impl FnMut(usize, usize, &Segment) -> Fate {
+    let mut sent = std::collections::BTreeMap::new();
+    move |from, _, segment| {
+        if from != 0 || segment.len == 0 {
+            return Fate::Pass;
+        }
+        let transmission = sent.entry(segment.seq).or_insert(0);
+        *transmission += 1;
+        if drop(segment.seq, *transmission - 1) { Fate::Drop } else { Fate::Pass }
+    }
+}
+
+#[test]
+fn fast_recovery_sends_new_data_for_the_second_half_of_the_window() {
+    // 20 segments are out from 200 ms on and the first of them is lost. 19 duplicates arrive at 300 ms.
+    // SACK (RFC 6675): cwnd = 10, and pipe after the last duplicate is the retransmission: 9 new segments.
+    // Reno and NewReno (RFC 5681, 3.2): cwnd = 10 + 3 + 16 = 29, of which 20 are out: 9 new segments.
+    for recovery in EVERY {
+        let mut wire = Wire::new(config(recovery), DELAY, by_transmission(|seq, n| seq == 10_001 && n == 0));
+        wire.ends[0].write_endlessly();
+        wire.run(Span::from_millis(340));
+        let sent: Vec<_> = wire.data().into_iter().filter(|(at, _, _)| *at >= 300).collect();
+        assert_eq!(sent.iter().filter(|(_, _, again)| *again).count(), 1, "{recovery:?}");
+        assert_eq!(sent.len(), 10, "{recovery:?}: {sent:?}");
+        // The acknowledgement of all 20 ends the recovery with cwnd = 10 segments, of which 9 are out.
+        wire.run(Span::from_millis(401));
+        assert_eq!((wire.ends[0].ssthresh(), wire.ends[0].flight_size()), (10_000, 10_000), "{recovery:?}");
+    }
+}
+
+#[test]
+fn a_lost_retransmission_halves_ssthresh_again_and_does_not_raise_it() {
+    for recovery in EVERY {
+        let lost = |seq, n| seq == 10_001 && n < 2;
+        let mut wire = Wire::new(config(recovery), DELAY, by_transmission(lost));
+        wire.ends[0].write_endlessly();
+        wire.run(Span::from_millis(1150));
+        // The window in which the loss was found: half of 20.
+        assert_eq!(wire.ends[0].ssthresh(), 10_000, "{recovery:?}");
+        if recovery == Recovery::Sack {
+            // RFC 6675 sends new data as fast as SACKs come in: far more than cwnd is unacknowledged.
+            assert!(wire.ends[0].flight_size() > 50_000, "{}", wire.ends[0].flight_size());
+        }
+        // The timer was last restarted at 200 ms. RFC 5681, section 4.3: the loss of a retransmission is a second
+        // indication of congestion; equation (4) with a FlightSize of at most cwnd.
+        wire.run(Span::from_millis(1250));
+        assert_eq!((wire.ends[0].ssthresh(), wire.ends[0].cwnd()), (5_000, 1_000), "{recovery:?}");
+        assert_eq!(wire.ends[0].counters().timeouts, 1);
+        // Slow start ends there.
+        wire.run(Span::from_millis(3000));
+        let counters = wire.ends[0].counters();
+        assert_eq!((counters.timeouts, counters.recoveries), (1, 1), "{recovery:?}");
+        assert!(wire.ends[0].cwnd() < 25_000, "{recovery:?}: {}", wire.ends[0].cwnd());
+    }
+}
+
+#[test]
+fn a_second_timeout_holds_ssthresh_and_one_of_a_later_segment_lowers_it() {
+    for recovery in EVERY {
+        // All of the window of 20 is lost, and the first segment twice more.
+        let all = |seq: u32, n| (10_001..30_001).contains(&seq) && n == 0 || seq == 10_001 && n < 3;
+        let mut wire = Wire::new(config(recovery), DELAY, by_transmission(all));
+        wire.ends[0].write(60_000);
+        wire.run(Span::from_millis(3250));
+        assert_eq!((wire.ends[0].counters().timeouts, wire.ends[0].ssthresh()), (2, 10_000), "{recovery:?}: held");
+
+        // The first is repaired by the timeout at 1.2 s; of the two that follow at 1.3 s both are lost again.
+        let later = |seq: u32, n| (10_001..30_001).contains(&seq) && n == 0 || [11_001, 12_001].contains(&seq) && n < 2;
+        let mut wire = Wire::new(config(recovery), DELAY, by_transmission(later));
+        wire.ends[0].write(60_000);
+        wire.run(Span::from_millis(2350));
+        // FlightSize is 19 segments, but cwnd 2: max(2 / 2, 2) segments, not 9.
+        assert_eq!((wire.ends[0].counters().timeouts, wire.ends[0].ssthresh()), (2, 2_000), "{recovery:?}: lowered");
+        wire.run(Span::from_secs(60));
+        assert_eq!(wire.ends[1].received(), 60_000, "{recovery:?}");
+    }
+}
+
+#[test]
+fn after_a_timeout_an_acknowledgement_opens_the_window_by_one_segment() {
+    // Segments 10 to 29 are out at 200 ms; 10 and the first retransmission of it are lost. The retransmission after the
+    // timeout is acknowledged with all that was SACKed meanwhile: RFC 3465, 2.3: L = 1 then.
+    let mut wire = Wire::new(config(Recovery::Sack), DELAY, by_transmission(|seq, n| seq == 10_001 && n < 2));
+    wire.ends[0].write(40_000);
+    wire.ends[0].close();
+    wire.run(Span::from_millis(1310));
+    assert_eq!(wire.ends[0].counters().timeouts, 1);
+    assert_eq!(wire.ends[0].cwnd(), 2_000);
+}
+
+#[test]
+fn limited_transmit_does_not_count_for_ssthresh() {
+    // RFC 5681, 3.2, step 2: the two segments that the first two duplicates let out are no part of FlightSize.
+    for recovery in EVERY {
+        for first in [10_001, 20_001] {
+            let mut wire = Wire::new(config(recovery), DELAY, by_transmission(|seq, n| seq == first && n == 0));
+            wire.ends[0].write_endlessly();
+            wire.run(Span::from_millis(340));
+            // cwnd is 20 segments, and 10 more when the segments before the lost one have been acknowledged.
+            let expected = if first == 10_001 { 10_000 } else { 15_000 };
+            assert_eq!(wire.ends[0].ssthresh(), expected, "{recovery:?} {first}");
+        }
+    }
+}
+
+#[test]
+fn the_first_segment_of_all_can_be_retransmitted_fast() {
+    // RFC 6582, 3.2, step 1: recover is the initial send sequence number before the first recovery.
+    for recovery in EVERY {
+        let wire = transfer(config(recovery), 30, &[0]);
+        let counters = wire.ends[0].counters();
+        assert_eq!((counters.timeouts, counters.recoveries, counters.retransmitted), (0, 1, 1), "{recovery:?}");
+    }
+}
+
+#[test]
+fn one_rescue_retransmission_saves_a_timeout() {
+    // 30 segments; 10 and the last are lost. Nothing above the last is ever SACKed. RFC 6675, NextSeg (4): once HighACK
+    // is above RescueRxt, which is the first retransmission, the last outstanding segment is sent.
+    let wire = transfer(config(Recovery::Sack), 30, &[10, 29]);
+    assert_eq!((wire.ends[0].counters().timeouts, wire.ends[0].counters().retransmitted), (0, 2));
+    let again: Vec<_> = wire.data().into_iter().filter(|(_, _, again)| *again).collect();
+    assert_eq!(again, [(300, 10_001, true), (400, 29_001, true)]);
+    // Not before: a window whose first segment alone is lost needs no rescue, although there is no new data.
+    let wire = transfer(config(Recovery::Sack), 30, &[10]);
+    assert_eq!((wire.ends[0].counters().timeouts, wire.ends[0].counters().retransmitted), (0, 1));
+    // The TCP of 2000 has none.
+    let wire = transfer(Config { vintage: Vintage::Rfc2581, ..config(Recovery::Sack) }, 30, &[10, 29]);
+    assert_eq!(wire.ends[0].counters().timeouts, 1);
+}
+
+#[test]
+fn a_mark_and_a_loss_in_one_window_halve_once() {
+    // RFC 3168, 6.1.2: at most one reaction to congestion in a window of data.
+    for recovery in EVERY {
+        let fate = |from: usize, number: usize, segment: &Segment| match number {
+            12 if from == 0 && segment.len > 0 => Fate::Mark,
+            16 if from == 0 && segment.len > 0 => Fate::Drop,
+            _ => Fate::Pass,
+        };
+        let mut wire = Wire::new(Config { ecn: true, ..config(recovery) }, DELAY, fate);
+        wire.ends[0].write_endlessly();
+        wire.run(Span::from_millis(450));
+        let counters = wire.ends[0].counters();
+        assert_eq!((counters.ecn_reductions, counters.recoveries, counters.retransmitted), (1, 1, 1), "{recovery:?}");
+        // 22 segments were out when the mark was echoed.
+        assert_eq!(wire.ends[0].ssthresh(), 11_000, "{recovery:?}");
     }
 }
 

@@ -21,8 +21,28 @@ pub struct Ack {
     pub srtt: Option<Span>,
     /// Bytes delivered so far: cumulatively and selectively acknowledged.
     pub delivered: u64,
-    /// Whether fast recovery is in progress, in which Reno and CUBIC do not increase cwnd.
-    pub recovering: bool,
+    /// The loss recovery in progress before it.
+    pub recovery: LossRecovery,
+}
+
+/// The loss recovery that is in progress when an acknowledgement arrives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LossRecovery {
+    /// None.
+    #[default]
+    None,
+    /// Fast recovery, in which Reno and CUBIC do not increase cwnd.
+    Fast,
+    /// The slow start that follows a retransmission timeout.
+    Timeout,
+}
+
+impl Ack {
+    /// The limit L of appropriate byte counting in slow start, in segments: 2, and 1 after a timeout, when an
+    /// acknowledgement may cover segments that left the network long before (RFC 3465, sections 2.2 and 2.3).
+    pub(crate) fn abc_limit(&self) -> u64 {
+        if self.recovery == LossRecovery::Timeout { 1 } else { 2 }
+    }
 }
 
 /// An indication of congestion.
@@ -132,7 +152,8 @@ impl core::fmt::Debug for Controller {
     }
 }
 
-/// Slow start and congestion avoidance of RFC 5681, with appropriate byte counting (RFC 3465, L = 2 segments).
+/// Slow start and congestion avoidance of RFC 5681, with appropriate byte counting (RFC 3465, L = 2 segments, 1 after
+/// a timeout).
 #[derive(Clone, Debug)]
 pub struct Reno {
     mss: u64,
@@ -151,11 +172,11 @@ impl Reno {
 
 impl CongestionControl for Reno {
     fn on_ack(&mut self, ack: &Ack) {
-        if !ack.cwnd_limited || ack.recovering {
+        if !ack.cwnd_limited || ack.recovery == LossRecovery::Fast {
             return;
         }
         if self.cwnd < self.ssthresh {
-            self.cwnd += ack.acked.min(2 * self.mss);
+            self.cwnd += ack.acked.min(ack.abc_limit() * self.mss);
             return;
         }
         // RFC 3465, 2.1: one segment for each cwnd of acknowledged bytes.
@@ -206,7 +227,7 @@ mod tests {
             rtt: None,
             srtt: None,
             delivered: 0,
-            recovering: false,
+            recovery: LossRecovery::None,
         }
     }
 
@@ -219,6 +240,8 @@ mod tests {
         assert_eq!(reno.cwnd(), 4000, "slow start: one segment for each acknowledged segment");
         reno.on_ack(&ack(5000));
         assert_eq!(reno.cwnd(), 6000, "at most two segments for one acknowledgement");
+        reno.on_ack(&Ack { recovery: LossRecovery::Fast, ..ack(5000) });
+        assert_eq!(reno.cwnd(), 6000, "none in fast recovery");
         reno.on_congestion(Instant::ZERO, 9000, CongestionSignal::Loss);
         assert_eq!((reno.cwnd(), reno.ssthresh()), (4500, 4500));
         for _ in 0..4 {
@@ -232,6 +255,8 @@ mod tests {
         reno.on_timeout(Instant::ZERO, 5500, true);
         assert_eq!((reno.cwnd(), reno.ssthresh()), (1000, 2750));
         reno.on_timeout(Instant::ZERO, 1000, false);
-        assert_eq!(reno.ssthresh(), 2750, "held constant when the timer runs out again");
+        assert_eq!(reno.ssthresh(), 2750, "held constant when the timer expires again");
+        reno.on_ack(&Ack { recovery: LossRecovery::Timeout, ..ack(5000) });
+        assert_eq!(reno.cwnd(), 2000, "one segment for each acknowledgement after a timeout");
     }
 }

@@ -8,7 +8,7 @@
 
 use tidegate_core::Instant;
 
-use super::congestion::{Ack, CongestionControl, CongestionSignal};
+use super::congestion::{Ack, CongestionControl, CongestionSignal, LossRecovery};
 
 /// C, in segments/s³ (5).
 const C: f64 = 0.4;
@@ -88,7 +88,7 @@ impl Cubic {
 
 impl CongestionControl for Cubic {
     fn on_ack(&mut self, ack: &Ack) {
-        if !ack.cwnd_limited || ack.recovering {
+        if !ack.cwnd_limited || ack.recovery == LossRecovery::Fast {
             // 4.2: the epoch excludes time in which the application limits the sender.
             if !ack.cwnd_limited {
                 self.t_epoch = None;
@@ -97,7 +97,7 @@ impl CongestionControl for Cubic {
         }
         let acked = ack.acked as f64 / self.mss;
         if self.cwnd < self.ssthresh {
-            self.cwnd += acked.min(2.0);
+            self.cwnd += acked.min(ack.abc_limit() as f64);
             return;
         }
         if self.t_epoch.is_none() {
@@ -158,7 +158,7 @@ mod tests {
             rtt: None,
             srtt: Some(Span::from_millis(100)),
             delivered: 0,
-            recovering: false,
+            recovery: LossRecovery::None,
         }
     }
 

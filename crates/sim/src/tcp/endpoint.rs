@@ -166,8 +166,8 @@ pub struct Counters {
 enum Phase {
     /// No loss is known.
     Open,
-    /// Fast recovery, until `recovery_point` is acknowledged.
-    FastRecovery { recovery_point: u64 },
+    /// Fast recovery, until `recovery_point` is acknowledged. What was below `lost` at its start is lost.
+    FastRecovery { recovery_point: u64, lost: u64 },
     /// After a timeout, until `recovery_point` is acknowledged.
     RtoRecovery { recovery_point: u64 },
 }
@@ -213,8 +213,8 @@ pub struct Endpoint {
     scoreboard: Ranges,
     /// HighRxt of RFC 6675 plus one: retransmissions of this recovery end here.
     high_rxt: u64,
-    /// RescueRxt of RFC 6675: whether this recovery has sent its rescue retransmission.
-    rescue_rxt_sent: bool,
+    /// RescueRxt of RFC 6675 plus one: no rescue retransmission unless SND.UNA is above it.
+    rescue_rxt: u64,
     /// The last poll was refused by cwnd.
     cwnd_limited: bool,
     controller: Controller,
@@ -282,7 +282,7 @@ impl Endpoint {
             first_partial_ack: false,
             scoreboard: Ranges::default(),
             high_rxt: 0,
-            rescue_rxt_sent: false,
+            rescue_rxt: 0,
             cwnd_limited: false,
             controller: Controller::new(config.algorithm, mss, initial),
             rtt: RttEstimator::new(config.rto),
@@ -402,6 +402,15 @@ impl Endpoint {
     pub fn flight_size(&self) -> u64 {
         self.high_data - self.snd_una
     }
+    /// The FlightSize from which ssthresh is computed (RFC 5681, equation (4)): at most cwnd.
+    ///
+    /// Equation (4) is an upper bound. FlightSize exceeds cwnd by what Limited Transmit has sent, which the RFC excludes;
+    /// in fast recovery, by new data that replaces SACKed data for as long as a retransmission that was lost is waited
+    /// for, which is bounded by the receive window alone; and after a timeout, by all that was outstanding then. None
+    /// of it is evidence that the path can carry more than cwnd.
+    fn flight_within_cwnd(&self) -> u64 {
+        self.flight_size().min(self.controller.cwnd())
+    }
     /// The RTT estimator.
     pub fn rtt(&self) -> &RttEstimator {
         &self.rtt
@@ -469,14 +478,14 @@ impl Endpoint {
             self.syn_pending = true;
             return;
         }
-        self.controller.on_timeout(now, self.flight_size(), self.retries == 1);
+        self.controller.on_timeout(now, self.flight_within_cwnd(), self.retries == 1);
         self.phase = Phase::RtoRecovery { recovery_point: self.high_data };
         self.recover = self.high_data;
         self.dup_acks = 0;
         self.cwnd_inflation = 0;
         self.retransmit_pending = false;
         self.high_rxt = self.snd_una;
-        self.rescue_rxt_sent = true;
+        self.rescue_rxt = u64::MAX;
         if self.config.recovery != Recovery::Sack {
             // Go-back-N: everything above SND.UNA is sent again, in slow start.
             self.snd_nxt = self.snd_una;

@@ -13,7 +13,7 @@ mod ranges;
 mod rtt;
 mod segment;
 
-pub use congestion::{Ack, Algorithm, CongestionControl, CongestionSignal, Reno};
+pub use congestion::{Ack, Algorithm, CongestionControl, CongestionSignal, LossRecovery, Reno};
 pub use cubic::Cubic;
 pub use endpoint::{Config, Counters, Endpoint, Recovery, State, Vintage};
 pub use rtt::{RtoBounds, RttEstimator};

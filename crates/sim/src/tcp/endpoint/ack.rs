@@ -2,8 +2,8 @@
 
 use tidegate_core::Instant;
 
-use super::{AckPending, DUP_THRESH, Endpoint, Phase, Recovery, State, Vintage, unwrap};
-use crate::tcp::congestion::{Ack, CongestionSignal, Controller};
+use super::{AckPending, DUP_THRESH, Endpoint, Phase, Recovery, State, unwrap};
+use crate::tcp::congestion::{Ack, CongestionSignal, Controller, LossRecovery};
 use crate::tcp::segment::{Flags, Segment};
 
 impl Endpoint {
@@ -77,7 +77,8 @@ impl Endpoint {
         self.snd_una = 1;
         self.snd_nxt = 1;
         self.high_data = 1;
-        self.recover = 1;
+        // RFC 6582, section 3.2, step 1: the ISS, so that the first segment can be retransmitted fast.
+        self.recover = 0;
         self.high_rxt = 1;
         self.ecn_recovery_point = 1;
         self.snd_wnd_edge = 1 + u64::from(segment.window);
@@ -123,7 +124,7 @@ impl Endpoint {
         let newly_sacked = if self.config.recovery == Recovery::Sack { self.on_sack(segment) } else { 0 };
         if self.ecn && segment.flags.has(Flags::ECE) && ack > self.ecn_recovery_point && self.phase == Phase::Open {
             // RFC 3168, 6.1.2: once for each window of data.
-            self.controller.on_congestion(now, flight_size, CongestionSignal::Ecn);
+            self.controller.on_congestion(now, self.flight_within_cwnd(), CongestionSignal::Ecn);
             self.counters.ecn_reductions += 1;
             self.ecn_recovery_point = self.high_data;
             self.cwr_pending = true;
@@ -132,7 +133,7 @@ impl Endpoint {
         if ack > self.snd_una {
             self.on_new_ack(now, ack, flight_size);
         } else if self.snd_nxt > self.snd_una && self.is_dup_ack(segment, widened, newly_sacked) {
-            self.on_dup_ack(now, flight_size);
+            self.on_dup_ack(now);
         }
     }
 
@@ -179,19 +180,19 @@ impl Endpoint {
             _ => self.rtt.end_backoff(),
         }
         let mut restart_timer = true;
-        let recovering = match self.phase {
+        let recovery = match self.phase {
             Phase::Open => {
                 self.dup_acks = 0;
-                false
+                LossRecovery::None
             }
             Phase::RtoRecovery { recovery_point } => {
                 if ack >= recovery_point {
                     self.phase = Phase::Open;
                 }
                 self.dup_acks = 0;
-                false
+                LossRecovery::Timeout
             }
-            Phase::FastRecovery { recovery_point } => {
+            Phase::FastRecovery { recovery_point, .. } => {
                 if ack >= recovery_point || self.config.recovery == Recovery::Reno {
                     self.end_fast_recovery(now);
                 } else if self.config.recovery == Recovery::NewReno {
@@ -204,7 +205,7 @@ impl Endpoint {
                     restart_timer = self.first_partial_ack;
                     self.first_partial_ack = false;
                 }
-                true
+                LossRecovery::Fast
             }
         };
         self.controller.on_ack(&Ack {
@@ -215,7 +216,7 @@ impl Endpoint {
             rtt,
             srtt: self.rtt.srtt(),
             delivered: self.snd_una + self.scoreboard.bytes(),
-            recovering,
+            recovery,
         });
         // RFC 6298, 5.2 and 5.3.
         if self.snd_una == self.high_data {
@@ -225,11 +226,11 @@ impl Endpoint {
         }
         // An acknowledgement that advances SND.UNA may also bring the SACK block that shows a loss.
         if self.phase == Phase::Open && !self.scoreboard.is_empty() && self.is_lost_edge() > self.snd_una {
-            self.begin_fast_recovery(now, self.flight_size());
+            self.begin_fast_recovery(now);
         }
     }
 
-    pub(super) fn on_dup_ack(&mut self, now: Instant, flight_size: u64) {
+    pub(super) fn on_dup_ack(&mut self, now: Instant) {
         match self.phase {
             Phase::RtoRecovery { .. } => {}
             Phase::FastRecovery { .. } => {
@@ -244,30 +245,28 @@ impl Endpoint {
                 let covers_recover = sack || self.config.recovery == Recovery::Reno || self.snd_una > self.recover;
                 let lost = self.dup_acks >= DUP_THRESH || sack && self.is_lost_edge() > self.snd_una;
                 if lost && covers_recover {
-                    self.begin_fast_recovery(now, flight_size);
+                    self.begin_fast_recovery(now);
                 }
             }
         }
     }
 
-    pub(super) fn begin_fast_recovery(&mut self, now: Instant, flight_size: u64) {
+    pub(super) fn begin_fast_recovery(&mut self, now: Instant) {
         self.counters.recoveries += 1;
-        self.phase = Phase::FastRecovery { recovery_point: self.high_data };
+        // RFC 3168, 6.1.2: a loss in a window for which ECN has reduced cwnd does not reduce it again.
+        if !self.ecn || self.snd_una >= self.ecn_recovery_point {
+            self.controller.on_congestion(now, self.flight_within_cwnd(), CongestionSignal::Loss);
+        }
+        // The segment for which the duplicate acknowledgements were sent is lost (RFC 6675, section 5, (4.3)).
+        let lost = self.snd_una + self.mss;
+        self.phase = Phase::FastRecovery { recovery_point: self.high_data, lost };
         self.recover = self.high_data;
-        // RFC 5681, 3.2, step 2: FlightSize excludes what Limited Transmit has sent.
-        let sent_beyond = self.config.recovery != Recovery::Sack && self.config.vintage == Vintage::Current;
-        let limited = if sent_beyond { 2 * self.mss } else { 0 };
-        self.controller.on_congestion(
-            now,
-            flight_size.saturating_sub(limited.min(flight_size / 2)),
-            CongestionSignal::Loss,
-        );
         // An ECN-Echo in the same window does not reduce cwnd again.
         self.ecn_recovery_point = self.high_data;
         self.cwr_pending = self.ecn;
         self.retransmit_pending = true;
         self.first_partial_ack = true;
-        self.rescue_rxt_sent = false;
+        self.rescue_rxt = lost;
         self.timed_segment = None;
         self.high_rxt = self.snd_una;
         if self.config.recovery != Recovery::Sack {

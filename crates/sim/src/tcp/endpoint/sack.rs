@@ -19,8 +19,7 @@ impl Endpoint {
     pub(super) fn loss_edge(&self) -> u64 {
         match self.phase {
             Phase::RtoRecovery { recovery_point } => recovery_point.max(self.is_lost_edge()),
-            // The segment for which the duplicate acknowledgements were sent is lost.
-            Phase::FastRecovery { .. } => self.is_lost_edge().max(self.snd_una + self.mss),
+            Phase::FastRecovery { lost, .. } => self.is_lost_edge().max(lost),
             Phase::Open => self.snd_una,
         }
     }
@@ -39,7 +38,7 @@ impl Endpoint {
         (outstanding + retransmitted).saturating_sub(self.scoreboard.bytes() + lost)
     }
 
-    /// NextSeg of section 4, rules 1 and 3; rules 2 (new data) and 4 (rescue) are the caller's.
+    /// NextSeg of section 4, rules 1 and 3; rule 2, new data, is the caller's.
     pub(super) fn next_retransmission(&self, rule: u8) -> Option<(u64, u64)> {
         let top = match self.phase {
             Phase::RtoRecovery { recovery_point } => recovery_point.max(self.scoreboard.end().unwrap_or(0)),
@@ -47,7 +46,31 @@ impl Endpoint {
         };
         let (start, next) = self.scoreboard.gap_from(self.high_rxt.max(self.snd_una));
         let edge = if rule == 1 { self.loss_edge().min(top) } else { top };
-        let end = (start + self.mss).min(next.unwrap_or(u64::MAX)).min(self.high_data);
+        let end = self.retransmission_end(start, next);
         (start < edge && start < end).then_some((start, end))
+    }
+
+    /// The end of a retransmission from `start` on, if what begins at `next` is SACKed. The FIN is sent with the last data.
+    pub(super) fn retransmission_end(&self, start: u64, next: Option<u64>) -> u64 {
+        let end = (start + self.mss).min(next.unwrap_or(u64::MAX)).min(self.high_data);
+        if end == self.written && next.is_none() { self.high_data } else { end }
+    }
+
+    /// NextSeg of section 4, rule 4: the segment that has the highest outstanding number that is not SACKed.
+    pub(super) fn rescue(&self) -> Option<(u64, u64)> {
+        if self.snd_una <= self.rescue_rxt {
+            return None;
+        }
+        let (mut start, mut end) = (self.snd_una, self.high_data);
+        for &(low, high) in self.scoreboard.as_slice().iter().rev() {
+            if high < end {
+                start = high;
+                break;
+            }
+            end = low;
+        }
+        let fin = u64::from(end > self.written);
+        let start = start.max(end.saturating_sub(self.mss + fin));
+        (start < end).then_some((start, end))
     }
 }

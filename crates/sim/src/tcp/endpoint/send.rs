@@ -98,7 +98,7 @@ impl Endpoint {
         }
         if core::mem::take(&mut self.retransmit_pending) {
             let (_, next) = self.scoreboard.gap_from(self.snd_una);
-            let end = (self.snd_una + self.mss).min(next.unwrap_or(u64::MAX)).min(self.high_data);
+            let end = self.retransmission_end(self.snd_una, next);
             self.high_rxt = self.high_rxt.max(end);
             return Some(self.emit(now, self.snd_una, end));
         }
@@ -148,16 +148,13 @@ impl Endpoint {
             self.high_rxt = end;
             return Some(self.emit(now, start, end));
         }
-        let may_rescue = !self.rescue_rxt_sent && self.config.vintage == Vintage::Current;
-        if may_rescue
-            && matches!(self.phase, Phase::FastRecovery { .. })
-            && self.scoreboard.end() != Some(self.high_data)
+        if self.config.vintage == Vintage::Current
+            && let Phase::FastRecovery { recovery_point, .. } = self.phase
+            && let Some((start, end)) = self.rescue()
         {
-            // NextSeg, rule 4: the last outstanding segment, once, to avoid a timeout for it.
-            self.rescue_rxt_sent = true;
-            let low = self.scoreboard.end().unwrap_or(self.snd_una).max(self.snd_una);
-            let start = low.max(self.high_data.saturating_sub(self.mss));
-            return (start < self.high_data).then(|| self.emit(now, start, self.high_data));
+            // RFC 6675, section 4, NextSeg (4): once in a recovery. HighRxt stays.
+            self.rescue_rxt = recovery_point;
+            return Some(self.emit(now, start, end));
         }
         None
     }
