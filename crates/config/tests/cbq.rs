@@ -156,3 +156,49 @@ fn reservations_have_a_class_of_their_own() {
     let wrong = load(&parent.replace("5mbit", "1mbit")).err().unwrap();
     assert!(wrong.contains("has classes of its own"), "{wrong}");
 }
+
+/// Packets of `urgent` (priority 0, 10 % of 8 Mbit/s) and of `data` (`priority`, 90 %) in 10 s, both with something to send
+/// at all times, and the warnings that the file has. `data` arrives at once, `urgent` at the rate of the link.
+fn ten_seconds(sharing: &str, priority: u8) -> ([u64; 2], String) {
+    let text = format!(
+        "[discipline]\nkind = \"cbq\"\nlink = \"8mbit\"\nmtu = \"1000B\"\n{sharing}\nclass = [\n\
+         {{ name = \"urgent\", share = \"10%\", priority = 0, borrow = \"from-parent\" }},\n\
+         {{ name = \"data\", share = \"90%\", priority = {priority}, queue = {{ kind = \"fifo\", limit = \"20MB\" }} }},\n]\n"
+    );
+    let source = Source::new("test.toml", text.as_str());
+    let mut diagnostics = Diagnostics::new();
+    let file = read::<File>(&source, &mut diagnostics).expect("a file");
+    file.discipline.value.check(file.discipline.place, &mut diagnostics);
+    assert_eq!(diagnostics.errors(), 0, "{}", diagnostics.render(&source));
+    let mut cbq = file.discipline.value.build::<P>(&Site { seed: 1, name: "test".into(), now: Instant::ZERO });
+    (0..10_000).for_each(|_| cbq.enqueue(Instant::ZERO, P(1), &mut Discard));
+    let mut sent = [0; 2];
+    for slot in 0..10_000 {
+        // A packet takes a millisecond.
+        let now = Instant::from_nanos(slot * 1_000_000);
+        cbq.enqueue(now, P(0), &mut Discard);
+        if let Some(packet) = cbq.dequeue(now, &mut Discard) {
+            sent[packet.0 as usize] += 1;
+        }
+    }
+    (sent, diagnostics.render(&source))
+}
+
+#[test]
+fn a_guideline_that_does_not_keep_the_rates_is_warned_of() {
+    let keeps = ["sharing = \"formal\"", "sharing = \"top-level\""];
+    let breaks = ["sharing = \"ancestor-only\"", "sharing = \"top-level\"\nheuristic = \"floyd\""];
+    for sharing in keeps {
+        let ([_, data], warnings) = ten_seconds(sharing, 1);
+        assert!(data > 8_900 && warnings.is_empty(), "{sharing}: {data}\n{warnings}");
+    }
+    for sharing in breaks {
+        let ([urgent, data], warnings) = ten_seconds(sharing, 1);
+        assert!(data < 100, "{sharing}: {urgent} {data}");
+        assert!(warnings.contains("`data` can get less than its rate while `urgent` borrows"), "{warnings}");
+        assert!(warnings.contains("test.toml:8:") || warnings.contains("test.toml:9:"), "{warnings}");
+        // Of one priority they take turns in proportion to their rates.
+        let ([urgent, data], warnings) = ten_seconds(sharing, 0);
+        assert!(data > 8_900 && warnings.is_empty(), "{sharing}: {urgent} {data}\n{warnings}");
+    }
+}

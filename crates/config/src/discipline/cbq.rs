@@ -18,9 +18,10 @@ use crate::values::Percent;
 crate::words! {
     /// Who may borrow.
     pub enum Sharing as "sharing" {
-        /// Nobody, while a class at a lower level could still send or lend.
+        /// Nobody, while a class at a lower level could still send or lend. Keeps the rate of every class.
         Formal = "formal",
-        /// Whoever has an ancestor below its limit.
+        /// Whoever has an ancestor below its limit. A class that may borrow can take the rates of all classes of lower
+        /// priority.
         AncestorOnly = "ancestor-only",
         /// Up to a level that a heuristic sets.
         TopLevel = "top-level",
@@ -32,7 +33,9 @@ crate::words! {
     pub enum TopLevel as "heuristic" {
         /// When nobody can send, the level rises one by one: the implementation that was measured in 1999.
         Altq = "altq",
-        /// When a class has sent and cannot go on, the level is the highest: the paper of 1995.
+        /// When a class has sent and cannot go on, the level is the highest: the paper of 1995. Until the next packet
+        /// arrives for a class below its limit, a class that may borrow can take the rates of all classes of lower
+        /// priority.
         Floyd = "floyd",
     }
 }
@@ -539,6 +542,7 @@ impl CbqQueue {
         if told {
             return;
         }
+        self.check_sharing(diagnostics);
         let checked = self.tree::<NoPacket, _>(Instant::ZERO, |_| Fifo::new(Limit::NONE));
         for (place, message, help) in checked.err().unwrap_or_default() {
             let report = diagnostics.error(place, message).label("cannot work");
@@ -546,6 +550,68 @@ impl CbqQueue {
                 report.help(help);
             }
         }
+    }
+
+    /// Warns of classes that do not get their rates under the chosen guideline: where a class may borrow although another
+    /// is unsatisfied, priorities decide alone.
+    fn check_sharing(&self, diagnostics: &mut Diagnostics) {
+        let sharing = match (self.sharing, self.heuristic) {
+            (Sharing::AncestorOnly, _) => "`sharing = \"ancestor-only\"`",
+            (Sharing::TopLevel, TopLevel::Floyd) => "`sharing = \"top-level\"` with `heuristic = \"floyd\"`",
+            (Sharing::Formal, _) | (Sharing::TopLevel, TopLevel::Altq) => return,
+        };
+        let leaves = self.classes();
+        let leaves: Vec<&CbqClass> = self
+            .class
+            .iter()
+            .map(|class| &class.value)
+            .filter(|class| leaves.contains(&class.name.value.as_str()))
+            .collect();
+        for borrower in &leaves {
+            // The classes from which it can borrow hold all those that it can starve.
+            let above = self.ancestors(borrower);
+            let reach = above.iter().take_while(|class| class.borrow == Borrowing::FromParent).count();
+            if reach == 0 {
+                continue;
+            }
+            let lender = above.get(reach).map(|class| class.name.value.as_str());
+            let starved: Vec<&CbqClass> = leaves
+                .iter()
+                .copied()
+                .filter(|class| class.priority.value > borrower.priority.value)
+                .filter(|class| {
+                    lender.is_none_or(|lender| self.ancestors(class).iter().any(|up| up.name.value == lender))
+                })
+                .collect();
+            let Some(first) = starved.first() else { continue };
+            let names: Vec<_> = starved.iter().map(|class| format!("`{}`", class.name.value)).collect();
+            diagnostics
+                .warning(
+                    first.name.place,
+                    format!(
+                        "under {sharing} {} can get less than {} while `{}` borrows",
+                        names.join(", "),
+                        if names.len() == 1 { "its rate" } else { "their rates" },
+                        borrower.name.value
+                    ),
+                )
+                .label("its rate is not assured")
+                .related(borrower.name.place, format!("goes first, with priority {}, and may borrow", borrower.priority.value))
+                .help("`sharing = \"formal\"` keeps every rate; or give both the same priority, or the other borrow = \"never\"");
+            return;
+        }
+    }
+
+    /// `class` and the classes above it, lowest first. Ends where a parent is unknown or comes again.
+    fn ancestors<'a>(&'a self, class: &'a CbqClass) -> Vec<&'a CbqClass> {
+        let mut above = vec![class];
+        while let Some(parent) = above.last().and_then(|class| class.parent.as_ref())
+            && let Some(next) = self.class.iter().find(|class| class.name.value == parent.value)
+            && above.len() <= self.class.len()
+        {
+            above.push(next);
+        }
+        above
     }
 
     fn check_reservations(&self, names: &[&str], diagnostics: &mut Diagnostics) {

@@ -9,10 +9,14 @@
 //! - **formal**: an ancestor at level i may lend when no class below level i is unsatisfied, that is, not over limit
 //!   and with a backlogged descendant. Otherwise that class lends or sends. So the levels that may lend, or send for
 //!   themselves, end at the lowest one at which any class can.
-//! - **ancestor-only**: every level may lend, whichever classes are unsatisfied.
+//! - **ancestor-only**: every level may lend, whichever classes are unsatisfied. Rates are kept among classes of one
+//!   priority only: one of a higher priority that may borrow can take all that its highest lender has, and a class of a
+//!   lower priority below that lender gets nothing of its rate.
 //! - **top-level**: levels up to N may lend, where N follows from a few events. It approximates the formal guideline
 //!   at less cost than a walk over the tree. Here the lowest level is known at once, and top-level exists for
-//!   comparison.
+//!   comparison. With [`Heuristic::Floyd1995`] it does not keep the rate of a class that has a queue and no arrivals:
+//!   after another class has sent, N is the highest level, and what holds for ancestor-only holds until a packet
+//!   arrives.
 //!
 //! *Cost*: one bit operation for the levels, and one comparison for each open level of a priority.
 
