@@ -98,6 +98,8 @@ pub fn check(root: &Path) -> io::Result<Vec<String>> {
     let table = std::fs::read_to_string(root.join("ARCHITECTURE.md"))?;
     let rows: BTreeSet<&str> = table
         .lines()
+        .skip_while(|line| *line != "## Crates")
+        .take_while(|line| *line == "## Crates" || !line.starts_with("## "))
         .filter_map(|line| line.strip_prefix("| `"))
         .filter_map(|line| line.split_once('`'))
         .map(|(name, _)| name)
