@@ -8,9 +8,9 @@ use crate::diagnostic::{Diagnostics, Place, Source};
 /// A value and where it stands.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Where.
+    /// Its position in the text.
     pub place: Place,
-    /// What.
+    /// Its content.
     pub value: Value,
 }
 

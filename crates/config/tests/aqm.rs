@@ -8,7 +8,7 @@ use tidegate_core::{Accounted, Bytes, FlowKey, Instant, Packet, Qdisc};
 tidegate_config::record! {
     /// A file of one discipline.
     pub struct File as "file" {
-        /// It.
+        /// The discipline.
         pub discipline: Spanned<Discipline>,
     }
 }

@@ -9,7 +9,7 @@ use tidegate_core::{Bytes, Deadline, Dscp, FlowKey, Instant, Packet, Qdisc, Span
 tidegate_config::record! {
     /// A file of one discipline.
     pub struct File as "file" {
-        /// It.
+        /// The discipline.
         pub discipline: Spanned<Discipline>,
     }
 }

@@ -24,7 +24,7 @@ pub enum Tree<P: Packet> {
     Cbq(Box<Cbq<P>>),
     /// Any discipline.
     Any {
-        /// It.
+        /// The discipline.
         discipline: Box<dyn Qdisc<P>>,
         /// The rate of the line it stands before, where it knows one.
         line: Option<Rate>,

@@ -237,7 +237,7 @@ pub enum RulesError {
     Lock {
         /// The interface.
         interface: String,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
 }

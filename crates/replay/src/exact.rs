@@ -81,7 +81,7 @@ pub enum Verdict {
     EqualUpTo {
         /// The record behind which nothing was compared, from 0.
         record: u64,
-        /// Why.
+        /// The reason.
         why: Unrepeatable,
     },
     /// They are not.

@@ -90,7 +90,7 @@ pub struct Stood {
 pub enum End {
     /// It left, or was dropped; with what went between its coming and that.
     Left {
-        /// How.
+        /// The departure.
         departure: Box<Departure>,
         /// Packets of its flow, of others of its class, and of other classes that left in between.
         behind: [u64; 3],

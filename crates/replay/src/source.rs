@@ -26,7 +26,7 @@ const LOOK_AT: usize = 4096;
 pub struct Arrival<'a> {
     /// Which packet of the file it is, from 1.
     pub number: u64,
-    /// When.
+    /// The time on the clock of the run.
     pub time: Instant,
     /// What its headers say.
     pub seen: PacketMeta,
@@ -93,7 +93,7 @@ pub enum Notice {
     Missing {
         /// The record, from 0.
         record: u64,
-        /// Why.
+        /// The part of the input that is missing.
         missing: Missing,
     },
     /// The capture has packets of both directions of a conversation, and all were taken.

@@ -116,7 +116,7 @@ pub struct FlowSpec {
     pub to: NodeId,
     /// Over what.
     pub transport: Transport,
-    /// What.
+    /// The traffic that it sends.
     pub workload: Workload,
     /// When it begins. Default: at once.
     pub start: Instant,

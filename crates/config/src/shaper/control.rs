@@ -38,7 +38,7 @@ crate::record! {
 crate::record! {
     /// The bounds of one user.
     pub struct ControlUserSection as "user of control" {
-        /// Who.
+        /// The user, by name or number.
         pub uid: Spanned<User>,
         /// What this user may be promised in all. Default: as everybody.
         pub minimum: Option<Spanned<Rate>>,

@@ -124,7 +124,7 @@ impl Lifeline {
 pub struct Injection {
     /// How long after the start, and then as soon as a packet waits.
     pub after: Span,
-    /// What.
+    /// The fault to inject.
     pub fault: Fault,
 }
 

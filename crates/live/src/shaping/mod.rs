@@ -164,7 +164,7 @@ pub enum StartError {
     /// The process may not do it.
     #[error("not allowed to {operation}: run as root or with CAP_NET_ADMIN")]
     Permission {
-        /// What.
+        /// The operation that failed.
         operation: String,
     },
     /// The kernel has no queues for packets.
@@ -179,9 +179,9 @@ pub enum StartError {
     /// The operating system refused something.
     #[error("cannot {operation}: {source}")]
     System {
-        /// What.
+        /// The operation that failed.
         operation: String,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Everything is in place, and packets do not come through.

@@ -30,7 +30,7 @@ pub enum RecordingError {
     Corrupt {
         /// The record that would have been next, from 0.
         record: u64,
-        /// Where.
+        /// The offset in the file, in bytes.
         offset: u64,
         /// What is broken.
         why: String,

@@ -248,7 +248,7 @@ pub enum Record {
     Setup(Setup),
     /// A packet arrives.
     Arrives {
-        /// When.
+        /// The time of the call.
         now: Instant,
         /// Its number, from 0 with each engine.
         number: u64,
@@ -257,30 +257,30 @@ pub enum Record {
     },
     /// A packet is asked for.
     Departs {
-        /// When.
+        /// The time of the call.
         now: Instant,
     },
     /// Everything is let go.
     ReleaseAll,
     /// The control plane changes something.
     Adjustment {
-        /// When.
+        /// The time of the call.
         now: Instant,
-        /// What.
+        /// The adjustment.
         adjustment: Adjustment,
     },
     /// Another configuration takes over.
     Reconfigure {
-        /// When.
+        /// The time of the call.
         now: Instant,
         /// Which.
         to: Reconfiguration,
     },
     /// The control plane gives or ends a promise or a reservation.
     Control {
-        /// When.
+        /// The time of the call.
         now: Instant,
-        /// What.
+        /// The call of the control plane.
         control: Control,
     },
     /// Something is done that was not told to the recorder.
@@ -289,7 +289,7 @@ pub enum Record {
     Came {
         /// Which packet.
         number: u64,
-        /// What.
+        /// The result.
         came: Came,
     },
     /// Records are missing here.

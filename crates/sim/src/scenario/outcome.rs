@@ -27,7 +27,7 @@ pub struct Value {
 /// What was done to the shaper of a link at a time, or what it reported.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
-    /// When.
+    /// The time on the clock of the run.
     pub time: Instant,
     /// The variant of the scenario; empty where there are none.
     pub variant: String,

@@ -28,7 +28,7 @@ pub(crate) use identity::{Identity, Population, names};
 /// A notification of the engine: what happened to a flow. Live, clients of the control socket receive it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Notification {
-    /// When.
+    /// The time on the clock of the run.
     pub time: Instant,
     /// What happened.
     pub kind: NotificationKind,
