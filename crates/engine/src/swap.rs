@@ -39,7 +39,7 @@ use crate::registry::FlowRegistry;
 use crate::reserve::{ReserveError, cbq_of};
 use crate::rules::{BuildFailure, Rules, Setup};
 use crate::sink::Sink;
-use crate::tree::{Tree, class_params, fbc_params, profiles};
+use crate::tree::Tree;
 
 /// A configuration made ready to take the place of another. Making it takes time, using it hardly any.
 pub struct PreparedConfig<H: Send> {
@@ -232,8 +232,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
                     return false;
                 }
                 let Some(fbc) = self.tree.shaper_mut() else { return false };
-                let classes: Vec<_> = new.classes.iter().map(class_params).collect();
-                fbc.change(now, fbc_params(new, self.setup.catch_up), &classes, profiles(config)).is_ok()
+                let classes: Vec<_> = new.classes.iter().map(tidegate_config::shaper::Class::params).collect();
+                fbc.change(now, new.params(self.setup.catch_up), &classes, config.profiles()).is_ok()
             }
             (Root::Discipline(old), Root::Discipline(new)) if old.is_same(new) => true,
             (Root::Discipline(_), Root::Discipline(_)) => {

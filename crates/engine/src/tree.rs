@@ -1,20 +1,14 @@
 //! [`Tree`]: the discipline of a configuration, built.
 
 use tidegate_config::discipline::{Discipline, Site};
-use tidegate_config::shaper::{self, Bursts, Config, EcnFeedback, Root, Sharing};
+use tidegate_config::shaper::{Config, Root};
 use tidegate_core::accounts::Account;
 use tidegate_core::cbq::Cbq;
-use tidegate_core::fbq::{
-    Borrow, ClassParams, ClassView, Displace, Fbc, FbcParams, Feedback, FlowView, Marking, Profile, Spare, WEIGHT_ONE,
-};
+use tidegate_core::fbq::{ClassView, Fbc, FlowView};
 use tidegate_core::nested::{Nested, Staged};
-use tidegate_core::{Backlog, Bytes, ClassId, Credit, Deadline, Instant, Outlet, Packet, Qdisc, Rate, Span};
+use tidegate_core::{Backlog, ClassId, Credit, Deadline, Instant, Outlet, Packet, Qdisc, Rate, Span};
 
 use crate::guard::guarded;
-
-/// A class with loose bursts may save up this many flow bursts: its flows are bounded each by itself, the class
-/// only against the sum of all of them.
-const LOOSE_FLOWS: u64 = 64;
 
 /// The discipline at the root: the end-system shaper with all that can be asked of it, or any other.
 pub enum Tree<P: Packet> {
@@ -44,7 +38,11 @@ impl<P: Packet + 'static> Tree<P> {
 
     fn assemble(config: &Config, seed: u64, now: Instant, catch_up: Span) -> Result<Self, String> {
         match &config.root {
-            Root::Shaper(shaper) => build_shaper(config, shaper, seed, now, catch_up).map(Box::new).map(Self::Shaper),
+            Root::Shaper(shaper) => {
+                let site = Site { seed, name: String::new(), now };
+                let nested = shaper.build(&config.rules, &site, catch_up, str::to_owned)?;
+                Ok(Self::Shaper(Box::new(nested)))
+            }
             Root::Discipline(discipline) => {
                 let site = Site { seed, name: "root".into(), now };
                 Ok(match &**discipline {
@@ -53,6 +51,7 @@ impl<P: Packet + 'static> Tree<P> {
                         cbq.set_catch_up(catch_up);
                         Self::Cbq(Box::new(cbq))
                     }
+                    Discipline::Fbq(section) => Self::Shaper(Box::new(section.build_nested(&site, catch_up)?)),
                     other => Self::Any { discipline: other.build(&site), line: other.line() },
                 })
             }
@@ -165,76 +164,6 @@ impl<P: Packet + 'static> Tree<P> {
             Self::Any { line, .. } => *line,
         }
     }
-}
-
-fn build_shaper<P: Packet + 'static>(
-    config: &Config,
-    shaper: &shaper::Shaper,
-    seed: u64,
-    now: Instant,
-    catch_up: Span,
-) -> Result<Nested<P>, String> {
-    let classes = shaper.classes.iter().map(class_params).collect();
-    let fbc =
-        Fbc::new(fbc_params(shaper, catch_up), classes, profiles(config), now).map_err(|error| error.to_string())?;
-    let queues = shaper.classes.iter().map(|class| {
-        let site = Site { seed, name: class.name.clone(), now };
-        class.queue.as_ref().map(|queue| queue.build(&site))
-    });
-    Ok(Nested::new(fbc, queues.collect()))
-}
-
-pub(crate) fn fbc_params(shaper: &shaper::Shaper, catch_up: Span) -> FbcParams {
-    FbcParams {
-        rate: shaper.rate,
-        burst: shaper.burst,
-        idle_timeout: shaper.idle_timeout,
-        max_flows: shaper.flows as usize,
-        catch_up,
-    }
-}
-
-pub(crate) fn class_params(class: &shaper::Class) -> ClassParams {
-    let spare = match class.share {
-        Sharing::WorkConserving => Spare::Shared,
-        Sharing::Strict => Spare::Idle,
-    };
-    ClassParams {
-        rate: class.rate,
-        burst: match class.bursts {
-            Bursts::Strict => class.burst,
-            Bursts::Loose => class.burst.max(class.flow_burst.saturating_mul(LOOSE_FLOWS)),
-        },
-        flow_burst: class.flow_burst,
-        priority: u32::from(class.priority),
-        dscp: class.dscp,
-        spare,
-        borrow: match (class.borrow, spare) {
-            (shaper::Borrow::Allowed, Spare::Shared) => Borrow::FromOthers,
-            _ => Borrow::Never,
-        },
-        limit: class.limit,
-        flow_limit: class.flow_limit,
-        increment: (u64::from(class.increment.millionths()) << 32) / 1_000_000,
-        feedback: class.feedback.map(|feedback| Feedback {
-            above: Bytes::new(feedback.above.of(class.flow_limit.as_u64())),
-            below: Bytes::new(feedback.below.of(class.flow_limit.as_u64())),
-            mark: match feedback.ecn {
-                EcnFeedback::Mark => Marking::EcnCapable,
-                EcnFeedback::Off => Marking::Never,
-            },
-        }),
-    }
-}
-
-/// Profile 0 is nobody's rule; rule `i` is profile `i + 1`.
-pub(crate) fn profiles(config: &Config) -> Vec<Profile> {
-    let of_rule = |rule: &shaper::Rule| Profile {
-        weight: u64::from(rule.weight) * WEIGHT_ONE,
-        minimum: rule.minimum,
-        displace: rule.displace.map(|displace| Displace { below: displace.below, to: displace.to.0 }),
-    };
-    std::iter::once(Profile::default()).chain(config.rules.iter().map(of_rule)).collect()
 }
 
 impl<P: Packet + 'static> Qdisc<P> for Tree<P> {

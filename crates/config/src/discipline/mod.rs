@@ -13,6 +13,7 @@ pub mod cbq;
 pub mod conditioning;
 pub mod early;
 pub mod fair;
+pub mod fbq;
 pub mod fifo;
 pub mod mice;
 pub mod outside;
@@ -39,6 +40,8 @@ crate::choice! {
         CoDel(fair::CoDelQueue) = "codel",
         /// Deficit round robin over flows.
         Drr(fair::DrrQueue) = "drr",
+        /// Classes, and in each the flows by their shares.
+        Fbq(fbq::FbqQueue) = "fbq",
         /// First in, first out.
         Fifo(fifo::Fifo) = "fifo",
         /// Fair queueing with controlled delay.
@@ -111,6 +114,7 @@ impl Discipline {
             Self::Cbq(cbq) => cbq.check(place, diagnostics),
             Self::CoDel(codel) => codel.check(place, diagnostics),
             Self::Drr(drr) => drr.check(place, diagnostics),
+            Self::Fbq(fbq) => fbq.check(place, diagnostics),
             Self::FqCodel(fq_codel) => fq_codel.check(place, diagnostics),
             Self::IngressFilter(filter) => filter.check(place, diagnostics),
             Self::Mered(mered) => mered.check(place, diagnostics),
@@ -135,6 +139,7 @@ impl Discipline {
     pub fn classes(&self) -> Vec<&str> {
         match self {
             Self::Cbq(cbq) => cbq.classes(),
+            Self::Fbq(fbq) => fbq.classes(),
             Self::Marker(marker) => marker.classes(),
             Self::Outside(outside) => outside.classes(),
             Self::Fifo(_)
@@ -155,12 +160,21 @@ impl Discipline {
         }
     }
 
+    /// The names of its profiles: a flow with profile number `i + 1` has the promises of the `i`-th.
+    pub fn profiles(&self) -> Vec<&str> {
+        match self {
+            Self::Fbq(fbq) => fbq.profiles(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The rate of the line that it stands before, where it knows one.
     pub fn line(&self) -> Option<Rate> {
         match self {
             Self::Ared(ared) => Some(ared.link.value),
             Self::Cake(cake) => cake.rate.map(|rate| rate.value),
             Self::Cbq(cbq) => Some(cbq.link.value),
+            Self::Fbq(fbq) => fbq.line(),
             Self::IngressFilter(filter) => Some(filter.link.value),
             Self::Mered(mered) => Some(mered.link.value),
             Self::Meredt(meredt) => Some(meredt.link.value),
@@ -188,6 +202,7 @@ impl Discipline {
             Self::Cbq(cbq) => cbq.build(site),
             Self::CoDel(codel) => codel.build(),
             Self::Drr(drr) => drr.build(),
+            Self::Fbq(fbq) => fbq.build(site),
             Self::FqCodel(fq_codel) => fq_codel.build(),
             Self::IngressFilter(filter) => filter.build(site),
             Self::Mered(mered) => mered.build(site),

@@ -8,8 +8,9 @@ pub mod control;
 pub mod file;
 pub mod guarantees;
 pub mod metrics;
-mod resolve;
-mod rules;
+mod parameters;
+pub(crate) mod resolve;
+pub(crate) mod rules;
 
 use std::fmt;
 use std::sync::Arc;

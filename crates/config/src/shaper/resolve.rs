@@ -165,24 +165,33 @@ fn default_burst(rate: Rate, largest: Bytes) -> Bytes {
 
 fn shaper(file: &File, interface: &Interface, diagnostics: &mut Diagnostics) -> (Shaper, ClassId) {
     let largest = interface.mtu + interface.overhead;
-    let section = file.shaper.as_ref();
-    let classes: Vec<Class> = file.class.iter().map(|class| self::class(class, largest, diagnostics)).collect();
-    duplicate_names(&file.class, diagnostics);
     if file.class.is_empty() {
-        let place = section.map_or(Place::default(), |section| section.place);
+        let place = file.shaper.as_ref().map_or(Place::default(), |section| section.place);
         diagnostics
             .error(place, "there is no class")
             .label("nothing to shape")
             .help("add [[class]] with a name, a rate and default = true, or one [discipline]");
     }
-    if let Some(class) = file.class.get(MOST_CLASSES) {
+    let default_class = default_class(&file.class, diagnostics);
+    (classes(file.shaper.as_ref(), &file.class, largest, diagnostics), default_class)
+}
+
+/// Classes and what they share, without the rules that lead to them.
+pub(crate) fn classes(
+    section: Option<&Spanned<ShaperSection>>,
+    sections: &[Spanned<ClassSection>],
+    largest: Bytes,
+    diagnostics: &mut Diagnostics,
+) -> Shaper {
+    let classes: Vec<Class> = sections.iter().map(|class| self::class(class, largest, diagnostics)).collect();
+    duplicate_names(sections, diagnostics);
+    if let Some(class) = sections.get(MOST_CLASSES) {
         diagnostics
-            .error(class.place, format!("there are {} classes", file.class.len()))
+            .error(class.place, format!("there are {} classes", sections.len()))
             .label("one too many")
             .help(format!("a shaper has at most {MOST_CLASSES} classes; flows inside a class are free"));
     }
-    let default_class = default_class(&file.class, diagnostics);
-    let rate = total(section, &file.class, diagnostics);
+    let rate = total(section, sections, diagnostics);
     let burst = section.and_then(|section| section.burst);
     if let Some(burst) = burst {
         at_least_largest("burst", burst, largest, diagnostics);
@@ -204,15 +213,14 @@ fn shaper(file: &File, interface: &Interface, diagnostics: &mut Diagnostics) -> 
                 .help("write for example flows = 65536");
         }
     }
-    let shaper = Shaper {
+    Shaper {
         rate,
         burst: burst.map_or_else(|| default_burst(rate, largest), |burst| burst.value),
         flow_by: section.map_or(FlowBy::FiveTuple, |section| section.flow_by),
         idle_timeout: section.map_or(Span::from_secs(10), |section| section.idle_timeout.value),
         flows: section.map_or(65_536, |section| section.flows.value),
         classes,
-    };
-    (shaper, default_class)
+    }
 }
 
 fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diagnostics) -> Class {

@@ -30,7 +30,7 @@ pub(super) fn numbered(names: &[String]) -> HashMap<&str, u32> {
     names.iter().enumerate().map(|(i, name)| (name.as_str(), i as u32)).collect()
 }
 
-pub(super) fn lookup(
+pub(crate) fn lookup(
     name: &Spanned<String>,
     by_name: &HashMap<&str, u32>,
     listed: &[&str],

@@ -197,6 +197,8 @@ tidegate_config::record! {
         pub stop: Option<Spanned<Span>>,
         /// Its class in the disciplines that have classes: a name, or a number. Default the first.
         pub class: Option<Spanned<String>>,
+        /// What a discipline with profiles (`fbq`) promises it: the name of a profile, or its number from 1. Default none.
+        pub profile: Option<Spanned<String>>,
         /// Its code point. Default best effort.
         pub dscp: Option<Dscp>,
         /// Whether its goodput is kept over time. Default no.

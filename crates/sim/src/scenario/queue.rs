@@ -62,6 +62,13 @@ impl LinkQueue {
             Self::Shaper(_) => Vec::new(),
         }
     }
+    /// The names of the profiles of a discipline.
+    pub fn profiles(&self) -> Vec<&str> {
+        match self {
+            Self::Discipline(discipline) => discipline.profiles(),
+            Self::Shaper(_) => Vec::new(),
+        }
+    }
     /// The shaper file, where it is one.
     pub fn shaper(&self) -> Option<&Arc<Config>> {
         match self {

@@ -321,7 +321,7 @@ impl Resolver<'_> {
         }
         let Some(transport) = self.transport(flow) else { return };
         let Some(workload) = self.workload(&flow.workload) else { return };
-        let class = self.class(flow);
+        let (class, profile) = (self.class(flow), self.profile(flow));
         let pairs = self.pairs(&flow.from, &flow.to);
         let total = pairs.len() * flow.count.value as usize;
         let begin = self.scenario.flows.len();
@@ -348,6 +348,7 @@ impl Resolver<'_> {
             spec.dscp = flow.dscp.unwrap_or_default();
             spec.watch = flow.watch;
             spec.jitter = flow.jitter;
+            spec.profile = profile;
             spec.port = flow.port.as_ref().map_or(PORT, |ports| nth_port(&ports.value, number));
             spec.source_port = flow.source_port.as_ref().map(|ports| nth_port(&ports.value, number));
             spec.mark = flow.mark;
@@ -371,35 +372,45 @@ impl Resolver<'_> {
         self.scenario.sections.push(Section { name: flow.name.value.clone(), flows });
     }
 
-    /// The number of a flow's class: by number, or by a name that some discipline knows.
+    /// The number of a flow's class, from 0.
     fn class(&mut self, flow: &FlowSection) -> u16 {
-        let Some(class) = &flow.class else { return 0 };
-        if let Ok(number) = class.value.parse() {
+        flow.class.as_ref().map_or(0, |class| self.numbered(class, "class", "es", 0, LinkQueue::classes))
+    }
+
+    /// The number of a flow's profile, from 1; 0 for none.
+    fn profile(&mut self, flow: &FlowSection) -> u16 {
+        flow.profile.as_ref().map_or(0, |profile| self.numbered(profile, "profile", "s", 1, LinkQueue::profiles))
+    }
+
+    /// A number as it is written, or the place of a name in the list of some discipline, counted from `first`.
+    fn numbered(
+        &mut self,
+        name: &Spanned<String>,
+        what: &str,
+        plural: &str,
+        first: u16,
+        list: fn(&LinkQueue) -> Vec<&str>,
+    ) -> u16 {
+        if let Ok(number) = name.value.parse() {
             return number;
         }
-        let queues = self.scenario.wires.iter().filter_map(|wire| wire.queue.as_ref());
-        let names: Vec<String> = queues.flat_map(LinkQueue::classes).map(str::to_owned).collect();
-        let mut places = self
-            .scenario
-            .wires
-            .iter()
-            .filter_map(|wire| wire.queue.as_ref())
-            .filter_map(|queue| queue.classes().iter().position(|name| *name == class.value));
-        let Some(first) = places.next() else {
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let queues = || self.scenario.wires.iter().filter_map(|wire| wire.queue.as_ref());
+        let mut places = queues().filter_map(|queue| list(queue).iter().position(|known| *known == name.value));
+        let Some(place) = places.next() else {
+            let names: Vec<&str> = queues().flat_map(list).collect();
             let help = if names.is_empty() {
-                "no discipline of the scenario has classes: write a number".to_owned()
+                format!("no discipline of the scenario has {what}{plural}: write a number")
             } else {
-                suggest::help(&class.value, &names)
+                suggest::help(&name.value, &names)
             };
-            self.wrong(class.place, format!("no class is called `{}`", class.value), "unknown", help);
+            self.wrong(name.place, format!("no {what} is called `{}`", name.value), "unknown", help);
             return 0;
         };
-        if places.any(|other| other != first) {
-            let message = format!("class `{}` has different numbers on different links", class.value);
-            self.wrong(class.place, message, "ambiguous", "write the number");
+        if places.any(|other| other != place) {
+            let message = format!("{what} `{}` has different numbers on different links", name.value);
+            self.wrong(name.place, message, "ambiguous", "write the number");
         }
-        u16::try_from(first).unwrap_or(u16::MAX)
+        u16::try_from(place).unwrap_or(u16::MAX).saturating_add(first)
     }
 
     fn transport(&mut self, flow: &FlowSection) -> Option<Transport> {
