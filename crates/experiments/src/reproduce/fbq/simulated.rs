@@ -4,12 +4,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use tidegate_core::cbq::{self, Cbq};
-use tidegate_core::fbq::{Borrow, ClassParams, Fbc, FbcParams};
-use tidegate_core::fifo::{Fifo, Limit};
+use tidegate_config::shaper::{self, Config};
+use tidegate_config::{Diagnostics, Source};
 use tidegate_core::random::Stream;
-use tidegate_core::{Bytes, ClassId, Instant, Qdisc, Rate, Span};
-use tidegate_sim::{FlowSpec, Line, Network, SimPacket, Stage, Workload};
+use tidegate_core::{Bytes, Instant, Rate, Span};
+use tidegate_sim::{FlowSpec, Line, Network, Stage, Workload};
 
 use super::{CLASSES, HEADERS, LOADS, Load, Outcome, PAYLOAD, System, items};
 use crate::reproduce::{Item, Options};
@@ -19,8 +18,8 @@ const SECONDS: u64 = 4;
 const WARM_UP: Span = Span::from_secs(1);
 /// Applications hand packets over up to this late: the 10 ms tick of the paper's machine.
 const TICK: u64 = 10_000_000;
-/// Bytes that may wait before the wire, for RAW and for each class of CBQ: 100 packets, the kernel's queue of the time.
-const QUEUE: u64 = 100 * (PAYLOAD + HEADERS);
+/// The port by which the rules of the files know the first class; the others follow it.
+const FIRST_PORT: u16 = 5_001;
 
 pub fn run(options: &Options) -> Vec<Item> {
     let mut all = Vec::new();
@@ -68,50 +67,29 @@ fn claims(options: &Options) -> Vec<Item> {
     ]
 }
 
-fn queue(system: System) -> Box<dyn Qdisc<SimPacket>> {
-    let size = PAYLOAD + HEADERS;
-    match system {
-        System::Raw => Box::new(Fifo::new(Limit::bytes(Bytes::new(QUEUE)))),
-        System::Cbq => {
-            let root = ClassId(100);
-            let mut tree: Cbq<SimPacket> =
-                Cbq::new(cbq::Params::altq(WIRE, Bytes::new(size), root)).expect("constant parameters that are valid");
-            for (number, (_, mbit)) in (0..).zip(CLASSES) {
-                let class = cbq::Class::new(Rate::from_mbit(mbit));
-                let fifo = Box::new(Fifo::new(Limit::bytes(Bytes::new(QUEUE))));
-                tree.add_leaf(Instant::ZERO, ClassId(number), root, class, fifo).expect("classes that fit the link");
-            }
-            Box::new(tree)
-        }
-        System::Fbq => {
-            let class = |(priority, (_, mbit)): (u32, (&str, u64))| ClassParams {
-                priority,
-                burst: Bytes::new(2 * size),
-                flow_burst: Bytes::new(2 * size),
-                borrow: Borrow::FromOthers,
-                limit: Bytes::new(4 * QUEUE),
-                flow_limit: Bytes::new(QUEUE),
-                ..ClassParams::new(Rate::from_mbit(mbit))
-            };
-            let classes = (0..).zip(CLASSES).map(class).collect();
-            let fbc = Fbc::new(FbcParams::new(Rate::from_mbit(80)), classes, vec![], Instant::ZERO);
-            Box::new(fbc.expect("constant parameters that are valid"))
-        }
-    }
+/// The shaper file of a system.
+fn config(system: System) -> Config {
+    let (name, text) = match system {
+        System::Raw => ("raw.toml", include_str!("../../../../../experiments/fbq/raw.toml")),
+        System::Cbq => ("cbq.toml", include_str!("../../../../../experiments/fbq/cbq.toml")),
+        System::Fbq => ("fbq.toml", include_str!("../../../../../experiments/fbq/fbq.toml")),
+    };
+    let (source, mut diagnostics) = (Source::new(name, text), Diagnostics::new());
+    shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)))
 }
 
 fn simulate(system: System, load: Load, seed: u64) -> Outcome {
     let mut network = Network::new(seed);
     let (sender, receiver) = (network.host("sender"), network.host("receiver"));
     let (link, _) = network.duplex(sender, receiver, Line::new(WIRE, Span::from_micros(10)));
-    network.queue(link, queue(system));
+    network.shaper(link, &config(system));
     let end = SECONDS * 1_000_000_000;
     let mut sent = 0_u64;
     for (n, class) in load.flows().into_iter().enumerate() {
         let times = arrivals(seed, n, load.kbit, end);
         sent += times.iter().filter(|(at, _)| at.as_nanos() >= WARM_UP.as_nanos()).count() as u64;
         let flow = FlowSpec::udp(format!("flow {n}"), sender, receiver, Workload::Trace(times));
-        network.flow(flow.in_class(class as u16));
+        network.flow(flow.to_port(FIRST_PORT + class as u16));
     }
     // When each packet of each flow went onto the wire.
     let flows: Rc<RefCell<BTreeMap<u16, Vec<u64>>>> = Rc::default();
