@@ -84,11 +84,7 @@ pub fn a_minimum_is_held_against_fifty_greedy_flows() -> Ended {
 
 fn minimum() -> Result<(), String> {
     let pair = Pair::create().expect("a pair of hosts");
-    let shaping = shape(
-        &pair,
-        "version = 1\n[[class]]\nname = \"all\"\nrate = \"10mbit\"\ndefault = true\n\
-         [[rule]]\nclass = \"all\"\ndestination-port = 5000\nminimum = \"2mbit\"\n",
-    );
+    let shaping = shape(&pair, include_str!("../../../sim/tests/shapers/minimum.toml"));
     // Without its minimum the first would get what the others get, 196 kbit/s.
     let flows: Vec<_> = std::iter::once(udp(0, 2_200, 1_000)).chain((1..=50).map(|n| udp(n, 400, 700))).collect();
     let sink = Sink::start(&pair.receiver, &flows).expect("a sink");
@@ -109,11 +105,7 @@ pub fn preference_raises_a_share_at_once() -> Ended {
 
 fn preference() -> Result<(), String> {
     let pair = Pair::create().expect("a pair of hosts");
-    let shaping = shape(
-        &pair,
-        "version = 1\n[[class]]\nname = \"all\"\nrate = \"10mbit\"\nincrement = \"20%\"\ndefault = true\n\
-         [[rule]]\nclass = \"all\"\ndestination-port = 5000\n",
-    );
+    let shaping = shape(&pair, include_str!("../../../sim/tests/shapers/preference.toml"));
     let flows: Vec<_> = (0..4).map(|n| udp(n, 12_000, 1_000)).collect();
     let sink = Sink::start(&pair.receiver, &flows).expect("a sink");
     let senders = Senders::start(&pair.sender, &pair.receiver, &flows).expect("senders");
@@ -152,14 +144,7 @@ pub fn a_displaced_flow_keeps_its_order_and_comes_back() -> Ended {
 
 fn displacement() -> Result<(), String> {
     let pair = Pair::create().expect("a pair of hosts");
-    let shaping = shape(
-        &pair,
-        "version = 1\n[shaper]\nidle-timeout = \"500ms\"\n\
-         [[class]]\nname = \"gold\"\nrate = \"6mbit\"\ndscp = \"af11\"\nborrow = false\n\
-         [[class]]\nname = \"silver\"\nrate = \"10mbit\"\ndscp = \"af21\"\nborrow = false\ndefault = true\n\
-         [[rule]]\nclass = \"gold\"\ndestination-port = 5000\ndisplace = { below = \"2mbit\", to = \"silver\" }\n\
-         [[rule]]\nclass = \"gold\"\ndestination-port = \"5001-5009\"\n",
-    );
+    let shaping = shape(&pair, include_str!("../../../sim/tests/shapers/displacement.toml"));
     let flows: Vec<_> = (0..5).map(|n| udp(n, 5_000, 1_000)).collect();
     let sink = Sink::start(&pair.receiver, &flows).expect("a sink");
     let seen = |dscp: usize| sink.report(0).dscps[dscp];

@@ -12,6 +12,7 @@ mod congestion;
 mod endings;
 mod flows;
 mod malformed;
+mod office;
 mod order;
 mod passing;
 mod rates;
@@ -45,6 +46,7 @@ const RATES: &[&str] = &[
     "greedy_classes_get_their_rates_and_borrow_within_the_total",
     "preference_raises_a_share_at_once",
     "feedback_marks_what_is_capable",
+    "a_file_gives_the_rates_of_the_simulator",
 ];
 
 fn main() {
@@ -64,6 +66,7 @@ fn main() {
         superpackets::are_cut_where_they_would_last_too_long,
         superpackets::stay_whole_where_they_are_short,
         congestion::feedback_marks_what_is_capable,
+        office::a_file_gives_the_rates_of_the_simulator,
         arriving::classes_of_both_protocols_get_their_rates,
         arriving::loopback_arrivals_are_shaped,
         arriving::arriving_superpackets_are_cut,
