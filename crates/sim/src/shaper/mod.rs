@@ -16,9 +16,10 @@ use tidegate_config::shaper::{Config, Direction};
 use tidegate_config::values::User;
 use tidegate_core::classify::Fields;
 use tidegate_core::{Backlog, Deadline, DropReason, Ecn, Event, Instant, Outlet, Packet, Qdisc, Span};
+use tidegate_engine::driver::Params;
 use tidegate_engine::{
-    BuildFailure, Change, Disposition, Engine, FlowState, NotificationKind, PacketMeta, PreparedConfig, QueuedPacket,
-    Setup, Shape, Sink, SwapError, SwapReport, Target,
+    Arrival, BuildFailure, Change, Disposition, Driver, Engine, FlowState, NotificationKind, PacketMeta,
+    PreparedConfig, QueuedPacket, Setup, Shape, Sink, SwapError, SwapReport, Target,
 };
 
 use crate::packet::SimPacket;
@@ -119,7 +120,7 @@ impl Sink<u32> for LinkSink<'_> {
 
 /// The engine of a shaper file as the queue of a link. See the [module](self).
 pub struct ShaperQueue {
-    engine: Engine<u32>,
+    driver: Driver<u32>,
     packets: Packets,
     population: Population,
     /// What is known of the packets of each flow, at this link.
@@ -144,7 +145,7 @@ impl ShaperQueue {
         let setup = Setup { seed, secret: [seed, link], catch_up: Span::ZERO, names };
         let engine = Engine::new(config, &setup, Instant::ZERO)?;
         let mut queue = Self {
-            engine,
+            driver: Driver::new(engine, Params::default(), Instant::ZERO),
             packets: Packets::default(),
             population: population.clone(),
             identities: Vec::new(),
@@ -157,18 +158,18 @@ impl ShaperQueue {
 
     /// Writes down what the packets of each flow show, with owners as this configuration numbers them.
     fn identify(&mut self) {
-        let egress = self.engine.config().interface.direction == Direction::Egress;
-        let names = &self.engine.setup().names;
+        let egress = self.engine().config().interface.direction == Direction::Egress;
+        let names = &self.engine().setup().names;
         self.identities = self.population.identities(names, egress.then_some(self.begins_at));
     }
 
     /// The engine.
     pub fn engine(&self) -> &Engine<u32> {
-        &self.engine
+        self.driver.engine()
     }
     /// The engine, to look at it in ways that need it mutable.
     pub fn engine_mut(&mut self) -> &mut Engine<u32> {
-        &mut self.engine
+        self.driver.engine_mut()
     }
 
     /// Keeps notifications from now on.
@@ -183,7 +184,7 @@ impl ShaperQueue {
     pub fn user_number(&self, user: &User) -> Option<u32> {
         match user {
             User::Id(id) => Some(*id),
-            User::Name(name) => self.engine.setup().names.users.get(name).copied(),
+            User::Name(name) => self.engine().setup().names.users.get(name).copied(),
         }
     }
     /// What packets of flow number `flow` carry, there (0) or back (1), as far as it is the same for all of them.
@@ -196,7 +197,7 @@ impl ShaperQueue {
     }
     /// The class of a packet, by the rules.
     pub(crate) fn class_of(&self, packet: &SimPacket) -> u16 {
-        let class = self.engine.classify(&self.fields(packet)).class;
+        let class = self.engine().classify(&self.fields(packet)).class;
         u16::try_from(class.0).unwrap_or(u16::MAX)
     }
 
@@ -211,7 +212,7 @@ impl ShaperQueue {
         out: &mut dyn Outlet<SimPacket>,
         work: impl FnOnce(&mut Engine<u32>, Instant, &mut LinkSink<'_>) -> T,
     ) -> T {
-        work(&mut self.engine, now, &mut LinkSink { now, packets: &mut self.packets, out })
+        work(self.driver.engine_mut(), now, &mut LinkSink { now, packets: &mut self.packets, out })
     }
 
     /// Continues with another configuration. No packet is lost or reordered by that.
@@ -221,27 +222,24 @@ impl ShaperQueue {
         config: &Config,
         out: &mut dyn Outlet<SimPacket>,
     ) -> Result<SwapReport, SwapError> {
-        let setup = Setup { names: names(config, &self.population), ..self.engine.setup().clone() };
+        let setup = Setup { names: names(config, &self.population), ..self.engine().setup().clone() };
         let prepared = PreparedConfig::new(config, &setup, now).map_err(SwapError::Build)?;
         let sink = &mut LinkSink { now, packets: &mut self.packets, out };
-        let (swapped, _) = self.engine.swap(prepared, now, sink).map_err(SwapError::ReserveError)?;
+        let (swapped, _) = self.driver.engine_mut().swap(prepared, now, sink).map_err(SwapError::ReserveError)?;
         self.identify();
         Ok(swapped)
     }
 
     /// When [`ShaperQueue::poll`] is to be called, if ever.
     pub(crate) fn next_poll(&self) -> Option<Instant> {
-        self.engine.next_poll().filter(|at| *at != Instant::MAX)
+        self.engine().next_poll().filter(|at| *at != Instant::MAX)
     }
     /// Polls watched flows, and reports what is new.
     pub(crate) fn poll(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) {
-        self.engine.poll(now, &mut LinkSink { now, packets: &mut self.packets, out });
+        self.end_turn(now, out);
     }
-    /// Something happened: watched flows are polled soon.
-    fn mark_dirty(&mut self, now: Instant) {
-        if self.engine.next_poll().is_some() {
-            self.engine.mark_dirty(now);
-        }
+    fn end_turn(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) {
+        self.driver.end_turn(now, &mut LinkSink { now, packets: &mut self.packets, out });
     }
 }
 
@@ -259,20 +257,24 @@ impl Qdisc<SimPacket> for ShaperQueue {
         };
         let slot = self.packets.insert(packet);
         // What is one packet already is never too long.
-        let _ = self.engine.enqueue(now, slot, &meta, &mut LinkSink { now, packets: &mut self.packets, out });
-        self.mark_dirty(now);
+        let sink = &mut LinkSink { now, packets: &mut self.packets, out };
+        let _ = self.driver.offer(now, Arrival::new(slot, &meta), sink);
+        self.end_turn(now, out);
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) -> Option<SimPacket> {
         if self.packets.released.is_empty() {
-            self.engine.dequeue(now, &mut LinkSink { now, packets: &mut self.packets, out });
-            self.mark_dirty(now);
+            self.driver.depart(now, &mut LinkSink { now, packets: &mut self.packets, out });
+            self.end_turn(now, out);
         }
         let packet = self.packets.released.pop_front()?;
         self.packets.backlog.remove(packet.size());
         Some(packet)
     }
     fn deadline(&self, now: Instant) -> Deadline {
-        if self.packets.released.is_empty() { self.engine.deadline(now) } else { Deadline::Now }
+        if !self.packets.released.is_empty() {
+            return Deadline::Now;
+        }
+        self.driver.next_departure(now).map_or(Deadline::Idle, |due| Deadline::at(due, now))
     }
     fn backlog(&self) -> Backlog {
         self.packets.backlog
