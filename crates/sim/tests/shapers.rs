@@ -338,6 +338,29 @@ fn changes_lose_and_reorder_nothing() {
     assert_eq!(set.result["differences"][0], "class x: rate 3mbit -> 200kbit");
 }
 
+// ---------------------------------------------------------------- the shaper as a kind of discipline
+
+const FBQ: &str = "version = 1\nduration = \"4s\"\nwarm-up = \"1s\"\nhosts = [\"a\", \"b\"]\n\
+    [[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"100mbit\"\n\
+    queue = { kind = \"fbq\", class = [{ name = \"all\", rate = \"8mbit\" }], profile = [{ name = \"double\", weight = 2 }] }\n";
+
+fn greedy(name: &str, keys: &str) -> String {
+    flow(name, keys).replace("1mbit", "10mbit")
+}
+
+#[test]
+fn fbq_is_a_kind_of_discipline_with_profiles() {
+    let text = FBQ.to_owned() + &greedy("one", "profile = \"double\"") + &greedy("two", "profile = 0");
+    let outcome = run(&text.replace("profile = 0\n", "profile = \"0\"\n"));
+    let rates = ["one", "two"].map(|section| wire_rate(&outcome, section, 1_222.0));
+    // Two thirds and one third of 8 Mbit/s.
+    near(rates[0], 16e6 / 3.0, 0.01);
+    near(rates[1], 8e6 / 3.0, 0.01);
+    refused(&(FBQ.to_owned() + &greedy("one", "profile = \"triple\"")), &["no profile is called `triple`", "double"]);
+    let own_default = FBQ.replace("rate = \"8mbit\" }", "rate = \"8mbit\", default = true }");
+    refused(&(own_default + &greedy("one", "")), &["`default` belongs to the classes of a shaper file"]);
+}
+
 // ---------------------------------------------------------------- what is wrong
 
 fn refused(text: &str, parts: &[&str]) {

@@ -10,7 +10,7 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, Instant, Rate, Span};
 use tidegate_sim::{FlowSpec, Line, Network, Stage, Workload};
 
-use super::{CLASSES, HEADERS, LOADS, Load, Outcome, PAYLOAD, System, items};
+use super::{HEADERS, LOADS, Load, Outcome, PAYLOAD, System, items};
 use crate::reproduce::{Item, Options};
 
 const WIRE: Rate = Rate::from_mbit(100);
