@@ -29,7 +29,14 @@ fn files_load() {
         let mut diagnostics = Diagnostics::new();
         let loaded = if block.text.contains("\nhosts = ") {
             scenarios += 1;
-            Scenario::load(&source, None, &mut diagnostics).is_some()
+            // Other files of the chapter stand beside it.
+            let chapter = place.split(':').next().unwrap_or_default().to_owned() + ":";
+            let open = |name: &str| {
+                let mut blocks = all().into_iter().filter(|(place, _)| place.starts_with(&chapter));
+                let found = blocks.find(|(_, block)| block.file() == Some(name));
+                found.map(|(_, block)| Source::new(name, block.text)).ok_or(std::io::ErrorKind::NotFound.into())
+            };
+            Scenario::load(&source, Some(&open), &mut diagnostics).is_some()
         } else {
             shapers += 1;
             shaper::load(&source, &mut diagnostics).is_some()

@@ -40,3 +40,9 @@ fn mice() {
     let config = load("mice.toml");
     assert_eq!(config.class_names(), ["line"]);
 }
+
+#[test]
+fn office() {
+    let config = load("office.toml");
+    assert_eq!(config.class_names(), ["calls", "web", "backup"]);
+}
