@@ -5,8 +5,8 @@
 //! *Source*: FBQ paper, equations (5.1) to (5.4): one token is one byte; RFC 2697 for its use in meters.
 //! *Units*: credit is kept in bit·ns/s ([`Credit`]), so that rate x time never rounds.
 //! *Cost*: O(1), one multiplication; [`TokenBucket::time_of`] one division more.
-//! *Notes*: time that runs back is taken for time that stands still. A change of rate or depth first settles what
-//! the old rate earned.
+//! *Notes*: an earlier instant than the last earns nothing. A change of rate or depth first adds what the old rate
+//! earned.
 
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
@@ -41,14 +41,24 @@ impl TokenBucket {
     pub fn level(&self, now: Instant) -> Credit {
         (self.level + self.rate.credit_in(now.since(self.updated))).min(self.depth)
     }
-    /// Settles what was earned until `now`.
-    pub fn update(&mut self, now: Instant) {
-        self.level = self.level(now);
+    /// Adds the credit earned until `now`, and returns the part of it that exceeds the depth and is lost.
+    pub fn update(&mut self, now: Instant) -> Credit {
+        let earned = self.level + self.rate.credit_in(now.since(self.updated));
+        self.level = earned.min(self.depth);
         self.updated = self.updated.max(now);
+        earned - self.level
     }
-    /// Takes `bytes` when the level at `now` pays for them; tells whether it did.
+    /// Adds `credit`, as far as the bucket holds it.
+    pub fn add(&mut self, credit: Credit) {
+        self.level = (self.level + credit).min(self.depth);
+    }
+    /// Takes `bytes` if the level at `now` pays for them. Returns whether it did.
     pub fn take(&mut self, now: Instant, bytes: Bytes) -> bool {
         self.update(now);
+        self.spend(bytes)
+    }
+    /// Takes `bytes` if the level of the last update pays for them. Returns whether it did.
+    pub fn spend(&mut self, bytes: Bytes) -> bool {
         let cost = Credit::of(bytes);
         if self.level < cost {
             return false;
@@ -56,7 +66,7 @@ impl TokenBucket {
         self.level -= cost;
         true
     }
-    /// Takes `bytes` also when that makes a debt.
+    /// Takes `bytes`, even if that makes a debt.
     pub fn charge(&mut self, now: Instant, bytes: Bytes) {
         self.update(now);
         self.level -= Credit::of(bytes);
@@ -66,7 +76,7 @@ impl TokenBucket {
         self.update(now);
         self.level = self.level.max(Credit::ZERO);
     }
-    /// Holds no more than `most` at `now`, which may be a debt.
+    /// Lowers the level at `now` to `most`, which may be a debt, if it is above.
     pub fn limit(&mut self, now: Instant, most: Credit) {
         self.update(now);
         self.level = self.level.min(most);
@@ -82,12 +92,12 @@ impl TokenBucket {
         let wait: Span = (cost - self.level).time_at_ceil(self.rate)?;
         Some((self.updated + wait).max(now))
     }
-    /// Another rate from `now` on. What was earned is kept.
+    /// Changes the rate from `now` on. What was earned is kept.
     pub fn set_rate(&mut self, now: Instant, rate: Rate) {
         self.update(now);
         self.rate = rate;
     }
-    /// Another depth from `now` on. What exceeds it is lost.
+    /// Changes the depth from `now` on. What exceeds it is lost.
     pub fn set_depth(&mut self, now: Instant, depth: Bytes) {
         self.update(now);
         self.depth = Credit::of(depth);

@@ -51,6 +51,7 @@ pub mod sfq;
 pub mod srtcm;
 pub mod trtcm;
 pub mod tswtcm;
+pub mod two_bucket;
 pub mod wred;
 
 pub use tidegate_units as units;

@@ -16,23 +16,27 @@ use crate::trtcm::TrTcm;
 use crate::tswtcm::TswTcm;
 use tidegate_units::Instant;
 
-/// Whether a meter heeds the colour that a packet brings.
+/// Whether the colour of an arriving packet counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
-    /// Every packet comes uncoloured.
+    /// Every packet counts as uncoloured.
     #[default]
     Blind,
-    /// Somebody upstream has coloured it, and it never gets a better colour.
+    /// A meter upstream has coloured it, and it never gets a better colour.
     Aware,
 }
 
 impl Mode {
-    /// The colour with which `packet` comes, as far as this mode can see.
-    pub fn incoming<P: Packet>(self, packet: &P) -> Colour {
+    /// `colour` where it counts, or else green.
+    pub const fn effective(self, colour: Colour) -> Colour {
         match self {
             Self::Blind => Colour::Green,
-            Self::Aware => packet.colour(),
+            Self::Aware => colour,
         }
+    }
+    /// The colour with which `packet` arrives, where it counts.
+    pub fn incoming<P: Packet>(self, packet: &P) -> Colour {
+        self.effective(packet.colour())
     }
 }
 
@@ -42,7 +46,7 @@ pub trait Meter<P: Packet>: Send {
     fn meter(&mut self, now: Instant, packet: &P) -> Colour;
 
     /// The first instant, not before `now`, at which the meter would colour `packet` green if nothing passed until
-    /// then; `None` when it never would, or when the meter cannot tell (it decides by chance).
+    /// then; `None` when it never would, or when the meter decides by chance.
     fn green_at(&self, now: Instant, packet: &P) -> Option<Instant>;
 }
 

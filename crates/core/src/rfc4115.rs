@@ -8,7 +8,7 @@
 //! *Units*: CIR, EIR as [`Rate`]; CBS, EBS in bytes; tokens in bit·ns/s, so that nothing rounds.
 //! *Cost*: O(1): two multiplications.
 //! *Notes*: EIR is the rate beyond CIR: the peak of green and yellow together is CIR + EIR.
-//! *Departures from the source, and why*: tokens arrive continuously instead of one byte at a time.
+//! *Departures from the source, and why*: as [`two_bucket`](crate::two_bucket).
 //! *See also*: [`trtcm`](crate::trtcm): the peak is of both colours, and yellow traffic can turn green red.
 //!
 //! ```
@@ -21,11 +21,11 @@
 //! assert_eq!(meter.colour(Instant::ZERO, burst, Colour::Green), Colour::Green);
 //! ```
 
-use crate::bucket::TokenBucket;
-use crate::meter::{Meter, Mode};
-use crate::packet::{Colour, Packet};
+use crate::meter::Mode;
+use crate::packet::Colour;
 use crate::params::ParamError;
-use tidegate_units::{Bytes, Credit, Instant, Rate};
+use crate::two_bucket::{Buckets, TwoBucketMeter, TwoBucketRule};
+use tidegate_units::{Bytes, Instant, Rate};
 
 /// The parameters of the RFC 4115 meter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,16 +38,14 @@ pub struct Params {
     pub eir: Rate,
     /// Excess burst size.
     pub ebs: Bytes,
-    /// Whether the colour a packet brings counts.
+    /// Whether the colour of an arriving packet counts.
     pub mode: Mode,
 }
 
-impl Params {
-    /// Whether they can work.
-    ///
+impl TwoBucketRule for Params {
     /// # Errors
     /// Names `cir` when both rates are zero, and `cbs` when both bursts are.
-    pub fn validate(&self) -> Result<(), ParamError> {
+    fn validate(&self) -> Result<(), ParamError> {
         if self.cir.is_zero() && self.eir.is_zero() {
             return Err(ParamError::new("cir", "cir or eir must be more than 0"));
         }
@@ -56,85 +54,25 @@ impl Params {
         }
         Ok(())
     }
-}
-
-/// The meter of RFC 4115. See the [module](self).
-#[derive(Clone, Copy, Debug)]
-pub struct Rfc4115 {
-    mode: Mode,
-    committed: TokenBucket,
-    excess: TokenBucket,
-}
-
-impl Rfc4115 {
-    /// A meter whose buckets are full at `now`.
-    ///
-    /// # Errors
-    /// As [`Params::validate`].
-    pub fn new(params: Params, now: Instant) -> Result<Self, ParamError> {
-        params.validate()?;
-        Ok(Self {
-            mode: params.mode,
-            committed: TokenBucket::full(params.cir, params.cbs, now),
-            excess: TokenBucket::full(params.eir, params.ebs, now),
-        })
+    fn buckets(&self) -> [(Rate, Bytes); 2] {
+        [(self.cir, self.cbs), (self.eir, self.ebs)]
     }
-    /// The parameters in force.
-    pub fn params(&self) -> Params {
-        Params {
-            cir: self.committed.rate(),
-            cbs: self.committed.depth(),
-            eir: self.excess.rate(),
-            ebs: self.excess.depth(),
-            mode: self.mode,
-        }
+    fn mode(&self) -> Mode {
+        self.mode
     }
-    /// Takes other parameters from `now` on. What was earned until then is kept as far as the buckets hold it.
-    ///
-    /// # Errors
-    /// As [`Params::validate`]; then nothing has changed.
-    pub fn set_params(&mut self, now: Instant, params: Params) -> Result<(), ParamError> {
-        params.validate()?;
-        self.mode = params.mode;
-        self.committed.set_rate(now, params.cir);
-        self.committed.set_depth(now, params.cbs);
-        self.excess.set_rate(now, params.eir);
-        self.excess.set_depth(now, params.ebs);
-        Ok(())
-    }
-    /// The tokens in the committed and in the excess bucket at `now`.
-    pub fn tokens(&self, now: Instant) -> (Credit, Credit) {
-        (self.committed.level(now), self.excess.level(now))
-    }
-    /// Colours `size` bytes that pass at `now` and came with `incoming`; heeds it only in aware mode.
-    pub fn colour(&mut self, now: Instant, size: Bytes, incoming: Colour) -> Colour {
-        let incoming = if self.mode == Mode::Blind { Colour::Green } else { incoming };
-        if incoming == Colour::Green && self.committed.take(now, size) {
+    fn colour(buckets: &mut Buckets, now: Instant, size: Bytes, incoming: Colour) -> Colour {
+        if incoming == Colour::Green && buckets.committed.take(now, size) {
             Colour::Green
-        } else if incoming != Colour::Red && self.excess.take(now, size) {
+        } else if incoming != Colour::Red && buckets.second.take(now, size) {
             Colour::Yellow
         } else {
             Colour::Red
         }
     }
-    /// The first instant, not before `now`, at which `size` bytes would be green if nothing passed until then;
-    /// `None` when they exceed CBS, or the rate is zero and the tokens do not do.
-    pub fn time_of_green(&self, now: Instant, size: Bytes) -> Option<Instant> {
-        self.committed.time_of(now, size)
-    }
 }
 
-impl<P: Packet> Meter<P> for Rfc4115 {
-    fn meter(&mut self, now: Instant, packet: &P) -> Colour {
-        self.colour(now, packet.size(), packet.colour())
-    }
-    fn green_at(&self, now: Instant, packet: &P) -> Option<Instant> {
-        match self.mode.incoming(packet) {
-            Colour::Green => self.time_of_green(now, packet.size()),
-            Colour::Yellow | Colour::Red => None,
-        }
-    }
-}
+/// The meter of RFC 4115. See the [module](self).
+pub type Rfc4115 = TwoBucketMeter<Params>;
 
 #[cfg(test)]
 mod tests {

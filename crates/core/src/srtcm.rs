@@ -8,8 +8,7 @@
 //! *Cost*: O(1): one multiplication.
 //! *Notes*: with a CBS of zero nothing is ever green (a packet without bytes apart), with an EBS of zero nothing
 //! yellow. A packet larger than CBS is never green.
-//! *Departures from the source, and why*: tokens arrive continuously instead of one byte at a time; at the instants
-//! where the RFC adds a token, both have the same.
+//! *Departures from the source, and why*: as [`two_bucket`](crate::two_bucket).
 //! *See also*: [`trtcm`](crate::trtcm): two rates, and red is decided first; [`rfc4115`](crate::rfc4115): two rates,
 //! green is decided first.
 //!
@@ -23,10 +22,11 @@
 //! assert_eq!(meter.colour(now, Bytes::new(1), Colour::Green), Colour::Red);
 //! ```
 
-use crate::meter::{Meter, Mode};
-use crate::packet::{Colour, Packet};
+use crate::meter::Mode;
+use crate::packet::Colour;
 use crate::params::ParamError;
-use tidegate_units::{Bytes, Credit, Instant, Rate};
+use crate::two_bucket::{Buckets, TwoBucketMeter, TwoBucketRule};
+use tidegate_units::{Bytes, Instant, Rate};
 
 /// The parameters of srTCM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,105 +37,44 @@ pub struct Params {
     pub cbs: Bytes,
     /// Excess burst size.
     pub ebs: Bytes,
-    /// Whether the colour a packet brings counts.
+    /// Whether the colour of an arriving packet counts.
     pub mode: Mode,
 }
 
-impl Params {
-    /// Whether they can work.
-    ///
+impl TwoBucketRule for Params {
     /// # Errors
     /// Names `cbs` when both bursts are zero: then everything would be red.
-    pub fn validate(&self) -> Result<(), ParamError> {
+    fn validate(&self) -> Result<(), ParamError> {
         if self.cbs == Bytes::ZERO && self.ebs == Bytes::ZERO {
             return Err(ParamError::new("cbs", "cbs or ebs must be more than 0; both should hold the largest packet"));
         }
         Ok(())
     }
-}
-
-/// srTCM. See the [module](self).
-#[derive(Clone, Copy, Debug)]
-pub struct SrTcm {
-    params: Params,
-    committed: Credit,
-    excess: Credit,
-    updated: Instant,
-}
-
-impl SrTcm {
-    /// A meter whose buckets are full at `now`.
-    ///
-    /// # Errors
-    /// As [`Params::validate`].
-    pub fn new(params: Params, now: Instant) -> Result<Self, ParamError> {
-        params.validate()?;
-        Ok(Self { params, committed: Credit::of(params.cbs), excess: Credit::of(params.ebs), updated: now })
+    fn buckets(&self) -> [(Rate, Bytes); 2] {
+        [(self.cir, self.cbs), (Rate::ZERO, self.ebs)]
     }
-    /// The parameters in force.
-    pub fn params(&self) -> &Params {
-        &self.params
+    fn mode(&self) -> Mode {
+        self.mode
     }
-    /// Takes other parameters from `now` on. What was earned until then is kept as far as the buckets hold it.
-    ///
-    /// # Errors
-    /// As [`Params::validate`]; then nothing has changed.
-    pub fn set_params(&mut self, now: Instant, params: Params) -> Result<(), ParamError> {
-        params.validate()?;
-        self.update(now);
-        self.committed = self.committed.min(Credit::of(params.cbs));
-        self.excess = self.excess.min(Credit::of(params.ebs));
-        self.params = params;
-        Ok(())
-    }
-    /// The tokens in the committed and in the excess bucket at `now`.
-    pub fn tokens(&self, now: Instant) -> (Credit, Credit) {
-        let full = Credit::of(self.params.cbs);
-        let filled = self.committed + self.params.cir.credit_in(now.since(self.updated));
-        let committed = filled.min(full);
-        (committed, (self.excess + (filled - committed)).min(Credit::of(self.params.ebs)))
-    }
-    /// Colours `size` bytes that pass at `now` and came with `incoming`; heeds it only in aware mode.
-    pub fn colour(&mut self, now: Instant, size: Bytes, incoming: Colour) -> Colour {
-        self.update(now);
-        let incoming = if self.params.mode == Mode::Blind { Colour::Green } else { incoming };
-        let cost = Credit::of(size);
-        if incoming == Colour::Green && self.committed >= cost {
-            self.committed -= cost;
+    fn colour(buckets: &mut Buckets, now: Instant, size: Bytes, incoming: Colour) -> Colour {
+        Self::settle(buckets, now);
+        if incoming == Colour::Green && buckets.committed.spend(size) {
             Colour::Green
-        } else if incoming != Colour::Red && self.excess >= cost {
-            self.excess -= cost;
+        } else if incoming != Colour::Red && buckets.second.spend(size) {
             Colour::Yellow
         } else {
             Colour::Red
         }
     }
-    /// The first instant, not before `now`, at which `size` bytes would be green if nothing passed until then;
-    /// `None` when they exceed CBS, or the rate is zero and the tokens do not do.
-    pub fn time_of_green(&self, now: Instant, size: Bytes) -> Option<Instant> {
-        if size > self.params.cbs {
-            return None;
-        }
-        let wait = (Credit::of(size) - self.committed).time_at_ceil(self.params.cir)?;
-        Some((self.updated + wait).max(now))
-    }
-    fn update(&mut self, now: Instant) {
-        (self.committed, self.excess) = self.tokens(now);
-        self.updated = self.updated.max(now);
+    /// What the committed bucket cannot hold goes to the excess bucket, which earns nothing else.
+    fn settle(buckets: &mut Buckets, now: Instant) {
+        let overflow = buckets.committed.update(now);
+        buckets.second.add(overflow);
     }
 }
 
-impl<P: Packet> Meter<P> for SrTcm {
-    fn meter(&mut self, now: Instant, packet: &P) -> Colour {
-        self.colour(now, packet.size(), packet.colour())
-    }
-    fn green_at(&self, now: Instant, packet: &P) -> Option<Instant> {
-        match self.params.mode.incoming(packet) {
-            Colour::Green => self.time_of_green(now, packet.size()),
-            Colour::Yellow | Colour::Red => None,
-        }
-    }
-}
+/// srTCM. See the [module](self).
+pub type SrTcm = TwoBucketMeter<Params>;
 
 #[cfg(test)]
 mod tests {

@@ -7,8 +7,7 @@
 //! *Units*: CIR, PIR as [`Rate`]; CBS, PBS in bytes; tokens in bit·ns/s, so that nothing rounds.
 //! *Cost*: O(1): two multiplications.
 //! *Notes*: a CBS of zero makes nothing green. A packet larger than PBS is always red.
-//! *Departures from the source, and why*: tokens arrive continuously instead of one byte at a time, as in
-//! [`srtcm`](crate::srtcm). A CBS of zero is accepted (the RFC wants more than 0), for traffic without a commitment.
+//! *Departures from the source, and why*: as [`two_bucket`](crate::two_bucket). A CBS of zero is accepted (the RFC wants more than 0), for traffic without a commitment.
 //! *See also*: [`rfc4115`](crate::rfc4115): green needs no peak tokens, so in-profile traffic never turns red.
 //!
 //! ```
@@ -21,12 +20,12 @@
 //! assert_eq!(burst, [Colour::Green, Colour::Green, Colour::Yellow, Colour::Yellow, Colour::Red]);
 //! ```
 
-use crate::bucket::TokenBucket;
-use crate::meter::{Meter, Mode};
-use crate::packet::{Colour, Packet};
+use crate::meter::Mode;
+use crate::packet::Colour;
 use crate::params::ParamError;
+use crate::two_bucket::{Buckets, TwoBucketMeter, TwoBucketRule};
 use alloc::format;
-use tidegate_units::{Bytes, Credit, Instant, Rate};
+use tidegate_units::{Bytes, Instant, Rate};
 
 /// The parameters of trTCM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,16 +38,14 @@ pub struct Params {
     pub pir: Rate,
     /// Peak burst size.
     pub pbs: Bytes,
-    /// Whether the colour a packet brings counts.
+    /// Whether the colour of an arriving packet counts.
     pub mode: Mode,
 }
 
-impl Params {
-    /// Whether they can work.
-    ///
+impl TwoBucketRule for Params {
     /// # Errors
     /// Names `pir` when it is below `cir`, and `pbs` when it is zero.
-    pub fn validate(&self) -> Result<(), ParamError> {
+    fn validate(&self) -> Result<(), ParamError> {
         if self.pir < self.cir {
             return Err(ParamError::new("pir", format!("must be at least cir, but {} < {}", self.pir, self.cir)));
         }
@@ -57,91 +54,34 @@ impl Params {
         }
         Ok(())
     }
-}
-
-/// trTCM. See the [module](self).
-#[derive(Clone, Copy, Debug)]
-pub struct TrTcm {
-    mode: Mode,
-    committed: TokenBucket,
-    peak: TokenBucket,
-}
-
-impl TrTcm {
-    /// A meter whose buckets are full at `now`.
-    ///
-    /// # Errors
-    /// As [`Params::validate`].
-    pub fn new(params: Params, now: Instant) -> Result<Self, ParamError> {
-        params.validate()?;
-        Ok(Self {
-            mode: params.mode,
-            committed: TokenBucket::full(params.cir, params.cbs, now),
-            peak: TokenBucket::full(params.pir, params.pbs, now),
-        })
+    fn buckets(&self) -> [(Rate, Bytes); 2] {
+        [(self.cir, self.cbs), (self.pir, self.pbs)]
     }
-    /// The parameters in force.
-    pub fn params(&self) -> Params {
-        Params {
-            cir: self.committed.rate(),
-            cbs: self.committed.depth(),
-            pir: self.peak.rate(),
-            pbs: self.peak.depth(),
-            mode: self.mode,
-        }
+    fn mode(&self) -> Mode {
+        self.mode
     }
-    /// Takes other parameters from `now` on. What was earned until then is kept as far as the buckets hold it.
-    ///
-    /// # Errors
-    /// As [`Params::validate`]; then nothing has changed.
-    pub fn set_params(&mut self, now: Instant, params: Params) -> Result<(), ParamError> {
-        params.validate()?;
-        self.mode = params.mode;
-        self.committed.set_rate(now, params.cir);
-        self.committed.set_depth(now, params.cbs);
-        self.peak.set_rate(now, params.pir);
-        self.peak.set_depth(now, params.pbs);
-        Ok(())
-    }
-    /// The tokens in the committed and in the peak bucket at `now`.
-    pub fn tokens(&self, now: Instant) -> (Credit, Credit) {
-        (self.committed.level(now), self.peak.level(now))
-    }
-    /// Colours `size` bytes that pass at `now` and came with `incoming`; heeds it only in aware mode.
-    pub fn colour(&mut self, now: Instant, size: Bytes, incoming: Colour) -> Colour {
-        let incoming = if self.mode == Mode::Blind { Colour::Green } else { incoming };
-        if incoming == Colour::Red || !self.peak.take(now, size) {
+    fn colour(buckets: &mut Buckets, now: Instant, size: Bytes, incoming: Colour) -> Colour {
+        if incoming == Colour::Red || !buckets.second.take(now, size) {
             Colour::Red
-        } else if incoming == Colour::Yellow || !self.committed.take(now, size) {
+        } else if incoming == Colour::Yellow || !buckets.committed.take(now, size) {
             Colour::Yellow
         } else {
             Colour::Green
         }
     }
-    /// The first instant, not before `now`, at which `size` bytes would be green if nothing passed until then;
-    /// `None` when they exceed CBS or PBS, or a rate is zero and its tokens do not do.
-    pub fn time_of_green(&self, now: Instant, size: Bytes) -> Option<Instant> {
-        Some(self.committed.time_of(now, size)?.max(self.peak.time_of(now, size)?))
+    fn time_of_green(buckets: &Buckets, now: Instant, size: Bytes) -> Option<Instant> {
+        Some(buckets.committed.time_of(now, size)?.max(buckets.second.time_of(now, size)?))
     }
 }
 
-impl<P: Packet> Meter<P> for TrTcm {
-    fn meter(&mut self, now: Instant, packet: &P) -> Colour {
-        self.colour(now, packet.size(), packet.colour())
-    }
-    fn green_at(&self, now: Instant, packet: &P) -> Option<Instant> {
-        match self.mode.incoming(packet) {
-            Colour::Green => self.time_of_green(now, packet.size()),
-            Colour::Yellow | Colour::Red => None,
-        }
-    }
-}
+/// trTCM. See the [module](self).
+pub type TrTcm = TwoBucketMeter<Params>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use Colour::{Green, Red, Yellow};
-    use tidegate_units::Span;
+    use tidegate_units::{Credit, Span};
 
     // One and two bytes a millisecond.
     const BLIND: Params = Params {

@@ -10,10 +10,10 @@
 //! *Notes*: windows up to 60 s and rates up to 2⁴⁰ bit/s. The draw is exact for the rounded estimate: it compares an
 //! integer below `r` with CTR and PTR.
 //! *Departures from the source, and why*: the window begins at the meter's start instead of at time 0. The RFC has
-//! no colour-aware mode; ours gives the worse of the drawn colour and the incoming one, and estimates the rate of all
+//! no colour-aware mode; here it returns the worse of the drawn colour and the incoming one, and estimates the rate of all
 //! packets.
 //! *See also*: the token bucket meters, [`srtcm`](crate::srtcm) and [`trtcm`](crate::trtcm), which bound every
-//! burst and take no chances.
+//! burst and do not decide at random.
 //!
 //! ```
 //! use tidegate_core::{meter::Mode, tswtcm::{Params, TswTcm}, *};
@@ -47,12 +47,12 @@ pub struct Params {
     pub ptr: Rate,
     /// The window of the estimate, `AVG_INTERVAL` in the RFC; its advice is about a round-trip time of the flows.
     pub window: Span,
-    /// Whether the colour a packet brings counts.
+    /// Whether the colour of an arriving packet counts.
     pub mode: Mode,
 }
 
 impl Params {
-    /// Whether they can work.
+    /// Checks the parameters.
     ///
     /// # Errors
     /// Names `ptr` when it is below `ctr` or above 2⁴⁰ bit/s, and `window` when it is zero or above 60 s.
@@ -94,7 +94,7 @@ impl TswTcm {
     pub fn params(&self) -> &Params {
         &self.params
     }
-    /// Takes other parameters; the estimate is kept.
+    /// Puts other parameters into force; the estimate is kept.
     ///
     /// # Errors
     /// As [`Params::validate`]; then nothing has changed.
@@ -107,7 +107,7 @@ impl TswTcm {
     pub fn estimate(&self) -> Rate {
         Rate::from_bps(self.estimate >> FRACTION)
     }
-    /// Colours `size` bytes that pass at `now` and came with `incoming`; heeds it only in aware mode.
+    /// Colours `size` bytes that pass at `now` and arrived with `incoming`, which counts in aware mode only.
     pub fn colour(&mut self, now: Instant, size: Bytes, incoming: Colour) -> Colour {
         let window = u128::from(self.params.window.as_nanos());
         let gap = u128::from(now.since(self.front).as_nanos());
