@@ -19,8 +19,8 @@
 //! *Departures from the source, and why*: hosts take turns, and flows within them, instead of one round of flows with
 //! quanta divided by the flows of the host: exactly fair, and the cost does not grow with flows a host; so a host is
 //! source, destination or the pair, but not the larger of both loads. A flow with packets inside keeps its tin when
-//! its code point changes, and keeps its queue when its set has room again, for law 6. What COBALT knows of a queue
-//! ends when another flow gets it. Acknowledgements are not compared, as packets here have no numbers: the filter
+//! its code point changes, and keeps its queue when its set has room again, for law 6. The state of COBALT ends when another flow gets
+//! the queue. Acknowledgements are not compared, as packets here have no numbers: the filter
 //! leaves the newest three of a flow, enough for three duplicates to be seen. Only the usual three divisions into tins.
 //! *See also*: [`fq_codel`](crate::fq_codel), without shaper, tins and hosts.
 //!
@@ -49,13 +49,13 @@ use alloc::vec::Vec;
 use crate::bucket::TokenBucket;
 use crate::codel::{self, MOST_DROPS_A_CALL};
 use crate::fifo::Limit;
-use crate::fq_codel::{check_quantum, spread};
 use crate::key_index::KeyIndex;
 use crate::packet::{FlowKey, Packet};
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
-use crate::queues::{Links, List, Longest, Queue, Store};
+use crate::queues::{Links, List, Pool, Queue};
 use crate::random::Stream;
+use crate::round::{Deficit, check_quantum, spread};
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 /// Ways of a set.
@@ -65,7 +65,7 @@ const ACKS_LEFT: u32 = 3;
 
 /// What shares a tin evenly, before flows share that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Hosts {
+pub enum Isolation {
     /// Nothing: flows only.
     Flows,
     /// Sending hosts: on a line upwards, with the hosts inside.
@@ -99,7 +99,7 @@ pub struct Params {
     /// Classes of service.
     pub tins: Tins,
     /// What shares a tin.
-    pub hosts: Hosts,
+    pub hosts: Isolation,
     /// COBALT's target and interval, mark or drop; `limit` is that of all queues together.
     pub codel: codel::Params,
     /// Queues, a multiple of 8 up to 65,536.
@@ -125,14 +125,14 @@ impl Params {
             lateness: Span::from_millis(1),
             wire: Wire::RAW,
             tins: Tins::Diffserv3,
-            hosts: Hosts::Source,
+            hosts: Isolation::Source,
             codel: codel::Params { target, interval, limit, ..codel::Params::default() },
             queues: 1_024,
             quantum: Bytes::new(1_514),
             ack_filter: AckFilter::Off,
         }
     }
-    /// Checks what cannot work.
+    /// Checks the parameters.
     ///
     /// # Errors
     /// A rate of zero, queues that are not a multiple of 8 up to 65,536; as [`codel::Params::validate`] and
@@ -151,7 +151,7 @@ impl Params {
     }
 }
 
-/// What it did.
+/// Counts since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Packets COBALT dropped.
@@ -183,7 +183,7 @@ struct Flow {
     tag: u64,
     queue: Queue,
     cobalt: cobalt::State,
-    deficit: i64,
+    deficit: Deficit,
     place: Place,
     tin: usize,
     host_key: u64,
@@ -197,7 +197,7 @@ struct Flow {
 #[derive(Clone, Debug)]
 struct Host {
     key: (u64, usize),
-    deficit: i64,
+    deficit: Deficit,
     flows: List,
 }
 
@@ -205,7 +205,7 @@ struct Host {
 struct TinState {
     sparse: List,
     hosts: List,
-    deficit: i64,
+    deficit: Deficit,
     /// What is left of the share by which it goes first.
     first: Option<TokenBucket>,
     backlog: Backlog,
@@ -224,9 +224,7 @@ pub struct Cake<P> {
     tins: Vec<TinState>,
     turn: usize,
     line: Option<TokenBucket>,
-    store: Store<P>,
-    longest: Longest,
-    backlog: Backlog,
+    pool: Pool<P>,
     /// The most that a packet seen takes on the line.
     largest: i64,
     random: Stream,
@@ -255,7 +253,7 @@ impl<P: Packet> Cake<P> {
         let tin = |tin: &Tin| TinState {
             sparse: List::default(),
             hosts: List::default(),
-            deficit: 0,
+            deficit: Deficit::default(),
             first: share(tin),
             backlog: Backlog::default(),
         };
@@ -270,9 +268,7 @@ impl<P: Packet> Cake<P> {
             tins: params.tins.list().iter().map(tin).collect(),
             turn: 0,
             line: params.rate.map(line),
-            store: Store::default(),
-            longest: Longest::default(),
-            backlog: Backlog::default(),
+            pool: Pool::new(params.codel.limit),
             largest: 0,
             random: Stream::named(seed, name),
             stats: Stats::default(),
@@ -280,7 +276,7 @@ impl<P: Packet> Cake<P> {
             params,
         })
     }
-    /// What it did so far.
+    /// Counts since the start.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -302,7 +298,7 @@ impl<P: Packet> Cake<P> {
             && let Some(free) = again.or_else(|| set.clone().find(free))
         {
             let flow = &mut self.flows[free as usize];
-            // What COBALT knows is of the flow that was here before.
+            // The state of COBALT is that of the flow that had this queue before.
             if flow.tag != key {
                 (flow.tag, flow.cobalt) = (key, cobalt::State::default());
             }
@@ -313,10 +309,10 @@ impl<P: Packet> Cake<P> {
 
     fn host_of(&self, key: FlowKey) -> u64 {
         match self.params.hosts {
-            Hosts::Flows => 0,
-            Hosts::Source => key.source,
-            Hosts::Destination => key.destination,
-            Hosts::Pair => key.host_pair(),
+            Isolation::Flows => 0,
+            Isolation::Source => key.source,
+            Isolation::Destination => key.destination,
+            Isolation::Pair => key.host_pair(),
         }
     }
 
@@ -330,7 +326,7 @@ impl<P: Packet> Cake<P> {
         let key = (flow.host_key, flow.tin);
         let found = self.host_index.find(host_hash(key), |host| self.hosts[host as usize].key == key);
         let host = found.unwrap_or_else(|| {
-            let fresh = Host { key, deficit: 0, flows: List::default() };
+            let fresh = Host { key, deficit: Deficit::default(), flows: List::default() };
             let host = match self.free_hosts.pop() {
                 Some(host) => {
                     self.hosts[host as usize] = fresh;
@@ -365,29 +361,27 @@ impl<P: Packet> Cake<P> {
         }
     }
 
-    /// The books of a packet that left its queue, by whatever way.
+    /// Counts a packet that left its queue, in whatever way.
     fn gone(&mut self, index: u32, packet: &P) {
         let flow = &mut self.flows[index as usize];
         let foreign = packet.flow().flow != flow.tag;
         flow.acks -= u32::from(packet.is_pure_ack() && !foreign);
         flow.foreign -= u32::from(foreign);
         self.tins[flow.tin].backlog.remove(packet.size());
-        self.backlog.remove(packet.size());
-        self.longest.update(index, &flow.queue);
     }
 
     /// The next packet of the flow that COBALT lets leave.
     fn take(&mut self, index: u32, drops: &mut u32, out: &mut dyn Outlet<P>) -> Option<P> {
         loop {
             let flow = &mut self.flows[index as usize];
-            let Some((mut packet, at)) = self.store.pop(&mut flow.queue) else {
+            let Some((mut packet, at)) = self.pool.pop(index, &mut flow.queue) else {
                 flow.cobalt.on_empty(&self.params.codel, self.latest);
                 return None;
             };
             let more = flow.queue.backlog().bytes + packet.size() > self.params.codel.mtu;
             let last = flow.queue.is_empty();
             let (params, random) = (&self.params.codel, &mut self.random);
-            let decision = flow.cobalt.judge(params, random, &mut packet, at, more, last, self.latest, out);
+            let decision = flow.cobalt.decide(params, random, &mut packet, at, more, last, self.latest, out);
             self.gone(index, &packet);
             match decision {
                 cobalt::Decision::Drop if *drops < MOST_DROPS_A_CALL => {
@@ -408,42 +402,38 @@ impl<P: Packet> Cake<P> {
         let quantum = self.quantum();
         loop {
             if let Some(index) = self.tins[tin].sparse.front() {
-                if self.flows[index as usize].deficit > 0
+                if self.flows[index as usize].deficit.is_positive()
                     && let Some(packet) = self.take(index, drops, out)
                 {
-                    self.flows[index as usize].deficit -= self.wire(&packet);
+                    let wire = self.wire(&packet);
+                    self.flows[index as usize].deficit.spend(wire);
                     return Some(packet);
                 }
                 let flow = &mut self.flows[index as usize];
                 self.flow_links.remove(&mut self.tins[tin].sparse, index);
                 flow.place = Place::Off;
-                if flow.deficit <= 0 {
-                    flow.deficit += quantum;
-                    self.join_host(index);
-                } else if !self.tins[tin].hosts.is_empty() {
-                    // It ran empty: a turn among the others, or it would be new for ever.
+                // A flow that ran empty gets a turn among the others, or it would be new for ever.
+                if flow.deficit.renew(quantum) || !self.tins[tin].hosts.is_empty() {
                     self.join_host(index);
                 }
                 continue;
             }
             let number = self.tins[tin].hosts.front()?;
             let host = &mut self.hosts[number as usize];
-            if host.deficit <= 0 {
-                host.deficit += quantum;
+            if host.deficit.renew(quantum) {
                 self.host_links.rotate(&mut self.tins[tin].hosts);
                 continue;
             }
             let index = host.flows.front()?;
             let flow = &mut self.flows[index as usize];
-            if flow.deficit <= 0 {
-                flow.deficit += quantum;
+            if flow.deficit.renew(quantum) {
                 self.flow_links.rotate(&mut host.flows);
                 continue;
             }
             if let Some(packet) = self.take(index, drops, out) {
                 let wire = self.wire(&packet);
-                self.flows[index as usize].deficit -= wire;
-                self.hosts[number as usize].deficit -= wire;
+                self.flows[index as usize].deficit.spend(wire);
+                self.hosts[number as usize].deficit.spend(wire);
                 return Some(packet);
             }
             self.leave_host(index);
@@ -469,15 +459,15 @@ impl<P: Packet> Cake<P> {
         for _ in 0..=2 * list.len() {
             let tin = &mut self.tins[self.turn];
             if tin.backlog.is_empty() {
-                tin.deficit = 0;
-            } else if tin.deficit > 0 {
+                tin.deficit = Deficit::default();
+            } else if tin.deficit.is_positive() {
                 return Some(self.turn);
             }
             self.turn = (self.turn + 1) % list.len();
             let quantum = self.quantum();
             let tin = &mut self.tins[self.turn];
-            if !tin.backlog.is_empty() && tin.deficit <= 0 {
-                tin.deficit += quantum * i64::from(list[self.turn].weight);
+            if !tin.backlog.is_empty() {
+                tin.deficit.renew(quantum * i64::from(list[self.turn].weight));
             }
         }
         None
@@ -488,8 +478,7 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
     fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
         self.latest = self.latest.max(now);
         let (size, key, is_ack) = (packet.size(), packet.flow(), packet.is_pure_ack());
-        let limit = self.params.codel.limit;
-        if size > limit.bytes || limit.packets == 0 {
+        if !self.pool.can_hold(size) {
             return out.dropped(packet, DropReason::QueueLimit);
         }
         self.largest = self.largest.max(self.wire(&packet));
@@ -501,7 +490,7 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
             flow.place = Place::Sparse;
             flow.tin = tin;
             flow.host_key = host;
-            flow.deficit = quantum;
+            flow.deficit = Deficit::starting_with(quantum);
             self.flow_links.push_back(&mut self.tins[tin].sparse, index);
         }
         let foreign = flow.tag != key.flow;
@@ -509,22 +498,21 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
         flow.acks += u32::from(is_ack && !foreign);
         self.stats.shared += u64::from(foreign);
         self.tins[flow.tin].backlog.add(size);
-        self.backlog.add(size);
-        self.store.push(&mut flow.queue, packet, self.latest);
-        self.longest.update(index, &flow.queue);
+        self.pool.push(index, &mut flow.queue, packet, self.latest);
         if is_ack && !foreign && self.params.ack_filter == AckFilter::On && flow.acks > ACKS_LEFT {
             let old = |packet: &P| packet.is_pure_ack() && packet.flow().flow == key.flow;
-            if let Some(packet) = self.store.take_where(&mut flow.queue, 16, old) {
+            if let Some(packet) =
+                self.pool.take(index, &mut flow.queue, |store, queue| store.take_where(queue, 16, old))
+            {
                 self.gone(index, &packet);
                 self.stats.acks_filtered += 1;
                 out.dropped(packet, DropReason::AckFiltered);
             }
         }
-        while self.backlog.packets > limit.packets || self.backlog.bytes > limit.bytes {
-            let Some(index) = self.longest.get() else { return };
+        while let Some(index) = self.pool.over_limit() {
             let flow = &mut self.flows[index as usize];
             flow.cobalt.on_overflow(&self.params.codel, self.latest);
-            let Some((packet, _)) = self.store.pop(&mut flow.queue) else { return };
+            let Some((packet, _)) = self.pool.pop(index, &mut flow.queue) else { return };
             self.gone(index, &packet);
             self.stats.overflowed += 1;
             out.dropped(packet, DropReason::FlowLimit);
@@ -544,7 +532,7 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
             match &mut self.tins[tin].first {
                 // The share goes into debt by what was sent first; what was sent in turn is not counted against it.
                 Some(share) if share.level(self.latest) >= Credit::ZERO => share.charge(self.latest, wire),
-                _ => self.tins[tin].deficit -= wire.as_u64() as i64,
+                _ => self.tins[tin].deficit.spend(wire.as_u64() as i64),
             }
             if let Some(line) = &mut self.line {
                 line.charge(self.latest, wire);
@@ -555,7 +543,7 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
     }
 
     fn deadline(&self, now: Instant) -> Deadline {
-        if self.backlog.is_empty() {
+        if self.pool.backlog().is_empty() {
             return Deadline::Idle;
         }
         let now = self.latest.max(now);
@@ -566,7 +554,7 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
     }
 
     fn backlog(&self) -> Backlog {
-        self.backlog
+        self.pool.backlog()
     }
 }
 

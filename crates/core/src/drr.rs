@@ -11,8 +11,8 @@
 //! *Notes*: a flow exists while it has packets, so there are never more flows than packets, and the limit bounds the
 //! memory. Flows are told apart by 64-bit keys, not by buckets: none shares a queue.
 //! *Departures from the source, and why*: exact flows instead of hashed ones ([`sfq`](crate::sfq) has those); at
-//! overflow the head of the longest queue (within 1/9) goes, not its tail: a sender hears of it a queue's length
-//! earlier.
+//! overflow the head of the longest queue (within 1/9) is dropped, not its tail: the sender learns of it
+//! earlier, by the time that the queue takes.
 //! *See also*: [`sfq`](crate::sfq), [`fq_codel`](crate::fq_codel).
 //!
 //! ```
@@ -35,7 +35,7 @@ use crate::key_index::KeyIndex;
 use crate::packet::Packet;
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
-use crate::queues::{Links, List, Longest, Queue, Store};
+use crate::round::{Round, Share, check_quantum};
 use tidegate_units::{Bytes, Instant};
 
 /// Parameters.
@@ -57,12 +57,12 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Checks what cannot work.
+    /// Checks the parameters.
     ///
     /// # Errors
     /// A quantum outside 64 B to 1 MiB; a weight outside 1 to 1,000.
     pub fn validate(self) -> Result<Self, ParamError> {
-        crate::fq_codel::check_quantum(self.quantum)?;
+        check_quantum(self.quantum)?;
         if self.weights.iter().any(|weight| !(1..=1_000).contains(weight)) {
             return Err(ParamError::new("weights", "each must be 1 to 1000"));
         }
@@ -70,12 +70,12 @@ impl Params {
     }
 }
 
-/// What it did.
+/// Counts since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Packets dropped because the limit was passed.
     pub overflowed: u64,
-    /// Times a flow became busy.
+    /// Flows that became busy.
     pub started: u64,
     /// Most flows that were busy at once.
     pub most_flows: u64,
@@ -84,26 +84,17 @@ pub struct Stats {
 #[derive(Clone, Debug)]
 struct Flow {
     key: u64,
-    weight: u16,
-    deficit: u64,
-    queue: Queue,
+    share: Share,
 }
 
 /// Deficit round robin. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct Drr<P> {
-    params: Params,
+    weights: Vec<u16>,
     flows: Vec<Flow>,
     free: Vec<u32>,
     index: KeyIndex,
-    active: List,
-    links: Links,
-    /// Whether the flow in front already got its quantum for this turn.
-    in_turn: bool,
-    largest: Bytes,
-    store: Store<P>,
-    longest: Longest,
-    backlog: Backlog,
+    round: Round<P>,
     stats: Stats,
 }
 
@@ -113,26 +104,21 @@ impl<P: Packet> Drr<P> {
     /// # Errors
     /// As [`Params::validate`].
     pub fn new(params: Params) -> Result<Self, ParamError> {
+        let Params { quantum, weights, limit } = params.validate()?;
         Ok(Self {
-            params: params.validate()?,
+            weights,
             flows: Vec::new(),
             free: Vec::new(),
             index: KeyIndex::with_capacity(64),
-            active: List::default(),
-            links: Links::default(),
-            in_turn: false,
-            largest: Bytes::ZERO,
-            store: Store::default(),
-            longest: Longest::default(),
-            backlog: Backlog::default(),
+            round: Round::new(quantum, limit),
             stats: Stats::default(),
         })
     }
-    /// What it did so far.
+    /// Counts since the start.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
-    /// Flows with something to send.
+    /// Flows with queued packets.
     pub fn flows(&self) -> usize {
         self.index.len()
     }
@@ -142,8 +128,8 @@ impl<P: Packet> Drr<P> {
         if let Some(index) = self.index.find(key, |index| self.flows[index as usize].key == key) {
             return index;
         }
-        let weight = self.params.weights.get(packet.profile() as usize).copied().unwrap_or(1);
-        let flow = Flow { key, weight, deficit: 0, queue: Queue::default() };
+        let weight = self.weights.get(packet.profile() as usize).copied().unwrap_or(1);
+        let flow = Flow { key, share: Share::new(weight) };
         let index = match self.free.pop() {
             Some(index) => {
                 self.flows[index as usize] = flow;
@@ -155,25 +141,19 @@ impl<P: Packet> Drr<P> {
             }
         };
         self.index.insert(key, index);
-        self.links.push_back(&mut self.active, index);
         self.stats.started += 1;
         self.stats.most_flows = self.stats.most_flows.max(self.index.len() as u64);
         index
     }
 
+    /// Takes the first packet of a flow, whose record ends with its last packet.
     fn pop(&mut self, index: u32) -> Option<P> {
         let flow = &mut self.flows[index as usize];
-        let (packet, _) = self.store.pop(&mut flow.queue)?;
-        self.longest.update(index, &flow.queue);
-        self.backlog.remove(packet.size());
-        if flow.queue.is_empty() {
-            let key = flow.key;
-            if self.active.front() == Some(index) {
-                self.in_turn = false;
-            }
-            self.links.remove(&mut self.active, index);
+        let packet = self.round.pop(index, &mut flow.share)?;
+        if flow.share.is_empty() {
+            self.round.leave(index, &mut flow.share);
             self.free.push(index);
-            self.index.remove(key, index);
+            self.index.remove(flow.key, index);
         }
         Some(packet)
     }
@@ -181,49 +161,28 @@ impl<P: Packet> Drr<P> {
 
 impl<P: Packet> Qdisc<P> for Drr<P> {
     fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
-        let limit = self.params.limit;
-        let size = packet.size();
-        if size > limit.bytes || limit.packets == 0 {
+        if !self.round.pool().can_hold(packet.size()) {
             return out.dropped(packet, DropReason::QueueLimit);
         }
-        self.largest = self.largest.max(size);
         let index = self.flow_of(&packet);
-        let flow = &mut self.flows[index as usize];
-        self.store.push(&mut flow.queue, packet, now);
-        self.longest.update(index, &flow.queue);
-        self.backlog.add(size);
-        while self.backlog.packets > limit.packets || self.backlog.bytes > limit.bytes {
-            let Some(packet) = self.longest.get().and_then(|index| self.pop(index)) else { return };
+        self.round.push(index, &mut self.flows[index as usize].share, packet, now);
+        while let Some(packet) = self.round.pool().over_limit().and_then(|longest| self.pop(longest)) {
             self.stats.overflowed += 1;
             out.dropped(packet, DropReason::FlowLimit);
         }
     }
 
     fn dequeue(&mut self, _now: Instant, _out: &mut dyn Outlet<P>) -> Option<P> {
-        loop {
-            let index = self.active.front()?;
-            let flow = &mut self.flows[index as usize];
-            if !self.in_turn {
-                self.in_turn = true;
-                let quantum = self.params.quantum.max(self.largest).as_u64();
-                flow.deficit += quantum * u64::from(flow.weight);
-            }
-            let size = self.store.front(&flow.queue)?.size().as_u64();
-            if size <= flow.deficit {
-                flow.deficit -= size;
-                return self.pop(index);
-            }
-            self.links.rotate(&mut self.active);
-            self.in_turn = false;
-        }
+        let index = self.round.next(&mut self.flows, |flow| &mut flow.share)?;
+        self.pop(index)
     }
 
     fn deadline(&self, _now: Instant) -> Deadline {
-        if self.backlog.is_empty() { Deadline::Idle } else { Deadline::Now }
+        self.round.pool().deadline()
     }
 
     fn backlog(&self) -> Backlog {
-        self.backlog
+        self.round.pool().backlog()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! *Law*: flows are hashed onto queues; queues take turns by deficit round robin with `quantum` bytes a turn, those
 //! that just became busy (and have not used up their first quantum) before the others; each queue is under CoDel.
-//! When the limit is passed, the head of a queue within 1/9 of the longest goes.
+//! When the limit is exceeded, the head of a queue within 1/9 of the longest is dropped.
 //! *Source*: RFC 8290, sections 4.1 (enqueue, overload) and 4.2 (dequeue); section 5.2 for the parameters.
 //! *Units*: bytes, packets, nanoseconds as in [`codel`].
 //! *Example*: below.
@@ -13,7 +13,7 @@
 //! *Notes*: two flows that share a queue share its service; with 1,024 queues and f busy flows a given flow is alone
 //! with probability (1 - 1/1024)^(f - 1): 0.908 for 100 flows (section 5.3 of the RFC). The hash is keyed where
 //! the packet enters ([`FlowKey`](crate::FlowKey)), so nobody outside can aim for a queue.
-//! *Departures from the source, and why*: at overload one packet leaves for each that comes, from the longest queue
+//! *Departures from the source, and why*: at overload one packet is dropped for each that arrives, from the longest queue
 //! by size class, where kernels search all queues and drop up to 64 at once: here the search costs O(1), so there
 //! is nothing to save up for. The queue's own backlog is compared with `mtu`, not the whole discipline's.
 //! *See also*: [`sfq`](crate::sfq), without CoDel and without new-flow priority; [`drr`](crate::drr), exact flows;
@@ -39,7 +39,8 @@ use crate::codel;
 use crate::packet::Packet;
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
-use crate::queues::{Links, List, Longest, Queue, Store};
+use crate::queues::{Links, List, Pool, Queue};
+use crate::round::{Deficit, check_quantum, check_queues, spread};
 use tidegate_units::{Bytes, Instant};
 
 /// Parameters.
@@ -62,7 +63,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Checks what cannot work.
+    /// Checks the parameters.
     ///
     /// # Errors
     /// As [`codel::Params::validate`]; queues outside 1 to 2^20; a quantum outside 64 B to 1 MiB.
@@ -74,21 +75,7 @@ impl Params {
     }
 }
 
-pub(crate) fn check_queues(queues: u32) -> Result<(), ParamError> {
-    if !(1..=1 << 20).contains(&queues) {
-        return Err(ParamError::new("queues", "must be 1 to 1048576, for example 1024"));
-    }
-    Ok(())
-}
-
-pub(crate) fn check_quantum(quantum: Bytes) -> Result<(), ParamError> {
-    if !(64..=1 << 20).contains(&quantum.as_u64()) {
-        return Err(ParamError::new("quantum", "must be 64B to 1MiB, for example 1514B"));
-    }
-    Ok(())
-}
-
-/// What it did.
+/// Counts since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// What the CoDels did.
@@ -112,7 +99,7 @@ enum Place {
 struct Flow {
     queue: Queue,
     codel: codel::State,
-    deficit: i64,
+    deficit: Deficit,
     place: Place,
 }
 
@@ -124,9 +111,7 @@ pub struct FqCodel<P> {
     new: List,
     old: List,
     links: Links,
-    store: Store<P>,
-    longest: Longest,
-    backlog: Backlog,
+    pool: Pool<P>,
     stats: Stats,
     latest: Instant,
 }
@@ -144,14 +129,12 @@ impl<P: Packet> FqCodel<P> {
             new: List::default(),
             old: List::default(),
             links: Links::default(),
-            store: Store::default(),
-            longest: Longest::default(),
-            backlog: Backlog::default(),
+            pool: Pool::new(params.codel.limit),
             stats: Stats::default(),
             latest: Instant::ZERO,
         })
     }
-    /// What it did so far.
+    /// Counts since the start.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -159,48 +142,28 @@ impl<P: Packet> FqCodel<P> {
     fn index(&self, flow: u64) -> u32 {
         spread(flow, self.params.queues)
     }
-    fn drop_from_longest(&mut self, out: &mut dyn Outlet<P>) {
-        let Some(index) = self.longest.get() else { return };
-        let flow = &mut self.flows[index as usize];
-        if let Some((packet, _)) = self.store.pop(&mut flow.queue) {
-            self.longest.update(index, &flow.queue);
-            self.backlog.remove(packet.size());
-            self.stats.overflowed += 1;
-            out.dropped(packet, DropReason::FlowLimit);
-        }
-    }
-}
-
-/// `key` spread evenly over `0..n`. Keys are hashes already, except in tests.
-pub(crate) fn spread(key: u64, n: u32) -> u32 {
-    // The finaliser of SplitMix64.
-    let mixed = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((u128::from(mixed) * u128::from(n)) >> 64) as u32
 }
 
 impl<P: Packet> Qdisc<P> for FqCodel<P> {
     fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
         self.latest = self.latest.max(now);
-        let size = packet.size();
-        if size > self.params.codel.limit.bytes {
+        if !self.pool.can_hold(packet.size()) {
             return out.dropped(packet, DropReason::QueueLimit);
         }
         let index = self.index(packet.flow().flow);
         let flow = &mut self.flows[index as usize];
-        self.store.push(&mut flow.queue, packet, self.latest);
-        self.longest.update(index, &flow.queue);
-        self.backlog.add(size);
+        self.pool.push(index, &mut flow.queue, packet, self.latest);
         if flow.place == Place::Off {
             flow.place = Place::New;
-            flow.deficit = self.params.quantum.as_u64() as i64;
+            flow.deficit = Deficit::starting_with(self.params.quantum.as_u64() as i64);
             self.stats.new_flows += 1;
             self.links.push_back(&mut self.new, index);
         }
-        let limit = self.params.codel.limit;
-        // One arrival of s bytes can need several small packets to go; each was paid for by its own arrival.
-        while self.backlog.packets > limit.packets || self.backlog.bytes > limit.bytes {
-            self.drop_from_longest(out);
+        // One arrival of s bytes can need several small packets to be dropped, each of which arrived itself.
+        while let Some(longest) = self.pool.over_limit() {
+            let Some((packet, _)) = self.pool.pop(longest, &mut self.flows[longest as usize].queue) else { return };
+            self.stats.overflowed += 1;
+            out.dropped(packet, DropReason::FlowLimit);
         }
     }
 
@@ -210,28 +173,18 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
             let from_new = !self.new.is_empty();
             let index = self.new.front().or(self.old.front())?;
             let flow = &mut self.flows[index as usize];
-            if flow.deficit <= 0 {
-                flow.deficit += self.params.quantum.as_u64() as i64;
+            if flow.deficit.renew(self.params.quantum.as_u64() as i64) {
                 flow.place = Place::Old;
                 self.links.remove(if from_new { &mut self.new } else { &mut self.old }, index);
                 self.links.push_back(&mut self.old, index);
                 continue;
             }
-            let before = flow.queue.backlog();
-            let packet = flow.codel.dequeue(
-                &self.params.codel,
-                &mut self.stats.codel,
-                &mut self.store,
-                &mut flow.queue,
-                self.latest,
-                out,
-            );
-            let after = flow.queue.backlog();
-            self.backlog.packets -= before.packets - after.packets;
-            self.backlog.bytes -= before.bytes - after.bytes;
-            self.longest.update(index, &flow.queue);
+            let (params, stats) = (&self.params.codel, &mut self.stats.codel);
+            let packet = self.pool.take(index, &mut flow.queue, |store, queue| {
+                flow.codel.dequeue(params, stats, store, queue, self.latest, out)
+            });
             if let Some(packet) = packet {
-                flow.deficit -= packet.size().as_u64() as i64;
+                flow.deficit.spend(packet.size().as_u64() as i64);
                 return Some(packet);
             }
             // A new queue that runs empty waits a turn among the old ones, or it would be new for ever.
@@ -246,11 +199,11 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
     }
 
     fn deadline(&self, _now: Instant) -> Deadline {
-        if self.backlog.is_empty() { Deadline::Idle } else { Deadline::Now }
+        self.pool.deadline()
     }
 
     fn backlog(&self) -> Backlog {
-        self.backlog
+        self.pool.backlog()
     }
 }
 

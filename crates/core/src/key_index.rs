@@ -4,7 +4,7 @@
 //! *Source*: open addressing with linear probing and backward-shift deletion (Knuth, volume 3, section 6.4,
 //! algorithm R).
 //! *Cost*: O(1) expected, at most half of the slots being taken; eight bytes a slot. Growth moves everything and
-//! happens only while the most entries so far are exceeded. A map with tombstones would have to be cleaned up every
+//! happens only when there are more entries than ever before. A map with tombstones would have to be cleaned up every
 //! so often, in one long pause, when entries come and go as flows do.
 //! *Notes*: keys are keyed hashes already, so nobody outside can make long runs; they are mixed once more because
 //! tests and simulations number their flows.
@@ -21,6 +21,12 @@ struct Slot {
 
 const EMPTY: Slot = Slot { tag: 0, number: NIL };
 
+/// The first steps of the finaliser of SplitMix64: spreads keys that are numbered, as tests and simulations have them.
+pub(crate) const fn mix(key: u64) -> u64 {
+    let mixed = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
+}
+
 /// An index of numbers by keys. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct KeyIndex {
@@ -33,20 +39,17 @@ impl KeyIndex {
     pub fn with_capacity(capacity: usize) -> Self {
         Self { slots: alloc::vec![EMPTY; (capacity * 2).next_power_of_two().max(16)], len: 0 }
     }
-    /// Entries in it.
+    /// Entries.
     pub fn len(&self) -> usize {
         self.len
     }
-    /// Whether it has none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     fn tag(key: u64) -> u32 {
-        // The finaliser of SplitMix64.
-        let mixed = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed >> 32) as u32
+        (mix(key) >> 32) as u32
     }
     fn mask(&self) -> usize {
         self.slots.len() - 1

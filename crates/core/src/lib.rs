@@ -47,6 +47,7 @@ pub mod red;
 pub mod reservation;
 pub mod rfc4115;
 pub mod rio;
+pub mod round;
 pub mod sfq;
 pub mod srtcm;
 pub mod trtcm;

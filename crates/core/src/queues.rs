@@ -1,16 +1,18 @@
-//! [`Store`] and [`Queue`]: many queues of packets in one arena; [`Longest`]: which of them is about the longest.
+//! [`Store`] and [`Queue`]: many queues of packets in one arena; [`Longest`]: which of them is about the longest;
+//! [`Pool`]: both, with a limit on all queues together.
 //!
-//! *Law*: a queue gives back its packets in the order they came, each with the instant it came at.
+//! *Law*: a queue returns its packets in the order in which they came, each with the instant it came at.
 //! *Source*: packets in a slab and queues as links in it, as kernels do. The size classes of [`Longest`] are those
 //! of a logarithmic histogram: eight to an octave.
-//! *Cost*: O(1) a call. The arena grows to the most packets that ever waited at once, and then allocates no more.
-//! *Notes*: at most 2³² - 1 packets wait at once. [`Longest`] finds a queue that holds more than 8/9 of what the
+//! *Cost*: O(1) a call. The arena grows to the largest number of packets queued at once, and then allocates no more.
+//! *Notes*: at most 2³² - 1 packets are queued at once. [`Longest`] finds a queue that holds more than 8/9 of what the
 //! longest holds; a heap would be exact and cost O(log n) on every packet.
 
 use alloc::vec::Vec;
 
+use crate::fifo::Limit;
 use crate::packet::Packet;
-use crate::qdisc::Backlog;
+use crate::qdisc::{Backlog, Deadline};
 use tidegate_units::{Bytes, Instant};
 
 /// No slot, no queue.
@@ -45,11 +47,11 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// What waits in it.
+    /// Its packets.
     pub fn backlog(&self) -> Backlog {
         self.backlog
     }
-    /// Whether nothing waits in it.
+    /// Whether it has no packets.
     pub fn is_empty(&self) -> bool {
         self.head == NIL
     }
@@ -62,7 +64,7 @@ impl<P> Default for Store<P> {
 }
 
 impl<P: Packet> Store<P> {
-    /// Puts `packet`, which came at `at`, behind the others.
+    /// Puts `packet`, which came at `at`, at the end of `queue`.
     pub fn push(&mut self, queue: &mut Queue, packet: P, at: Instant) {
         queue.backlog.add(packet.size());
         let slot = Slot { packet: Some(packet), at, next: NIL };
@@ -108,8 +110,8 @@ impl<P: Packet> Store<P> {
         self.slots.get(queue.head as usize).map(|slot| slot.at)
     }
 
-    /// Takes the oldest packet that `wanted` accepts, looking at the `most` oldest and never at the newest; the
-    /// others keep their order.
+    /// Takes the oldest packet that `wanted` accepts among the `most` oldest, the newest excepted; the others keep their
+    /// order.
     pub fn take_where(&mut self, queue: &mut Queue, most: u32, mut wanted: impl FnMut(&P) -> bool) -> Option<P> {
         let mut before = NIL;
         let mut index = queue.head;
@@ -165,7 +167,7 @@ impl List {
 pub struct Links(Vec<[u32; 2]>);
 
 impl Links {
-    /// Puts `number`, which is in no list, behind the others.
+    /// Appends `number`, which is in no list, to `list`.
     pub fn push_back(&mut self, list: &mut List, number: u32) {
         if self.0.len() <= number as usize {
             self.0.resize(number as usize + 1, [NIL; 2]);
@@ -177,7 +179,7 @@ impl Links {
         }
         list.tail = number;
     }
-    /// Takes `number`, which is in `list`, out of it.
+    /// Removes `number`, which is in `list`, from it.
     pub fn remove(&mut self, list: &mut List, number: u32) {
         let [before, next] = self.0[number as usize];
         match before {
@@ -275,6 +277,71 @@ impl Longest {
     pub fn get(&self) -> Option<u32> {
         let (word, bits) = self.bits.iter().enumerate().rev().find(|(_, bits)| **bits != 0)?;
         Some(self.heads[word * 64 + 63 - bits.leading_zeros() as usize])
+    }
+}
+
+/// The packets of many numbered queues, and a limit on all of them together.
+#[derive(Clone, Debug)]
+pub struct Pool<P> {
+    store: Store<P>,
+    longest: Longest,
+    backlog: Backlog,
+    limit: Limit,
+}
+
+impl<P: Packet> Pool<P> {
+    /// No packets.
+    pub fn new(limit: Limit) -> Self {
+        Self { store: Store::default(), longest: Longest::default(), backlog: Backlog::default(), limit }
+    }
+    /// All queued packets.
+    pub fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+    /// The deadline of a discipline that can always send what it has.
+    pub fn deadline(&self) -> Deadline {
+        if self.backlog.is_empty() { Deadline::Idle } else { Deadline::Now }
+    }
+    /// Whether a packet of `size` fits when nothing else is queued.
+    pub fn can_hold(&self, size: Bytes) -> bool {
+        size <= self.limit.bytes && self.limit.packets > 0
+    }
+    /// While the limit is exceeded, a queue that holds more than 8/9 of what the longest holds.
+    #[inline]
+    pub fn over_limit(&self) -> Option<u32> {
+        let Backlog { packets, bytes } = self.backlog;
+        if packets > self.limit.packets || bytes > self.limit.bytes { self.longest.get() } else { None }
+    }
+    /// Puts `packet`, which came at `at`, at the end of `queue`.
+    #[inline]
+    pub fn push(&mut self, number: u32, queue: &mut Queue, packet: P, at: Instant) {
+        self.backlog.add(packet.size());
+        self.store.push(queue, packet, at);
+        self.longest.update(number, queue);
+    }
+    /// Takes the first packet of `queue`, with the instant it came at.
+    #[inline]
+    pub fn pop(&mut self, number: u32, queue: &mut Queue) -> Option<(P, Instant)> {
+        let (packet, at) = self.store.pop(queue)?;
+        self.backlog.remove(packet.size());
+        self.longest.update(number, queue);
+        Some((packet, at))
+    }
+    /// The first packet of `queue`.
+    #[inline]
+    pub fn front(&self, queue: &Queue) -> Option<&P> {
+        self.store.front(queue)
+    }
+    /// Runs `work`, which may take packets out of `queue`.
+    #[inline]
+    pub fn take<T>(&mut self, number: u32, queue: &mut Queue, work: impl FnOnce(&mut Store<P>, &mut Queue) -> T) -> T {
+        let before = queue.backlog();
+        let result = work(&mut self.store, queue);
+        let after = queue.backlog();
+        self.backlog.packets -= before.packets - after.packets;
+        self.backlog.bytes -= before.bytes - after.bytes;
+        self.longest.update(number, queue);
+        result
     }
 }
 

@@ -1,7 +1,7 @@
 //! SFQ: stochastic fairness queueing.
 //!
 //! *Law*: flows are hashed onto `queues`; busy queues take turns by deficit round robin. When the limit is passed,
-//! the longest queue (within 1/9) pays. The hash changes every `perturb`, so that two flows that share a queue do
+//! the head of a queue within 1/9 of the longest is dropped. The hash changes every `perturb`, so that two flows that share a queue do
 //! not share it for ever; the order within a flow is kept across the change.
 //! *Source*: McKenney, "Stochastic fairness queueing" (1990): hashing, round robin, buffer stealing from the longest
 //! queue, and the periodic change of the hash function.
@@ -13,7 +13,7 @@
 //! queue that was busy at the last change has since been empty once; an overload that never lets a queue run empty
 //! puts it off.
 //! *Departures from the source, and why*: turns in bytes, not packets, so that small packets are not at a
-//! disadvantage; the head of the longest queue goes, not its tail, so that its sender hears sooner; after a change
+//! disadvantage; the head of the longest queue is dropped, not its tail, so that its sender learns of it sooner; after a change
 //! of the hash a flow stays in its queue until that has been empty, for law 6, where the original reorders.
 //! *See also*: [`drr`](crate::drr), exact flows; [`fq_codel`](crate::fq_codel), which also keeps queues short.
 //!
@@ -33,11 +33,10 @@
 use alloc::vec::Vec;
 
 use crate::fifo::Limit;
-use crate::fq_codel::{check_quantum, check_queues, spread};
 use crate::packet::Packet;
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
-use crate::queues::{Links, List, Longest, Queue, Store};
+use crate::round::{Round, Share, check_quantum, check_queues, spread};
 use tidegate_units::{Bytes, Instant, Span};
 
 /// Parameters.
@@ -69,7 +68,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Checks what cannot work.
+    /// Checks the parameters.
     ///
     /// # Errors
     /// Queues outside 1 to 2^20, a quantum outside 64 B to 1 MiB, a `perturb` of no time.
@@ -83,7 +82,7 @@ impl Params {
     }
 }
 
-/// What it did.
+/// Counts since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Packets dropped because the limit was passed.
@@ -92,12 +91,10 @@ pub struct Stats {
     pub perturbed: u64,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Bucket {
-    queue: Queue,
-    deficit: u64,
-    active: bool,
-    /// Changes of the hash when it last stopped being empty.
+    share: Share,
+    /// Changes of the hash when it last became busy.
     since: u64,
 }
 
@@ -106,13 +103,7 @@ struct Bucket {
 pub struct Sfq<P> {
     params: Params,
     buckets: Vec<Bucket>,
-    active: List,
-    links: Links,
-    in_turn: bool,
-    largest: Bytes,
-    store: Store<P>,
-    longest: Longest,
-    backlog: Backlog,
+    round: Round<P>,
     stats: Stats,
     latest: Instant,
     /// Changes of the hash so far; the hash is a function of it.
@@ -120,7 +111,7 @@ pub struct Sfq<P> {
     changed: Instant,
     /// Queues that are not empty.
     busy: u64,
-    /// Of these, the ones that were not empty since before the last change: flows of the hash before keep to them.
+    /// Of these, the ones that have not been empty since the last change: flows of the hash before stay in them.
     old: u64,
 }
 
@@ -133,14 +124,8 @@ impl<P: Packet> Sfq<P> {
         let params = params.validate()?;
         Ok(Self {
             params,
-            buckets: alloc::vec![Bucket::default(); params.queues as usize],
-            active: List::default(),
-            links: Links::default(),
-            in_turn: false,
-            largest: Bytes::ZERO,
-            store: Store::default(),
-            longest: Longest::default(),
-            backlog: Backlog::default(),
+            buckets: alloc::vec![Bucket { share: Share::new(1), since: 0 }; params.queues as usize],
+            round: Round::new(params.quantum, params.limit),
             stats: Stats::default(),
             latest: Instant::ZERO,
             epoch: 0,
@@ -149,13 +134,11 @@ impl<P: Packet> Sfq<P> {
             old: 0,
         })
     }
-    /// What it did so far.
+    /// Counts since the start.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
-}
 
-impl<P: Packet> Sfq<P> {
     fn hash(&self, key: u64, epoch: u64) -> u32 {
         let salt = (self.params.seed ^ epoch).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(31);
         spread(key ^ salt, self.params.queues)
@@ -172,7 +155,7 @@ impl<P: Packet> Sfq<P> {
         if let Some(before) = self.epoch.checked_sub(1) {
             let index = self.hash(key, before);
             let bucket = &self.buckets[index as usize];
-            if !bucket.queue.is_empty() && bucket.since < self.epoch {
+            if !bucket.share.is_empty() && bucket.since < self.epoch {
                 return index;
             }
         }
@@ -181,10 +164,8 @@ impl<P: Packet> Sfq<P> {
 
     fn pop(&mut self, index: u32) -> Option<P> {
         let bucket = &mut self.buckets[index as usize];
-        let (packet, _) = self.store.pop(&mut bucket.queue)?;
-        self.longest.update(index, &bucket.queue);
-        self.backlog.remove(packet.size());
-        if bucket.queue.is_empty() {
+        let packet = self.round.pop(index, &mut bucket.share)?;
+        if bucket.share.is_empty() {
             self.busy -= 1;
             self.old -= u64::from(bucket.since < self.epoch);
         }
@@ -195,28 +176,17 @@ impl<P: Packet> Sfq<P> {
 impl<P: Packet> Qdisc<P> for Sfq<P> {
     fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
         self.latest = self.latest.max(now);
-        let limit = self.params.limit;
-        let size = packet.size();
-        if size > limit.bytes || limit.packets == 0 {
+        if !self.round.pool().can_hold(packet.size()) {
             return out.dropped(packet, DropReason::QueueLimit);
         }
-        self.largest = self.largest.max(size);
         let index = self.bucket_of(packet.flow().flow);
         let bucket = &mut self.buckets[index as usize];
-        if bucket.queue.is_empty() {
+        if bucket.share.is_empty() {
             bucket.since = self.epoch;
             self.busy += 1;
         }
-        self.store.push(&mut bucket.queue, packet, self.latest);
-        self.longest.update(index, &bucket.queue);
-        self.backlog.add(size);
-        if !bucket.active {
-            bucket.active = true;
-            bucket.deficit = 0;
-            self.links.push_back(&mut self.active, index);
-        }
-        while self.backlog.packets > limit.packets || self.backlog.bytes > limit.bytes {
-            let Some(packet) = self.longest.get().and_then(|index| self.pop(index)) else { return };
+        self.round.push(index, &mut bucket.share, packet, self.latest);
+        while let Some(packet) = self.round.pool().over_limit().and_then(|longest| self.pop(longest)) {
             self.stats.overflowed += 1;
             out.dropped(packet, DropReason::FlowLimit);
         }
@@ -224,34 +194,16 @@ impl<P: Packet> Qdisc<P> for Sfq<P> {
 
     fn dequeue(&mut self, now: Instant, _out: &mut dyn Outlet<P>) -> Option<P> {
         self.latest = self.latest.max(now);
-        loop {
-            let index = self.active.front()?;
-            let bucket = &mut self.buckets[index as usize];
-            let Some(size) = self.store.front(&bucket.queue).map(|packet| packet.size().as_u64()) else {
-                bucket.active = false;
-                self.links.remove(&mut self.active, index);
-                self.in_turn = false;
-                continue;
-            };
-            if !self.in_turn {
-                self.in_turn = true;
-                bucket.deficit += self.params.quantum.max(self.largest).as_u64();
-            }
-            if size <= bucket.deficit {
-                bucket.deficit -= size;
-                return self.pop(index);
-            }
-            self.links.rotate(&mut self.active);
-            self.in_turn = false;
-        }
+        let index = self.round.next(&mut self.buckets, |bucket| &mut bucket.share)?;
+        self.pop(index)
     }
 
     fn deadline(&self, _now: Instant) -> Deadline {
-        if self.backlog.is_empty() { Deadline::Idle } else { Deadline::Now }
+        self.round.pool().deadline()
     }
 
     fn backlog(&self) -> Backlog {
-        self.backlog
+        self.round.pool().backlog()
     }
 }
 

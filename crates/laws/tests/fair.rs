@@ -1,6 +1,6 @@
 //! The laws for the fair queues, and CoDel's control law against the pseudocode of its RFC in floats.
 
-use tidegate_core::cake::{self, AckFilter, Cake, Framing, Hosts, Tins, Wire};
+use tidegate_core::cake::{self, AckFilter, Cake, Framing, Isolation, Tins, Wire};
 use tidegate_core::codel::{self, CoDel};
 use tidegate_core::drr::{self, Drr};
 use tidegate_core::fifo::Limit;
@@ -85,7 +85,7 @@ fn cake_obeys_the_laws() {
         Wire { overhead: 40, framing: Framing::Atm, ..Wire::RAW },
         Wire { overhead: 22, least: Bytes::new(84), framing: Framing::Ptm },
     ];
-    let hosts = [Hosts::Source, Hosts::Pair];
+    let hosts = [Isolation::Source, Isolation::Pair];
     for (shape, queues) in shapes().into_iter().flat_map(|shape| [(shape, 8), (shape, 64)]) {
         for (n, rate) in [Some(Rate::from_mbit(2)), None].into_iter().enumerate() {
             let codel = codel::Params {

@@ -1,10 +1,10 @@
 //! COBALT: CoDel and BLUE on one queue.
 //!
 //! *Law*: while packets wait for more than `target`, drops (or marks) follow CoDel's control law; when that ends, the
-//! count of drops goes down by the same law instead of being forgotten. Beside it BLUE drops by a probability that
+//! count of drops goes down by the same law instead of to zero. Beside it BLUE drops by a probability that
 //! rises by 1/256 when the queue overflows and falls by 1/4096 when it runs empty, each once a `target` at most: for
-//! senders that do not react. The last packet of a queue is not BLUE's: a queue of one is not too long, and who sends
-//! packet by packet would get nothing through.
+//! senders that do not react. BLUE never drops the last packet of a queue: a queue of one is not too long, and a sender
+//! that sends packet by packet would get nothing through.
 //! *Source*: Palmei et al., "Design and evaluation of COBALT queue discipline" (2019); RFC
 //! 8289 for the control law; Feng et al., "BLUE" (1999).
 //! *Cost*: O(1) a packet; at most 32 steps of the count, and an integer square root where more are due.
@@ -15,7 +15,7 @@ use crate::qdisc::Outlet;
 use crate::random::Stream;
 use tidegate_units::Instant;
 
-/// What COBALT remembers of one queue.
+/// The state of one queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct State {
     count: u32,
@@ -26,7 +26,7 @@ pub struct State {
     blue_at: Instant,
 }
 
-/// What to do with a packet.
+/// The decision on a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
     /// Let it leave.
@@ -78,9 +78,9 @@ impl State {
         self.probability
     }
 
-    /// Judges the packet that came at `at`; `more` than a packet waited with it, or it is the `last` of its queue.
+    /// Decides on the packet that came at `at`; `more` than a packet was queued with it, or it is the `last` of its queue.
     #[allow(clippy::too_many_arguments)]
-    pub fn judge<P: Packet>(
+    pub fn decide<P: Packet>(
         &mut self,
         params: &Params,
         random: &mut Stream,

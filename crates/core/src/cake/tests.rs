@@ -62,14 +62,14 @@ fn hosts_share_evenly_and_flows_share_the_host() {
     // Host 1 has four flows, host 2 one: a half each, and an eighth for each of the four.
     let flows = [p(1, 1), p(2, 1), p(3, 1), p(4, 1), p(5, 2)];
     let base = Params::for_link(Rate::from_mbit(8));
-    let sent = share(Params { hosts: Hosts::Source, ..base }, &flows, 10);
+    let sent = share(Params { hosts: Isolation::Source, ..base }, &flows, 10);
     // 10 s at 1 MB/s, and 1 ms of lateness at the start. COBALT may move a packet or two.
     let total: u64 = sent.iter().sum();
     assert!((9_990_000..=10_003_000).contains(&total), "{total}");
     for (sent, expected) in sent.iter().zip([1.25e6, 1.25e6, 1.25e6, 1.25e6, 5e6]) {
         assert!((*sent as f64 / expected - 1.0).abs() < 0.01, "{sent} of {expected}");
     }
-    let sent = share(Params { hosts: Hosts::Flows, ..base }, &flows, 10);
+    let sent = share(Params { hosts: Isolation::Flows, ..base }, &flows, 10);
     for sent in sent {
         assert!((sent as f64 / 2e6 - 1.0).abs() < 0.01, "{sent}");
     }
@@ -163,7 +163,7 @@ fn what_codel_counted_is_counted_down_also_while_there_is_no_packet() {
             cake.dequeue(at(ms), &mut out);
         }
         let mut ms = 10_000;
-        while !cake.backlog.is_empty() {
+        while !cake.backlog().is_empty() {
             cake.dequeue(at(ms), &mut out);
             ms += 1;
         }
@@ -240,7 +240,7 @@ fn who_comes_after_a_flood_does_not_pay_for_it() {
     let worst = cake.flows.iter().skip(1).max_by_key(|flow| flow.cobalt.probability()).unwrap();
     let (flood, probability) = (worst.tag, worst.cobalt.probability());
     assert!(probability > u32::MAX / 2, "{probability}");
-    while !cake.backlog.is_empty() {
+    while !cake.backlog().is_empty() {
         now += Span::from_millis(1);
         cake.dequeue(now, &mut out);
     }
@@ -253,7 +253,7 @@ fn who_comes_after_a_flood_does_not_pay_for_it() {
     }
     // At once they do not.
     (0..10).for_each(|_| cake.enqueue(now, p(flood, 1), &mut out));
-    while !cake.backlog.is_empty() {
+    while !cake.backlog().is_empty() {
         now += Span::from_micros(100);
         cake.dequeue(now, &mut out);
     }
@@ -263,7 +263,7 @@ fn who_comes_after_a_flood_does_not_pay_for_it() {
     for flow in 0..80 {
         (0..2).for_each(|_| cake.enqueue(now, p(1_000 + flow, 1), &mut out));
         if flow % 8 == 7 {
-            while !cake.backlog.is_empty() {
+            while !cake.backlog().is_empty() {
                 now += Span::from_micros(100);
                 cake.dequeue(now, &mut out);
             }

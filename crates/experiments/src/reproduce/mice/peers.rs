@@ -106,7 +106,7 @@ impl Peer {
             Self::FqCodel => Box::new(FqCodel::new(fq_codel::Params { codel, ..fq_codel::Params::default() })?),
             Self::Cake => {
                 // The link shapes already; CAKE's own shaper would only stand before it.
-                let hosts = cake::Hosts::Flows;
+                let hosts = cake::Isolation::Flows;
                 let params = cake::Params { rate: None, hosts, codel, ..cake::Params::for_link(link) };
                 Box::new(Cake::new(params, seed, "cake")?)
             }

@@ -1,0 +1,165 @@
+//! Deficit round robin: [`Round`], the turns of [`Share`]s by the rule of its authors, and [`Deficit`], the account of the
+//! variant that serves a queue as long as its deficit is positive.
+//!
+//! *Law* of [`Round`]: a busy queue may send its quantum times its weight in a turn, and keeps for the next turn what was
+//! too little for its next packet, until it is empty. *Law* of [`Deficit`]: a queue may send while its deficit is above
+//! zero; it gets a quantum at the end of a turn, and an overdraft counts against the next turns.
+//! *Source*: Shreedhar and Varghese, "Efficient fair queueing using deficit round robin" (1995), for both; RFC 8290,
+//! section 4.2, for the second.
+//! *Units*: bytes.
+//! *Cost*: O(1) a packet when a quantum is at least the largest packet; no allocation after warm-up.
+//! *See also*: [`drr`](crate::drr) and [`sfq`](crate::sfq) use [`Round`]; [`fq_codel`](crate::fq_codel) and
+//! [`cake`](crate::cake), whose lists differ, use [`Deficit`].
+
+use crate::fifo::Limit;
+use crate::key_index::mix;
+use crate::packet::Packet;
+use crate::params::ParamError;
+use crate::queues::{Links, List, Pool, Queue};
+use tidegate_units::{Bytes, Instant};
+
+/// The account of a queue that is served while it is positive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Deficit(i64);
+
+impl Deficit {
+    /// A first turn of `quantum`.
+    pub const fn starting_with(quantum: i64) -> Self {
+        Self(quantum)
+    }
+    /// Whether the turn goes on.
+    pub const fn is_positive(self) -> bool {
+        self.0 > 0
+    }
+    /// Adds a quantum if the turn has ended. Returns whether it has.
+    pub fn renew(&mut self, quantum: i64) -> bool {
+        let ended = self.0 <= 0;
+        if ended {
+            self.0 += quantum;
+        }
+        ended
+    }
+    /// Takes `bytes` off.
+    pub fn spend(&mut self, bytes: i64) {
+        self.0 -= bytes;
+    }
+}
+
+/// A queue of a [`Round`].
+#[derive(Clone, Debug)]
+pub struct Share {
+    queue: Queue,
+    deficit: u64,
+    weight: u64,
+    busy: bool,
+}
+
+impl Share {
+    /// An empty queue with `weight` quanta a turn.
+    pub fn new(weight: u16) -> Self {
+        Self { queue: Queue::default(), deficit: 0, weight: weight.into(), busy: false }
+    }
+    /// Whether no packet is queued.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+/// The turns of numbered [`Share`]s that one [`Limit`] holds for. A share must always be used with the same number.
+#[derive(Clone, Debug)]
+pub struct Round<P> {
+    pool: Pool<P>,
+    active: List,
+    links: Links,
+    /// Whether the first share has had its quantum for this turn.
+    in_turn: bool,
+    quantum: u64,
+    /// The largest packet so far: a smaller quantum would pay for none.
+    largest: u64,
+}
+
+impl<P: Packet> Round<P> {
+    /// No packets.
+    pub fn new(quantum: Bytes, limit: Limit) -> Self {
+        Self {
+            pool: Pool::new(limit),
+            active: List::default(),
+            links: Links::default(),
+            in_turn: false,
+            quantum: quantum.as_u64(),
+            largest: 0,
+        }
+    }
+    /// The packets.
+    pub fn pool(&self) -> &Pool<P> {
+        &self.pool
+    }
+    /// Queues `packet`, which came at `at`, in `share`.
+    #[inline]
+    pub fn push(&mut self, number: u32, share: &mut Share, packet: P, at: Instant) {
+        self.largest = self.largest.max(packet.size().as_u64());
+        self.pool.push(number, &mut share.queue, packet, at);
+        if !share.busy {
+            share.busy = true;
+            share.deficit = 0;
+            self.links.push_back(&mut self.active, number);
+        }
+    }
+    /// Takes the first packet of `share`, in turn or not.
+    #[inline]
+    pub fn pop(&mut self, number: u32, share: &mut Share) -> Option<P> {
+        self.pool.pop(number, &mut share.queue).map(|(packet, _)| packet)
+    }
+    /// Ends the turns of `share`, which is empty. Without this they end when its turn comes.
+    pub fn leave(&mut self, number: u32, share: &mut Share) {
+        share.busy = false;
+        if self.active.front() == Some(number) {
+            self.in_turn = false;
+        }
+        self.links.remove(&mut self.active, number);
+    }
+    /// The share whose first packet is next, by number, charged for that packet. `share` finds a share in an element of
+    /// `all`.
+    #[inline]
+    pub fn next<F>(&mut self, all: &mut [F], share: impl Fn(&mut F) -> &mut Share) -> Option<u32> {
+        loop {
+            let number = self.active.front()?;
+            let share = share(&mut all[number as usize]);
+            let Some(size) = self.pool.front(&share.queue).map(|packet| packet.size().as_u64()) else {
+                self.leave(number, share);
+                continue;
+            };
+            if !self.in_turn {
+                self.in_turn = true;
+                share.deficit += self.quantum.max(self.largest) * share.weight;
+            }
+            if size <= share.deficit {
+                share.deficit -= size;
+                return Some(number);
+            }
+            self.links.rotate(&mut self.active);
+            self.in_turn = false;
+        }
+    }
+}
+
+/// Checks a quantum.
+pub(crate) fn check_quantum(quantum: Bytes) -> Result<(), ParamError> {
+    if !(64..=1 << 20).contains(&quantum.as_u64()) {
+        return Err(ParamError::new("quantum", "must be 64B to 1MiB, for example 1514B"));
+    }
+    Ok(())
+}
+
+/// Checks a number of queues that flows are hashed onto.
+pub(crate) fn check_queues(queues: u32) -> Result<(), ParamError> {
+    if !(1..=1 << 20).contains(&queues) {
+        return Err(ParamError::new("queues", "must be 1 to 1048576, for example 1024"));
+    }
+    Ok(())
+}
+
+/// `key` spread evenly over `0..n`. Keys are hashes already, except in tests.
+pub(crate) fn spread(key: u64, n: u32) -> u32 {
+    ((u128::from(mix(key)) * u128::from(n)) >> 64) as u32
+}
