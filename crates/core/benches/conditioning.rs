@@ -10,7 +10,7 @@ use tidegate_core::meter::{AnyMeter, Meter, Mode};
 use tidegate_core::qdisc::{Backlog, Discard};
 use tidegate_core::random::Stream;
 use tidegate_core::ras::{self, Coupling, Curve, Ras};
-use tidegate_core::red::{self, Red, Thresholds};
+use tidegate_core::red::{self, EarlyDrop, Red, Thresholds};
 use tidegate_core::rio::{self, Rio};
 use tidegate_core::{Bytes, Colour, FlowKey, Instant, Packet, Probability, Qdisc, Rate, Span};
 use tidegate_core::{rfc4115, srtcm, trtcm, tswtcm};
@@ -99,7 +99,8 @@ fn early(c: &mut Criterion) {
     let arrivals = arrivals();
     // A standing queue in the middle of the curve, where every arrival draws a random number.
     let weight = Probability::ONE;
-    let red = red::Params { weight, ..red::Params::new(Thresholds::Packets { min: 20, max: 60 }) };
+    let early = EarlyDrop { weight, ..EarlyDrop::RECOMMENDED };
+    let red = red::Params { early, ..red::Params::new(Thresholds::Packets { min: 20, max: 60 }) };
     let red = Red::new(red, 1, "bench").expect("valid");
     let standing = Backlog { packets: 40, bytes: Bytes::new(40_000) };
     group.bench_function("red decides", |b| {

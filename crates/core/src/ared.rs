@@ -28,10 +28,10 @@ use crate::packet::Packet;
 use crate::params::ParamError;
 use crate::probability::Probability;
 use crate::qdisc::Backlog;
-use crate::red::{self, Level, Red, Signal, Sizing, Spacing, Thresholds, Zone};
+use crate::red::{self, EarlyDrop, Level, Red, Signal, Sizing, Spacing, Thresholds, Zone};
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
-/// In what a queue is measured.
+/// The unit in which a queue is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Unit {
     /// In packets.
@@ -112,14 +112,15 @@ impl Params {
         // 1 - exp(-1/C), where 1/C is the seconds a mean packet takes on the link.
         let packet_time = self.packet.bits() as f64 / self.link.as_bps() as f64;
         let weight = Probability::from_f64(1.0 - libm::exp(-packet_time)).unwrap_or(Probability::ONE);
-        let params = red::Params {
+        let early = EarlyDrop {
             weight: weight.max(Probability::saturating_from_bits(1)),
             spacing: self.spacing,
             sizing: self.sizing,
             signal: self.signal,
             idle_packet: self.link.time_for_ceil(self.packet).unwrap_or(Span::ZERO),
-            ..red::Params::new(thresholds)
+            ..EarlyDrop::RECOMMENDED
         };
+        let params = red::Params { early, ..red::Params::new(thresholds) };
         params.validate()?;
         Ok(params)
     }
@@ -158,7 +159,7 @@ impl Ared {
         Self::around(Red::new(params.red()?, seed, name)?, params.interval)
     }
 
-    /// Adapts a RED whose other parameters somebody chose by hand.
+    /// Adapts the `max_p` of `red`, whose other parameters stay.
     ///
     /// # Errors
     /// An interval of no time.
@@ -166,7 +167,7 @@ impl Ared {
         if interval.is_zero() {
             return Err(ParamError::new("interval", "must be above 0, for example 500ms"));
         }
-        let (min, max) = red.params().thresholds.levels();
+        let (min, max) = red.params().profile.thresholds.levels();
         let range = max.whole_part() - min.whole_part();
         // The middle fifth, in whole packets or bytes times 5, so that nothing is rounded away.
         let target = |fifths: u64| Level::from_ratio(min.whole_part() * 5 + range * fifths, 5);
@@ -183,11 +184,11 @@ impl Ared {
     pub fn red(&self) -> &Red {
         &self.red
     }
-    /// How it adapted.
+    /// The changes of `max_p` so far.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
-    /// What was decided so far.
+    /// The verdicts so far.
     pub fn verdicts(&self) -> &Verdicts {
         self.red.verdicts()
     }
@@ -197,11 +198,11 @@ impl Ared {
     }
     /// Both thresholds in whole packets, or bytes where they are in bytes.
     pub fn thresholds(&self) -> (u64, u64) {
-        let (min, max) = self.red.params().thresholds.levels();
+        let (min, max) = self.red.params().profile.thresholds.levels();
         (min.whole_part(), max.whole_part())
     }
 
-    /// Updates the average and, once an interval, `max_p`: the first half of a decision, for who scales the
+    /// Updates the average and, once an interval, `max_p`: the first half of a decision, for callers that scale the
     /// probability before the second, [`Ared::decide`].
     pub fn observe(&mut self, now: Instant, queue: Backlog) -> Zone {
         self.latest = self.latest.max(now);
@@ -209,7 +210,7 @@ impl Ared {
         if self.latest.since(self.adapted) >= self.interval {
             self.adapted = self.latest;
             let average = self.red.average();
-            let max_p = self.red.params().max_p.bits();
+            let max_p = self.red.params().profile.max_p.bits();
             if average > self.target.1 && max_p <= MOST {
                 let step = LEAST.min(max_p / 4).max(1);
                 self.red.set_max_p(Probability::saturating_from_bits(u128::from(max_p + step)));
@@ -270,21 +271,22 @@ mod tests {
     fn sets_itself_from_the_link() {
         // 15 Mbit/s: C = 15e6 / 12000 = 1250 packets/s; 5 ms * 1250 / 2 = 3.1 < 5.
         let params = Params::for_link(Rate::from_mbit(15)).red().unwrap();
-        assert_eq!(params.thresholds, Thresholds::Packets { min: 5, max: 15 });
+        assert_eq!(params.profile.thresholds, Thresholds::Packets { min: 5, max: 15 });
         // 1 - exp(-1/1250) = 0.00079968.
-        assert!((params.weight.as_f64() - 0.000_799_68).abs() < 1e-8, "{}", params.weight.as_f64());
+        let weight = params.early.weight.as_f64();
+        assert!((weight - 0.000_799_68).abs() < 1e-8, "{weight}");
         // 1 Gbit/s: C = 83,333; 5 ms * 83,333 / 2 = 208.3.
         let params = Params::for_link(Rate::from_mbit(1_000)).red().unwrap();
-        assert_eq!(params.thresholds, Thresholds::Packets { min: 208, max: 624 });
+        assert_eq!(params.profile.thresholds, Thresholds::Packets { min: 208, max: 624 });
         // In bytes at 100 Mbit/s: 62,500 B in 5 ms, half of it 31,250.
         let params = Params { unit: Unit::Bytes, ..Params::for_link(Rate::from_mbit(100)) }.red().unwrap();
-        assert_eq!(params.thresholds, Thresholds::Bytes { min: Bytes::new(31_250), max: Bytes::new(93_750) });
+        assert_eq!(params.profile.thresholds, Thresholds::Bytes { min: Bytes::new(31_250), max: Bytes::new(93_750) });
     }
 
     #[test]
     fn max_p_goes_up_by_addition_and_down_by_multiplication() {
         let mut ared = Ared::new(Params::for_link(Rate::from_mbit(15)), 1, "test").unwrap();
-        let max_p = |ared: &Ared| ared.red().params().max_p.as_f64();
+        let max_p = |ared: &Ared| ared.red().params().profile.max_p.as_f64();
         // The target of 5 and 15 is 9 to 11.
         assert_eq!((ared.target().0.whole_part(), ared.target().1.whole_part()), (9, 11));
         let queue = |packets| Backlog { packets, bytes: Bytes::new(packets * 1_500) };

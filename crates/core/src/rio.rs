@@ -1,6 +1,6 @@
 //! RIO: RED with an average for each of three drop precedences.
 //!
-//! *Law*: a packet of a colour is judged by that colour's curve at that colour's average. Coupled, the average of a
+//! *Law*: the curve of its colour decides on a packet, at the average of its colour. Coupled, the average of a
 //! colour counts its own packets and those of better colours: green counts green, yellow counts green and yellow,
 //! red counts all; so green is never dropped for what yellow and red do. Uncoupled (RIO-DC), each average counts its
 //! own colour only.
@@ -8,7 +8,7 @@
 //! two precedences; RFC 2963 appendix A.1 for three; Seddigh, Nandy and Pieda (1999) for RIO-DC.
 //! *Units*: as [`red`](crate::red).
 //! *Cost*: O(1) an arrival: up to three averages, one curve, one draw. No allocation.
-//! *Notes*: an average is idle, and decays, while none of the packets it counts is inside. The colour of a packet
+//! *Notes*: an average is idle, and decays, while none of the packets it counts is queued. The colour of a packet
 //! must not change between its arrival and its departure.
 //! *See also*: [`red`](crate::red): one average and one curve; [`wred`](crate::wred): one average of the whole queue
 //! and a curve for each precedence.
@@ -29,33 +29,12 @@ use crate::params::ParamError;
 use crate::probability::Probability;
 use crate::qdisc::Backlog;
 use crate::random::Stream;
-use crate::red::{
-    AboveMax, Average, Curve, Level, Signal, Sizing, Spacer, Spacing, Thresholds, decide, validate_fraction,
-};
+use crate::red::{AboveMax, Average, Dropper, EarlyDrop, Level, Profile, Thresholds};
 use alloc::format;
 use tidegate_units::{Instant, Span};
 
 /// The colours, best first.
 const COLOURS: [Colour; 3] = [Colour::Green, Colour::Yellow, Colour::Red];
-
-/// The curve of one drop precedence.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Precedence {
-    /// Where dropping begins and where it is at its most.
-    pub thresholds: Thresholds,
-    /// The base probability at the upper threshold.
-    pub max_p: Probability,
-}
-
-impl Precedence {
-    /// Whether it can work, as an error of `field`.
-    pub(crate) fn validate(&self, field: &'static str) -> Result<(), ParamError> {
-        self.thresholds
-            .validate()
-            .and_then(|()| validate_fraction("max_p", self.max_p))
-            .map_err(|error| ParamError::new(field, format!("{error}")))
-    }
-}
 
 /// Which packets an average counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -71,26 +50,15 @@ pub enum Coupling {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
     /// The curve of green packets.
-    pub green: Precedence,
+    pub green: Profile,
     /// The curve of yellow packets.
-    pub yellow: Precedence,
+    pub yellow: Profile,
     /// The curve of red packets.
-    pub red: Precedence,
+    pub red: Profile,
     /// Which packets an average counts.
     pub coupling: Coupling,
-    /// The weight of a new sample in each average.
-    pub weight: Probability,
-    /// What happens above an upper threshold.
-    pub above_max: AboveMax,
-    /// How drops are spread.
-    pub spacing: Spacing,
-    /// Whether large packets are dropped more often.
-    pub sizing: Sizing,
-    /// What an early drop does to a packet that understands ECN.
-    pub signal: Signal,
-    /// The time a typical packet takes on the link, by which idle time is counted; zero: each arrival at an
-    /// empty queue counts for one.
-    pub idle_packet: Span,
+    /// How the averages are made, and how drops follow from them.
+    pub early: EarlyDrop,
 }
 
 impl Params {
@@ -98,41 +66,36 @@ impl Params {
     /// to 800, at 0.1, 0.05 and 0.02, weight 0.002; what the RFC leaves open as Clark and Fang have it: coupled, a
     /// cliff, uniform. The typical packet is 1500 B at 70 Mbit/s.
     pub const fn rfc2963() -> Self {
-        const fn precedence(min: u64, max: u64, hundredths: u64) -> Precedence {
+        const fn profile(min: u64, max: u64, hundredths: u64) -> Profile {
             let max_p = match Probability::from_ratio(hundredths, 100) {
                 Some(p) => p,
                 None => Probability::ONE,
             };
-            Precedence { thresholds: Thresholds::Packets { min, max }, max_p }
+            Profile { thresholds: Thresholds::Packets { min, max }, max_p }
         }
         Self {
-            green: precedence(400, 800, 2),
-            yellow: precedence(200, 400, 5),
-            red: precedence(100, 200, 10),
+            green: profile(400, 800, 2),
+            yellow: profile(200, 400, 5),
+            red: profile(100, 200, 10),
             coupling: Coupling::Coupled,
-            weight: match Probability::from_ratio(2, 1_000) {
-                Some(weight) => weight,
-                None => Probability::ONE,
+            early: EarlyDrop {
+                above_max: AboveMax::Cliff,
+                idle_packet: Span::from_micros(171),
+                ..EarlyDrop::RECOMMENDED
             },
-            above_max: AboveMax::Cliff,
-            spacing: Spacing::Uniform,
-            sizing: Sizing::PerPacket,
-            signal: Signal::Drop,
-            idle_packet: Span::from_micros(171),
         }
     }
-    /// Whether they can work.
+    /// Checks the parameters.
     ///
     /// # Errors
     /// Names the precedence (`green`, `yellow`, `red`) or the field (`weight`, `mean`) that cannot.
     pub fn validate(&self) -> Result<(), ParamError> {
-        self.green.validate("green")?;
-        self.yellow.validate("yellow")?;
-        self.red.validate("red")?;
-        validate_fraction("weight", self.weight)?;
-        self.sizing.validate()
+        for (field, profile) in [("green", self.green), ("yellow", self.yellow), ("red", self.red)] {
+            profile.validate().map_err(|error| ParamError::new(field, format!("{error}")))?;
+        }
+        self.early.validate()
     }
-    const fn precedence(&self, colour: Colour) -> &Precedence {
+    const fn profile(&self, colour: Colour) -> &Profile {
         match colour {
             Colour::Green => &self.green,
             Colour::Yellow => &self.yellow,
@@ -141,15 +104,13 @@ impl Params {
     }
 }
 
-/// What belongs to one colour.
+/// The state of one colour.
 #[derive(Clone, Debug)]
 struct Lane {
     average: Average,
-    curve: Curve,
-    spacer: Spacer,
-    /// The packets of this colour that are inside.
+    dropper: Dropper,
+    /// The queued packets of this colour.
     queue: Backlog,
-    verdicts: Verdicts,
 }
 
 /// RIO. See the [module](self).
@@ -167,11 +128,13 @@ impl Rio {
     pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
         params.validate()?;
         let lanes = COLOURS.map(|colour| Lane {
-            average: Average::new(params.weight, params.idle_packet),
-            curve: curve(&params, colour),
-            spacer: Spacer::new(Stream::named(seed, &format!("{name}.{colour:?}"))),
+            average: Average::new(params.early.weight, params.early.idle_packet),
+            dropper: Dropper::new(
+                *params.profile(colour),
+                params.early.above_max,
+                Stream::named(seed, &format!("{name}.{colour:?}")),
+            ),
             queue: Backlog::default(),
-            verdicts: Verdicts::default(),
         });
         Ok(Self { params, lanes })
     }
@@ -179,31 +142,31 @@ impl Rio {
     pub fn params(&self) -> &Params {
         &self.params
     }
-    /// Takes other parameters; averages and counts are kept.
+    /// Puts other parameters into force; averages and counts are kept.
     ///
     /// # Errors
     /// As [`Params::validate`]; then nothing has changed.
     pub fn set_params(&mut self, params: Params) -> Result<(), ParamError> {
         params.validate()?;
         for (lane, colour) in self.lanes.iter_mut().zip(COLOURS) {
-            lane.average.set_weight(params.weight);
-            lane.average.set_idle_packet(params.idle_packet);
-            lane.curve = curve(&params, colour);
+            lane.average.set_weight(params.early.weight);
+            lane.average.set_idle_packet(params.early.idle_packet);
+            lane.dropper.set_profile(*params.profile(colour), params.early.above_max);
         }
         self.params = params;
         Ok(())
     }
-    /// The average by which packets of `colour` are judged.
+    /// The average that decides on packets of `colour`.
     pub fn average(&self, colour: Colour) -> Level {
         self.lanes[colour as usize].average.level()
     }
-    /// The packets of `colour` that are inside.
+    /// The queued packets of `colour`.
     pub fn queue(&self, colour: Colour) -> Backlog {
         self.lanes[colour as usize].queue
     }
-    /// What was decided on packets of `colour` so far.
+    /// The verdicts on packets of `colour` so far.
     pub fn verdicts(&self, colour: Colour) -> &Verdicts {
-        &self.lanes[colour as usize].verdicts
+        self.lanes[colour as usize].dropper.verdicts()
     }
     /// The averages that count a packet of `colour`.
     fn counting(&self, colour: Colour) -> core::ops::Range<usize> {
@@ -213,7 +176,7 @@ impl Rio {
             Coupling::Uncoupled => own..own + 1,
         }
     }
-    /// What the average of lane `lane` counts.
+    /// The packets that the average of lane `lane` counts.
     fn counted(&self, lane: usize) -> Backlog {
         match self.params.coupling {
             Coupling::Uncoupled => self.lanes[lane].queue,
@@ -225,24 +188,16 @@ impl Rio {
     }
 }
 
-fn curve(params: &Params, colour: Colour) -> Curve {
-    let precedence = params.precedence(colour);
-    Curve::new(precedence.thresholds, precedence.max_p, params.above_max)
-}
-
 impl<P: Packet> Aqm<P> for Rio {
     fn on_arrival(&mut self, now: Instant, packet: &P, _queue: Backlog) -> Verdict {
         let colour = packet.colour();
         for lane in self.counting(colour) {
             let counted = self.counted(lane);
-            let level = self.params.precedence(COLOURS[lane]).thresholds.measure(counted);
+            let level = self.params.profile(COLOURS[lane]).thresholds.measure(counted);
             self.lanes[lane].average.on_arrival(now, level);
         }
-        let Params { spacing, sizing, signal, .. } = self.params;
         let lane = &mut self.lanes[colour as usize];
-        let zone = lane.curve.zone(lane.average.level());
-        let verdict = decide(&mut lane.spacer, zone, spacing, sizing, signal, packet);
-        lane.verdicts.count(verdict)
+        lane.dropper.decide(&self.params.early, lane.dropper.zone(lane.average.level()), packet)
     }
 
     fn on_admission(&mut self, _now: Instant, packet: &P) {
@@ -285,7 +240,7 @@ mod tests {
 
     /// Weight 1, so that an average is the queue; cliffs at 10, 20 and 40 packets, and hardly a chance before.
     fn sharp(coupling: Coupling) -> Rio {
-        let at = |max| Precedence {
+        let at = |max| Profile {
             thresholds: Thresholds::Packets { min: max - 1, max },
             max_p: Probability::from_bits(1).unwrap(),
         };
@@ -294,8 +249,7 @@ mod tests {
             yellow: at(20),
             red: at(10),
             coupling,
-            weight: Probability::ONE,
-            ..Params::rfc2963()
+            early: EarlyDrop { weight: Probability::ONE, ..Params::rfc2963().early },
         };
         Rio::new(params, 1, "test").unwrap()
     }
@@ -350,11 +304,15 @@ mod tests {
     #[test]
     fn the_rfcs_values() {
         // Averages of 150, 300 and 600 packets lie in the middle: half of 0.1, 0.05, 0.02.
-        use crate::red::Zone;
+        use crate::red::{Curve, Zone};
         let params = Params::rfc2963();
         for (colour, packets, p) in [(Colour::Red, 150, 0.05), (Colour::Yellow, 300, 0.025), (Colour::Green, 600, 0.01)]
         {
-            let Zone::Chance(got) = curve(&params, colour).zone(Level::whole(packets)) else { panic!("not chance") };
+            let Zone::Chance(got) =
+                Curve::new(*params.profile(colour), params.early.above_max).zone(Level::whole(packets))
+            else {
+                panic!("not chance")
+            };
             assert!((got.as_f64() - p).abs() < 1e-8, "{colour:?} {got}");
         }
         assert_eq!(params.validate(), Ok(()));
@@ -363,18 +321,20 @@ mod tests {
     #[test]
     fn errors_name_the_precedence() {
         let good = Params::rfc2963();
-        let bad = Precedence { thresholds: Thresholds::Packets { min: 3, max: 3 }, ..good.green };
+        let bad = Profile { thresholds: Thresholds::Packets { min: 3, max: 3 }, ..good.green };
         assert_eq!(Params { yellow: bad, ..good }.validate().unwrap_err().field, "yellow");
-        let bad = Precedence { max_p: Probability::ZERO, ..good.green };
+        let bad = Profile { max_p: Probability::ZERO, ..good.green };
         let error = Params { red: bad, ..good }.validate().unwrap_err();
         assert!(error.field == "red" && error.problem.starts_with("max_p"), "{error}");
-        assert_eq!(Params { weight: Probability::ZERO, ..good }.validate().unwrap_err().field, "weight");
+        let early = EarlyDrop { weight: Probability::ZERO, ..good.early };
+        assert_eq!(Params { early, ..good }.validate().unwrap_err().field, "weight");
     }
 
     #[test]
     fn an_unseen_colour_does_not_disturb() {
         // The green average moves by green arrivals only.
-        let mut rio = Rio::new(Params { weight: Probability::ONE, ..Params::rfc2963() }, 1, "test").unwrap();
+        let early = EarlyDrop { weight: Probability::ONE, ..Params::rfc2963().early };
+        let mut rio = Rio::new(Params { early, ..Params::rfc2963() }, 1, "test").unwrap();
         push(&mut rio, Colour::Green, 3);
         push(&mut rio, Colour::Red, 50);
         assert_eq!(rio.average(Colour::Green), Level::whole(2));

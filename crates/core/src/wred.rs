@@ -1,17 +1,17 @@
 //! WRED: RED with one average of the whole queue, and a curve for each precedence.
 //!
-//! *Law*: every packet is judged at the average of the whole queue by the curve that its colour or its code point
-//! selects.
+//! *Law*: the curve that the colour or the code point of a packet selects decides on it, at the average of the whole
+//! queue.
 //! *Source*: RFC 2309 section 3 and RFC 2597 section 3 (which leaves the scheme open); the usual form of routers.
 //! *Units*: as [`red`](crate::red).
 //! *Cost*: O(1) an arrival: one average, one table look-up, one curve, one draw. No allocation.
 //! *Notes*: up to 64 profiles. A profile whose `min` is the `max` of another protects it completely.
-//! *See also*: [`rio`](crate::rio): an average for each precedence, so that better ones are not judged by worse;
+//! *See also*: [`rio`](crate::rio): an average for each precedence, so that worse ones do not count for better;
 //! [`red`](crate::red): one curve.
 //!
 //! ```
-//! use tidegate_core::{rio::Precedence, red::Thresholds, wred::{Params, Selector, Wred}, Probability};
-//! let profile = |min, max| Precedence {
+//! use tidegate_core::{red::{Profile, Thresholds}, wred::{Params, Selector, Wred}, Probability};
+//! let profile = |min, max| Profile {
 //!     thresholds: Thresholds::Packets { min, max },
 //!     max_p: Probability::from_ratio(1, 10).unwrap(),
 //! };
@@ -25,15 +25,13 @@
 use crate::aqm::{Aqm, Verdict, Verdicts};
 use crate::packet::Packet;
 use crate::params::ParamError;
-use crate::probability::Probability;
 use crate::qdisc::Backlog;
 use crate::random::Stream;
-use crate::red::{AboveMax, Average, Curve, Level, Signal, Sizing, Spacer, Spacing, decide, validate_fraction};
-use crate::rio::Precedence;
+use crate::red::{Average, Dropper, EarlyDrop, Level, Profile};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
-use tidegate_units::{Instant, Span};
+use tidegate_units::Instant;
 
 /// What selects the profile of a packet.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -66,42 +64,22 @@ impl Selector {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Params {
     /// The curves.
-    pub profiles: Vec<Precedence>,
-    /// Which curve judges a packet.
+    pub profiles: Vec<Profile>,
+    /// Which curve applies to a packet.
     pub selector: Selector,
-    /// The weight of a new sample in the average.
-    pub weight: Probability,
-    /// What happens above an upper threshold.
-    pub above_max: AboveMax,
-    /// How drops are spread.
-    pub spacing: Spacing,
-    /// Whether large packets are dropped more often.
-    pub sizing: Sizing,
-    /// What an early drop does to a packet that understands ECN.
-    pub signal: Signal,
-    /// The time a typical packet takes on the link, by which idle time is counted; zero: each arrival at an
-    /// empty queue counts for one.
-    pub idle_packet: Span,
+    /// How the average is made, and how drops follow from it.
+    pub early: EarlyDrop,
 }
 
 impl Params {
-    /// These profiles with RED's defaults: weight 0.002, gentle, uniform, per packet, dropping, 1.2 ms.
-    pub fn new(profiles: Vec<Precedence>, selector: Selector) -> Self {
-        Self {
-            profiles,
-            selector,
-            weight: Probability::from_ratio(2, 1_000).unwrap_or(Probability::ONE),
-            above_max: AboveMax::Gentle,
-            spacing: Spacing::Uniform,
-            sizing: Sizing::PerPacket,
-            signal: Signal::Drop,
-            idle_packet: Span::from_micros(1_200),
-        }
+    /// `profiles` with [`EarlyDrop::RECOMMENDED`].
+    pub fn new(profiles: Vec<Profile>, selector: Selector) -> Self {
+        Self { profiles, selector, early: EarlyDrop::RECOMMENDED }
     }
-    /// Whether they can work.
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// Names `profiles` (with the number of the profile), when one cannot work, there are none or more than 64, they
+    /// Names `profiles` (with the number of the profile) when one cannot work, there are none or more than 64, they
     /// measure the queue in different units, or the selector asks for one that does not exist; `weight`; `mean`.
     pub fn validate(&self) -> Result<(), ParamError> {
         let wrong = |problem| Err(ParamError::new("profiles", problem));
@@ -112,8 +90,8 @@ impl Params {
             return wrong(format!("there may be at most 64, but there are {}", self.profiles.len()));
         }
         for (n, profile) in self.profiles.iter().enumerate() {
-            if let Err(error) = profile.validate("profiles") {
-                return wrong(format!("profile {n}: {}", error.problem));
+            if let Err(error) = profile.validate() {
+                return wrong(format!("profile {n}: {error}"));
             }
             if core::mem::discriminant(&profile.thresholds) != core::mem::discriminant(&first.thresholds) {
                 return wrong(format!("profile {n} measures the queue in another unit than profile 0"));
@@ -123,17 +101,8 @@ impl Params {
             let (highest, len) = (self.selector.highest(), self.profiles.len());
             return wrong(format!("profile {highest} may be selected, but there are only {len}"));
         }
-        validate_fraction("weight", self.weight)?;
-        self.sizing.validate()
+        self.early.validate()
     }
-}
-
-/// What belongs to one profile.
-#[derive(Clone, Debug)]
-struct Lane {
-    curve: Curve,
-    spacer: Spacer,
-    verdicts: Verdicts,
 }
 
 /// WRED. See the [module](self).
@@ -141,7 +110,7 @@ struct Lane {
 pub struct Wred {
     params: Params,
     average: Average,
-    lanes: Vec<Lane>,
+    droppers: Vec<Dropper>,
 }
 
 impl Wred {
@@ -151,12 +120,11 @@ impl Wred {
     /// As [`Params::validate`].
     pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
         params.validate()?;
-        let lanes = params.profiles.iter().enumerate().map(|(n, profile)| Lane {
-            curve: Curve::new(profile.thresholds, profile.max_p, params.above_max),
-            spacer: Spacer::new(Stream::named(seed, &format!("{name}.{n}"))),
-            verdicts: Verdicts::default(),
-        });
-        Ok(Self { average: Average::new(params.weight, params.idle_packet), lanes: lanes.collect(), params })
+        let dropper = |(n, profile): (usize, &Profile)| {
+            Dropper::new(*profile, params.early.above_max, Stream::named(seed, &format!("{name}.{n}")))
+        };
+        let droppers = params.profiles.iter().enumerate().map(dropper).collect();
+        Ok(Self { average: Average::new(params.early.weight, params.early.idle_packet), droppers, params })
     }
     /// The parameters in force.
     pub fn params(&self) -> &Params {
@@ -166,9 +134,9 @@ impl Wred {
     pub fn average(&self) -> Level {
         self.average.level()
     }
-    /// What was decided by profile `profile` so far.
+    /// The verdicts by profile number `profile` so far.
     pub fn verdicts(&self, profile: usize) -> Option<&Verdicts> {
-        self.lanes.get(profile).map(|lane| &lane.verdicts)
+        self.droppers.get(profile).map(Dropper::verdicts)
     }
 }
 
@@ -176,10 +144,8 @@ impl<P: Packet> Aqm<P> for Wred {
     fn on_arrival(&mut self, now: Instant, packet: &P, queue: Backlog) -> Verdict {
         let profile = self.params.selector.of(packet);
         let level = self.average.on_arrival(now, self.params.profiles[profile].thresholds.measure(queue));
-        let Params { spacing, sizing, signal, .. } = self.params;
-        let lane = &mut self.lanes[profile];
-        let verdict = decide(&mut lane.spacer, lane.curve.zone(level), spacing, sizing, signal, packet);
-        lane.verdicts.count(verdict)
+        let dropper = &mut self.droppers[profile];
+        dropper.decide(&self.params.early, dropper.zone(level), packet)
     }
     fn on_admission(&mut self, _now: Instant, _packet: &P) {
         self.average.on_busy();
@@ -197,7 +163,8 @@ mod tests {
     use alloc::vec;
 
     use crate::packet::{Colour, Dscp};
-    use crate::red::Thresholds;
+    use crate::probability::Probability;
+    use crate::red::{Spacing, Thresholds};
     use tidegate_units::Bytes;
 
     struct P(Colour, Dscp);
@@ -216,8 +183,8 @@ mod tests {
         }
     }
 
-    fn profile(min: u64, max: u64) -> Precedence {
-        Precedence { thresholds: Thresholds::Packets { min, max }, max_p: Probability::from_ratio(1, 10).unwrap() }
+    fn profile(min: u64, max: u64) -> Profile {
+        Profile { thresholds: Thresholds::Packets { min, max }, max_p: Probability::from_ratio(1, 10).unwrap() }
     }
 
     /// Among 50,000 arrivals at a standing queue, the share that is dropped.
@@ -231,8 +198,7 @@ mod tests {
     #[test]
     fn one_average_and_a_curve_for_each_colour() {
         let params = Params {
-            weight: Probability::ONE,
-            spacing: Spacing::Geometric,
+            early: EarlyDrop { weight: Probability::ONE, spacing: Spacing::Geometric, ..EarlyDrop::RECOMMENDED },
             ..Params::new(vec![profile(30, 60), profile(20, 40), profile(10, 20)], Selector::Colour)
         };
         // At 35 packets: green 0.1 * 5/30 = 0.0167; yellow 0.1 * 15/20 = 0.075; red in the gentle region,
@@ -251,7 +217,7 @@ mod tests {
         let mut table = [0_u8; 64];
         table[usize::from(Dscp::EF.value())] = 1;
         let params = Params {
-            weight: Probability::ONE,
+            early: EarlyDrop { weight: Probability::ONE, ..EarlyDrop::RECOMMENDED },
             ..Params::new(vec![profile(10, 20), profile(100, 200)], Selector::Dscp(Box::new(table)))
         };
         assert_eq!(share(&params, &P(Colour::Red, Dscp::BEST_EFFORT), 50), 1.0);
@@ -268,8 +234,9 @@ mod tests {
         let table = Selector::Dscp(Box::new([3; 64]));
         assert!(error(Params { selector: table, ..good.clone() }).problem.contains("only 3"));
         let bytes = Thresholds::Bytes { min: Bytes::new(1), max: Bytes::new(2) };
-        let mixed = vec![profile(30, 60), profile(20, 40), Precedence { thresholds: bytes, ..profile(1, 2) }];
+        let mixed = vec![profile(30, 60), profile(20, 40), Profile { thresholds: bytes, ..profile(1, 2) }];
         assert!(error(Params { profiles: mixed, ..good.clone() }).problem.contains("another unit"));
-        assert_eq!(error(Params { weight: Probability::ZERO, ..good }).field, "weight");
+        let early = EarlyDrop { weight: Probability::ZERO, ..good.early };
+        assert_eq!(error(Params { early, ..good }).field, "weight");
     }
 }

@@ -4,7 +4,7 @@ use tidegate_core::aqm::{Aqm, AqmFifo, Verdict};
 use tidegate_core::fifo::Limit;
 use tidegate_core::qdisc::Backlog;
 use tidegate_core::random::Stream;
-use tidegate_core::red::{AboveMax, Params, Red, Signal, Sizing, Spacing, Thresholds};
+use tidegate_core::red::{AboveMax, EarlyDrop, Params, Profile, Red, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::{Accounted, Bytes, Instant, Probability, Span};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
 
@@ -15,14 +15,18 @@ fn queue(params: Params) -> Accounted<AqmFifo<TestPacket, Red>> {
 #[test]
 fn red_obeys_the_laws() {
     let weight = Probability::from_ratio(1, 8).unwrap();
-    let packets = Params { weight, ..Params::new(Thresholds::Packets { min: 5, max: 15 }) };
+    let early = EarlyDrop { weight, ..EarlyDrop::RECOMMENDED };
+    let packets = Params { early, ..Params::new(Thresholds::Packets { min: 5, max: 15 }) };
+    let thresholds = Thresholds::Bytes { min: Bytes::new(3_000), max: Bytes::new(9_000) };
     let bytes = Params {
-        thresholds: Thresholds::Bytes { min: Bytes::new(3_000), max: Bytes::new(9_000) },
-        above_max: AboveMax::Cliff,
-        spacing: Spacing::Geometric,
-        sizing: Sizing::PerByte { mean: Bytes::new(500) },
-        signal: Signal::Mark,
-        ..packets
+        profile: Profile { thresholds, ..packets.profile },
+        early: EarlyDrop {
+            above_max: AboveMax::Cliff,
+            spacing: Spacing::Geometric,
+            sizing: Sizing::PerByte { mean: Bytes::new(500) },
+            signal: Signal::Mark,
+            ..early
+        },
     };
     let crowded = Shape { enqueues: 150, ..Shape::default() };
     for (params, shape) in [(packets, Shape::default()), (packets, crowded), (bytes, crowded)] {
@@ -69,13 +73,13 @@ impl Oracle {
 #[test]
 fn red_follows_the_paper() {
     use tidegate_core::red::Zone;
-    let params = Params {
-        thresholds: Thresholds::Packets { min: 20, max: 60 },
+    let early = EarlyDrop {
         weight: Probability::from_ratio(2, 100).unwrap(),
         // A whole number of nanoseconds and of their binary fractions, so that the oracle's floor is exact.
         idle_packet: Span::from_nanos(1 << 20),
-        ..Params::new(Thresholds::Packets { min: 20, max: 60 })
+        ..EarlyDrop::RECOMMENDED
     };
+    let params = Params { early, ..Params::new(Thresholds::Packets { min: 20, max: 60 }) };
     let mut red = Red::new(params, 1, "red").unwrap();
     let (weight, max_p) = (0.02, 0.1);
     let mut oracle = Oracle {
@@ -137,8 +141,8 @@ fn the_share_dropped_is_the_curve() {
     // A standing queue of 40 between 20 and 60: base probability 0.05. Geometric drops 5 %; uniform drops one in
     // (1 + 1/0.05) / 2 = 10.5 packets.
     for (spacing, expected) in [(Spacing::Geometric, 5_000.0), (Spacing::Uniform, 100_000.0 / 10.5)] {
-        let weight = Probability::ONE;
-        let params = Params { weight, spacing, ..Params::new(Thresholds::Packets { min: 20, max: 60 }) };
+        let early = EarlyDrop { weight: Probability::ONE, spacing, ..EarlyDrop::RECOMMENDED };
+        let params = Params { early, ..Params::new(Thresholds::Packets { min: 20, max: 60 }) };
         let mut red = Red::new(params, 7, "share").unwrap();
         let standing = Backlog { packets: 40, bytes: Bytes::new(20_000) };
         let packet = TestPacket::new(0, 1, 500);

@@ -2,33 +2,36 @@
 
 use tidegate_core::aqm::AqmFifo;
 use tidegate_core::fifo::Limit;
-use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
-use tidegate_core::rio::{Coupling, Params, Precedence, Rio};
+use tidegate_core::red::{AboveMax, EarlyDrop, Profile, Signal, Sizing, Spacing, Thresholds};
+use tidegate_core::rio::{Coupling, Params, Rio};
 use tidegate_core::wred::{self, Selector, Wred};
 use tidegate_core::{Accounted, Bytes, Probability};
 use tidegate_laws::{Shape, check_seeds};
 
-fn precedence(min: u64, max: u64) -> Precedence {
-    Precedence { thresholds: Thresholds::Packets { min, max }, max_p: Probability::from_ratio(1, 10).unwrap() }
+fn profile(min: u64, max: u64) -> Profile {
+    Profile { thresholds: Thresholds::Packets { min, max }, max_p: Probability::from_ratio(1, 10).unwrap() }
 }
 
 #[test]
 fn rio_obeys_the_laws() {
     let bytes = Thresholds::Bytes { min: Bytes::new(2_000), max: Bytes::new(8_000) };
     let packets = Params {
-        green: precedence(20, 40),
-        yellow: precedence(10, 20),
-        red: precedence(3, 10),
-        weight: Probability::from_ratio(1, 8).unwrap(),
+        green: profile(20, 40),
+        yellow: profile(10, 20),
+        red: profile(3, 10),
+        early: EarlyDrop { weight: Probability::from_ratio(1, 8).unwrap(), ..Params::rfc2963().early },
         ..Params::rfc2963()
     };
     let mixed = Params {
-        red: Precedence { thresholds: bytes, ..packets.red },
+        red: Profile { thresholds: bytes, ..packets.red },
         coupling: Coupling::Uncoupled,
-        above_max: AboveMax::Gentle,
-        spacing: Spacing::Geometric,
-        sizing: Sizing::PerByte { mean: Bytes::new(700) },
-        signal: Signal::Mark,
+        early: EarlyDrop {
+            above_max: AboveMax::Gentle,
+            spacing: Spacing::Geometric,
+            sizing: Sizing::PerByte { mean: Bytes::new(700) },
+            signal: Signal::Mark,
+            ..packets.early
+        },
         ..packets
     };
     let crowded = Shape { enqueues: 150, ..Shape::default() };
@@ -41,9 +44,9 @@ fn rio_obeys_the_laws() {
 
 #[test]
 fn wred_obeys_the_laws() {
-    let profiles = vec![precedence(20, 40), precedence(10, 20), precedence(3, 10)];
+    let profiles = vec![profile(20, 40), profile(10, 20), profile(3, 10)];
     let by_colour = wred::Params {
-        weight: Probability::from_ratio(1, 8).unwrap(),
+        early: EarlyDrop { weight: Probability::from_ratio(1, 8).unwrap(), ..EarlyDrop::RECOMMENDED },
         ..wred::Params::new(profiles, Selector::Colour)
     };
     let table = core::array::from_fn(|dscp| (dscp % 3) as u8);

@@ -3,7 +3,7 @@
 use tidegate_config::{Diagnostics, Source};
 use tidegate_core::aqm::AqmFifo;
 use tidegate_core::fifo::{Fifo, Limit};
-use tidegate_core::red::{Params, Red, Thresholds};
+use tidegate_core::red::{EarlyDrop, Params, Red, Thresholds};
 use tidegate_core::{Backlog, Deadline, Instant, Outlet, Packet, Qdisc, Rate, Span};
 use tidegate_metrics::jain;
 use tidegate_sim::scenario::Scenario;
@@ -133,7 +133,8 @@ fn over_red(config: Config, flows: usize, seed: u64) -> (f64, u64) {
     let config = Config { delayed_ack: None, ..config };
     let (mut net, link) = dumbbell(seed, line, &vec![(config, Span::from_millis(2)); flows]);
     let thresholds = Thresholds::Packets { min: 20, max: 60 };
-    let params = Params { idle_packet: Span::from_micros(600), ..Params::new(thresholds) };
+    let early = EarlyDrop { idle_packet: Span::from_micros(600), ..EarlyDrop::RECOMMENDED };
+    let params = Params { early, ..Params::new(thresholds) };
     net.queue(link, AqmFifo::new(Limit::packets(1000), Red::new(params, seed, "red").expect("valid parameters")));
     let sim = run(net, 10, 130);
     let metrics = sim.link(link);

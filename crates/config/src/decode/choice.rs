@@ -9,6 +9,21 @@ use crate::schema::Schemas;
 use crate::suggest;
 
 /// Declares a choice between words: an enum without payload, how it is read, and its schema.
+///
+/// With `impl "title" for Type` it declares how the values of an existing enum, such as one of the core, are written:
+///
+/// ```
+/// tidegate_config::words! {
+///     /// Which way round.
+///     pub enum Turn as "turn" {
+///         /// With the clock.
+///         Right = "right",
+///         /// Against it.
+///         Left = "left",
+///     }
+/// }
+/// assert_eq!(Turn::Left.word(), "left");
+/// ```
 #[macro_export]
 macro_rules! words {
     (
@@ -40,6 +55,17 @@ macro_rules! words {
             }
         }
 
+        $crate::words! {
+            impl $title for $name {
+                $( $(#[doc = $vdoc])* $variant = $word, )*
+            }
+        }
+    };
+    (
+        impl $title:literal for $name:ty {
+            $( $(#[doc = $vdoc:literal])* $variant:ident = $word:literal ),* $(,)?
+        }
+    ) => {
         impl $crate::Decode for $name {
             fn decode(
                 node: &$crate::node::Node,
@@ -48,7 +74,7 @@ macro_rules! words {
                 $crate::decode::word(node, $title, &[$(($word, Self::$variant)),*], diagnostics)
             }
             fn example() -> String {
-                format!("\"{}\"", Self::ALL[0].word())
+                format!("\"{}\"", [$($word),*][0])
             }
             fn schema(_schemas: &mut $crate::Schemas) -> $crate::serde_json::Value {
                 $crate::serde_json::json!({ "oneOf": [$({
@@ -59,7 +85,7 @@ macro_rules! words {
     };
 }
 
-/// The one of `words` that `node` is. For [`words!`](crate::words).
+/// The value of the word that `node` is. For [`words!`](crate::words).
 pub fn word<T: Copy>(
     node: &Node,
     title: &str,

@@ -3,13 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use tidegate_core::cbq::{
-    self, Accounting, Cbq, Class, Conserving, General, Heuristic, Lead, LinkClock, Params, Regulation, TreeError,
+    self, Accounting, Borrow, Cbq, Class, Conserving, Finish, General, Heuristic, Lead, LinkClock, Params, Regulation,
+    TreeError,
 };
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::reservation::{Policy, Request, Service};
 use tidegate_core::{Bytes, ClassId, FlowKey, Instant, Packet, Qdisc, Rate, Span};
 
-use super::{Discipline, Inside, Site};
+use super::{Discipline, Inside, Section, Site};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 use crate::suggest;
@@ -29,20 +30,18 @@ crate::words! {
 }
 
 crate::words! {
-    /// How top-level sharing sets its level.
-    pub enum TopLevel as "heuristic" {
+    impl "heuristic" for Heuristic {
         /// When nobody can send, the level rises one by one: the implementation that was measured in 1999.
         Altq = "altq",
         /// When a class has sent and cannot go on, the level is the highest: the paper of 1995. Until the next packet
         /// arrives for a class below its limit, a class that may borrow can take the rates of all classes of lower
         /// priority.
-        Floyd = "floyd",
+        Floyd1995 = "floyd",
     }
 }
 
 crate::words! {
-    /// From when the time is counted that a class over its limit must wait.
-    pub enum Finish as "finish" {
+    impl "finish" for Finish {
         /// From when its packet left.
         Actual = "actual",
         /// From when its packet is expected to have left the link.
@@ -61,12 +60,11 @@ crate::words! {
 }
 
 crate::words! {
-    /// How the classes of a priority take turns.
-    pub enum Turns as "turns" {
+    impl "turns" for General {
         /// By their rates.
-        Weighted = "weighted",
+        WeightedRoundRobin = "weighted",
         /// A packet each.
-        Packet = "packet",
+        PacketRoundRobin = "packet",
     }
 }
 
@@ -81,20 +79,18 @@ crate::words! {
 }
 
 crate::words! {
-    /// What happens when no class may send.
-    pub enum Work as "conserving" {
+    impl "conserving" for Conserving {
         /// Nothing.
         Strict = "strict",
         /// Who may borrow sends, as fast as the driver takes it.
         Efficient = "efficient",
         /// Who may borrow sends, when the link would otherwise rest.
-        WhenIdle = "when-idle",
+        WhenLinkIdle = "when-idle",
     }
 }
 
 crate::words! {
-    /// What a suspended class waits for.
-    pub enum Suspension as "suspension" {
+    impl "suspension" for Regulation {
         /// Its own time, or an ancestor below its limit.
         Recheck = "recheck",
         /// Its own time.
@@ -103,8 +99,7 @@ crate::words! {
 }
 
 crate::words! {
-    /// Whether a class may use what its parent has left.
-    pub enum Borrowing as "borrow" {
+    impl "borrow" for Borrow {
         /// It keeps to its rate.
         Never = "never",
         /// It may, and through its parent what that may borrow.
@@ -126,7 +121,7 @@ crate::record! {
         /// 0 goes first, 7 last. Default 1: room above and below.
         pub priority: Spanned<u8> = 1,
         /// Whether it may borrow. Default never: what is promised to others is not touched.
-        pub borrow: Borrowing = "never",
+        pub borrow: Borrow = "never",
         /// The size of its packets, for accounting by idle time. Default `mtu`.
         pub packet_size: Option<Spanned<Bytes>>,
         /// Packets back to back after a silence. Default 16, ALTQ's.
@@ -146,7 +141,7 @@ crate::record! {
         /// Their priority. Default 0: only there delays are bounded.
         pub priority: Spanned<u8> = 0,
         /// Whether they may borrow. Default from-parent, as the paper's.
-        pub borrow: Borrowing = "from-parent",
+        pub borrow: Borrow = "from-parent",
         /// The most at a time; all delay bounds grow with it. Default 16.
         pub flows: Spanned<u32> = 16,
         /// What their queues may hold together. Default 4 MB: one second of 32 Mbit/s.
@@ -215,15 +210,15 @@ crate::record! {
         /// Who may borrow. Default formal: the definition, and no dearer here.
         pub sharing: Sharing = "formal",
         /// How top-level sharing sets its level. Default altq.
-        pub heuristic: TopLevel = "altq",
+        pub heuristic: Heuristic = "altq",
         /// How the classes of a priority take turns. Default weighted.
-        pub turns: Turns = "weighted",
+        pub turns: General = "weighted",
         /// How use is measured. Default bytes.
         pub accounting: Measure = "bytes",
         /// What happens when no class may send. Default when-idle: the link is used and no buffer fills.
-        pub conserving: Work = "when-idle",
+        pub conserving: Conserving = "when-idle",
         /// What a suspended class waits for. Default recheck.
-        pub suspension: Suspension = "recheck",
+        pub suspension: Regulation = "recheck",
         /// From when a class over its limit waits, with accounting by idle time. Default actual: the correction of 1999.
         pub finish: Finish = "actual",
         /// What is done about a clock of the link that runs ahead. Default clamp: nobody is punished for it.
@@ -263,12 +258,6 @@ impl CbqQueue {
         parents.chain(self.reservations.as_ref().map(|section| section.class.value.as_str())).collect()
     }
 
-    /// The leaves, in the order of the file.
-    pub(super) fn classes(&self) -> Vec<&str> {
-        let inner = self.inner();
-        self.class.iter().map(|class| class.name.value.as_str()).filter(|name| !inner.contains(name)).collect()
-    }
-
     /// The number of each class: the leaves first, then the others, in the order of the file.
     pub fn numbers(&self) -> HashMap<&str, ClassId> {
         let inner = self.inner();
@@ -284,23 +273,14 @@ impl CbqQueue {
             sharing: match self.sharing {
                 Sharing::Formal => cbq::Sharing::Formal,
                 Sharing::AncestorOnly => cbq::Sharing::AncestorOnly,
-                Sharing::TopLevel => cbq::Sharing::TopLevel(match self.heuristic {
-                    TopLevel::Altq => Heuristic::Altq,
-                    TopLevel::Floyd => Heuristic::Floyd1995,
-                }),
+                Sharing::TopLevel => cbq::Sharing::TopLevel(self.heuristic),
             },
-            general: match self.turns {
-                Turns::Weighted => General::WeightedRoundRobin,
-                Turns::Packet => General::PacketRoundRobin,
-            },
+            general: self.turns,
             accounting: match self.accounting {
                 Measure::Bytes => Accounting::Bytes,
                 Measure::IdleTime => Accounting::IdleTime { gain: 5 },
             },
-            finish: match self.finish {
-                Finish::Actual => cbq::Finish::Actual,
-                Finish::Expected => cbq::Finish::Expected,
-            },
+            finish: self.finish,
             link_clock: match (self.link_clock, new.link_clock) {
                 (Clock::Clamp, LinkClock::Clamp(lead) | LinkClock::Reset(lead)) => {
                     LinkClock::Clamp(self.clock_lead.unwrap_or(lead))
@@ -309,15 +289,8 @@ impl CbqQueue {
                     LinkClock::Reset(self.clock_lead.unwrap_or(lead))
                 }
             },
-            conserving: match self.conserving {
-                Work::Strict => Conserving::Strict,
-                Work::Efficient => Conserving::Efficient,
-                Work::WhenIdle => Conserving::WhenLinkIdle,
-            },
-            regulation: match self.suspension {
-                Suspension::Recheck => Regulation::Recheck,
-                Suspension::Sleep => Regulation::Sleep,
-            },
+            conserving: self.conserving,
+            regulation: self.suspension,
             lead: self.lead.map_or(new.lead, Lead::Within),
             default,
             ..new
@@ -348,10 +321,7 @@ impl CbqQueue {
         Ok(Class {
             rate,
             priority: class.priority.value,
-            borrow: match class.borrow {
-                Borrowing::Never => cbq::Borrow::Never,
-                Borrowing::FromParent => cbq::Borrow::FromParent,
-            },
+            borrow: class.borrow,
             packet_size: class.packet_size.as_ref().map(|size| size.value),
             max_burst: class.max_burst.value,
             min_burst: class.min_burst.value,
@@ -364,10 +334,7 @@ impl CbqQueue {
         let new = Policy::new(*self.numbers().get(section.class.value.as_str())?);
         Some(Policy {
             priority: section.priority.value,
-            borrow: match section.borrow {
-                Borrowing::Never => cbq::Borrow::Never,
-                Borrowing::FromParent => cbq::Borrow::FromParent,
-            },
+            borrow: section.borrow,
             first_id: ClassId(self.first_reserved()),
             max_rate: section.max_rate.as_ref().map(|most| most.value),
             flows: section.flows.value,
@@ -404,7 +371,7 @@ impl CbqQueue {
                 let class = &mut class.value;
                 (class.rate, class.share, class.packet_size) = (None, None, None);
                 (class.priority.value, class.max_burst.value, class.min_burst.value) = (0, 0, 0);
-                class.borrow = Borrowing::Never;
+                class.borrow = Borrow::Never;
             }
             cbq.reservations = None;
             format!("{cbq:?}")
@@ -493,72 +460,13 @@ impl CbqQueue {
         (place, error.to_string(), None)
     }
 
-    pub(super) fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
-        let mut told = false;
-        let inner = self.inner();
-        let names: Vec<&str> = self.class.iter().map(|class| class.name.value.as_str()).collect();
-        let circle = self.class.iter().all(|class| class.parent.is_some()) && !self.class.is_empty();
-        if self.classes().is_empty() && !circle {
-            diagnostics
-                .error(place, "cbq without a class with a queue")
-                .help("write for example class = [{ name = \"all\", share = \"100%\" }]");
-            return;
-        }
-        for (n, class) in self.class.iter().enumerate() {
-            let name = class.name.value.as_str();
-            if names[..n].contains(&name) {
-                diagnostics.error(class.name.place, format!("two classes are called `{name}`")).label("again");
-                told = true;
-            }
-            if let Some(parent) = &class.parent
-                && !names.contains(&parent.value.as_str())
-            {
-                diagnostics
-                    .error(parent.place, format!("no class is called `{}`", parent.value))
-                    .label("not a class")
-                    .help(suggest::help(&parent.value, &names));
-                told = true;
-            }
-            match &class.queue {
-                Some(queue) if inner.contains(name) => {
-                    diagnostics
-                        .error(queue.place, format!("class `{name}` has classes under it, and so no queue"))
-                        .help("give the queue to the classes under it");
-                    told = true;
-                }
-                Some(queue) => queue.value.0.check(queue.place, diagnostics),
-                None => {}
-            }
-        }
-        if let Some(default) = &self.default
-            && !self.classes().contains(&default.value.as_str())
-        {
-            diagnostics
-                .error(default.place, format!("no class with a queue is called `{}`", default.value))
-                .help(suggest::help(&default.value, &self.classes()));
-        }
-        self.check_reservations(&names, diagnostics);
-        // What is not clear by name would only be told twice.
-        if told {
-            return;
-        }
-        self.check_sharing(diagnostics);
-        let checked = self.tree::<NoPacket, _>(Instant::ZERO, |_| Fifo::new(Limit::NONE));
-        for (place, message, help) in checked.err().unwrap_or_default() {
-            let report = diagnostics.error(place, message).label("cannot work");
-            if let Some(help) = help {
-                report.help(help);
-            }
-        }
-    }
-
     /// Warns of classes that do not get their rates under the chosen guideline: where a class may borrow although another
     /// is unsatisfied, priorities decide alone.
     fn check_sharing(&self, diagnostics: &mut Diagnostics) {
         let sharing = match (self.sharing, self.heuristic) {
             (Sharing::AncestorOnly, _) => "`sharing = \"ancestor-only\"`",
-            (Sharing::TopLevel, TopLevel::Floyd) => "`sharing = \"top-level\"` with `heuristic = \"floyd\"`",
-            (Sharing::Formal, _) | (Sharing::TopLevel, TopLevel::Altq) => return,
+            (Sharing::TopLevel, Heuristic::Floyd1995) => "`sharing = \"top-level\"` with `heuristic = \"floyd\"`",
+            (Sharing::Formal, _) | (Sharing::TopLevel, Heuristic::Altq) => return,
         };
         let leaves = self.classes();
         let leaves: Vec<&CbqClass> = self
@@ -570,7 +478,7 @@ impl CbqQueue {
         for borrower in &leaves {
             // The classes from which it can borrow hold all those that it can starve.
             let above = self.ancestors(borrower);
-            let reach = above.iter().take_while(|class| class.borrow == Borrowing::FromParent).count();
+            let reach = above.iter().take_while(|class| class.borrow == Borrow::FromParent).count();
             if reach == 0 {
                 continue;
             }
@@ -674,8 +582,76 @@ impl CbqQueue {
             None => Discipline::plain().build(&within),
         }
     }
+}
 
-    pub(super) fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
+impl Section for CbqQueue {
+    fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
+        let mut told = false;
+        let inner = self.inner();
+        let names: Vec<&str> = self.class.iter().map(|class| class.name.value.as_str()).collect();
+        let circle = self.class.iter().all(|class| class.parent.is_some()) && !self.class.is_empty();
+        if self.classes().is_empty() && !circle {
+            diagnostics
+                .error(place, "cbq without a class with a queue")
+                .help("write for example class = [{ name = \"all\", share = \"100%\" }]");
+            return;
+        }
+        for (n, class) in self.class.iter().enumerate() {
+            let name = class.name.value.as_str();
+            if names[..n].contains(&name) {
+                diagnostics.error(class.name.place, format!("two classes are called `{name}`")).label("again");
+                told = true;
+            }
+            if let Some(parent) = &class.parent
+                && !names.contains(&parent.value.as_str())
+            {
+                diagnostics
+                    .error(parent.place, format!("no class is called `{}`", parent.value))
+                    .label("not a class")
+                    .help(suggest::help(&parent.value, &names));
+                told = true;
+            }
+            match &class.queue {
+                Some(queue) if inner.contains(name) => {
+                    diagnostics
+                        .error(queue.place, format!("class `{name}` has classes under it, and so no queue"))
+                        .help("give the queue to the classes under it");
+                    told = true;
+                }
+                Some(queue) => queue.value.0.check(queue.place, diagnostics),
+                None => {}
+            }
+        }
+        if let Some(default) = &self.default
+            && !self.classes().contains(&default.value.as_str())
+        {
+            diagnostics
+                .error(default.place, format!("no class with a queue is called `{}`", default.value))
+                .help(suggest::help(&default.value, &self.classes()));
+        }
+        self.check_reservations(&names, diagnostics);
+        // What is not clear by name would only be told twice.
+        if told {
+            return;
+        }
+        self.check_sharing(diagnostics);
+        let checked = self.tree::<NoPacket, _>(Instant::ZERO, |_| Fifo::new(Limit::NONE));
+        for (place, message, help) in checked.err().unwrap_or_default() {
+            let report = diagnostics.error(place, message).label("cannot work");
+            if let Some(help) = help {
+                report.help(help);
+            }
+        }
+    }
+    /// The leaves, in the order of the file.
+    fn classes(&self) -> Vec<&str> {
+        let inner = self.inner();
+        self.class.iter().map(|class| class.name.value.as_str()).filter(|name| !inner.contains(name)).collect()
+    }
+    fn line(&self) -> Option<Rate> {
+        Some(self.link.value)
+    }
+    fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
         Box::new(self.build_tree(site))
     }
 }

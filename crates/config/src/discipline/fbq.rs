@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use tidegate_core::nested::Nested;
 use tidegate_core::{Bytes, ClassId, Packet, Qdisc, Rate, Span};
 
-use super::Site;
+use super::{Section, Site};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 use crate::shaper::file::{ClassSection, DisplaceSection, ShaperSection};
@@ -51,9 +51,6 @@ crate::record! {
 }
 
 impl FbqQueue {
-    pub(super) fn profiles(&self) -> Vec<&str> {
-        self.profile.iter().map(|profile| profile.name.value.as_str()).collect()
-    }
     /// The parameters, with what is wrong with them.
     fn resolve(&self, diagnostics: &mut Diagnostics) -> (Shaper, Vec<Rule>) {
         let largest = self.mtu.value;
@@ -116,8 +113,10 @@ impl FbqQueue {
         let (shaper, rules) = self.resolve(&mut Diagnostics::new());
         shaper.build(&rules, site, catch_up, |class| format!("{} {class}", site.name))
     }
+}
 
-    pub(super) fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
+impl Section for FbqQueue {
+    fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
         if self.class.is_empty() {
             diagnostics
                 .error(place, "there is no class")
@@ -127,13 +126,16 @@ impl FbqQueue {
         }
         self.resolve(diagnostics);
     }
-    pub(super) fn classes(&self) -> Vec<&str> {
+    fn classes(&self) -> Vec<&str> {
         self.class.iter().map(|class| class.name.value.as_str()).collect()
     }
-    pub(super) fn line(&self) -> Option<Rate> {
+    fn profiles(&self) -> Vec<&str> {
+        self.profile.iter().map(|profile| profile.name.value.as_str()).collect()
+    }
+    fn line(&self) -> Option<Rate> {
         Some(self.resolve(&mut Diagnostics::new()).0.rate)
     }
-    pub(super) fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
+    fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
         Box::new(self.build_nested(site, Span::ZERO).expect("parameters that were checked"))
     }
 }

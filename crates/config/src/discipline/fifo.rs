@@ -3,6 +3,7 @@
 use tidegate_core::fifo::{self, Limit};
 use tidegate_core::{Bytes, Packet, Qdisc};
 
+use super::{Section, Site};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 
@@ -21,8 +22,10 @@ impl Fifo {
     pub(super) fn plain() -> Self {
         Self { limit: Spanned { value: Bytes::new(1_000_000), place: Place::default() }, packets: None }
     }
+}
 
-    pub(super) fn check(&self, _place: Place, diagnostics: &mut Diagnostics) {
+impl Section for Fifo {
+    fn check(&self, _place: Place, diagnostics: &mut Diagnostics) {
         if self.limit.value == Bytes::ZERO {
             diagnostics
                 .error(self.limit.place, "a queue of no bytes drops everything")
@@ -39,7 +42,7 @@ impl Fifo {
         }
     }
 
-    pub(super) fn build<P: Packet + 'static>(&self) -> Box<dyn Qdisc<P>> {
+    fn build<P: Packet + 'static>(&self, _site: &Site) -> Box<dyn Qdisc<P>> {
         let packets = self.packets.map_or(u64::MAX, |packets| packets.value);
         Box::new(fifo::Fifo::new(Limit { packets, bytes: self.limit.value }))
     }

@@ -28,7 +28,7 @@
 //! let mut diagnostics = Diagnostics::new();
 //! let queue: Option<Discipline> = read(&Source::new("q.toml", "kind = \"short\"\npackets = 3"), &mut diagnostics);
 //! assert_eq!(queue.unwrap().kind(), "short");
-//! // Twice is once too often, and a name that exists stays what it is.
+//! // A name cannot be registered twice.
 //! assert!(discipline::register::<Short>().is_err());
 //! ```
 
@@ -36,9 +36,9 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value as Json;
-use tidegate_core::{AnyPacket, AnyQdisc, Packet, Qdisc};
+use tidegate_core::{AnyPacket, AnyQdisc, Packet, Qdisc, Rate};
 
-use super::{Discipline, Site};
+use super::{Discipline, Section, Site};
 use crate::decode::{Open, Record, tagged};
 use crate::diagnostic::{Diagnostics, Place};
 use crate::node::Node;
@@ -49,12 +49,17 @@ pub trait Kind: Record + fmt::Debug + Send + Sync + 'static {
     /// The word that chooses it: lower case letters, digits and `-`.
     const KIND: &'static str;
 
-    /// Checks what one key alone cannot tell. `place` is where the section stands.
+    /// Checks what no key alone shows. `place` is where the section stands.
     fn check(&self, _place: Place, _diagnostics: &mut Diagnostics) {}
 
     /// The names of its classes: a packet of class number `i` goes to the `i`-th. Empty: it has no classes.
     fn classes(&self) -> Vec<&str> {
         Vec::new()
+    }
+
+    /// The rate of the line behind it, where the section has it.
+    fn line(&self) -> Option<Rate> {
+        None
     }
 
     /// Builds it, empty. The section has passed [`Kind::check`]. A discipline inside it, taken as
@@ -84,7 +89,7 @@ impl fmt::Display for RegisterError {
 
 impl std::error::Error for RegisterError {}
 
-/// What is known of a registered kind. A table of functions, so that reading a file needs no more than its word.
+/// A registered kind. A table of functions, so that a file can be read by the word alone.
 struct Entry {
     kind: &'static str,
     decode: fn(&Node, &mut Diagnostics) -> Option<Outside>,
@@ -126,18 +131,22 @@ pub fn register<K: Kind>() -> Result<(), RegisterError> {
 }
 
 /// [`Kind`] without its type.
-trait Section: fmt::Debug + Send + Sync {
+trait AnyKind: fmt::Debug + Send + Sync {
     fn check(&self, place: Place, diagnostics: &mut Diagnostics);
     fn classes(&self) -> Vec<&str>;
+    fn line(&self) -> Option<Rate>;
     fn build(&self, site: &Site) -> Box<dyn Qdisc<AnyPacket>>;
 }
 
-impl<K: Kind> Section for K {
+impl<K: Kind> AnyKind for K {
     fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
         Kind::check(self, place, diagnostics);
     }
     fn classes(&self) -> Vec<&str> {
         Kind::classes(self)
+    }
+    fn line(&self) -> Option<Rate> {
+        Kind::line(self)
     }
     fn build(&self, site: &Site) -> Box<dyn Qdisc<AnyPacket>> {
         Kind::build(self, site)
@@ -148,17 +157,20 @@ impl<K: Kind> Section for K {
 #[derive(Clone, Debug)]
 pub struct Outside {
     kind: &'static str,
-    section: Arc<dyn Section>,
+    section: Arc<dyn AnyKind>,
 }
 
-impl Outside {
-    pub(super) fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
+impl Section for Outside {
+    fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
         self.section.check(place, diagnostics);
     }
-    pub(super) fn classes(&self) -> Vec<&str> {
+    fn classes(&self) -> Vec<&str> {
         self.section.classes()
     }
-    pub(super) fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
+    fn line(&self) -> Option<Rate> {
+        self.section.line()
+    }
+    fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
         Box::new(AnyQdisc::new(self.section.build(site)))
     }
 }
@@ -171,7 +183,7 @@ impl Open for Outside {
         self.kind
     }
     fn decode(kind: &str, node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
-        // The lock is given back before the section is read: a discipline may stand inside another.
+        // The lock is released before the section is read: a discipline may stand inside another.
         let decode = {
             let entries = ENTRIES.read().unwrap_or_else(PoisonError::into_inner);
             entries.iter().find(|entry| entry.kind == kind)?.decode

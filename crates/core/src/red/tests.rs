@@ -1,6 +1,8 @@
 //! Worked numbers; the laws and the oracle are in `crates/laws`.
 
 use super::*;
+use crate::qdisc::DropReason;
+use tidegate_units::{Bytes, Span};
 
 fn p(numerator: u64, denominator: u64) -> Probability {
     Probability::from_ratio(numerator, denominator).unwrap()
@@ -66,7 +68,8 @@ fn an_average_at_the_top_comes_down_again() {
     // 10 packets a millisecond, each dropped, with the time of a packet at 1.2 ms, and at none at all.
     for idle_packet in [Span::from_micros(1_200), Span::ZERO] {
         let thresholds = Thresholds::Packets { min: 5, max: 15 };
-        let params = Params { idle_packet, weight: p(1, 8), ..Params::new(thresholds) };
+        let early = EarlyDrop { idle_packet, weight: p(1, 8), ..EarlyDrop::RECOMMENDED };
+        let params = Params { early, ..Params::new(thresholds) };
         let mut red = Red::new(params, 1, "top").unwrap();
         let full = Backlog { packets: 100, bytes: Bytes::new(50_000) };
         for _ in 0..20 {
@@ -103,13 +106,13 @@ fn the_curve_is_the_published_one() {
     // (0.02 + 0.98 / 2) and 1 at 30.
     let thresholds = Thresholds::Packets { min: 5, max: 15 };
     let level = |tenths: u64| Level((tenths << 32) / 10);
-    let cliff = Curve::new(thresholds, p(2, 100), AboveMax::Cliff);
+    let cliff = Curve::new(Profile { thresholds, max_p: p(2, 100) }, AboveMax::Cliff);
     assert_eq!(cliff.zone(level(49)), Zone::Below);
     assert_eq!(cliff.zone(level(50)), Zone::Chance(Probability::ZERO));
     let Zone::Chance(half) = cliff.zone(level(100)) else { panic!("not chance") };
     assert!((half.as_f64() - 0.01).abs() < 1e-9, "{half}");
     assert_eq!(cliff.zone(level(150)), Zone::Beyond);
-    let gentle = Curve::new(thresholds, p(2, 100), AboveMax::Gentle);
+    let gentle = Curve::new(Profile { thresholds, max_p: p(2, 100) }, AboveMax::Gentle);
     let Zone::Gentle(at_max) = gentle.zone(level(150)) else { panic!("not gentle") };
     assert_eq!(at_max, p(2, 100));
     let Zone::Gentle(middle) = gentle.zone(level(225)) else { panic!("not gentle") };
@@ -153,19 +156,20 @@ fn gaps_are_uniform_or_geometric_as_published() {
     assert!(geometric.iter().filter(|&&gap| gap > 100).count().abs_diff(2_652) < 240);
 }
 
+fn dropper(seed_name: &str) -> Dropper {
+    let profile = Params::new(Thresholds::Packets { min: 5, max: 15 }).profile;
+    Dropper::new(profile, AboveMax::Gentle, Stream::named(5, seed_name))
+}
+
 #[test]
 fn byte_mode_scales_with_the_size() {
     let sizing = Sizing::PerByte { mean: Bytes::new(500) };
     let drops = |size| {
-        let mut spacer = Spacer::new(Stream::named(5, "sizes"));
+        let mut dropper = dropper("sizes");
+        let early = EarlyDrop { spacing: Spacing::Geometric, sizing, ..EarlyDrop::RECOMMENDED };
         let packet = Pkt { size, ecn: crate::Ecn::NotEct };
         let zone = Zone::Chance(p(1, 50));
-        (0..100_000)
-            .filter(|_| {
-                let verdict = decide(&mut spacer, zone, Spacing::Geometric, sizing, Signal::Drop, &packet);
-                verdict != Verdict::Admit
-            })
-            .count()
+        (0..100_000).filter(|_| dropper.decide(&early, zone, &packet) != Verdict::Admit).count()
     };
     // 0.02 * 1500/500 = 0.06: 6000, standard deviation 75; 40/500: 0.0016: 160, standard deviation 12.6.
     assert!(drops(1_500).abs_diff(6_000) < 375);
@@ -175,28 +179,32 @@ fn byte_mode_scales_with_the_size() {
 
 #[test]
 fn marks_only_what_understands_it_and_only_below_max() {
-    let mut spacer = Spacer::new(Stream::named(5, "ecn"));
+    let mut dropper = dropper("ecn");
     let capable = Pkt { size: 500, ecn: crate::Ecn::Ect0 };
-    let mut judge =
-        |zone, signal, packet: &Pkt| decide(&mut spacer, zone, Spacing::Geometric, Sizing::PerPacket, signal, packet);
+    let mut decide = |zone, signal, packet: &Pkt| {
+        let early = EarlyDrop { spacing: Spacing::Geometric, signal, ..EarlyDrop::RECOMMENDED };
+        dropper.decide(&early, zone, packet)
+    };
     let sure = Probability::ONE;
-    assert_eq!(judge(Zone::Chance(sure), Signal::Mark, &capable), Verdict::Mark);
-    assert_eq!(judge(Zone::Chance(sure), Signal::Mark, &PLAIN), Verdict::Drop(DropReason::Early));
-    assert_eq!(judge(Zone::Chance(sure), Signal::Drop, &capable), Verdict::Drop(DropReason::Early));
-    assert_eq!(judge(Zone::Gentle(sure), Signal::Mark, &capable), Verdict::Drop(DropReason::Early));
-    assert_eq!(judge(Zone::Beyond, Signal::Mark, &capable), Verdict::Drop(DropReason::Forced));
+    assert_eq!(decide(Zone::Chance(sure), Signal::Mark, &capable), Verdict::Mark);
+    assert_eq!(decide(Zone::Chance(sure), Signal::Mark, &PLAIN), Verdict::Drop(DropReason::Early));
+    assert_eq!(decide(Zone::Chance(sure), Signal::Drop, &capable), Verdict::Drop(DropReason::Early));
+    assert_eq!(decide(Zone::Gentle(sure), Signal::Mark, &capable), Verdict::Drop(DropReason::Early));
+    assert_eq!(decide(Zone::Beyond, Signal::Mark, &capable), Verdict::Drop(DropReason::Forced));
 }
 
 #[test]
 fn errors_name_the_field() {
     let good = Params::new(Thresholds::Packets { min: 5, max: 15 });
     assert_eq!(good.validate(), Ok(()));
+    let Params { profile, early } = good;
+    let of = |profile| Params { profile, ..good };
     for (wrong, field) in [
-        (Params { thresholds: Thresholds::Packets { min: 5, max: 5 }, ..good }, "max_th"),
-        (Params { thresholds: Thresholds::Bytes { min: Bytes::ZERO, max: Bytes::MAX }, ..good }, "max_th"),
-        (Params { weight: Probability::ZERO, ..good }, "weight"),
-        (Params { max_p: Probability::ZERO, ..good }, "max_p"),
-        (Params { sizing: Sizing::PerByte { mean: Bytes::ZERO }, ..good }, "mean"),
+        (of(Profile { thresholds: Thresholds::Packets { min: 5, max: 5 }, ..profile }), "max_th"),
+        (of(Profile { thresholds: Thresholds::Bytes { min: Bytes::ZERO, max: Bytes::MAX }, ..profile }), "max_th"),
+        (of(Profile { max_p: Probability::ZERO, ..profile }), "max_p"),
+        (Params { early: EarlyDrop { weight: Probability::ZERO, ..early }, ..good }, "weight"),
+        (Params { early: EarlyDrop { sizing: Sizing::PerByte { mean: Bytes::ZERO }, ..early }, ..good }, "mean"),
     ] {
         assert_eq!(wrong.validate().unwrap_err().field, field);
     }

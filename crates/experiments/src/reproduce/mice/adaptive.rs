@@ -3,7 +3,7 @@
 use tidegate_core::aqm::{AqmFifo, Verdict};
 use tidegate_core::ared::{self, Ared};
 use tidegate_core::fifo::Limit;
-use tidegate_core::red::{self, Red, Spacing, Thresholds, Zone};
+use tidegate_core::red::{self, EarlyDrop, Red, Spacing, Thresholds, Zone};
 use tidegate_core::{Backlog, Bytes, Instant, Probability, Rate, Span};
 use tidegate_sim::tcp::Config;
 use tidegate_sim::{FlowSpec, Line, Network, Shared, SimPacket, Workload};
@@ -68,7 +68,8 @@ fn average_queue(adapt: bool, seed: u64) -> Result<([f64; 3], f64), Failure> {
 /// The mean number of packets from one drop to the next at a constant base probability.
 fn gap(spacing: Spacing, percent: u64, seed: u64) -> Result<f64, Failure> {
     let thresholds = Thresholds::Packets { min: 5, max: 15 };
-    let mut red = Red::new(red::Params { spacing, ..red::Params::new(thresholds) }, seed, "gap").map_err(wrong)?;
+    let early = EarlyDrop { spacing, ..EarlyDrop::RECOMMENDED };
+    let mut red = Red::new(red::Params { early, ..red::Params::new(thresholds) }, seed, "gap").map_err(wrong)?;
     let p = Probability::from_ratio(percent, 100).unwrap_or(Probability::ONE);
     let packet = SimPacket::datagram(1, 1_500);
     red.observe(Instant::ZERO, Backlog { packets: 10, bytes: Bytes::new(15_000) });

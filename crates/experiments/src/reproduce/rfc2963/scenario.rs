@@ -6,7 +6,7 @@ use tidegate_core::marker::{Actions, Conditioner, Marker, Point};
 use tidegate_core::meter::Mode;
 use tidegate_core::random::Stream;
 use tidegate_core::ras::{self, Coupling, Curve, Ras};
-use tidegate_core::red::AboveMax;
+use tidegate_core::red::{AboveMax, EarlyDrop};
 use tidegate_core::rio::{self, Rio};
 use tidegate_core::trtcm::{self, TrTcm};
 use tidegate_core::{Bytes, Colour, Instant, Rate, Span};
@@ -132,7 +132,9 @@ pub fn run(setup: &Setup) -> Result<Outcome, Failure> {
     let mut net = Network::new(setup.seed);
     let (er1, er2) = (net.router("ER1"), net.router("ER2"));
     let (bottleneck, _) = net.duplex(er1, er2, Line::new(Rate::from_mbit(70), setup.delay));
-    let rio = rio::Params { above_max: setup.above_max, coupling: setup.coupling, ..rio::Params::rfc2963() };
+    let paper = rio::Params::rfc2963();
+    let early = EarlyDrop { above_max: setup.above_max, ..paper.early };
+    let rio = rio::Params { early, coupling: setup.coupling, ..paper };
     let rio = Rio::new(rio, setup.seed, "rfc2963.rio").map_err(|error| wrong(&error))?;
     net.queue(bottleneck, AqmFifo::new(Limit::packets(setup.limit), rio));
     let config = tcp::Config {

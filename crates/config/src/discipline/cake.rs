@@ -1,0 +1,121 @@
+//! `kind = "cake"`: [`tidegate_core::cake`].
+
+use tidegate_core::cake::{self, AckFilter, Cake, Framing, Isolation, Tins, Wire};
+use tidegate_core::codel;
+use tidegate_core::fifo::Limit;
+use tidegate_core::red::Signal;
+use tidegate_core::{Bytes, Packet, Qdisc, Rate, Span};
+
+use super::{Section, Site, report};
+use crate::decode::Spanned;
+use crate::diagnostic::{Diagnostics, Place};
+
+crate::words! {
+    impl "framing" for Framing {
+        /// Bytes as they are: Ethernet, DOCSIS, fibre.
+        None = "none",
+        /// ATM cells (ADSL).
+        Atm = "atm",
+        /// 64/65 coding (VDSL2).
+        Ptm = "ptm",
+    }
+}
+
+crate::words! {
+    impl "tins" for Tins {
+        /// One for everything.
+        BestEffort = "besteffort",
+        /// Bulk, best effort, voice.
+        Diffserv3 = "diffserv3",
+        /// Bulk, best effort, video, voice.
+        Diffserv4 = "diffserv4",
+    }
+}
+
+crate::words! {
+    impl "hosts" for Isolation {
+        /// Flows only.
+        Flows = "flows",
+        /// Sending hosts.
+        Source = "source",
+        /// Receiving hosts.
+        Destination = "destination",
+        /// Pairs of hosts.
+        Pair = "pair",
+    }
+}
+
+crate::words! {
+    impl "switch" for AckFilter {
+        /// It is.
+        On = "on",
+        /// It is not.
+        Off = "off",
+    }
+}
+
+crate::record! {
+    /// A shaper for a line, tins by code point, fairness of hosts and of flows, COBALT.
+    pub struct CakeQueue as "cake" {
+        /// What the line carries. Default: something else shapes.
+        pub rate: Option<Spanned<Rate>>,
+        /// Bytes that the line adds to each packet. Default none; 44 is right or safe on most DSL lines.
+        pub overhead: Spanned<u32> = 0,
+        /// The least that a packet takes on the line, overhead included. Default nothing.
+        pub least: Bytes = "0B",
+        /// How the line cuts packets up. Default none.
+        pub framing: Framing = "none",
+        /// Classes of service. Default diffserv3.
+        pub tins: Tins = "diffserv3",
+        /// What shares a tin evenly, before flows share that. Default source: for a line upwards.
+        pub hosts: Isolation = "source",
+        /// Whether acknowledgements make room for later ones. Default off.
+        pub ack_filter: AckFilter = "off",
+        /// What a drop does to a packet that understands ECN. Default mark.
+        pub signal: Signal = "mark",
+        /// Bytes that may wait. Default: 100 ms of the rate, at least 64 packets; 4 MB without a rate.
+        pub limit: Option<Bytes>,
+        /// How much lateness of the machine is compensated, and so how much may leave at once after a pause. Default
+        /// 1 ms.
+        pub lateness: Span = "1ms",
+    }
+}
+
+impl CakeQueue {
+    fn params(&self) -> cake::Params {
+        let rate = self.rate.map(|rate| rate.value);
+        // Without a rate the target, interval and limit are those of a fast line.
+        let base = cake::Params::for_link(rate.unwrap_or(Rate::from_mbit(320)));
+        let limit = Limit { bytes: self.limit.unwrap_or(base.codel.limit.bytes), ..base.codel.limit };
+        cake::Params {
+            rate,
+            wire: Wire {
+                // What does not fit is far above what validation takes.
+                overhead: i16::try_from(self.overhead.value).unwrap_or(i16::MAX),
+                least: self.least,
+                framing: self.framing,
+            },
+            tins: self.tins,
+            hosts: self.hosts,
+            ack_filter: self.ack_filter,
+            codel: codel::Params { limit, signal: self.signal, ..base.codel },
+            lateness: self.lateness,
+            ..base
+        }
+    }
+}
+
+impl Section for CakeQueue {
+    fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
+        if let Err(error) = self.params().validate() {
+            let rate = self.rate.map_or(place, |rate| rate.place);
+            report(&error, &[("rate", rate), ("overhead", self.overhead.place)], place, diagnostics);
+        }
+    }
+    fn line(&self) -> Option<Rate> {
+        self.rate.map(|rate| rate.value)
+    }
+    fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
+        Box::new(Cake::new(self.params(), site.seed, &site.name).expect("checked"))
+    }
+}

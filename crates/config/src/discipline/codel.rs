@@ -1,0 +1,48 @@
+//! `kind = "codel"`: [`tidegate_core::codel`].
+
+use tidegate_core::codel::{self, CoDel};
+use tidegate_core::fifo::Limit;
+use tidegate_core::red::Signal;
+use tidegate_core::{Bytes, Packet, Qdisc, Span};
+
+use super::{Section, Site, report};
+use crate::decode::Spanned;
+use crate::diagnostic::{Diagnostics, Place};
+
+crate::record! {
+    /// Controlled delay (RFC 8289).
+    pub struct CoDelQueue as "codel" {
+        /// The standing delay that is accepted. Default 5 ms, the RFC's; on a line below 4 Mbit/s at least one and a
+        /// half packets' time.
+        pub target: Spanned<Span> = "5ms",
+        /// How long it must stand before the first drop. Default 100 ms, the RFC's: a long round trip.
+        pub interval: Spanned<Span> = "100ms",
+        /// What a drop does to a packet that understands ECN. Default mark.
+        pub signal: Signal = "mark",
+        /// Bytes that may wait. Default 1 MB.
+        pub limit: Bytes = "1MB",
+    }
+}
+
+impl CoDelQueue {
+    fn params(&self) -> codel::Params {
+        codel::Params {
+            target: self.target.value,
+            interval: self.interval.value,
+            signal: self.signal,
+            limit: Limit::bytes(self.limit),
+            ..codel::Params::default()
+        }
+    }
+}
+
+impl Section for CoDelQueue {
+    fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
+        if let Err(error) = self.params().validate() {
+            report(&error, &[("target", self.target.place), ("interval", self.interval.place)], place, diagnostics);
+        }
+    }
+    fn build<P: Packet + 'static>(&self, _site: &Site) -> Box<dyn Qdisc<P>> {
+        Box::new(CoDel::new(self.params()).expect("checked"))
+    }
+}

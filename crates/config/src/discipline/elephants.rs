@@ -1,0 +1,99 @@
+//! What the sections of `mered`, `meredt` and `ingress-filter` have in common.
+
+use tidegate_core::elephants::{self, FlowBy, PairRule};
+use tidegate_core::{Bytes, ParamError, Rate, Span, flow_table};
+
+use super::report;
+use crate::decode::Spanned;
+use crate::diagnostic::{Diagnostics, Place};
+
+crate::words! {
+    impl "flow" for FlowBy {
+        /// Addresses, ports and protocol together.
+        Flow = "flow",
+        /// All traffic from one host to one other.
+        HostPair = "host-pair",
+    }
+}
+
+crate::words! {
+    /// Whether something is done.
+    pub enum Switch as "switch" {
+        /// It is.
+        On = "on",
+        /// It is not.
+        Off = "off",
+    }
+}
+
+crate::record! {
+    /// How flows are recorded, and which of them count together.
+    pub struct Memory as "flow memory" {
+        /// What is one flow. Default flow.
+        pub flow_by: FlowBy = "flow",
+        /// The most flows that are remembered. Default 65536.
+        pub records: Spanned<u32> = 65536,
+        /// A flow is forgotten after this silence. Default 60 s.
+        pub idle: Spanned<Span> = "60s",
+        /// Whether short flows of one pair of hosts count together. Default on.
+        pub pair_rule: Switch = "on",
+        /// What one pair of hosts may send as mice at once. Default: ten times the threshold, or 1 MB.
+        pub pair_threshold: Option<Spanned<Bytes>>,
+        /// What one pair of hosts may send as mice for ever. Default: a quarter of the link, at least
+        /// 256 kbit/s.
+        pub pair_rate: Option<Rate>,
+    }
+}
+
+/// Applies [`Memory`] to `elephants`.
+pub(super) fn remember(memory: Option<&Memory>, elephants: &mut elephants::Params) {
+    let Some(memory) = memory else { return };
+    elephants.flow_by = memory.flow_by;
+    elephants.table = flow_table::Params { capacity: memory.records.value, idle: memory.idle.value };
+    elephants.pair = match memory.pair_rule {
+        Switch::Off => None,
+        Switch::On => elephants.pair.map(|pair| PairRule {
+            threshold: memory.pair_threshold.map_or(pair.threshold, |threshold| threshold.value),
+            rate: memory.pair_rate.unwrap_or(pair.rate),
+        }),
+    };
+}
+
+/// The places of the fields that a check of the core may name.
+pub(super) fn memory_places(memory: Option<&Memory>) -> Vec<(&'static str, Place)> {
+    let Some(memory) = memory else { return Vec::new() };
+    let mut places = vec![("capacity", memory.records.place), ("idle", memory.idle.place)];
+    places.extend(memory.pair_threshold.map(|threshold| ("pair.threshold", threshold.place)));
+    places
+}
+
+/// Reports `error` by the keys of the file, some of which differ from the names of the core.
+pub(super) fn refuse(error: ParamError, places: &[(&str, Place)], table: Place, diagnostics: &mut Diagnostics) {
+    let found = places.iter().find(|(field, _)| *field == error.field).map_or(table, |(_, place)| *place);
+    let field = match error.field {
+        "capacity" => "records",
+        "pair.threshold" => "pair_threshold",
+        field => field,
+    };
+    report(&ParamError { field, ..error }, &[(field, found)], table, diagnostics);
+}
+
+/// Checks that some flow can be a mouse.
+pub(super) fn check_threshold(threshold: Option<&Spanned<Bytes>>, diagnostics: &mut Diagnostics) -> bool {
+    let Some(zero) = threshold.filter(|threshold| threshold.value == Bytes::ZERO) else { return true };
+    let error = ParamError::new("threshold", "must be above 0, for example 15kB: what a short exchange takes");
+    report(&error, &[], zero.place, diagnostics);
+    false
+}
+
+/// Packets that may wait: fewer than records, whatever the bytes.
+pub(super) const PACKETS: u64 = 1_000;
+
+/// Checks that the rate is not zero, by which parameters are derived.
+pub(super) fn check_link(link: &Spanned<Rate>, diagnostics: &mut Diagnostics) -> bool {
+    if link.value.is_zero() {
+        let error = ParamError::new("link", "must be above 0, for example \"20mbit\"");
+        report(&error, &[("link", link.place)], link.place, diagnostics);
+    }
+    !link.value.is_zero()
+}

@@ -1,0 +1,59 @@
+//! `kind = "fq-codel"`: [`tidegate_core::fq_codel`].
+
+use tidegate_core::codel;
+use tidegate_core::fifo::Limit;
+use tidegate_core::fq_codel::{self, FqCodel};
+use tidegate_core::red::Signal;
+use tidegate_core::{Bytes, Packet, Qdisc, Span};
+
+use super::{Section, Site, report};
+use crate::decode::Spanned;
+use crate::diagnostic::{Diagnostics, Place};
+
+crate::record! {
+    /// Fair queueing with a CoDel for each queue (RFC 8290).
+    pub struct FqCodelQueue as "fq-codel" {
+        /// The standing delay that is accepted. Default 5 ms, the RFC's.
+        pub target: Spanned<Span> = "5ms",
+        /// How long it must stand before the first drop. Default 100 ms, the RFC's.
+        pub interval: Spanned<Span> = "100ms",
+        /// Queues that flows are hashed onto. Default 1024, the RFC's.
+        pub queues: Spanned<u32> = 1024,
+        /// Bytes a turn. Default an Ethernet frame, the RFC's.
+        pub quantum: Spanned<Bytes> = "1514B",
+        /// What a drop does to a packet that understands ECN. Default mark.
+        pub signal: Signal = "mark",
+        /// Bytes that may wait. Default 4 MB.
+        pub limit: Bytes = "4MB",
+    }
+}
+
+impl FqCodelQueue {
+    fn params(&self) -> fq_codel::Params {
+        let codel = codel::Params {
+            target: self.target.value,
+            interval: self.interval.value,
+            signal: self.signal,
+            limit: Limit { packets: 10_240, bytes: self.limit },
+            ..codel::Params::default()
+        };
+        fq_codel::Params { codel, queues: self.queues.value, quantum: self.quantum.value }
+    }
+}
+
+impl Section for FqCodelQueue {
+    fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
+        let places = [
+            ("target", self.target.place),
+            ("interval", self.interval.place),
+            ("queues", self.queues.place),
+            ("quantum", self.quantum.place),
+        ];
+        if let Err(error) = self.params().validate() {
+            report(&error, &places, place, diagnostics);
+        }
+    }
+    fn build<P: Packet + 'static>(&self, _site: &Site) -> Box<dyn Qdisc<P>> {
+        Box::new(FqCodel::new(self.params()).expect("checked"))
+    }
+}

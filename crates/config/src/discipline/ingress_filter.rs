@@ -1,0 +1,64 @@
+//! `kind = "ingress-filter"`: [`tidegate_core::ingress`].
+
+use tidegate_core::aqm::AqmFifo;
+use tidegate_core::elephants::ValueTable;
+use tidegate_core::fifo::Limit;
+use tidegate_core::ingress::{self, Ingress};
+use tidegate_core::red::Signal;
+use tidegate_core::{Bytes, Packet, Probability, Qdisc, Rate};
+
+use super::elephants::{self as common, Memory};
+use super::{Section, Site};
+use crate::decode::Spanned;
+use crate::diagnostic::{Diagnostics, Place};
+
+crate::record! {
+    /// Mice and Elephants without a queue, on what arrives: elephants are dropped before the line is full.
+    pub struct IngressQueue as "ingress-filter" {
+        /// The rate of the incoming line. Elephants get what mice leave of 95 % of it.
+        pub link: Spanned<Rate>,
+        /// The most that a mouse may have sent. Default 100 kB.
+        pub threshold: Spanned<Bytes> = "100kB",
+        /// What elephants get at least of the bytes that pass. Default 0.1.
+        pub floor: Spanned<Probability> = 0.1,
+        /// What a drop does to a packet that understands ECN. Default mark.
+        pub signal: Signal = "mark",
+        /// How flows are recorded, and which of them count together.
+        pub memory: Option<Memory>,
+    }
+}
+
+impl IngressQueue {
+    fn params(&self) -> ingress::Params {
+        let mut params = ingress::Params::for_line(self.link.value);
+        params.elephants.value = ValueTable::step(self.threshold.value);
+        if let Some(pair) = &mut params.elephants.pair {
+            pair.threshold = self.threshold.value.saturating_mul(10);
+        }
+        params.ared.signal = self.signal;
+        params.floor = self.floor.value;
+        common::remember(self.memory.as_ref(), &mut params.elephants);
+        params
+    }
+}
+
+impl Section for IngressQueue {
+    fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
+        if common::check_link(&self.link, diagnostics)
+            && common::check_threshold(Some(&self.threshold), diagnostics)
+            && let Err(error) = self.params().validate()
+        {
+            let mut places = common::memory_places(self.memory.as_ref());
+            places.push(("floor", self.floor.place));
+            common::refuse(error, &places, place, diagnostics);
+        }
+    }
+    fn line(&self) -> Option<Rate> {
+        Some(self.link.value)
+    }
+    fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
+        let filter = Ingress::new(self.params(), site.seed, &site.name).expect("checked");
+        // It passes on at once; the limit is for a data path that falls behind.
+        Box::new(AqmFifo::new(Limit::packets(common::PACKETS), filter))
+    }
+}

@@ -1,0 +1,53 @@
+//! `kind = "marker"`: [`tidegate_core::marker`].
+
+use tidegate_core::marker::{Marker, Point};
+use tidegate_core::{Packet, Qdisc, Rate};
+
+use super::meter::Metered;
+use super::{Discipline, Inside, Section, Site};
+use crate::decode::Spanned;
+use crate::diagnostic::{Diagnostics, Place};
+
+crate::words! {
+    impl "point" for Point {
+        /// Before what is inside: packets are metered as they come.
+        Entry = "entry",
+        /// Behind it: packets are metered as they leave.
+        Exit = "exit",
+    }
+}
+
+crate::record! {
+    /// Meters packets, colours them, and marks, passes or drops them by colour.
+    pub struct MarkerQueue as "marker" {
+        /// The meter, and what is done about its colours.
+        pub conditioner: Spanned<Metered>,
+        /// Where it stands. Default entry: a queue inside then sees the colours.
+        pub at: Point = "entry",
+        /// The discipline inside. Default a FIFO of 1 MB.
+        pub inside: Option<Spanned<Inside>>,
+    }
+}
+
+impl Section for MarkerQueue {
+    fn check(&self, _place: Place, diagnostics: &mut Diagnostics) {
+        self.conditioner.check(diagnostics);
+        if let Some(inside) = &self.inside {
+            inside.value.0.check(inside.place, diagnostics);
+        }
+    }
+    fn classes(&self) -> Vec<&str> {
+        self.inside.as_ref().map_or_else(Vec::new, |inside| inside.value.0.classes())
+    }
+    fn line(&self) -> Option<Rate> {
+        self.inside.as_ref().and_then(|inside| inside.value.0.line())
+    }
+    fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
+        let within = Site { name: format!("{}.inside", site.name), ..site.clone() };
+        let inner: Box<dyn Qdisc<P>> = match &self.inside {
+            Some(inside) => inside.value.0.build(&within),
+            None => Discipline::plain().build(&within),
+        };
+        Box::new(Marker::new(inner, self.conditioner.build(site), self.at))
+    }
+}

@@ -1,0 +1,75 @@
+//! `kind = "mered"`: [`tidegate_core::mered`].
+
+use tidegate_core::elephants::PairRule;
+use tidegate_core::fifo::Limit;
+use tidegate_core::meredt::Meredt;
+use tidegate_core::red::Signal;
+use tidegate_core::{Bytes, Packet, Probability, Qdisc, Rate, Span, ared, mered, meredt};
+
+use super::elephants::{self as common, Memory};
+use super::{Section, Site};
+use crate::decode::Spanned;
+use crate::diagnostic::{Diagnostics, Place};
+
+crate::record! {
+    /// Mice and Elephants with one threshold: short flows first, long ones under ARED.
+    pub struct MeredQueue as "mered" {
+        /// The rate of the link it stands before.
+        pub link: Spanned<Rate>,
+        /// The most that a mouse may have sent. Default: 2 s of the link, between 15 and 100 kB.
+        pub threshold: Option<Spanned<Bytes>>,
+        /// What elephants get at least of the bytes served while they wait. Default 0.1.
+        pub floor: Spanned<Probability> = 0.1,
+        /// What elephants got beyond the floor counts for it later, up to this. Default 24 kB, sixteen packets: with a
+        /// floor of 0.1 mice may then have 240 kB before an elephant's turn, which is 34 s at 56 kbit/s.
+        pub floor_credit: Bytes = "24kB",
+        /// The delay that ARED aims for; only elephants wait in that queue. Default 80 ms.
+        pub delay: Span = "80ms",
+        /// What a drop does to a packet that understands ECN. Default mark.
+        pub signal: Signal = "mark",
+        /// Bytes that may wait; half of them for elephants. Default 1500 kB.
+        pub limit: Bytes = "1500kB",
+        /// How flows are recorded, and which of them count together.
+        pub memory: Option<Memory>,
+    }
+}
+
+impl MeredQueue {
+    fn params(&self) -> meredt::Params {
+        let base = mered::Params::for_link(self.link.value);
+        let threshold = self.threshold.map_or(base.threshold, |threshold| threshold.value);
+        let pair = base.pair.map(|pair| PairRule { threshold: threshold.saturating_mul(10), ..pair });
+        let params = mered::Params {
+            threshold,
+            pair,
+            ared: ared::Params { delay: self.delay, signal: self.signal, ..base.ared },
+            limit: Limit { packets: common::PACKETS, bytes: self.limit },
+            elephant_limit: Bytes::new(self.limit.as_u64() / 2),
+            floor: self.floor.value,
+            floor_credit: self.floor_credit,
+            ..base
+        };
+        let mut params = params.table_driven();
+        common::remember(self.memory.as_ref(), &mut params.elephants);
+        params
+    }
+}
+
+impl Section for MeredQueue {
+    fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
+        if common::check_link(&self.link, diagnostics)
+            && common::check_threshold(self.threshold.as_ref(), diagnostics)
+            && let Err(error) = self.params().validate()
+        {
+            let mut places = common::memory_places(self.memory.as_ref());
+            places.push(("floor", self.floor.place));
+            common::refuse(error, &places, place, diagnostics);
+        }
+    }
+    fn line(&self) -> Option<Rate> {
+        Some(self.link.value)
+    }
+    fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
+        Box::new(Meredt::new(self.params(), site.seed, &site.name).expect("checked"))
+    }
+}
