@@ -1,9 +1,9 @@
-//! [`Judge`]: which flow is a mouse, which an elephant, and how large an elephant.
+//! [`FlowSizer`]: which flow is a mouse, which an elephant, and how large an elephant.
 //!
 //! *Law*: a flow's length is the bytes it sent since its record was made; its value is a piecewise linear function
 //! of its length; value 0 is a mouse. A flow's value never falls before its record ends, and a record ends only when
-//! it was idle for the table's `idle` (or to make room, see [`flow_table`]). All mice from one
-//! host to one other together send at most `threshold + rate * t` bytes as mice in any time t: who is beyond it is
+//! it was idle for the table's `idle` (or was evicted, see [`flow_table`]). All mice from one
+//! host to one other together send at most `threshold + rate * t` bytes as mice in any time t: a flow beyond it is
 //! an elephant like one that sent `threshold` bytes before.
 //! *Source*: "Implementation of AQMs on Linux made Easy" (Braithwaite), section "Mice and Elephants Strategies":
 //! flows counted in bytes; the table-driven flow value, flow by 5-tuple or by address pair, number of flow records
@@ -12,11 +12,11 @@
 //! *Example*: see [`meredt`](crate::meredt).
 //! *Cost*: O(1) a packet: one look-up in each of two tables, and one in a list of at most 16 points.
 //! *Notes*: memory is bounded by the two tables' capacities, about 100 B a record.
-//! *Departures from the source, and why*: the rule on pairs of hosts is ours: without it a transfer cut into
+//! *Departures from the source, and why*: the rule on pairs of hosts is an addition: without it a transfer cut into
 //! connections shorter than the threshold is made of mice only. It is a token bucket, not a total, so that a pair
 //! that always has some short flows keeps them mice. By default it begins at 256 kbit/s: on a slower line it would
-//! take what one person does for a transfer that was split.
-//! *See also*: [`mered`](crate::mered), [`meredt`](crate::meredt), [`ingress`](crate::ingress), which ask it.
+//! treat the short transfers of one person as a split transfer.
+//! *See also*: [`mered`](crate::mered), [`meredt`](crate::meredt), [`ingress`](crate::ingress), which use it.
 
 use alloc::vec::Vec;
 
@@ -26,10 +26,10 @@ use crate::packet::{FlowKey, Packet};
 use crate::params::ParamError;
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
-/// What is counted together as one flow.
+/// The packets that count together as one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FlowBy {
-    /// What the classifier calls a flow: the 5-tuple, unless configured otherwise.
+    /// A flow of the classifier: the 5-tuple, unless configured otherwise.
     #[default]
     Flow,
     /// All traffic from one host to one other.
@@ -66,7 +66,7 @@ impl ValueTable {
         }
         Ok(Self(points))
     }
-    /// The value of a flow of `length`, rounded up, so that what is past a point of value 0 is no mouse.
+    /// The value of a flow of `length`, rounded up, so that a flow beyond a point of value 0 is no mouse.
     pub fn value(&self, length: Bytes) -> u16 {
         let after = self.0.partition_point(|point| point.0 <= length);
         let Some((to, high)) = self.0.get(after) else { return self.0[self.0.len() - 1].1 };
@@ -80,18 +80,18 @@ impl ValueTable {
 /// The rule on all mice from one host to one other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PairRule {
-    /// What they may send as mice at once.
+    /// The burst that they may send as mice.
     pub threshold: Bytes,
-    /// What they may send as mice for ever.
+    /// The rate at which they may always send as mice.
     pub rate: Rate,
 }
 
-/// One person's short transfers: six of 5 kB a second. Below this a pair of hosts is not taken for one transfer.
+/// The short transfers of one person: six of 5 kB a second. Below this a pair of hosts never counts as one transfer.
 const LEAST_PAIR_RATE: Rate = Rate::from_kbit(256);
 
 impl PairRule {
-    /// `threshold` at once, and for ever a quarter of `link`, at least 256 kbit/s: on a line slower than that the short
-    /// transfers of one person fill it, and nothing but their lengths tells them from a transfer that was split.
+    /// A burst of `threshold`, and a quarter of `link`, at least 256 kbit/s: a slower line is filled by the short
+    /// transfers of one person, which differ from a split transfer in nothing but their lengths.
     pub fn for_link(link: Rate, threshold: Bytes) -> Self {
         Self { threshold, rate: Rate::from_bps(link.as_bps() / 4).max(LEAST_PAIR_RATE) }
     }
@@ -100,19 +100,19 @@ impl PairRule {
 /// Parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// What is one flow.
+    /// The packets that count as one flow.
     pub flow_by: FlowBy,
     /// The value of a flow by its length.
     pub value: ValueTable,
-    /// How many flows are remembered, and for how long.
+    /// How many flows have records, and for how long.
     pub table: flow_table::Params,
-    /// Against splitting a transfer into mice; `None` lets everybody split.
+    /// Against splitting a transfer into mice; `None` for no such rule.
     pub pair: Option<PairRule>,
 }
 
 impl Params {
-    /// Mice up to 100 kB, 65,536 records for a minute; mice of one pair of hosts may send 1 MB at once and for
-    /// ever what [`PairRule::for_link`] gives them.
+    /// Mice up to 100 kB, 65,536 records for a minute; mice of one pair of hosts may send a burst of 1 MB
+    /// and the rate of [`PairRule::for_link`].
     pub fn for_link(link: Rate) -> Self {
         Self {
             flow_by: FlowBy::Flow,
@@ -121,10 +121,10 @@ impl Params {
             pair: Some(PairRule::for_link(link, Bytes::new(1_000_000))),
         }
     }
-    /// Checks what cannot work.
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// As [`flow_table::Params::validate`]; a pair threshold that the value table calls a mouse.
+    /// As [`flow_table::Params::validate`]; a pair threshold at which the value table has a mouse.
     pub fn validate(self) -> Result<Self, ParamError> {
         self.table.validate()?;
         if self.pair.is_some_and(|pair| self.value.value(pair.threshold) == 0) {
@@ -134,7 +134,7 @@ impl Params {
     }
 }
 
-/// What was judged.
+/// Counts since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Packets of mice, and their bytes.
@@ -150,32 +150,32 @@ pub struct Stats {
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     length: Bytes,
-    mice_inside: u32,
+    queued_mice: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Pair(Option<TokenBucket>);
 
-/// A judgement.
+/// The class of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Judged {
+pub struct FlowClass {
     /// The flow's record.
     pub record: u32,
     /// The flow's value; 0 is a mouse.
     pub value: u16,
 }
 
-/// Judges flows. See the [module](self).
+/// Measures flows. See the [module](self).
 #[derive(Clone, Debug)]
-pub struct Judge {
+pub struct FlowSizer {
     params: Params,
     flows: FlowTable<Flow>,
     pairs: FlowTable<Pair>,
     stats: Stats,
 }
 
-impl Judge {
-    /// A judge that has seen nothing.
+impl FlowSizer {
+    /// No flows.
     ///
     /// # Errors
     /// As [`Params::validate`].
@@ -184,19 +184,19 @@ impl Judge {
         let (flows, pairs) = (FlowTable::new(params.table)?, FlowTable::new(params.table)?);
         Ok(Self { params, flows, pairs, stats: Stats::default() })
     }
-    /// What was judged so far.
+    /// Counts since the start.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
-    /// What the table of flows did.
+    /// Counts of the table of flows.
     pub fn table_stats(&self) -> &flow_table::Stats {
         self.flows.stats()
     }
-    /// Flows remembered.
+    /// Flows with a record.
     pub fn flows(&self) -> usize {
         self.flows.len()
     }
-    /// The value of the flow of `key` as it stands; `None` when it is not remembered.
+    /// The value of the flow of `key` now; `None` when it has no record.
     pub fn value(&self, key: FlowKey) -> Option<u16> {
         let index = self.flows.find(self.key(key))?;
         Some(self.params.value.value(self.flows.get(index).length))
@@ -209,8 +209,8 @@ impl Judge {
         }
     }
 
-    /// A packet arrived. `None` when every record is pinned.
-    pub fn arrive<P: Packet>(&mut self, now: Instant, packet: &P) -> Option<Judged> {
+    /// Counts an arriving packet and returns its class; `None` when every record is pinned.
+    pub fn arrive<P: Packet>(&mut self, now: Instant, packet: &P) -> Option<FlowClass> {
         let (key, size) = (packet.flow(), packet.size());
         let record = self.flows.touch(now, self.key(key))?;
         let flow = self.flows.get_mut(record);
@@ -236,22 +236,22 @@ impl Judge {
         } else {
             self.stats.mice.count(size);
         }
-        Some(Judged { record, value })
+        Some(FlowClass { record, value })
     }
 
-    /// A packet of the record is inside, as a mouse or as an elephant: the record must not end before it left.
+    /// A packet of the record is queued, as a mouse or as an elephant: the record must not end before it leaves.
     pub(crate) fn enter(&mut self, record: u32, as_mouse: bool) {
         self.flows.pin(record);
-        self.flows.get_mut(record).mice_inside += u32::from(as_mouse);
+        self.flows.get_mut(record).queued_mice += u32::from(as_mouse);
     }
-    /// It left.
+    /// A packet of the record leaves the queue.
     pub(crate) fn leave(&mut self, now: Instant, record: u32, as_mouse: bool) {
-        self.flows.get_mut(record).mice_inside -= u32::from(as_mouse);
+        self.flows.get_mut(record).queued_mice -= u32::from(as_mouse);
         self.flows.unpin(now, record);
     }
-    /// Whether packets that its flow sent while it was a mouse are still inside.
-    pub(crate) fn has_mice_inside(&self, record: u32) -> bool {
-        self.flows.get(record).mice_inside > 0
+    /// Whether packets that the flow sent as a mouse are still queued.
+    pub(crate) fn has_queued_mice(&self, record: u32) -> bool {
+        self.flows.get(record).queued_mice > 0
     }
 }
 
@@ -290,31 +290,31 @@ mod tests {
         }
     }
 
-    fn judge() -> Judge {
+    fn sizer() -> FlowSizer {
         let pair = Some(PairRule { threshold: Bytes::new(50_000), rate: Rate::from_bytes_per_sec(1_000) });
         let value = ValueTable::step(Bytes::new(10_000));
-        Judge::new(Params { value, pair, ..Params::for_link(Rate::from_mbit(1)) }).unwrap()
+        FlowSizer::new(Params { value, pair, ..Params::for_link(Rate::from_mbit(1)) }).unwrap()
     }
 
     #[test]
     fn idling_does_not_make_a_mouse_again() {
-        let mut judge = judge();
+        let mut sizer = sizer();
         let mut now = Instant::ZERO;
         let mut as_mouse = 0;
         // The adversary sends 10 packets, then idles one second less than the timeout, and again.
         for n in 0..200 {
-            as_mouse += u32::from(judge.arrive(now, &P { flow: 1, pair: 1 }).unwrap().value == 0);
+            as_mouse += u32::from(sizer.arrive(now, &P { flow: 1, pair: 1 }).unwrap().value == 0);
             now += Span::from_secs(if n % 10 == 9 { 59 } else { 0 });
         }
         assert_eq!(as_mouse, 10);
         // After the full timeout it starts anew.
         now += Span::from_secs(60);
-        assert_eq!(judge.arrive(now, &P { flow: 1, pair: 1 }).unwrap().value, 0);
+        assert_eq!(sizer.arrive(now, &P { flow: 1, pair: 1 }).unwrap().value, 0);
     }
 
     #[test]
     fn splitting_into_short_flows_gains_the_second_threshold_and_no_more() {
-        let mut judge = judge();
+        let mut sizer = sizer();
         let mut now = Instant::ZERO;
         let (mut cheat, mut honest) = (0, 0);
         // 1,000 flows of 10 packets each, 10 ms a packet: 10 MB in 100 s, all from one host to one other; beside it
@@ -322,34 +322,34 @@ mod tests {
         for flow in 0..1_000 {
             for n in 0..10 {
                 now += Span::from_millis(10);
-                cheat += u64::from(judge.arrive(now, &P { flow, pair: 1 }).unwrap().value == 0) * 1_000;
+                cheat += u64::from(sizer.arrive(now, &P { flow, pair: 1 }).unwrap().value == 0) * 1_000;
                 if flow % 100 == 0 && n < 5 {
-                    honest += u64::from(judge.arrive(now, &P { flow: 10_000 + flow, pair: 2 }).unwrap().value == 0);
+                    honest += u64::from(sizer.arrive(now, &P { flow: 10_000 + flow, pair: 2 }).unwrap().value == 0);
                 }
             }
         }
         // threshold + rate * t = 50,000 + 1,000 * 100 of 10,000,000 bytes.
         assert!((140_000..=150_000).contains(&cheat), "{cheat}");
         assert_eq!(honest, 50, "another pair of hosts is not touched");
-        assert!(judge.stats().by_pair > 800);
+        assert!(sizer.stats().by_pair > 800);
     }
 
     #[test]
     fn a_flood_of_mice_leaves_the_elephants_known() {
         let value = ValueTable::step(Bytes::new(10_000));
         let table = flow_table::Params { capacity: 256, idle: Span::from_secs(60) };
-        let mut judge = Judge::new(Params { value, table, ..Params::for_link(Rate::from_mbit(1)) }).unwrap();
+        let mut sizer = FlowSizer::new(Params { value, table, ..Params::for_link(Rate::from_mbit(1)) }).unwrap();
         for flow in 0..10 {
             for _ in 0..11 {
-                judge.arrive(Instant::ZERO, &P { flow, pair: flow });
+                sizer.arrive(Instant::ZERO, &P { flow, pair: flow });
             }
         }
         for flow in 1_000..101_000 {
-            judge.arrive(Instant::ZERO, &P { flow, pair: flow });
+            sizer.arrive(Instant::ZERO, &P { flow, pair: flow });
         }
-        assert_eq!(judge.flows(), 256);
+        assert_eq!(sizer.flows(), 256);
         for flow in 0..10 {
-            assert_eq!(judge.value(FlowKey { flow, ..FlowKey::default() }), Some(1), "elephant {flow} was forgotten");
+            assert_eq!(sizer.value(FlowKey { flow, ..FlowKey::default() }), Some(1), "elephant {flow} was forgotten");
         }
     }
 }

@@ -1,14 +1,14 @@
 //! [`FlowTable`]: records of flows in bounded memory, that a flood of one-packet flows cannot push out.
 //!
-//! *Law*: never more than `capacity` records. A record that was pinned or touched within `idle` goes only to make
-//! room, and then in this order: flows seen once, flows seen again, protected ones; within each the one not touched
-//! for longest. A protected record therefore goes for another protected one only, as long as protected and pinned
+//! *Law*: never more than `capacity` records. A record that is pinned is kept. One that was touched within `idle` is
+//! evicted only for a new one, and then in this order: flows seen once, flows seen again, protected ones; within each the one not touched
+//! for longest. A protected record is therefore evicted for another protected one only, as long as protected and pinned
 //! records leave an eighth of the table free.
 //! *Source*: segmented least-recently-used replacement (Karedla, Love and Wherry, 1994), with a first segment for
 //! flows seen once; the options "maximum number of flow records" and "inactivity timeout" of the Mice and Elephants
 //! prototypes (Braithwaite).
 //! *Units*: `idle` in nanoseconds since the last touch.
-//! *Cost*: O(1) a call: one hash look-up, and at most two idle records of each segment given back. The index is
+//! *Cost*: O(1) a call: one hash look-up, and at most two idle records of each segment freed. The index is
 //! allocated at once, 16 to 32 B for each of `capacity`; there is no allocation after the table's most records.
 //! *Notes*: records are told apart by their whole 64-bit key, which is a keyed hash made where the packet enters
 //! ([`FlowKey`](crate::FlowKey)): two flows share a record with a chance of 2⁻⁶⁴ a pair, and nobody outside can
@@ -36,12 +36,12 @@ use crate::params::ParamError;
 use crate::queues::{Links, List};
 use tidegate_units::{Instant, Span};
 
-/// How large a table is, and how long it remembers.
+/// The size of a table, and the lifetime of idle records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
     /// The most records, 8 to 16,777,216.
     pub capacity: u32,
-    /// A record not touched for this long is forgotten.
+    /// A record not touched for this long expires.
     pub idle: Span,
 }
 
@@ -53,7 +53,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Checks what cannot work.
+    /// Checks the parameters.
     ///
     /// # Errors
     /// A capacity outside 8 to 2^24, an idle time of zero.
@@ -68,14 +68,14 @@ impl Params {
     }
 }
 
-/// What a table did.
+/// Counts since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Records made.
     pub created: u64,
-    /// Records forgotten after `idle`.
+    /// Records that expired after `idle`.
     pub expired: u64,
-    /// Records that made room, by segment: seen once, seen again, protected.
+    /// Records evicted, by segment: seen once, seen again, protected.
     pub evicted: [u64; 3],
     /// Records that became plain because more than 7/8 of the table were protected.
     pub demoted: u64,
@@ -130,15 +130,15 @@ impl<R: Default> FlowTable<R> {
             latest: Instant::ZERO,
         })
     }
-    /// Records in it.
+    /// Records.
     pub fn len(&self) -> usize {
         self.index.len()
     }
-    /// Whether it has none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
-    /// What it did so far.
+    /// Counts since the start.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -146,12 +146,12 @@ impl<R: Default> FlowTable<R> {
     pub fn find(&self, key: u64) -> Option<u32> {
         self.index.find(key, |index| self.entries[index as usize].key == key)
     }
-    /// A record by the index that [`touch`](Self::touch) gave. Indices of unpinned records are good until the next
+    /// A record by the index that [`touch`](Self::touch) returned. Indices of unpinned records are good until the next
     /// touch.
     pub fn get(&self, index: u32) -> &R {
         &self.entries[index as usize].record
     }
-    /// The same, to change it.
+    /// Mutable access to a record.
     pub fn get_mut(&mut self, index: u32) -> &mut R {
         &mut self.entries[index as usize].record
     }
@@ -161,13 +161,13 @@ impl<R: Default> FlowTable<R> {
         self.entries.len() as u32
     }
     /// The key and the record at place `index`, if it is not free. With [`places`](Self::places), to look through the
-    /// table in steps of a bounded length: what comes or goes meanwhile may be missed.
+    /// table in steps of a bounded length: records made or freed meanwhile may be missed.
     pub fn at(&self, index: u32) -> Option<(u64, &R)> {
         let entry = self.entries.get(index as usize)?;
         (entry.segment != GONE).then_some((entry.key, &entry.record))
     }
 
-    /// The record of `key`, which was seen at `now`: made if there is none or it is forgotten. `None` when every
+    /// The record of `key`, which was seen at `now`: made if there is none or it has expired. `None` when every
     /// record is pinned.
     pub fn touch(&mut self, now: Instant, key: u64) -> Option<u32> {
         self.touch_found(now, key, self.find(key))
@@ -215,12 +215,12 @@ impl<R: Default> FlowTable<R> {
         Some(index)
     }
 
-    /// Keeps the record from being forgotten until as many [`unpin`](Self::unpin)s.
+    /// Keeps the record until as many [`unpin`](Self::unpin)s.
     pub fn pin(&mut self, index: u32) {
         self.unlink(index);
         self.entries[index as usize].pins += 1;
     }
-    /// Takes back one [`pin`](Self::pin). The record counts as touched at `now`.
+    /// Ends one [`pin`](Self::pin). The record counts as touched at `now`.
     pub fn unpin(&mut self, now: Instant, index: u32) {
         self.latest = self.latest.max(now);
         let entry = &mut self.entries[index as usize];
@@ -231,7 +231,7 @@ impl<R: Default> FlowTable<R> {
         }
         self.link(index);
     }
-    /// Makes the record one of those that go last.
+    /// Makes the record one of those that are evicted last.
     pub fn protect(&mut self, index: u32) {
         if self.entries[index as usize].segment == PROTECTED {
             return;
@@ -273,7 +273,7 @@ impl<R: Default> FlowTable<R> {
         self.entries[index as usize].segment = GONE;
         self.free.push(index);
     }
-    /// Gives back up to two idle records of each segment.
+    /// Frees up to two idle records of each segment.
     fn expire(&mut self) {
         for segment in [SEEN_ONCE, SEEN_AGAIN, PROTECTED] {
             for _ in 0..2 {

@@ -1,15 +1,15 @@
-//! A 4-ary heap that tells its members where they stand, so that any member can be re-keyed or taken out.
+//! A 4-ary heap that reports the position of its members, so that any member can get another key or be removed.
 //!
 //! *Cost*: O(log n) a change, O(1) to look at the first; no allocation once it has had its largest size.
 
 use alloc::vec::Vec;
 
-/// The position of what is in no heap.
+/// The position of an id that is not in the heap.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 const ARITY: usize = 4;
 
-/// A minimum heap of `(key, id)`; equal keys are ordered by id. Each change of position is told to a closure
-/// `place(id, position)`, with [`NOWHERE`] for what is taken out.
+/// A minimum heap of `(key, id)`; equal keys are ordered by id. Each change of position is reported to a closure
+/// `place(id, position)`, with [`NOWHERE`] for a member that is removed.
 #[derive(Clone, Debug)]
 pub(crate) struct Heap<K> {
     items: Vec<(K, u32)>,
@@ -20,7 +20,7 @@ impl<K: Ord + Copy> Heap<K> {
     pub const fn new() -> Self {
         Self { items: Vec::new() }
     }
-    /// Whether nothing is in it.
+    /// Whether it has no members.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -32,12 +32,12 @@ impl<K: Ord + Copy> Heap<K> {
     pub fn key(&self, position: u32) -> Option<K> {
         self.items.get(position as usize).map(|item| item.0)
     }
-    /// Puts `id` in, which must not be in.
+    /// Inserts `id`, which must not be a member.
     pub fn insert(&mut self, key: K, id: u32, place: &mut impl FnMut(u32, u32)) {
         self.items.push((key, id));
         self.up(self.items.len() - 1, place);
     }
-    /// Takes out what stands at `position`; nothing for [`NOWHERE`].
+    /// Removes the member at `position`; none for [`NOWHERE`].
     pub fn remove(&mut self, position: u32, place: &mut impl FnMut(u32, u32)) {
         let at = position as usize;
         if at >= self.items.len() {
@@ -49,7 +49,7 @@ impl<K: Ord + Copy> Heap<K> {
             self.settle(at, place);
         }
     }
-    /// Gives what stands at `position` another key.
+    /// Changes the key of the member at `position`.
     pub fn update(&mut self, position: u32, key: K, place: &mut impl FnMut(u32, u32)) {
         let at = position as usize;
         if self.items[at].0 != key {
@@ -57,7 +57,7 @@ impl<K: Ord + Copy> Heap<K> {
             self.settle(at, place);
         }
     }
-    /// Inserts `id`, or gives it another key when `position` says that it is in.
+    /// Inserts `id`, or changes its key if it has a `position`.
     pub fn set(&mut self, position: u32, key: K, id: u32, place: &mut impl FnMut(u32, u32)) {
         if position == NOWHERE {
             self.insert(key, id, place);
@@ -66,8 +66,8 @@ impl<K: Ord + Copy> Heap<K> {
         }
     }
 
-    /// Visits members whose key is before a bound, which `visit` may lower: nothing behind a key that is not before it
-    /// is looked at. Each visit gives the bound from then on; without one every key is before it.
+    /// Visits members whose key is below a bound, which `visit` may lower: nothing beneath a key that is not below it is
+    /// visited. Each visit returns the bound from then on; without one every key is below it.
     pub fn visit_before(&self, visit: &mut impl FnMut(K, u32) -> Option<K>) {
         self.visit_below(0, &mut None, visit);
     }

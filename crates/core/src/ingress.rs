@@ -5,11 +5,11 @@
 //! passes, elephants get at least `floor`, less `burst` and one packet, over any interval in which they are dropped.
 //! *Source*: "Implementation of AQMs on Linux made Easy" (Braithwaite): the policer, "Classifier Scenario
 //! Experiment".
-//! *Units*: bit/s, bytes; the floor is a fraction. `rate` is the share of the incoming line that is left to the
-//! sender's TCP before it is told to slow down; a little below the line (95 % by default), or the queue before the
-//! line stays the only one.
+//! *Units*: bit/s, bytes; the floor is a fraction. `rate` is the share of the incoming line that senders get
+//! before they are signalled to slow down; it must be a little below the line (95 % by default), or the queue before the
+//! line remains the only one.
 //! *Example*: below.
-//! *Cost*: O(1) a packet: two hash look-ups and one draw at the most; nothing is held.
+//! *Cost*: O(1) a packet: two hash look-ups and one draw at the most; no packet is queued.
 //! *Notes*: as a decider behind [`AqmFifo`](crate::aqm::AqmFifo) it is a discipline that passes on at once. Bytes of
 //! the virtual queue are rounded up to whole ones, against the sender.
 //! *Departures from the source, and why*: the floor and the rules of [`elephants`]; ECN.
@@ -27,7 +27,7 @@
 use crate::aqm::{Aqm, Verdict};
 use crate::ared::{self, Ared};
 use crate::bucket::TokenBucket;
-use crate::elephants::{self, Judge};
+use crate::elephants::{self, FlowSizer};
 use crate::meredt::{Floor, MeanValue, check_floor};
 use crate::packet::Packet;
 use crate::params::ParamError;
@@ -39,17 +39,17 @@ use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 /// Parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// What the virtual queue drains at.
+    /// The rate at which the virtual queue drains.
     pub rate: Rate,
     /// The most the virtual queue may hold.
     pub limit: Bytes,
-    /// Who is an elephant, and how large.
+    /// The measure of flows.
     pub elephants: elephants::Params,
     /// How elephants are dropped; its link should be `rate`.
     pub ared: ared::Params,
-    /// What elephants get at least of the bytes that pass.
+    /// The least share of the bytes that pass that elephants get.
     pub floor: Probability,
-    /// The most that the floor may owe at once; the largest packet of an elephant seen where that is more.
+    /// The largest debt of the floor; the largest packet of an elephant seen where that is more.
     pub burst: Bytes,
     /// 0: all elephants are dropped alike; 1: in proportion to their value.
     pub fairness: Probability,
@@ -57,7 +57,7 @@ pub struct Params {
 
 impl Params {
     /// For an incoming line of `line`: 95 % of it, elephants and ARED with their defaults for that, a virtual queue
-    /// of at most 100 ms that ARED holds at 50, a floor of 10 % that owes at most 15 kB.
+    /// of at most 100 ms that ARED keeps at 50, a floor of 10 % with a debt of at most 15 kB.
     pub fn for_line(line: Rate) -> Self {
         let rate = Rate::from_bps(line.as_bps() / 100 * 95);
         Self {
@@ -74,7 +74,7 @@ impl Params {
             fairness: Probability::ONE,
         }
     }
-    /// Checks what cannot work.
+    /// Checks the parameters.
     ///
     /// # Errors
     /// A rate of zero; as [`elephants::Params::validate`] and [`ared::Params::red`]; a floor of one.
@@ -89,7 +89,7 @@ impl Params {
     }
 }
 
-/// What it did. More is in [`elephants::Stats`] and [`ared::Stats`].
+/// Counts since the start. More is in [`elephants::Stats`] and [`ared::Stats`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Packets that passed unmarked, and their bytes.
@@ -98,7 +98,7 @@ pub struct Stats {
     pub marked: u64,
     /// Packets dropped.
     pub dropped: u64,
-    /// Packets that the floor saved.
+    /// Packets that passed because of the floor.
     pub saved: u64,
 }
 
@@ -106,10 +106,10 @@ pub struct Stats {
 #[derive(Clone, Debug)]
 pub struct Ingress {
     params: Params,
-    judge: Judge,
+    sizer: FlowSizer,
     ared: Ared,
-    /// The room left in the virtual queue: full is an empty queue.
-    room: TokenBucket,
+    /// The free part of the virtual queue: a full bucket is an empty queue.
+    free: TokenBucket,
     mean: MeanValue,
     floor: Floor,
     /// The largest packet of an elephant seen.
@@ -120,16 +120,16 @@ pub struct Ingress {
 }
 
 impl Ingress {
-    /// A filter that has seen nothing, drawing from the random stream `name` under `seed`.
+    /// A filter without flows, drawing from the random stream `name` under `seed`.
     ///
     /// # Errors
     /// As [`Params::validate`].
     pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
         let params = params.validate()?;
         Ok(Self {
-            judge: Judge::new(params.elephants.clone())?,
+            sizer: FlowSizer::new(params.elephants.clone())?,
             ared: Ared::new(params.ared, seed, name)?,
-            room: TokenBucket::full(params.rate, params.limit, Instant::ZERO),
+            free: TokenBucket::full(params.rate, params.limit, Instant::ZERO),
             mean: MeanValue::default(),
             floor: Floor::new(params.floor, Bytes::ZERO),
             largest: Bytes::ZERO,
@@ -139,13 +139,13 @@ impl Ingress {
             params,
         })
     }
-    /// What it did so far.
+    /// Counts since the start.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
-    /// Who is what.
-    pub fn judge(&self) -> &Judge {
-        &self.judge
+    /// The measure of flows.
+    pub fn sizer(&self) -> &FlowSizer {
+        &self.sizer
     }
     /// The decider on elephants.
     pub fn ared(&self) -> &Ared {
@@ -153,33 +153,33 @@ impl Ingress {
     }
     /// The virtual queue at `now`, in bytes and in mean packets; more than the limit when mice alone exceed the rate.
     pub fn virtual_queue(&self, now: Instant) -> Backlog {
-        let used = Credit::of(self.params.limit) - self.room.level(now.max(self.latest));
+        let used = Credit::of(self.params.limit) - self.free.level(now.max(self.latest));
         // Up to the next whole byte.
         let used = (used + Credit::of(Bytes::new(1)) - Credit::from_raw(1)).bytes_floor();
         let packet = self.params.ared.packet.as_u64();
         Backlog { packets: used.as_u64().div_ceil(packet), bytes: used }
     }
 
-    fn judge_packet<P: Packet>(&mut self, packet: &P) -> Verdict {
+    fn decide<P: Packet>(&mut self, packet: &P) -> Verdict {
         let now = self.latest;
         let queue = self.virtual_queue(now);
         if queue.is_empty() && !self.empty {
             self.empty = true;
-            // It ran empty before now, at the instant at which the room was full again.
-            let at = self.room.time_of(Instant::ZERO, self.params.limit).unwrap_or(now);
+            // It ran empty before now, at the instant at which the bucket was full again.
+            let at = self.free.time_of(Instant::ZERO, self.params.limit).unwrap_or(now);
             self.ared.on_empty(at);
         }
         let zone = self.ared.observe(now, queue);
-        let Some(judged) = self.judge.arrive(now, packet) else { return Verdict::Admit };
+        let Some(class) = self.sizer.arrive(now, packet) else { return Verdict::Admit };
         let size = packet.size();
-        if judged.value == 0 {
+        if class.value == 0 {
             self.floor.mouse(size);
             // A burst that is less than a packet would never let one pass.
             self.floor.cap(self.params.burst.max(self.largest));
             return Verdict::Admit;
         }
         self.largest = self.largest.max(size);
-        let zone = self.mean.scale(zone, judged.value, self.params.fairness);
+        let zone = self.mean.scale(zone, class.value, self.params.fairness);
         let mut verdict = self.ared.decide(packet, zone);
         if !matches!(verdict, Verdict::Drop(_)) && queue.bytes + size > self.params.limit {
             verdict = Verdict::Drop(DropReason::Policed);
@@ -199,7 +199,7 @@ impl Ingress {
 impl<P: Packet> Aqm<P> for Ingress {
     fn on_arrival(&mut self, now: Instant, packet: &P, _queue: Backlog) -> Verdict {
         self.latest = self.latest.max(now);
-        let verdict = self.judge_packet(packet);
+        let verdict = self.decide(packet);
         match verdict {
             Verdict::Drop(_) => {
                 self.stats.dropped += 1;
@@ -208,7 +208,7 @@ impl<P: Packet> Aqm<P> for Ingress {
             Verdict::Mark => self.stats.marked += 1,
             Verdict::Admit => self.stats.passed.count(packet.size()),
         }
-        self.room.charge(self.latest, packet.size());
+        self.free.charge(self.latest, packet.size());
         self.empty = false;
         self.ared.on_busy();
         verdict

@@ -1,4 +1,4 @@
-//! Markers and policers: what is done about the colour a meter gives.
+//! Markers and policers: actions by the colour of a meter.
 //!
 //! *Law*: every packet that passes is metered exactly once and coloured; by its colour it passes, is marked with a
 //! code point, or is dropped ([`DropReason::Policed`]). The order of packets never changes.

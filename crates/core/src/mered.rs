@@ -1,13 +1,13 @@
 //! MERED: Mice and Elephants by RED, with one threshold.
 //!
 //! *Law*: a flow that sent more than `threshold` bytes is an elephant. Packets of mice leave before those of
-//! elephants, except that while elephants wait they get at least `floor` of the bytes served, less
-//! `floor_credit` and one packet, over any interval. A mouse is dropped only when the whole queue is full; elephants are dropped by ARED.
+//! elephants, except that elephants with queued packets get at least `floor` of the bytes served, less `floor_credit` and one packet,
+//! over any interval. A mouse is dropped only when the whole queue is full; elephants are dropped by ARED.
 //! *Source*: "Implementation of AQMs on Linux made Easy" (Braithwaite), section "Mice and Elephants Strategies";
 //! Guo and Matta, "The war between mice and elephants" (2001), for the idea.
 //! *Units*: bytes, packets, bit/s; the floor is a fraction.
 //! *Example*: below.
-//! *Cost*: O(1) a call, as [`meredt`], which does the work.
+//! *Cost*: O(1) a call, that of [`meredt`].
 //! *Notes*: the threshold should be a little above what a short exchange takes: 100 kB covers most web objects; on a
 //! dialup line of 56 kbit/s that is 14 s, and 15 kB is better ([`Params::for_link`] takes 2 s of the link between
 //! 15 and 100 kB).
@@ -43,13 +43,13 @@ use tidegate_units::{Bytes, Instant, Rate, Span};
 /// Parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// What is one flow.
+    /// The packets that count as one flow.
     pub flow_by: FlowBy,
     /// The most a mouse may have sent.
     pub threshold: Bytes,
-    /// How many flows are remembered, and for how long.
+    /// How many flows have records, and for how long.
     pub table: flow_table::Params,
-    /// Against splitting a transfer into mice; `None` lets everybody split.
+    /// Against splitting a transfer into mice; `None` for no such rule.
     pub pair: Option<PairRule>,
     /// How elephants are dropped.
     pub ared: ared::Params,
@@ -57,9 +57,9 @@ pub struct Params {
     pub limit: Limit,
     /// The most bytes elephants may hold of it.
     pub elephant_limit: Bytes,
-    /// What elephants get at least of the bytes served while they wait.
+    /// The least share of the bytes served that elephants get while they have queued packets.
     pub floor: Probability,
-    /// What elephants got beyond the floor and that counts for it later.
+    /// Service beyond the floor that counts for it later.
     pub floor_credit: Bytes,
 }
 
@@ -98,7 +98,7 @@ impl Params {
             fairness: Probability::ZERO,
         }
     }
-    /// Checks what cannot work.
+    /// Checks the parameters.
     ///
     /// # Errors
     /// As [`meredt::Params::validate`].
@@ -120,7 +120,7 @@ impl<P: Packet> Mered<P> {
     pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
         Ok(Self(Meredt::new(params.table_driven(), seed, name)?))
     }
-    /// The table-driven form of it: statistics, state, who is what.
+    /// The discipline as [`Meredt`]: statistics, state, the measure of flows.
     pub fn inner(&self) -> &Meredt<P> {
         &self.0
     }

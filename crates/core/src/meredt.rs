@@ -1,25 +1,25 @@
 //! MEREDT: Mice and Elephants by RED, table-driven.
 //!
-//! *Law*: packets of mice leave before those of elephants, except that while elephants wait they get at least
+//! *Law*: packets of mice leave before those of elephants, except that elephants with queued packets get at least
 //! `floor` of the bytes served, less `floor_credit` and one packet, over any interval. A mouse is dropped only when the
 //! whole queue is full. An elephant is dropped or marked with ARED's probability times `1 - fairness + fairness * v / V`,
-//! where v is the value of its flow and V the running mean of the values of the elephants that arrive; but never by
-//! chance while fewer than two packets of elephants wait.
+//! where v is the value of its flow and V the running mean of the values of the elephants that arrive; but not at random
+//! while fewer than two packets of elephants are queued.
 //! *Source*: "Implementation of AQMs on Linux made Easy" (Braithwaite), section "Mice and Elephants Strategies", and
 //! the options of its MEREDT prototype; ARED as in [`ared`].
 //! *Units*: bytes, packets, bit/s; the floor and the fairness are fractions.
 //! *Example*: below.
 //! *Cost*: O(1) a call: two hash look-ups and two draws at the most. No allocation after warm-up.
 //! *Notes*: the running mean is over 64 arrivals of elephants. A flow that becomes an elephant keeps its order: its
-//! first packets as an elephant wait until its last as a mouse have left, and so long the floor rests; what it owes
-//! is paid afterwards. Records of flows with packets inside are kept, so `records` must exceed the packet limit.
-//! Mice that arrive at the full rate of the line keep elephants waiting for at most `(floor_credit + packet) / floor`
+//! first packets as an elephant wait until its last as a mouse have left. The floor is suspended until then, and its debt is
+//! paid afterwards. Records of flows with queued packets are kept, so `records` must exceed the packet limit.
+//! Mice that arrive at the full rate of the line delay elephants by at most `(floor_credit + packet) / floor`
 //! bytes: with the defaults 0.2 s at 10 Mbit/s, and 36 s at 56 kbit/s, where a smaller credit costs mice more.
-//! *Departures from the source, and why*: the floor, for the prototype starves elephants when mice fill the link;
+//! *Departures from the source, and why*: the floor: the prototype starves elephants when mice fill the link;
 //! the rules of [`elephants`] against false mice; ECN. ARED averages the queue of the elephants
-//! alone: with that of the whole, a crowd of mice would shut the elephants out and the floor would be of no use. The
+//! alone: with that of the whole, many mice would shut the elephants out and the floor would have no effect. The
 //! average lags behind the queue, and with it ARED would go on dropping the lone retransmission of an elephant that
-//! has long emptied it; so chance rests below two packets, as in RFC 8033, section 4.1.
+//! emptied it long ago; so nothing is dropped at random below two packets, as in RFC 8033, section 4.1.
 //! *See also*: [`mered`](crate::mered), one threshold; [`ingress`](crate::ingress), the same without a queue;
 //! [`fq_codel`](crate::fq_codel), where a flow is favoured while it is sparse, not while it is short.
 //!
@@ -42,7 +42,7 @@
 
 use crate::aqm::Verdict;
 use crate::ared::{self, Ared};
-use crate::elephants::{self, Judge};
+use crate::elephants::{self, FlowSizer};
 use crate::fifo::Limit;
 use crate::packet::{FlowKey, Packet};
 use crate::params::ParamError;
@@ -52,20 +52,20 @@ use crate::queues::{Queue, Store};
 use crate::red::{Spacing, Zone};
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
-/// The delay that elephants are held to by default.
+/// The default target delay of elephants.
 pub(crate) const DELAY: Span = Span::from_millis(80);
 
-/// What elephants got beyond the floor and that still counts: sixteen packets. Mice may then take
-/// at most 240 kB between two packets of an elephant that had the line to itself before: 0.2 s at 10 Mbit/s.
+/// How much of the service beyond the floor counts later: sixteen packets. Mice may then take at most 240 kB between two
+/// packets of an elephant that had the line to itself before: 0.2 s at 10 Mbit/s.
 pub(crate) const FLOOR_CREDIT: Bytes = Bytes::new(24_000);
 
-/// Elephants are not dropped by chance while fewer packets of them wait.
+/// Elephants are not dropped at random while fewer of their packets are queued.
 const LEAST_QUEUE: u64 = 2;
 
 /// Parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// Who is an elephant, and how large.
+    /// The measure of flows.
     pub elephants: elephants::Params,
     /// How elephants are dropped.
     pub ared: ared::Params,
@@ -73,10 +73,10 @@ pub struct Params {
     pub limit: Limit,
     /// The most bytes elephants may hold of it; the rest is kept for mice.
     pub elephant_limit: Bytes,
-    /// What elephants get at least of the bytes served while they wait.
+    /// The least share of the bytes served that elephants get while they have queued packets.
     pub floor: Probability,
-    /// What elephants got beyond the floor counts for it later, up to so much. Zero: the floor holds from packet to
-    /// packet, and a burst of mice waits for elephants that had the line to themselves just before.
+    /// Service beyond the floor counts for it later, up to this. Zero: the floor holds from packet to packet, and a burst
+    /// of mice waits for elephants that had the line to themselves just before.
     pub floor_credit: Bytes,
     /// 0: all elephants are dropped alike; 1: in proportion to their value.
     pub fairness: Probability,
@@ -85,8 +85,7 @@ pub struct Params {
 impl Params {
     /// For a link of `link`: 1,000 packets, half of their bytes for elephants; a value that grows from 100 kB on,
     /// tenfold by 1 MB and a hundredfold by 10 MB; geometric spacing; a floor of 10 % for which the last 24 kB beyond
-    /// it count. ARED aims for 80 ms, not 5:
-    /// only elephants wait in their queue, and a short one costs them throughput.
+    /// it count. ARED aims for 80 ms, not 5: only elephants are in that queue, and a short one costs them throughput.
     pub fn for_link(link: Rate) -> Self {
         let points = [(100_000, 0), (100_001, 1), (1_000_000, 10), (10_000_000, 100)];
         let value = elephants::ValueTable::new(points.map(|(length, value)| (Bytes::new(length), value)).into());
@@ -104,7 +103,7 @@ impl Params {
             fairness: Probability::ONE,
         }
     }
-    /// Checks what cannot work.
+    /// Checks the parameters.
     ///
     /// # Errors
     /// As [`elephants::Params::validate`] and [`ared::Params::red`]; as many packets as records or more; a floor of
@@ -128,7 +127,7 @@ pub(crate) fn check_floor(floor: Probability) -> Result<(), ParamError> {
     Ok(())
 }
 
-/// What it did. More is in [`elephants::Stats`] and [`ared::Stats`].
+/// Counts since the start. More is in [`elephants::Stats`] and [`ared::Stats`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Elephant packets that left before waiting mice, because of the floor.
@@ -141,7 +140,7 @@ pub struct Stats {
     pub mice_dropped: u64,
 }
 
-/// What is owed to elephants: see the law. In bytes, with 32 bits of fraction; below zero what they had beyond it.
+/// The debt to elephants, see the law: in bytes, with 32 bits of fraction; below zero the service beyond the floor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Floor {
     share: Probability,
@@ -160,7 +159,7 @@ impl Floor {
     pub(crate) fn due(&self, size: Bytes) -> bool {
         self.share > Probability::ZERO && self.owed >= self.cost(size)
     }
-    /// A mouse was served while elephants waited.
+    /// A mouse was served while elephants were queued.
     pub(crate) fn mouse(&mut self, size: Bytes) {
         self.owed += i128::from(size.as_u64()) * i128::from(self.share.bits());
     }
@@ -168,11 +167,11 @@ impl Floor {
     pub(crate) fn elephant(&mut self, size: Bytes) {
         self.owed = (self.owed - self.cost(size)).max(self.least);
     }
-    /// No elephant waits: nothing is owed to any.
-    pub(crate) fn none_waits(&mut self) {
+    /// No elephant is queued: there is no debt.
+    pub(crate) fn none_queued(&mut self) {
         self.owed = self.owed.min(0);
     }
-    /// No more is owed than `bytes`.
+    /// Limits the debt to `bytes`.
     pub(crate) fn cap(&mut self, bytes: Bytes) {
         self.owed = self.owed.min(i128::from(bytes.as_u64()) << 32);
     }
@@ -222,7 +221,7 @@ impl<P: Packet> Packet for Item<P> {
 #[derive(Clone, Debug)]
 pub struct Meredt<P> {
     params: Params,
-    judge: Judge,
+    sizer: FlowSizer,
     ared: Ared,
     store: Store<Item<P>>,
     mice: Queue,
@@ -241,7 +240,7 @@ impl<P: Packet> Meredt<P> {
     pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
         let params = params.validate()?;
         Ok(Self {
-            judge: Judge::new(params.elephants.clone())?,
+            sizer: FlowSizer::new(params.elephants.clone())?,
             ared: Ared::new(params.ared, seed, name)?,
             store: Store::default(),
             mice: Queue::default(),
@@ -253,23 +252,23 @@ impl<P: Packet> Meredt<P> {
             params,
         })
     }
-    /// What it did so far.
+    /// Counts since the start.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
-    /// Who is what.
-    pub fn judge(&self) -> &Judge {
-        &self.judge
+    /// The measure of flows.
+    pub fn sizer(&self) -> &FlowSizer {
+        &self.sizer
     }
     /// The decider on elephants.
     pub fn ared(&self) -> &Ared {
         &self.ared
     }
-    /// What mice hold.
+    /// Queued packets of mice.
     pub fn mice(&self) -> Backlog {
         self.mice.backlog()
     }
-    /// What elephants hold.
+    /// Queued packets of elephants.
     pub fn elephants(&self) -> Backlog {
         self.elephants.backlog()
     }
@@ -278,8 +277,8 @@ impl<P: Packet> Meredt<P> {
     fn admit(&mut self, packet: &mut P, value: u16, out: &mut dyn Outlet<P>) -> Result<(), DropReason> {
         let zone = self.ared.observe(self.latest, self.elephants.backlog());
         let zone = self.mean.scale(zone, value, self.params.fairness);
-        let spared = self.elephants.backlog().packets < LEAST_QUEUE;
-        let verdict = if spared { Verdict::Admit } else { self.ared.decide(packet, zone) };
+        let exempt = self.elephants.backlog().packets < LEAST_QUEUE;
+        let verdict = if exempt { Verdict::Admit } else { self.ared.decide(packet, zone) };
         if let Verdict::Drop(reason) = verdict {
             self.stats.dropped += 1;
             return Err(reason);
@@ -297,13 +296,13 @@ impl<P: Packet> Meredt<P> {
         Ok(())
     }
 
-    /// Whether an elephant leaves next; `None` when nothing waits.
+    /// Whether an elephant leaves next; `None` when nothing is queued.
     fn elephant_next(&self) -> Option<bool> {
         match (self.store.front(&self.mice), self.store.front(&self.elephants)) {
             (None, None) => None,
             (None, Some(_)) => Some(true),
             (Some(_), None) => Some(false),
-            (Some(_), Some(item)) => Some(self.floor.due(item.size()) && !self.judge.has_mice_inside(item.record)),
+            (Some(_), Some(item)) => Some(self.floor.due(item.size()) && !self.sizer.has_queued_mice(item.record)),
         }
     }
 }
@@ -311,24 +310,24 @@ impl<P: Packet> Meredt<P> {
 impl<P: Packet> Qdisc<P> for Meredt<P> {
     fn enqueue(&mut self, now: Instant, mut packet: P, out: &mut dyn Outlet<P>) {
         self.latest = self.latest.max(now);
-        let Some(judged) = self.judge.arrive(self.latest, &packet) else {
+        let Some(class) = self.sizer.arrive(self.latest, &packet) else {
             return out.dropped(packet, DropReason::QueueLimit);
         };
-        let as_mouse = judged.value == 0;
+        let as_mouse = class.value == 0;
         if as_mouse {
             if !self.params.limit.admits(self.backlog(), packet.size()) {
                 self.stats.mice_dropped += 1;
                 return out.dropped(packet, DropReason::QueueLimit);
             }
-        } else if let Err(reason) = self.admit(&mut packet, judged.value, out) {
+        } else if let Err(reason) = self.admit(&mut packet, class.value, out) {
             return out.dropped(packet, reason);
         }
-        self.judge.enter(judged.record, as_mouse);
+        self.sizer.enter(class.record, as_mouse);
         if !as_mouse {
             self.ared.on_busy();
         }
         let queue = if as_mouse { &mut self.mice } else { &mut self.elephants };
-        self.store.push(queue, Item { packet, record: judged.record }, self.latest);
+        self.store.push(queue, Item { packet, record: class.record }, self.latest);
     }
 
     fn dequeue(&mut self, now: Instant, _out: &mut dyn Outlet<P>) -> Option<P> {
@@ -343,9 +342,9 @@ impl<P: Packet> Qdisc<P> for Meredt<P> {
         } else if !self.elephants.is_empty() {
             self.floor.mouse(size);
         }
-        self.judge.leave(self.latest, item.record, !as_elephant);
+        self.sizer.leave(self.latest, item.record, !as_elephant);
         if self.elephants.is_empty() {
-            self.floor.none_waits();
+            self.floor.none_queued();
             if as_elephant {
                 self.ared.on_empty(self.latest);
             }
