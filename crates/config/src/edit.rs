@@ -1,29 +1,46 @@
-//! Edits of a file, and the differences between two files: for changes of a shaper that runs.
+//! Edits of a file's text, and the differences between two texts: for changes of a shaper that runs.
 //!
-//! An edit makes another document, whose text is then read and checked like any file. Comments and the order of keys are
-//! lost.
+//! An edit makes another text, which is then read and checked like any file. Comments, the order of keys and all text
+//! outside of what is edited stay byte for byte. `toml_edit` finds the place of an edit, which then replaces the bytes
+//! there; its own printer is not used, because it turns `\r\n` into `\n`, drops a byte order mark, and moves dotted keys of
+//! one table together.
 //!
 //! ```
-//! use tidegate_config::edit::{Document, Edit};
-//! let old = Document::parse("version = 1\n[[class]]\nname = \"all\"\nrate = \"5mbit\"\ndefault = true\n").unwrap();
-//! let edit = Edit::Set { section: "class".into(), name: Some("all".into()), key: "rate".into(), value: "8mbit".into() };
-//! let all = old.differences(&old.edited(&[edit]).unwrap());
+//! use tidegate_config::edit::Document;
+//! let old = "version = 1\n[[class]]\nname = \"all\"\nrate = \"5mbit\" # for now\ndefault = true\n";
+//! let before = Document::parse(old)?;
+//! let mut after = before.clone();
+//! after.set("class", Some("all"), "rate", "8mbit")?;
+//! assert_eq!(after.text(), old.replace("5mbit", "8mbit"));
+//! let all = before.differences(&after);
 //! assert_eq!(all.iter().map(ToString::to_string).collect::<Vec<_>>(), ["class all: rate 5mbit -> 8mbit"]);
+//! # Ok::<(), String>(())
 //! ```
 
-use std::collections::BTreeMap;
-use std::fmt;
+mod difference;
+mod layout;
 
-use toml::{Table, Value};
+use std::ops::Range;
+
+use toml_edit::{Array, ArrayOfTables, InlineTable, Item, Key, Table, Value};
 
 use crate::decode::Scalar;
 use crate::shaper::Match;
 use crate::suggest;
+use layout::{End, Entries, Layout, Splice};
 
-/// One edit.
+pub use difference::Difference;
+
+/// A file that is being edited.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Document {
+    text: String,
+}
+
+/// An edit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Edit {
-    /// Gives a key another value.
+    /// [`Document::set`].
     Set {
         /// `class`, `rule`, or the name of a table such as `shaper` or `discipline`.
         section: String,
@@ -31,17 +48,17 @@ pub enum Edit {
         name: Option<String>,
         /// The key; dots lead into tables.
         key: String,
-        /// The value, as it would stand in the file; a text needs no quotes.
+        /// The value as TOML; a text needs no quotes.
         value: String,
     },
-    /// Adds a class, as the last, or a rule, as the first.
+    /// [`Document::add`].
     Add {
         /// `class` or `rule`.
         section: String,
         /// Its keys and values.
         values: Vec<(String, String)>,
     },
-    /// Removes a class, a rule, or a key of a table.
+    /// [`Document::remove`].
     Remove {
         /// `class` or `rule`.
         section: String,
@@ -50,258 +67,399 @@ pub enum Edit {
     },
 }
 
-/// What is different in one place.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Difference {
-    /// The place: `class calls`, `rule`, `shaper`.
-    pub what: String,
-    /// The key; none for all of it.
-    pub key: Option<String>,
-    /// What stood there.
-    pub from: Option<String>,
-    /// What stands there.
-    pub to: Option<String>,
-}
+type Parsed<'a> = toml_edit::Document<&'a str>;
 
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = self.key.as_ref().map(|key| format!(": {key}")).unwrap_or_default();
-        match (&self.from, &self.to) {
-            (Some(from), Some(to)) => write!(f, "{}{key} {from} -> {to}", self.what),
-            (None, Some(to)) => write!(f, "+ {}{key} {to}", self.what),
-            (Some(from), None) => write!(f, "- {}{key} {from}", self.what),
-            (None, None) => write!(f, "{}{key}", self.what),
-        }
-    }
+fn parse(text: &str) -> Result<Parsed<'_>, String> {
+    toml_edit::Document::parse(text).map_err(|error| error.message().to_owned())
 }
-
-/// A parsed file.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Document(Table);
 
 impl Document {
-    /// Parses a text.
+    /// The file of this text.
     ///
     /// # Errors
     /// When it is not TOML.
     pub fn parse(text: &str) -> Result<Self, String> {
-        text.parse::<Table>().map(Self).map_err(|error| error.message().to_owned())
+        parse(text)?;
+        Ok(Self { text: text.to_owned() })
     }
-
-    /// Returns the document after `edits`, one after the other.
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+    /// The file after `edits`, one after the other.
     ///
     /// # Errors
     /// What is not there, and what is.
     pub fn edited(&self, edits: &[Edit]) -> Result<Self, String> {
-        let mut root = self.0.clone();
+        let mut new = self.clone();
         for edit in edits {
-            one(&mut root, edit)?;
+            match edit {
+                Edit::Set { section, name, key, value } => new.set(section, name.as_deref(), key, value)?,
+                Edit::Add { section, values } => new.add(section, values)?,
+                Edit::Remove { section, name } => new.remove(section, name)?,
+            }
         }
-        Ok(Self(root))
+        Ok(new)
+    }
+    /// The differences of `new` from this file: classes and rules that are added or removed, and values.
+    pub fn differences(&self, new: &Self) -> Vec<Difference> {
+        difference::differences(&self.text, &new.text)
     }
 
-    /// Returns the text of the document.
+    /// Gives a key another value; an empty value removes the key. `section` is `class`, `rule`, or a table such as
+    /// `shaper` or `discipline`; `name` is the name of the class or the number of the rule, from 1. Dots in `key` lead
+    /// into tables. `value` is TOML; a text needs no quotes.
     ///
     /// # Errors
-    /// When an edit has made values that cannot be written as TOML.
-    pub fn text(&self) -> Result<String, String> {
-        toml::to_string(&self.0).map_err(|error| error.to_string())
+    /// What is not there, and what is; nothing has changed then.
+    pub fn set(&mut self, section: &str, name: Option<&str>, key: &str, value: &str) -> Result<(), String> {
+        let key: Vec<&str> = key.split('.').collect();
+        let value = Some(toml(value)).filter(|value| !is_empty(value));
+        let mut new = self.clone();
+        // What replaces a table is written where a new key would be.
+        while (value.is_none() || new.is_table(section, name, &key)?)
+            && new.change(|layout, root| match find(root, section, name) {
+                Err(_) if name.is_none() && !root.contains_key(section) => Ok(Vec::new()),
+                node => set(layout, node?, section, &key, None),
+            })?
+        {}
+        if let Some(value) = value {
+            new.change(|layout, root| match find(root, section, name) {
+                Err(_) if name.is_none() && !root.contains_key(section) => {
+                    let line = format!("{} = {value}", path(&key));
+                    Ok(vec![append(layout, &format!("[{}]", Key::new(section)), &[line])])
+                }
+                node => set(layout, node?, section, &key, Some(&value)),
+            })?;
+        }
+        *self = new;
+        Ok(())
     }
 
-    /// Returns the differences of `new` from this document: classes and rules that were added or removed, and values.
-    pub fn differences(&self, new: &Self) -> Vec<Difference> {
-        differences(self.0.clone(), new.0.clone())
+    /// Adds a class as the last, or a rule as the first, with these keys and values.
+    ///
+    /// # Errors
+    /// When there can be none.
+    pub fn add(&mut self, section: &str, values: &[(String, String)]) -> Result<(), String> {
+        let mut all: Vec<(String, String)> = Vec::new();
+        for (key, value) in values {
+            let key = path(&key.split('.').collect::<Vec<_>>());
+            all.retain(|(other, _)| *other != key);
+            all.push((key, toml(value)));
+        }
+        all.retain(|(_, value)| !is_empty(value));
+        let lines: Vec<String> = all.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        // Of rules the first that matches applies: an added one has an effect only before the others.
+        let end = if section == "rule" { End::First } else { End::Last };
+        self.change(|layout, root| {
+            let inside = is_inside(root, section);
+            let parent = match root.get("discipline") {
+                Some(discipline) if inside => Node::of(discipline).ok_or("`discipline` is not a table")?,
+                _ => Node::Table(root),
+            };
+            let header = if inside { format!("[[discipline.{section}]]") } else { format!("[[{section}]]") };
+            let inline = format!("{{ {} }}", lines.join(", "));
+            match (parent.get(section), parent) {
+                (None, Node::Inline(table)) => {
+                    let list = format!("{section} = [{inline}]");
+                    Ok(entries_of(layout, table)?.insert(layout, End::Last, &list))
+                }
+                (None, Node::Table(_)) => Ok(vec![append(layout, &header, &lines)]),
+                (Some(item), _) => match List::of(item).ok_or_else(|| format!("`{section}` is not a list"))? {
+                    List::Tables(list) => Ok(vec![add_table(layout, list, end, &header, &lines)]),
+                    List::Array(array) => {
+                        let entries = Entries::of_array(array).ok_or("the list has no place")?;
+                        Ok(entries.insert(layout, end, &inline))
+                    }
+                },
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Removes a class, by its name, or a rule, by its number from 1.
+    ///
+    /// # Errors
+    /// What is not there, and what is.
+    pub fn remove(&mut self, section: &str, name: &str) -> Result<(), String> {
+        self.change(|layout, root| {
+            let list = list(root, section)?;
+            let at = list.find(section, name)?;
+            match list {
+                List::Tables(list) => Ok(remove_sections(layout, list.get(at).ok_or("not a table")?)),
+                List::Array(array) => {
+                    Ok(vec![Entries::of_array(array).ok_or("the list has no place")?.remove(layout, at)])
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Whether `key` is a table of several lines or keys.
+    fn is_table(&self, section: &str, name: Option<&str>, key: &[&str]) -> Result<bool, String> {
+        let document = parse(&self.text)?;
+        let Ok(mut node) = find(document.as_table(), section, name) else { return Ok(false) };
+        for key in key {
+            let Some(item) = node.get(key) else { return Ok(false) };
+            match Node::of(item) {
+                Some(next) => node = next,
+                None => return Ok(matches!(item, Item::ArrayOfTables(_))),
+            }
+        }
+        Ok(matches!(node, Node::Table(_)) || node.is_dotted())
+    }
+
+    /// Applies the splices that `work` makes, if the text is TOML then. Returns whether there were any.
+    fn change(&mut self, work: impl FnOnce(&Layout, &Table) -> Result<Vec<Splice>, String>) -> Result<bool, String> {
+        let document = parse(&self.text)?;
+        let splices = work(&Layout::new(&self.text, document.as_table()), document.as_table())?;
+        let changes = !splices.is_empty();
+        let text = layout::apply(&self.text, splices);
+        parse(&text)?;
+        self.text = text;
+        Ok(changes)
     }
 }
 
-/// A value as it would stand in a file; what is none is a text.
-fn value(text: &str) -> Value {
-    let wrapped = format!("v = {text}").parse::<Table>();
-    match wrapped.ok().and_then(|mut table| table.remove("v")) {
-        Some(value) => value,
-        None => Value::String(text.to_owned()),
+/// A value as TOML; what is not TOML is a text.
+fn toml(text: &str) -> String {
+    let text = text.trim();
+    if text.parse::<Value>().is_ok() { text.to_owned() } else { Value::from(text).to_string() }
+}
+
+/// Keys with dots between them, quoted where they must be.
+fn path(keys: &[&str]) -> String {
+    keys.iter().map(|key| Key::new(*key).to_string()).collect::<Vec<_>>().join(".")
+}
+
+/// Whether a value is the empty text.
+fn is_empty(value: &str) -> bool {
+    matches!(value, "\"\"" | "''")
+}
+
+/// A table, with a header or in braces.
+#[derive(Clone, Copy)]
+enum Node<'a> {
+    Table(&'a Table),
+    Inline(&'a InlineTable),
+}
+
+impl<'a> Node<'a> {
+    fn of(item: &'a Item) -> Option<Self> {
+        match item {
+            Item::Table(table) => Some(Self::Table(table)),
+            Item::Value(Value::InlineTable(table)) => Some(Self::Inline(table)),
+            _ => None,
+        }
     }
+    fn get(self, key: &str) -> Option<&'a Item> {
+        match self {
+            Self::Table(table) => table.get(key),
+            Self::Inline(table) => table.get_key_value(key).map(|(_, item)| item),
+        }
+    }
+    /// Whether it is made by dotted keys of the table around it.
+    fn is_dotted(self) -> bool {
+        match self {
+            Self::Table(table) => table.is_dotted(),
+            Self::Inline(table) => table.is_dotted(),
+        }
+    }
+}
+
+/// The classes or rules.
+enum List<'a> {
+    Tables(&'a ArrayOfTables),
+    Array(&'a Array),
+}
+
+impl<'a> List<'a> {
+    fn of(item: &'a Item) -> Option<Self> {
+        match item {
+            Item::ArrayOfTables(list) => Some(Self::Tables(list)),
+            Item::Value(Value::Array(list)) => Some(Self::Array(list)),
+            _ => None,
+        }
+    }
+    fn nodes(&self) -> Vec<Option<Node<'a>>> {
+        match self {
+            Self::Tables(list) => list.iter().map(|table| Some(Node::Table(table))).collect(),
+            Self::Array(list) => list.iter().map(|value| value.as_inline_table().map(Node::Inline)).collect(),
+        }
+    }
+    /// The place of a class or rule.
+    fn find(&self, section: &str, name: &str) -> Result<usize, String> {
+        let nodes = self.nodes();
+        if section == "rule" {
+            return rule(nodes.len(), name);
+        }
+        let names = nodes.iter().map(|node| node.as_ref()?.get("name")?.as_str());
+        let names: Vec<Option<&str>> = names.collect();
+        let found = names.iter().position(|other| *other == Some(name));
+        found.ok_or_else(|| no_class(name, &names.into_iter().flatten().collect::<Vec<_>>()))
+    }
+}
+
+/// The place of rule number `name` among `len`.
+fn rule(len: usize, name: &str) -> Result<usize, String> {
+    let number: usize = name.parse().map_err(|_| format!("rules are named by their number, not `{name}`"))?;
+    match number {
+        n if (1..=len).contains(&n) => Ok(n - 1),
+        n => Err(match len {
+            0 => format!("there is no rule {n}; there are none"),
+            1 => format!("there is no rule {n}; there is one, number 1"),
+            last => format!("there is no rule {n}; they are numbered from 1 to {last}"),
+        }),
+    }
+}
+
+fn no_class(name: &str, names: &[&str]) -> String {
+    format!("there is no class `{name}`; {}", suggest::help(name, names))
+}
+
+/// Whether the list is a part of the section `discipline`.
+fn is_inside(root: &Table, section: &str) -> bool {
+    section == "class" && root.contains_key("discipline")
 }
 
 /// The list of classes or rules, wherever this file has it.
-fn list<'a>(root: &'a mut Table, section: &str) -> Result<&'a mut Vec<Value>, String> {
-    let inside = section == "class" && root.contains_key("discipline");
-    let table = if inside { root.get_mut("discipline").and_then(Value::as_table_mut) } else { Some(root) };
-    let table = table.ok_or("`discipline` is not a table")?;
-    let entry = table.entry(section.to_owned()).or_insert_with(|| Value::Array(Vec::new()));
-    entry.as_array_mut().ok_or_else(|| format!("`{section}` is not a list"))
+fn list<'a>(root: &'a Table, section: &str) -> Result<List<'a>, String> {
+    let inside = is_inside(root, section);
+    let parent = match root.get("discipline") {
+        Some(discipline) if inside => Node::of(discipline).ok_or("`discipline` is not a table")?,
+        _ => Node::Table(root),
+    };
+    match parent.get(section) {
+        Some(item) => List::of(item).ok_or_else(|| format!("`{section}` is not a list")),
+        None => Err(format!("there is no `{section}`")),
+    }
 }
 
-/// The place of a class or rule in its list.
-fn find(list: &[Value], section: &str, name: &str) -> Result<usize, String> {
-    if section == "rule" {
-        let number: usize = name.parse().map_err(|_| format!("rules are named by their number, not `{name}`"))?;
-        return match number {
-            n if (1..=list.len()).contains(&n) => Ok(n - 1),
-            n => Err(match list.len() {
-                0 => format!("there is no rule {n}; there are none"),
-                1 => format!("there is no rule {n}; there is one, number 1"),
-                last => format!("there is no rule {n}; they are numbered from 1 to {last}"),
-            }),
+/// The table that an edit is about.
+fn find<'a>(root: &'a Table, section: &str, name: Option<&str>) -> Result<Node<'a>, String> {
+    let Some(name) = name else {
+        let item = root.get(section).ok_or_else(|| format!("there is no `{section}`"))?;
+        return Node::of(item).ok_or_else(|| format!("`{section}` is not a table"));
+    };
+    let list = list(root, section)?;
+    let at = list.find(section, name)?;
+    list.nodes().into_iter().nth(at).flatten().ok_or_else(|| "not a table".to_owned())
+}
+
+fn entries_of(layout: &Layout, table: &InlineTable) -> Result<Entries, String> {
+    Entries::of_table(layout.text, table).ok_or_else(|| "the table has no place".to_owned())
+}
+
+/// Sets `key` of `node`, which is in `section`; without a value it removes the key, or the first part of it.
+fn set(layout: &Layout, node: Node, section: &str, key: &[&str], value: Option<&str>) -> Result<Vec<Splice>, String> {
+    // The table with a header or braces, and the dotted keys from there on.
+    let (mut base, mut header, mut dotted) = (node, vec![section], Vec::new());
+    let mut node = node;
+    for (at, name) in key.iter().enumerate() {
+        let Some(item) = node.get(name) else {
+            let Some(value) = value else { return Ok(Vec::new()) };
+            dotted.extend(&key[at..]);
+            return insert(layout, base, &header, &format!("{} = {value}", path(&dotted)));
         };
-    }
-    let names: Vec<&str> = list.iter().filter_map(|one| one.get("name")?.as_str()).collect();
-    list.iter()
-        .position(|one| one.get("name").and_then(Value::as_str) == Some(name))
-        .ok_or_else(|| format!("there is no class `{name}`; {}", suggest::help(name, &names)))
-}
-
-fn one(root: &mut Table, edit: &Edit) -> Result<(), String> {
-    match edit {
-        Edit::Set { section, name: Some(name), key, value: text } => {
-            let list = list(root, section)?;
-            let at = find(list, section, name)?;
-            let table = list[at].as_table_mut().ok_or("not a table")?;
-            set(table, key, value(text))
+        if at + 1 == key.len() {
+            return match (value, item.as_value().and_then(Value::span)) {
+                (Some(value), Some(range)) => Ok(vec![Splice { range, with: value.to_owned() }]),
+                (Some(_), None) => Err(format!("`{name}` is a table")),
+                (None, _) => remove(layout, base, item),
+            };
         }
-        Edit::Set { section, name: None, key, value: text } => {
-            let entry = root.entry(section.clone()).or_insert_with(|| Value::Table(Table::new()));
-            set(entry.as_table_mut().ok_or_else(|| format!("`{section}` is not a table"))?, key, value(text))
-        }
-        Edit::Add { section, values } => {
-            let mut table = Table::new();
-            for (key, text) in values {
-                set(&mut table, key, value(text))?;
-            }
-            let list = list(root, section)?;
-            // Of rules the first that matches wins: one that is added means something only before the others.
-            let at = if section == "rule" { 0 } else { list.len() };
-            list.insert(at, Value::Table(table));
-            Ok(())
-        }
-        Edit::Remove { section, name } => {
-            let list = list(root, section)?;
-            let at = find(list, section, name)?;
-            list.remove(at);
-            Ok(())
+        node = Node::of(item).ok_or_else(|| format!("`{name}` is not a table"))?;
+        dotted.push(name);
+        if !node.is_dotted() {
+            base = node;
+            header.append(&mut dotted);
         }
     }
+    Ok(Vec::new())
 }
 
-/// Sets `key` of `table`, or takes it out for an empty text.
-fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
-    match key.split_once('.') {
-        Some((first, rest)) => {
-            let entry = table.entry(first.to_owned()).or_insert_with(|| Value::Table(Table::new()));
-            set(entry.as_table_mut().ok_or_else(|| format!("`{first}` is not a table"))?, rest, value)
-        }
-        None if value.as_str() == Some("") => {
-            table.remove(key);
-            Ok(())
-        }
-        None => {
-            table.insert(key.to_owned(), value);
-            Ok(())
-        }
-    }
-}
-
-/// A value in a line.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(list) => format!("[{}]", list.iter().map(shown).collect::<Vec<_>>().join(", ")),
-        Value::Table(table) => {
-            let one = |(key, value): (&String, &Value)| format!("{key} {}", shown(value));
-            table.iter().map(one).collect::<Vec<_>>().join(", ")
-        }
-        other => other.to_string(),
-    }
-}
-
-/// The keys of a table, those of tables within with dots.
-fn flat(prefix: &str, table: &Table, into: &mut BTreeMap<String, String>) {
-    for (key, value) in table {
-        let key = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
-        match value {
-            Value::Table(table) => flat(&key, table, into),
-            value => {
-                into.insert(key, shown(value));
-            }
-        }
-    }
-}
-
-fn compare(what: &str, old: Option<&Table>, new: Option<&Table>, into: &mut Vec<Difference>) {
-    let keys = |table: Option<&Table>| {
-        let mut keys = BTreeMap::new();
-        table.into_iter().for_each(|table| flat("", table, &mut keys));
-        keys
+/// Adds a line, or an entry, to `base`.
+fn insert(layout: &Layout, base: Node, header: &[&str], line: &str) -> Result<Vec<Splice>, String> {
+    let line_break = layout.line_break();
+    let table = match base {
+        Node::Inline(table) => return Ok(entries_of(layout, table)?.insert(layout, End::Last, line)),
+        Node::Table(table) => table,
     };
-    let (old, new) = (keys(old), keys(new));
-    let all: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    for key in all {
-        let (from, to) = (old.get(key).cloned(), new.get(key).cloned());
-        if from != to {
-            into.push(Difference { what: what.to_owned(), key: Some(key.clone()), from, to });
+    if table.is_implicit() {
+        let mut sections = Vec::new();
+        layout.sections(table, &mut sections);
+        let first = sections.iter().map(|section| section.start).min().ok_or("the table has no place")?;
+        let lines = format!("[{}]{line_break}{line}{line_break}{line_break}", path(header));
+        return Ok(vec![layout.insert_lines(layout.with_comments(first), &lines)]);
+    }
+    let last = layout::last_entry(table);
+    let indent = last.as_ref().map_or("", |entry| layout.indent(entry.start));
+    let end = last.as_ref().map(|entry| entry.end).or(table.span().map(|span| span.end));
+    let at = layout.line_end(end.ok_or("the table has no place")?);
+    Ok(vec![layout.insert_lines(at, &format!("{indent}{line}{line_break}"))])
+}
+
+/// Removes `item`, which is in `base`; of a table that is dotted keys, the first of them.
+fn remove(layout: &Layout, base: Node, item: &Item) -> Result<Vec<Splice>, String> {
+    let span = match item {
+        Item::None => None,
+        Item::ArrayOfTables(list) => {
+            let mut sections = Vec::new();
+            list.iter().for_each(|table| layout.sections(table, &mut sections));
+            return Ok(layout.remove_sections(sections));
+        }
+        Item::Table(table) if !table.is_dotted() => return Ok(remove_sections(layout, table)),
+        Item::Table(table) => first_value(table.get_values()),
+        Item::Value(Value::InlineTable(table)) if table.is_dotted() => first_value(table.get_values()),
+        Item::Value(value) => value.span(),
+    };
+    let span = span.ok_or("the key has no place")?;
+    match base {
+        Node::Inline(table) => {
+            let entries = entries_of(layout, table)?;
+            Ok(vec![entries.remove(layout, entries.at(span.start).ok_or("the key has no place")?)])
+        }
+        Node::Table(table) => {
+            let entry = layout::entry_at(table, span.start).ok_or("the key has no place")?;
+            Ok(vec![Splice::remove(layout.with_comments(entry.start)..layout.line_end(entry.end))])
         }
     }
 }
 
-/// Takes the classes of a file out of it, by name and in their order.
-fn classes(root: &mut Table) -> Vec<(String, Table)> {
-    let outer = root.remove("class");
-    let inner = root.get_mut("discipline").and_then(Value::as_table_mut).and_then(|table| table.remove("class"));
-    let all = [outer, inner].into_iter().flatten().filter_map(|list| list.as_array().cloned()).flatten();
-    all.filter_map(|class| {
-        let mut class = class.as_table()?.clone();
-        let name = class.remove("name")?.as_str()?.to_owned();
-        Some((name, class))
-    })
-    .collect()
+fn first_value(values: Vec<(Vec<&Key>, &Value)>) -> Option<Range<usize>> {
+    values.first().and_then(|(_, value)| value.span())
 }
 
-fn differences(mut old: Table, mut new: Table) -> Vec<Difference> {
-    let mut all = Vec::new();
-    let (before, after) = (classes(&mut old), classes(&mut new));
-    let of = |list: &[(String, Table)], name: &str| {
-        list.iter().find(|(other, _)| other == name).map(|(_, table)| table.clone())
-    };
-    let whole = |table: &Table| Some(shown(&Value::Table(table.clone())));
-    for (name, table) in &before {
-        let what = format!("class {name}");
-        match of(&after, name) {
-            Some(now) => compare(&what, Some(table), Some(&now), &mut all),
-            None => all.push(Difference { what, key: None, from: whole(table), to: None }),
-        }
+fn remove_sections(layout: &Layout, table: &Table) -> Vec<Splice> {
+    let mut sections = Vec::new();
+    layout.sections(table, &mut sections);
+    layout.remove_sections(sections)
+}
+
+/// A section at the end of the file.
+fn append(layout: &Layout, header: &str, lines: &[String]) -> Splice {
+    let empty = layout.text[layout.start()..].trim().is_empty();
+    let line_break = layout.line_break();
+    let before = if empty { "" } else { line_break };
+    layout.insert_lines(layout.text.len(), &format!("{before}{}", section(header, lines, line_break)))
+}
+
+fn section(header: &str, lines: &[String], line_break: &str) -> String {
+    std::iter::once(header).chain(lines.iter().map(String::as_str)).map(|line| format!("{line}{line_break}")).collect()
+}
+
+/// A table of a list that has some.
+fn add_table(layout: &Layout, list: &ArrayOfTables, end: End, header: &str, lines: &[String]) -> Splice {
+    let line_break = layout.line_break();
+    let text = section(header, lines, line_break);
+    let mut sections = Vec::new();
+    list.iter().for_each(|table| layout.sections(table, &mut sections));
+    if end == End::First {
+        let first = sections.iter().map(|section| section.start).min().unwrap_or(layout.text.len());
+        return layout.insert_lines(layout.with_comments(first), &format!("{text}{line_break}"));
     }
-    for (name, table) in after.iter().filter(|(name, _)| of(&before, name).is_none()) {
-        all.push(Difference { what: format!("class {name}"), key: None, from: None, to: whole(table) });
-    }
-    let rules = |root: &mut Table| -> Vec<String> {
-        let list = root.remove("rule").and_then(|list| list.as_array().cloned()).unwrap_or_default();
-        list.iter().map(shown).collect()
-    };
-    let (before, after) = (rules(&mut old), rules(&mut new));
-    let mut left = after.clone();
-    let mut kept = Vec::new();
-    for rule in &before {
-        match left.iter().position(|other| other == rule) {
-            Some(at) => kept.push(left.remove(at)),
-            None => all.push(Difference { what: "rule".into(), key: None, from: Some(rule.clone()), to: None }),
-        }
-    }
-    for rule in &left {
-        all.push(Difference { what: "rule".into(), key: None, from: None, to: Some(rule.clone()) });
-    }
-    if after.iter().filter(|rule| kept.contains(rule)).ne(kept.iter()) {
-        all.push(Difference { what: "rules: another order".into(), key: None, from: None, to: None });
-    }
-    let sections: std::collections::BTreeSet<String> = old.keys().chain(new.keys()).cloned().collect();
-    for section in sections {
-        let table = |root: &Table| match root.get(&section) {
-            Some(Value::Table(table)) => Some(table.clone()),
-            Some(value) => Some(Table::from_iter([(String::new(), value.clone())])),
-            None => None,
-        };
-        compare(&section, table(&old).as_ref(), table(&new).as_ref(), &mut all);
-    }
-    all
+    let last = sections.iter().map(|section| section.end).max().unwrap_or(layout.text.len());
+    layout.insert_lines(layout.line_end(last), &format!("{line_break}{text}"))
 }
 
 /// What a packet must be, from keys and values as a rule has them.
@@ -341,76 +499,4 @@ pub fn matching(conditions: &[(String, String)]) -> Result<Match, String> {
         }
     }
     Ok(all)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FILE: &str = "version = 1\n[shaper]\nrate = \"20mbit\"\n[[class]]\nname = \"calls\"\nrate = \"2mbit\"\n\
-        [[class]]\nname = \"rest\"\nrate = \"8mbit\"\ndefault = true\n[[rule]]\nclass = \"calls\"\ndscp = \"ef\"\n";
-
-    fn told(edits: &[Edit]) -> Vec<String> {
-        let old = Document::parse(FILE).unwrap();
-        let new = Document::parse(&old.edited(edits).unwrap().text().unwrap()).unwrap();
-        old.differences(&new).iter().map(ToString::to_string).collect()
-    }
-    fn set(section: &str, name: Option<&str>, key: &str, value: &str) -> Edit {
-        Edit::Set { section: section.into(), name: name.map(Into::into), key: key.into(), value: value.into() }
-    }
-
-    #[test]
-    fn a_difference_names_its_place() {
-        let values = |all: &[(&str, &str)]| all.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let edits = [
-            set("class", Some("calls"), "rate", "3mbit"),
-            set("class", Some("rest"), "priority", "3"),
-            set("shaper", None, "rate", ""),
-            Edit::Add { section: "class".into(), values: values(&[("name", "backup"), ("rate", "1mbit")]) },
-            Edit::Add {
-                section: "rule".into(),
-                values: values(&[("class", "backup"), ("destination-port", "[873, 22]")]),
-            },
-            Edit::Remove { section: "rule".into(), name: "2".into() },
-        ];
-        assert_eq!(
-            told(&edits),
-            [
-                "class calls: rate 2mbit -> 3mbit",
-                "+ class rest: priority 3",
-                "+ class backup rate 1mbit",
-                "- rule class calls, dscp ef",
-                "+ rule class backup, destination-port [873, 22]",
-                "- shaper: rate 20mbit",
-            ]
-        );
-        assert_eq!(told(&[]), [""; 0]);
-    }
-
-    #[test]
-    fn what_is_not_there_is_named() {
-        let edited = |edits: &[Edit]| Document::parse(FILE).unwrap().edited(edits);
-        let wrong = edited(&[set("class", Some("call"), "rate", "3mbit")]).unwrap_err();
-        assert!(wrong.contains("no class `call`") && wrong.contains("calls"), "{wrong}");
-        let wrong = edited(&[Edit::Remove { section: "rule".into(), name: "7".into() }]).unwrap_err();
-        assert!(wrong.contains("no rule 7; there is one, number 1"), "{wrong}");
-    }
-
-    #[test]
-    fn classes_of_a_discipline_are_found_there() {
-        let text = "version = 1\n[discipline]\nkind = \"cbq\"\nlink = \"5mbit\"\nclass = [{ name = \"a\", rate = \"5mbit\" }]\n";
-        let old = Document::parse(text).unwrap();
-        let edits = [set("class", Some("a"), "rate", "4mbit"), set("discipline", None, "link", "6mbit")];
-        let all: Vec<_> = old.differences(&old.edited(&edits).unwrap()).iter().map(ToString::to_string).collect();
-        assert_eq!(all, ["class a: rate 5mbit -> 4mbit", "discipline: link 5mbit -> 6mbit"]);
-    }
-
-    #[test]
-    fn conditions_are_read_as_in_a_rule() {
-        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        let all = matching(&[pair("destination-port", "5000-5010"), pair("protocol", "udp")]).unwrap();
-        assert_eq!(all.to_string(), "protocol udp destination-port 5000-5010");
-        assert!(matching(&[pair("dport", "1")]).unwrap_err().contains("destination-port"));
-        assert!(matching(&[pair("destination-port", "70000")]).is_err());
-    }
 }

@@ -115,7 +115,7 @@ impl ConfigStore {
                 let new = given.as_ref().unwrap_or(&old).edited(&edits).map_err(invalid)?;
                 // The text that was edited is that in force, which the user does not see.
                 let name = "what runs (`tidegate status --file`), changed";
-                let (config, warnings) = load(name, &new.text().map_err(invalid)?)?;
+                let (config, warnings) = load(name, new.text())?;
                 (config, warnings, new)
             }
         };

@@ -557,9 +557,9 @@ pub(super) fn edited(
     edits: &[edit::Edit],
     name: &str,
 ) -> Result<Config, (String, Option<(Source, Diagnostics)>)> {
-    let edited = Document::parse(text).and_then(|document| document.edited(edits)?.text());
-    let text = edited.map_err(|text| (text, None))?;
-    let source = Source::new(name, text);
+    let edited = Document::parse(text).and_then(|document| document.edited(edits));
+    let edited = edited.map_err(|text| (text, None))?;
+    let source = Source::new(name, edited.text());
     let mut found = Diagnostics::new();
     match shaper::load(&source, &mut found) {
         Some(config) => Ok(config),

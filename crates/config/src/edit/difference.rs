@@ -1,0 +1,140 @@
+//! [`differences`]: what distinguishes two files, by class, rule and key.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use toml::{Table, Value};
+
+/// A difference between two files in one place.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Difference {
+    /// The place: `class calls`, `rule`, `shaper`.
+    pub what: String,
+    /// The key; none for the whole place.
+    pub key: Option<String>,
+    /// The value in the first file.
+    pub from: Option<String>,
+    /// The value in the second file.
+    pub to: Option<String>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.key.as_ref().map(|key| format!(": {key}")).unwrap_or_default();
+        match (&self.from, &self.to) {
+            (Some(from), Some(to)) => write!(f, "{}{key} {from} -> {to}", self.what),
+            (None, Some(to)) => write!(f, "+ {}{key} {to}", self.what),
+            (Some(from), None) => write!(f, "- {}{key} {from}", self.what),
+            (None, None) => write!(f, "{}{key}", self.what),
+        }
+    }
+}
+
+fn parse(text: &str) -> Table {
+    text.trim_start_matches('\u{feff}').parse().unwrap_or_default()
+}
+
+/// A value on one line.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(list) => format!("[{}]", list.iter().map(shown).collect::<Vec<_>>().join(", ")),
+        Value::Table(table) => {
+            let one = |(key, value): (&String, &Value)| format!("{key} {}", shown(value));
+            table.iter().map(one).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The keys of a table, those of nested tables with dots.
+fn flat(prefix: &str, table: &Table, into: &mut BTreeMap<String, String>) {
+    for (key, value) in table {
+        let key = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        match value {
+            Value::Table(table) => flat(&key, table, into),
+            value => {
+                into.insert(key, shown(value));
+            }
+        }
+    }
+}
+
+fn compare(what: &str, old: Option<&Table>, new: Option<&Table>, into: &mut Vec<Difference>) {
+    let keys = |table: Option<&Table>| {
+        let mut keys = BTreeMap::new();
+        table.into_iter().for_each(|table| flat("", table, &mut keys));
+        keys
+    };
+    let (old, new) = (keys(old), keys(new));
+    let all: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    for key in all {
+        let (from, to) = (old.get(key).cloned(), new.get(key).cloned());
+        if from != to {
+            into.push(Difference { what: what.to_owned(), key: Some(key.clone()), from, to });
+        }
+    }
+}
+
+/// Removes the classes from a file and returns them, by name and in their order.
+fn classes(root: &mut Table) -> Vec<(String, Table)> {
+    let outer = root.remove("class");
+    let inner = root.get_mut("discipline").and_then(Value::as_table_mut).and_then(|table| table.remove("class"));
+    let all = [outer, inner].into_iter().flatten().filter_map(|list| list.as_array().cloned()).flatten();
+    all.filter_map(|class| {
+        let mut class = class.as_table()?.clone();
+        let name = class.remove("name")?.as_str()?.to_owned();
+        Some((name, class))
+    })
+    .collect()
+}
+
+/// The differences between two texts that are TOML: classes and rules that are added or removed, and values.
+pub(super) fn differences(old: &str, new: &str) -> Vec<Difference> {
+    let (mut old, mut new) = (parse(old), parse(new));
+    let mut all = Vec::new();
+    let (before, after) = (classes(&mut old), classes(&mut new));
+    let of = |list: &[(String, Table)], name: &str| {
+        list.iter().find(|(other, _)| other == name).map(|(_, table)| table.clone())
+    };
+    let whole = |table: &Table| Some(shown(&Value::Table(table.clone())));
+    for (name, table) in &before {
+        let what = format!("class {name}");
+        match of(&after, name) {
+            Some(now) => compare(&what, Some(table), Some(&now), &mut all),
+            None => all.push(Difference { what, key: None, from: whole(table), to: None }),
+        }
+    }
+    for (name, table) in after.iter().filter(|(name, _)| of(&before, name).is_none()) {
+        all.push(Difference { what: format!("class {name}"), key: None, from: None, to: whole(table) });
+    }
+    let rules = |root: &mut Table| -> Vec<String> {
+        let list = root.remove("rule").and_then(|list| list.as_array().cloned()).unwrap_or_default();
+        list.iter().map(shown).collect()
+    };
+    let (before, after) = (rules(&mut old), rules(&mut new));
+    let mut left = after.clone();
+    let mut kept = Vec::new();
+    for rule in &before {
+        match left.iter().position(|other| other == rule) {
+            Some(at) => kept.push(left.remove(at)),
+            None => all.push(Difference { what: "rule".into(), key: None, from: Some(rule.clone()), to: None }),
+        }
+    }
+    for rule in &left {
+        all.push(Difference { what: "rule".into(), key: None, from: None, to: Some(rule.clone()) });
+    }
+    if after.iter().filter(|rule| kept.contains(rule)).ne(kept.iter()) {
+        all.push(Difference { what: "rules: another order".into(), key: None, from: None, to: None });
+    }
+    let sections: BTreeSet<String> = old.keys().chain(new.keys()).cloned().collect();
+    for section in sections {
+        let table = |root: &Table| match root.get(&section) {
+            Some(Value::Table(table)) => Some(table.clone()),
+            Some(value) => Some(Table::from_iter([(String::new(), value.clone())])),
+            None => None,
+        };
+        compare(&section, table(&old).as_ref(), table(&new).as_ref(), &mut all);
+    }
+    all
+}
