@@ -39,7 +39,7 @@ pub trait Record: Decode {
     fn object(schemas: &mut Schemas) -> Json;
 }
 
-/// What stands as one text (or number) in a file: quantities, code points, addresses.
+/// A value that is one text (or number) in a file: a quantity, a code point, an address.
 pub trait Scalar: Sized {
     /// What it is, without an article: `rate`.
     const WANTED: &'static str;
@@ -109,7 +109,7 @@ impl<T: Scalar> Decode for T {
 }
 
 /// A value and where it stood, for errors that are found later. Its `Debug` form is the value's, so that two sections
-/// that say the same look the same wherever they stand.
+/// with the same values look the same at whatever place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Spanned<T> {
     /// The value.
@@ -229,7 +229,7 @@ impl<T: Decode> Decode for Many<T> {
 }
 
 fn decode_all<T: Decode>(list: &[Node], diagnostics: &mut Diagnostics) -> Option<Vec<T>> {
-    // Every element is read before the first failure counts, so that all errors are told.
+    // Every element is read before the first failure counts, so that all errors are reported.
     let decoded: Vec<Option<T>> = list.iter().map(|node| T::decode(node, diagnostics)).collect();
     decoded.into_iter().collect()
 }

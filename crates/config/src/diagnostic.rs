@@ -7,7 +7,7 @@ use std::path::Path;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-/// Nobody reads more findings than this, and each costs a pass over the text.
+/// The most findings that are kept: more are not read, and each costs a pass over the text.
 const MOST_SHOWN: usize = 64;
 
 /// A text to read a configuration from, and the name that errors call it by.
@@ -95,7 +95,7 @@ pub struct Diagnostic {
     pub place: Place,
     /// What is wrong.
     pub message: String,
-    /// Stands at the marked text.
+    /// The text at the mark.
     pub label: Option<String>,
     /// Other text that it has to do with.
     pub related: Vec<(Place, String)>,
@@ -104,7 +104,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// Stands at the marked text.
+    /// The text at the mark.
     pub fn label(&mut self, label: impl Into<String>) -> &mut Self {
         self.label = Some(label.into());
         self
@@ -114,7 +114,7 @@ impl Diagnostic {
         self.related.push((place, label.into()));
         self
     }
-    /// Tells the way out.
+    /// Adds advice.
     pub fn help(&mut self, help: impl Into<String>) -> &mut Self {
         self.help = Some(help.into());
         self
@@ -134,11 +134,11 @@ impl Diagnostics {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Adds an error at `place`. Use the methods of the result to say more.
+    /// Adds an error at `place`. The methods of the result add details.
     pub fn error(&mut self, place: Place, message: impl Into<String>) -> &mut Diagnostic {
         self.push(Severity::Error, place, message.into())
     }
-    /// Adds a warning at `place`. Use the methods of the result to say more.
+    /// Adds a warning at `place`. The methods of the result add details.
     pub fn warning(&mut self, place: Place, message: impl Into<String>) -> &mut Diagnostic {
         self.push(Severity::Warning, place, message.into())
     }

@@ -5,7 +5,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::{Diagnostics, Place, Source};
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// Its position in the text.
@@ -14,7 +14,7 @@ pub struct Node {
     pub value: Value,
 }
 
-/// What a value is.
+/// A value of TOML.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// A text.
@@ -38,14 +38,14 @@ pub enum Value {
 pub struct Entry {
     /// The key.
     pub key: String,
-    /// Where the key stands.
+    /// The place of the key.
     pub key_place: Place,
     /// The value.
     pub node: Node,
 }
 
 impl Node {
-    /// Parses a whole text. All errors of syntax that can be told apart go to `diagnostics`.
+    /// Parses a whole text. All errors of syntax that can be distinguished go to `diagnostics`.
     pub fn parse(source: &Source, diagnostics: &mut Diagnostics) -> Option<Self> {
         let (table, errors) = DeTable::parse_recoverable(source.text());
         for error in &errors {
@@ -66,7 +66,7 @@ impl Node {
         }
     }
 
-    /// A value as it would stand in a file; a text without its quotation marks.
+    /// A value as a file has it; a text without its quotation marks.
     pub fn value_text(&self) -> String {
         match self.plain() {
             Some(toml::Value::String(text)) => text,

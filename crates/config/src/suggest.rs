@@ -24,7 +24,7 @@ pub fn distance(a: &str, b: &str) -> usize {
 /// The name nearest to `given`, if one is near enough that a slip of the fingers explains it: at most a third of
 /// its letters wrong, or the same but for case, `_` and `-`.
 pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Nobody mistypes a name of hundreds of letters, and the distance is quadratic.
+    // A name of hundreds of letters is no typing error, and the distance is quadratic.
     if given.len() > 64 {
         return None;
     }

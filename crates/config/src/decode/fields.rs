@@ -30,7 +30,7 @@ impl Literal {
         };
         Node { place, value }
     }
-    /// As it stands in a schema.
+    /// Its form in a schema.
     pub fn json(self) -> Json {
         match self {
             Self::Text(text) => text.into(),
@@ -92,7 +92,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Takes `key`: its value, else the default, else what [`Decode::absent`] says, else an error.
+    /// Takes `key`: its value, else the default, else [`Decode::absent`], else an error.
     pub fn take<T: Decode>(&mut self, key: &str, default: Option<Literal>) -> Option<T> {
         self.known.push(key.to_owned());
         if let Some(entry) = self.entries.iter().find(|entry| entry.key == key) {
@@ -120,7 +120,7 @@ impl<'a> Fields<'a> {
                 .help(suggest::help(&entry.key, &known));
         }
         for (key, example) in &self.missing {
-            // When the key is there but mistyped, that has been said.
+            // When the key is there but mistyped, that has been reported.
             let mistyped = unknown.iter().any(|entry| suggest::nearest(&entry.key, known.iter().copied()) == Some(key));
             if !mistyped {
                 self.diagnostics
@@ -140,10 +140,9 @@ pub fn key(field: &str) -> String {
 
 /// Declares a section of a file: a struct, its documentation, its defaults, how it is read, and its schema.
 ///
-/// `struct Name as "title"`: the title stands in errors ("unknown key `x` in title") and names the definition in
-/// the schema, so it must be unique. A field `a_b: T` is the key `a-b`. It is optional when its type says so
-/// (`Option`, `Vec`, [`Many`](crate::Many)) or when it has a default, `= literal`, which is read as if it stood in
-/// the file. See the [crate](crate) for an example.
+/// `struct Name as "title"`: the title is in errors ("unknown key `x` in title") and names the definition in
+/// the schema, so it must be unique. A field `a_b: T` is the key `a-b`. It is optional when its type is `Option`,
+/// `Vec` or [`Many`](crate::Many), or when it has a default, `= literal`, which is read as if the file had it. See the [crate](crate) for an example.
 #[macro_export]
 macro_rules! record {
     (

@@ -13,7 +13,7 @@ use crate::diagnostic::{Diagnostics, Place};
 crate::record! {
     /// Random early detection that sets itself from the rate of the link.
     pub struct AredQueue as "ared" {
-        /// The rate of the link it stands before.
+        /// The rate of the link behind it.
         pub link: Spanned<Rate>,
         /// The average delay to aim for. Default 5 ms, the paper's.
         pub delay: Span = "5ms",

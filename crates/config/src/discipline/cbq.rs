@@ -17,9 +17,9 @@ use crate::suggest;
 use crate::values::Percent;
 
 crate::words! {
-    /// Who may borrow.
+    /// Which classes may borrow.
     pub enum Sharing as "sharing" {
-        /// Nobody, while a class at a lower level could still send or lend. Keeps the rate of every class.
+        /// No class, while one at a lower level could still send or lend. Keeps the rate of every class.
         Formal = "formal",
         /// Whoever has an ancestor below its limit. A class that may borrow can take the rates of all classes of lower
         /// priority.
@@ -31,7 +31,7 @@ crate::words! {
 
 crate::words! {
     impl "heuristic" for Heuristic {
-        /// When nobody can send, the level rises one by one: the implementation that was measured in 1999.
+        /// When no class can send, the level rises one by one: the implementation that was measured in 1999.
         Altq = "altq",
         /// When a class has sent and cannot go on, the level is the highest: the paper of 1995. Until the next packet
         /// arrives for a class below its limit, a class that may borrow can take the rates of all classes of lower
@@ -148,8 +148,8 @@ crate::record! {
         pub buffer: Spanned<Bytes> = "4MB",
         /// How long one lives without being refreshed. Default 90 s, three times RSVP's refresh period.
         pub lifetime: Spanned<Span> = "90s",
-        /// What is held behind the discipline beyond its `lead`, for delay bounds. Default nothing: say so where a modem
-        /// or a driver holds more.
+        /// What is queued behind the discipline beyond its `lead`, for delay bounds. Default nothing: set it where a modem
+        /// or a driver queues more.
         pub device: Spanned<Bytes> = "0B",
         /// The largest rate that one may get: token rate r, or what a delay needs. Default what is free.
         pub max_rate: Option<Spanned<Rate>>,
@@ -165,7 +165,7 @@ crate::record! {
 }
 
 impl Reservations {
-    /// What is wrong with a request beyond what the tree says: it exceeds what the file allows one flow.
+    /// Checks a request against what the file allows one flow; the tree checks the rest.
     ///
     /// # Errors
     /// The field, what was asked for, and the bound.
@@ -207,7 +207,7 @@ crate::record! {
         pub link: Spanned<Rate>,
         /// The largest packet. Default an Ethernet frame.
         pub mtu: Spanned<Bytes> = "1514B",
-        /// Who may borrow. Default formal: the definition, and no dearer here.
+        /// Which classes may borrow. Default formal: the definition, and no dearer here.
         pub sharing: Sharing = "formal",
         /// How top-level sharing sets its level. Default altq.
         pub heuristic: Heuristic = "altq",
@@ -221,13 +221,13 @@ crate::record! {
         pub suspension: Regulation = "recheck",
         /// From when a class over its limit waits, with accounting by idle time. Default actual: the correction of 1999.
         pub finish: Finish = "actual",
-        /// What is done about a clock of the link that runs ahead. Default clamp: nobody is punished for it.
+        /// What is done about a clock of the link that runs ahead. Default clamp: no class is penalised for it.
         pub link_clock: Clock = "clamp",
         /// How far that clock may lead. Default the time of 16 packets, at least 10 ms.
         pub clock_lead: Option<Span>,
         /// How far ahead of the link packets are given. Default the time of two packets, at least half a millisecond.
         pub lead: Option<Span>,
-        /// The class of packets that no rule gives a class. Default: they are dropped.
+        /// The class of packets that match no rule. Default: they are dropped.
         pub default: Option<Spanned<String>>,
         /// Where flows get classes of their own on request. Default: nowhere.
         pub reservations: Option<Spanned<Reservations>>,
@@ -248,7 +248,7 @@ impl Packet for NoPacket {
     }
 }
 
-/// What is wrong, and where.
+/// A place, an error, and advice.
 type Fault = (Place, String, Option<String>);
 
 impl CbqQueue {
@@ -586,7 +586,7 @@ impl CbqQueue {
 
 impl Section for CbqQueue {
     fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
-        let mut told = false;
+        let mut reported = false;
         let inner = self.inner();
         let names: Vec<&str> = self.class.iter().map(|class| class.name.value.as_str()).collect();
         let circle = self.class.iter().all(|class| class.parent.is_some()) && !self.class.is_empty();
@@ -600,7 +600,7 @@ impl Section for CbqQueue {
             let name = class.name.value.as_str();
             if names[..n].contains(&name) {
                 diagnostics.error(class.name.place, format!("two classes are called `{name}`")).label("again");
-                told = true;
+                reported = true;
             }
             if let Some(parent) = &class.parent
                 && !names.contains(&parent.value.as_str())
@@ -609,14 +609,14 @@ impl Section for CbqQueue {
                     .error(parent.place, format!("no class is called `{}`", parent.value))
                     .label("not a class")
                     .help(suggest::help(&parent.value, &names));
-                told = true;
+                reported = true;
             }
             match &class.queue {
                 Some(queue) if inner.contains(name) => {
                     diagnostics
                         .error(queue.place, format!("class `{name}` has classes under it, and so no queue"))
                         .help("give the queue to the classes under it");
-                    told = true;
+                    reported = true;
                 }
                 Some(queue) => queue.value.0.check(queue.place, diagnostics),
                 None => {}
@@ -630,8 +630,8 @@ impl Section for CbqQueue {
                 .help(suggest::help(&default.value, &self.classes()));
         }
         self.check_reservations(&names, diagnostics);
-        // What is not clear by name would only be told twice.
-        if told {
+        // The tree would report these errors again.
+        if reported {
             return;
         }
         self.check_sharing(diagnostics);

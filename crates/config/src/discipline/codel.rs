@@ -15,7 +15,7 @@ crate::record! {
         /// The standing delay that is accepted. Default 5 ms, the RFC's; on a line below 4 Mbit/s at least one and a
         /// half packets' time.
         pub target: Spanned<Span> = "5ms",
-        /// How long it must stand before the first drop. Default 100 ms, the RFC's: a long round trip.
+        /// How long it must persist before the first drop. Default 100 ms, the RFC's: a long round trip.
         pub interval: Spanned<Span> = "100ms",
         /// What a drop does to a packet that understands ECN. Default mark.
         pub signal: Signal = "mark",

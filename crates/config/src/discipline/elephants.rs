@@ -37,9 +37,9 @@ crate::record! {
         pub idle: Spanned<Span> = "60s",
         /// Whether short flows of one pair of hosts count together. Default on.
         pub pair_rule: Switch = "on",
-        /// What one pair of hosts may send as mice at once. Default: ten times the threshold, or 1 MB.
+        /// The burst that one pair of hosts may send as mice. Default: ten times the threshold, or 1 MB.
         pub pair_threshold: Option<Spanned<Bytes>>,
-        /// What one pair of hosts may send as mice for ever. Default: a quarter of the link, at least
+        /// The rate at which one pair of hosts may always send as mice. Default: a quarter of the link, at least
         /// 256 kbit/s.
         pub pair_rate: Option<Rate>,
     }

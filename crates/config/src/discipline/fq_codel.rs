@@ -15,7 +15,7 @@ crate::record! {
     pub struct FqCodelQueue as "fq-codel" {
         /// The standing delay that is accepted. Default 5 ms, the RFC's.
         pub target: Spanned<Span> = "5ms",
-        /// How long it must stand before the first drop. Default 100 ms, the RFC's.
+        /// How long it must persist before the first drop. Default 100 ms, the RFC's.
         pub interval: Spanned<Span> = "100ms",
         /// Queues that flows are hashed onto. Default 1024, the RFC's.
         pub queues: Spanned<u32> = 1024,

@@ -10,7 +10,7 @@ use crate::diagnostic::{Diagnostics, Place};
 
 crate::words! {
     impl "point" for Point {
-        /// Before what is inside: packets are metered as they come.
+        /// Before what is inside: packets are metered on arrival.
         Entry = "entry",
         /// Behind it: packets are metered as they leave.
         Exit = "exit",
@@ -22,7 +22,7 @@ crate::record! {
     pub struct MarkerQueue as "marker" {
         /// The meter, and what is done about its colours.
         pub conditioner: Spanned<Metered>,
-        /// Where it stands. Default entry: a queue inside then sees the colours.
+        /// Its position. Default entry: a queue inside then sees the colours.
         pub at: Point = "entry",
         /// The discipline inside. Default a FIFO of 1 MB.
         pub inside: Option<Spanned<Inside>>,

@@ -14,7 +14,7 @@ use crate::diagnostic::{Diagnostics, Place};
 crate::record! {
     /// Mice and Elephants with one threshold: short flows first, long ones under ARED.
     pub struct MeredQueue as "mered" {
-        /// The rate of the link it stands before.
+        /// The rate of the link behind it.
         pub link: Spanned<Rate>,
         /// The most that a mouse may have sent. Default: 2 s of the link, between 15 and 100 kB.
         pub threshold: Option<Spanned<Bytes>>,

@@ -24,7 +24,7 @@ crate::record! {
 crate::record! {
     /// Mice and Elephants with a value that grows with the length of a flow.
     pub struct MeredtQueue as "meredt" {
-        /// The rate of the link it stands before.
+        /// The rate of the link behind it.
         pub link: Spanned<Rate>,
         /// The value of a flow by its length, in points. Default: 0 up to 100 kB, 10 at 1 MB, 100 at 10 MB.
         pub value: Vec<Spanned<Point>>,

@@ -16,9 +16,9 @@ use crate::diagnostic::{Diagnostics, Place};
 
 crate::words! {
     impl "mode" for Mode {
-        /// Every packet comes uncoloured.
+        /// Every packet counts as uncoloured.
         Blind = "blind",
-        /// Somebody upstream has coloured it, and it never gets a better colour.
+        /// A meter upstream has coloured it, and it never gets a better colour.
         Aware = "aware",
     }
 }

@@ -42,7 +42,7 @@ pub use outside::{Kind, RegisterError, is_kind_name, register};
 
 /// The section of a kind of discipline in a file.
 pub trait Section {
-    /// Checks what no key alone shows. `place` is where the section stands.
+    /// Checks what no key alone shows. `place` is that of the section.
     fn check(&self, place: Place, diagnostics: &mut Diagnostics);
     /// The names of the classes: a packet of class number `i` goes to the `i`-th. Empty: there are none.
     fn classes(&self) -> Vec<&str> {
@@ -74,7 +74,7 @@ macro_rules! kinds {
         }
 
         impl Discipline {
-            /// Checks what no key alone shows. `place` is where the section stands.
+            /// Checks what no key alone shows. `place` is that of the section.
             pub fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
                 match self {
                     $( Self::$variant(section) => section.check(place, diagnostics), )*
@@ -185,7 +185,7 @@ impl Discipline {
         Self::Fifo(fifo::Fifo::plain())
     }
 
-    /// Whether both have the same values, wherever they stand and however the values are written.
+    /// Whether both have the same values, at whatever place and however the values are written.
     pub fn is_same(&self, other: &Self) -> bool {
         format!("{self:?}") == format!("{other:?}")
     }

@@ -49,7 +49,7 @@ pub trait Kind: Record + fmt::Debug + Send + Sync + 'static {
     /// The word that chooses it: lower case letters, digits and `-`.
     const KIND: &'static str;
 
-    /// Checks what no key alone shows. `place` is where the section stands.
+    /// Checks what no key alone shows. `place` is that of the section.
     fn check(&self, _place: Place, _diagnostics: &mut Diagnostics) {}
 
     /// The names of its classes: a packet of class number `i` goes to the `i`-th. Empty: it has no classes.
@@ -183,7 +183,7 @@ impl Open for Outside {
         self.kind
     }
     fn decode(kind: &str, node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
-        // The lock is released before the section is read: a discipline may stand inside another.
+        // The lock is released before the section is read: a discipline may be inside another.
         let decode = {
             let entries = ENTRIES.read().unwrap_or_else(PoisonError::into_inner);
             entries.iter().find(|entry| entry.kind == kind)?.decode

@@ -49,7 +49,7 @@ pub fn document<T: Record>(title: &str) -> Value {
     document
 }
 
-/// `name` as it can stand in a reference without being escaped.
+/// `name` in a form that needs no escapes in a reference.
 fn slug(name: &str) -> String {
     name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")
 }

@@ -10,7 +10,7 @@ use super::{Match, Rule};
 use crate::diagnostic::{Diagnostics, Place};
 use crate::values::{Ports, Prefix, User};
 
-/// The most conjunctions one rule may stand for.
+/// The most conjunctions that one rule may expand to.
 const MOST_CONJUNCTIONS: usize = 1 << 16;
 /// With more conjunctions than this, rules are not compared with each other: at worst that takes their square.
 const MOST_COMPARED: usize = 1 << 16;
@@ -19,7 +19,7 @@ const MOST_COMPARED: usize = 1 << 16;
 pub trait Owners {
     /// The number of a user, if there is one.
     fn user(&mut self, name: &str) -> Option<u32>;
-    /// The number that a data path gives for a control group, if there is one.
+    /// The number that a data path reports for a control group, if there is one.
     fn cgroup(&mut self, path: &str) -> Option<u64>;
 }
 

@@ -11,7 +11,7 @@ use crate::values::{Mode, User};
 
 crate::record! {
     /// Who may do what over the control socket. Root, and the user that runs Tidegate, may all; who else may connect
-    /// may look. What other users may steer of their own flows is said here.
+    /// may look. Here is what other users may control of their own flows.
     pub struct ControlSection as "control" {
         /// The mode of the socket in the file system: who may connect. Default 666, everybody, to look.
         pub mode: Mode = "666",
@@ -40,11 +40,11 @@ crate::record! {
     pub struct ControlUserSection as "user of control" {
         /// The user, by name or number.
         pub uid: Spanned<User>,
-        /// What this user may be promised in all. Default: as everybody.
+        /// The most that all promises to this user may add up to. Default: that of all users.
         pub minimum: Option<Spanned<Rate>>,
-        /// Steps of preference. Default: as everybody.
+        /// Steps of preference. Default: those of all users.
         pub preference: Option<u32>,
-        /// Promises. Default: as everybody.
+        /// The number of promises. Default: that of all users.
         pub promises: Option<u32>,
         /// Reservations. Default: as everybody.
         pub reservations: Option<u32>,
@@ -107,7 +107,7 @@ pub struct Bounds {
     pub reservations: u32,
 }
 
-/// The kinds of events on which a program may be run; the control protocol says what they are.
+/// The kinds of events on which a program may be run; the control protocol describes them.
 pub const EVENTS: [&str; 14] = [
     "flow-started",
     "flow-ended",

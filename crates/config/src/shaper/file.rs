@@ -143,7 +143,7 @@ crate::words! {
     pub enum Sharing as "kind of sharing" {
         /// The other flows of the class use it, in proportion to their shares.
         WorkConserving = "work-conserving",
-        /// Nobody does: a flow never gets more than its share, as in the paper.
+        /// It stays unused: a flow never gets more than its share, as in the paper.
         Strict = "strict",
     }
 }
@@ -165,9 +165,9 @@ crate::record! {
         pub dscp: Option<Dscp>,
         /// What the bucket of the class bounds. Default strict: a network that polices drops what exceeds it.
         pub bursts: Bursts = "strict",
-        /// What becomes of a share that its flow does not use. Default work-conserving: nobody pays for idle.
+        /// What becomes of a share that its flow does not use. Default work-conserving: no capacity is left idle.
         pub share: Spanned<Sharing> = "work-conserving",
-        /// Whether it may use what other classes leave of the total. Default true, nobody pays for idle; false with
+        /// Whether it may use what other classes leave of the total. Default true, no capacity is left idle; false with
         /// strict sharing, where no flow gets more than its share. Set it to false where a network polices the class.
         pub borrow: Option<Spanned<bool>>,
         /// Bytes that may wait in it. Default: 200 ms at its rate, at least 64 of the largest packets.
@@ -177,22 +177,22 @@ crate::record! {
         /// What a preference adds to the share of a flow. Default 10%: felt at once, and ten steps go from nothing
         /// to everything.
         pub increment: Percent = "10%",
-        /// When the owner of a flow is told that its queue fills. Default: never.
+        /// When the owner of a flow is notified that its queue fills. Default: never.
         pub feedback: Option<FeedbackSection>,
         /// Any discipline instead of one queue per flow, behind the bucket of the class. What belongs to flows
         /// (`flow-burst`, `flow-limit`, `feedback`, minimum rates) then does not apply. Default: none.
         pub queue: Option<Spanned<Discipline>>,
-        /// Whether packets that no rule matches go here. Exactly one class says so. Default false.
+        /// Whether packets that no rule matches go here. Exactly one class has it. Default false.
         pub default: Option<Spanned<bool>>,
     }
 }
 
 crate::record! {
-    /// When the owner of a flow is told that its queue fills.
+    /// When the owner of a flow is notified that its queue fills.
     pub struct FeedbackSection as "feedback" {
-        /// Fill of the flow's queue above which it is told. Default 75%.
+        /// Fill of the queue of the flow above which it is notified. Default 75%.
         pub above: Spanned<Percent> = "75%",
-        /// Fill below which it is told that there is room again. Default 25%: far from `above`, so that a queue
+        /// Fill below which it is notified that there is space again. Default 25%: far from `above`, so that a queue
         /// that hovers does not chatter.
         pub below: Spanned<Percent> = "25%",
         /// Whether packets of ECN-capable flows are marked while above. Default false: an event only.
@@ -232,7 +232,7 @@ crate::record! {
         /// What each flow is promised at least. Default: nothing.
         pub minimum: Option<Spanned<Rate>>,
         /// For how many flows `minimum` must fit into the class. Default 1: later flows may find it full, are
-        /// taken with rate 0, and get theirs as soon as somebody leaves.
+        /// taken with rate 0, and get theirs as soon as another flow ends.
         pub flows: Option<Spanned<u32>>,
         /// Where a flow goes when its share has fallen too low. Default: it stays.
         pub displace: Option<DisplaceSection>,

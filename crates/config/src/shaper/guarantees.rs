@@ -31,7 +31,7 @@ pub struct ClassGuarantees {
     pub burst: Option<Bytes>,
     /// How long a packet waits at most behind a full queue while the class gets what it is promised.
     pub longest_wait: Option<Span>,
-    /// The sum of the minimum rates of its rules, each for as many flows as it says.
+    /// The sum of the minimum rates of its rules, each times its number of flows.
     pub minimums: Rate,
     /// What the minimum rates leave to be shared by weight.
     pub shared: Rate,
@@ -49,11 +49,11 @@ pub struct RuleGuarantees {
     /// To how many flows it is promised for certain.
     pub flows: u32,
     /// With how many flows of this rule the class is full, when every other rule has the flows it is promised: a
-    /// further one is taken with rate 0 until somebody leaves.
+    /// further one is accepted with rate 0 until another flow ends.
     pub full_at: u64,
 }
 
-/// Adds up the guarantees; `None` when the root is a discipline, whose own parameters say what it promises.
+/// Adds up the guarantees; `None` when the root is a discipline, whose own parameters have its guarantees.
 pub fn guarantees(config: &Config) -> Option<Guarantees> {
     let Root::Shaper(shaper) = &config.root else { return None };
     let promised: Rate = shaper.classes.iter().map(|class| class.rate).sum();

@@ -1,6 +1,6 @@
 //! The shaper file: what `tidegate run` enforces, `tidegate check` explains and the simulator can run too.
 //!
-//! [`load`] reads it, proves that its guarantees add up, and gives plain Rust types without places: a [`Config`]
+//! [`load`] reads it, proves that its guarantees add up, and returns plain Rust types without places: a [`Config`]
 //! in which every default is filled in and every name is a number.
 
 pub mod conditions;
@@ -135,7 +135,7 @@ impl Config {
 /// The interface whose traffic is shaped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
-    /// Its name, unless the command line gives it.
+    /// Its name, unless the command line has it.
     pub name: Option<String>,
     /// What leaves by it or what arrives by it.
     pub direction: Direction,
@@ -167,7 +167,7 @@ pub struct Shaper {
     pub flow_by: FlowBy,
     /// A flow without packets for so long is over.
     pub idle_timeout: Span,
-    /// How many flows are told apart at once.
+    /// How many flows are distinguished at once.
     pub flows: u32,
     /// The classes in the order of the file; [`ClassId`] `i` is the `i`-th.
     pub classes: Vec<Class>,
@@ -200,7 +200,7 @@ pub struct Class {
     pub flow_limit: Bytes,
     /// `incr`: what a preference adds to the share of a flow.
     pub increment: Percent,
-    /// When the owner of a flow is told that its queue fills.
+    /// When the owner of a flow is notified that its queue fills.
     pub feedback: Option<Feedback>,
     /// A discipline in the place of the queues per flow.
     pub queue: Option<Discipline>,
@@ -215,12 +215,12 @@ pub enum Borrow {
     Never,
 }
 
-/// When the owner of a flow is told that its queue fills.
+/// When the owner of a flow is notified that its queue fills.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Feedback {
-    /// Fill of the flow's queue above which it is told.
+    /// Fill of the queue of the flow above which it is notified.
     pub above: Percent,
-    /// Fill below which it is told that there is room again.
+    /// Fill below which it is notified that there is space again.
     pub below: Percent,
     /// Whether packets are marked as well.
     pub ecn: EcnFeedback,
@@ -238,7 +238,7 @@ pub enum EcnFeedback {
 /// Which packets go to a class, and what their flows are promised.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// What people call it, where the file says so.
+    /// Its name, where the file has one.
     pub name: Option<String>,
     /// The class.
     pub class: ClassId,

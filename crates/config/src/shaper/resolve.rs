@@ -1,4 +1,4 @@
-//! From the sections as written to a [`Config`] whose guarantees add up, or to errors that say why they do not.
+//! From the sections as written to a [`Config`] whose guarantees add up, or to errors with the reason why they do not.
 
 use std::collections::HashMap;
 
@@ -36,7 +36,7 @@ pub(super) fn resolve(file: &File, diagnostics: &mut Diagnostics) -> Option<Conf
                     .label("a file has one or the other")
                     .related(at, "the discipline is here")
                     .help("remove one; a discipline can stand inside a class as `queue`");
-                // What else there is to say depends on which of the two was meant.
+                // Further errors depend on which of the two was meant.
                 return None;
             }
             discipline.value.check(at, diagnostics);
