@@ -7,7 +7,7 @@ use tidegate_engine::{PacketMeta, Shape};
 
 use crate::run::is_segmented;
 
-/// The longest that a kernel makes (BIG TCP): what says that it is longer is no superpacket.
+/// The longest that a kernel makes (BIG TCP): anything longer is no superpacket.
 const LONGEST: u32 = 512 << 10;
 
 /// Whether the kernel would cut such a packet into segments, if it were longer than the interface takes.

@@ -152,7 +152,7 @@ impl<W: Write> Departures<W> {
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
-    /// Flushes, and gives the sink back.
+    /// Flushes, and returns the sink.
     ///
     /// # Errors
     /// When flushing fails.

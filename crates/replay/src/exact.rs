@@ -1,9 +1,8 @@
-//! A recording done again: every call of the engine at its time, and what comes of it compared with what came of it
-//! then.
+//! A recording repeated: every call of the engine at its time, and its outcome compared with the recorded one.
 //!
 //! *Law*: the engine is a function of its calls, so that the departures are equal bit for bit; where they are not, the
 //! first record at which they part is named. What cannot be repeated (records that are missing, a change that was not
-//! recorded) ends the comparison, and is said.
+//! recorded) ends the comparison, and is reported.
 //! *Cost*: that of the engine, and some 50 ns a record.
 
 use std::collections::VecDeque;
@@ -28,15 +27,15 @@ use crate::run::{Run, Settings};
 pub struct Parting {
     /// The record, from 0.
     pub record: u64,
-    /// What the recording says came of the call, and of which packet; none for nothing more.
+    /// The recorded outcome of the call, and its packet; none when there is no further one.
     pub recorded: Option<(u64, Came)>,
-    /// What came of it here.
+    /// The outcome here.
     pub here: Option<(u64, Came)>,
 }
 
 impl fmt::Display for Parting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = |came: &Option<(u64, Came)>| {
+        let shown = |came: &Option<(u64, Came)>| {
             let Some((number, came)) = came else { return "nothing more".to_owned() };
             // Arrivals are counted from 0 in the file, and packets from 1 everywhere else.
             let packet = number + 1;
@@ -47,7 +46,7 @@ impl fmt::Display for Parting {
                 Came::TooLong => format!("packet {packet} goes back to be cut"),
             }
         };
-        write!(f, "record {}: {} in the recording, {} here", self.record, told(&self.recorded), told(&self.here))
+        write!(f, "record {}: {} in the recording, {} here", self.record, shown(&self.recorded), shown(&self.here))
     }
 }
 
@@ -72,7 +71,7 @@ impl fmt::Display for Unrepeatable {
     }
 }
 
-/// What came of doing a recording again.
+/// The result of repeating a recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// All departures are those of the recording, bit for bit.
@@ -88,14 +87,14 @@ pub enum Verdict {
     Parted(Parting),
 }
 
-/// What a recording gave, and gives.
+/// A recording and its repetition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Exact {
     /// Whether they are equal.
     pub verdict: Verdict,
     /// Departures and drops that were compared.
     pub compared: u64,
-    /// The digest of what the recording says left, as far as it was compared.
+    /// The digest of the recorded departures, as far as they were compared.
     pub recorded: Digest,
     /// The digest of what leaves here.
     pub here: Digest,
@@ -121,7 +120,7 @@ pub fn configuration(text: &str) -> Result<shaper::Config, String> {
     shaper::load(&source, &mut diagnostics).ok_or_else(|| diagnostics.render(&source))
 }
 
-/// Measures what leaves, and keeps what came of a call.
+/// Measures what leaves, and keeps the outcomes of a call.
 struct Both<'a> {
     meter: &'a mut Meter,
     came: &'a mut VecDeque<(u64, Came)>,
@@ -179,7 +178,7 @@ impl Replayer {
         }
     }
 
-    /// The engine as it stands; none before the first record that sets one up.
+    /// The engine; none before the first record that sets one up.
     pub fn run(&self) -> Option<&Run> {
         self.run.as_ref()
     }
@@ -191,7 +190,7 @@ impl Replayer {
     pub fn engines(&self) -> u64 {
         self.engines
     }
-    /// What came of the last call, as far as the recording has not told it yet.
+    /// Outcomes of the last call that the recording has not shown yet.
     pub fn came(&self) -> impl Iterator<Item = &(u64, Came)> {
         self.came.iter()
     }
@@ -214,7 +213,7 @@ impl Replayer {
             self.compared += 1;
             return self.goes_on();
         }
-        // In front of a gap what came of the last call may be missing as well.
+        // Before a gap the outcome of the last call may be missing as well.
         if !matches!(next, Record::Gap(_))
             && let Some(here) = self.came.pop_front()
         {

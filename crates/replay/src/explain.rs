@@ -1,10 +1,10 @@
 //! Why a packet went where it went: the rule that matched and those that did not, its class, what stood there when it
 //! came, and what became of it.
 //!
-//! *Law*: what is told of the rules is what the classifier decided ([`Engine::judge`](tidegate_engine::Engine)); what
-//! is told of queues and buckets is the state of the same run in the instant before the packet came.
+//! *Law*: the rules are as the classifier decided ([`Engine::judge`](tidegate_engine::Engine)); queues
+//! and buckets are the state of the same run at the instant before the packet arrived.
 //! *Units*: ns from the beginning of the source; bytes on the link.
-//! *Notes*: buckets are told for the end-system shaper, whose classes and flows can be looked at; of any other
+//! *Notes*: buckets are shown for the end-system shaper, whose classes and flows can be inspected; of any other
 //! discipline what waits, what went in between, and when it next lets something go.
 
 use std::fmt;
@@ -103,7 +103,7 @@ pub enum End {
     Unknown,
 }
 
-/// All that can be said of a packet.
+/// The whole explanation of a packet.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// Its number.
@@ -167,10 +167,10 @@ impl std::error::Error for NotExplained {}
 
 /// Compares a packet with what a rule asks for, key by key.
 pub fn conditions(matches: &Match, fields: &Fields, names: &Names) -> Vec<Condition> {
-    let mut told = Vec::new();
+    let mut explained = Vec::new();
     let mut add = |key, wanted: Vec<String>, has: Option<String>, holds: bool| {
         if !wanted.is_empty() {
-            told.push(Condition {
+            explained.push(Condition {
                 key,
                 wanted: wanted.join(", "),
                 has: has.unwrap_or_else(|| "unknown".into()),
@@ -232,7 +232,7 @@ pub fn conditions(matches: &Match, fields: &Fields, names: &Names) -> Vec<Condit
         }),
         fields.cgroup.is_some() && matches.cgroups.iter().any(|path| names.cgroups.get(path) == fields.cgroup.as_ref()),
     );
-    told
+    explained
 }
 
 /// Where packets with these fields belong under `run`, which was built from `config`.
@@ -252,16 +252,16 @@ pub fn belongs(run: &Run, config: &Config, names: &Names, fields: &Fields) -> Be
 pub fn rules(config: &Config, names: &Names, fields: &Fields, matched: Option<u32>) -> Vec<RuleTold> {
     let classes = config.class_names();
     let name = |id: u32| classes.get(id as usize).map_or_else(|| format!("number {id}"), ToString::to_string);
-    let told = |(n, rule): (usize, &tidegate_config::shaper::Rule)| RuleTold {
+    let explained = |(n, rule): (usize, &tidegate_config::shaper::Rule)| RuleTold {
         number: n + 1,
         class: name(rule.class.0),
         conditions: conditions(&rule.matches, fields, names),
     };
     let until = matched.map_or(config.rules.len(), |rule| rule as usize);
-    config.rules.iter().take(until).enumerate().map(told).collect()
+    config.rules.iter().take(until).enumerate().map(explained).collect()
 }
 
-/// What stands in `run` for a packet with these fields.
+/// The state of `run` for a packet with these fields.
 fn stood(run: &Run, now: Instant, fields: &Fields) -> Stood {
     let judgement = run.engine().classify(fields);
     let tree = run.engine().tree();
@@ -287,7 +287,7 @@ struct Watch {
 
 impl Watch {
     /// Hears of what left; whether the packet has come to its end with that.
-    fn hear(&mut self, departures: impl Iterator<Item = Departure>) -> bool {
+    fn observe(&mut self, departures: impl Iterator<Item = Departure>) -> bool {
         for departure in departures {
             if departure.held.handle.packet == self.packet {
                 self.tickets -= 1;
@@ -336,7 +336,7 @@ pub fn packet<R: Read>(
         last = arrival.number;
         run.run_until(arrival.time);
         if let Some((_, watch, _)) = &mut found {
-            ended = watch.hear(run.take_departures());
+            ended = watch.observe(run.take_departures());
             if ended {
                 break;
             }
@@ -348,24 +348,24 @@ pub fn packet<R: Read>(
             continue;
         }
         let fields = arrival.seen.fields;
-        let mut told = begin(&run, config, &settings.setup.names, packet, arrival.time, &arrival.seen);
+        let mut explained = begin(&run, config, &settings.setup.names, packet, arrival.time, &arrival.seen);
         let tickets = run.arrive(arrival.time, arrival.number, &arrival.seen);
-        told.due = run.due().map(|due| due.since(told.start));
+        explained.due = run.due().map(|due| due.since(explained.start));
         let mut watch = watch(&run, packet, &fields, tickets);
-        ended = watch.hear(run.take_departures());
-        found = Some((told, watch, tickets));
+        ended = watch.observe(run.take_departures());
+        found = Some((explained, watch, tickets));
     }
-    let Some((mut told, mut watch, tickets)) = found else { return Err(NotExplained::NoPacket(last)) };
+    let Some((mut explained, mut watch, tickets)) = found else { return Err(NotExplained::NoPacket(last)) };
     if !ended {
         run.finish();
-        watch.hear(run.take_departures());
+        watch.observe(run.take_departures());
     }
-    told.end = match (tickets, watch.last.take()) {
+    explained.end = match (tickets, watch.last.take()) {
         (1, Some(departure)) => End::Left { departure, behind: watch.behind },
         (1, None) => End::Unknown,
         (cut, last) => End::Cut(cut, last),
     };
-    Ok(told)
+    Ok(explained)
 }
 
 fn watch(run: &Run, packet: u64, fields: &Fields, tickets: u64) -> Watch {
@@ -457,24 +457,24 @@ pub fn arrival<R: Read>(reader: &mut Reader<R>, engine: u64, number: u64) -> Res
             && let (Record::Arrives { now, seen, .. }, Some(run), Some((config, names))) =
                 (&next, replayer.run(), &configuration)
         {
-            let told = begin(run, config, names, number, *now, seen);
+            let explained = begin(run, config, names, number, *now, seen);
             let watch = watch(run, number, &seen.fields, 1);
-            found = Some((told, watch));
+            found = Some((explained, watch));
         }
         let goes_on = replayer.record(record, &next);
         let went_back = wanted && replayer.came().any(|came| *came == (number, Came::TooLong));
         if let Some(run) = replayer.run_mut() {
             let due = run.due();
             let left: Vec<_> = run.take_departures().collect();
-            if let Some((told, watch)) = &mut found {
+            if let Some((explained, watch)) = &mut found {
                 if wanted {
-                    told.due = due.map(|due| due.since(told.start));
+                    explained.due = due.map(|due| due.since(explained.start));
                 }
                 if went_back {
-                    told.end = End::WentBack;
+                    explained.end = End::WentBack;
                     break;
                 }
-                if watch.hear(left.into_iter()) {
+                if watch.observe(left.into_iter()) {
                     break;
                 }
             }
@@ -483,7 +483,7 @@ pub fn arrival<R: Read>(reader: &mut Reader<R>, engine: u64, number: u64) -> Res
             break;
         }
     }
-    let Some((mut told, watch)) = found else {
+    let Some((mut explained, watch)) = found else {
         return Err(match replayer.finish(reader.position().0, false).verdict {
             exact::Verdict::EqualUpTo { record, why } => NotExplained::Beyond(
                 packets,
@@ -496,9 +496,9 @@ pub fn arrival<R: Read>(reader: &mut Reader<R>, engine: u64, number: u64) -> Res
         });
     };
     if let Some(departure) = watch.last {
-        told.end = End::Left { departure, behind: watch.behind };
+        explained.end = End::Left { departure, behind: watch.behind };
     }
-    Ok(told)
+    Ok(explained)
 }
 
 /// The name of a colour.

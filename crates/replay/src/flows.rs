@@ -116,7 +116,7 @@ impl<P: Part> Flows<P> {
     }
 }
 
-/// Whether a flow takes the place of another: not for a few bytes, or two alike would take it from each other for ever.
+/// Whether a flow takes the place of another: not for a few bytes, or two alike would replace each other again and again.
 fn is_larger(bytes: u64, than: u64) -> bool {
     bytes > than.saturating_add(than / 4)
 }
@@ -169,7 +169,7 @@ mod tests {
             for packet in 0..400_000_u64 {
                 let flow = match draw.below(4) {
                     0 if packet > 50_000 => 1_000_000 + draw.below(5),
-                    // Somebody who sends from each of many ports.
+                    // A sender that uses many ports.
                     _ => draw.below(100_000),
                 };
                 let bytes = 40 + draw.below(1_460);

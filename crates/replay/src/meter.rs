@@ -48,7 +48,7 @@ pub struct Keep {
 pub struct Meter {
     /// The time of the call that is being made.
     now: Instant,
-    /// Times are told from here on.
+    /// The origin of times.
     start: Instant,
     digest: Digest,
     passed: u64,

@@ -34,7 +34,7 @@ pub struct Hooks<'a, W: Write> {
     pub departures: Option<&'a mut Departures<W>>,
 }
 
-/// What came of a session.
+/// The result of a session.
 #[derive(Debug)]
 pub struct Session {
     /// Packets that were put through.
@@ -178,7 +178,7 @@ fn drain<W: Write>(
     Ok(())
 }
 
-/// What came of doing a recording again.
+/// The result of repeating a recording.
 #[derive(Debug)]
 pub struct Again {
     /// Whether its departures are those of the recording.
@@ -195,7 +195,7 @@ pub struct Again {
     pub broken: Option<RecordingError>,
 }
 
-/// Does a recording again with its own configuration, as [`exact`](crate::exact) says; what leaves goes to
+/// Repeats a recording with its own configuration, see [`exact`](crate::exact); what leaves goes to
 /// `departures`. `number` and `name` are those of its interface there.
 ///
 /// # Errors

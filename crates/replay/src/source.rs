@@ -28,7 +28,7 @@ pub struct Arrival<'a> {
     pub number: u64,
     /// The time on the clock of the run.
     pub time: Instant,
-    /// What its headers say.
+    /// The fields of its headers.
     pub seen: PacketMeta,
     /// What it begins with; none for a link type that is not known here.
     pub link: Option<LinkType>,
@@ -45,17 +45,17 @@ pub struct Arrival<'a> {
 pub struct Choice {
     /// From one of these; all, when there is none.
     pub from: Vec<Prefix>,
-    /// Whether a capture that says which packets were sent is cut down to those.
+    /// Whether only sent packets are taken, from a capture that records which were.
     pub direction: Direction,
 }
 
 /// Which way packets went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Direction {
-    /// Both, or nobody knows.
+    /// Both, or unknown.
     #[default]
     Any,
-    /// Sent by the host that captured; only Linux cooked captures tell.
+    /// Sent by the host that captured; only Linux cooked captures record it.
     Sent,
     /// Received by it.
     Received,
@@ -258,7 +258,7 @@ impl<R: Read> Source<R> {
                 Err(error) => return Some(Err(SourceError::Capture(error))),
             };
             self.number = packet.number;
-            // Packets in front of the first that tells its time come with it, and not in 1970.
+            // Packets before the first with a time arrive with that one, and not in 1970.
             let now = packet.time.as_nanos();
             let time = if packet.timed { now - *first.get_or_insert(now) } else { 0 };
             let time = Instant::from_nanos(time);
@@ -272,7 +272,7 @@ impl<R: Read> Source<R> {
                 pure_ack: seen.is_pure_ack(),
                 shape: Shape::Single,
             };
-            // A capture does not tell superpackets from long datagrams, which few programs send; a recording does.
+            // A capture does not distinguish superpackets from long datagrams, which few programs send; a recording does.
             if can_be_cut(&sighting) {
                 sighting.shape = Shape::Super;
             }
@@ -323,7 +323,7 @@ impl<R: Read> Source<R> {
                 Some(Ok(Record::Came { number, came: Came::TooLong })) if number == arrived => continue,
                 Some(Ok(Record::Gap(missing))) => notice(Notice::Missing { record: reader.position().0, missing }),
                 Some(Ok(record)) => *ahead = Some(record),
-                // Said again when it is asked for the next.
+                // Reported again when the next is asked for.
                 Some(Err(error)) => return Some(Err(SourceError::Recording(error))),
                 None => {}
             }

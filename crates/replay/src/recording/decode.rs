@@ -91,7 +91,7 @@ pub struct Reader<R> {
     record: u64,
     gap: Option<Missing>,
     end: Option<Counts>,
-    /// Whether the file says that there is another behind it.
+    /// Whether the file announces another after it.
     goes_on: bool,
     done: bool,
     next_part: Option<NextPart<R>>,
@@ -258,7 +258,7 @@ impl<R: Read> Reader<R> {
         if [record, lost, self.arrivals].iter().any(|&count| count > MOST) {
             return None;
         }
-        // Records that were lost with a damaged chunk have been told of by that.
+        // Records that were lost with a damaged chunk have been reported with that.
         if lost > 0 {
             self.gap = Some(Missing::NotKept { records: lost });
         }

@@ -111,7 +111,7 @@ impl Encoder {
         let body = self.take(Vec::new());
         [&chunk_header(ChunkKind::Records, &body)[..], &body].concat()
     }
-    /// Forgets the chunk: its records are lost, and the next chunk will say so. How many.
+    /// Discards the chunk: its records are lost, which the next chunk reports. Returns their number.
     pub fn lose(&mut self) -> u64 {
         let lost = self.records - self.first;
         self.lost += lost;

@@ -45,7 +45,7 @@ pub struct Settings {
     /// Chunks that may wait to be written: so much memory, times 256 KiB. 32: 8 MiB, a second of a million packets
     /// a second.
     pub buffers: usize,
-    /// Is told at once, on the thread that writes, why nothing is written any more.
+    /// Called at once, on the thread that writes, with the reason why nothing more is written.
     pub failed: fn(&str),
 }
 
@@ -215,7 +215,7 @@ impl Recording {
     fn end(&mut self) {
         self.to = None;
         if let Some(writer) = self.writer.take() {
-            // When it panicked the failure says so.
+            // After a panic the failure has it.
             if writer.join().is_err() {
                 *lock(&self.shared.failure) = Some("the thread that writes panicked".into());
             }
@@ -258,7 +258,7 @@ impl Files {
         }
     }
 
-    /// Gives up writing; what comes from now on is lost, and the data path goes on.
+    /// Stops writing; later records are lost, and the data path goes on.
     fn fail(&mut self, error: &io::Error) {
         self.file = None;
         let why = format!("{}: {error}", part_path(&self.path, self.part).display());
@@ -313,7 +313,7 @@ impl Files {
         if let (Some(keep), Some(file)) = (self.settings.files, part.checked_sub(self.settings.files.unwrap_or(0)))
             && keep > 0
         {
-            // Somebody may have taken it away already.
+            // It may have been removed already.
             let _ = fs::remove_file(part_path(&self.path, file));
         }
         let (instant, wall_clock_ns) = self.settings.clock;
@@ -337,7 +337,7 @@ impl Files {
         self.put(ChunkKind::Head, &json)
     }
 
-    /// Ends the file. `goes_on` tells whether another follows.
+    /// Ends the file. With `goes_on` another follows.
     fn close(&mut self, goes_on: bool) -> io::Result<()> {
         let counts = Counts {
             records: self.shared.records.load(Ordering::Relaxed),

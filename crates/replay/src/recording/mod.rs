@@ -1,7 +1,7 @@
-//! Recordings: every call of the engine with its time, and what came of it, so that the run can be done again.
+//! Recordings: every call of the engine with its time, and its outcome, so that the run can be repeated.
 //!
-//! *Law*: what a [`Reader`] gives is what the [`FileRecorder`] was told, in order; what could not be kept is counted and
-//! said where it is missing ([`Record::Gap`]); a file that was cut off is read up to the last whole chunk. No file
+//! *Law*: a [`Reader`] returns what the [`FileRecorder`] was given, in order; what could not be kept is counted and
+//! reported where it is missing ([`Record::Gap`]); a file that was cut off is read up to the last whole chunk. No file
 //! panics, or makes the reader allocate more than [`MAX_CHUNK`].
 //! *Source*: of our own; see the reference in the book for every byte.
 //! *Units*: times in ns of the clock of the data path, lengths in bytes.
@@ -83,7 +83,7 @@ pub(crate) mod tag {
     pub const CONTROL: u8 = 12;
 }
 
-/// What is said of a packet beside its flow and its length.
+/// The metadata of a packet beside its flow and its length.
 pub(crate) mod bits {
     pub const ECN: u8 = 3;
     pub const PURE_ACK: u8 = 4;
@@ -223,7 +223,7 @@ pub enum Came {
 /// Why records are missing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Missing {
-    /// The recorder could not write as fast as it was told.
+    /// The recorder could not write as fast as calls came.
     NotKept {
         /// Records.
         records: u64,
@@ -276,16 +276,16 @@ pub enum Record {
         /// Which.
         to: Reconfiguration,
     },
-    /// The control plane gives or ends a promise or a reservation.
+    /// The control plane makes or ends a promise or a reservation.
     Control {
         /// The time of the call.
         now: Instant,
         /// The call of the control plane.
         control: Control,
     },
-    /// Something is done that was not told to the recorder.
+    /// A change that the recorder was not given.
     Unrecorded,
-    /// What came of the call before.
+    /// An outcome of the call before.
     Came {
         /// Which packet.
         number: u64,
