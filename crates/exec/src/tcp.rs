@@ -65,10 +65,10 @@ pub(crate) struct Connections {
 
 struct Connection {
     key: Key,
-    state: Stage,
+    state: Phase,
 }
 
-enum Stage {
+enum Phase {
     /// The remote host has not replied; the program's first segment is kept.
     Connecting {
         socket: TcpStream,
@@ -176,8 +176,8 @@ impl Connections {
     /// no data.
     pub fn is_told(&self) -> bool {
         self.slots.iter().flatten().all(|connection| match &connection.state {
-            Stage::Connecting { .. } => true,
-            Stage::Open(open) => open.fin_sent,
+            Phase::Connecting { .. } => true,
+            Phase::Open(open) => open.fin_sent,
         })
     }
 
@@ -185,7 +185,7 @@ impl Connections {
     pub fn segment(&mut self, now: Instant, segment: &Segment<'_>, down: &mut Direction, watch: Watch<'_>) {
         if let Some(&slot) = self.table.get(&segment.key) {
             let connection = self.slots[slot as usize].as_mut();
-            if let Some(Connection { state: Stage::Open(open), .. }) = connection {
+            if let Some(Connection { state: Phase::Open(open), .. }) = connection {
                 open.poll(now, Some(segment.bytes), down, &mut self.scratch);
                 self.drive(now, slot, down);
             }
@@ -204,7 +204,7 @@ impl Connections {
         });
         match outcome {
             Ok((slot, socket)) => {
-                let state = Stage::Connecting { socket, first: segment.bytes.to_vec() };
+                let state = Phase::Connecting { socket, first: segment.bytes.to_vec() };
                 let connection = Some(Connection { key: segment.key, state });
                 match self.slots.get_mut(slot as usize) {
                     Some(place) => *place = connection,
@@ -221,16 +221,16 @@ impl Connections {
         let Some(Some(connection)) = self.slots.get_mut(slot as usize) else { return };
         let ended = events.intersects(EventFlags::ERR | EventFlags::HUP);
         match &mut connection.state {
-            Stage::Open(open) => {
+            Phase::Open(open) => {
                 open.readable |= ended || events.intersects(EventFlags::IN | EventFlags::RDHUP);
                 open.writable |= ended || events.intersects(EventFlags::OUT);
                 self.drive(now, slot, down);
             }
-            Stage::Connecting { socket, .. } => match connected(socket) {
+            Phase::Connecting { socket, .. } => match connected(socket) {
                 Ok(false) => {}
                 Ok(true) => self.answer(now, slot, down),
                 Err(error) => {
-                    if let Some(Connection { key, state: Stage::Connecting { first, .. } }) = self.forget(slot) {
+                    if let Some(Connection { key, state: Phase::Connecting { first, .. } }) = self.forget(slot) {
                         self.refuse(now, key, &first, &error, down);
                     }
                 }
@@ -245,7 +245,7 @@ impl Connections {
                 break;
             }
             self.timers.pop();
-            let Some(Some(Connection { state: Stage::Open(open), .. })) = self.slots.get_mut(slot as usize) else {
+            let Some(Some(Connection { state: Phase::Open(open), .. })) = self.slots.get_mut(slot as usize) else {
                 continue;
             };
             // An entry that is not the latest of the connection is obsolete.
@@ -267,10 +267,10 @@ impl Connections {
         self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let seed = self.seed;
         let Some(connection) = self.slots[slot as usize].take() else { return };
-        if let Stage::Connecting { socket, first } = connection.state {
+        if let Phase::Connecting { socket, first } = connection.state {
             let mut open = Box::new(Open::new(now, connection.key, socket, seed));
             open.poll(now, Some(&first), down, &mut self.scratch);
-            self.slots[slot as usize] = Some(Connection { key: connection.key, state: Stage::Open(open) });
+            self.slots[slot as usize] = Some(Connection { key: connection.key, state: Phase::Open(open) });
             self.made += 1;
             self.drive(now, slot, down);
         }
@@ -278,7 +278,7 @@ impl Connections {
 
     /// Moves bytes as long as possible, then removes the connection if it has ended.
     fn drive(&mut self, now: Instant, slot: u32, down: &mut Direction) {
-        let Some(Some(Connection { state: Stage::Open(open), .. })) = self.slots.get_mut(slot as usize) else { return };
+        let Some(Some(Connection { state: Phase::Open(open), .. })) = self.slots.get_mut(slot as usize) else { return };
         while open.transfer(now) {
             open.poll(now, None, down, &mut self.scratch);
         }
@@ -386,11 +386,11 @@ impl Open {
                 }
             }
         }
-        let said_all = matches!(
+        let finished = matches!(
             socket.state(),
             State::CloseWait | State::LastAck | State::Closing | State::TimeWait | State::Closed
         );
-        if said_all && !*fin_sent && socket.recv_queue() == 0 && socket.state() != State::Closed {
+        if finished && !*fin_sent && socket.recv_queue() == 0 && socket.state() != State::Closed {
             *fin_sent = true;
             let _ = stream.shutdown(Shutdown::Write);
         }

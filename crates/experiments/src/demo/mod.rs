@@ -1,9 +1,9 @@
 //! Real traffic between namespaces, shaped, with no set-up and no change to the host.
 
-mod beside;
-mod scene;
-mod stage;
+mod compare;
+mod plan;
 mod table;
+mod testbed;
 mod view;
 
 use std::fmt;
@@ -13,10 +13,10 @@ use std::time::Duration;
 use tidegate_live::netns;
 
 use crate::Failure;
-use stage::{Moment, Stage};
+use testbed::{Moment, Testbed};
 
-pub use beside::run as compare;
-pub use scene::SHAPER;
+pub use compare::run as compare;
+pub use plan::SHAPER;
 
 /// How the demonstration is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,27 +35,27 @@ pub enum Show {
 /// When the machine allows no namespaces, no queue or no traffic in them.
 pub fn run(seconds: u64, show: Show) -> Result<(), Failure> {
     let way = netns::enter().map_err(|error| Failure::Failed(error.to_string()))?;
-    let stage = Stage::build()?;
+    let testbed = Testbed::build()?;
     let unshaped = Duration::from_secs_f64((seconds as f64 / 5.0).clamp(1.5, 6.0));
     let shaped = Duration::from_secs(seconds).saturating_sub(unshaped);
     let (before, after) = if show == Show::Screen {
         let mut screen = view::Screen::open()?;
         let mut watch = |moment: &Moment| screen.draw(moment);
-        let before = stage.play(false, unshaped, &mut watch)?;
-        let after = stage.play(true, shaped, &mut watch)?;
+        let before = testbed.run(false, unshaped, &mut watch)?;
+        let after = testbed.run(true, shaped, &mut watch)?;
         (before, after)
     } else {
         let mut lines = Lines::default();
-        progress(format_args!("two hosts in namespaces of their own ({way:?}), a wire of {}", scene::WIRE));
+        progress(format_args!("two hosts in namespaces of their own ({way:?}), a wire of {}", plan::WIRE));
         let mut watch = |moment: &Moment| lines.draw(moment);
-        (stage.play(false, unshaped, &mut watch)?, stage.play(true, shaped, &mut watch)?)
+        (testbed.run(false, unshaped, &mut watch)?, testbed.run(true, shaped, &mut watch)?)
     };
-    let rows = table::rows(stage.cast(), &before, &after);
+    let rows = table::rows(testbed.flows(), &before, &after);
     let mut out = std::io::stdout().lock();
     if show == Show::Json {
-        table::json(&mut out, &rows, unshaped, shaped, stage.open_wire.as_deref())
+        table::json(&mut out, &rows, unshaped, shaped, testbed.open_wire.as_deref())
     } else {
-        if let Some(why) = &stage.open_wire {
+        if let Some(why) = &testbed.open_wire {
             progress(format_args!("the wire could not be limited ({why}): the unshaped part had no bottleneck"));
         }
         table::print(&mut out, &rows)

@@ -6,8 +6,8 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use serde::Serialize;
 
-use super::scene::{self, Actor};
-use super::stage::Outcome;
+use super::plan::{self, DemoFlow};
+use super::testbed::Outcome;
 use crate::Failure;
 
 /// One flow, unshaped beside shaped. Jitter is the mean deviation of the gaps between packets from their mean.
@@ -33,21 +33,21 @@ pub struct Row {
 }
 
 /// The rows of the table.
-pub fn rows(cast: &[Actor], before: &[Outcome], after: &[Outcome]) -> Vec<Row> {
-    cast.iter().zip(before).zip(after).map(|((actor, before), after)| row(actor, before, after)).collect()
+pub fn rows(flows: &[DemoFlow], before: &[Outcome], after: &[Outcome]) -> Vec<Row> {
+    flows.iter().zip(before).zip(after).map(|((flow, before), after)| row(flow, before, after)).collect()
 }
 
-fn row(actor: &Actor, before: &Outcome, after: &Outcome) -> Row {
+fn row(flow: &DemoFlow, before: &Outcome, after: &Outcome) -> Row {
     let datagrams = |outcome: &Outcome| outcome.report.gaps.len() > 1;
     let jitter = |outcome: &Outcome| datagrams(outcome).then(|| outcome.report.gap_deviation_nanos());
     let delay = |outcome: &Outcome| datagrams(outcome).then(|| outcome.report.delays.value_at_quantile(0.99));
     let seen = &after.report.dscps;
     Row {
-        flow: actor.spec.name.clone(),
-        demand: scene::demand(&actor.spec),
-        class_configured: actor.class.into(),
+        flow: flow.spec.name.clone(),
+        demand: plan::demand(&flow.spec),
+        class_configured: flow.class.into(),
         class_at_end: after.class.clone(),
-        terms: actor.terms.into(),
+        terms: flow.terms.into(),
         promised_bps: after.promised,
         achieved_bps: after.rate,
         unshaped_bps: before.rate,
@@ -73,7 +73,7 @@ pub fn json(
 ) -> Result<(), Failure> {
     let whole = serde_json::json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "wire_bps": scene::WIRE.as_bps(),
+        "wire_bps": plan::WIRE.as_bps(),
         "wire_not_limited_because": open_wire,
         "unshaped_ns": unshaped.as_nanos() as u64,
         "shaped_ns": shaped.as_nanos() as u64,

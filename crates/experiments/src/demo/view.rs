@@ -9,7 +9,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Gauge, Paragraph, Row, Table};
 use ratatui::{DefaultTerminal, Frame};
 
-use super::stage::Moment;
+use super::testbed::Moment;
 use crate::Failure;
 
 /// The terminal while it belongs to the view; given back when dropped.

@@ -57,7 +57,7 @@ pub fn run(files: &[(String, Config)], seconds: u64, json: bool) -> Result<(), F
     let (mut rows, mut totals) = (Vec::new(), Vec::new());
     for (name, config) in files {
         progress(format_args!("{name}: {:.1} s", length.as_secs_f64()));
-        play(&pair, name, config, length, &mut rows, &mut totals)?;
+        run_configuration(&pair, name, config, length, &mut rows, &mut totals)?;
     }
     let mut out = std::io::stdout().lock();
     if json {
@@ -69,7 +69,7 @@ pub fn run(files: &[(String, Config)], seconds: u64, json: bool) -> Result<(), F
     Ok(())
 }
 
-fn play(
+fn run_configuration(
     pair: &Pair,
     name: &str,
     config: &Config,

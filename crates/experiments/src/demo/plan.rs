@@ -79,7 +79,7 @@ destination-port = 5023
 pub const WIRE: Rate = Rate::from_mbit(100);
 
 /// A flow and what it is there to show.
-pub struct Actor {
+pub struct DemoFlow {
     /// How it sends.
     pub spec: FlowSpec,
     /// The class its rule names.
@@ -89,36 +89,36 @@ pub struct Actor {
 }
 
 /// The flows, in the order of the rules: flow `i` matches rule `i`.
-pub fn cast() -> Vec<Actor> {
+pub fn flows() -> Vec<DemoFlow> {
     let udp =
         |name, port, dscp, kbit, payload| FlowSpec::udp(name, port, dscp, Rate::from_kbit(kbit), Bytes::new(payload));
-    let actor = |spec, class, terms| Actor { spec, class, terms };
+    let flow = |spec, class, terms| DemoFlow { spec, class, terms };
     vec![
-        actor(udp("voice", 5_001, 46, 500, 200), "premium", ""),
-        actor(udp("call", 5_002, 46, 4_000, 1_200), "premium", "at least 4mbit"),
-        actor(udp("greedy", 5_003, 46, 14_000, 1_400), "premium", ""),
-        actor(udp("video", 5_011, 10, 10_000, 1_400), "assured", "at least 8mbit"),
-        actor(FlowSpec::tcp("backup", 5_012, 10), "assured", ""),
-        actor(FlowSpec::tcp("sync", 5_013, 10), "assured", "preferred later"),
-        actor(udp("stream", 5_014, 10, 7_500, 1_400), "assured", "moved below 7mbit"),
-        actor(FlowSpec::tcp("web", 5_021, 0), "besteffort", ""),
-        actor(FlowSpec::tcp("download", 5_022, 0), "besteffort", "minimum later"),
-        actor(udp("flood", 5_023, 0, 60_000, 1_400), "besteffort", ""),
+        flow(udp("voice", 5_001, 46, 500, 200), "premium", ""),
+        flow(udp("call", 5_002, 46, 4_000, 1_200), "premium", "at least 4mbit"),
+        flow(udp("greedy", 5_003, 46, 14_000, 1_400), "premium", ""),
+        flow(udp("video", 5_011, 10, 10_000, 1_400), "assured", "at least 8mbit"),
+        flow(FlowSpec::tcp("backup", 5_012, 10), "assured", ""),
+        flow(FlowSpec::tcp("sync", 5_013, 10), "assured", "preferred later"),
+        flow(udp("stream", 5_014, 10, 7_500, 1_400), "assured", "moved below 7mbit"),
+        flow(FlowSpec::tcp("web", 5_021, 0), "besteffort", ""),
+        flow(FlowSpec::tcp("download", 5_022, 0), "besteffort", "minimum later"),
+        flow(udp("flood", 5_023, 0, 60_000, 1_400), "besteffort", ""),
     ]
 }
 
 /// What happens on the way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Turn {
+pub enum Change {
     /// A flow is preferred by so many steps.
     Prefer(usize, u32),
     /// A flow asks for a minimum rate.
     Minimum(usize, Rate),
 }
 
-/// The turns, each at a part of the shaped time.
-pub fn turns() -> [(f64, Turn); 2] {
-    [(0.4, Turn::Prefer(5, 2)), (0.7, Turn::Minimum(8, Rate::from_mbit(20)))]
+/// The changes, each at a part of the shaped time.
+pub fn changes() -> [(f64, Change); 2] {
+    [(0.4, Change::Prefer(5, 2)), (0.7, Change::Minimum(8, Rate::from_mbit(20)))]
 }
 
 /// The shaper file, read.
@@ -150,10 +150,10 @@ mod tests {
     fn each_flow_has_its_rule_and_its_class() {
         let config = config();
         let names: Vec<_> = config.class_names().into_iter().map(String::from).collect();
-        assert_eq!(config.rules.len(), cast().len());
-        for (rule, actor) in config.rules.iter().zip(cast()) {
-            assert_eq!(names[rule.class.0 as usize], actor.class);
-            assert_eq!(rule.matches.destination_ports[0].first, actor.spec.port);
+        assert_eq!(config.rules.len(), flows().len());
+        for (rule, flow) in config.rules.iter().zip(flows()) {
+            assert_eq!(names[rule.class.0 as usize], flow.class);
+            assert_eq!(rule.matches.destination_ports[0].first, flow.spec.port);
         }
     }
 }

@@ -11,7 +11,7 @@ use tidegate_engine::ClassStatus;
 use tidegate_live::shaping::{Options, Shaping};
 use tidegate_units::{Bytes, Span};
 
-use super::scene::{self, Actor, Turn};
+use super::plan::{self, Change, DemoFlow};
 use crate::Failure;
 
 /// A class at one moment.
@@ -87,30 +87,30 @@ pub struct Outcome {
 }
 
 /// Two hosts and what is sent between them.
-pub struct Stage {
+pub struct Testbed {
     pair: Pair,
-    cast: Vec<Actor>,
+    flows: Vec<DemoFlow>,
     /// Why the wire is not limited, if it is not.
     pub open_wire: Option<String>,
 }
 
-impl Stage {
+impl Testbed {
     /// Makes the hosts and the wire.
     pub fn build() -> Result<Self, Failure> {
         let pair = Pair::create().map_err(|error| Failure::Failed(format!("no laboratory can be made: {error}")))?;
         // A quarter of a megabyte of queue, 20 ms: what a plain interface or a small router has.
-        let open_wire = pair.limit_wire(scene::WIRE, Bytes::new(256_000)).err().map(|error| error.to_string());
-        Ok(Self { pair, cast: scene::cast(), open_wire })
+        let open_wire = pair.limit_wire(plan::WIRE, Bytes::new(256_000)).err().map(|error| error.to_string());
+        Ok(Self { pair, flows: plan::flows(), open_wire })
     }
 
     /// The flows.
-    pub fn cast(&self) -> &[Actor] {
-        &self.cast
+    pub fn flows(&self) -> &[DemoFlow] {
+        &self.flows
     }
 
     /// Sends for `length` and shows each moment to `watch`, until it says stop. A `shaped` phase shapes, and has its
-    /// turns.
-    pub fn play(
+    /// changes.
+    pub fn run(
         &self,
         shaped: bool,
         length: Duration,
@@ -119,11 +119,11 @@ impl Stage {
         let failed = |what: &'static str| move |error: std::io::Error| Failure::Failed(format!("{what}: {error}"));
         let shaping = if shaped { Some(self.shape()?) } else { None };
         let events = shaping.as_ref().map(Shaping::events).transpose().map_err(stopped)?;
-        let specs: Vec<_> = self.cast.iter().map(|actor| actor.spec.clone()).collect();
+        let specs: Vec<_> = self.flows.iter().map(|flow| flow.spec.clone()).collect();
         let sink = Sink::start(&self.pair.receiver, &specs).map_err(failed("cannot receive"))?;
         let senders = Senders::start(&self.pair.sender, &self.pair.receiver, &specs).map_err(failed("cannot send"))?;
         let mut watcher = Watcher::new(self, shaped, length);
-        let mut turns = scene::turns().into_iter().filter(|_| shaped).peekable();
+        let mut changes = plan::changes().into_iter().filter(|_| shaped).peekable();
         let start = Instant::now();
         let warm_up = (length / 10).min(Duration::from_secs(1));
         let mut warm = false;
@@ -135,9 +135,9 @@ impl Stage {
                 watcher.restart();
             }
             if let Some(shaping) = &shaping
-                && let Some((_, turn)) = turns.next_if(|(part, _)| start.elapsed() >= length.mul_f64(*part))
+                && let Some((_, change)) = changes.next_if(|(part, _)| start.elapsed() >= length.mul_f64(*part))
             {
-                watcher.notes.push(self.turn(shaping, turn)?);
+                watcher.notes.push(self.change(shaping, change)?);
             }
             if !watcher.look(start.elapsed(), shaping.as_ref(), events.as_ref(), &sink, watch)? {
                 break;
@@ -155,7 +155,7 @@ impl Stage {
     }
 
     fn shape(&self) -> Result<Shaping, Failure> {
-        let config = scene::config();
+        let config = plan::config();
         let options = Options { interface: Some(self.pair.sender.interface.into()), ..Options::default() };
         self.pair
             .sender
@@ -165,40 +165,39 @@ impl Stage {
             .map_err(|error| Failure::Failed(error.to_string()))
     }
 
-    fn turn(&self, shaping: &Shaping, turn: Turn) -> Result<String, Failure> {
+    fn change(&self, shaping: &Shaping, change: Change) -> Result<String, Failure> {
         let flows = views(shaping)?;
         let key = |n: usize| flows.get(&n).map_or(0, |view| view.key);
-        match turn {
-            Turn::Prefer(n, steps) => {
+        match change {
+            Change::Prefer(n, steps) => {
                 let key = key(n);
-                let done = shaping.with(move |pipeline, now| pipeline.prefer(now, key, steps)).map_err(stopped)?;
-                let word = if done.is_ok() { "preferred" } else { "gone, so not preferred" };
-                Ok(format!("{} is {word} by {steps} steps", self.cast[n].spec.name))
+                let done = shaping.with(move |engine, now| engine.prefer(now, key, steps)).map_err(stopped)?;
+                let outcome = if done.is_ok() { "preferred" } else { "gone, so not preferred" };
+                Ok(format!("{} is {outcome} by {steps} steps", self.flows[n].spec.name))
             }
-            Turn::Minimum(n, rate) => {
+            Change::Minimum(n, rate) => {
                 let key = key(n);
-                let promise =
-                    shaping.with(move |pipeline, now| pipeline.set_minimum(now, key, rate)).map_err(stopped)?;
-                Ok(format!("{} asks for a minimum of {rate}: {promise:?}", self.cast[n].spec.name)
+                let promise = shaping.with(move |engine, now| engine.set_minimum(now, key, rate)).map_err(stopped)?;
+                Ok(format!("{} asks for a minimum of {rate}: {promise:?}", self.flows[n].spec.name)
                     .replace("Ok(Granted)", "granted"))
             }
         }
     }
 
     fn outcomes(&self, sink: &Sink, elapsed: u64, flows: &HashMap<usize, FlowView>) -> Vec<Outcome> {
-        let names = scene::config().class_names().into_iter().map(String::from).collect::<Vec<_>>();
+        let names = plan::config().class_names().into_iter().map(String::from).collect::<Vec<_>>();
         let outcome = |n: usize| {
             let report = sink.report(n);
             let view = flows.get(&n);
             Outcome {
                 rate: report.bytes as f64 * 8e9 / elapsed.max(1) as f64,
                 promised: view.map(|view| view.rate.as_bps() as f64),
-                class: view.map_or(self.cast[n].class.into(), |view| names[view.class.0 as usize].clone()),
+                class: view.map_or(self.flows[n].class.into(), |view| names[view.class.0 as usize].clone()),
                 drops: view.map_or(0, |view| view.counts.dropped.packets),
                 report,
             }
         };
-        (0..self.cast.len()).map(outcome).collect()
+        (0..self.flows.len()).map(outcome).collect()
     }
 }
 
@@ -206,15 +205,15 @@ fn stopped(error: tidegate_live::shaping::StartError) -> Failure {
     Failure::Failed(error.to_string())
 }
 
-/// The flows of the shaper by the number of the actor: rule `i` is profile `i + 1`. Of several (a connection and its
+/// The flows of the shaper by the number of the flow: rule `i` is profile `i + 1`. Of several (a connection and its
 /// handshake before) the one that sent most.
 fn views(shaping: &Shaping) -> Result<HashMap<usize, FlowView>, Failure> {
-    let all = shaping.with(|pipeline, _| pipeline.tree().flows()).map_err(stopped)?;
+    let all = shaping.with(|engine, _| engine.tree().flows()).map_err(stopped)?;
     let mut best: HashMap<usize, FlowView> = HashMap::new();
     for view in all.into_iter().filter(|view| view.profile > 0) {
-        let held = best.entry(view.profile as usize - 1).or_insert(view);
-        if view.counts.sent.bytes > held.counts.sent.bytes {
-            *held = view;
+        let kept = best.entry(view.profile as usize - 1).or_insert(view);
+        if view.counts.sent.bytes > kept.counts.sent.bytes {
+            *kept = view;
         }
     }
     Ok(best)
@@ -222,7 +221,7 @@ fn views(shaping: &Shaping) -> Result<HashMap<usize, FlowView>, Failure> {
 
 /// Turns counters into rates between two looks.
 struct Watcher<'a> {
-    stage: &'a Stage,
+    testbed: &'a Testbed,
     shaped: bool,
     length: f64,
     last: Instant,
@@ -232,13 +231,13 @@ struct Watcher<'a> {
 }
 
 impl<'a> Watcher<'a> {
-    fn new(stage: &'a Stage, shaped: bool, length: Duration) -> Self {
+    fn new(testbed: &'a Testbed, shaped: bool, length: Duration) -> Self {
         Self {
-            stage,
+            testbed,
             shaped,
             length: length.as_secs_f64(),
             last: Instant::now(),
-            flow_bytes: vec![0; stage.cast.len()],
+            flow_bytes: vec![0; testbed.flows.len()],
             class_bytes: Vec::new(),
             notes: Vec::new(),
         }
@@ -264,14 +263,14 @@ impl<'a> Watcher<'a> {
         self.class_bytes.resize(status.len(), 0);
         let classes = status.iter().zip(&mut self.class_bytes).map(|(class, last)| class_now(class, last, seconds));
         let classes = classes.collect();
-        let flows = (0..self.stage.cast.len()).map(|n| {
-            let (report, actor) = (sink.report(n), &self.stage.cast[n]);
+        let flows = (0..self.testbed.flows.len()).map(|n| {
+            let (report, flow) = (sink.report(n), &self.testbed.flows[n]);
             let last = std::mem::replace(&mut self.flow_bytes[n], report.bytes);
             let view = views.get(&n);
             let udp = report.gaps.len() > 1;
             FlowNow {
-                name: actor.spec.name.clone(),
-                class: view.and_then(|view| names.get(view.class.0 as usize).cloned()).unwrap_or(actor.class.into()),
+                name: flow.spec.name.clone(),
+                class: view.and_then(|view| names.get(view.class.0 as usize).cloned()).unwrap_or(flow.class.into()),
                 promised: view.map(|view| view.rate.as_bps() as f64),
                 rate: report.bytes.saturating_sub(last) as f64 * 8.0 / seconds,
                 queue: view.map_or(Bytes::ZERO, |view| view.backlog.bytes),
@@ -282,7 +281,7 @@ impl<'a> Watcher<'a> {
         });
         let flows = flows.collect();
         let name_of = |key: u64| {
-            views.iter().find(|(_, view)| view.key == key).map(|(n, _)| self.stage.cast[*n].spec.name.clone())
+            views.iter().find(|(_, view)| view.key == key).map(|(n, _)| self.testbed.flows[*n].spec.name.clone())
         };
         for event in events.into_iter().flat_map(Receiver::try_iter) {
             if let Event::Moved { flow, from, to } = event
