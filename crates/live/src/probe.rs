@@ -13,7 +13,7 @@
 //! RFC 3849), or to loopback on `lo`, so that one that escapes harms nobody. A probe is dropped before it could ask for
 //! a neighbour. One of what arrives passes everything from the packet filter on, but not the card, its driver and what
 //! hangs there (XDP, a flow table): that is proven by packets of the network alone, and watched while shaping runs
-//! ([`Shaping::passage`](crate::shaping::Shaping::passage)). It is not possible on an
+//! ([`Shaping::coverage`](crate::shaping::Shaping::passage)). It is not possible on an
 //! interface without multicast, and only for rules that a destination of all nodes meets. The cookie is drawn by the
 //! caller; probes of another run are not recognised.
 

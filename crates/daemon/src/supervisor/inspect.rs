@@ -1,7 +1,7 @@
 //! Whether shaping is still in force: the rules are read back, and traffic of the interface is compared with the queue's.
 
 use tidegate_config::shaper::Direction;
-use tidegate_live::shaping::Passage;
+use tidegate_live::shaping::Coverage;
 
 use super::{Grants, Supervisor};
 use crate::directions::ShapedDirection;
@@ -17,10 +17,10 @@ impl Supervisor {
         let (name, state) = (directions[at].name.clone(), &mut self.states[at]);
         let Some(shaping) = directions[at].shaping_mut() else { return };
         let inspection = shaping.inspect().and_then(|inspection| {
-            let passage = if inspection.is_sound() { shaping.passage()? } else { None };
-            Ok((inspection, passage))
+            let coverage = if inspection.is_sound() { shaping.coverage()? } else { None };
+            Ok((inspection, coverage))
         });
-        let (inspection, passage) = match inspection {
+        let (inspection, coverage) = match inspection {
             Ok(read) => read,
             Err(error) => {
                 if !std::mem::replace(&mut state.unreadable, true) {
@@ -34,7 +34,7 @@ impl Supervisor {
             grants.notifier.log(&format!("{name}: whether shaping is still in force can be seen again"));
         }
         if inspection.is_sound() {
-            self.check_passage(directions, grants.notifier, at, passage);
+            self.check_coverage(directions, grants.notifier, at, coverage);
             return;
         }
         for difference in &inspection.differences {
@@ -79,14 +79,14 @@ impl Supervisor {
     }
 
     /// Logs when most of the interface's traffic begins to bypass the queue, and when it no longer does.
-    fn check_passage(
+    fn check_coverage(
         &mut self,
         directions: &[ShapedDirection],
         notifier: &Notifier,
         at: usize,
-        passage: Option<Passage>,
+        coverage: Option<Coverage>,
     ) {
-        let Some(passage) = passage else { return };
+        let Some(coverage) = coverage else { return };
         let interface = self.interface(directions).to_owned();
         let direction = &directions[at];
         let (goes, by) = match direction.config.interface.direction {
@@ -97,7 +97,7 @@ impl Supervisor {
             ),
         };
         let name = &direction.name;
-        if passage.is_past() && self.states[at].bypass.is_none() {
+        if coverage.is_bypassed() && self.states[at].bypass.is_none() {
             let text = format!("most of what {goes} by {interface} does not come through the queue");
             self.states[at].bypass = Some(text.clone());
             self.trouble = Some(text.clone());
@@ -105,10 +105,10 @@ impl Supervisor {
             notifier.log(&format!(
                 "{name}: {text}, {} of {} kB: it is NOT shaped. What may take it: {by}. Shape what it is taken to, or take \
                  that away",
-                passage.through / 1_000,
-                passage.carried / 1_000
+                coverage.through / 1_000,
+                coverage.carried / 1_000
             ));
-        } else if !passage.is_past()
+        } else if !coverage.is_bypassed()
             && let Some(text) = self.states[at].bypass.take()
         {
             if self.trouble.as_ref() == Some(&text) {

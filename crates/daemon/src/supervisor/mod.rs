@@ -173,7 +173,7 @@ impl Supervisor {
     /// Has the watchdog watch the data path of a direction.
     fn watch(&self, at: usize, direction: &ShapedDirection) -> std::io::Result<()> {
         if let Some(shaping) = direction.shaping() {
-            self.watchdog.watch(at, shaping.lifeline()?);
+            self.watchdog.watch(at, shaping.watchdog_handle()?);
         }
         Ok(())
     }

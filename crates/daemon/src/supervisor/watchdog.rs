@@ -1,7 +1,7 @@
 //! The watchdog: a thread that checks the progress of the data paths, and lets traffic pass when one has stopped.
 //!
 //! It is apart from the thread that supervises and handles requests, because that may itself wait for a data path that no
-//! longer replies. All it uses of a data path is its [`Lifeline`].
+//! longer replies. All it uses of a data path is its [`WatchdogHandle`].
 //!
 //! *Law*: traffic passes again within a second of a stall or a panic; then shaping is started again, at once the first
 //! time, later after a growing pause.
@@ -14,7 +14,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_live::shaping::Lifeline;
+use tidegate_live::shaping::WatchdogHandle;
 
 use crate::service;
 
@@ -28,7 +28,7 @@ const PATIENCE: u32 = 8;
 /// From the supervisor to the watchdog.
 enum Command {
     /// Watch the data path of this direction, in the place of an earlier one.
-    Watch(usize, Box<Lifeline>),
+    Watch(usize, Box<WatchdogHandle>),
     /// Watch that direction no longer.
     Unwatch(usize),
 }
@@ -51,7 +51,7 @@ pub(super) struct Watchdog {
 
 struct Watched {
     direction: usize,
-    lifeline: Box<Lifeline>,
+    handle: Box<WatchdogHandle>,
     beats: u64,
     quiet: u32,
 }
@@ -67,8 +67,8 @@ impl Watchdog {
     }
 
     /// Watches the data path of a direction, from each start of it.
-    pub fn watch(&self, direction: usize, lifeline: Lifeline) {
-        let _ = self.commands.send(Command::Watch(direction, Box::new(lifeline)));
+    pub fn watch(&self, direction: usize, handle: WatchdogHandle) {
+        let _ = self.commands.send(Command::Watch(direction, Box::new(handle)));
     }
     /// Watches it no longer: before it is ended on purpose.
     pub fn unwatch(&self, direction: usize) {
@@ -87,9 +87,9 @@ fn run(commands: &Receiver<Command>, reports: &Sender<Report>, alive: &AtomicU64
     let (mut notified, mut last) = (Instant::now(), 0);
     loop {
         match commands.recv_timeout(CHECK) {
-            Ok(Command::Watch(direction, lifeline)) => {
+            Ok(Command::Watch(direction, handle)) => {
                 watched.retain(|watched| watched.direction != direction);
-                watched.push(Watched { direction, beats: lifeline.beats(), lifeline, quiet: 0 });
+                watched.push(Watched { direction, beats: handle.beats(), handle, quiet: 0 });
                 continue;
             }
             Ok(Command::Unwatch(direction)) => {
@@ -101,11 +101,11 @@ fn run(commands: &Receiver<Command>, reports: &Sender<Report>, alive: &AtomicU64
         }
         // A supervisor that has ended needs no reports.
         watched.retain_mut(|watched| {
-            for note in watched.lifeline.notes() {
+            for note in watched.handle.notes() {
                 let _ = reports.send(Report::Note(note));
             }
             let Some(why) = watched.check() else { return true };
-            let why = match watched.lifeline.let_pass(&why) {
+            let why = match watched.handle.let_pass(&why) {
                 Ok(()) => why,
                 Err(error) => format!("{why}; and the rules could not be opened: {error}"),
             };
@@ -128,10 +128,10 @@ fn run(commands: &Receiver<Command>, reports: &Sender<Report>, alive: &AtomicU64
 impl Watched {
     /// The reason to abandon the data path, if there is one.
     fn check(&mut self) -> Option<String> {
-        if let Some(why) = self.lifeline.fault() {
+        if let Some(why) = self.handle.fault() {
             return Some(why);
         }
-        let beats = self.lifeline.beats();
+        let beats = self.handle.beats();
         if beats != self.beats {
             (self.beats, self.quiet) = (beats, 0);
             return None;
@@ -142,7 +142,7 @@ impl Watched {
             return Some(format!("the data path is stalled: it has not turned for {millis} ms"));
         }
         if self.quiet >= QUIET {
-            self.lifeline.ring();
+            self.handle.wake();
         }
         None
     }

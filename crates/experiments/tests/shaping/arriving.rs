@@ -74,7 +74,7 @@ pub fn classes_of_both_protocols_get_their_rates() -> Ended {
         let (video, rest) = (sink.report(0), sink.report(2));
         assert_eq!(video.dscps[AF31], video.packets, "the class writes its code point on what arrives");
         assert_eq!(rest.dscps[0], rest.packets, "and the other none");
-        assert!(shaping.has_seen(Version::V4) && shaping.has_seen(Version::V6));
+        assert!(shaping.has_received(Version::V4) && shaping.has_received(Version::V6));
         up.stop().expect("an orderly end");
         assert!(tables(&pair) > 0);
         shaping.stop().expect("an orderly end");

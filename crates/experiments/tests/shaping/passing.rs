@@ -57,11 +57,11 @@ fn becomes(shaping: &mut Shaping, host: &Host, past: bool) {
     // The first finding may be of the time before.
     let mut in_a_row = 0;
     while in_a_row < 2 {
-        let passage = host.namespace.run(|| shaping.passage()).expect("a thread").expect("the kernel answers");
-        if let Some(passage) = passage {
-            in_a_row = if passage.is_past() == past { in_a_row + 1 } else { 0 };
+        let coverage = host.namespace.run(|| shaping.coverage()).expect("a thread").expect("the kernel answers");
+        if let Some(coverage) = coverage {
+            in_a_row = if coverage.is_bypassed() == past { in_a_row + 1 } else { 0 };
         }
-        assert!(Instant::now() < deadline, "not found that packets pass by: {past}; the last: {passage:?}");
+        assert!(Instant::now() < deadline, "not found that packets pass by: {past}; the last: {coverage:?}");
         sleep(Duration::from_millis(100));
     }
 }

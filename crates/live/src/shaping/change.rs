@@ -1,4 +1,4 @@
-//! Another configuration for a shaping that runs.
+//! Replacing the configuration of a running shaper.
 
 use tidegate_config::shaper::Config;
 use tidegate_engine::{PreparedConfig, Setup, SwapReport, guarded};
@@ -7,17 +7,18 @@ use super::{Command, Rules, Shaping, Spec, StartError, find, permission, resolve
 use crate::timing;
 
 impl Shaping {
-    /// What is in force.
+    /// The configuration in force.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Goes on with `config`, without losing or reordering a packet (see [`tidegate_engine::swap`]), and proves it as at the
-    /// start. Rules and tree are built here; the data path only exchanges them. `text` is what `config` was read from, for
-    /// recordings. Tell the listeners of the names of classes afterwards.
+    /// Replaces the configuration by `config` without losing or reordering a packet (see [`tidegate_engine::swap`]),
+    /// and proves it as at the start. Rules and tree are built on the calling thread; the data path only exchanges
+    /// them. `text` is the source of `config`, for recordings. The caller informs listeners of the names of classes
+    /// afterwards.
     ///
     /// # Errors
-    /// See [`StartError`]; what was in force is in force again then. Interface and direction must stay what they are.
+    /// See [`StartError`]; the earlier configuration is in force again then. Interface and direction cannot change.
     pub fn reconfigure(&mut self, config: &Config, text: Option<&str>) -> Result<SwapReport, StartError> {
         let named = config.interface.name.as_ref().filter(|name| !self.named && **name != self.interface);
         if let Some(name) = named {
@@ -38,9 +39,9 @@ impl Shaping {
             Some(text) => next.with_text(text),
             None => next,
         };
-        // Tags of old groups keep their meaning, and packets come with new ones only after the next step.
+        // Tags of earlier groups keep their meaning; packets bear new ones only after the next step.
         self.groups.clone_from(&groups);
-        self.say(Command::Groups(groups))?;
+        self.send(Command::Groups(groups))?;
         self.retag(&spec)?;
         let swapped = self.exchange(next).inspect_err(|_| {
             let _ = self.retag(&before.2);
@@ -66,8 +67,8 @@ impl Shaping {
     }
 
     fn exchange(&mut self, next: PreparedConfig<super::Handle>) -> Result<SwapReport, StartError> {
-        let outcome = self.change(move |engine, now, gate| engine.swap(next, now, gate))?;
-        // What is left over is freed here and not on the data path; a discipline that panics at that harms nobody.
+        let outcome = self.change(move |engine, now, sink| engine.swap(next, now, sink))?;
+        // What was replaced is freed here and not on the data path, where a panic of a discipline would stop shaping.
         let swapped = outcome.map(|(swapped, spare)| {
             let _ = guarded(|| drop(spare));
             swapped
@@ -76,7 +77,7 @@ impl Shaping {
     }
 
     fn retag(&mut self, spec: &Spec) -> Result<(), StartError> {
-        super::lifeline::lock(&self.rules)
+        super::watchdog::lock(&self.rules)
             .as_mut()
             .map_or(Ok(()), |rules: &mut Rules| rules.retag(spec))
             .map_err(permission)

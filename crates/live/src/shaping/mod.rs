@@ -1,22 +1,22 @@
-//! Shaping an interface: the engine behind a queue, proven to be in force.
+//! Shaping an interface: the engine behind a packet queue, verified to be in force.
 //!
 //! [`Shaping::start`] binds the queues, starts the data path on a thread of its own, installs the rules, and then
-//! proves what it did: it reads the rules back and sends a probe of each class in each protocol through the interface,
-//! which must come out of the queue in that class. Only then does it return.
+//! verifies the result: it reads the rules back and sends a probe of each class in each protocol through the interface,
+//! which must arrive from the queue in that class. Only then does it return.
 //!
-//! What arrives by an interface passes the same engine ([`Direction::Ingress`]): a packet that waits has used the line
-//! already, so that the rate must be below the line's for the queue to be here. The kernel's receive offload joins
-//! segments on arrival; such a superpacket is cut where it would take longer than
-//! [`LONGEST_WHOLE`](tidegate_engine::schedule::LONGEST_WHOLE), in the same way as one that leaves, and its segments
-//! travel on alone.
+//! Arriving packets pass the same engine ([`Direction::Ingress`]): a queued packet has used the line already, so that
+//! the rate must be below the line's for the queue to build up here. The kernel's receive offload joins segments on
+//! arrival; such a superpacket is segmented where it would take longer than
+//! [`LONGEST_WHOLE`](tidegate_engine::schedule::LONGEST_WHOLE), in the same way as a departing one, and its segments
+//! are forwarded separately.
 //!
-//! Traffic passes whatever happens to the process: the rules let packets by when nobody serves the queue, and a queue
-//! that overflows lets them by too. An orderly end sends every verdict first.
+//! Traffic passes even if the process fails: the rules let packets pass when the queue is not served, and a queue that
+//! overflows lets them pass too. An orderly stop sends every verdict first.
 
 mod change;
-mod lifeline;
-mod passage;
+mod coverage;
 mod prove;
+mod watchdog;
 mod worker;
 
 use std::collections::HashMap;
@@ -46,55 +46,56 @@ use crate::rtnl::Rtnl;
 use crate::rules::{self, Direction, Installed, Rules, RulesError, Sender as PacketSender, Spec, TagRule};
 use crate::timing::{self, Priority, Readiness};
 
-pub use lifeline::{Fault, Injection, Lifeline};
-use lifeline::{Pulse, SharedRules, lock};
-pub use passage::Passage;
+pub use coverage::Coverage;
 pub use prove::{Proof, Unproven};
+pub use watchdog::{Fault, Injection, WatchdogHandle};
+use watchdog::{SharedRules, WorkerState, lock};
 pub use worker::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
 
-use worker::{Command, PathParts, Seen, Worker};
+use worker::{Command, PathParts, Received, Worker};
 
-/// How long the data path may take to answer the control plane.
+/// How long the data path may take to reply to the control plane.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How often who waits for that looks whether the data path has been given up.
+/// How often a thread that waits for a reply checks whether the data path has been abandoned.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long its thread may take to begin on a machine that is too busy; one that ends instead is noticed at once.
+/// How long the thread of the data path may take to start on a busy machine; one that ends instead is noticed at once.
 const START: Duration = Duration::from_secs(20);
-/// The first queue number that is tried, and how many.
+/// The queue numbers that are tried.
 const QUEUES: std::ops::Range<u16> = 7_400..7_600;
 
-/// How to run, beside the configuration.
+/// Options of a run that are not part of the configuration.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The interface; instead of the configuration's.
+    /// The interface, in place of the configuration's.
     pub interface: Option<String>,
-    /// Lateness of the process that is made up for. 5 ms, what a loaded machine needs with real-time scheduling.
+    /// The lateness of the process that is made up for: by default 5 ms, what a loaded machine needs with real-time
+    /// scheduling.
     pub catch_up: Span,
-    /// The same where the system does not grant real-time scheduling. 20 ms.
+    /// The same where the system does not grant real-time scheduling: by default 20 ms.
     pub catch_up_normal: Span,
-    /// Packets leave in groups this far apart at the most. 50 µs, so that a fast link does not cost a wake-up for each
-    /// packet; zero for the finest spacing.
+    /// The longest time between two groups of departures: by default 50 µs, so that a fast link does not cost a wake-up
+    /// for each packet; zero for the finest spacing.
     pub quantum: Span,
-    /// How long before a deadline the thread stops sleeping and watches the clock. Zero: never; it costs processor.
+    /// How long before a deadline the thread spins instead of sleeping, which costs processor time. Zero: never.
     pub spin: Span,
     /// Whether to ask for real-time scheduling.
     pub priority: Priority,
     /// The bits of the firewall mark that may be used.
     pub marks: MarkLayout,
-    /// The secret of flow keys; random unless runs are to be equal.
+    /// The secret of flow keys; random if absent, given to make runs reproducible.
     pub secret: Option<[u64; 2]>,
-    /// Bytes of each packet that the kernel hands over: what headers need, or all for whoever records payload.
+    /// The bytes of each packet that the kernel copies: enough for headers, or all if payload is recorded.
     pub copy_range: Option<u32>,
-    /// Who makes the recorder of an engine that is about to run.
+    /// Makes the recorder of an engine before it runs.
     pub recorder: Option<RecorderFactory>,
-    /// What shall go wrong, to see that traffic passes all the same.
+    /// A fault to inject, to test that traffic passes nevertheless.
     pub inject: Option<Injection>,
 }
 
-/// What is called for each engine before its first packet, with its configuration, how it was set up, and when.
+/// Called for each engine before its first packet, with its configuration, its setup and the time.
 pub type MakeRecorder = dyn Fn(&Config, &Setup, Instant) -> Option<Box<dyn Recorder>> + Send + Sync;
 
-/// Makes taps: every call of the engine, from the first on, is told to them.
+/// Makes recorders, which receive every call of the engine from the first on.
 #[derive(Clone)]
 pub struct RecorderFactory(pub Arc<MakeRecorder>);
 
@@ -128,40 +129,40 @@ pub enum StartError {
     /// Neither the configuration nor the command line names an interface.
     #[error("no interface is named; write `name` under [interface], or give --interface")]
     NoInterface,
-    /// There is no such interface.
+    /// The interface does not exist.
     #[error("no interface is called `{name}` here; there are: {}", .known.join(", "))]
     UnknownInterface {
-        /// The name.
+        /// The name that was given.
         name: String,
-        /// Those there are.
+        /// The interfaces that exist.
         known: Vec<String>,
     },
-    /// Its packets have other interfaces.
+    /// Packets of the interface belong to interfaces above it.
     #[error(
         "no packet has the interface {interface} here, only what stands above it: {above}; shape that: --interface {name}"
     )]
     Below {
         /// The interface.
         interface: String,
-        /// What stands above it.
+        /// The interfaces above it.
         above: String,
-        /// The one of these to be shaped.
+        /// The one of them to shape.
         name: String,
     },
-    /// Forwarded connections pass all rules.
+    /// A flow table forwards connections past all rules.
     #[error("forwarded packets would pass {interface} unshaped: {offload}; {way_out}")]
     Offloaded {
         /// The interface.
         interface: String,
-        /// The rule.
+        /// The rule that puts connections into the flow table.
         offload: String,
-        /// What to do about it.
+        /// The suggested remedy.
         way_out: String,
     },
     /// The engine cannot be built.
     #[error(transparent)]
     Build(#[from] BuildFailure),
-    /// The process may not do it.
+    /// The process lacks a privilege.
     #[error("not allowed to {operation}: run as root or with CAP_NET_ADMIN")]
     Permission {
         /// The operation that failed.
@@ -184,15 +185,15 @@ pub enum StartError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// Everything is in place, and packets do not come through.
+    /// The rules are installed, but probes do not come through the queue.
     #[error("shaping is NOT in force on {interface}: {}", prove::explain(.failures))]
     Unproven {
         /// The interface.
         interface: String,
-        /// What did not come through.
+        /// The probes that failed.
         failures: Vec<Unproven>,
     },
-    /// Another configuration cannot take over.
+    /// The configuration cannot be replaced by the other one.
     #[error("{0}")]
     Change(String),
     /// The data path ended before it answered.
@@ -200,18 +201,18 @@ pub enum StartError {
     DataPath(String),
 }
 
-/// An interface that is being shaped. Dropping it ends it in order.
+/// An interface that is being shaped. Dropping it stops shaping in order.
 pub struct Shaping {
     interface: String,
     index: u32,
     direction: Direction,
-    seen: Arc<Seen>,
+    received: Arc<Received>,
     rules: SharedRules,
     installed: Option<Installed>,
     queues: [u16; 2],
     commands: Sender<Command>,
     waker: UnixStream,
-    pulse: Arc<Pulse>,
+    state: Arc<WorkerState>,
     worker: Option<JoinHandle<Result<WorkerCounts, netlink::Error>>>,
     reports: Vec<QueueReport>,
     readiness: Readiness,
@@ -219,29 +220,29 @@ pub struct Shaping {
     proof: Proof,
     retry: prove::Retry,
     class_names: Vec<String>,
-    /// What is in force, and how it came about.
+    /// The configuration in force.
     config: Config,
     setup: Setup,
     spec: Spec,
-    /// The control groups of all tags since the start.
+    /// The control groups of all tags since the start, by tag.
     groups: Vec<u64>,
-    /// Whether the interface was named beside the configuration.
+    /// Whether the options and not the configuration name the interface.
     named: bool,
-    /// What the interface and the queue had counted.
-    passage: passage::Watch,
+    /// The counters of the interface and the queue at the last measurement.
+    coverage: coverage::Monitor,
 }
 
 impl Shaping {
-    /// Shapes what leaves or arrives by the interface, in the network namespace of the calling thread.
+    /// Starts to shape packets that leave or arrive by the interface, in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// See [`StartError`]; nothing is left behind then.
+    /// See [`StartError`]; no rule and no thread remains then.
     pub fn start(config: &Config, options: &Options) -> Result<Self, StartError> {
         let interface =
             options.interface.clone().or_else(|| config.interface.name.clone()).ok_or(StartError::NoInterface)?;
         let direction = config.interface.direction;
         let index = find(&interface)?;
-        let warnings = around(index, direction)?;
+        let warnings = check_bypass(index, direction)?;
         let (names, tags, groups) = resolve(config, Vec::new())?;
         let secret = match options.secret {
             Some(secret) => secret,
@@ -263,9 +264,9 @@ impl Shaping {
         for end in [&waker, &woken] {
             end.set_nonblocking(true).map_err(system("make a socket nonblocking"))?;
         }
-        let pulse = Arc::new(Pulse::default());
-        *lock(&pulse.releaser) = Some(socket.releaser().map_err(system("share the queue socket"))?);
-        let seen = Arc::new(Seen::default());
+        let state = Arc::new(WorkerState::default());
+        *lock(&state.releaser) = Some(socket.releaser().map_err(system("share the queue socket"))?);
+        let received = Arc::new(Received::default());
         let parts = PathParts {
             socket,
             copy_range: settings.copy_range,
@@ -280,8 +281,8 @@ impl Shaping {
             priority: options.priority,
             patient: options.catch_up_normal,
             inject: options.inject,
-            pulse: Arc::clone(&pulse),
-            seen: Arc::clone(&seen),
+            state: Arc::clone(&state),
+            received: Arc::clone(&received),
         };
         let worker = Worker { engine, parts };
         let (ready, is_ready) = mpsc::channel();
@@ -294,13 +295,13 @@ impl Shaping {
             interface: interface.clone(),
             index,
             direction,
-            seen,
+            received,
             rules: Arc::new(Mutex::new(None)),
             installed: None,
             queues,
             commands,
             waker,
-            pulse,
+            state,
             worker: Some(worker),
             reports,
             readiness,
@@ -313,9 +314,9 @@ impl Shaping {
             spec: Spec { direction, marks: options.marks, tags, ..Spec::new(&interface, queues[0]) },
             groups,
             named: options.interface.is_some(),
-            passage: passage::Watch::default(),
+            coverage: coverage::Monitor::default(),
         };
-        // From here on a failure drops `shaping`, which ends the data path and takes the rules away.
+        // From here on a failure drops `shaping`, which stops the data path and removes the rules.
         let rules = Rules::install(&shaping.spec).map_err(permission)?;
         shaping.installed = Some(rules.installed().clone());
         *lock(&shaping.rules) = Some(rules);
@@ -332,39 +333,39 @@ impl Shaping {
         }
     }
 
-    /// The interface.
+    /// The name of the interface.
     pub fn interface(&self) -> &str {
         &self.interface
     }
-    /// Its index, which stays when it is renamed.
+    /// The index of the interface, which stays the same when it is renamed.
     pub fn index(&self) -> u32 {
         self.index
     }
-    /// What leaves by it or what arrives by it.
+    /// Whether departing or arriving packets are shaped.
     pub fn direction(&self) -> Direction {
         self.direction
     }
     /// Whether a packet of `version`, other than a probe, has come through the queue.
-    pub fn has_seen(&self, version: Version) -> bool {
-        self.seen.has(version)
+    pub fn has_received(&self, version: Version) -> bool {
+        self.received.has(version)
     }
     /// How the rules were installed.
     pub fn installed(&self) -> Option<&Installed> {
         self.installed.as_ref()
     }
-    /// What became of each setting of the queues.
+    /// The result of each setting of the queues.
     pub fn queue_reports(&self) -> &[QueueReport] {
         &self.reports
     }
-    /// What the system granted to the data path.
+    /// The privileges that the system granted to the data path.
     pub fn readiness(&self) -> &Readiness {
         &self.readiness
     }
-    /// What may carry packets past the rules.
+    /// Mechanisms that may carry packets past the rules.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
-    /// What is proven: at the start, and since by [`prove_again`](Self::prove_again).
+    /// What has been proven: at the start, and later by [`prove_again`](Self::prove_again).
     pub fn proof(&self) -> &Proof {
         &self.proof
     }
@@ -372,21 +373,21 @@ impl Shaping {
     pub fn class_names(&self) -> &[String] {
         &self.class_names
     }
-    /// Counts up with each turn of the data path.
+    /// The number of turns of the data path so far.
     pub fn heartbeat(&self) -> u64 {
-        self.pulse.beats.load(Ordering::Relaxed)
+        self.state.beats.load(Ordering::Relaxed)
     }
 
-    /// A hold on the data path for another thread, which lets traffic pass when that no longer does.
+    /// A handle for the watchdog's thread, which lets traffic pass when the data path has stopped.
     ///
     /// # Errors
     /// When the process has no descriptor left.
-    pub fn lifeline(&self) -> io::Result<Lifeline> {
-        let (pulse, rules) = (Arc::clone(&self.pulse), Arc::clone(&self.rules));
-        Ok(Lifeline { waker: self.waker.try_clone()?, pulse, rules })
+    pub fn watchdog_handle(&self) -> io::Result<WatchdogHandle> {
+        let (state, rules) = (Arc::clone(&self.state), Arc::clone(&self.rules));
+        Ok(WatchdogHandle { waker: self.waker.try_clone()?, state, rules })
     }
 
-    /// Does `work` to the engine, between two packets, and gives what it returns.
+    /// Calls `work` with the engine, between two packets, and returns its result.
     ///
     /// # Errors
     /// [`StartError::DataPath`] when the data path has ended or does not answer.
@@ -397,7 +398,7 @@ impl Shaping {
         self.change(move |engine, now, _| work(engine, now))
     }
 
-    /// The same for what may let packets out.
+    /// As [`with`](Self::with), for work that may release packets.
     ///
     /// # Errors
     /// [`StartError::DataPath`] when the data path has ended or does not answer.
@@ -406,8 +407,8 @@ impl Shaping {
         work: impl FnOnce(&mut LiveEngine, Instant, &mut VerdictSink) -> T + Send + 'static,
     ) -> Result<T, StartError> {
         let (reply, answer) = mpsc::channel();
-        self.say(Command::Do(Box::new(move |engine, now, gate| {
-            let _ = reply.send(work(engine, now, gate));
+        self.send(Command::Do(Box::new(move |engine, now, sink| {
+            let _ = reply.send(work(engine, now, sink));
         })))?;
         self.receive(&answer)
     }
@@ -416,49 +417,50 @@ impl Shaping {
     pub fn status(&self) -> Result<Vec<ClassStatus>, StartError> {
         self.with(|engine, _| engine.status())
     }
-    /// What the data path counts about itself.
+    /// The counters of the data path.
     pub fn counts(&self) -> Result<WorkerCounts, StartError> {
         let (reply, answer) = mpsc::channel();
-        self.say(Command::Count(reply))?;
+        self.send(Command::Count(reply))?;
         self.receive(&answer)
     }
-    /// Tells `listener` all news of flows from now on, on the data path's own thread: it must return at once.
+    /// Calls `listener` with every notification of flows from now on, on the data path's own thread: it must return at
+    /// once.
     pub fn listen(&self, listener: Listener) -> Result<(), StartError> {
-        self.say(Command::Listen(listener))
+        self.send(Command::Listen(listener))
     }
 
-    /// Every event from now on, in a queue without a bound.
+    /// Every event from now on, in an unbounded channel.
     pub fn events(&self) -> Result<Receiver<Event>, StartError> {
         let (to, events) = mpsc::channel();
-        self.listen(Box::new(move |_, news| match news.kind {
+        self.listen(Box::new(move |_, notification| match notification.kind {
             NotificationKind::Event(event) => to.send(event).is_ok(),
             _ => true,
         }))?;
         Ok(events)
     }
 
-    /// Ends shaping: what is held is let go in order, what comes passes at once, then the rules go away.
+    /// Stops shaping: queued packets are released in order, later ones pass at once, then the rules are removed.
     ///
     /// # Errors
-    /// When the rules could not be taken away, or the data path had failed before.
+    /// When the rules could not be removed, or the data path had failed before.
     pub fn stop(mut self) -> Result<WorkerCounts, StartError> {
         self.end()
     }
 
     fn end(&mut self) -> Result<WorkerCounts, StartError> {
-        if self.pulse.is_abandoned() {
+        if self.state.is_abandoned() {
             return self.abandon();
         }
-        // The kernel drops what is queued when a chain with a queue goes away: first let everything go, then let nothing
-        // come any more, and let go what came in between.
+        // The kernel drops queued packets when a chain with a queue is deleted: release all packets, then bypass the
+        // queue, and release those that arrived in between.
         self.pass();
-        // When somebody else took them away there is nothing more to be lost.
+        // If another process deleted the rules, their packets are lost already.
         let bypassed = lock(&self.rules).as_mut().map(Rules::bypass);
         if bypassed.is_some() {
             self.pass();
         }
         let removed = lock(&self.rules).take().map(Rules::remove);
-        let _ = self.say(Command::Stop);
+        let _ = self.send(Command::Stop);
         let ended = match self.worker.take().map(JoinHandle::join) {
             Some(Ok(counts)) => counts.map_err(StartError::Netlink),
             Some(Err(_)) => Err(StartError::DataPath("it panicked".into())),
@@ -470,29 +472,29 @@ impl Shaping {
         ended
     }
 
-    /// Ends what a [`Lifeline`] has let pass: without a word to a thread that may never hear it. It ends by itself when
-    /// it wakes.
+    /// Stops shaping after a [`WatchdogHandle`] has abandoned the data path, without a command to a thread that may
+    /// never receive it. The thread ends by itself when it wakes.
     fn abandon(&mut self) -> Result<WorkerCounts, StartError> {
         drop(self.worker.take());
         lock(&self.rules).take().map_or(Ok(()), Rules::remove)?;
         Err(StartError::DataPath("it was given up".into()))
     }
 
-    /// Lets everything go that has come so far.
+    /// Releases every packet that has arrived so far.
     fn pass(&self) {
         let (done, is_done) = mpsc::channel();
-        if self.say(Command::Pass(done)).is_ok() {
+        if self.send(Command::Pass(done)).is_ok() {
             let _ = self.receive(&is_done);
         }
     }
 
-    /// Waits for an answer of the data path, on a machine that may be too busy for it: until that is given up.
+    /// Waits for a reply of the data path, on a machine that may be busy, unless the data path is abandoned.
     fn receive<T>(&self, answer: &Receiver<T>) -> Result<T, StartError> {
         let asked = std::time::Instant::now();
         loop {
             let why = match answer.recv_timeout(LOOK) {
                 Ok(answer) => return Ok(answer),
-                Err(RecvTimeoutError::Timeout) if asked.elapsed() < ANSWER && !self.pulse.is_abandoned() => continue,
+                Err(RecvTimeoutError::Timeout) if asked.elapsed() < ANSWER && !self.state.is_abandoned() => continue,
                 Err(RecvTimeoutError::Timeout) => "it does not answer",
                 Err(RecvTimeoutError::Disconnected) => "it is not running",
             };
@@ -500,7 +502,7 @@ impl Shaping {
         }
     }
 
-    fn say(&self, command: Command) -> Result<(), StartError> {
+    fn send(&self, command: Command) -> Result<(), StartError> {
         self.commands.send(command).map_err(|_| StartError::DataPath("it is not running".into()))?;
         // A full pipe wakes it as well.
         let _ = (&self.waker).write(&[1]);
@@ -521,7 +523,7 @@ fn system(operation: &str) -> impl FnOnce(io::Error) -> StartError {
     move |source| StartError::System { operation, source }
 }
 
-/// Missing privileges get an error of their own, whatever they were missing for.
+/// Maps an error for want of a privilege to [`StartError::Permission`].
 fn permission(error: RulesError) -> StartError {
     match error {
         RulesError::Netlink(error) if is_permission(&error) => {
@@ -544,8 +546,9 @@ fn find(interface: &str) -> Result<u32, StartError> {
     Err(StartError::UnknownInterface { name: interface.into(), known })
 }
 
-/// Looks for what would carry packets past the rules of the interface; returns what only some of them may pass by.
-fn around(index: u32, direction: Direction) -> Result<Vec<String>, StartError> {
+/// Looks for what would carry packets past the rules of the interface; returns warnings for what may carry some of
+/// them.
+fn check_bypass(index: u32, direction: Direction) -> Result<Vec<String>, StartError> {
     let mut rtnl = Rtnl::open()?;
     let Some(link) = rtnl.link_by_index(index)? else { return Ok(Vec::new()) };
     let (interface, mut warnings) = (link.name.clone(), Vec::new());
@@ -561,7 +564,7 @@ fn around(index: u32, direction: Direction) -> Result<Vec<String>, StartError> {
         )),
         None => {}
     }
-    // Who may not look is told by the rules themselves.
+    // Without the privilege to look, installing the rules fails with the reason.
     for offload in bypass::offloads(&link, direction).unwrap_or_default() {
         let (text, way_out) = (offload.to_string(), offload.way_out(&interface));
         match offload.takes {
@@ -575,7 +578,7 @@ fn around(index: u32, direction: Direction) -> Result<Vec<String>, StartError> {
     Ok(warnings)
 }
 
-/// Binds two neighbouring queues: in the first superpackets come whole, in the second the kernel cuts them.
+/// Binds two neighbouring queues: in the first superpackets arrive whole, in the second the kernel segments them.
 fn bind(settings: &QueueSettings) -> Result<(QueueSocket, [u16; 2], Vec<QueueReport>), StartError> {
     let mut socket = QueueSocket::open(64 << 20).map_err(|error| StartError::NoQueue(error.to_string()))?;
     let first = QUEUES.start + (std::process::id() % (u32::from(QUEUES.end - QUEUES.start) / 2)) as u16 * 2;
@@ -588,7 +591,7 @@ fn bind(settings: &QueueSettings) -> Result<(QueueSocket, [u16; 2], Vec<QueueRep
                 Err(error) if is_permission(&error) => return Err(no_queue(error)),
                 Err(_) => socket.unbind(queue)?,
             },
-            // Another program has it, or we may not: EPERM stands for both, so the next ones tell.
+            // Another program serves it, or a privilege is missing: EPERM stands for both, so the next ones decide.
             Err(error) if error.errno() == Some(libc::EBUSY) => {}
             Err(error) => return Err(no_queue(error)),
         }
@@ -607,8 +610,8 @@ fn no_queue(error: netlink::Error) -> StartError {
 type Resolved = (Names, Vec<TagRule>, Vec<u64>);
 
 /// Looks up users and control groups of the rules. A control group becomes a tag before the queue, in the order of
-/// the rules, so that of nested groups the one that is named first wins. Groups that have a tag keep it: packets on
-/// their way bear it.
+/// the rules, so that of nested groups the one that is named first wins. Groups that have a tag keep it, because
+/// packets on their way bear it.
 fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartError> {
     let mut names = Names::default();
     let mut tags = Vec::new();
@@ -646,21 +649,21 @@ fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartError
     Ok((names, tags, groups))
 }
 
-/// Whether all users and control groups that the rules name are known here.
+/// Checks that all users and control groups that the rules name exist.
 ///
 /// # Errors
-/// The first that is not, with its rule.
+/// The first one that does not, with its rule.
 pub fn known_owners(config: &Config) -> Result<(), StartError> {
     let (names, ..) = resolve(config, Vec::new())?;
     BuildFailure::unknown_owner(config, &names).map_or(Ok(()), |failure| Err(failure.into()))
 }
 
-/// The number of a local user.
+/// The uid of a local user.
 pub fn user_number(name: &str) -> Option<u32> {
     passwd().get(name).copied()
 }
 
-/// The local users. Those of a directory service are named by number.
+/// The local users by name. Those of a directory service must be given by uid.
 fn passwd() -> HashMap<String, u32> {
     let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let entry = |line: &str| {

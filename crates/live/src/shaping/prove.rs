@@ -18,25 +18,25 @@ use crate::rtnl::{ChangeMonitor, Rtnl, sysctl};
 use crate::rules::Direction;
 
 const UDP: u8 = libc::IPPROTO_UDP as u8;
-/// How long a probe may take; it takes some tens of microseconds.
+/// How long a probe may take. It usually takes some tens of microseconds.
 const PATIENCE: Duration = Duration::from_millis(500);
 const ATTEMPTS: u32 = 3;
-/// A probe is lost if the data path has turned so often since its time was over: the first of these turns began before,
-/// the second looks at what waits, the third tells that it has.
+/// A probe is lost if the data path has made this many turns since its time expired: the first of them began before,
+/// the second receives what is queued, the third confirms that it has.
 const TURNS: u64 = 3;
-/// How long a data path may take for that which gets no time on a machine that is too busy.
+/// How long a data path may take for these turns on a machine that is too busy.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// How soon a proof that is not complete is tried again, and how seldom in the end. A filter may log what it drops.
+/// The first and the longest interval between attempts to complete a proof. A filter may log each probe that it drops.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);
-/// How long after a change of an address or a route, of which there are often several at once.
+/// The delay after a change of an address or a route, of which several often occur at once.
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// What was proven.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Proof {
-    /// Classes of which a packet was seen to come through, with the protocols.
+    /// Classes of which a packet has come through, with the protocols.
     pub seen: Vec<(String, Vec<Version>)>,
     /// Classes that no probe could be made for, and why.
     pub unprobed: Vec<(String, String)>,
@@ -49,7 +49,7 @@ pub struct Proof {
 /// When a proof that is not complete is tried again.
 #[derive(Debug)]
 pub(super) struct Retry {
-    /// Tells of addresses, routes and links that change; without it there are only intervals.
+    /// Reports changes of addresses, routes and links; without it attempts are made at intervals only.
     changes: Option<ChangeMonitor>,
     next: Clock,
     interval: Duration,
@@ -60,7 +60,7 @@ impl Retry {
         Self { changes: ChangeMonitor::open().ok(), next: Clock::now() + FIRST_RETRY, interval: FIRST_RETRY }
     }
 
-    /// Whether it is time: soon after something changed, else at intervals that grow.
+    /// Whether an attempt is due: soon after a change, otherwise at growing intervals.
     fn is_due(&mut self) -> bool {
         let now = Clock::now();
         if self.changes.as_mut().is_some_and(ChangeMonitor::has_changed) {
@@ -76,7 +76,7 @@ impl Retry {
     }
 }
 
-/// What did not come through as it should.
+/// What could not be proven.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unproven {
     /// A rule is missing or changed.
@@ -91,23 +91,23 @@ pub enum Unproven {
     Class(String, Version),
     /// Packets of this class come through as another.
     Mistaken {
-        /// The class.
+        /// The class that the probe was made for.
         class: String,
-        /// What it was taken for.
+        /// The class that it was classified into.
         taken_for: String,
     },
 }
 
 impl Proof {
-    /// Whether a packet of that protocol was seen to come through.
+    /// Whether a packet of that protocol has come through.
     pub fn has(&self, version: Version) -> bool {
         self.seen.iter().any(|(_, versions)| versions.contains(&version))
     }
 
-    /// Takes in what was tried again: all that was awaited.
-    fn take_in(&mut self, later: Self) {
+    /// Adds the result of another attempt, which covered everything that was awaited.
+    fn merge(&mut self, later: Self) {
         for (class, versions) in later.seen {
-            match self.seen.iter_mut().find(|(seen, _)| *seen == class) {
+            match self.seen.iter_mut().find(|(known, _)| *known == class) {
                 Some((_, before)) => before.extend(versions),
                 None => self.seen.push((class, versions)),
             }
@@ -117,7 +117,7 @@ impl Proof {
     }
 }
 
-/// Whether the interface carries the protocol, by what the kernel says of it.
+/// Whether the interface carries the protocol, according to the kernel's settings.
 ///
 /// # Errors
 /// Why not: the kernel keeps no settings of a protocol for an interface that cannot carry it, and IPv6 can be switched off.
@@ -139,7 +139,7 @@ fn is_carried(interface: &str, version: Version) -> Result<(), String> {
     }
 }
 
-/// Why a probe could not be sent, for people.
+/// Why a probe could not be sent, as a message.
 fn why_unsent(error: &netlink::Error) -> String {
     let why = match error.errno() {
         Some(libc::EPERM | libc::EACCES) => "a rule of the packet filter drops what this host sends there",
@@ -173,7 +173,7 @@ pub(super) fn explain(failures: &[Unproven]) -> String {
 }
 
 impl Shaping {
-    /// Reads back the rules and sees a probe of each class come through.
+    /// Reads the rules back and waits for a probe of each class to come through.
     pub(super) fn prove(&mut self, config: &Config, index: u32) -> Result<Proof, StartError> {
         let mut failures = Vec::new();
         let inspection = self.inspect()?;
@@ -203,7 +203,7 @@ impl Shaping {
         }
         let mut proven = Vec::new();
         for at in (0..self.proof.awaited.len()).rev() {
-            if self.has_seen(self.proof.awaited[at].0) {
+            if self.has_received(self.proof.awaited[at].0) {
                 proven.push(self.proof.awaited.remove(at).0);
             }
         }
@@ -218,7 +218,7 @@ impl Shaping {
             return Err(StartError::Unproven { interface: self.interface.clone(), failures });
         }
         proven.extend(versions.iter().copied().filter(|version| proof.has(*version)));
-        self.proof.take_in(proof);
+        self.proof.merge(proof);
         Ok(proven)
     }
 
@@ -264,13 +264,14 @@ impl Shaping {
             proof.awaited = carried.iter().map(|&version| (version, why.to_owned())).collect();
             return Ok(proof);
         }
-        let (tell, arrivals) = mpsc::channel();
-        self.say(Command::Watch(prober.cookie(), tell))?;
-        // It takes packets before words: a probe that came before it heard of them would pass for traffic, leave the
-        // host, and have a promise of its own. One that does not answer loses the probes, which is told below.
+        let (reports, arrivals) = mpsc::channel();
+        self.send(Command::Watch(prober.cookie(), reports))?;
+        // The data path receives packets before commands: a probe that arrived before the command would be treated as
+        // traffic, leave the host and create a flow. If the data path does not reply, the probes are lost, which is
+        // reported below.
         let _ = self.counts();
-        let lifeline = self
-            .lifeline()
+        let handle = self
+            .watchdog_handle()
             .map_err(|source| StartError::System { operation: "look at the data path".into(), source })?;
         let mut unsent: HashMap<u32, String> = HashMap::new();
         for _ in 0..ATTEMPTS {
@@ -285,14 +286,14 @@ impl Shaping {
             let mut turned = None;
             while sent_probes.awaited().any(|probe| !unsent.contains_key(&probe.number)) {
                 let wait = end.saturating_duration_since(Clock::now()).max(Duration::from_millis(5));
-                // Before what it told meanwhile is looked at.
-                let beats = lifeline.beats();
-                if let Ok((number, judgement)) = arrivals.recv_timeout(wait) {
-                    sent_probes.arrived(number, judgement.class);
+                // Read before the reports, so that no report is missed.
+                let beats = handle.beats();
+                if let Ok((number, classification)) = arrivals.recv_timeout(wait) {
+                    sent_probes.arrived(number, classification.class);
                 } else if beats >= *turned.get_or_insert(beats) + TURNS || Clock::now() > end + LONGEST {
                     break;
                 } else {
-                    lifeline.ring();
+                    handle.wake();
                 }
             }
         }
@@ -340,7 +341,7 @@ impl Shaping {
                 } else if is_lost(probe.number) {
                     failures.push(Unproven::Class(name(class), version));
                 } else {
-                    match proof.seen.iter_mut().find(|(seen, _)| *seen == name(class)) {
+                    match proof.seen.iter_mut().find(|(known, _)| *known == name(class)) {
                         Some((_, versions)) => versions.push(version),
                         None => proof.seen.push((name(class), vec![version])),
                     }
@@ -366,14 +367,14 @@ impl Shaping {
         let own = Own { address: own_address(version, index)?, direction: self.direction };
         let mut candidates: Vec<(Probe, Fields)> = Vec::new();
         if class == config.default_class {
-            candidates.extend(dress(prober, version, own, None));
+            candidates.extend(matching_probe(prober, version, own, None));
         }
         candidates.extend(
             config
                 .rules
                 .iter()
                 .filter(|rule| rule.class == class)
-                .filter_map(|rule| dress(prober, version, own, Some(rule))),
+                .filter_map(|rule| matching_probe(prober, version, own, Some(rule))),
         );
         for (probe, fields) in candidates {
             // Earlier rules may take it; only the engine itself knows.
@@ -385,7 +386,7 @@ impl Shaping {
     }
 }
 
-/// The address that a probe will have as its source.
+/// The source address of a probe.
 fn own_address(version: Version, index: u32) -> Result<Option<IpAddr>, StartError> {
     let addresses = Rtnl::open()?.addresses()?;
     let fits =
@@ -393,15 +394,15 @@ fn own_address(version: Version, index: u32) -> Result<Option<IpAddr>, StartErro
     Ok(addresses.iter().filter(|a| a.index == index).map(|a| a.address).find(|&address| fits(address)))
 }
 
-/// Who sends a probe, and which way.
+/// The source address of probes, and their direction.
 #[derive(Clone, Copy)]
 struct Own {
     address: Option<IpAddr>,
     direction: Direction,
 }
 
-/// A probe that meets the conditions of `rule`, with the fields it will be seen with; `None` when it cannot.
-fn dress(prober: &Prober, version: Version, own: Own, rule: Option<&Rule>) -> Option<(Probe, Fields)> {
+/// A probe that meets the conditions of `rule`, with the fields that it will be classified by; `None` if there is none.
+fn matching_probe(prober: &Prober, version: Version, own: Own, rule: Option<&Rule>) -> Option<(Probe, Fields)> {
     let mut probe = Probe::new(0, version, 0);
     let fits = |prefix: &&Prefix| prefix.address.is_ipv4() == (version == Version::V4);
     if let Some(rule) = rule {
@@ -424,7 +425,7 @@ fn dress(prober: &Prober, version: Version, own: Own, rule: Option<&Rule>) -> Op
         if !wanted.destinations.is_empty() {
             match own.direction {
                 Direction::Egress => probe.to = Some(wanted.destinations.iter().find(fits)?.address),
-                // One that arrives goes to all nodes, whatever the rule says.
+                // An arriving probe is sent to all nodes, so the rule must include that address.
                 Direction::Ingress => {
                     let to = prober.destination(&probe);
                     wanted.destinations.iter().find(|prefix| prefix.contains(to))?;

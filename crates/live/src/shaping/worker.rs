@@ -1,4 +1,4 @@
-//! The thread between the kernel's queue and the engine: [`QueuePath`], a data path of verdicts over NFQUEUE.
+//! The worker thread between the kernel's queue and the engine: [`QueuePath`], a data path over NFQUEUE.
 //!
 //! The loop is that of [`tidegate_engine::driver`]. A turn waits for packets, a deadline or a command, reads the clock
 //! once per batch, and sends all verdicts in one call. Everything else happens on other threads.
@@ -17,8 +17,8 @@ use tidegate_engine::driver::{self, Arrival, DataPath, Driver, Failure, Offered,
 use tidegate_engine::{Change, Classification, Engine, Notification, PacketMeta, Shape, Sink, guarded};
 use tidegate_units::{Instant, Span};
 
-use super::lifeline::{Fault, Injection, Pulse, Steady, lock};
-use super::passage::LINK_HEADER;
+use super::coverage::LINK_HEADER;
+use super::watchdog::{Fault, Injection, MonotonicClock, WorkerState, lock};
 use crate::marks::{Action, MarkLayout};
 use crate::netlink::Error;
 use crate::nfqueue::{Packet, QueueSocket, Ring, SocketCounters, Verdicts};
@@ -52,8 +52,8 @@ pub(super) enum Command {
     Do(Work),
     /// Replace the control groups that tags stand for.
     Groups(Vec<u64>),
-    /// Report probes with this cookie, and the class that each came out in. Probes are dropped also when nobody receives
-    /// the reports any more: they are no traffic.
+    /// Report probes with this cookie and how they were classified. Probes are dropped even when the reports are no
+    /// longer received: they are not traffic.
     Watch(u64, ProbeWatch),
     /// Report the counters.
     Count(Sender<WorkerCounts>),
@@ -61,18 +61,18 @@ pub(super) enum Command {
     Listen(Listener),
     /// Release every packet, let later ones pass at once, and confirm it.
     Pass(Sender<()>),
-    /// End.
+    /// Release every packet and end the thread.
     Stop,
 }
 
-/// What the data path counts about itself.
+/// The counters of the data path.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerCounts {
-    /// The queue socket.
+    /// Counters of the queue socket.
     pub socket: SocketCounters,
-    /// Packets that passed.
+    /// Packets that were accepted.
     pub passed: u64,
-    /// Packets that were refused.
+    /// Packets that were dropped.
     pub refused: u64,
     /// Superpackets requeued to be segmented, and packets that had to follow them.
     pub cut: u64,
@@ -80,17 +80,17 @@ pub struct WorkerCounts {
     pub unreadable: u64,
     /// Turns of the loop.
     pub turns: u64,
-    /// Processor time.
+    /// Processor time of the thread.
     pub usage: ThreadUsage,
 }
 
-/// What a worker is made of.
+/// A worker before it runs.
 pub(super) struct Worker {
     pub engine: LiveEngine,
     pub parts: PathParts,
 }
 
-/// What [`QueuePath`] is made of.
+/// The parts of a [`QueuePath`].
 pub(super) struct PathParts {
     pub socket: QueueSocket,
     pub copy_range: u32,
@@ -110,22 +110,22 @@ pub(super) struct PathParts {
     pub patient: Span,
     /// The fault to inject.
     pub inject: Option<Injection>,
-    /// Counts each turn, for the watchdog.
-    pub pulse: Arc<Pulse>,
-    /// Which protocols came.
-    pub seen: Arc<Seen>,
+    /// The state shared with the watchdog.
+    pub state: Arc<WorkerState>,
+    /// The protocols and bytes received.
+    pub received: Arc<Received>,
 }
 
-/// What has come through the queue.
+/// The protocols and bytes that were received from the queue.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Received {
     v4: AtomicBool,
     v6: AtomicBool,
-    /// With link headers; those of superpackets that are cut are counted when they are cut.
+    /// Bytes with link headers; superpackets to be segmented are counted as segments.
     bytes: AtomicU64,
 }
 
-impl Seen {
+impl Received {
     fn of(&self, version: Version) -> &AtomicBool {
         match version {
             Version::V4 => &self.v4,
@@ -135,7 +135,7 @@ impl Seen {
     pub(super) fn has(&self, version: Version) -> bool {
         self.of(version).load(Ordering::Relaxed)
     }
-    /// How many bytes came, link headers included.
+    /// The bytes received, link headers included.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -191,7 +191,7 @@ impl Sink<Handle> for VerdictSink {
 impl Worker {
     /// Runs until [`Command::Stop`], or until the socket fails for good. After a panic of the engine all packets pass.
     pub fn run(self, ready: &Sender<Readiness>) -> Result<WorkerCounts, Error> {
-        let pulse = Arc::clone(&self.parts.pulse);
+        let state = Arc::clone(&self.parts.state);
         let params = Params { quantum: self.parts.quantum, segmentation: Segmentation::Deferred, link: None };
         let (mut path, readiness) = QueuePath::prepare(self.parts);
         let mut driver = Driver::new(self.engine, params, path.started);
@@ -203,16 +203,16 @@ impl Worker {
         let outcome = match driver::run(&mut driver, &mut path) {
             Ok(()) => Ok(path.counts(&driver)),
             Err(Failure::Path(error)) => {
-                pulse.fail(format!("the data path ended: {error}"));
+                state.fail(format!("the data path ended: {error}"));
                 Err(error)
             }
             Err(Failure::Panicked(text)) => {
-                pulse.fail(format!("the discipline panicked: {text}"));
+                state.fail(format!("the discipline panicked: {text}"));
                 path.accept_all()
             }
         };
-        // From here on nobody reads the queue, and the kernel must know it.
-        *lock(&pulse.releaser) = None;
+        // The queue is not read any more, and the kernel must know it.
+        *lock(&state.releaser) = None;
         // No packet depends on the engine any more: a panic of a discipline that is dropped does no harm.
         let _ = guarded(|| drop(driver));
         outcome
@@ -222,7 +222,7 @@ impl Worker {
 /// The data path: packets that the kernel queues arrive, verdicts leave.
 struct QueuePath {
     parts: PathParts,
-    clock: Steady,
+    clock: MonotonicClock,
     waiter: Waiter,
     ring: Ring,
     sink: VerdictSink,
@@ -234,12 +234,12 @@ struct QueuePath {
 impl QueuePath {
     /// Prepares the calling thread and what the loop needs.
     fn prepare(parts: PathParts) -> (Self, Readiness) {
-        let mut clock = Steady::new(Arc::clone(&parts.pulse));
+        let mut clock = MonotonicClock::new(Arc::clone(&parts.state));
         let started = clock.now();
         let readiness = timing::prepare_thread(parts.priority);
-        // Order within a flow needs it, whatever the priority. With one other program that is always busy the scheduler
-        // could find a better place for a normal thread (voice waits 2 ms instead of 1.4 at the 99th percentile); with
-        // more it makes no difference.
+        // Order within a flow requires this at any priority. With one other program that is always busy the scheduler
+        // could find a better processor for a normal thread (voice waits 2 ms instead of 1.4 at the 99th percentile);
+        // with more it makes no difference.
         let _ = timing::stay_on_a_processor(usize::from(parts.whole) / 2);
         let sink = VerdictSink { verdicts: Verdicts::new(), marks: parts.marks, now: started, listeners: Vec::new() };
         let (waiter, ring) = (Waiter::new(parts.spin), Ring::new(parts.copy_range));
@@ -258,12 +258,12 @@ impl QueuePath {
                 sink.verdicts.drop(handle.queue, handle.id);
                 continue;
             }
-            parts.seen.note(packet.hw_protocol);
+            parts.received.note(packet.hw_protocol);
             let segmented = packet.queue != parts.whole;
             let arrival = Arrival { handle, meta: &meta, bytes: packet.payload, segmented };
             match driver.offer(now, arrival, sink) {
-                Offered::Consumed => parts.seen.count(packet.length),
-                // What follows a superpacket takes the same way, so that it stays behind it.
+                Offered::Consumed => parts.received.count(packet.length),
+                // Packets that follow a superpacket take the same path, so that order is kept.
                 Offered::Segment(handle) => {
                     sink.verdicts.requeue(handle.queue, handle.id, parts.cut, Some(handle.mark));
                 }
@@ -271,7 +271,7 @@ impl QueuePath {
         }
     }
 
-    /// Releases what waits and what has arrived, even when packets arrive faster than they can be received.
+    /// Releases queued and newly arrived packets, even when packets arrive faster than they can be received.
     fn release(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<(), Error> {
         for _ in 0..LAST_BATCHES {
             if self.parts.socket.receive(&mut self.ring)? == 0 {
@@ -310,12 +310,13 @@ impl QueuePath {
             Fault::Panic => panic!("a fault was injected"),
             Fault::Forward(time) => self.clock.inject(time, Span::ZERO),
             Fault::Back(time) => self.clock.inject(Span::ZERO, time),
-            // More than any machine has: what happens then is what happens when less is refused.
+            // More memory than any machine has: its refusal has the same effect as that of a small allocation.
             Fault::Memory => drop(std::hint::black_box(Vec::<u8>::with_capacity(1 << 46))),
         }
     }
 
-    /// Without an engine: lets pass what the kernel holds, then whatever arrives, until [`Command::Stop`].
+    /// Runs without an engine: accepts the packets that the kernel has queued, then all that arrive, until
+    /// [`Command::Stop`].
     fn accept_all(self) -> Result<WorkerCounts, Error> {
         let Self { mut parts, mut ring, .. } = self;
         parts.socket.releaser().map_err(wait_failed)?.accept_all()?;
@@ -323,14 +324,14 @@ impl QueuePath {
         let mut counts = WorkerCounts::default();
         loop {
             waiter.wait(&[&parts.socket.as_fd(), &parts.waker.as_fd()], None).map_err(wait_failed)?;
-            parts.pulse.beats.fetch_add(1, Ordering::Relaxed);
-            if parts.pulse.is_abandoned() {
+            parts.state.beats.fetch_add(1, Ordering::Relaxed);
+            if parts.state.is_abandoned() {
                 return Ok(counts);
             }
             // Before commands are executed, so that everything that arrived before a confirmation has passed.
             while parts.socket.receive(&mut ring)? > 0 {
                 for packet in ring.packets() {
-                    parts.seen.count(packet.length);
+                    parts.received.count(packet.length);
                     verdicts.accept(packet.queue, packet.id);
                     counts.passed += 1;
                 }
@@ -341,7 +342,7 @@ impl QueuePath {
                 match parts.commands.try_recv() {
                     Ok(Command::Pass(done)) => drop(done.send(())),
                     Ok(Command::Count(to)) => drop(to.send(counts.clone())),
-                    // There is no engine: whoever waits for a result finds the channel closed.
+                    // There is no engine: a caller that waits for a result finds the channel closed.
                     Ok(Command::Do(_) | Command::Watch(..) | Command::Listen(_) | Command::Groups(_)) => {}
                     Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return Ok(counts),
                     Err(TryRecvError::Empty) => break,
@@ -363,12 +364,12 @@ impl DataPath for QueuePath {
     fn wait(&mut self, wait: Wait) -> Result<ControlFlow<()>, Error> {
         let (socket, waker) = (self.parts.socket.as_fd(), self.parts.waker.as_fd());
         if let Some(until) = wait.ignore_arrivals_until {
-            self.waiter.wait(&[&waker], Some(self.clock.by_the_system(until))).map_err(wait_failed)?;
+            self.waiter.wait(&[&waker], Some(self.clock.to_system_time(until))).map_err(wait_failed)?;
         }
-        let until = wait.until.map(|until| self.clock.by_the_system(until));
+        let until = wait.until.map(|until| self.clock.to_system_time(until));
         self.waiter.wait(&[&socket, &waker], until).map_err(wait_failed)?;
-        self.parts.pulse.beats.fetch_add(1, Ordering::Relaxed);
-        Ok(if self.parts.pulse.is_abandoned() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        self.parts.state.beats.fetch_add(1, Ordering::Relaxed);
+        Ok(if self.parts.state.is_abandoned() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
     fn receive(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<usize, Error> {
@@ -379,7 +380,7 @@ impl DataPath for QueuePath {
         let before = driver.counters().segmented;
         self.offer_all(now, driver);
         if driver.counters().segmented != before {
-            // The kernel queues the segments while it takes these verdicts, behind whatever waits already.
+            // The kernel queues the segments while it processes these verdicts, behind packets that are queued already.
             self.flush()?;
         }
         Ok(received)

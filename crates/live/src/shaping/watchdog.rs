@@ -1,12 +1,12 @@
-//! [`Lifeline`]: what lets traffic pass when the data path no longer does, from another thread.
+//! [`WatchdogHandle`]: lets traffic pass, from another thread, when the data path no longer does.
 //!
-//! A data path can fail in two ways. It *panics*: then it catches that itself, lets go what the kernel holds, and lets
-//! pass whatever comes until it is ended. Or it *stalls*: then somebody else must notice, and can: the rules are told
-//! to hand nothing more to the queue, and one verdict over the data path's own socket (the kernel takes verdicts from
-//! no other) lets go all that waits there, in the order in which it came. Nothing is lost either way.
+//! A data path can fail in two ways. It *panics*: it catches the panic, accepts all packets that the kernel has queued,
+//! and accepts later packets until it is stopped. Or it *stalls*: another thread detects this, changes the rules so
+//! that they queue no more packets, and sends one verdict over the data path's own socket (the kernel accepts verdicts
+//! from no other) that releases all queued packets in order. No packet is lost in either case.
 //!
-//! What a dying process leaves to the kernel is less: packets that its queues hold are dropped, those that come later
-//! pass by the rules' `bypass`.
+//! When the process dies, the kernel drops the packets in its queues; later packets pass because the rules have
+//! `bypass`.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -22,25 +22,25 @@ use crate::nfqueue::Releaser;
 use crate::rules::Rules;
 use crate::timing;
 
-/// How often what waits is let go while the rules change.
+/// The interval at which queued packets are released while the rules change.
 const SWEEP: Duration = Duration::from_micros(50);
 
-/// What the data path tells about itself, for whoever looks.
+/// The state of the worker that other threads read.
 #[derive(Debug, Default)]
-pub(super) struct Pulse {
-    /// Counts up with each turn.
+pub(super) struct WorkerState {
+    /// Incremented with each turn.
     pub beats: AtomicU64,
-    /// Why it no longer shapes.
+    /// Why the worker no longer shapes.
     fault: Mutex<Option<String>>,
-    /// What somebody should know although it goes on.
+    /// Conditions to report although shaping continues.
     notes: Mutex<Vec<String>>,
-    /// Set when it has been given up: it shall end without touching a packet.
+    /// Set when the worker has been abandoned: it must end without touching a packet.
     abandoned: AtomicBool,
-    /// Its socket, as long as it uses it: a socket that nobody reads must not look as if the queue were served.
+    /// The queue socket while the worker reads it. An unread socket must not make the queue appear to be served.
     pub releaser: Mutex<Option<Releaser>>,
 }
 
-impl Pulse {
+impl WorkerState {
     pub fn fail(&self, why: String) {
         lock(&self.fault).get_or_insert(why);
     }
@@ -52,59 +52,59 @@ impl Pulse {
     }
 }
 
-/// Rules that more than one thread may have to take away.
+/// Rules that more than one thread may have to remove.
 pub(super) type SharedRules = Arc<Mutex<Option<Rules>>>;
 
-/// A lock whose holder panicked holds what it held: nothing here is left half done.
+/// Locks a mutex even if a holder panicked: no update here leaves an inconsistent state.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A hold on a running [`Shaping`](super::Shaping) from another thread.
+/// A handle of a running [`Shaping`](super::Shaping) for the watchdog's thread.
 #[derive(Debug)]
-pub struct Lifeline {
+pub struct WatchdogHandle {
     pub(super) waker: UnixStream,
-    pub(super) pulse: Arc<Pulse>,
+    pub(super) state: Arc<WorkerState>,
     pub(super) rules: SharedRules,
 }
 
-impl Lifeline {
-    /// Counts up with each turn of the data path.
+impl WatchdogHandle {
+    /// The number of turns of the data path so far.
     pub fn beats(&self) -> u64 {
-        self.pulse.beats.load(Ordering::Relaxed)
+        self.state.beats.load(Ordering::Relaxed)
     }
 
-    /// Asks the data path for a turn, which one that lives makes at once.
-    pub fn ring(&self) {
+    /// Wakes the data path; one that is not stalled makes a turn at once.
+    pub fn wake(&self) {
         // A full pipe wakes it as well.
         let _ = (&self.waker).write(&[1]);
     }
 
-    /// Why the data path no longer shapes, if it has said so. It lets traffic pass then.
+    /// Why the data path no longer shapes, if it has reported a fault. It lets traffic pass then.
     pub fn fault(&self) -> Option<String> {
-        lock(&self.pulse.fault).clone()
+        lock(&self.state.fault).clone()
     }
 
-    /// What the data path had to say since the last call, although it goes on: that the clock jumped, for instance.
+    /// What the data path has reported since the last call although it continues, such as a clock jump.
     pub fn notes(&self) -> Vec<String> {
-        std::mem::take(&mut *lock(&self.pulse.notes))
+        std::mem::take(&mut *lock(&self.state.notes))
     }
 
-    /// Gives the data path up, because of `why`, and lets traffic pass: what is queued first, in its order, then all.
+    /// Abandons the data path because of `why` and lets traffic pass: queued packets first, in order, then all.
     ///
-    /// Nothing is lost. What waits is let go every 50 us while the kernel changes its rules: a packet that comes in
-    /// the moment of the change can overtake what came within one such step before it, and no more.
+    /// No packet is lost. Queued packets are released every 50 us while the kernel changes its rules: a packet that
+    /// arrives during the change can overtake only those that arrived within one such interval before it.
     ///
     /// # Errors
-    /// When the kernel refuses the rules; what is queued has been let go nevertheless.
+    /// When the kernel refuses the rules; queued packets have been released nevertheless.
     pub fn let_pass(&self, why: &str) -> Result<(), netlink::Error> {
-        self.pulse.fail(why.into());
-        self.pulse.abandoned.store(true, Ordering::Relaxed);
-        let releaser = lock(&self.pulse.releaser);
+        self.state.fail(why.into());
+        self.state.abandoned.store(true, Ordering::Relaxed);
+        let releaser = lock(&self.state.releaser);
         let release = || releaser.as_ref().map_or(Ok(()), Releaser::accept_all);
         let changed = AtomicBool::new(false);
         let bypassed = thread::scope(|scope| {
-            // Without this thread the same happens, with more to overtake.
+            // Without this thread the result is the same, with more reordering.
             let _ = thread::Builder::new().name("tidegate-release".into()).spawn_scoped(scope, || {
                 while release().is_ok() && !changed.load(Ordering::Relaxed) {
                     thread::sleep(SWEEP);
@@ -114,26 +114,26 @@ impl Lifeline {
             changed.store(true, Ordering::Relaxed);
             bypassed
         });
-        // Now that nothing is added.
+        // No packet is added to the queue any more.
         bypassed.and(release())
     }
 }
 
-/// Something to go wrong in the data path, to see that traffic passes all the same.
+/// A fault to inject into the data path, to test that traffic passes nevertheless.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Injection {
-    /// How long after the start, and then as soon as a packet waits.
+    /// The time after the start; the fault occurs then, as soon as a packet is queued.
     pub after: Span,
     /// The fault to inject.
     pub fault: Fault,
 }
 
-/// What goes wrong.
+/// The kind of an injected fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// The thread does nothing for so long.
+    /// The thread sleeps for this long.
     Stall(Span),
-    /// The discipline panics while packets wait in it.
+    /// The discipline panics while packets are queued in it.
     Panic,
     /// The clock jumps forward.
     Forward(Span),
@@ -167,26 +167,26 @@ impl Injection {
     }
 }
 
-/// The clock of the data path: never back, and jumps are told.
+/// The clock of the data path: monotonic, and jumps are reported.
 ///
-/// *Law*: its time never decreases. When the system's clock goes back, its time goes on from where it was; when that
-/// jumps forward its time jumps too, and shapers cap what they have saved up meanwhile by their buckets.
+/// *Law*: its time never decreases. When the system's clock goes back, its time continues from where it was; when the
+/// system's clock jumps forward, its time jumps too, and token buckets bound the burst that follows.
 #[derive(Debug)]
-pub(super) struct Steady {
+pub(super) struct MonotonicClock {
     last: Instant,
-    /// What is added to the system's clock, because that went back.
+    /// Added to the system's clock, to make up for steps back.
     ahead: Span,
-    /// What an injected fault adds or takes.
+    /// What an injected fault adds and subtracts.
     injected: (Span, Span),
-    pulse: Arc<Pulse>,
+    state: Arc<WorkerState>,
 }
 
-/// A turn later than this was kept from running: a thread sleeps for a second at the most.
+/// A longer time between two turns is a jump or a suspension: a thread sleeps for at most a second.
 const GAP: Span = Span::from_secs(3);
 
-impl Steady {
-    pub fn new(pulse: Arc<Pulse>) -> Self {
-        Self { last: timing::now(), ahead: Span::ZERO, injected: (Span::ZERO, Span::ZERO), pulse }
+impl MonotonicClock {
+    pub fn new(state: Arc<WorkerState>) -> Self {
+        Self { last: timing::now(), ahead: Span::ZERO, injected: (Span::ZERO, Span::ZERO), state }
     }
 
     pub fn now(&mut self) -> Instant {
@@ -197,9 +197,9 @@ impl Steady {
             let lost = self.last.since(now);
             self.ahead += lost;
             now = self.last;
-            self.pulse.note(format!("the clock went back by {lost}; shaping goes on as if it had not"));
+            self.state.note(format!("the clock went back by {lost}; shaping goes on as if it had not"));
         } else if now.since(self.last) > GAP {
-            self.pulse.note(format!(
+            self.state.note(format!(
                 "no time was given to the data path for {}: the machine slept, or the clock jumped; what was saved up \
                  meanwhile is no more than the buckets hold",
                 now.since(self.last)
@@ -209,8 +209,8 @@ impl Steady {
         now
     }
 
-    /// When that is by the system's clock.
-    pub fn by_the_system(&self, time: Instant) -> Instant {
+    /// Converts a time of this clock to the system's clock.
+    pub fn to_system_time(&self, time: Instant) -> Instant {
         let (forward, back) = self.injected;
         let added = (self.ahead + forward).as_nanos();
         Instant::from_nanos((time + back).as_nanos().saturating_sub(added))
@@ -226,38 +226,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_goes_on_when_the_clock_goes_back_and_says_so() {
-        let pulse = Arc::new(Pulse::default());
-        let mut steady = Steady::new(Arc::clone(&pulse));
+    fn time_continues_when_the_clock_goes_back_and_this_is_reported() {
+        let state = Arc::new(WorkerState::default());
+        let mut steady = MonotonicClock::new(Arc::clone(&state));
         let (began, before) = (timing::now(), steady.now());
         steady.inject(Span::ZERO, Span::from_secs(5));
         let after = steady.now();
-        // It stands for the moment in which that is found out, and goes on at once.
+        // The clock stops only until the step is detected.
         let took = timing::now().since(began);
         assert!(after >= before && after.since(before) <= took, "{before:?} {after:?}");
         thread::sleep(Duration::from_millis(20));
         assert!(steady.now().since(after) >= Span::from_millis(20));
-        let notes = std::mem::take(&mut *lock(&pulse.notes));
+        let notes = std::mem::take(&mut *lock(&state.notes));
         assert!(notes.len() == 1 && notes[0].contains("went back by"), "{notes:?}");
-        // A deadline 1 s from now is 1 s from now by the system's clock, too, whatever was added.
+        // A deadline 1 s from now is 1 s from now by the system's clock, too, with any correction.
         let began = timing::now();
         let deadline = steady.now() + Span::from_secs(1);
-        let deadline = steady.by_the_system(deadline);
+        let deadline = steady.to_system_time(deadline);
         let (early, late) = (began + Span::from_secs(1), timing::now() + Span::from_secs(1));
         assert!((early..=late).contains(&deadline), "{deadline:?}");
     }
 
     #[test]
-    fn a_jump_forward_is_told() {
-        let pulse = Arc::new(Pulse::default());
-        let mut steady = Steady::new(Arc::clone(&pulse));
+    fn a_jump_forward_is_reported() {
+        let state = Arc::new(WorkerState::default());
+        let mut steady = MonotonicClock::new(Arc::clone(&state));
         steady.inject(Span::from_secs(10), Span::ZERO);
         steady.now();
-        assert!(lock(&pulse.notes)[0].contains("the machine slept"));
+        assert!(lock(&state.notes)[0].contains("the machine slept"));
     }
 
     #[test]
-    fn injections_are_read_and_nonsense_is_refused() {
+    fn injections_are_parsed_and_invalid_ones_are_refused() {
         let read = Injection::parse("stall:1s:300ms").unwrap();
         assert_eq!((read.after, read.fault), (Span::from_secs(1), Fault::Stall(Span::from_millis(300))));
         for wrong in ["", "stall", "stall:1s", "panic:soon", "fire:1s"] {
