@@ -1,8 +1,8 @@
 //! Packets a second: a generated capture of a million packets, and the real captures of a package of the distribution,
 //! through FIFO, FBQ, CBQ and FQ-CoDel; reading alone, beside tcpreplay sending to a device that drops everything.
 //!
-//! The real captures are those of Debian's `golang-github-google-gopacket-dev` (the tests of another capture library), in
-//! its place or in the folder that `TIDEGATE_CAPTURES` names. What is missing is skipped, and said.
+//! The real captures are those of Debian's `golang-github-google-gopacket-dev` (the tests of another capture library),
+//! in its place or in the folder that `TIDEGATE_CAPTURES` names. Missing captures are skipped and named.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -99,7 +99,7 @@ fn read(file: &[u8]) -> u64 {
     let mut packets = 0;
     while let Some(Ok(arrival)) = source.next_arrival(&mut |_| ()) {
         packets += 1;
-        black_box(arrival.seen);
+        black_box(arrival.meta);
     }
     packets
 }
@@ -110,7 +110,7 @@ fn through(config: &shaper::Config, file: &[u8]) -> Digest {
     let mut run = Run::new(config, &settings, Instant::ZERO).expect("an engine");
     let mut source = Source::capture(file, Choice::default()).expect("a capture");
     while let Some(Ok(arrival)) = source.next_arrival(&mut |_| ()) {
-        run.arrive(arrival.time, arrival.number, &arrival.seen);
+        run.arrive(arrival.time, arrival.number, &arrival.meta);
     }
     run.finish();
     run.meter().digest()
@@ -222,7 +222,7 @@ fn engine(config: &shaper::Config, file: &[u8], record: Option<&std::path::Path>
             recorder.packet_bytes(&arrival.bytes[arrival.network..]);
         }
         let now = arrival.time;
-        let _in = engine.enqueue(now, arrival.number, &arrival.seen, &mut out);
+        let _in = engine.enqueue(now, arrival.number, &arrival.meta, &mut out);
         while engine.deadline(now).instant(now).is_some_and(|due| due <= now) && engine.dequeue(now, &mut out) {}
     }
     drop(engine);

@@ -11,44 +11,44 @@ use crate::run::is_segmented;
 const LONGEST: u32 = 512 << 10;
 
 /// Whether the kernel would cut such a packet into segments, if it were longer than the interface takes.
-pub fn can_be_cut(seen: &PacketMeta) -> bool {
-    seen.length <= LONGEST
-        && seen.fields.protocol.is_some_and(is_segmented)
-        && seen.headers > seen.network_header
-        && seen.network_header >= 20
-        && seen.fields.fragment.is_none()
+pub fn can_be_cut(meta: &PacketMeta) -> bool {
+    meta.length <= LONGEST
+        && meta.fields.protocol.is_some_and(is_segmented)
+        && meta.headers > meta.network_header
+        && meta.network_header >= 20
+        && meta.fields.fragment.is_none()
 }
 
 /// Bytes of payload in each segment but the last.
-fn room(seen: &PacketMeta, mtu: u32) -> u32 {
-    match mtu.saturating_sub(seen.headers) {
-        0 => seen.length.max(1),
-        room => room,
+fn payload_limit(meta: &PacketMeta, mtu: u32) -> u32 {
+    match mtu.saturating_sub(meta.headers) {
+        0 => meta.length.max(1),
+        payload_limit => payload_limit,
     }
 }
 
 /// The segments of `seen` for an interface with this MTU, in their order.
-pub fn segments(seen: &PacketMeta, mtu: u32) -> impl Iterator<Item = PacketMeta> + use<> {
-    let (seen, room) = (*seen, room(seen, mtu));
-    let payload = seen.length.saturating_sub(seen.headers);
-    (0..payload.div_ceil(room).max(1)).map(move |n| {
-        let length = seen.headers + room.min(payload - n * room);
-        PacketMeta { length, pure_ack: false, shape: Shape::Single, ..seen }
+pub fn segments(meta: &PacketMeta, mtu: u32) -> impl Iterator<Item = PacketMeta> + use<> {
+    let (meta, payload_limit) = (*meta, payload_limit(meta, mtu));
+    let payload = meta.length.saturating_sub(meta.headers);
+    (0..payload.div_ceil(payload_limit).max(1)).map(move |n| {
+        let length = meta.headers + payload_limit.min(payload - n * payload_limit);
+        PacketMeta { length, pure_ack: false, shape: Shape::Single, ..meta }
     })
 }
 
 /// The bytes of segment `number` (from 1) of the superpacket whose bytes, from the network header on, are `whole`, as
 /// far as they were captured. Lengths, sequence numbers and flags are as the kernel makes them, the header checksum of
 /// IPv4 is right; that of the transport is zero, for what it covers may not be there.
-pub fn segment_bytes(whole: &[u8], seen: &PacketMeta, mtu: u32, number: u32) -> Vec<u8> {
-    if !can_be_cut(seen) {
+pub fn segment_bytes(whole: &[u8], meta: &PacketMeta, mtu: u32, number: u32) -> Vec<u8> {
+    if !can_be_cut(meta) {
         return whole.to_vec();
     }
-    let (headers, network) = (seen.headers as usize, seen.network_header as usize);
-    let room = room(seen, mtu) as usize;
-    let payload = (seen.length as usize).saturating_sub(headers);
-    let from = (number.saturating_sub(1) as usize * room).min(payload);
-    let length = room.min(payload - from);
+    let (headers, network) = (meta.headers as usize, meta.network_header as usize);
+    let payload_limit = payload_limit(meta, mtu) as usize;
+    let payload = (meta.length as usize).saturating_sub(headers);
+    let from = (number.saturating_sub(1) as usize * payload_limit).min(payload);
+    let length = payload_limit.min(payload - from);
     let is_last = from + length >= payload;
     let mut bytes = whole[..headers.min(whole.len())].to_vec();
     if bytes.len() < headers {
@@ -57,7 +57,7 @@ pub fn segment_bytes(whole: &[u8], seen: &PacketMeta, mtu: u32, number: u32) -> 
     let behind = &whole[headers..];
     bytes.extend_from_slice(&behind[from.min(behind.len())..(from + length).min(behind.len())]);
     let total = u16::try_from(headers + length).unwrap_or(0);
-    match seen.fields.hosts.version() {
+    match meta.fields.hosts.version() {
         Some(Version::V4) => {
             bytes[2..4].copy_from_slice(&total.to_be_bytes());
             let id = u16::from_be_bytes([bytes[4], bytes[5]]).wrapping_add(number.saturating_sub(1) as u16);
@@ -69,7 +69,7 @@ pub fn segment_bytes(whole: &[u8], seen: &PacketMeta, mtu: u32, number: u32) -> 
         None => return bytes,
     }
     let transport = &mut bytes[network..headers];
-    match (seen.fields.protocol, transport.len()) {
+    match (meta.fields.protocol, transport.len()) {
         (Some(protocol::TCP), 20..) => {
             let sequence = u32::from_be_bytes([transport[4], transport[5], transport[6], transport[7]]);
             transport[4..8].copy_from_slice(&sequence.wrapping_add(from as u32).to_be_bytes());
@@ -104,26 +104,26 @@ mod tests {
         let mut whole = vec![0x45, 0, 0x0f, 0xc8, 0, 9, 0, 0, 64, 6, 0, 0, 192, 0, 2, 1, 198, 51, 100, 1];
         whole.extend([0, 80, 1, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1, 0x50, 0x99, 1, 0, 7, 7, 0, 0]);
         whole.extend((0..4_000_u32).map(|n| n as u8));
-        let seen = network(&whole, whole.len()).unwrap();
-        let seen = PacketMeta {
-            fields: seen.fields,
+        let meta = network(&whole, whole.len()).unwrap();
+        let meta = PacketMeta {
+            fields: meta.fields,
             ecn: Ecn::NotEct,
-            length: seen.total,
-            network_header: seen.network_header.into(),
-            headers: seen.headers(),
+            length: meta.total,
+            network_header: meta.network_header.into(),
+            headers: meta.headers(),
             pure_ack: false,
             shape: Shape::Super,
         };
-        assert!(can_be_cut(&seen));
-        let lengths: Vec<_> = segments(&seen, 1500).map(|segment| segment.length).collect();
+        assert!(can_be_cut(&meta));
+        let lengths: Vec<_> = segments(&meta, 1500).map(|segment| segment.length).collect();
         assert_eq!(lengths, [1_500, 1_500, 1_120]);
         let mut payload = Vec::new();
         let mut sequence = u32::MAX;
         for (number, length) in (1..).zip(&lengths) {
-            let bytes = segment_bytes(&whole, &seen, 1500, number);
+            let bytes = segment_bytes(&whole, &meta, 1500, number);
             assert_eq!(bytes.len(), *length as usize);
             let cut = network(&bytes, bytes.len()).unwrap();
-            assert_eq!((cut.fields, cut.total), (seen.fields, *length));
+            assert_eq!((cut.fields, cut.total), (meta.fields, *length));
             assert_eq!(header_checksum(&bytes[..20]), u16::from_be_bytes([bytes[10], bytes[11]]));
             assert_eq!(bytes[5], 9 + number as u8 - 1, "identifications count up");
             assert_eq!(bytes[24..28], sequence.to_be_bytes());
@@ -134,9 +134,9 @@ mod tests {
         }
         assert_eq!(payload, whole[40..]);
         // Captured but for the last 3,000 bytes: headers as they were, payload as far as it is there.
-        let short = segment_bytes(&whole[..1_040], &seen, 1500, 1);
+        let short = segment_bytes(&whole[..1_040], &meta, 1500, 1);
         assert_eq!(short.len(), 1_040);
-        assert_eq!(segment_bytes(&whole[..1_040], &seen, 1500, 3).len(), 40);
-        assert_eq!(segment_bytes(&whole[..10], &seen, 1500, 3).len(), 10);
+        assert_eq!(segment_bytes(&whole[..1_040], &meta, 1500, 3).len(), 40);
+        assert_eq!(segment_bytes(&whole[..10], &meta, 1500, 3).len(), 10);
     }
 }

@@ -1,8 +1,8 @@
 //! What left, as a capture: each packet at the time at which it left, with the changes that were made to it.
 //!
 //! *Notes*: a capture of several configurations has an interface for each, by its name. Every packet has a remark: which
-//! one of the source it is, from 1, its class, and how long it waited. Frames of a link type that is not known are left out, and
-//! counted.
+//! one of the source it is, from 1, its class, and how long it waited. Frames of a link type that is not known are left
+//! out, and counted.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -21,7 +21,7 @@ struct Frame {
     bytes: Box<[u8]>,
     length: u32,
     network: usize,
-    seen: PacketMeta,
+    meta: PacketMeta,
     /// How many tickets of it are still out.
     out: u64,
 }
@@ -38,9 +38,9 @@ pub struct Departures<W: Write> {
 /// A configuration whose departures are written.
 #[derive(Clone, Copy, Debug)]
 pub struct From<'a> {
-    /// Its number.
+    /// The number of the interface in the file, from 0.
     pub number: usize,
-    /// Its name.
+    /// The name of the interface.
     pub name: &'a str,
     /// The names of its classes.
     pub classes: &'a [String],
@@ -48,10 +48,10 @@ pub struct From<'a> {
     pub mtu: u32,
     /// What its time zero is, in ns since 1970.
     pub wall_clock: u64,
-    /// Its time zero.
+    /// The instant that is its time zero.
     pub start: Instant,
-    /// Which engine of a recording it is, from 1; packets are numbered anew with each, from 0. 0 where packets are those
-    /// of a source, which are numbered from 1.
+    /// Which engine of a recording it is, from 1; packets are numbered anew with each, from 0. 0 where packets are
+    /// those of a source, which are numbered from 1.
     pub engine: u64,
 }
 
@@ -65,7 +65,7 @@ impl<W: Write> Departures<W> {
         Ok(Self { writer: CaptureWriter::new(sink)?, interfaces, frames, written: 0, left_out: 0 })
     }
 
-    /// Keeps a packet, of which `out` tickets are out.
+    /// Keeps a packet until `out` tickets have returned.
     #[allow(clippy::too_many_arguments)]
     pub fn keep(
         &mut self,
@@ -74,11 +74,11 @@ impl<W: Write> Departures<W> {
         bytes: &[u8],
         length: u32,
         network: usize,
-        seen: &PacketMeta,
+        meta: &PacketMeta,
         out: u64,
     ) {
         if out > 0 {
-            self.frames.insert(key, Frame { link, bytes: bytes.into(), length, network, seen: *seen, out });
+            self.frames.insert(key, Frame { link, bytes: bytes.into(), length, network, meta: *meta, out });
         }
     }
     /// Forgets a packet that will not come back.
@@ -91,7 +91,7 @@ impl<W: Write> Departures<W> {
     /// # Errors
     /// When the sink does not take it.
     pub fn write(&mut self, from: &From<'_>, departure: &Departure) -> Result<(), WriteError> {
-        let ticket = departure.held.handle;
+        let ticket = departure.packet.handle;
         let key = (from.engine, ticket.packet);
         let Some(frame) = self.frames.get_mut(&key) else { return Ok(()) };
         frame.out -= 1;
@@ -105,9 +105,9 @@ impl<W: Write> Departures<W> {
             let (mut inside, length) = match ticket.segment {
                 0 => (inside.to_vec(), frame.length),
                 segment => {
-                    let cut = cut::segments(&frame.seen, from.mtu).nth(segment as usize - 1);
-                    let length = cut.map_or(0, |seen| seen.length) + before.len() as u32;
-                    (cut::segment_bytes(inside, &frame.seen, from.mtu, segment), length)
+                    let cut = cut::segments(&frame.meta, from.mtu).nth(segment as usize - 1);
+                    let length = cut.map_or(0, |meta| meta.length) + before.len() as u32;
+                    (cut::segment_bytes(inside, &frame.meta, from.mtu, segment), length)
                 }
             };
             if let Some(dscp) = change.dscp {
@@ -124,7 +124,7 @@ impl<W: Write> Departures<W> {
                     interface
                 }
             };
-            let through = departure.held.left_by.0 as usize;
+            let through = departure.packet.left_by.0 as usize;
             let class = from.classes.get(through).map_or("?", String::as_str);
             // As people count them, whatever they are counted from here.
             let packet = ticket.packet + u64::from(from.engine > 0);

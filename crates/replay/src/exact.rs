@@ -19,31 +19,31 @@ use tidegate_metrics::Digest;
 use tidegate_units::{Instant, Span};
 
 use crate::meter::{Meter, Ticket, code_of, code_of_drop, digest_one};
-use crate::recording::{Came, Missing, Reader, Record, RecordingError, Setup};
+use crate::recording::{Missing, PacketOutcome, Reader, Record, RecordingError, Setup};
 use crate::run::{Run, Settings};
 
-/// Where a replay and its recording part.
+/// The first difference between a replay and its recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Parting {
+pub struct Difference {
     /// The record, from 0.
     pub record: u64,
     /// The recorded outcome of the call, and its packet; none when there is no further one.
-    pub recorded: Option<(u64, Came)>,
+    pub recorded: Option<(u64, PacketOutcome)>,
     /// The outcome here.
-    pub here: Option<(u64, Came)>,
+    pub here: Option<(u64, PacketOutcome)>,
 }
 
-impl fmt::Display for Parting {
+impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |came: &Option<(u64, Came)>| {
-            let Some((number, came)) = came else { return "nothing more".to_owned() };
+        let shown = |outcome: &Option<(u64, PacketOutcome)>| {
+            let Some((number, outcome)) = outcome else { return "nothing more".to_owned() };
             // Arrivals are counted from 0 in the file, and packets from 1 everywhere else.
             let packet = number + 1;
-            match came {
-                Came::Passed(change) if *change == Change::default() => format!("packet {packet} passes"),
-                Came::Passed(change) => format!("packet {packet} passes with {change:?}"),
-                Came::Refused(reason) => format!("packet {packet} is dropped ({})", reason.name()),
-                Came::TooLong => format!("packet {packet} goes back to be cut"),
+            match outcome {
+                PacketOutcome::Passed(change) if *change == Change::default() => format!("packet {packet} passes"),
+                PacketOutcome::Passed(change) => format!("packet {packet} passes with {change:?}"),
+                PacketOutcome::Refused(reason) => format!("packet {packet} is dropped ({})", reason.name()),
+                PacketOutcome::TooLong => format!("packet {packet} goes back to be cut"),
             }
         };
         write!(f, "record {}: {} in the recording, {} here", self.record, shown(&self.recorded), shown(&self.here))
@@ -83,8 +83,8 @@ pub enum Verdict {
         /// The reason.
         why: Unrepeatable,
     },
-    /// They are not.
-    Parted(Parting),
+    /// They are not equal: the first difference.
+    Different(Difference),
 }
 
 /// A recording and its repetition.
@@ -123,7 +123,7 @@ pub fn configuration(text: &str) -> Result<shaper::Config, String> {
 /// Measures what leaves, and keeps the outcomes of a call.
 struct Both<'a> {
     meter: &'a mut Meter,
-    came: &'a mut VecDeque<(u64, Came)>,
+    outcomes: &'a mut VecDeque<(u64, PacketOutcome)>,
 }
 
 impl Sink<Ticket> for Both<'_> {
@@ -131,30 +131,30 @@ impl Sink<Ticket> for Both<'_> {
         self.meter.set_time(now);
     }
     fn transmit(&mut self, ticket: Ticket, change: Change) {
-        self.came.push_back((ticket.packet, Came::Passed(change)));
+        self.outcomes.push_back((ticket.packet, PacketOutcome::Passed(change)));
         self.meter.transmit(ticket, change);
     }
     fn drop_packet(&mut self, ticket: Ticket, reason: DropReason) {
-        self.came.push_back((ticket.packet, Came::Refused(reason)));
+        self.outcomes.push_back((ticket.packet, PacketOutcome::Refused(reason)));
         self.meter.drop_packet(ticket, reason);
     }
-    fn observe(&mut self, held: &QueuedPacket<Ticket>, fields: &Fields, fate: Disposition) {
-        self.meter.observe(held, fields, fate);
+    fn observe(&mut self, packet: &QueuedPacket<Ticket>, fields: &Fields, fate: Disposition) {
+        self.meter.observe(packet, fields, fate);
     }
 }
 
-/// A recording that is being done again, record by record.
+/// Repeats a recording, record by record.
 pub struct Replayer {
     run: Option<Run>,
     keep: crate::meter::Keep,
-    came: VecDeque<(u64, Came)>,
+    outcomes: VecDeque<(u64, PacketOutcome)>,
     recorded: Digest,
     here: Digest,
     compared: u64,
     verdict: Verdict,
     start: Instant,
     now: Instant,
-    /// How the engine was set up.
+    /// The setup of the current engine.
     setup: EngineSetup,
     /// Engines that were built.
     engines: u64,
@@ -166,7 +166,7 @@ impl Replayer {
         Self {
             run: None,
             keep,
-            came: VecDeque::new(),
+            outcomes: VecDeque::new(),
             recorded: Digest::default(),
             here: Digest::default(),
             compared: 0,
@@ -190,34 +190,34 @@ impl Replayer {
     pub fn engines(&self) -> u64 {
         self.engines
     }
-    /// Outcomes of the last call that the recording has not shown yet.
-    pub fn came(&self) -> impl Iterator<Item = &(u64, Came)> {
-        self.came.iter()
+    /// Outcomes of the last call that the recording has not confirmed yet.
+    pub fn outcomes(&self) -> impl Iterator<Item = &(u64, PacketOutcome)> {
+        self.outcomes.iter()
     }
     /// Whether there is still something to compare.
-    pub fn goes_on(&self) -> bool {
+    pub fn is_comparing(&self) -> bool {
         self.verdict == Verdict::Equal
     }
 
-    /// Does record number `record`; `false` when the comparison has ended, with it or before.
+    /// Repeats record number `record`; `false` when the comparison has ended, with it or before.
     pub fn record(&mut self, record: u64, next: &Record) -> bool {
-        if !self.goes_on() {
+        if !self.is_comparing() {
             return false;
         }
-        if let Record::Came { number, came } = next {
-            let here = self.came.pop_front();
-            self.recorded_one(*number, *came);
-            if here != Some((*number, *came)) {
-                self.verdict = Verdict::Parted(Parting { record, recorded: Some((*number, *came)), here });
+        if let Record::Outcome { number, outcome } = next {
+            let here = self.outcomes.pop_front();
+            self.recorded_one(*number, *outcome);
+            if here != Some((*number, *outcome)) {
+                self.verdict = Verdict::Different(Difference { record, recorded: Some((*number, *outcome)), here });
             }
             self.compared += 1;
-            return self.goes_on();
+            return self.is_comparing();
         }
         // Before a gap the outcome of the last call may be missing as well.
         if !matches!(next, Record::Gap(_))
-            && let Some(here) = self.came.pop_front()
+            && let Some(here) = self.outcomes.pop_front()
         {
-            self.verdict = Verdict::Parted(Parting { record, recorded: None, here: Some(here) });
+            self.verdict = Verdict::Different(Difference { record, recorded: None, here: Some(here) });
             return false;
         }
         match next {
@@ -239,7 +239,7 @@ impl Replayer {
             Record::Unrecorded => self.verdict = Verdict::EqualUpTo { record, why: Unrepeatable::Unrecorded },
             call => self.call(record, call),
         }
-        self.goes_on()
+        self.is_comparing()
     }
 
     fn call(&mut self, record: u64, call: &Record) {
@@ -248,14 +248,14 @@ impl Replayer {
             return;
         };
         let (engine, meter) = run.parts();
-        let mut both = Both { meter, came: &mut self.came };
+        let mut both = Both { meter, outcomes: &mut self.outcomes };
         match call {
-            Record::Arrives { now, number, seen } => {
+            Record::Arrives { now, number, meta } => {
                 self.now = *now;
                 both.set_time(*now);
                 let ticket = Ticket { packet: *number, segment: 0 };
-                if let Admission::TooLong { .. } = engine.enqueue(*now, ticket, seen, &mut both) {
-                    self.came.push_back((*number, Came::TooLong));
+                if let Admission::TooLong { .. } = engine.enqueue(*now, ticket, meta, &mut both) {
+                    self.outcomes.push_back((*number, PacketOutcome::TooLong));
                 }
             }
             Record::Departs { now } => {
@@ -290,37 +290,37 @@ impl Replayer {
             _ => {}
         }
         let at = self.now.since(self.start);
-        for (number, came) in &self.came {
-            digest_one(&mut self.here, at, Ticket { packet: *number, segment: 0 }, code(*came));
+        for (number, outcome) in &self.outcomes {
+            digest_one(&mut self.here, at, Ticket { packet: *number, segment: 0 }, outcome_code(*outcome));
         }
     }
 
-    fn recorded_one(&mut self, number: u64, came: Came) {
+    fn recorded_one(&mut self, number: u64, outcome: PacketOutcome) {
         let at = self.now.since(self.start);
-        digest_one(&mut self.recorded, at, Ticket { packet: number, segment: 0 }, code(came));
+        digest_one(&mut self.recorded, at, Ticket { packet: number, segment: 0 }, outcome_code(outcome));
     }
 
-    /// What was found. `records` have been read; `whole` says that the recording ended in order, and not within a call.
+    /// Returns the result. `records` have been read; `whole`: the recording ended in order, not within a call.
     pub fn finish(mut self, records: u64, whole: bool) -> Exact {
         if whole
-            && self.goes_on()
-            && let Some(here) = self.came.pop_front()
+            && self.is_comparing()
+            && let Some(here) = self.outcomes.pop_front()
         {
-            self.verdict = Verdict::Parted(Parting { record: records, recorded: None, here: Some(here) });
+            self.verdict = Verdict::Different(Difference { record: records, recorded: None, here: Some(here) });
         }
         Exact { verdict: self.verdict, compared: self.compared, recorded: self.recorded, here: self.here }
     }
 }
 
-fn code(came: Came) -> u64 {
-    match came {
-        Came::Passed(change) => code_of(change),
-        Came::Refused(reason) => code_of_drop(reason),
-        Came::TooLong => 1 << 17,
+fn outcome_code(outcome: PacketOutcome) -> u64 {
+    match outcome {
+        PacketOutcome::Passed(change) => code_of(change),
+        PacketOutcome::Refused(reason) => code_of_drop(reason),
+        PacketOutcome::TooLong => 1 << 17,
     }
 }
 
-/// Does all of a recording again.
+/// Repeats a whole recording.
 ///
 /// # Errors
 /// When it cannot be read to its end; what was found up to there is beside it.

@@ -1,7 +1,7 @@
-//! Why a packet went where it went: the rule that matched and those that did not, its class, what stood there when it
+//! Explains what became of a packet: the rule that matched and those that did not, its class, the queues when it
 //! came, and what became of it.
 //!
-//! *Law*: the rules are as the classifier decided ([`Engine::judge`](tidegate_engine::Engine)); queues
+//! *Law*: the rules are as the classifier decided ([`Engine::classify`](tidegate_engine::Engine)); queues
 //! and buckets are the state of the same run at the instant before the packet arrived.
 //! *Units*: ns from the beginning of the source; bytes on the link.
 //! *Notes*: buckets are shown for the end-system shaper, whose classes and flows can be inspected; of any other
@@ -20,7 +20,7 @@ use tidegate_units::{Bytes, Instant, Span};
 
 use crate::exact::{self, Replayer};
 use crate::meter::{Departure, Keep};
-use crate::recording::{Came, Reader, Record, RecordingError};
+use crate::recording::{PacketOutcome, Reader, Record, RecordingError};
 use crate::run::{Run, Settings};
 use crate::source::{Source, SourceError};
 
@@ -29,9 +29,9 @@ use crate::source::{Source, SourceError};
 pub struct Condition {
     /// The key of the rule.
     pub key: &'static str,
-    /// What it asks for.
+    /// The values that it matches.
     pub wanted: String,
-    /// What the packet has.
+    /// The value of the packet.
     pub has: String,
     /// Whether that is one of what it asks for.
     pub holds: bool,
@@ -39,16 +39,16 @@ pub struct Condition {
 
 /// A rule that was looked at.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RuleTold {
+pub struct RuleExplanation {
     /// Its number in the file, from 1.
     pub number: usize,
-    /// Its class.
+    /// The name of the class that it selects.
     pub class: String,
     /// What it asks for; nothing for a rule that matches everything.
     pub conditions: Vec<Condition>,
 }
 
-impl RuleTold {
+impl RuleExplanation {
     /// Whether all of it holds.
     pub fn matches(&self) -> bool {
         self.conditions.iter().all(|condition| condition.holds)
@@ -58,11 +58,11 @@ impl RuleTold {
 /// Where a packet belongs, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Belongs {
-    /// What was asked about.
+    /// The fields that were classified.
     pub fields: Fields,
     /// The rules up to the one that matched, in their order.
-    pub rules: Vec<RuleTold>,
-    /// The class.
+    pub rules: Vec<RuleExplanation>,
+    /// The name of the class.
     pub class: String,
     /// Whether that is because no rule matched.
     pub by_default: bool,
@@ -70,12 +70,12 @@ pub struct Belongs {
     pub flow: u64,
 }
 
-/// What stood in the engine when the packet came.
+/// The queues and buckets of the engine when a packet arrives.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Stood {
-    /// Packets and bytes that waited in all.
+pub struct QueueState {
+    /// Packets that waited in all.
     pub packets: u64,
-    /// The same in bytes.
+    /// Bytes that waited in all.
     pub bytes: Bytes,
     /// The class, where it can be looked at.
     pub class: Option<ClassView>,
@@ -85,7 +85,7 @@ pub struct Stood {
     pub flow: Option<FlowView>,
 }
 
-/// What became of the packet.
+/// The fate of the packet.
 #[derive(Clone, Debug)]
 pub enum End {
     /// It left, or was dropped; with what went between its coming and that.
@@ -95,7 +95,7 @@ pub enum End {
         /// Packets of its flow, of others of its class, and of other classes that left in between.
         behind: [u64; 3],
     },
-    /// It was cut into so many segments, the last of which left or was dropped like this.
+    /// It was cut into this many segments; the last one left or was dropped so.
     Cut(u64, Option<Box<Departure>>),
     /// It went back to the kernel to be cut; its segments come as packets of their own.
     WentBack,
@@ -106,23 +106,23 @@ pub enum End {
 /// The whole explanation of a packet.
 #[derive(Clone, Debug)]
 pub struct Explanation {
-    /// Its number.
+    /// The number of the packet, from 1.
     pub packet: u64,
     /// When it came, from the beginning.
     pub time: Span,
-    /// What was seen of it.
-    pub seen: PacketMeta,
-    /// Where it belongs.
+    /// Its metadata.
+    pub meta: PacketMeta,
+    /// Its rule, class and flow.
     pub belongs: Belongs,
-    /// What stood there.
-    pub stood: Stood,
+    /// The queues and buckets at its arrival.
+    pub state: QueueState,
     /// When something was next to leave, right after it had come.
     pub due: Option<Span>,
-    /// What became of it.
+    /// Its fate.
     pub end: End,
     /// The names of the classes.
     pub classes: Vec<String>,
-    /// The beginning.
+    /// The time zero of `time` and `due`.
     pub start: Instant,
 }
 
@@ -237,22 +237,22 @@ pub fn conditions(matches: &Match, fields: &Fields, names: &Names) -> Vec<Condit
 
 /// Where packets with these fields belong under `run`, which was built from `config`.
 pub fn belongs(run: &Run, config: &Config, names: &Names, fields: &Fields) -> Belongs {
-    let judgement = run.engine().classify(fields);
-    let class = run.engine().class_names().get(judgement.class.0 as usize).cloned();
+    let classification = run.engine().classify(fields);
+    let class = run.engine().class_names().get(classification.class.0 as usize).cloned();
     Belongs {
         fields: *fields,
-        rules: rules(config, names, fields, judgement.rule.map(|rule| rule + 1)),
-        class: class.unwrap_or_else(|| format!("number {}", judgement.class.0)),
-        by_default: judgement.rule.is_none(),
-        flow: judgement.flow.flow,
+        rules: rules(config, names, fields, classification.rule.map(|rule| rule + 1)),
+        class: class.unwrap_or_else(|| format!("number {}", classification.class.0)),
+        by_default: classification.rule.is_none(),
+        flow: classification.flow.flow,
     }
 }
 
 /// The rules of `config` up to the one that matched, by its number from 1, with what each asks for; all, when none did.
-pub fn rules(config: &Config, names: &Names, fields: &Fields, matched: Option<u32>) -> Vec<RuleTold> {
+pub fn rules(config: &Config, names: &Names, fields: &Fields, matched: Option<u32>) -> Vec<RuleExplanation> {
     let classes = config.class_names();
     let name = |id: u32| classes.get(id as usize).map_or_else(|| format!("number {id}"), ToString::to_string);
-    let explained = |(n, rule): (usize, &tidegate_config::shaper::Rule)| RuleTold {
+    let explained = |(n, rule): (usize, &tidegate_config::shaper::Rule)| RuleExplanation {
         number: n + 1,
         class: name(rule.class.0),
         conditions: conditions(&rule.matches, fields, names),
@@ -262,20 +262,20 @@ pub fn rules(config: &Config, names: &Names, fields: &Fields, matched: Option<u3
 }
 
 /// The state of `run` for a packet with these fields.
-fn stood(run: &Run, now: Instant, fields: &Fields) -> Stood {
-    let judgement = run.engine().classify(fields);
+fn state(run: &Run, now: Instant, fields: &Fields) -> QueueState {
+    let classification = run.engine().classify(fields);
     let tree = run.engine().tree();
     let backlog = tree.backlog();
-    Stood {
+    QueueState {
         packets: backlog.packets,
         bytes: backlog.bytes,
-        levels: tree.shaper().and_then(|shaper| shaper.levels(now, judgement.class)),
-        class: tree.classes().get(judgement.class.0 as usize).copied(),
-        flow: tree.shaper().and_then(|shaper| shaper.flow(judgement.flow.flow)),
+        levels: tree.shaper().and_then(|shaper| shaper.levels(now, classification.class)),
+        class: tree.classes().get(classification.class.0 as usize).copied(),
+        flow: tree.shaper().and_then(|shaper| shaper.flow(classification.flow.flow)),
     }
 }
 
-/// Looks out for the end of a packet.
+/// Waits for the departure or drop of a packet.
 struct Watch {
     packet: u64,
     flow: u64,
@@ -286,18 +286,18 @@ struct Watch {
 }
 
 impl Watch {
-    /// Hears of what left; whether the packet has come to its end with that.
+    /// Counts what left; returns whether that was the end of the packet.
     fn observe(&mut self, departures: impl Iterator<Item = Departure>) -> bool {
         for departure in departures {
-            if departure.held.handle.packet == self.packet {
+            if departure.packet.handle.packet == self.packet {
                 self.tickets -= 1;
                 self.last = Some(Box::new(departure));
                 if self.tickets == 0 {
                     return true;
                 }
             } else if matches!(departure.fate, Disposition::Sent(_)) {
-                let held = &departure.held;
-                let kind = match (held.flow.flow == self.flow, held.class.0 == self.class) {
+                let packet = &departure.packet;
+                let kind = match (packet.flow.flow == self.flow, packet.class.0 == self.class) {
                     (true, _) => 0,
                     (false, true) => 1,
                     (false, false) => 2,
@@ -344,12 +344,12 @@ pub fn packet<R: Read>(
             run.take_departures();
         }
         if arrival.number != packet || found.is_some() {
-            run.arrive(arrival.time, arrival.number, &arrival.seen);
+            run.arrive(arrival.time, arrival.number, &arrival.meta);
             continue;
         }
-        let fields = arrival.seen.fields;
-        let mut explained = begin(&run, config, &settings.setup.names, packet, arrival.time, &arrival.seen);
-        let tickets = run.arrive(arrival.time, arrival.number, &arrival.seen);
+        let fields = arrival.meta.fields;
+        let mut explained = begin(&run, config, &settings.setup.names, packet, arrival.time, &arrival.meta);
+        let tickets = run.arrive(arrival.time, arrival.number, &arrival.meta);
         explained.due = run.due().map(|due| due.since(explained.start));
         let mut watch = watch(&run, packet, &fields, tickets);
         ended = watch.observe(run.take_departures());
@@ -369,18 +369,18 @@ pub fn packet<R: Read>(
 }
 
 fn watch(run: &Run, packet: u64, fields: &Fields, tickets: u64) -> Watch {
-    let judgement = run.engine().classify(fields);
-    let (flow, class) = (judgement.flow.flow, judgement.class.0);
+    let classification = run.engine().classify(fields);
+    let (flow, class) = (classification.flow.flow, classification.class.0);
     Watch { packet, flow, class, tickets, behind: [0; 3], last: None }
 }
 
-fn begin(run: &Run, config: &Config, names: &Names, packet: u64, time: Instant, seen: &PacketMeta) -> Explanation {
+fn begin(run: &Run, config: &Config, names: &Names, packet: u64, time: Instant, meta: &PacketMeta) -> Explanation {
     Explanation {
         packet,
         time: time.since(run.start()),
-        seen: *seen,
-        belongs: belongs(run, config, names, &seen.fields),
-        stood: stood(run, time, &seen.fields),
+        meta: *meta,
+        belongs: belongs(run, config, names, &meta.fields),
+        state: state(run, time, &meta.fields),
         due: None,
         end: End::Unknown,
         classes: run.engine().class_names().to_vec(),
@@ -405,10 +405,10 @@ pub fn packet_of_record<R: Read>(reader: &mut Reader<R>, wanted: u64) -> Result<
             continue;
         }
         let what = match next {
-            Record::Arrives { number, .. } | Record::Came { number, .. } => return Ok((engine, number)),
+            Record::Arrives { number, .. } | Record::Outcome { number, .. } => return Ok((engine, number)),
             // The packet that was asked for is in the record behind it.
             Record::Departs { .. } if record == wanted => match reader.next_record() {
-                Some(Ok(Record::Came { number, .. })) => return Ok((engine, number)),
+                Some(Ok(Record::Outcome { number, .. })) => return Ok((engine, number)),
                 _ => "a packet was asked for, and none could leave",
             },
             Record::Setup(_) => "an engine was built",
@@ -454,15 +454,15 @@ pub fn arrival<R: Read>(reader: &mut Reader<R>, engine: u64, number: u64) -> Res
         }
         let wanted = matches!(&next, Record::Arrives { number: n, .. } if *n == number) && replayer.engines() == engine;
         if wanted
-            && let (Record::Arrives { now, seen, .. }, Some(run), Some((config, names))) =
+            && let (Record::Arrives { now, meta, .. }, Some(run), Some((config, names))) =
                 (&next, replayer.run(), &configuration)
         {
-            let explained = begin(run, config, names, number, *now, seen);
-            let watch = watch(run, number, &seen.fields, 1);
+            let explained = begin(run, config, names, number, *now, meta);
+            let watch = watch(run, number, &meta.fields, 1);
             found = Some((explained, watch));
         }
         let goes_on = replayer.record(record, &next);
-        let went_back = wanted && replayer.came().any(|came| *came == (number, Came::TooLong));
+        let went_back = wanted && replayer.outcomes().any(|outcome| *outcome == (number, PacketOutcome::TooLong));
         if let Some(run) = replayer.run_mut() {
             let due = run.due();
             let left: Vec<_> = run.take_departures().collect();
@@ -489,9 +489,10 @@ pub fn arrival<R: Read>(reader: &mut Reader<R>, engine: u64, number: u64) -> Res
                 packets,
                 format!("from record {record} on it cannot be known what happened: {why}"),
             ),
-            exact::Verdict::Parted(parting) => {
-                NotExplained::Beyond(packets, format!("behind them the replay parts from the recording: {parting}"))
-            }
+            exact::Verdict::Different(difference) => NotExplained::Beyond(
+                packets,
+                format!("behind them the replay differs from the recording: {difference}"),
+            ),
             exact::Verdict::Equal => NotExplained::NoPacket(packets),
         });
     };

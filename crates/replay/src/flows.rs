@@ -1,13 +1,13 @@
 //! [`Flows`]: the flows with the most bytes, each over time, and all others together.
 //!
 //! *Law*: each packet is in exactly one of the series, so that those of the flows and of the others add up to all. Equal
-//! packets give equal series on every machine.
+//! packets produce equal series on every machine.
 //! *Units*: bytes on the link; ns.
 //! *Cost*: a look-up or two a packet, and from time to time a look at all [`KEPT`] flows; at most 9 MB in all.
 //! *Notes*: while there are at most [`KEPT`] flows, each is whole. Beyond, one is kept as soon as it has had a
-//! quarter more bytes than the smallest that is kept, which then is one of the others. What it had had before stays with the
-//! others: its series begin when it became large. Of the others, [`COUNTED`] are counted at a time; when there are more,
-//! the smaller half is forgotten, and counted anew.
+//! quarter more bytes than the smallest that is kept, which then is one of the others. What it had had before stays
+//! with the others: its series begin when it became large. Of the others, [`COUNTED`] are counted at a time; when there
+//! are more, the smaller half is forgotten, and counted anew.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -49,7 +49,7 @@ impl<P: Part> Flows<P> {
         Self { bin, kept: Vec::new(), places: HashMap::new(), least: 0, counts: HashMap::new(), others: None }
     }
 
-    /// The series that packets of `flow` belong to, of which there are `bytes` more. `name` is asked when the flow is kept
+    /// The series that packets of `flow` belong to; `bytes` more have arrived. `name` is asked when the flow is kept
     /// from now on.
     pub fn of(&mut self, flow: u64, bytes: u64, name: impl FnOnce() -> String) -> &mut P {
         if let Some(&place) = self.places.get(&flow) {
@@ -116,7 +116,8 @@ impl<P: Part> Flows<P> {
     }
 }
 
-/// Whether a flow takes the place of another: not for a few bytes, or two alike would replace each other again and again.
+/// Whether a flow takes the place of another: not for a few bytes, or two alike would replace each other again and
+/// again.
 fn is_larger(bytes: u64, than: u64) -> bool {
     bytes > than.saturating_add(than / 4)
 }

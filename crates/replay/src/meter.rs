@@ -26,10 +26,10 @@ pub struct Ticket {
 pub struct Departure {
     /// When, in the time of the engine.
     pub time: Instant,
-    /// How long it had waited.
+    /// The time between arrival and departure.
     pub waited: Span,
     /// The packet as it left.
-    pub held: QueuedPacket<Ticket>,
+    pub packet: QueuedPacket<Ticket>,
     /// Whether it passed.
     pub fate: Disposition,
 }
@@ -88,7 +88,7 @@ impl Meter {
     pub fn refused(&self) -> u64 {
         self.refused
     }
-    /// When the last one left.
+    /// Returns the time of the last departure.
     pub fn last(&self) -> Instant {
         self.last
     }
@@ -141,17 +141,17 @@ impl Sink<Ticket> for Meter {
         self.refused += 1;
         self.digest_one(ticket, code_of_drop(reason));
     }
-    fn observe(&mut self, held: &QueuedPacket<Ticket>, fields: &Fields, fate: Disposition) {
-        let waited = self.now.since(held.arrived);
+    fn observe(&mut self, packet: &QueuedPacket<Ticket>, fields: &Fields, fate: Disposition) {
+        let waited = self.now.since(packet.arrived);
         if let Some(departures) = &mut self.departures {
-            departures.push(Departure { time: self.now, waited, held: *held, fate });
+            departures.push(Departure { time: self.now, waited, packet: *packet, fate });
         }
         let Some(flows) = &mut self.flows else { return };
         let from_start = |time: Instant| Instant::ZERO + time.since(self.start);
-        let (now, arrived, size) = (from_start(self.now), from_start(held.arrived), held.size.as_u64());
+        let (now, arrived, size) = (from_start(self.now), from_start(packet.arrived), packet.size.as_u64());
         let last = self.series.len() - 1;
-        let of_class = &mut self.series[(held.class.0 as usize).min(last)];
-        let of_flow = flows.of(held.flow.flow, size, || flows::name(self.by, fields));
+        let of_class = &mut self.series[(packet.class.0 as usize).min(last)];
+        let of_flow = flows.of(packet.flow.flow, size, || flows::name(self.by, fields));
         for part in [&mut *of_class, &mut *of_flow] {
             part.arrived.add(arrived, size);
             part.gone.add(now, size);
@@ -163,7 +163,7 @@ impl Sink<Ticket> for Meter {
             }
             Disposition::Sent(_) => {
                 of_flow.left(now, size, waited);
-                self.series[(held.left_by.0 as usize).min(last)].left(now, size, waited);
+                self.series[(packet.left_by.0 as usize).min(last)].left(now, size, waited);
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! *Law*: the engine is called at the instants at which it would have something to do, so that nothing leaves late;
 //! of things that happen at the same instant arrivals come first, in their order, as they do live. Equal packets and
-//! settings give equal departures on every machine.
+//! settings produce equal departures on every machine.
 //! *Units*: ns of whatever clock the source has.
 //! *Cost*: that of the engine, and some 30 ns a packet for the digest.
 //! *Notes*: a discipline without a rate of its own lets everything go at once, and nothing is seen of it. With
@@ -22,11 +22,11 @@ use crate::meter::{Departure, Keep, Meter, Ticket};
 /// How to run, beside the configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How the engine is set up.
+    /// Seed, names and time of the engine.
     pub setup: Setup,
     /// The rate of the link behind it; none for one that takes no time.
     pub link: Option<Rate>,
-    /// What to keep.
+    /// The measurements to keep.
     pub keep: Keep,
 }
 
@@ -38,8 +38,8 @@ impl Settings {
         Self { setup, link: None, keep: Keep::default() }
     }
 
-    /// Gives the users and control groups that `config` names and that are not known numbers that no packet has: in a
-    /// capture nobody knows who sent. Tells which.
+    /// Assigns unknown users and control groups that `config` names ids that no packet has: in a
+    /// capture the senders are unknown. Returns their names.
     pub fn invent_names(&mut self, config: &Config) -> Vec<String> {
         let names = &mut self.setup.names;
         let mut invented = Vec::new();
@@ -88,9 +88,9 @@ impl Run {
         Ok(Self { driver, meter, mtu, start: now })
     }
 
-    /// A packet arrives at `now`; what is due before that leaves first. `meta` may describe a superpacket, if it is longer
-    /// than the interface takes; any other long packet is sent in fragments, as one. Returns the number of tickets that
-    /// it has: more than one when it was segmented.
+    /// A packet arrives at `now`; what is due before that leaves first. `meta` may describe a superpacket, if it is
+    /// longer than the interface takes; any other long packet is sent in fragments, as one. Returns the number of
+    /// tickets that it has: more than one when it was segmented.
     pub fn arrive(&mut self, now: Instant, packet: u64, meta: &PacketMeta) -> u64 {
         self.run_until(now);
         let now = now.max(self.driver.now());
@@ -125,7 +125,7 @@ impl Run {
         self.driver.run_to_end(&mut self.meter);
     }
 
-    /// When it began.
+    /// Returns the instant of its start.
     pub fn start(&self) -> Instant {
         self.start
     }
@@ -133,15 +133,15 @@ impl Run {
     pub fn mtu(&self) -> u32 {
         self.mtu
     }
-    /// The engine.
+    /// Returns the engine.
     pub fn engine(&self) -> &Engine<Ticket> {
         self.driver.engine()
     }
-    /// The engine and the meter, for whoever makes the calls.
+    /// The engine and the meter, for callers that drive them.
     pub(crate) fn parts(&mut self) -> (&mut Engine<Ticket>, &mut Meter) {
         (self.driver.engine_mut(), &mut self.meter)
     }
-    /// The meter.
+    /// Returns the meter of what leaves.
     pub fn meter(&self) -> &Meter {
         &self.meter
     }
@@ -150,7 +150,7 @@ impl Run {
         self.meter.take_departures()
     }
 
-    /// What was measured so far.
+    /// Returns the measurements so far, under `name`.
     pub fn outcome(&self, name: &str) -> Outcome {
         let end = self.meter.last().max(self.driver.now());
         Outcome {
@@ -166,7 +166,7 @@ impl Run {
     }
 }
 
-/// What a run gave.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The name of the configuration.

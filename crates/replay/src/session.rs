@@ -10,27 +10,27 @@ use tidegate_units::Instant;
 use crate::departures::{Departures, From};
 use crate::exact::{Exact, Replayer};
 use crate::meter::{Departure, Keep};
-use crate::recording::{Came, Reader, Record, RecordingError, Setup};
+use crate::recording::{PacketOutcome, Reader, Record, RecordingError, Setup};
 use crate::run::{Outcome, Run, Settings};
 use crate::source::{Notice, Source, SourceError};
 
 /// A configuration that takes part.
 pub struct Part {
-    /// What it is called.
+    /// The name of the case in reports.
     pub name: String,
-    /// What it is.
+    /// The configuration.
     pub config: Config,
-    /// How it runs.
+    /// Setup, link and measurements.
     pub settings: Settings,
 }
 
-/// What hears of a session while it runs.
+/// Receives the progress of a session while it runs.
 pub struct Hooks<'a, W: Write> {
     /// What was mended in the source.
     pub notice: &'a mut dyn FnMut(Notice),
     /// Waits until this time of the source is here, in real time; nothing in virtual time.
     pub pace: Option<&'a mut dyn FnMut(Instant)>,
-    /// Where departures go.
+    /// The capture that departures are written to.
     pub departures: Option<&'a mut Departures<W>>,
 }
 
@@ -45,7 +45,7 @@ pub struct Session {
     pub broken: Option<SourceError>,
 }
 
-/// Why a session could not be.
+/// Why a session failed.
 #[derive(Debug)]
 pub enum SessionError {
     /// An engine cannot be built: the name of its configuration.
@@ -98,11 +98,11 @@ pub fn replay<R: Read, W: Write>(
         packets += 1;
         let mut out = 0;
         for run in &mut runs {
-            out += run.arrive(arrival.time, arrival.number, &arrival.seen);
+            out += run.arrive(arrival.time, arrival.number, &arrival.meta);
         }
         if let Some(departures) = &mut hooks.departures {
             let key = (0, arrival.number);
-            departures.keep(key, arrival.link, arrival.bytes, arrival.length, arrival.network, &arrival.seen, out);
+            departures.keep(key, arrival.link, arrival.bytes, arrival.length, arrival.network, &arrival.meta, out);
             let wall_clock = source.wall_clock();
             drain(parts, &mut runs, departures, wall_clock, &mut batch).map_err(SessionError::Write)?;
         }
@@ -220,10 +220,10 @@ pub fn again<R: Read, W: Write>(
             None => break,
         };
         let engine = replayer.engines();
-        if let (Some(to), Record::Arrives { number, seen, .. }) = (&mut departures, &next) {
-            let length = seen.length.max(u32::try_from(reader.bytes().len()).unwrap_or(u32::MAX));
+        if let (Some(to), Record::Arrives { number, meta, .. }) = (&mut departures, &next) {
+            let length = meta.length.max(u32::try_from(reader.bytes().len()).unwrap_or(u32::MAX));
             let raw = Some(tidegate_capture::LinkType::Raw);
-            to.keep((engine, *number), raw, reader.bytes(), length, 0, seen, 1);
+            to.keep((engine, *number), raw, reader.bytes(), length, 0, meta, 1);
         }
         if let Record::Setup(built) = &next {
             setup.get_or_insert_with(|| built.clone());
@@ -231,8 +231,8 @@ pub fn again<R: Read, W: Write>(
         packets += u64::from(matches!(next, Record::Arrives { .. }));
         let goes_on = replayer.record(record, &next);
         if let Some(to) = &mut departures {
-            for (number, came) in replayer.came() {
-                if *came == Came::TooLong {
+            for (number, outcome) in replayer.outcomes() {
+                if *outcome == PacketOutcome::TooLong {
                     to.forget((engine, *number));
                 }
             }

@@ -16,7 +16,7 @@ use tidegate_engine::{PacketMeta, Shape};
 use tidegate_units::Instant;
 
 use crate::cut::can_be_cut;
-use crate::recording::{Came, Head, MAGIC, Missing, Reader, Record, RecordingError, Setup};
+use crate::recording::{Head, MAGIC, Missing, PacketOutcome, Reader, Record, RecordingError, Setup};
 
 /// Packets looked at to find out whether a capture has both directions.
 const LOOK_AT: usize = 4096;
@@ -29,10 +29,10 @@ pub struct Arrival<'a> {
     /// The time on the clock of the run.
     pub time: Instant,
     /// The fields of its headers.
-    pub seen: PacketMeta,
+    pub meta: PacketMeta,
     /// What it begins with; none for a link type that is not known here.
     pub link: Option<LinkType>,
-    /// What there is of it.
+    /// The captured bytes.
     pub bytes: &'a [u8],
     /// How long it was, link header included.
     pub length: u32,
@@ -49,7 +49,7 @@ pub struct Choice {
     pub direction: Direction,
 }
 
-/// Which way packets went.
+/// The direction of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Direction {
     /// Both, or unknown.
@@ -62,9 +62,9 @@ pub enum Direction {
 }
 
 impl Choice {
-    fn takes(&self, seen: &PacketMeta, link: Option<LinkType>, bytes: &[u8]) -> bool {
+    fn takes(&self, meta: &PacketMeta, link: Option<LinkType>, bytes: &[u8]) -> bool {
         let from = || {
-            let source = seen.fields.hosts.source();
+            let source = meta.fields.hosts.source();
             self.from.is_empty() || source.is_some_and(|source| self.from.iter().any(|prefix| prefix.contains(source)))
         };
         let direction = || {
@@ -152,7 +152,7 @@ impl std::error::Error for SourceError {}
 /// A source whose first bytes have been looked at.
 pub type Sniffed<R> = Chain<Cursor<Vec<u8>>, R>;
 
-/// What a file is.
+/// The format of a file.
 pub enum Kind<R: Read> {
     /// A pcap or pcapng file, probably.
     Capture(Sniffed<R>),
@@ -191,7 +191,7 @@ enum Input<R: Read> {
     },
     Recording {
         reader: Reader<R>,
-        /// When the recording began.
+        /// The instant at which the recording began, in ns.
         first: Option<u64>,
         /// The record behind an arrival, which had to be looked at.
         ahead: Option<Record>,
@@ -220,7 +220,7 @@ impl<R: Read> Source<R> {
     fn new(input: Input<R>, choice: Choice) -> Self {
         let looking = choice.from.is_empty() && choice.direction == Direction::Any;
         let directions =
-            Directions { seen: HashSet::new(), looking: looking && matches!(input, Input::Capture { .. }) };
+            Directions { hosts: HashSet::new(), looking: looking && matches!(input, Input::Capture { .. }) };
         Self { input, choice, number: 0, directions }
     }
 
@@ -242,7 +242,7 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// The next packet; none at the end of the file and after an error. `notice` hears what was mended.
+    /// The next packet; none at the end of the file and after an error. `notice` is called for what was repaired.
     pub fn next_arrival(&mut self, notice: &mut dyn FnMut(Notice)) -> Option<Result<Arrival<'_>, SourceError>> {
         match self.input {
             Input::Capture { .. } => self.next_of_capture(notice),
@@ -262,31 +262,32 @@ impl<R: Read> Source<R> {
             let now = packet.time.as_nanos();
             let time = if packet.timed { now - *first.get_or_insert(now) } else { 0 };
             let time = Instant::from_nanos(time);
-            let seen = packet.dissect();
-            let mut sighting = PacketMeta {
-                fields: seen.fields,
-                ecn: seen.ecn,
-                length: seen.total,
-                network_header: seen.network_header.into(),
-                headers: seen.headers(),
-                pure_ack: seen.is_pure_ack(),
+            let dissected = packet.dissect();
+            let mut meta = PacketMeta {
+                fields: dissected.fields,
+                ecn: dissected.ecn,
+                length: dissected.total,
+                network_header: dissected.network_header.into(),
+                headers: dissected.headers(),
+                pure_ack: dissected.is_pure_ack(),
                 shape: Shape::Single,
             };
-            // A capture does not distinguish superpackets from long datagrams, which few programs send; a recording does.
-            if can_be_cut(&sighting) {
-                sighting.shape = Shape::Super;
+            // A capture does not distinguish superpackets from long datagrams, which few programs send; a recording
+            // does.
+            if can_be_cut(&meta) {
+                meta.shape = Shape::Super;
             }
-            if !self.choice.takes(&sighting, packet.link, packet.bytes) {
+            if !self.choice.takes(&meta, packet.link, packet.bytes) {
                 continue;
             }
-            if self.directions.notes(&sighting) {
+            if self.directions.notes(&meta) {
                 notice(Notice::BothDirections);
             }
             // The reader's own buffer cannot be given out of a loop that goes on reading; what was read last can.
             let (number, link, length, network) =
-                (packet.number, packet.link, packet.length, usize::from(seen.link_header));
+                (packet.number, packet.link, packet.length, usize::from(dissected.link_header));
             let bytes = reader.last_bytes();
-            return Some(Ok(Arrival { number, time, seen: sighting, link, bytes, length, network }));
+            return Some(Ok(Arrival { number, time, meta, link, bytes, length, network }));
         }
     }
 
@@ -307,58 +308,58 @@ impl<R: Read> Source<R> {
                     }
                 }
             };
-            let (now, arrived, seen) = match record {
+            let (now, arrived, meta) = match record {
                 Record::Setup(built) => {
                     first.get_or_insert(built.now_ns);
                     *setup = Some(built);
                     continue;
                 }
-                Record::Arrives { now, number, seen } => (now, number, seen),
+                Record::Arrives { now, number, meta } => (now, number, meta),
                 _ => continue,
             };
             bytes.clear();
             bytes.extend_from_slice(reader.bytes());
             self.number += 1;
             match reader.next_record() {
-                Some(Ok(Record::Came { number, came: Came::TooLong })) if number == arrived => continue,
+                Some(Ok(Record::Outcome { number, outcome: PacketOutcome::TooLong })) if number == arrived => continue,
                 Some(Ok(Record::Gap(missing))) => notice(Notice::Missing { record: reader.position().0, missing }),
                 Some(Ok(record)) => *ahead = Some(record),
                 // Reported again when the next is asked for.
                 Some(Err(error)) => return Some(Err(SourceError::Recording(error))),
                 None => {}
             }
-            if !self.choice.takes(&seen, None, &[]) {
+            if !self.choice.takes(&meta, None, &[]) {
                 continue;
             }
             let first = *first.get_or_insert(now.as_nanos());
             *time = (*time).max(Instant::from_nanos(now.as_nanos().saturating_sub(first)));
-            let (number, length) = (self.number, seen.length.max(u32::try_from(bytes.len()).unwrap_or(u32::MAX)));
+            let (number, length) = (self.number, meta.length.max(u32::try_from(bytes.len()).unwrap_or(u32::MAX)));
             let link = Some(LinkType::Raw);
-            return Some(Ok(Arrival { number, time: *time, seen, link, bytes, length, network: 0 }));
+            return Some(Ok(Arrival { number, time: *time, meta, link, bytes, length, network: 0 }));
         }
     }
 }
 
 /// Finds out whether packets go both ways.
 struct Directions {
-    seen: HashSet<Hosts>,
+    hosts: HashSet<Hosts>,
     looking: bool,
 }
 
 impl Directions {
     /// Whether this packet shows it, for the first time.
-    fn notes(&mut self, seen: &PacketMeta) -> bool {
-        if !self.looking || seen.fields.hosts == Hosts::Unknown {
+    fn notes(&mut self, meta: &PacketMeta) -> bool {
+        if !self.looking || meta.fields.hosts == Hosts::Unknown {
             return false;
         }
-        let back = match seen.fields.hosts {
+        let back = match meta.fields.hosts {
             Hosts::Unknown => Hosts::Unknown,
             Hosts::V4 { source, destination } => Hosts::V4 { source: destination, destination: source },
             Hosts::V6 { source, destination } => Hosts::V6 { source: destination, destination: source },
         };
-        let both = back != seen.fields.hosts && self.seen.contains(&back);
-        self.looking = !both && self.seen.len() < LOOK_AT;
-        self.seen.insert(seen.fields.hosts);
+        let both = back != meta.fields.hosts && self.hosts.contains(&back);
+        self.looking = !both && self.hosts.len() < LOOK_AT;
+        self.hosts.insert(meta.fields.hosts);
         both
     }
 }

@@ -81,7 +81,7 @@ fn framed(link: u32, tags: usize, packet: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Replays, and gives what was said and what left as a capture.
+/// Replays; returns the report, and what left as a capture.
 fn replay_chosen(file: &[u8], parts: &[Part], choice: Choice) -> (Session, Vec<Notice>, Vec<u8>) {
     let mut source = Source::capture(file, choice).unwrap();
     let mut notices = Vec::new();
@@ -111,7 +111,7 @@ const LINKS: [(u32, usize, Option<LinkType>); 10] = [
 ];
 
 #[test]
-fn every_link_type_gives_the_same_departures_and_keeps_its_header() {
+fn every_link_type_has_the_same_departures_and_keeps_its_header() {
     let mut digests = Vec::new();
     for (link, tags, expected) in LINKS {
         let mut file = Pcap::new(link);
@@ -129,12 +129,12 @@ fn every_link_type_gives_the_same_departures_and_keeps_its_header() {
         while let Some(packet) = reader.next_packet(&mut |warning| panic!("{warning}")) {
             let packet = packet.unwrap();
             assert_eq!(packet.link, expected);
-            let seen = packet.dissect();
-            assert_eq!((seen.fields.dscp, seen.total), (Dscp::assured(1, 1).unwrap(), 1_000));
-            let header = &packet.bytes[usize::from(seen.link_header)..][..20];
+            let dissected = packet.dissect();
+            assert_eq!((dissected.fields.dscp, dissected.total), (Dscp::assured(1, 1).unwrap(), 1_000));
+            let header = &packet.bytes[usize::from(dissected.link_header)..][..20];
             let checksum = tidegate_capture::rewrite::header_checksum(header);
             assert_eq!(checksum.to_be_bytes(), header[10..12]);
-            assert_eq!(packet.bytes[..seen.link_header.into()], framed(link, tags, &[]));
+            assert_eq!(packet.bytes[..dissected.link_header.into()], framed(link, tags, &[]));
             read += 1;
         }
         assert_eq!(read, outcome.passed);
@@ -189,7 +189,7 @@ fn what_is_wrong_with_a_file_is_named_and_the_rest_is_replayed() {
     cut.packet(0, &good);
     cut.packet(1, &good);
     cut.0.truncate(cut.0.len() - 7);
-    // What is in the file, what is said, how many packets come, and what ends it.
+    // The content of the file, the notices, the number of packets, and the error that ends it.
     let at_second = 24 + 16 + good.len();
     type Case<'a> = (&'a str, &'a [u8], &'a [String], u64, Option<String>);
     let table: [Case<'_>; 7] = [

@@ -1,4 +1,4 @@
-//! Recordings: what was told comes back, and doing it again gives the same departures.
+//! Recordings: what was written is read back, and repeating it produces the same departures.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -18,7 +18,8 @@ use tidegate_replay::exact::{self, Unrepeatable, Verdict};
 use tidegate_replay::explain;
 use tidegate_replay::meter::Keep;
 use tidegate_replay::recording::{
-    Came, Control, Counts, Missing, Payload, Reader, Record, Recording, RecordingError, Settings, Setup, part_path,
+    Control, Counts, Missing, PacketOutcome, Payload, Reader, Record, Recording, RecordingError, Settings, Setup,
+    part_path,
 };
 use tidegate_replay::run;
 use tidegate_replay::session::{self, Hooks, Part};
@@ -126,7 +127,7 @@ fn packet(draw: &mut Stream) -> (PacketMeta, Vec<u8>) {
         fields.fragment = Some(Fragment { id: draw.below(4) as u32, offset: 1480 * draw.below(2) as u16, more: true });
     }
     let length = if shape == Shape::Super { 20_000 } else { 60 + draw.below(1_440) as u32 };
-    let seen = PacketMeta {
+    let meta = PacketMeta {
         fields,
         ecn: Ecn::from_bits(draw.below(4) as u8),
         length,
@@ -137,7 +138,7 @@ fn packet(draw: &mut Stream) -> (PacketMeta, Vec<u8>) {
     };
     let mut bytes = vec![0x45; 128];
     bytes[4..8].copy_from_slice(&draw.next_u64().to_le_bytes()[..4]);
-    (seen, bytes)
+    (meta, bytes)
 }
 
 fn load(text: &str) -> shaper::Config {
@@ -146,7 +147,7 @@ fn load(text: &str) -> shaper::Config {
     config.unwrap_or_else(|| panic!("{}", diagnostics.render(&text)))
 }
 
-/// Drives an engine as a data path does, told to `recording`, and gives what came out.
+/// Drives an engine as a data path does with recorder `recording`, and returns what came out.
 fn drive(recording: &Recording, seed: u64, packets: usize) -> Outcomes {
     let (mut whim, mut flow) = (Stream::named(seed, "whim"), 0);
     drive_with(recording, SHAPER, seed, packets, &mut |handle, now, fields, engine, sink| {
@@ -178,15 +179,15 @@ fn drive_with(recording: &Recording, text: &str, seed: u64, packets: usize, act:
     let mut draw = Stream::named(seed, "recording");
     for handle in 0..packets as u64 {
         now += Span::from_nanos(draw.below(400_000));
-        let (seen, bytes) = packet(&mut draw);
+        let (meta, bytes) = packet(&mut draw);
         engine.recorder().unwrap().packet_bytes(&bytes);
-        let _taken = engine.enqueue(now, handle, &seen, &mut sink);
+        let _taken = engine.enqueue(now, handle, &meta, &mut sink);
         while engine.deadline(now).instant(now).is_some_and(|due| due <= now) {
             if !engine.dequeue(now, &mut sink) {
                 break;
             }
         }
-        act(handle, now, &seen.fields, &mut engine, &mut sink);
+        act(handle, now, &meta.fields, &mut engine, &mut sink);
         engine.recorder().unwrap().idle(now);
     }
     engine.release_all(&mut sink);
@@ -310,7 +311,7 @@ fn a_recording_is_exact_through_changes_and_promises() {
         }
         4_000 => hows.push(swap_to(OTHER, now, engine, sink)),
         4_001 => {
-            // As a daemon gives promises again.
+            // As a daemon restores promises.
             engine.promises(now).clear();
             engine.promises(now).promise(1, terms(1_000), ClassId(2), 1, true).unwrap();
             rebook(&[(1, 1_001)], now, engine);
@@ -333,7 +334,7 @@ fn a_recording_is_exact_through_changes_and_promises() {
     assert_eq!(exact.here, exact.recorded);
     // The changes do something: left out, the departures are others.
     for left_out in ["promise", "review", "book", "swap"] {
-        assert!(matches!(without(&folder, left_out), Verdict::Parted(_)), "{left_out}");
+        assert!(matches!(without(&folder, left_out), Verdict::Different(_)), "{left_out}");
     }
 }
 
@@ -436,12 +437,12 @@ fn a_recording_is_exact_through_reservations() {
     assert_eq!(exact.verdict, Verdict::Equal);
     assert_eq!(exact.here, exact.recorded);
     for left_out in ["reserve", "refresh", "release"] {
-        assert!(matches!(without(&folder, left_out), Verdict::Parted(_)), "{left_out}");
+        assert!(matches!(without(&folder, left_out), Verdict::Different(_)), "{left_out}");
     }
 }
 
 #[test]
-fn everything_comes_back_as_it_was_told() {
+fn everything_is_read_as_it_was_written() {
     let folder = Folder::new("told");
     let (sink, _) = record(&folder, Settings { payload: Payload::All, ..settings() }, 1, 2_000);
     assert!(sink.passed > 0);
@@ -456,10 +457,10 @@ fn everything_comes_back_as_it_was_told() {
                 assert_eq!(built, Setup::new(&setup(), SHAPER, Instant::from_nanos(1_000_000_000)));
                 assert_eq!(built.engine().names.users["alice"], 1000);
             }
-            Record::Arrives { now: at, number, seen } => {
+            Record::Arrives { now: at, number, meta } => {
                 now += draw.below(400_000);
                 let (expected, bytes) = packet(&mut draw);
-                assert_eq!((at.as_nanos(), number, seen), (now, arrivals, expected));
+                assert_eq!((at.as_nanos(), number, meta), (now, arrivals, expected));
                 assert_eq!(reader.bytes(), bytes);
                 arrivals += 1;
             }
@@ -495,7 +496,7 @@ fn files_of_a_limited_size_follow_each_other() {
     assert_eq!(whole.head().part, counts.files - 1);
     assert_eq!(whole.position().0, counts.records);
 
-    // From the middle it is said that something is missing, and the configuration is known all the same.
+    // Read from the middle, the gap is reported and the configuration is still known.
     let mut middle = Reader::new(open(2).unwrap()).unwrap();
     assert_eq!(middle.head().setup.as_ref().unwrap().configuration, SHAPER);
     assert_eq!(middle.next_record().unwrap().unwrap(), Record::Gap(Missing::Before));
@@ -519,7 +520,7 @@ fn files_of_a_limited_size_follow_each_other() {
 #[test]
 fn what_cannot_be_kept_is_counted_and_said() {
     let folder = Folder::new("lost");
-    // A pipe that nobody reads: the writer is stuck, and the data path goes on.
+    // A pipe without a reader: the writer blocks, and the data path goes on.
     let recording = Recording::create(&folder.file(), Settings { buffers: 2, ..settings() }).unwrap();
     let path = folder.file();
     drive(&recording, 1, 100);
@@ -579,8 +580,8 @@ fn a_full_disk_stops_the_recording_and_nothing_else() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_any_more_is_told_at_once_and_what_comes_is_counted() {
-    static TOLD: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
+fn a_failure_to_write_is_reported_at_once_and_later_records_are_counted() {
+    static FAILURES: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
     let folder = Folder::new("stopped");
     let fifo = folder.0.join("fifo");
     let made = std::process::Command::new("mkfifo").arg(&fifo).status();
@@ -596,7 +597,7 @@ fn a_file_that_cannot_be_written_any_more_is_told_at_once_and_what_comes_is_coun
         std::io::Read::read_exact(&mut File::open(to_read).unwrap(), &mut read).unwrap();
         read
     });
-    let failed = |why: &str| TOLD.lock().unwrap().push(why.to_owned());
+    let failed = |why: &str| FAILURES.lock().unwrap().push(why.to_owned());
     let recording = Recording::create(&fifo, Settings { failed, ..settings() }).unwrap();
     drive(&recording, 1, 60_000);
     let read = reading.join().unwrap();
@@ -606,11 +607,11 @@ fn a_file_that_cannot_be_written_any_more_is_told_at_once_and_what_comes_is_coun
         assert!(std::time::Instant::now() < deadline, "{:?}", recording.counts());
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    let told = TOLD.lock().unwrap().clone();
-    let [told] = told.as_slice() else { panic!("{told:?}") };
-    assert!(told.contains(fifo.to_str().unwrap()), "{told}");
+    let message = FAILURES.lock().unwrap().clone();
+    let [message] = message.as_slice() else { panic!("{message:?}") };
+    assert!(message.contains(fifo.to_str().unwrap()), "{message}");
     let stopped = recording.finish().unwrap_err();
-    assert_eq!((&stopped.why, TOLD.lock().unwrap().len()), (told, 1));
+    assert_eq!((&stopped.why, FAILURES.lock().unwrap().len()), (message, 1));
     // What was written in whole chunks, and what was not, are all there were.
     let mut reader = Reader::new(&read[..]).unwrap();
     let kept = std::iter::from_fn(|| reader.next_record()).take_while(Result::is_ok).count() as u64;
@@ -664,19 +665,19 @@ fn a_damaged_chunk_is_left_out_and_named() {
     let [Missing::Damaged { offset, why }] = &gaps[..] else { panic!("{gaps:?}") };
     assert!((*offset as usize) < middle && why.contains("checksum"));
     assert!(behind > 1_000, "what is behind it can be read: {behind}");
-    // A replay says up to where it is equal.
+    // A replay reports up to where it is equal.
     let (exact, _) = exact::replay(&mut Reader::new(&all[..]).unwrap());
     assert!(matches!(exact.verdict, Verdict::EqualUpTo { why: Unrepeatable::Missing(_), .. }));
     // Packets behind it are there, and cannot be explained.
-    let told = explain::arrival(&mut Reader::new(&all[..]).unwrap(), 1, 29_000).unwrap_err().to_string();
-    assert!(told.starts_with("only packets 1 to ") && told.contains("checksum"), "{told}");
+    let message = explain::arrival(&mut Reader::new(&all[..]).unwrap(), 1, 29_000).unwrap_err().to_string();
+    assert!(message.starts_with("only packets 1 to ") && message.contains("checksum"), "{message}");
     assert!(explain::arrival(&mut Reader::new(&all[..]).unwrap(), 1, 100).is_ok());
-    let told = explain::arrival(&mut Reader::new(&whole[..]).unwrap(), 1, 30_000).unwrap_err().to_string();
-    assert_eq!(told, "there is no such packet; they are numbered 1 to 30000");
+    let message = explain::arrival(&mut Reader::new(&whole[..]).unwrap(), 1, 30_000).unwrap_err().to_string();
+    assert_eq!(message, "there is no such packet; they are numbered 1 to 30000");
 }
 
-/// A datagram of 4,028 bytes from a program, which the kernel sends in fragments and nobody cuts: the recording knows it
-/// from a superpacket, and so other configurations get as many packets as the recorded one.
+/// A datagram of 4,028 bytes from a program, which the kernel sends in fragments and no segmenter cuts: the recording
+/// knows it from a superpacket, and so other configurations get as many packets as the recorded one.
 #[test]
 fn a_long_datagram_of_a_recording_stays_one() {
     let folder = Folder::new("datagram");
@@ -685,13 +686,13 @@ fn a_long_datagram_of_a_recording_stays_one() {
     let mut now = Instant::from_nanos(1_000);
     let mut engine = Engine::new(&load(slow), &setup(), now).unwrap();
     engine.set_recorder(Some(Box::new(recording.recorder(Setup::new(&setup(), slow, now)))));
-    let (mut seen, bytes) = packet(&mut Stream::named(1, "datagram"));
-    (seen.fields.protocol, seen.fields.fragment) = (Some(17), None);
-    (seen.length, seen.headers, seen.shape) = (4_028, 28, Shape::Single);
+    let (mut meta, bytes) = packet(&mut Stream::named(1, "datagram"));
+    (meta.fields.protocol, meta.fields.fragment) = (Some(17), None);
+    (meta.length, meta.headers, meta.shape) = (4_028, 28, Shape::Single);
     let mut sink = Outcomes::default();
     for handle in 0..3 {
         engine.recorder().unwrap().packet_bytes(&bytes);
-        assert!(matches!(engine.enqueue(now, handle, &seen, &mut sink), tidegate_engine::Admission::Consumed));
+        assert!(matches!(engine.enqueue(now, handle, &meta, &mut sink), tidegate_engine::Admission::Consumed));
         while engine.dequeue(now, &mut sink) {}
         now += Span::from_millis(200);
     }
@@ -732,7 +733,7 @@ fn departures_of_a_recording_are_numbered_from_1() {
 }
 
 #[test]
-fn counts_that_nobody_can_have_reached_are_damage() {
+fn impossible_counts_are_damage() {
     use tidegate_replay::recording::{FORMAT, MAGIC, raw_chunk};
     let head = format!(
         "{{\"format\":{FORMAT},\"tidegate\":\"\",\"recording\":\"\",\"part\":0,\"of\":\"\",\"instant_ns\":0,\
@@ -759,7 +760,7 @@ fn an_outcome_that_was_forged_is_found() {
     use tidegate_replay::recording::Encoder;
     let folder = Folder::new("forged");
     record(&folder, settings(), 2, 300);
-    // All records again, but that one packet is said to have been dropped.
+    // All records again, except that one packet is recorded as dropped.
     let mut reader = reader(&folder);
     let head = fs::read(folder.file()).unwrap();
     let mut encoder = Encoder::new(Payload::Headers, 1 << 20);
@@ -769,11 +770,11 @@ fn an_outcome_that_was_forged_is_found() {
         let at = reader.position().0 - 1;
         match record.unwrap() {
             Record::Setup(setup) => encoder.setup(setup.now(), &serde_json::to_string(&setup).unwrap()),
-            Record::Arrives { now, number, seen } => encoder.arrives(now, number, &seen, reader.bytes()),
+            Record::Arrives { now, number, meta } => encoder.arrives(now, number, &meta, reader.bytes()),
             Record::Departs { now } => encoder.departs(now),
             Record::ReleaseAll => encoder.release_all(),
             Record::Adjustment { now, adjustment } => encoder.adjust(now, adjustment),
-            Record::Came { number, came: Came::Passed(change) } => {
+            Record::Outcome { number, outcome: PacketOutcome::Passed(change) } => {
                 passed += 1;
                 if passed == 100 {
                     forged = Some((at, number));
@@ -782,8 +783,8 @@ fn an_outcome_that_was_forged_is_found() {
                     encoder.passed(number, change);
                 }
             }
-            Record::Came { number, came: Came::Refused(reason) } => encoder.refused(number, reason),
-            Record::Came { number, came: Came::TooLong } => encoder.too_long(number),
+            Record::Outcome { number, outcome: PacketOutcome::Refused(reason) } => encoder.refused(number, reason),
+            Record::Outcome { number, outcome: PacketOutcome::TooLong } => encoder.too_long(number),
             other => panic!("{other:?}"),
         }
     }
@@ -794,17 +795,20 @@ fn an_outcome_that_was_forged_is_found() {
     let (exact, broken) = exact::replay(&mut Reader::new(&file[..]).unwrap());
     assert!(broken.is_none());
     let (at, number) = forged.unwrap();
-    let Verdict::Parted(parting) = exact.verdict else { panic!("{:?}", exact.verdict) };
-    assert_eq!((parting.record, parting.recorded), (at, Some((number, Came::Refused(DropReason::Early)))));
-    assert_eq!(parting.here, Some((number, Came::Passed(Change::default()))));
+    let Verdict::Different(difference) = exact.verdict else { panic!("{:?}", exact.verdict) };
     assert_eq!(
-        parting.to_string(),
+        (difference.record, difference.recorded),
+        (at, Some((number, PacketOutcome::Refused(DropReason::Early))))
+    );
+    assert_eq!(difference.here, Some((number, PacketOutcome::Passed(Change::default()))));
+    assert_eq!(
+        difference.to_string(),
         format!("record {at}: packet {0} is dropped (early) in the recording, packet {0} passes here", number + 1)
     );
     assert_ne!(exact.here, exact.recorded);
 }
 
-/// A recording that was cut off in front of its first record, as when whoever recorded was killed.
+/// A recording that was cut off in front of its first record, as when the recording process was killed.
 #[test]
 fn of_a_recording_without_records_none_is_explained() {
     let folder = Folder::new("nothing");
@@ -814,8 +818,8 @@ fn of_a_recording_without_records_none_is_explained() {
     let head = &all[..8 + 9 + u32::from_le_bytes(all[9..13].try_into().unwrap()) as usize];
     let none = |event| explain::packet_of_record(&mut Reader::new(head).unwrap(), event).unwrap_err().to_string();
     assert_eq!([none(0), none(7)], ["there are no records", "there are no records"]);
-    let told = explain::arrival(&mut Reader::new(head).unwrap(), 1, 0).unwrap_err().to_string();
-    assert_eq!(told, "there are no packets");
+    let message = explain::arrival(&mut Reader::new(head).unwrap(), 1, 0).unwrap_err().to_string();
+    assert_eq!(message, "there are no packets");
 }
 
 /// Files that earlier builds wrote stay readable; they are seeds of the fuzz target as well.
@@ -827,7 +831,7 @@ fn a_recording_of_version_1_can_be_read() {
     while let Some(record) = reader.next_record() {
         match record.unwrap() {
             Record::Arrives { .. } => arrivals += 1,
-            Record::Came { .. } => came += 1,
+            Record::Outcome { .. } => came += 1,
             Record::Gap(missing) => panic!("{missing}"),
             _ => {}
         }

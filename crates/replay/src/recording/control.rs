@@ -16,24 +16,24 @@ use tidegate_units::{Instant, Span};
 pub enum Control {
     /// A promise is given.
     Promise {
-        /// Its number.
+        /// The number of the promise.
         number: u64,
-        /// The minimum.
+        /// The minimum in bit/s.
         minimum_bps: u64,
         /// Steps of preference.
         prefer: u32,
         /// Displacement: below which share, to which class.
         displace: Option<(u64, u32)>,
-        /// The class.
+        /// The number of the class.
         class: u32,
         /// Flows for which rate is held.
         flows: u32,
-        /// Whether it may wait for room.
+        /// Whether it may wait for free rate.
         anyway: bool,
     },
     /// A promise ends.
     End {
-        /// Its number.
+        /// The number of the promise.
         number: u64,
     },
     /// The conditions of all promises.
@@ -55,7 +55,7 @@ pub enum Control {
     Forget,
     /// A reservation is asked for.
     Reserve {
-        /// Its name.
+        /// The name of the reservation.
         name: String,
         /// Token rate, bucket, peak rate, minimum policed unit, largest packet: bit/s and bytes.
         tspec: [u64; 5],
@@ -66,12 +66,12 @@ pub enum Control {
     },
     /// A reservation lives on.
     Refresh {
-        /// Its class.
+        /// The number of its class.
         class: u32,
     },
     /// A reservation ends.
     Release {
-        /// Its class.
+        /// The number of its class.
         class: u32,
     },
 }
@@ -180,8 +180,8 @@ fn pairs(matches: &shaper::Match) -> Vec<(String, String)> {
 }
 
 impl From<&ControlCall<'_>> for Control {
-    fn from(told: &ControlCall<'_>) -> Self {
-        match told {
+    fn from(call: &ControlCall<'_>) -> Self {
+        match call {
             ControlCall::Promise { number, terms, class, flows, anyway } => Self::Promise {
                 number: *number,
                 minimum_bps: terms.minimum.as_bps(),
@@ -192,9 +192,9 @@ impl From<&ControlCall<'_>> for Control {
                 anyway: *anyway,
             },
             ControlCall::End(number) => Self::End { number: *number },
-            ControlCall::PromiseTable(book) => Self::PromiseTable {
-                numbers: book.numbers.clone(),
-                rules: book.promises.iter().flat_map(Classifier::rules).map(Conditions::from).collect(),
+            ControlCall::PromiseTable(table) => Self::PromiseTable {
+                numbers: table.numbers.clone(),
+                rules: table.promises.iter().flat_map(Classifier::rules).map(Conditions::from).collect(),
             },
             ControlCall::Review { from, most } => Self::Review { from: *from, most: *most },
             ControlCall::Forget => Self::Forget,

@@ -10,7 +10,9 @@ use tidegate_engine::{Adjustment, Change, PacketMeta, Shape};
 use tidegate_units::{Instant, Span};
 
 use super::codec::{Cursor, crc32};
-use super::{Came, ChunkKind, Counts, DIFFERENCE, FORMAT, Head, MAGIC, MAX_CHUNK, Missing, PLACES, Record, bits, tag};
+use super::{
+    ChunkKind, Counts, DIFFERENCE, FORMAT, Head, MAGIC, MAX_CHUNK, Missing, PLACES, PacketOutcome, Record, bits, tag,
+};
 
 /// Why a recording cannot be read, or not any further.
 #[derive(Debug)]
@@ -32,7 +34,7 @@ pub enum RecordingError {
         record: u64,
         /// The offset in the file, in bytes.
         offset: u64,
-        /// What is broken.
+        /// The defect, for people.
         why: String,
     },
     /// Reading failed.
@@ -148,7 +150,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn read_head(&mut self) -> Result<(), RecordingError> {
-        /// What every format has.
+        /// The fields of the head that every format has.
         #[derive(serde::Deserialize)]
         struct Version {
             format: u32,
@@ -188,7 +190,7 @@ impl<R: Read> Reader<R> {
         &self.head
     }
     /// What the recorder had kept and lost when it ended; none before the end has been read, or where the file has none
-    /// because whoever recorded was killed.
+    /// because the recording process was killed.
     pub fn counts(&self) -> Option<Counts> {
         self.end
     }
@@ -200,7 +202,7 @@ impl<R: Read> Reader<R> {
     pub fn bytes(&self) -> &[u8] {
         &self.scratch
     }
-    /// What was read from.
+    /// Returns the source.
     pub fn into_source(self) -> R {
         self.source
     }
@@ -342,7 +344,7 @@ impl<R: Read> Reader<R> {
 /// The most records, or packets, that a recording counts.
 const MOST: u64 = 1 << 62;
 
-/// What records refer to.
+/// The state that records refer to: the last time, number and metadata.
 struct State<'a> {
     places: &'a mut [Option<Place>],
     scratch: &'a mut Vec<u8>,
@@ -374,15 +376,17 @@ impl State<'_> {
             tag::ARRIVES => return self.arrives(cursor),
             tag::DEPARTS => Record::Departs { now: self.time(cursor)? },
             tag::RELEASE_ALL => Record::ReleaseAll,
-            tag::STEER => Record::Adjustment { now: self.time(cursor)?, adjustment: adjust(cursor)? },
+            tag::ADJUSTMENT => Record::Adjustment { now: self.time(cursor)?, adjustment: adjust(cursor)? },
             tag::RECONFIGURE => {
                 Record::Reconfigure { now: self.time(cursor)?, to: serde_json::from_slice(cursor.bytes()?).ok()? }
             }
             tag::CONTROL => {
                 Record::Control { now: self.time(cursor)?, control: serde_json::from_slice(cursor.bytes()?).ok()? }
             }
-            tag::UNTOLD => Record::Unrecorded,
-            tag::PASSED => Record::Came { number: self.number(cursor)?, came: Came::Passed(Change::default()) },
+            tag::UNRECORDED => Record::Unrecorded,
+            tag::PASSED => {
+                Record::Outcome { number: self.number(cursor)?, outcome: PacketOutcome::Passed(Change::default()) }
+            }
             tag::CHANGED => {
                 let number = self.number(cursor)?;
                 let change = cursor.byte()?;
@@ -390,14 +394,14 @@ impl State<'_> {
                     64 => None,
                     value => Some(Dscp::new(value)?),
                 };
-                Record::Came { number, came: Came::Passed(Change { dscp, congestion: change >= 128 }) }
+                Record::Outcome { number, outcome: PacketOutcome::Passed(Change { dscp, congestion: change >= 128 }) }
             }
             tag::REFUSED => {
                 let number = self.number(cursor)?;
                 let reason = *self.reasons.get(usize::from(cursor.byte()?))?;
-                Record::Came { number, came: Came::Refused(reason?) }
+                Record::Outcome { number, outcome: PacketOutcome::Refused(reason?) }
             }
-            tag::TOO_LONG => Record::Came { number: self.number(cursor)?, came: Came::TooLong },
+            tag::TOO_LONG => Record::Outcome { number: self.number(cursor)?, outcome: PacketOutcome::TooLong },
             _ => return None,
         })
     }
@@ -419,7 +423,7 @@ impl State<'_> {
             let offset = cursor.small::<u32>()?;
             fields.fragment = Some(Fragment { id, offset: u16::try_from(offset >> 1).ok()?, more: offset & 1 != 0 });
         }
-        let seen = PacketMeta {
+        let meta = PacketMeta {
             fields,
             ecn: Ecn::from_bits(flags & bits::ECN),
             length,
@@ -452,7 +456,7 @@ impl State<'_> {
         };
         self.scratch.clear();
         self.scratch.extend_from_slice(bytes);
-        Some(Record::Arrives { now, number, seen })
+        Some(Record::Arrives { now, number, meta })
     }
 }
 

@@ -99,7 +99,7 @@ impl Encoder {
         Instant::from_nanos(self.now)
     }
 
-    /// The chunk's body, for whom it is exchanged with the empty `other`; a new chunk begins.
+    /// Exchanges the chunk's body for the empty `other` and begins a new chunk.
     pub fn take(&mut self, other: Vec<u8>) -> Vec<u8> {
         let body = std::mem::replace(&mut self.out, other);
         self.lost = 0;
@@ -147,27 +147,27 @@ impl Encoder {
         put_bytes(&mut self.out, json.as_bytes());
     }
     /// A packet arrived.
-    pub fn arrives(&mut self, now: Instant, number: u64, seen: &PacketMeta, bytes: &[u8]) {
+    pub fn arrives(&mut self, now: Instant, number: u64, meta: &PacketMeta, bytes: &[u8]) {
         debug_assert_eq!(number, self.arrivals, "arrivals are numbered without gaps");
         self.timed(tag::ARRIVES, now);
         self.arrivals = number + 1;
-        let fragment = seen.fields.fragment;
+        let fragment = meta.fields.fragment;
         let common = Common {
-            fields: Fields { fragment: None, ..seen.fields },
-            network_header: seen.network_header,
-            headers: seen.headers,
+            fields: Fields { fragment: None, ..meta.fields },
+            network_header: meta.network_header,
+            headers: meta.headers,
         };
         let slot = place_of(&common);
         let place = &mut self.places[slot];
         let known = place.common == Some(common);
         let kept = match self.payload {
             Payload::All => bytes,
-            Payload::Headers => &bytes[..bytes.len().min(headers_kept(seen))],
+            Payload::Headers => &bytes[..bytes.len().min(headers_kept(meta))],
         };
         let differs = known && kept.len() == place.length && !kept.is_empty();
-        let flags = seen.ecn.bits()
-            | if seen.pure_ack { bits::PURE_ACK } else { 0 }
-            | if seen.shape == Shape::Super { bits::SUPER } else { 0 }
+        let flags = meta.ecn.bits()
+            | if meta.pure_ack { bits::PURE_ACK } else { 0 }
+            | if meta.shape == Shape::Super { bits::SUPER } else { 0 }
             | if fragment.is_some() { bits::FRAGMENT } else { 0 }
             | match (kept.is_empty(), differs) {
                 (true, _) => 0,
@@ -182,7 +182,7 @@ impl Encoder {
             place.common = Some(common);
             define(out, &common);
         }
-        put(out, seen.length.into());
+        put(out, meta.length.into());
         if let Some(fragment) = fragment {
             put(out, fragment.id.into());
             put(out, u64::from(fragment.offset) << 1 | u64::from(fragment.more));
@@ -208,7 +208,7 @@ impl Encoder {
     }
     /// The control plane changed something.
     pub fn adjust(&mut self, now: Instant, adjustment: Adjustment) {
-        self.timed(tag::STEER, now);
+        self.timed(tag::ADJUSTMENT, now);
         let (kind, a, b) = match adjustment {
             Adjustment::CatchUp(span) => (0, span.as_nanos(), 0),
             Adjustment::Rate(rate) => (1, rate.as_bps(), 0),
@@ -220,14 +220,14 @@ impl Encoder {
         put(&mut self.out, a);
         put(&mut self.out, b);
     }
-    /// The control plane did something about a promise or a reservation; `json` is the [`Control`](super::Control).
+    /// The control plane changed a promise or a reservation; `json` is the [`Control`](super::Control).
     pub fn control(&mut self, now: Instant, json: &str) {
         self.timed(tag::CONTROL, now);
         put_bytes(&mut self.out, json.as_bytes());
     }
     /// Something was done that is not recorded.
-    pub fn untold(&mut self) {
-        self.record(tag::UNTOLD);
+    pub fn unrecorded(&mut self) {
+        self.record(tag::UNRECORDED);
     }
     /// A packet passed.
     pub fn passed(&mut self, number: u64, change: Change) {
@@ -252,8 +252,8 @@ impl Encoder {
 }
 
 /// How many bytes of a packet its headers are; for one whose headers could not be read, what may be of use.
-fn headers_kept(seen: &PacketMeta) -> usize {
-    if seen.headers == 0 { 64 } else { seen.headers as usize }
+fn headers_kept(meta: &PacketMeta) -> usize {
+    if meta.headers == 0 { 64 } else { meta.headers as usize }
 }
 
 /// A place in the table: equal flows have equal places, different ones mostly others.

@@ -19,7 +19,7 @@ use super::{ChunkKind, FORMAT, FileRecorder, Head, MAGIC, Reconfiguration, Setup
 /// Bytes of a chunk: some ten thousand records.
 pub(super) const CHUNK: usize = 256 << 10;
 
-/// What is kept of a packet.
+/// The part of a packet that is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Payload {
@@ -29,12 +29,12 @@ pub enum Payload {
     All,
 }
 
-/// How to record.
+/// Settings of a recording.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// What is recorded: the name of an interface.
     pub of: String,
-    /// What is kept of packets.
+    /// The part of packets that is kept.
     pub payload: Payload,
     /// The size of a file, beyond which the next is begun; none for one file of any size.
     pub limit: Option<Bytes>,
@@ -58,7 +58,7 @@ pub struct Counts {
     pub lost: u64,
     /// Bytes written to all files.
     pub bytes: u64,
-    /// Files begun.
+    /// The number of files begun.
     pub files: u64,
 }
 
@@ -94,11 +94,11 @@ impl std::error::Error for Stopped {}
 /// The body of a chunk on its way to the file.
 pub(super) struct Chunk {
     pub body: Vec<u8>,
-    /// How many records it has.
+    /// The number of records.
     pub records: u64,
 }
 
-/// What both halves know.
+/// State that the recorder and the writing thread share.
 pub(super) struct Shared {
     pub payload: Payload,
     pool: Mutex<Vec<Vec<u8>>>,
@@ -187,7 +187,7 @@ impl Recording {
         recorder
     }
 
-    /// What has been kept so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {

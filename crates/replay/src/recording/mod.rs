@@ -41,10 +41,10 @@ pub const FORMAT: u32 = 2;
 pub const MAX_CHUNK: usize = 16 << 20;
 /// Flows that a chunk can name at a time.
 pub(crate) const PLACES: usize = 1024;
-/// Bytes of headers of which differences are stored.
+/// Bytes of headers whose differences are stored.
 pub(crate) const DIFFERENCE: usize = 96;
 
-/// What a chunk holds.
+/// The kind of chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum ChunkKind {
@@ -67,7 +67,7 @@ impl ChunkKind {
     }
 }
 
-/// What each record begins with.
+/// The byte that each record begins with.
 pub(crate) mod tag {
     pub const SETUP: u8 = 1;
     pub const ARRIVES: u8 = 2;
@@ -77,9 +77,9 @@ pub(crate) mod tag {
     pub const REFUSED: u8 = 6;
     pub const TOO_LONG: u8 = 7;
     pub const RELEASE_ALL: u8 = 8;
-    pub const STEER: u8 = 9;
+    pub const ADJUSTMENT: u8 = 9;
     pub const RECONFIGURE: u8 = 10;
-    pub const UNTOLD: u8 = 11;
+    pub const UNRECORDED: u8 = 11;
     pub const CONTROL: u8 = 12;
 }
 
@@ -123,7 +123,7 @@ pub struct Head {
     pub setup: Option<Setup>,
 }
 
-/// How an engine was set up.
+/// The setup of an engine: configuration, seed and time.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Setup {
     /// When it was built, in ns of the clock of the data path.
@@ -171,7 +171,7 @@ impl Setup {
             cgroups: self.cgroups.iter().map(|(path, id)| (path.clone(), *id)).collect(),
         }
     }
-    /// When it was built.
+    /// Returns the instant at which it was built.
     pub fn now(&self) -> Instant {
         Instant::from_nanos(self.now_ns)
     }
@@ -209,14 +209,14 @@ impl Reconfiguration {
     }
 }
 
-/// What became of a packet.
+/// The recorded outcome of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Came {
+pub enum PacketOutcome {
     /// It passed.
     Passed(Change),
-    /// It was refused.
+    /// It was dropped, for this reason.
     Refused(DropReason),
-    /// It went back to be cut.
+    /// It was returned to the kernel for segmentation.
     TooLong,
 }
 
@@ -225,14 +225,14 @@ pub enum Came {
 pub enum Missing {
     /// The recorder could not write as fast as calls came.
     NotKept {
-        /// Records.
+        /// The number of missing records.
         records: u64,
     },
     /// A chunk is damaged.
     Damaged {
-        /// Where it begins in the file.
+        /// Its offset in the file.
         offset: u64,
-        /// What is wrong with it.
+        /// The defect, for people.
         why: String,
     },
     /// The file begins in the middle of a run: what came before is in other files.
@@ -252,28 +252,28 @@ pub enum Record {
         now: Instant,
         /// Its number, from 0 with each engine.
         number: u64,
-        /// What the data path saw. What was kept of its bytes is in [`Reader::bytes`].
-        seen: PacketMeta,
+        /// Its metadata. The part of its bytes that was kept is in [`Reader::bytes`].
+        meta: PacketMeta,
     },
     /// A packet is asked for.
     Departs {
         /// The time of the call.
         now: Instant,
     },
-    /// Everything is let go.
+    /// All packets are released at once.
     ReleaseAll,
     /// The control plane changes something.
     Adjustment {
         /// The time of the call.
         now: Instant,
-        /// The adjustment.
+        /// The change of a rate or promise.
         adjustment: Adjustment,
     },
-    /// Another configuration takes over.
+    /// The configuration is replaced.
     Reconfigure {
         /// The time of the call.
         now: Instant,
-        /// Which.
+        /// The new configuration.
         to: Reconfiguration,
     },
     /// The control plane makes or ends a promise or a reservation.
@@ -283,14 +283,14 @@ pub enum Record {
         /// The call of the control plane.
         control: Control,
     },
-    /// A change that the recorder was not given.
+    /// A change that recordings do not represent.
     Unrecorded,
     /// An outcome of the call before.
-    Came {
-        /// Which packet.
+    Outcome {
+        /// The number of the packet.
         number: u64,
-        /// The result.
-        came: Came,
+        /// The outcome of that packet.
+        outcome: PacketOutcome,
     },
     /// Records are missing here.
     Gap(Missing),

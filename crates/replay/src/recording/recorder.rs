@@ -13,7 +13,7 @@ use super::{Control, Encoder, MAX_CHUNK, Reconfiguration, Setup};
 
 /// What has been kept is handed on at least this often.
 const LONGEST: Span = Span::from_secs(1);
-/// Room for any record but the bytes of a packet.
+/// The size of any record without the bytes of a packet, at most.
 const ROOM: usize = 256;
 
 /// Keeps every call of one engine. It never waits: when the file falls behind, whole chunks are lost and counted.
@@ -23,7 +23,7 @@ pub struct FileRecorder {
     encoder: Encoder,
     to: SyncSender<Chunk>,
     shared: Arc<Shared>,
-    /// When the chunk was begun.
+    /// The instant of the first record of the chunk.
     since: Instant,
     bytes: Vec<u8>,
 }
@@ -37,21 +37,21 @@ impl FileRecorder {
         Self { encoder, to, shared, since: setup.now(), bytes: Vec::with_capacity(65_536) }
     }
 
-    /// Makes sure that there is room for `n` bytes and some.
+    /// Ensures that a record with `n` bytes of payload fits into the chunk.
     #[inline]
-    fn room(&mut self, n: usize) {
+    fn reserve(&mut self, n: usize) {
         if self.encoder.len() + n + ROOM > CHUNK {
-            self.hand_on();
+            self.send_chunk();
         }
     }
 
     #[cold]
-    fn hand_on(&mut self) {
+    fn send_chunk(&mut self) {
         if self.encoder.is_empty() {
             return;
         }
         self.since = self.encoder.now();
-        // There are as many places on the way as buffers, so that who has a buffer can send.
+        // There are as many places on the way as buffers, so that the owner of a buffer can send.
         match self.shared.buffer() {
             Some(empty) => {
                 let records = self.encoder.in_chunk();
@@ -74,26 +74,26 @@ impl Recorder for FileRecorder {
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
     }
-    fn arrival(&mut self, now: Instant, number: u64, seen: &PacketMeta) {
-        self.room(self.bytes.len());
-        self.encoder.arrives(now, number, seen, &self.bytes);
+    fn arrival(&mut self, now: Instant, number: u64, meta: &PacketMeta) {
+        self.reserve(self.bytes.len());
+        self.encoder.arrives(now, number, meta, &self.bytes);
         self.bytes.clear();
     }
     fn departure(&mut self, now: Instant) {
-        self.room(0);
+        self.reserve(0);
         self.encoder.departs(now);
     }
-    fn operation(&mut self, now: Instant, act: Operation<'_>) {
-        self.room(0);
+    fn operation(&mut self, now: Instant, operation: Operation<'_>) {
+        self.reserve(0);
         // One that has no time of its own has that of the call before it.
         let now = now.max(self.encoder.now());
-        match act {
+        match operation {
             Operation::ReleaseAll => self.encoder.release_all(),
             Operation::Adjustment(adjustment) => self.encoder.adjust(now, adjustment),
             Operation::Reconfigure { text, names, built } => {
                 let to = Reconfiguration::new(text, names, built);
                 let json = serde_json::to_string(&to).expect("strings and numbers");
-                self.room(json.len());
+                self.reserve(json.len());
                 self.encoder.reconfigure(now, &json);
                 self.shared.reconfigured(to);
             }
@@ -101,30 +101,30 @@ impl Recorder for FileRecorder {
                 let json = serde_json::to_string(&Control::from(&control)).expect("strings and numbers");
                 // Conditions of thousands of promises do not fit into a chunk.
                 if json.len() > MAX_CHUNK / 2 {
-                    self.encoder.untold();
+                    self.encoder.unrecorded();
                     return;
                 }
-                self.room(json.len());
+                self.reserve(json.len());
                 self.encoder.control(now, &json);
             }
-            _ => self.encoder.untold(),
+            _ => self.encoder.unrecorded(),
         }
     }
     fn sent(&mut self, number: u64, change: Change) {
-        self.room(0);
+        self.reserve(0);
         self.encoder.passed(number, change);
     }
     fn dropped(&mut self, number: u64, reason: DropReason) {
-        self.room(0);
+        self.reserve(0);
         self.encoder.refused(number, reason);
     }
     fn too_long(&mut self, number: u64) {
-        self.room(0);
+        self.reserve(0);
         self.encoder.too_long(number);
     }
     fn idle(&mut self, now: Instant) {
         if now.since(self.since) > LONGEST {
-            self.hand_on();
+            self.send_chunk();
             self.since = now;
         }
     }
@@ -132,6 +132,6 @@ impl Recorder for FileRecorder {
 
 impl Drop for FileRecorder {
     fn drop(&mut self) {
-        self.hand_on();
+        self.send_chunk();
     }
 }

@@ -386,9 +386,9 @@ fn bytes_of(credit: Credit) -> i64 {
 }
 
 fn print_explanation(out: &mut dyn Write, explained: &Explanation) -> std::io::Result<()> {
-    writeln!(out, "packet {} at {}: {}", explained.packet, seconds(explained.time), packet_line(&explained.seen))?;
+    writeln!(out, "packet {} at {}: {}", explained.packet, seconds(explained.time), packet_line(&explained.meta))?;
     print_belongs(out, &explained.belongs)?;
-    let state = &explained.stood;
+    let state = &explained.state;
     writeln!(out, "when it came, {} packets ({} bytes) waited in all", state.packets, state.bytes.as_u64())?;
     if let Some(class) = &state.class {
         writeln!(
@@ -448,10 +448,10 @@ fn print_departure(
     behind: Option<&[u64; 3]>,
 ) -> std::io::Result<()> {
     let at = seconds(departure.time.since(explained.start));
-    let held = &departure.held;
-    writeln!(out, "the meters coloured it {}", colour_name(held.colour))?;
-    if held.segments > 1 {
-        writeln!(out, "it represents {} packets and {} bytes on the link", held.segments, held.size.as_u64())?;
+    let packet = &departure.packet;
+    writeln!(out, "the meters coloured it {}", colour_name(packet.colour))?;
+    if packet.segments > 1 {
+        writeln!(out, "it represents {} packets and {} bytes on the link", packet.segments, packet.size.as_u64())?;
     }
     match departure.fate {
         Disposition::Dropped(reason) if departure.waited == Span::ZERO => {
@@ -481,8 +481,8 @@ fn print_departure(
                     )?;
                 }
             }
-            if held.left_by != held.class {
-                let by = explained.classes.get(held.left_by.0 as usize).map_or("?", String::as_str);
+            if packet.left_by != packet.class {
+                let by = explained.classes.get(packet.left_by.0 as usize).map_or("?", String::as_str);
                 writeln!(out, "    through class {by}, to which its flow is displaced")?;
             }
             if let Some(dscp) = change.dscp {
@@ -538,7 +538,7 @@ fn belongs_json(belongs: &Belongs) -> Value {
 }
 
 fn explanation_json(explained: &Explanation) -> Value {
-    let state = &explained.stood;
+    let state = &explained.state;
     let class = state.class.as_ref().map(|class| {
         json!({
             "packets": class.backlog.packets,
@@ -575,8 +575,8 @@ fn explanation_json(explained: &Explanation) -> Value {
             "reason": reason,
             "at_ns": departure.time.since(explained.start).as_nanos(),
             "waited_ns": departure.waited.as_nanos(),
-            "colour": colour_name(departure.held.colour),
-            "through": explained.classes.get(departure.held.left_by.0 as usize),
+            "colour": colour_name(departure.packet.colour),
+            "through": explained.classes.get(departure.packet.left_by.0 as usize),
             "dscp": change.and_then(|change| change.dscp).map(dscp_name),
             "marked": change.is_some_and(|change| change.congestion),
         })
@@ -596,7 +596,7 @@ fn explanation_json(explained: &Explanation) -> Value {
     json!({
         "packet": explained.packet,
         "at_ns": explained.time.as_nanos(),
-        "is": packet_line(&explained.seen),
+        "is": packet_line(&explained.meta),
         "belongs": belongs_json(&explained.belongs),
         "waiting_packets": state.packets,
         "waiting_bytes": state.bytes.as_u64(),

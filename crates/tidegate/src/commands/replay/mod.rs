@@ -152,8 +152,8 @@ fn verdict(args: &Args, results: &Results) -> Result<(), Failure> {
         return Err(Failure::Failed(format!("{name}: {error}")));
     }
     let Some(again) = &results.again else { return Ok(()) };
-    if let Verdict::Parted(parting) = &again.exact.verdict {
-        return Err(Failure::Failed(format!("{name}: the replay differs from the recording: {parting}")));
+    if let Verdict::Different(difference) = &again.exact.verdict {
+        return Err(Failure::Failed(format!("{name}: the replay differs from the recording: {difference}")));
     }
     if let Some(error) = &again.broken {
         return Err(Failure::Failed(format!("{name}: {error}")));

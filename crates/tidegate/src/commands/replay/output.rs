@@ -65,7 +65,7 @@ pub fn sentence(again: &Again) -> String {
                 "equal up to record {record} ({compared} departures and drops); from there on the comparison is not possible: {why}"
             )
         }
-        Verdict::Parted(parting) => format!("NOT equal: {parting}"),
+        Verdict::Different(difference) => format!("NOT equal: {difference}"),
     }
 }
 
@@ -189,7 +189,7 @@ fn whole_json(args: &Args, results: &Results, outcomes: &[&Outcome]) -> Value {
         let (verdict, record) = match &again.exact.verdict {
             Verdict::Equal => ("equal", None),
             Verdict::EqualUpTo { record, .. } => ("equal-up-to", Some(*record)),
-            Verdict::Parted(parting) => ("parted", Some(parting.record)),
+            Verdict::Different(difference) => ("parted", Some(difference.record)),
         };
         json!({
             "verdict": verdict,
