@@ -45,7 +45,7 @@ detail = "{detail}"
     Engine::new(&config, &setup, Instant::ZERO).expect("valid")
 }
 
-fn sighting(flow: u32) -> PacketMeta {
+fn meta(flow: u32) -> PacketMeta {
     let hosts = Hosts::V4 { source: (0x0a00_0000 + (flow >> 12)).into(), destination: [10, 0, 0, 2].into() };
     let fields = Fields {
         hosts,
@@ -68,7 +68,7 @@ fn sighting(flow: u32) -> PacketMeta {
 /// One packet comes and one leaves, with `flows` packets waiting, flows in an order that no cache foresees.
 struct Run {
     engine: Engine<u32>,
-    seen: Vec<PacketMeta>,
+    packets: Vec<PacketMeta>,
     next: usize,
     now: Instant,
 }
@@ -77,19 +77,19 @@ impl Run {
     fn new(detail: &str, flows: u32) -> Self {
         let mut run = Self {
             engine: engine(detail),
-            seen: (0..flows).map(sighting).collect(),
+            packets: (0..flows).map(meta).collect(),
             next: 0,
             now: Instant::from_nanos(1),
         };
-        for seen in run.seen.clone() {
-            run.engine.enqueue(run.now, 0, &seen, &mut Nowhere);
+        for packet in run.packets.clone() {
+            run.engine.enqueue(run.now, 0, &packet, &mut Nowhere);
         }
         (0..2 * flows).for_each(|_| run.one());
         run
     }
     fn one(&mut self) {
-        self.next = (self.next + 7_919) % self.seen.len();
-        self.engine.enqueue(self.now, 0, &self.seen[self.next], &mut Nowhere);
+        self.next = (self.next + 7_919) % self.packets.len();
+        self.engine.enqueue(self.now, 0, &self.packets[self.next], &mut Nowhere);
         self.now = self.engine.deadline(self.now).instant(self.now).unwrap_or(self.now);
         self.engine.dequeue(self.now, &mut Nowhere);
     }

@@ -26,9 +26,9 @@ pub(crate) struct Admit<H> {
 pub(crate) enum Entry {
     /// The scheduler takes it now.
     Schedule,
-    /// It is held.
+    /// It is in the hold queue.
     Held,
-    /// There is no room to hold it.
+    /// The hold queue is full.
     Refused(DropReason),
 }
 
@@ -73,8 +73,8 @@ impl<H: Copy + Send + 'static> Admit<H> {
         self.packets.set_held(slot, false);
         self.packets.packet(slot)
     }
-    /// The scheduler, which is empty, has just refused the packet of `flow` at the head: returns it if it has waited long
-    /// enough to pass by the scheduler.
+    /// The scheduler, which is empty, has just refused the packet of `flow` at the head: returns it if it has waited
+    /// long enough to pass by the scheduler.
     pub(crate) fn pass_by(&mut self, now: Instant, flow: u64, tree: &Tree<QueuedPacket<H>>) -> Option<QueuedPacket<H>> {
         if !tree.backlog().is_empty() || !self.hold.is_overdue(now) {
             return None;

@@ -1,8 +1,8 @@
 //! [`Driver`]: the loop of a data path without its I/O, and [`run`], that loop over a [`DataPath`].
 //!
 //! The driver owns the engine and what a loop has to remember: when packets were last released, which flows are being
-//! segmented, whether the shaper is bypassed. It reads no clock. Each call carries the time, so that it runs in real time
-//! and, event by event, in virtual time:
+//! segmented, whether the shaper is bypassed. It reads no clock. Each call carries the time, so that it runs in real
+//! time and, event by event, in virtual time:
 //!
 //! ```text
 //! offer(now, arrival, sink)      a packet has arrived
@@ -60,7 +60,7 @@ pub struct Params {
 pub struct Arrival<'a, H> {
     /// The data path's own name for the packet.
     pub handle: H,
-    /// What is known of it.
+    /// Its metadata, as the data path parsed it.
     pub meta: &'a PacketMeta,
     /// Its bytes from the network header on, as far as they are known, for a recorder.
     pub bytes: &'a [u8],
@@ -86,7 +86,7 @@ pub enum Offered<H> {
     Segment(H),
 }
 
-/// What a driver has counted.
+/// Counters of a driver since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Packets returned for segmentation.
@@ -100,7 +100,7 @@ pub struct Driver<H: Send> {
     engine: Engine<H>,
     params: Params,
     counters: Counters,
-    /// Flows of which a superpacket is being segmented.
+    /// Flows with a superpacket that is being segmented.
     diverted: HashSet<u64>,
     bypassed: bool,
     /// The latest time of a call.
@@ -132,7 +132,7 @@ impl<H: Copy + Send + 'static> Driver<H> {
             dirty: false,
         }
     }
-    /// The engine.
+    /// Returns the engine that it drives.
     pub fn engine(&self) -> &Engine<H> {
         &self.engine
     }
@@ -141,7 +141,7 @@ impl<H: Copy + Send + 'static> Driver<H> {
         self.dirty = true;
         &mut self.engine
     }
-    /// What it has counted.
+    /// Returns the counters since the start.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -312,12 +312,13 @@ pub trait DataPath {
     type Handle: Copy + Send + 'static;
     /// Where it receives packets that are sent or dropped.
     type Sink: Sink<Self::Handle>;
-    /// What ends it.
+    /// The failure that ends the loop.
     type Error;
 
     /// The time. It never decreases.
     fn now(&mut self) -> Instant;
-    /// Waits until a packet arrives, a command comes, or the time is over. [`ControlFlow::Break`] ends the loop at once.
+    /// Waits until a packet arrives, a command comes, or the time is over. [`ControlFlow::Break`] ends the loop at
+    /// once.
     ///
     /// # Errors
     /// When it cannot wait; the loop ends.
@@ -328,7 +329,7 @@ pub trait DataPath {
     /// # Errors
     /// When it cannot receive; the loop ends.
     fn receive(&mut self, now: Instant, driver: &mut Driver<Self::Handle>) -> Result<usize, Self::Error>;
-    /// The sink.
+    /// Returns the sink of verdicts.
     fn sink(&mut self) -> &mut Self::Sink;
     /// Carries out what the sink has collected.
     ///

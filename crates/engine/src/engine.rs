@@ -4,10 +4,10 @@
 //! metadata ─> classify ─> account ─> admit ─> schedule ─> sink
 //! ```
 //!
-//! Each stage is a struct with its own state, in its own file. Recording, promises, held flows, fragments and reservations
-//! cost a packet that does not meet them one comparison each. The flow of a packet is looked up once, in `account`; from
-//! there on the packet carries the slots of its flow. Its metadata is passed by reference, and its fields are copied once,
-//! into the packet table.
+//! Each stage is a struct with its own state, in its own file. Recording, promises, held flows, fragments and
+//! reservations cost a packet that does not meet them one comparison each. The flow of a packet is looked up once, in
+//! `account`; from there on the packet carries the slots of its flow. Its metadata is passed by reference, and its
+//! fields are copied once, into the packet table.
 
 use tidegate_config::shaper::Config;
 use tidegate_core::classify::Fields;
@@ -98,7 +98,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         let mut slots = self.account.find(flow.flow);
         if meta.shape == Shape::Super
             && wire.packets > 1
-            // Where delays are promised, the largest packet is what the configuration says.
+            // Where delays are promised, the largest packet is the configured one.
             && (self.leases.is_open() || is_too_long(&self.tree, flow.flow, class, wire, &mut slots))
         {
             if let Some(recorder) = &mut self.recorder {
@@ -234,8 +234,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
         out.transmit(packet.handle, change);
     }
 
-    /// When to call [`Engine::dequeue`] next. It may then send nothing, but release a fragment, try a held packet again,
-    /// or end a reservation.
+    /// When to call [`Engine::dequeue`] next. It may then send nothing, but release a fragment, try a held packet
+    /// again, or end a reservation.
     pub fn deadline(&self, now: Instant) -> Deadline {
         let at = |time: Option<Instant>| time.map_or(Deadline::Idle, |time| Deadline::at(time, now));
         let tree = self.tree.deadline(now).min(self.admit.hold.deadline(now));

@@ -6,11 +6,12 @@
 //! *Units*: bytes as on the link; times in ns.
 //! *Cost*: one look-up for an arrival, none for a departure or a drop (a packet carries the place of its record, which
 //! stays while something of the flow waits), and once a second for each flow a look-up of what it is promised. Nothing
-//! is allocated after the table had its most records. A record with its places in the index and the lists takes at most 680 B: 16,384 of them are 11 MB.
-//! *Notes*: a record is forgotten when its flow was silent for the idle time of the table, or makes room for another;
-//! [`Flows::table`] counts them. A sender of one packet from each of many ports pushes out only such
-//! flows. [`Engine::look_at_flows`](crate::Engine::look_at_flows) goes through the table in steps of a bounded length; a flow that comes or goes between two
-//! steps may be missed, and one that went and came back may be seen twice.
+//! is allocated after the table had its most records. A record with its places in the index and the lists takes at most
+//! 680 B: 16,384 of them are 11 MB.
+//! *Notes*: a record is forgotten when its flow was silent for the idle time of the table, or is evicted by another;
+//! [`Flows::table`] counts them. A sender of one packet from each of many ports pushes out only such flows.
+//! [`Engine::look_at_flows`](crate::Engine::look_at_flows) goes through the table in steps of a bounded length; a flow
+//! that comes or goes between two steps may be missed, and one that went and came back may be seen twice.
 //! *See also*: the shaper's own flows ([`FlowView`]), which are there without statistics as well, end sooner, and
 //! exist only where the root is a shaper.
 
@@ -67,7 +68,7 @@ impl From<&Fields> for FlowIdentity {
 /// The record of a flow.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct FlowRecord {
-    /// Its identity.
+    /// The fields that identify the flow.
     pub who: FlowIdentity,
     /// The class that the rules put its last packet into.
     pub class: ClassId,
@@ -75,15 +76,15 @@ pub struct FlowRecord {
     pub through: ClassId,
     /// The rule that its last packet matched, by its number in the configuration.
     pub rule: Option<u32>,
-    /// When its first packet came.
+    /// The arrival of its first packet.
     pub began: Instant,
     /// When its last packet came or left.
     pub last: Instant,
-    /// What came.
+    /// Packets and bytes that arrived.
     pub arrived: Account,
-    /// What left.
+    /// Packets and bytes that left.
     pub sent: Account,
-    /// What waits.
+    /// Packets and bytes queued.
     pub waits: Backlog,
     /// Packets dropped, by [`DropReason`] in the order of [`DropReason::ALL`].
     pub dropped: [u32; DropReason::ALL.len()],
@@ -128,11 +129,11 @@ impl FlowRecord {
 /// The state of a flow at some time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FlowRow {
-    /// Its key.
+    /// The hash of its fields, as in [`FlowKey`].
     pub key: u64,
-    /// Its record.
+    /// The counts of the flow table.
     pub record: FlowRecord,
-    /// What the shaper has to say of it: its share, its minimum, what it borrowed. `None` for another discipline, and
+    /// What the shaper reports of it: its share, its minimum, what it borrowed. `None` for another discipline, and
     /// when the flow has ended for the shaper.
     pub view: Option<FlowView>,
 }
@@ -261,8 +262,9 @@ impl Flows {
         record.promise.check(now, promised, waits);
     }
 
-    /// Copies the flows at places `from` to `from + most` that are there to `rows`, with what `view` says of them, and
-    /// returns the place to continue from; `None` when that was all. Cost: for each place a look-up and a copy of a record.
+    /// Copies the flows at places `from` to `from + most` that are there to `rows`, with what `view` returns for them,
+    /// and returns the place to continue from; `None` when that was all. Cost: for each place a look-up and a copy of a
+    /// record.
     pub(crate) fn look(
         &mut self,
         now: Instant,
@@ -335,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_as_small_as_the_manual_says() {
+    fn a_record_has_the_documented_size() {
         assert!(size_of::<FlowRecord>() <= 608, "{}", size_of::<FlowRecord>());
     }
 }

@@ -3,16 +3,16 @@
 //! *Law*: no packet that was queued when the tree was replaced is lost, whatever the new tree refuses, and none leaves
 //! before one of its flow that arrived earlier.
 //!
-//! Every flow that had packets queued has a queue of its own here. Of the packets that the old tree left behind one at a
-//! time is *attempted* in the new tree. When the tree drops it, at once or later, it returns to the head of its queue,
-//! which cannot change the order, for the rest of its flow is behind it; it is attempted again when a packet has left, or
-//! after [`RETRY`]. When the last of them has left, the packets that arrived meanwhile follow all at once, and the queue is
-//! removed: from then on the flow goes to the tree directly. Of a flow whose packets are in a tree that stays, but of
-//! another class than the rules now say, the queue holds what arrives until those have left.
+//! Every flow that had packets queued has a queue of its own here. Of the packets that the old tree left behind one at
+//! a time is *attempted* in the new tree. When the tree drops it, at once or later, it returns to the head of its
+//! queue, which cannot change the order, for the rest of its flow is behind it; it is attempted again when a packet has
+//! left, or after [`RETRY`]. When the last of them has left, the packets that arrived meanwhile follow all at once, and
+//! the queue is removed: from then on the flow goes to the tree directly. Of a flow whose packets are in a tree that
+//! stays, but of another class than that of the present rules, the queue holds what arrives until those have left.
 //!
-//! So that later arrivals cannot keep the refused packets out: while a packet of a class is refused, arrivals of that class
-//! are held as well, and after [`GRACE`] arrivals of every class are, which empties the tree. A packet that even an empty
-//! tree refuses then (a policer does, or a limit below its size) passes by the tree.
+//! So that later arrivals cannot keep the refused packets out: while a packet of a class is refused, arrivals of that
+//! class are held as well, and after [`GRACE`] arrivals of every class are, which empties the tree. A packet that even
+//! an empty tree refuses then (a policer does, or a limit below its size) passes by the tree.
 //!
 //! *Cost*: nothing while no flow is held; else O(1) a packet.
 
@@ -24,8 +24,8 @@ use tidegate_core::{ClassId, Deadline, DropReason, Instant, Span};
 pub(crate) const RETRY: Span = Span::from_millis(1);
 /// How long arrivals of other classes may precede packets that are refused.
 pub(crate) const GRACE: Span = Span::from_secs(1);
-/// The most arrivals held of one flow (or as many as were queued at the change), and in all. Beyond that they are dropped
-/// as from a full queue.
+/// The most arrivals held of one flow (or as many as were queued at the change), and in all. Beyond that they are
+/// dropped as from a full queue.
 const PER_FLOW: usize = 256;
 const IN_ALL: usize = 65_536;
 /// Flows whose packets are attempted again at once.
@@ -34,7 +34,7 @@ const RETRIES: usize = 64;
 /// What of a held flow is in the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Inside {
-    /// Nothing that matters.
+    /// No effect on the hold queue.
     Nothing,
     /// This packet, which returns here if the tree drops it.
     Attempt(u32),
@@ -69,7 +69,7 @@ pub(crate) enum Step {
     Attempt(u32),
     /// These packets go into the tree, and the flow is no longer held.
     Open(VecDeque<u32>),
-    /// Nothing yet.
+    /// The flow stays held.
     Stay,
 }
 
@@ -103,11 +103,11 @@ impl HoldQueue {
             held_arrivals: 0,
         }
     }
-    /// Whether nobody stands in queue.
+    /// Whether no flow is held.
     pub(crate) fn is_empty(&self) -> bool {
         self.flows.is_empty()
     }
-    /// How many flows stand in queue.
+    /// The number of flows that are held.
     pub(crate) fn flows(&self) -> usize {
         self.flows.len()
     }
@@ -127,7 +127,7 @@ impl HoldQueue {
         self.flows.insert(flow, FlowQueue::new(inside, older));
     }
 
-    /// Whether an arrival of `flow` in `class` is held; the reason to drop it where there is no room.
+    /// Whether an arrival of `flow` in `class` is held; the reason to drop it where the queue is full.
     pub(crate) fn arrive(&mut self, now: Instant, flow: u64, class: ClassId, at: u32) -> Result<bool, DropReason> {
         if self.is_empty() {
             return Ok(false);
@@ -205,7 +205,7 @@ impl HoldQueue {
         }
     }
 
-    /// A packet has left the tree: there may be room for a refused one.
+    /// A packet has left the tree: a refused one may fit now.
     pub(crate) fn retry_one(&mut self) {
         self.ready.extend(self.refused.pop_front());
     }
@@ -225,7 +225,7 @@ impl HoldQueue {
     pub(crate) fn next_ready(&mut self) -> Option<u64> {
         self.ready.pop_front()
     }
-    /// What that flow does next.
+    /// Returns the next step of a flow.
     pub(crate) fn step(&mut self, flow: u64) -> Step {
         let Some(queue) = self.flows.get_mut(&flow) else { return Step::Stay };
         if queue.inside != Inside::Nothing {

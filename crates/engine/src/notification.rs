@@ -1,4 +1,4 @@
-//! [`Notification`]: what has happened to a flow, for its owner and for whoever watches it.
+//! [`Notification`]: what has happened to a flow, for its owner and its watchers.
 
 use tidegate_core::classify::Fields;
 use tidegate_core::fbq::FlowView;
@@ -33,13 +33,13 @@ pub struct FlowState {
     pub class: ClassId,
     /// What it is granted if everybody wants what they are granted.
     pub rate: Rate,
-    /// Its minimum.
+    /// The minimum of its promise; zero without one.
     pub minimum: Rate,
     /// Whether the minimum is in force.
     pub granted: bool,
-    /// Its steps of preference.
+    /// Steps of preference in force.
     pub steps: u32,
-    /// What it has queued.
+    /// Bytes queued.
     pub queue: Bytes,
     /// How long its oldest packet has waited.
     pub delay: Span,
@@ -50,7 +50,7 @@ pub struct FlowState {
 }
 
 impl FlowState {
-    /// Of what the shaper says at `now`.
+    /// The state of a flow in the shaper at `now`.
     pub fn of(view: &FlowView, now: Instant) -> Self {
         Self {
             class: view.class,
@@ -66,10 +66,10 @@ impl FlowState {
     }
 }
 
-/// A notification.
+/// An event, or a change of a watched flow, for the owner of the flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Notification<'a> {
-    /// What happened.
+    /// The event or change.
     pub kind: NotificationKind,
     /// To which flow.
     pub flow: u64,
@@ -77,6 +77,6 @@ pub struct Notification<'a> {
     pub fields: Option<&'a Fields>,
     /// The promise that it is under.
     pub promise: Option<u64>,
-    /// How it stands, of a watched flow.
+    /// The state of the flow; only of a watched flow.
     pub state: Option<FlowState>,
 }

@@ -19,7 +19,7 @@ pub struct QueuedPacket<H> {
     pub left_by: ClassId,
     /// The rule it matched, plus one; 0 for none.
     pub profile: u32,
-    /// Its code point as it came.
+    /// The code point at arrival.
     pub arrived_as: Dscp,
     /// Its code point as it will leave.
     pub dscp: Dscp,
@@ -27,13 +27,13 @@ pub struct QueuedPacket<H> {
     pub ecn: Ecn,
     /// Whether it was marked here.
     pub marked: bool,
-    /// Its colour.
+    /// The colour that the meters set.
     pub colour: Colour,
-    /// How many packets of the wire it stands for.
+    /// How many packets on the wire it represents.
     pub segments: u32,
     /// Whether it is an acknowledgement without data.
     pub pure_ack: bool,
-    /// When it came.
+    /// The time of arrival.
     pub arrived: Instant,
     /// The place of the record of its flow ([`Flows`](crate::Flows)), which stays as long as this packet waits.
     pub record: u32,

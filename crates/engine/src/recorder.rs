@@ -1,8 +1,8 @@
 //! [`Recorder`]: records every call of the engine, so that a run can be repeated.
 //!
-//! The engine is a function of its calls: a recorder that keeps all of them, in order, keeps the run. Every call that can
-//! change something reports here before it does, and what became of packets as it happens; what only looks does not.
-//! Whoever adds such a call adds its report, or goes through [`Engine::tree_mut`](crate::Engine::tree_mut), which
+//! The engine is a function of its calls: a recorder that keeps all of them, in order, keeps the run. Every call that
+//! can change something reports here before it does, and what became of packets as it happens; what only looks does
+//! not. A new call of this kind reports itself, or goes through [`Engine::tree_mut`](crate::Engine::tree_mut), which
 //! reports that the run cannot be repeated from here on ([`Operation::Unrecorded`]).
 
 use tidegate_config::shaper::Match;
@@ -37,13 +37,13 @@ pub enum ControlCall<'a> {
     Promise {
         /// The number of the promise.
         number: u64,
-        /// What is promised.
+        /// Minimum, preference and displacement.
         terms: Terms,
         /// In which class.
         class: ClassId,
         /// For how many flows rate is held.
         flows: u32,
-        /// Whether it may wait for room.
+        /// Whether it may wait for free rate.
         anyway: bool,
     },
     /// [`PromiseControl::end`](crate::PromiseControl::end).
@@ -61,9 +61,9 @@ pub enum ControlCall<'a> {
     Forget,
     /// [`Engine::reserve`](crate::Engine::reserve).
     Reserve {
-        /// What it is called.
+        /// The name of the reservation.
         name: &'a str,
-        /// What is asked for.
+        /// The traffic specification and the service.
         request: &'a Request,
         /// For which packets.
         matches: &'a Match,
@@ -86,9 +86,9 @@ pub enum Operation<'a> {
     Control(ControlCall<'a>),
     /// Another configuration takes over, with all that waits.
     Reconfigure {
-        /// The shaper file.
+        /// The text of the shaper file.
         text: &'a str,
-        /// What names in it mean.
+        /// The ids of the users and control groups that it names.
         names: &'a Names,
         /// When its tree was built, which may have been before.
         built: Instant,
@@ -102,7 +102,7 @@ pub trait Recorder: Send {
     /// The bytes of the packet that arrives next, from its network header on, as far as the data path has them.
     fn packet_bytes(&mut self, bytes: &[u8]);
     /// A packet arrives. The engine numbers arrivals from 0.
-    fn arrival(&mut self, now: Instant, number: u64, seen: &PacketMeta);
+    fn arrival(&mut self, now: Instant, number: u64, meta: &PacketMeta);
     /// A packet is asked for.
     fn departure(&mut self, now: Instant);
     /// Something else is done.

@@ -3,7 +3,8 @@
 //! A promise is for whatever its conditions match: a port, a user, a socket. Nothing of it is looked up for a packet of
 //! a flow that is known. When a flow appears, its first packet is classified once against all promises, and its record
 //! in the shaper is made with the terms in force before that packet is handed in. When promises change, the control
-//! plane hands in another [`PromiseTable`] and has the flows that are present reviewed, some at a time ([`PromiseControl::review`]).
+//! plane hands in another [`PromiseTable`] and has the flows that are present reviewed, some at a time
+//! ([`PromiseControl::review`]).
 //!
 //! *Cost*: nothing for a packet while nothing is promised, one look-up of its flow otherwise; one classification for a
 //! new flow; for a watched flow a look at its record, at most once a millisecond.
@@ -94,7 +95,7 @@ struct Entry {
     flows: HashSet<u64>,
 }
 
-/// How a promise stands.
+/// The state of a promise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PromiseView {
     /// Flows that are under it.
@@ -113,7 +114,7 @@ struct Known {
     flow: u64,
     fields: Fields,
     /// When marks of it were last notified.
-    marks_told: Option<Instant>,
+    marks_notified: Option<Instant>,
     promise: Option<u64>,
     /// Its place among the watched flows.
     watched: Option<u32>,
@@ -126,7 +127,7 @@ struct Watched {
     delay: Span,
     above: bool,
     last: Option<FlowState>,
-    rate_told: Instant,
+    rate_notified: Instant,
 }
 
 /// What the engine keeps for the control plane. See the [module](self).
@@ -187,7 +188,7 @@ impl FlowRegistry {
             entry.flows.insert(flow);
             self.started(flow, fields, Some(number), now);
         } else {
-            entry.give_slot_back(fbc);
+            entry.hold_slot(fbc);
         }
     }
 
@@ -202,7 +203,7 @@ impl FlowRegistry {
             known.promise = promise.or(known.promise);
             return;
         }
-        let known = Known { flow, fields: *fields, marks_told: None, promise, watched: None };
+        let known = Known { flow, fields: *fields, marks_notified: None, promise, watched: None };
         let place = match self.free.pop() {
             Some(place) => {
                 self.places[place as usize] = Some(known);
@@ -217,7 +218,7 @@ impl FlowRegistry {
         self.watch(flow, now);
     }
 
-    /// Watches a flow, or ceases to, as the table says now; returns whether it is watched.
+    /// Starts or stops to watch a flow, as the present table requires; returns whether it is watched.
     fn watch(&mut self, flow: u64, now: Instant) -> bool {
         let Some(&place) = self.index.get(&flow) else { return false };
         let Some(known) = &mut self.places[place as usize] else { return false };
@@ -227,7 +228,7 @@ impl FlowRegistry {
             (None, Some(delay)) => {
                 known.watched = Some(self.watched.len() as u32);
                 self.watch_now.push(flow);
-                self.watched.push(Watched { flow, delay, above: false, last: None, rate_told: now });
+                self.watched.push(Watched { flow, delay, above: false, last: None, rate_notified: now });
                 self.next_look = self.next_look.min(now + LOOK);
             }
             (Some(at), Some(delay)) => self.watched[at as usize].delay = delay,
@@ -264,10 +265,10 @@ impl FlowRegistry {
         if let Event::Marked { .. } = event {
             let Some(known) = self.known_mut(flow) else { return };
             // Marks of watched flows are notified by their number when the flow is polled.
-            if known.watched.is_some() || known.marks_told.is_some_and(|told| now.since(told) < SOON) {
+            if known.watched.is_some() || known.marks_notified.is_some_and(|last| now.since(last) < SOON) {
                 return;
             }
-            known.marks_told = Some(now);
+            known.marks_notified = Some(now);
         }
         let known = self.known(flow);
         out(&Notification {
@@ -303,7 +304,7 @@ impl FlowRegistry {
         for (number, flow) in self.ended.drain(..) {
             if let Some(entry) = self.entries.get_mut(&number) {
                 entry.flows.remove(&flow);
-                entry.give_slot_back(fbc);
+                entry.hold_slot(fbc);
             }
         }
     }
@@ -353,39 +354,39 @@ impl FlowRegistry {
 const DELAY: Span = Span::from_millis(20);
 
 impl Watched {
-    fn compare(&mut self, now: Instant, facts: FlowState, mut tell: impl FnMut(NotificationKind)) {
+    fn compare(&mut self, now: Instant, facts: FlowState, mut notify: impl FnMut(NotificationKind)) {
         let Some(last) = self.last.replace(facts) else {
             // The state at the beginning is notified.
-            self.rate_told = now;
-            tell(NotificationKind::Rate);
+            self.rate_notified = now;
+            notify(NotificationKind::Rate);
             if !facts.minimum.is_zero() {
-                tell(if facts.granted { NotificationKind::Promised } else { NotificationKind::Waiting });
+                notify(if facts.granted { NotificationKind::Promised } else { NotificationKind::Waiting });
             }
             return;
         };
         let (new, old) = (facts.rate.as_bps(), last.rate.as_bps());
-        if new != old && (new.abs_diff(old) > old / PART || now.since(self.rate_told) >= SOON) {
-            self.rate_told = now;
-            tell(NotificationKind::Rate);
+        if new != old && (new.abs_diff(old) > old / PART || now.since(self.rate_notified) >= SOON) {
+            self.rate_notified = now;
+            notify(NotificationKind::Rate);
         } else if let Some(last) = &mut self.last {
             // The next state is compared with the one that was notified.
             last.rate = Rate::from_bps(old);
         }
         if !facts.minimum.is_zero() && (facts.granted, facts.minimum) != (last.granted, last.minimum) {
-            tell(if facts.granted { NotificationKind::Promised } else { NotificationKind::Waiting });
+            notify(if facts.granted { NotificationKind::Promised } else { NotificationKind::Waiting });
         }
         if facts.dropped > last.dropped {
-            tell(NotificationKind::Dropped(facts.dropped - last.dropped));
+            notify(NotificationKind::Dropped(facts.dropped - last.dropped));
         }
         if facts.marked > last.marked {
-            tell(NotificationKind::Marked(facts.marked - last.marked));
+            notify(NotificationKind::Marked(facts.marked - last.marked));
         }
         if !self.above && facts.delay > self.delay {
             self.above = true;
-            tell(NotificationKind::DelayAbove);
+            notify(NotificationKind::DelayAbove);
         } else if self.above && facts.delay.as_nanos() < self.delay.as_nanos() / 2 {
             self.above = false;
-            tell(NotificationKind::DelayBelow);
+            notify(NotificationKind::DelayBelow);
         }
     }
 }
@@ -399,7 +400,7 @@ impl Entry {
         }
     }
     /// A flow has ended: rate is held for the next, if it is still free.
-    fn give_slot_back<P: Packet>(&mut self, fbc: &mut Fbc<P>) {
+    fn hold_slot<P: Packet>(&mut self, fbc: &mut Fbc<P>) {
         let here = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
         if self.slots.saturating_add(here) < self.wanted && fbc.hold(self.class, self.terms.minimum).is_ok() {
             self.slots += 1;
@@ -425,18 +426,18 @@ pub enum PromiseError {
 }
 
 impl<H: Copy + Send + 'static> PromiseControl<'_, H> {
-    fn tell(&mut self, control: ControlCall<'_>) {
+    fn record(&mut self, control: ControlCall<'_>) {
         if let Some(recorder) = self.recorder {
             recorder.operation(self.now, Operation::Control(control));
         }
     }
 
-    /// Makes promise `number`: holds its minimum in `class` for `flows` flows. It comes into force for the flows of the next
-    /// [`PromiseTable`].
+    /// Makes promise `number`: holds its minimum in `class` for `flows` flows. It comes into force for the flows of the
+    /// next [`PromiseTable`].
     ///
     /// # Errors
-    /// [`PromiseError`]; nothing has changed then. With `anyway` a class without room is no error, and what does not fit
-    /// waits (4.4).
+    /// [`PromiseError`]; nothing has changed then. With `anyway` a class without free rate is no error, and what does
+    /// not fit waits (4.4).
     pub fn promise(
         &mut self,
         number: u64,
@@ -445,7 +446,7 @@ impl<H: Copy + Send + 'static> PromiseControl<'_, H> {
         flows: u32,
         anyway: bool,
     ) -> Result<(), PromiseError> {
-        self.tell(ControlCall::Promise { number, terms, class, flows, anyway });
+        self.record(ControlCall::Promise { number, terms, class, flows, anyway });
         let fbc = self.tree.shaper_mut().ok_or(PromiseError::NoShaper)?;
         let before = self.registry.entries.get(&number).map_or(0, |entry| entry.flows.len() as u32);
         debug_assert!(before == 0, "a promise is changed by ending it and giving another");
@@ -471,7 +472,7 @@ impl<H: Copy + Send + 'static> PromiseControl<'_, H> {
     /// Ends promise `number`: what was held for flows to come is free. Flows under it keep their terms until they are
     /// reviewed with a table without it.
     pub fn end(&mut self, number: u64) {
-        self.tell(ControlCall::End(number));
+        self.record(ControlCall::End(number));
         let Some(entry) = self.registry.entries.remove(&number) else { return };
         if let Some(fbc) = self.tree.shaper_mut() {
             (0..entry.slots).for_each(|_| fbc.release(entry.class, entry.terms.minimum));
@@ -481,15 +482,15 @@ impl<H: Copy + Send + 'static> PromiseControl<'_, H> {
     /// Another table, for flows that appear from now on. Returns the old one, so that it is not freed here.
     pub fn set_table(&mut self, table: PromiseTable) -> PromiseTable {
         if table.promises.is_some() || self.registry.table.promises.is_some() {
-            self.tell(ControlCall::PromiseTable(&table));
+            self.record(ControlCall::PromiseTable(&table));
         }
         std::mem::replace(&mut self.registry.table, table)
     }
 
-    /// Applies the table to flows that are present: up to `most` places of the table from the `from`-th on. Gives the
+    /// Applies the table to flows that are present: up to `most` places of the table from the `from`-th on. Returns the
     /// place to go on from, `None` when that was all.
     pub fn review(&mut self, from: u32, most: u32) -> Option<u32> {
-        self.tell(ControlCall::Review { from, most });
+        self.record(ControlCall::Review { from, most });
         let fbc = self.tree.shaper_mut()?;
         let all = self.registry.places.len() as u32;
         let end = from.saturating_add(most).min(all);
@@ -510,7 +511,7 @@ impl<H: Copy + Send + 'static> PromiseControl<'_, H> {
                 });
                 let _ = fbc.set_terms(self.now, flow, terms);
                 if let Some(entry) = old.and_then(|number| self.registry.entries.get_mut(&number)) {
-                    entry.give_slot_back(fbc);
+                    entry.hold_slot(fbc);
                 }
                 if let Some(known) = &mut self.registry.places[place as usize] {
                     known.promise = new;
@@ -523,7 +524,7 @@ impl<H: Copy + Send + 'static> PromiseControl<'_, H> {
         (end < all).then_some(end)
     }
 
-    /// How promise `number` stands. Cost: linear in its flows.
+    /// The state of promise `number`. Cost: linear in its flows.
     pub fn view(&self, number: u64) -> Option<PromiseView> {
         let entry = self.registry.entries.get(&number)?;
         let mut view = PromiseView { held: entry.slots, ..PromiseView::default() };
@@ -535,7 +536,7 @@ impl<H: Copy + Send + 'static> PromiseControl<'_, H> {
         Some(view)
     }
 
-    /// The flows that `wanted` holds for, as they stand: up to `most` places of the table from the `from`-th on.
+    /// The flows for which `wanted` holds, with their state: up to `most` places of the table from the `from`-th on.
     pub fn find(
         &self,
         from: u32,
@@ -558,7 +559,7 @@ impl<H: Copy + Send + 'static> PromiseControl<'_, H> {
 
     /// After the discipline was replaced: removes every promise and what was held; the flows stay.
     pub fn clear(&mut self) {
-        self.tell(ControlCall::Forget);
+        self.record(ControlCall::Forget);
         self.registry.entries.clear();
         self.registry.ended.clear();
         self.registry.table = PromiseTable::default();

@@ -25,13 +25,13 @@ use crate::sink::Sink;
 /// A reservation that was granted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lease {
-    /// What people call it.
+    /// Its name.
     pub name: String,
-    /// What was asked for.
+    /// The traffic specification and the service that were requested.
     pub request: Request,
     /// What was granted; [`Grant::id`] is its name among programs.
     pub grant: Grant,
-    /// Its packets.
+    /// The conditions that its packets meet.
     pub matches: Match,
 }
 
@@ -40,7 +40,7 @@ pub struct Lease {
 pub enum ReserveError {
     /// The configuration has no class for reservations.
     Nowhere,
-    /// It would take every packet.
+    /// Its conditions match every packet.
     Everything,
     /// It exceeds what the configuration allows one flow.
     Bounds(String),
@@ -50,11 +50,11 @@ pub enum ReserveError {
     Admission(Refusal),
     /// Its rule cannot be built.
     Rules(BuildFailure),
-    /// The new configuration has no room for the reservations there are.
+    /// The new configuration cannot hold the present reservations.
     InTheWay {
-        /// How many there are.
+        /// The number of present reservations.
         reservations: usize,
-        /// What is in the way.
+        /// The reason, for people.
         why: String,
     },
 }
@@ -163,7 +163,8 @@ impl Leases {
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {
-    /// Makes a class for the packets that match. Those that are queued elsewhere move to it. It lives until it is released, or until its time is over without [`Engine::refresh`].
+    /// Makes a class for the packets that match. Those that are queued elsewhere move to it. It lives until it is
+    /// released, or until its time is over without [`Engine::refresh`].
     ///
     /// # Errors
     /// See [`ReserveError`]; nothing has changed then.
@@ -221,7 +222,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         Ok(expires)
     }
 
-    /// Ends a reservation. What waits in its class goes to where the rules say now.
+    /// Ends a reservation. Packets queued in its class move to the classes of their rules.
     ///
     /// # Errors
     /// When it has ended before.
@@ -235,7 +236,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         let (Some(cbq), Some(reservations)) = (self.tree.cbq_mut(), &mut self.leases.reservations) else {
             return Err(ReserveError::Nowhere);
         };
-        // What the leaf holds stands in the packet table, and is entered anew from there.
+        // The packets of the leaf are in the packet table, and are enqueued again from there.
         reservations.release(now, cbq, id, Removal::Flush, &mut Discard).map_err(ReserveError::Admission)?;
         self.leases.list.retain(|lease| lease.grant.id != id);
         self.classify.set_reserved(&self.leases.rules(), &self.setup.names).map_err(ReserveError::Rules)?;

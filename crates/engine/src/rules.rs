@@ -17,18 +17,18 @@ pub enum BuildFailure {
     Tree(String),
     /// A rule, by its number from 1, names a user that this machine does not have.
     UnknownUser {
-        /// The rule.
+        /// The number of the rule, from 0.
         rule: usize,
-        /// The user.
+        /// The name of the user.
         name: String,
     },
     /// A rule, by its number from 1, names a control group that this machine does not have.
     UnknownControlGroup {
-        /// The rule.
+        /// The number of the rule, from 0.
         rule: usize,
-        /// The control group.
+        /// The path of the control group.
         path: String,
-        /// Why it cannot be had.
+        /// Why its id cannot be determined.
         why: String,
     },
 }
@@ -48,7 +48,7 @@ impl fmt::Display for BuildFailure {
 
 impl std::error::Error for BuildFailure {}
 
-/// What names in rules stand for on this machine; empty for a data path that does not know owners.
+/// The ids of the names in rules on this machine; empty for a data path that does not know owners.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     /// User names to numbers.
@@ -66,11 +66,11 @@ pub struct Setup {
     pub secret: [u64; 2],
     /// The lateness the shaper makes up for.
     pub catch_up: Span,
-    /// What names mean.
+    /// Ids of users and control groups by name.
     pub names: Names,
 }
 
-/// Where a packet goes.
+/// The result of classifying a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Classification {
     /// The rule that matched, by its number in the configuration; those of reservations count on from there.
@@ -93,7 +93,7 @@ pub(crate) struct Rules {
     default: ClassId,
 }
 
-/// A classifier of which the targets are the places in `matches`.
+/// A classifier whose targets are the places in `matches`.
 fn classifier<'a>(matches: impl Iterator<Item = &'a Match>, names: &Names) -> Result<Classifier, BuildFailure> {
     let mut rules = Vec::new();
     for (target, matches) in (0_u32..).zip(matches) {

@@ -28,7 +28,7 @@ pub struct PacketMeta {
 /// Whether a packet is one packet of the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Shape {
-    /// It leaves as it is.
+    /// It leaves unchanged.
     #[default]
     Single,
     /// It will be cut into segments on its way out.
@@ -64,7 +64,7 @@ pub trait Sink<H> {
     fn observe(&mut self, _held: &QueuedPacket<H>, _fields: &Fields, _fate: Disposition) {}
 }
 
-/// What becomes of a packet.
+/// The fate of a packet in the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Disposition {
     /// It is sent, with this change.
@@ -80,7 +80,7 @@ pub enum Admission<H> {
     Consumed,
     /// The superpacket is too long for the rate of its flow: cut it, and hand the segments in instead.
     TooLong {
-        /// The superpacket.
+        /// The data path's handle of the superpacket.
         handle: H,
         /// Its flow, all of whose packets must follow it.
         flow: FlowKey,

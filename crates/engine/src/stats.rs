@@ -95,7 +95,7 @@ impl ClassCounts {
 pub struct ClassStatus {
     /// Its name.
     pub name: String,
-    /// What it is promised; `None` where the discipline does not say.
+    /// Its allocated rate; `None` where the discipline does not report it.
     pub rate: Option<Rate>,
     /// Flows present, where the discipline knows flows.
     pub flows: Option<u64>,

@@ -1,8 +1,8 @@
 //! Other rules and another tree for a running engine: nothing is lost by it, and nothing reordered.
 //!
 //! *Law*: of the packets that wait when the configuration is changed, each leaves in its turn, by the new rules, and none
-//! is dropped, whatever the new limits are; within a flow all leave in the order in which they came. What left before the
-//! change counts against the bursts of the new tree, so that the bound of the total holds across it.
+//! is dropped, whatever the new limits are; within a flow all leave in the order in which they came. What left before
+//! the change counts against the bursts of the new tree, so that the bound of the total holds across it.
 //! *Source*: the tree being swapped at a packet boundary is how `tc` replaces a qdisc; `tc` drops what waits.
 //! *Cost*: what needs time (classifier, tree) is made before, in [`PreparedConfig::new`]; the swap itself is linear in what waits.
 //!
@@ -16,7 +16,7 @@
 //! | classes come, go or change their order, `flow-by`, `queue` | new | of classes that keep their name: counts, buckets or estimators | flow records, promises beside the configuration (their owner makes them again), averages of queues, marks made on what waits |
 //! | the kind of discipline | new | counts by name, what was used of the total's burst | everything else |
 //!
-//! What waits in front of a new tree, and why nothing of it can be lost, stands in the source of the hold queue
+//! The source of the hold queue has what waits in front of a new tree, and why none of it can be lost
 //! (`hold_queue.rs`). A class that keeps its name keeps its counts; packets that go to another are counted as moved.
 //!
 //! *Notes*: a packet keeps the size on the link that it was counted with when it came. In the first moments one packet
@@ -45,7 +45,7 @@ use crate::tree::Tree;
 pub struct PreparedConfig<H: Send> {
     config: Config,
     text: Option<String>,
-    /// When it was built.
+    /// The instant at which it was built.
     built: Instant,
     setup: Setup,
     rules: Rules,
@@ -53,7 +53,7 @@ pub struct PreparedConfig<H: Send> {
     flows: Option<Flows>,
 }
 
-/// What became of the tree.
+/// How a new configuration was applied to the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SwapKind {
     /// It continues, with other parameters.
@@ -62,10 +62,10 @@ pub enum SwapKind {
     Replaced,
 }
 
-/// What a change has done.
+/// The result of a change of the configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwapReport {
-    /// What became of the tree.
+    /// Whether the tree was kept, changed or replaced.
     pub how: SwapKind,
     /// Packets that waited and were entered anew.
     pub rehomed: usize,
@@ -251,8 +251,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
         }
     }
 
-    /// After rules have changed, or the leaves `gone` have gone with what they held: queues of a tree of CBQ out of which
-    /// packets must move begin anew; for other trees what comes waits until what is there has left.
+    /// After rules have changed, or the leaves `gone` were removed with their packets: queues of a tree of CBQ out of
+    /// which packets must move begin anew; for other trees what comes waits until what is there has left.
     pub(crate) fn rehouse(&mut self, now: Instant, gone: &[ClassId], out: &mut impl Sink<H>) -> usize {
         let numbers = self.admit.packets.slots();
         let mut emptied: HashSet<ClassId> = gone.iter().copied().collect();
@@ -302,25 +302,25 @@ impl<H: Copy + Send + 'static> Engine<H> {
         for (&at, place) in numbers.iter().zip(places) {
             let fields = *self.admit.packets.fields(at);
             let classification = self.classify.classify(&fields);
-            let held = self.admit.packets.packet(at);
+            let packet = self.admit.packets.packet(at);
             let key = classification.flow.flow;
             let index = *known.entry(key).or_insert_with(|| {
                 flows.push(Flow { key, older: VecDeque::new(), stay: 0, attempt: None, changes: false });
                 flows.len() - 1
             });
             let flow = &mut flows[index];
-            if self.admit.packets.is_held(at) || gone(held.class) {
+            if self.admit.packets.is_held(at) || gone(packet.class) {
                 rehomed += usize::from(!self.admit.packets.is_held(at));
-                self.account.classes.moves(place, self.account.classes.index(classification.class), held.size);
-                let held = self.admit.packets.packet_mut(at);
-                held.class = classification.class;
-                held.left_by = classification.class;
-                held.flow = classification.flow;
-                held.profile = classification.rule.map_or(0, |rule| rule + 1);
+                self.account.classes.moves(place, self.account.classes.index(classification.class), packet.size);
+                let packet = self.admit.packets.packet_mut(at);
+                packet.class = classification.class;
+                packet.left_by = classification.class;
+                packet.flow = classification.flow;
+                packet.profile = classification.rule.map_or(0, |rule| rule + 1);
                 if !same_flows {
                     let slots = self.account.find(key);
                     let class = (classification.class, classification.rule);
-                    held.record = self.account.flow_arrived(now, key, &fields, class, held.size, slots);
+                    packet.record = self.account.flow_arrived(now, key, &fields, class, packet.size, slots);
                 }
                 self.admit.packets.set_held(at, true);
                 flow.older.push_back(at);
@@ -330,7 +330,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
                     flow.attempt = Some(at);
                 }
                 flow.changes |=
-                    classification.class != held.class && !self.tree.moves_queues(held.class, classification.class);
+                    classification.class != packet.class && !self.tree.moves_queues(packet.class, classification.class);
             }
         }
         self.admit.hold = HoldQueue::new();
@@ -358,8 +358,8 @@ fn numbers_of(config: &Config) -> HashMap<String, ClassId> {
     }
 }
 
-/// Changes the parameters of classes, in an order in which no class is promised more than its parent has at any time. Returns
-/// whether that succeeded; if not, the tree is unchanged.
+/// Changes the parameters of classes, in an order in which no class is promised more than its parent has at any time.
+/// Returns whether that succeeded; if not, the tree is unchanged.
 fn change_classes<P: Packet, Q: Qdisc<P>>(cbq: &mut Cbq<P, Q>, now: Instant, wanted: &[(ClassId, Class)]) -> bool {
     let before: Vec<_> = wanted.iter().filter_map(|(id, _)| Some((*id, *cbq.class(*id)?))).collect();
     // First down to what holds before and after, children first; then up, parents first.

@@ -29,7 +29,7 @@ pub struct Target {
     pub uid: Option<u32>,
 }
 
-/// Why no packet is meant.
+/// Why a target can match no packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoTarget {
     /// The addresses are of two versions of IP.
@@ -39,7 +39,7 @@ pub enum NoTarget {
 }
 
 impl Target {
-    /// Conditions of which one holds for its packets.
+    /// Conditions; its packets meet at least one.
     ///
     /// # Errors
     /// When no packet can match.

@@ -18,9 +18,9 @@ pub enum Tree<P: Packet> {
     Cbq(Box<Cbq<P>>),
     /// Any discipline.
     Any {
-        /// The discipline.
+        /// The discipline at the root.
         discipline: Box<dyn Qdisc<P>>,
-        /// The rate of the line it stands before, where it knows one.
+        /// The rate of the link that it shapes, where that is configured.
         line: Option<Rate>,
     },
 }
@@ -29,8 +29,8 @@ impl<P: Packet + 'static> Tree<P> {
     /// Builds the discipline of `config`. `catch_up` is the lateness a live data path makes up for.
     ///
     /// # Errors
-    /// A text that says which parameters contradict each other; a configuration that passed its checks has none. Or that a
-    /// discipline of another crate panicked.
+    /// A text that names the parameters that contradict each other; a configuration that passed its checks has none. Or
+    /// that a discipline of another crate panicked.
     pub fn build(config: &Config, seed: u64, now: Instant, catch_up: Span) -> Result<Self, String> {
         let built = guarded(|| Self::assemble(config, seed, now, catch_up));
         built.unwrap_or_else(|text| Err(format!("it panicked: {text}")))
@@ -86,7 +86,7 @@ impl<P: Packet + 'static> Tree<P> {
             Self::Shaper(_) | Self::Any { .. } => None,
         }
     }
-    /// What a class is sure of; `None` where the discipline does not say.
+    /// The rate that a class is allocated; `None` where the discipline does not report it.
     pub fn class_rate(&self, class: ClassId) -> Option<Rate> {
         match self {
             Self::Shaper(nested) => nested.fbc().class(class).map(|view| view.rate),
@@ -94,7 +94,7 @@ impl<P: Packet + 'static> Tree<P> {
             Self::Any { .. } => None,
         }
     }
-    /// What left a class on what others did not use; `None` where the discipline does not say.
+    /// What a class has sent with borrowed rate; `None` where the discipline does not report it.
     pub fn borrowed(&self, class: ClassId) -> Option<Account> {
         match self {
             Self::Shaper(nested) => nested.fbc().class(class).map(|view| view.borrowed),
@@ -124,8 +124,8 @@ impl<P: Packet + 'static> Tree<P> {
             Self::Any { .. } => None,
         }
     }
-    /// Takes over from `old` what has been used, as a whole and of each class for which `predecessor` names one there, so
-    /// that nobody gains a burst by the change. For a tree in which nothing waits yet.
+    /// Takes over from `old` what has been used, as a whole and of each class for which `predecessor` names one there,
+    /// so that no flow gains a burst by the change. For a tree in which nothing waits yet.
     pub(crate) fn succeed(&mut self, now: Instant, old: &Self, predecessor: impl Fn(ClassId) -> Option<ClassId>) {
         match (self, old) {
             (Self::Shaper(new), Self::Shaper(old)) => new.fbc_mut().succeed(now, old.fbc(), predecessor),

@@ -83,7 +83,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         own.chain(reserved).collect()
     }
     /// Copies up to `most` classes, from the `from`-th on, to `rows`, and returns the one to continue from; `None` when
-    /// that was all. Cost: 7 kB copied for each; nothing is allocated where `rows` has room.
+    /// that was all. Cost: 7 kB copied for each; nothing is allocated where `rows` has the capacity.
     pub fn class_rows(&mut self, now: Instant, from: u32, most: u32, rows: &mut Vec<ClassRow>) -> Option<u32> {
         let all = self.account.classes.names().len() as u32;
         let end = from.saturating_add(most).min(all);
@@ -99,8 +99,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
         (end < all).then_some(end)
     }
     /// Copies the flows at up to `most` places of the table, from the `from`-th on, to `rows`, and returns the one to
-    /// continue from; `None` when that was all, or flows are not counted. Between two calls flows may come and go. Cost:
-    /// a look-up and 0.7 kB copied for each; nothing is allocated where `rows` has room.
+    /// continue from; `None` when that was all, or flows are not counted. Between two calls flows may come and go.
+    /// Cost: a look-up and 0.7 kB copied for each; nothing is allocated where `rows` has the capacity.
     pub fn flow_rows(&mut self, now: Instant, from: u32, most: u32, rows: &mut Vec<FlowRow>) -> Option<u32> {
         let shaper = self.tree.shaper();
         self.account.flows.as_mut()?.look(now, from, most, rows, |key| shaper.and_then(|shaper| shaper.flow(key)))

@@ -27,22 +27,22 @@ pub struct OnWire {
 }
 
 /// What `seen` becomes on a link with this MTU, where each packet costs `overhead` bytes more.
-pub fn on_wire(seen: &PacketMeta, mtu: u32, overhead: u32) -> OnWire {
-    let (repeated, added, unit) = match seen.shape {
-        Shape::Super => (seen.headers, 0, 1),
-        Shape::Single if seen.length <= mtu => (0, 0, 1),
-        Shape::Single if seen.fields.hosts.version() == Some(Version::V6) => (seen.network_header, FRAGMENT_HEADER, 8),
-        Shape::Single => (seen.network_header, 0, 8),
+pub fn on_wire(meta: &PacketMeta, mtu: u32, overhead: u32) -> OnWire {
+    let (repeated, added, unit) = match meta.shape {
+        Shape::Super => (meta.headers, 0, 1),
+        Shape::Single if meta.length <= mtu => (0, 0, 1),
+        Shape::Single if meta.fields.hosts.version() == Some(Version::V6) => (meta.network_header, FRAGMENT_HEADER, 8),
+        Shape::Single => (meta.network_header, 0, 8),
     };
     let hold = mtu.saturating_sub(repeated + added) / unit * unit;
     let packets = match repeated {
         0 => 1,
         _ if hold == 0 => 1,
-        _ => seen.length.saturating_sub(repeated).div_ceil(hold).max(1),
+        _ => meta.length.saturating_sub(repeated).div_ceil(hold).max(1),
     };
     let added = if packets > 1 { u64::from(added) } else { 0 };
     let more = u64::from(packets - 1) * u64::from(repeated) + u64::from(packets) * (u64::from(overhead) + added);
-    OnWire { size: Bytes::new(u64::from(seen.length) + more), packets }
+    OnWire { size: Bytes::new(u64::from(meta.length) + more), packets }
 }
 
 #[cfg(test)]
@@ -51,15 +51,15 @@ mod tests {
     use tidegate_core::Ecn;
     use tidegate_core::classify::{Fields, Hosts};
 
-    fn seen(hosts: Hosts, shape: Shape, network_header: u32, headers: u32, length: u32) -> PacketMeta {
+    fn meta(hosts: Hosts, shape: Shape, network_header: u32, headers: u32, length: u32) -> PacketMeta {
         let fields = Fields { hosts, ..Fields::default() };
         PacketMeta { fields, ecn: Ecn::NotEct, length, network_header, headers, pure_ack: false, shape }
     }
     fn v4(shape: Shape, headers: u32, length: u32) -> PacketMeta {
-        seen(Hosts::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() }, shape, 20, headers, length)
+        meta(Hosts::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() }, shape, 20, headers, length)
     }
-    fn on(seen: PacketMeta, mtu: u32, overhead: u32) -> (u64, u32) {
-        let wire = on_wire(&seen, mtu, overhead);
+    fn on(meta: PacketMeta, mtu: u32, overhead: u32) -> (u64, u32) {
+        let wire = on_wire(&meta, mtu, overhead);
         (wire.size.as_u64(), wire.packets)
     }
 
@@ -85,15 +85,15 @@ mod tests {
     #[test]
     fn a_fragment_of_ipv6_has_a_header_more() {
         let hosts = Hosts::V6 { source: 1_u128.into(), destination: 2_u128.into() };
-        assert_eq!(on(seen(hosts, Shape::Single, 40, 48, 4_048), 1500, 0), (4_152, 3));
-        assert_eq!(on(seen(hosts, Shape::Single, 40, 48, 1_500), 1500, 0), (1_500, 1));
+        assert_eq!(on(meta(hosts, Shape::Single, 40, 48, 4_048), 1500, 0), (4_152, 3));
+        assert_eq!(on(meta(hosts, Shape::Single, 40, 48, 1_500), 1500, 0), (1_500, 1));
     }
 
     #[test]
     fn what_fits_is_one() {
         assert_eq!(on(v4(Shape::Single, 40, 1500), 1500, 14), (1_514, 1));
         assert_eq!(on(v4(Shape::Super, 40, 1500), 1500, 0), (1500, 1));
-        assert_eq!(on(seen(Hosts::Unknown, Shape::Single, 0, 0, 9_000), 1500, 0), (9_000, 1), "not IP");
+        assert_eq!(on(meta(Hosts::Unknown, Shape::Single, 0, 0, 9_000), 1500, 0), (9_000, 1), "not IP");
         assert_eq!(on(v4(Shape::Single, 40, 1500), 20, 0), (1500, 1), "no room for headers");
     }
 }

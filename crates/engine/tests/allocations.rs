@@ -40,7 +40,7 @@ impl Sink<u64> for Nowhere {
     fn drop_packet(&mut self, _: u64, _: DropReason) {}
 }
 
-fn sighting(port: u16) -> PacketMeta {
+fn meta(port: u16) -> PacketMeta {
     let hosts = Hosts::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
     let fields =
         Fields { hosts, protocol: Some(17), source_port: Some(port), destination_port: Some(9), ..Fields::default() };
@@ -70,7 +70,7 @@ fn nothing_is_allocated_for_a_packet_or_a_look() {
         for n in 0..packets {
             now += Span::from_micros(random.below(1_800));
             // 300 flows for 256 records: some fall out all the time.
-            engine.enqueue(now, n, &sighting(random.below(300) as u16), &mut Nowhere);
+            engine.enqueue(now, n, &meta(random.below(300) as u16), &mut Nowhere);
             while engine.dequeue(now, &mut Nowhere) {}
             if looks && n % 100 == 0 {
                 flows.clear();

@@ -1,4 +1,4 @@
-//! Promises and news, with the arithmetic beside them.
+//! Promises and notifications, with the arithmetic beside them.
 
 use tidegate_config::shaper;
 use tidegate_config::{Diagnostics, Source};
@@ -20,7 +20,7 @@ fn engine() -> Engine<u64> {
     Engine::new(&config, &setup, Instant::ZERO).expect("valid")
 }
 
-fn sighting(port: u16) -> PacketMeta {
+fn meta(port: u16) -> PacketMeta {
     let hosts = Hosts::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
     let (protocol, destination_port) = (Some(17), Some(port));
     let fields = Fields { hosts, protocol, source_port: Some(1), destination_port, ..Fields::default() };
@@ -35,11 +35,11 @@ fn sighting(port: u16) -> PacketMeta {
     }
 }
 
-/// What passed, by port, and what was told: kind, promise, granted rate.
+/// What passed, by port, and the notifications: kind, promise, granted rate.
 #[derive(Default)]
 struct Log {
     passed: Vec<u64>,
-    told: Vec<(NotificationKind, Option<u64>, Option<Rate>)>,
+    notifications: Vec<(NotificationKind, Option<u64>, Option<Rate>)>,
 }
 
 impl Sink<u64> for Log {
@@ -51,7 +51,7 @@ impl Sink<u64> for Log {
         true
     }
     fn notify(&mut self, notification: &Notification<'_>) {
-        self.told.push((notification.kind, notification.promise, notification.state.map(|state| state.rate)));
+        self.notifications.push((notification.kind, notification.promise, notification.state.map(|state| state.rate)));
     }
 }
 
@@ -78,10 +78,10 @@ fn run(engine: &mut Engine<u64>, log: &mut Log, ports: &[u16], from: Instant, to
     log.passed.clear();
     let (mut now, mut turn) = (from, 0);
     while now < to {
-        // What the queues do not take is refused, so that nobody ever has too little; nobody is always the first.
+        // What the queues do not take is refused, so that no flow ever has too little; no flow is always the first.
         turn += 1;
         for port in (0..ports.len()).map(|n| &ports[(n + turn) % ports.len()]) {
-            engine.enqueue(now, u64::from(*port), &sighting(*port), log);
+            engine.enqueue(now, u64::from(*port), &meta(*port), log);
         }
         while engine.deadline(now).instant(now).is_some_and(|time| time <= now) && engine.dequeue(now, log) {}
         engine.mark_dirty(now);
@@ -121,10 +121,14 @@ fn a_promise_is_in_force_with_the_first_packet_and_gone_with_its_end() {
     // A second at 8 Mbit/s is 1000 packets: 5/8 of them are the first flow's, the others have 3/16 each.
     let counts = run(&mut engine, &mut log, &[1, 2, 3], at(0), at(1_000));
     assert!(counts[0].abs_diff(625) < 25 && counts[1].abs_diff(187) < 25 && counts[2].abs_diff(187) < 25, "{counts:?}");
-    assert!(log.told.contains(&(NotificationKind::Promised, Some(7), Some(Rate::from_mbit(5)))), "{:?}", log.told);
+    assert!(
+        log.notifications.contains(&(NotificationKind::Promised, Some(7), Some(Rate::from_mbit(5)))),
+        "{:?}",
+        log.notifications
+    );
     let started =
         |entry: &&(NotificationKind, _, _)| matches!(entry.0, NotificationKind::Event(Event::FlowStarted { .. }));
-    assert_eq!(log.told.iter().filter(started).count(), 3, "each flow starts once");
+    assert_eq!(log.notifications.iter().filter(started).count(), 3, "each flow starts once");
     let view = engine.promises(at(1_000)).view(7).unwrap();
     assert_eq!((view.flows, view.waiting, view.held, view.rate), (1, 0, 0, Rate::from_mbit(5)));
     // The end.
@@ -137,7 +141,7 @@ fn a_promise_is_in_force_with_the_first_packet_and_gone_with_its_end() {
 }
 
 #[test]
-fn a_promise_comes_to_flows_that_are_there_and_waits_where_there_is_no_room() {
+fn a_promise_applies_to_present_flows_and_waits_where_rate_is_short() {
     let (mut engine, mut log) = (engine(), Log::default());
     let class = ClassId(0);
     run(&mut engine, &mut log, &[1, 2, 3], at(0), at(500));
@@ -149,21 +153,25 @@ fn a_promise_comes_to_flows_that_are_there_and_waits_where_there_is_no_room() {
     assert_eq!(engine.promises(at(500)).view(2).unwrap().waiting, 1);
     let counts = run(&mut engine, &mut log, &[1, 2, 3], at(500), at(1_500));
     assert!(counts[0].abs_diff(750) < 25 && counts[1].abs_diff(125) < 25, "{counts:?}");
-    // The first ends: at once the second has its minimum, and says so.
-    log.told.clear();
+    // The first ends: at once the second has its minimum, and is notified.
+    log.notifications.clear();
     engine.promises(at(1_500)).end(1);
     drop(engine.promises(at(1_500)).set_table(book(&[(2, 2)])));
     review(&mut engine, at(1_500));
     let counts = run(&mut engine, &mut log, &[1, 2, 3], at(1_500), at(2_500));
     assert!(counts[1].abs_diff(500) < 25, "{counts:?}");
-    // What the first had queued under its promise takes room from the third until it has left.
+    // What the first had queued under its promise takes rate from the third until it has left.
     assert!(counts[0].abs_diff(250) < 50 && counts[2].abs_diff(250) < 50, "{counts:?}");
     run(&mut engine, &mut log, &[1, 2, 3], at(2_500), at(4_500));
-    let told = std::mem::take(&mut log.told);
+    let notified = std::mem::take(&mut log.notifications);
     let counts = run(&mut engine, &mut log, &[1, 2, 3], at(4_500), at(5_500));
     assert!(counts[1].abs_diff(500) < 25 && counts[0].abs_diff(250) < 25, "{counts:?}");
-    log.told.extend(told);
-    assert!(log.told.contains(&(NotificationKind::Promised, Some(2), Some(Rate::from_mbit(4)))), "{:?}", log.told);
+    log.notifications.extend(notified);
+    assert!(
+        log.notifications.contains(&(NotificationKind::Promised, Some(2), Some(Rate::from_mbit(4)))),
+        "{:?}",
+        log.notifications
+    );
 }
 
 #[test]
@@ -173,7 +181,7 @@ fn rate_is_held_again_when_a_flow_under_a_promise_ends() {
     drop(engine.promises(at(0)).set_table(book(&[(1, 1)])));
     run(&mut engine, &mut log, &[1], at(0), at(100));
     assert_eq!(engine.promises(at(100)).view(1).unwrap().held, 0);
-    // Silent for longer than a second, while another flow keeps the house.
+    // Silent for longer than a second, while another flow keeps the class busy.
     run(&mut engine, &mut log, &[2], at(100), at(2_500));
     let view = engine.promises(at(2_500)).view(1).unwrap();
     assert_eq!((view.flows, view.held), (0, 1));
@@ -184,7 +192,7 @@ fn rate_is_held_again_when_a_flow_under_a_promise_ends() {
 }
 
 #[test]
-fn preference_goes_with_the_promise() {
+fn preference_ends_with_the_promise() {
     let (mut engine, mut log) = (engine(), Log::default());
     let preferred = Terms { steps: 2, ..Terms::default() };
     engine.promises(at(0)).promise(1, preferred, ClassId(0), 1, false).unwrap();
@@ -201,42 +209,42 @@ fn preference_goes_with_the_promise() {
 }
 
 #[test]
-fn a_preference_of_a_flow_alone_counts_when_others_come_and_its_owner_is_told() {
+fn a_preference_of_a_flow_alone_counts_when_others_come_and_its_owner_is_notified() {
     let (mut engine, mut log) = (engine(), Log::default());
     let preferred = Terms { steps: 2, ..Terms::default() };
     engine.promises(at(0)).promise(1, preferred, ClassId(0), 1, false).unwrap();
     drop(engine.promises(at(0)).set_table(book(&[(1, 1)])));
-    // Nobody is there at whose cost: it is granted all.
+    // No other flow is present: it is granted all.
     run(&mut engine, &mut log, &[1], at(0), at(200));
     let rates = |log: &mut Log| -> Vec<u64> {
-        let told = std::mem::take(&mut log.told).into_iter();
+        let notified = std::mem::take(&mut log.notifications).into_iter();
         let rate = |(what, promise, rate): (NotificationKind, Option<u64>, Option<Rate>)| {
             (what == NotificationKind::Rate && promise == Some(1))
                 .then(|| rate.map(|rate| rate.as_bps().div_ceil(1_000)))?
         };
-        told.filter_map(rate).collect()
+        notified.filter_map(rate).collect()
     };
     assert_eq!(rates(&mut log), [8_000]);
-    // A quarter and 0.2 of 8 Mbit/s; the owner hears of it once, or of each of the three that come: 5.6, 4.3, 3.6.
+    // A quarter and 0.2 of 8 Mbit/s; the owner is notified once, or at each of the three that come: 5.6, 4.3, 3.6.
     let counts = run(&mut engine, &mut log, &[1, 2, 3, 4], at(200), at(1_200));
     assert!(counts[0].abs_diff(450) < 25 && counts[1].abs_diff(183) < 25, "{counts:?}");
-    let told = rates(&mut log);
-    assert_eq!(told.last(), Some(&3_600), "{told:?}");
+    let notified = rates(&mut log);
+    assert_eq!(notified.last(), Some(&3_600), "{notified:?}");
     // When two have been silent for a second, a half and 0.2.
     let counts = run(&mut engine, &mut log, &[1, 2], at(1_200), at(3_300));
     assert!(counts[0] > counts[1] * 3 / 2, "{counts:?}");
-    let told = rates(&mut log);
-    assert_eq!(told.last(), Some(&5_600), "{told:?}");
+    let notified = rates(&mut log);
+    assert_eq!(notified.last(), Some(&5_600), "{notified:?}");
 }
 
-/// A rule that names a user whom nobody knows is named itself.
+/// A rule with an unknown user is reported by its number.
 #[test]
 fn a_rule_with_an_unknown_owner_is_named_by_its_number() {
     let rules = "[[rule]]\nclass = \"all\"\ndscp = \"ef\"\n[[rule]]\nclass = \"all\"\nuid = \"studio\"\n";
     let mut diagnostics = Diagnostics::new();
     let config = shaper::load(&Source::new("test.toml", format!("{TEXT}{rules}")), &mut diagnostics).expect("valid");
     let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
-    let Err(failure) = Engine::<u64>::new(&config, &setup, Instant::ZERO) else { panic!("nobody is called studio") };
+    let Err(failure) = Engine::<u64>::new(&config, &setup, Instant::ZERO) else { panic!("no user is called studio") };
     assert_eq!(
         failure.to_string(),
         "rule 2: no user is called `studio` here; write a number, or create the user first"

@@ -20,7 +20,7 @@ fn engine(text: &str) -> Engine<u64> {
     Engine::new(&config(text), &setup, Instant::ZERO).expect("valid")
 }
 
-fn sighting(port: u16, length: u32) -> PacketMeta {
+fn meta(port: u16, length: u32) -> PacketMeta {
     let hosts = Hosts::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
     let fields = Fields {
         hosts,
@@ -107,7 +107,7 @@ fn every_packet_is_counted_once_in_its_flow_and_its_class() {
         sizes.insert(handle, (u64::from(length), now));
         let entry = came.entry(port).or_default();
         *entry = (entry.0 + 1, entry.1 + u64::from(length));
-        engine.enqueue(us(now), handle, &sighting(port, length), &mut out);
+        engine.enqueue(us(now), handle, &meta(port, length), &mut out);
         while engine.dequeue(us(now), &mut out) {}
     }
     let rows = flows(&mut engine, us(now), 7);
@@ -172,7 +172,7 @@ fn second(engine: &mut Engine<u64>, from: u64, load: &[(u16, u64)], out: &mut Lo
             (Some(at), departure) if departure.is_none_or(|departure| at <= departure) => {
                 let (at, port) = due.next().expect("peeked");
                 clock = at;
-                engine.enqueue(us(at), u64::from(port), &sighting(port, 1_000), out);
+                engine.enqueue(us(at), u64::from(port), &meta(port, 1_000), out);
             }
             (_, Some(departure)) if departure < end => {
                 clock = clock.max(departure);
@@ -184,7 +184,7 @@ fn second(engine: &mut Engine<u64>, from: u64, load: &[(u16, u64)], out: &mut Lo
 }
 
 #[test]
-fn a_kept_promise_is_told_from_a_missed_one_and_from_no_demand() {
+fn kept_and_missed_promises_and_no_demand_are_counted_apart() {
     let mut engine = engine(TWO);
     let mut out = Log::default();
     // Flow 14 is promised 1 of the 2 Mbit/s of the calls and sends 1.5; 24, without a promise yet (the first has all
@@ -207,14 +207,14 @@ fn a_kept_promise_is_told_from_a_missed_one_and_from_no_demand() {
     let (calls, rest) = (&classes[0], &classes[1]);
     assert!(near(calls.counts.rate(now), 2.0) && near(rest.counts.rate(now), 3.0));
     // The calls always have a queue and get their 2 Mbit/s; the rest never asks for its 8.
-    let judged = |n: usize| (classes[n].counts.promise().kept(), classes[n].counts.promise().missed());
-    assert!(judged(0).0 >= 18 && judged(0).1 == 0, "{:?}", judged(0));
-    assert_eq!(judged(1), (0, 0));
+    let promised = |n: usize| (classes[n].counts.promise().kept(), classes[n].counts.promise().missed());
+    assert!(promised(0).0 >= 18 && promised(0).1 == 0, "{:?}", promised(0));
+    assert_eq!(promised(1), (0, 0));
     // The data path is late by half of the time: what is due cannot be delivered, and it shows.
     for s in 21..=30 {
         let at = s * 1_000_000;
         for n in 0..500 {
-            engine.enqueue(us(at + 2_000 * n), 14, &sighting(14, 1_000), &mut out);
+            engine.enqueue(us(at + 2_000 * n), 14, &meta(14, 1_000), &mut out);
         }
         // One packet of the calls each 10 ms instead of each 4.
         for n in 0..100 {
@@ -236,7 +236,7 @@ fn a_flood_of_flows_falls_out_and_is_counted() {
         now += 500;
         // Every tenth packet belongs to one flow, the others are a flow each.
         let port = if n.is_multiple_of(10) { 7 } else { 10_000 + n as u16 };
-        engine.enqueue(us(now), n, &sighting(port, 100), &mut out);
+        engine.enqueue(us(now), n, &meta(port, 100), &mut out);
         while engine.dequeue(us(now), &mut out) {}
     }
     let rows = flows(&mut engine, us(now), 16);
@@ -248,20 +248,20 @@ fn a_flood_of_flows_falls_out_and_is_counted() {
     assert_eq!(table.table().created, gone + table.len() as u64);
     assert_eq!(table.untracked(), 0);
     // A minute later nothing is known of all of them but the one that comes.
-    engine.enqueue(us(now + 60_000_000), 1, &sighting(7, 100), &mut out);
+    engine.enqueue(us(now + 60_000_000), 1, &meta(7, 100), &mut out);
     for _ in 0..64 {
-        engine.enqueue(us(now + 60_000_000), 1, &sighting(7, 100), &mut out);
+        engine.enqueue(us(now + 60_000_000), 1, &meta(7, 100), &mut out);
     }
     assert_eq!(engine.flows().unwrap().len(), 1);
 }
 
 #[test]
-fn where_everybody_waits_nobody_new_is_tracked() {
+fn a_full_table_of_backlogged_flows_tracks_no_new_flow() {
     let text = format!("{TWO}\n[statistics]\nflows = 8\n");
     let mut engine = engine(&text);
     let mut out = Log::default();
     for port in 0..20 {
-        engine.enqueue(us(1), 1, &sighting(100 + 10 * port, 1_000), &mut out);
+        engine.enqueue(us(1), 1, &meta(100 + 10 * port, 1_000), &mut out);
     }
     assert_eq!((engine.flows().unwrap().len(), engine.flows().unwrap().untracked()), (8, 12));
     engine.release_all(&mut out);
@@ -277,7 +277,7 @@ fn what_is_switched_off_is_not_counted() {
         let mut engine = engine(&format!("{TWO}\n[statistics]\ndetail = \"{detail}\"\n"));
         let mut out = Log::default();
         for n in 0..100 {
-            engine.enqueue(us(1), n, &sighting(7, 1_000), &mut out);
+            engine.enqueue(us(1), n, &meta(7, 1_000), &mut out);
         }
         engine.release_all(&mut out);
         let mut rows = Vec::new();

@@ -20,7 +20,7 @@ fn setup() -> Setup {
 }
 
 /// A packet of flow `flow` and code point `dscp`, of `length` bytes.
-fn seen(flow: u64, length: u32) -> PacketMeta {
+fn meta(flow: u64, length: u32) -> PacketMeta {
     let hosts = Hosts::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, (flow % 3) as u8 + 2].into() };
     let fields = Fields {
         hosts,
@@ -104,7 +104,7 @@ impl Sink<u64> for Out {
     }
 }
 
-/// What a run saw.
+/// The observations of a run.
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Report {
     steps: u64,
@@ -152,7 +152,7 @@ impl Run {
         self.next += 1;
         self.flow_of.insert(id, flow);
         self.inside.insert(id, ());
-        self.engine.enqueue(self.now, id, &seen(flow, length), &mut self.out);
+        self.engine.enqueue(self.now, id, &meta(flow, length), &mut self.out);
         self.settle();
     }
 
@@ -276,7 +276,7 @@ fn nothing_that_waits_is_lost_or_reordered_whatever_takes_its_place() {
 }
 
 #[test]
-fn the_same_changes_give_the_same_departures() {
+fn equal_changes_have_equal_departures() {
     let pool: Vec<Config> = kinds().iter().map(|text| config(text)).collect();
     for seed in 100..106 {
         assert_eq!(play(seed, 2_000, &pool, 10), play(seed, 2_000, &pool, 10));
