@@ -39,10 +39,10 @@ fn run() -> Simulation {
     sim
 }
 
-/// Nanoseconds this process has had a processor, where the system tells; else of the wall clock.
+/// Nanoseconds this process has had a processor, where the system reports it; else wall-clock time.
 fn processor_time(begin: std::time::Instant) -> f64 {
-    let told = std::fs::read_to_string("/proc/self/schedstat").ok();
-    let nanos = told.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
+    let schedstat = std::fs::read_to_string("/proc/self/schedstat").ok();
+    let nanos = schedstat.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
     nanos.map_or_else(|| begin.elapsed().as_secs_f64(), |nanos| nanos / 1e9)
 }
 

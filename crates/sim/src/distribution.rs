@@ -12,13 +12,13 @@ use tidegate_core::{Bytes, Span};
 /// A distribution on the numbers from zero up. See the [module](self).
 #[derive(Clone, PartialEq, Debug)]
 pub enum Distribution {
-    /// Always the same.
+    /// The same value every time.
     Constant(f64),
     /// Uniform between the two.
     Uniform {
-        /// The least.
+        /// The smallest value.
         low: f64,
-        /// The most.
+        /// The largest value.
         high: f64,
     },
     /// Exponential.
@@ -26,7 +26,8 @@ pub enum Distribution {
         /// The mean.
         mean: f64,
     },
-    /// Pareto: heavy-tailed, without bound; infinite variance for a shape of 2 and below, infinite mean for 1 and below.
+    /// Pareto: heavy-tailed, without bound; infinite variance for a shape of 2 and below, infinite mean for 1 and
+    /// below.
     Pareto {
         /// The exponent.
         shape: f64,
@@ -140,7 +141,7 @@ impl Distribution {
             Self::BoundedPareto { shape, least, most } => {
                 let cut = libm::pow(least / most, shape);
                 let u = open();
-                // u in (0, 1] of the tail: 1 gives the least, cut the most.
+                // u in (0, 1] of the tail: 1 is the least value, cut the largest.
                 (least * libm::pow(u + (1.0 - u) * cut, -1.0 / shape)).clamp(least, most)
             }
             Self::Normal { mean, deviation } => (mean + deviation * normal(open(), open())).max(0.0),

@@ -17,7 +17,7 @@ use crate::packet::SimPacket;
 /// How much one call of the driver moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Service {
-    /// As long as the discipline gives and the software buffer takes (the original ALTQ driver).
+    /// Until the discipline has nothing to release or the software buffer is full (the original ALTQ driver).
     DrainAll,
     /// One packet (the modified driver).
     OnePerCall,
@@ -28,9 +28,9 @@ pub enum Service {
 pub struct Driver {
     /// A packet enters the software buffer when at most this many bytes wait there.
     pub software: Bytes,
-    /// The room of the hardware buffer, the packet on the line included.
+    /// Capacity of the hardware buffer in packets, the one being transmitted included.
     pub hardware: Bytes,
-    /// How much one call moves.
+    /// How many packets one call moves to the hardware.
     pub service: Service,
     /// Whether a receive interrupt calls the driver before the packet that came is enqueued.
     pub on_receive: bool,
@@ -56,7 +56,7 @@ impl Driver {
     pub const SMALL: Self = Self { software: Bytes::new(2 * 1024), hardware: Bytes::new(16 * 1024), ..Self::MODIFIED };
 }
 
-/// What waits in a driver.
+/// The packets in the buffers of a driver.
 pub(crate) struct DriverState {
     pub params: Driver,
     pub software: VecDeque<SimPacket>,

@@ -55,7 +55,7 @@ pub(crate) struct Plan {
     pub ideal: [(u64, Rate); 2],
 }
 
-/// What a connection is for.
+/// The role of a connection in its workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
     /// One transfer from the client, which may have no end.
@@ -86,7 +86,7 @@ struct Connection {
     /// The pending timer events.
     armed: [u64; 2],
     /// What the ends had received when we last looked.
-    seen: [u64; 2],
+    counted: [u64; 2],
     role: Role,
     group: u16,
     opened: u64,
@@ -216,7 +216,7 @@ impl Simulation {
     pub fn measured(&self) -> Span {
         Span::from_nanos(self.now.saturating_sub(self.warm_up))
     }
-    /// What was measured of a flow.
+    /// Returns the measurements of a flow.
     pub fn flow(&self, flow: FlowId) -> &FlowMetrics {
         &self.metrics[flow.index()]
     }
@@ -224,7 +224,7 @@ impl Simulation {
     pub fn flows(&self) -> impl Iterator<Item = (&FlowSpec, &FlowMetrics)> {
         self.flows.iter().zip(&self.metrics)
     }
-    /// What was measured of a link.
+    /// Returns the measurements of a link.
     pub fn link(&self, link: LinkId) -> &LinkMetrics {
         &self.links[link.index()].metrics
     }
@@ -335,7 +335,7 @@ impl Simulation {
         }
     }
 
-    /// The transmitter of `link` is free: takes what the discipline gives.
+    /// The transmitter of `link` is free: transmits what the discipline releases.
     fn serve(&mut self, link: u32) {
         let (now, measuring) = (self.now, self.measuring());
         let l = &mut self.links[link as usize];
@@ -404,7 +404,7 @@ impl Simulation {
             self.on_sent(link);
             return;
         }
-        // An event that an earlier one overtook says nothing.
+        // An event that an earlier one overtook is obsolete.
         if l.transmit_at == self.now {
             l.transmit_at = NEVER;
             if l.free_at <= self.now {
@@ -425,7 +425,7 @@ impl Simulation {
             if next == ARRIVED || next & EXPRESS == 0 {
                 break;
             }
-            // The arrivals at `next` come in order already, so its departures can be told now.
+            // The arrivals at `next` come in order already, so its departures can be computed now.
             packet.hop += 1;
             self.hops += 1;
             link = next & !EXPRESS;

@@ -1,7 +1,7 @@
 //! A deterministic discrete-event simulator of networks, for the disciplines of `tidegate-core`.
 //!
 //! Time is in integer nanoseconds, events are ordered by (time, sequence), every component draws from its own named
-//! random stream: the same [`Network`] and seed give the same numbers on every machine. Hosts speak real TCP
+//! random stream: the same [`Network`] and seed produce the same numbers on every machine. Hosts run real TCP
 //! ([`tcp`]), links take any [`Qdisc`](tidegate_core::Qdisc) as their queue, or the engine of a whole shaper file
 //! ([`ShaperQueue`]).
 //!

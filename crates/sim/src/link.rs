@@ -35,7 +35,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line without loss and with room for 1000 packets.
+    /// A line without loss and with a queue of 1000 packets.
     pub const fn new(rate: Rate, delay: Span) -> Self {
         Self { rate, delay, limit: Limit::packets(1000), loss: Loss::None }
     }
@@ -54,7 +54,7 @@ impl Line {
 /// What a line loses, after the transmission.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Loss {
-    /// Nothing.
+    /// No packet is lost.
     None,
     /// Each packet with this probability.
     Random(f64),
@@ -76,7 +76,7 @@ pub enum Loss {
 pub enum Verdict {
     /// Lets it through, with what it wrote into it.
     Pass,
-    /// Drops it.
+    /// The packet is dropped.
     Drop(DropReason),
 }
 
@@ -103,7 +103,7 @@ pub enum Stage {
 /// Sees what happens to packets on a link.
 pub type Tap = Box<dyn FnMut(Instant, Stage, &SimPacket)>;
 
-/// What stands before the transmitter.
+/// What queues packets before the transmitter.
 pub(crate) enum Queue {
     /// Drop-tail: the beginnings of transmissions to come, with the bytes.
     Tail { limit: Limit, waiting: VecDeque<(u64, u32)>, bytes: u64 },
@@ -164,7 +164,7 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
-    /// Keeps `packet`, and tells where.
+    /// Stores `packet` and returns its slot.
     #[inline]
     pub fn insert(&mut self, packet: &SimPacket) -> u32 {
         match self.free.pop() {
@@ -202,7 +202,7 @@ struct LossState {
     random: Stream,
 }
 
-/// What others hung on a link.
+/// Conditioners and the tap of a link.
 #[derive(Default)]
 pub(crate) struct Hooks {
     pub entry: Vec<Conditioner>,
@@ -215,7 +215,7 @@ pub(crate) struct Link {
     rate: Rate,
     delay: u64,
     pub queue: Queue,
-    /// When the transmitter is free.
+    /// The time in ns at which the transmitter is free.
     pub free_at: u64,
     /// The pending transmit event.
     pub transmit_at: u64,
@@ -229,7 +229,7 @@ pub(crate) struct Link {
     pub metrics: LinkMetrics,
     pub hooks: Option<Box<Hooks>>,
     pub watched: bool,
-    /// An instant, and the calls at it that the discipline gave nothing for.
+    /// An instant, and the calls at it that returned no packet.
     pub fruitless: (u64, u32),
 }
 
@@ -330,8 +330,8 @@ impl Link {
         see(&mut self.hooks, at, stage, packet);
     }
 
-    /// Notes that `packet` has come, once its class is known. What waits when measuring begins came before: this is noted
-    /// all the time.
+    /// Notes that `packet` has come, once its class is known. What waits when measuring begins came before: this is
+    /// noted all the time.
     #[inline]
     pub fn comes(&mut self, at: u64, packet: &SimPacket) {
         if self.watched {
@@ -346,7 +346,7 @@ impl Link {
         self.condition(at, packet, counters, |hooks| &mut hooks.entry)
     }
 
-    /// The same at the exit.
+    /// Applies the conditioners at the exit; returns whether the packet passes.
     pub fn release(&mut self, at: u64, packet: &mut SimPacket, counters: &mut FlowCounters<'_>) -> bool {
         self.condition(at, packet, counters, |hooks| &mut hooks.exit)
     }
@@ -373,8 +373,8 @@ impl Link {
         DropCounter { now, metrics: &mut self.metrics, hooks: &mut self.hooks, counters }
     }
 
-    /// Takes `packet` into the drop-tail queue at `at`, and gives the time it arrives at the other end; `None` when it
-    /// does not. Arrivals must come in order of time.
+    /// Takes `packet` into the drop-tail queue at `at`, and returns the time it arrives at the other end; `None` when
+    /// it does not. Arrivals must come in order of time.
     #[inline]
     pub fn pass(&mut self, at: u64, packet: &mut SimPacket, counters: &mut FlowCounters<'_>) -> Option<u64> {
         let admitted = self.hooks.is_none() || self.admit(at, packet, counters);
@@ -412,7 +412,7 @@ impl Link {
         self.transmit(start, packet, counters)
     }
 
-    /// Puts `packet` on the transmitter at `start`, and gives the time it arrives; `None` when the line loses it.
+    /// Puts `packet` on the transmitter at `start`, and returns the time it arrives; `None` when the line loses it.
     #[inline]
     pub fn transmit(&mut self, start: u64, packet: &SimPacket, counters: &mut FlowCounters<'_>) -> Option<u64> {
         self.free_at = start + self.transmission(packet.size);

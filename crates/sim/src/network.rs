@@ -62,19 +62,19 @@ pub enum NetworkError {
     /// No way leads from the first to the second.
     #[error("flow {flow}: no way leads from {from} to {to}: add a link, in both directions where replies are needed")]
     Unreachable {
-        /// The flow.
+        /// The name of the flow.
         flow: String,
-        /// Where it begins.
+        /// The name of its source.
         from: String,
-        /// Where it ends.
+        /// The name of its destination.
         to: String,
     },
     /// The routes lead in a circle.
     #[error("flow {flow}: the routes towards {to} lead in a circle: {circle}")]
     Loop {
-        /// The flow.
+        /// The name of the flow.
         flow: String,
-        /// Where it should go.
+        /// The name of its destination.
         to: String,
         /// The nodes of the circle, in order.
         circle: String,
@@ -82,59 +82,59 @@ pub enum NetworkError {
     /// A flow that begins or ends at a router, or where it begins.
     #[error("flow {flow}: {node} {why}")]
     Endpoint {
-        /// The flow.
+        /// The name of the flow.
         flow: String,
-        /// The node.
+        /// The name of the node.
         node: String,
-        /// Why not.
+        /// The reason, for people.
         why: &'static str,
     },
     /// A workload that cannot be.
     #[error("flow {flow}: {problem}")]
     Workload {
-        /// The flow.
+        /// The name of the flow.
         flow: String,
-        /// What is wrong.
+        /// The problem, for people.
         problem: &'static str,
     },
     /// A route over a link that does not begin there.
     #[error("the route at {node} towards {to} uses link {link}, which does not begin at {node}")]
     Route {
-        /// Where the route applies.
+        /// The name of the node with the route.
         node: String,
-        /// What it leads to.
+        /// The name of the destination.
         to: String,
-        /// The link.
+        /// The name of the link.
         link: String,
     },
     /// Two of the same name.
     #[error("two {what}s are called {name}")]
     Duplicate {
-        /// Of what.
+        /// The kind of object.
         what: &'static str,
-        /// The name.
+        /// The duplicate or unknown name.
         name: String,
     },
     /// A shaper file that cannot run.
     #[error("link {link}: {why}")]
     Shaper {
-        /// The link.
+        /// The name of the link.
         link: String,
-        /// Why not.
+        /// The reason, for people.
         why: String,
     },
     /// Addresses of two versions of IP at the ends of a flow.
     #[error("flow {flow}: no packet goes from IPv4 to IPv6")]
     Addresses {
-        /// The flow.
+        /// The name of the flow.
         flow: String,
     },
     /// More than the simulator numbers.
     #[error("more than {most} {what}s")]
     TooMany {
-        /// Of what.
+        /// The kind of object.
         what: &'static str,
-        /// How many there may be.
+        /// The largest number allowed.
         most: usize,
     },
 }
@@ -225,7 +225,8 @@ impl Network {
         NodeId(self.nodes.len() as u32 - 1)
     }
 
-    /// Gives `host` an address that rules see. Default: 10.0.0.1 for the first node, 10.0.0.2 for the second, and so on.
+    /// Sets the address of `host` that rules see. Default: 10.0.0.1 for the first node, 10.0.0.2 for the second, and so
+    /// on.
     pub fn address(&mut self, host: NodeId, address: IpAddr) {
         self.nodes[host.0 as usize].address = Some(address);
     }
@@ -261,7 +262,8 @@ impl Network {
     pub fn watch(&mut self, link: LinkId) {
         self.edges[link.index()].watched = true;
     }
-    /// The same, and keeps flows and classes apart over time, [`PARTS`](crate::metrics::PARTS) of each and the others together.
+    /// The same, and keeps flows and classes apart over time, [`PARTS`](crate::metrics::PARTS) of each and the others
+    /// together.
     pub fn watch_parts(&mut self, link: LinkId) {
         self.watch(link);
         self.edges[link.index()].parts = true;
@@ -548,7 +550,7 @@ impl Planner {
             delay = delay.saturating_add(edge.line.delay.as_nanos());
             slowest = slowest.min(edge.line.rate);
             node = edge.to;
-            if let Some(begin) = visited.iter().position(|&seen| seen == node) {
+            if let Some(begin) = visited.iter().position(|&earlier| earlier == node) {
                 let mut circle: Vec<_> = visited[begin..].iter().map(|&node| net.name(node)).collect();
                 circle.push(net.name(node));
                 return Err(NetworkError::Loop {

@@ -23,7 +23,7 @@ pub struct SimPacket {
     pub queued: u64,
     /// The TCP segment; of a datagram only `len` and `ecn` mean something.
     pub segment: Segment,
-    /// Bytes its transfer has still to send after it; `u32::MAX` when nobody knows.
+    /// Bytes its transfer has still to send after it; `u32::MAX` when that is unknown.
     pub remaining: u32,
     /// The connection's slot, or the source's number.
     pub(crate) slot: u32,
@@ -43,13 +43,13 @@ pub struct SimPacket {
     pub group: u16,
     /// The code point.
     pub dscp: Dscp,
-    /// The colour.
+    /// The colour that a meter set.
     pub colour: Colour,
     /// Whether it is TCP or a datagram.
     pub transport: Proto,
 }
 
-/// What a packet carries.
+/// The contents of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proto {
     /// A TCP segment.

@@ -4,7 +4,7 @@
 //! its sender has not sent yet ([`Packet::remaining`]). A flow whose sender does not know goes last. When the limit
 //! is passed, the newest packet of the flow with the most still to pass goes.
 //! *Source*: Schrage, "A proof of the optimality of the shortest remaining processing time discipline" (1968): no
-//! order of service gives a smaller mean completion time on one server.
+//! order of service has a smaller mean completion time on one server.
 //! *Cost*: O(log n) in the flows that wait; it allocates for each flow. For experiments.
 //! *Notes*: only the simulator can know what a sender has still to send. With TCP it is a bound in spirit, not in
 //! the letter: senders wait for acknowledgements, so the server is not always offered everything there is.

@@ -12,36 +12,36 @@ use crate::tcp;
 pub enum Transport {
     /// TCP; see [`tcp::Config`].
     Tcp(tcp::Config),
-    /// Datagrams.
+    /// Datagrams without acknowledgements.
     Udp {
         /// Whether they are sent as ECN-capable (ECT(0)), as a transport that reacts to marks would.
         ecn: bool,
     },
 }
 
-/// Which way a transfer goes.
+/// The direction of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// From the client, the flow's `from`, to the server.
     Upload,
     /// The client sends a request of this size, the server answers with the transfer.
     Download {
-        /// The request.
+        /// The size of the request.
         request: Bytes,
     },
 }
 
-/// What a flow sends.
+/// The traffic of a flow.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Workload {
     /// One transfer, endless without a size. TCP only.
     Bulk {
-        /// How much.
+        /// The size of the transfer; `None` for an endless one.
         bytes: Option<Bytes>,
     },
     /// Packets of a size at a constant rate (of bytes on the link for datagrams, of data over TCP).
     Constant {
-        /// The rate.
+        /// The rate of sending, headers included.
         rate: Rate,
         /// The size of each packet on the link.
         packet: Bytes,
@@ -53,7 +53,7 @@ pub enum Workload {
         /// The size of each packet on the link.
         packet: Bytes,
     },
-    /// A constant rate for a random time, silence for a random time, and so on: exponential times give the classical
+    /// A constant rate for a random time, silence for a random time, and so on: exponential times make the classical
     /// voice model, Pareto times self-similar traffic in the sum of many.
     OnOff {
         /// The rate while it sends.
@@ -71,7 +71,7 @@ pub enum Workload {
         interval: Distribution,
         /// The size of a transfer, in bytes.
         size: Distribution,
-        /// Which way they go.
+        /// The direction of the transfers.
         direction: Direction,
         /// The most that may be open at once; further ones are counted as refused. Bounds the memory of an overload.
         most_open: u32,
@@ -91,7 +91,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// Endless bulk.
+    /// A transfer without end.
     pub const BULK: Self = Self::Bulk { bytes: None };
 
     /// Mice that arrive in a Poisson process of `per_second`, uploads, at most 10,000 open.
@@ -105,7 +105,7 @@ impl Workload {
     }
 }
 
-/// A flow of the scenario: who sends what to whom.
+/// A flow of the scenario: its sender, receiver, transport and workload.
 #[derive(Clone, Debug)]
 pub struct FlowSpec {
     /// Its name, for results; also names its random stream.
@@ -114,7 +114,7 @@ pub struct FlowSpec {
     pub from: NodeId,
     /// The other host.
     pub to: NodeId,
-    /// Over what.
+    /// The transport protocol.
     pub transport: Transport,
     /// The traffic that it sends.
     pub workload: Workload,

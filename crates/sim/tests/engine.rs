@@ -36,7 +36,7 @@ fn times(log: &Log, wanted: Stage) -> Vec<u64> {
 }
 
 #[test]
-fn a_link_takes_the_time_that_rate_and_delay_say() {
+fn a_link_takes_the_time_of_its_rate_and_delay() {
     for discipline in [false, true] {
         let mut net = Network::new(1);
         let (a, r, b) = (net.host("a"), net.router("r"), net.host("b"));
@@ -78,7 +78,7 @@ fn a_full_queue_drops_what_comes() {
         let flow = net.flow(FlowSpec::udp("ten", a, b, Workload::Trace(entries)));
         let mut sim = net.build().unwrap();
         sim.run_until(millis(100));
-        // One is on the transmitter, three wait, six find no room; both kinds of queue agree on all of it.
+        // One is on the transmitter, three wait, six exceed the limit; both kinds of queue agree on all of it.
         assert_eq!(sim.flow(flow).arrived_total().packets, 4);
         assert_eq!(sim.link(second).dropped_total().packets, 6);
         assert_eq!(sim.link(second).dropped_for[DropReason::QueueLimit as usize], 6);
@@ -123,7 +123,7 @@ fn computing_ahead_changes_nothing() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run_and_another_does_not() {
+fn runs_are_equal_for_equal_seeds_only() {
     let run = |seed| {
         let mut net = Network::new(seed);
         let (a, r, b) = (net.host("a"), net.router("r"), net.host("b"));
@@ -163,7 +163,7 @@ fn memory_does_not_grow_with_time() {
 }
 
 #[test]
-fn lines_lose_what_they_say() {
+fn lines_lose_packets_as_configured() {
     let run = |loss: Loss| {
         let mut net = Network::new(5);
         let (a, b) = (net.host("a"), net.host("b"));
@@ -358,7 +358,7 @@ fn an_unloaded_transfer_takes_the_time_of_its_path() {
 }
 
 #[test]
-fn sources_send_what_they_say() {
+fn sources_send_as_configured() {
     let mut net = Network::new(3);
     let (a, b) = (net.host("a"), net.host("b"));
     net.duplex(a, b, Line::new(Rate::from_mbit(1000), Span::from_millis(1)));
@@ -503,7 +503,7 @@ fn what_cannot_work_is_refused_by_name() {
     assert_eq!(error.to_string(), "two nodes are called a");
 }
 
-/// Breaks law 3: promises what it does not give.
+/// Breaks law 3: announces a departure and releases nothing.
 struct Liar(Fifo<SimPacket>);
 
 impl Qdisc<SimPacket> for Liar {
@@ -542,7 +542,7 @@ fn a_shared_discipline_can_be_changed_on_the_way() {
     let flow = net.flow(FlowSpec::udp("cbr", a, b, constant(Rate::from_mbit(12))));
     let mut sim = net.build().unwrap();
     sim.run_until(millis(299));
-    // A packet each millisecond, of which one in three leaves, at 0, 3, ..., 297 ms.
+    // A packet each millisecond; one in three leaves, at 0, 3, ..., 297 ms.
     assert_eq!((sim.flow(flow).arrived_total().packets, shaper.borrow().backlog().packets), (100, 200));
     // Held for a second, then let go.
     shaper.borrow_mut().1 = millis(1_300);

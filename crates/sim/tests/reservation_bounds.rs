@@ -1,6 +1,6 @@
-//! The delay bounds of reservations hold in the simulator, whatever the others send, and whether the line takes a packet
-//! when it can send it or a driver takes all that it is given: 10,000 random trees with random reservations that were
-//! admitted.
+//! The delay bounds of reservations hold in the simulator, whatever the others send, and whether the line takes a
+//! packet when it can send it or a driver takes all that it is given: 10,000 random trees with random reservations that
+//! were admitted.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ fn between(random: &mut Stream, low: u64, high: u64) -> u64 {
     low + random.below(high - low + 1)
 }
 
-/// A tree with room for reservations, and others of the same and of lower priority that borrow what they can.
+/// A tree with rate free for reservations, and others of the same and of lower priority that borrow what they can.
 fn tree(random: &mut Stream) -> (Tree, Vec<u16>) {
     let link = Rate::from_kbit(between(random, 256, 50_000));
     let mtu = Bytes::new([576, 1_500, 9_180][random.below(3) as usize]);
@@ -135,14 +135,14 @@ fn delays(random: &mut Stream, cbq: Tree, others: &[u16], granted: &[(TSpec, Gra
         network.flow(flow.in_class(class).starting(start));
     }
     let worst = Rc::new(RefCell::new(HashMap::new()));
-    let (seen, mut came) = (worst.clone(), HashMap::<u16, std::collections::VecDeque<Instant>>::new());
+    let (shared, mut came) = (worst.clone(), HashMap::<u16, std::collections::VecDeque<Instant>>::new());
     network.tap(link, move |now, stage, packet| match stage {
         Stage::Arrived => came.entry(packet.class).or_default().push_back(now),
         Stage::Transmitting => {
             let at = came.get_mut(&packet.class).and_then(|queue| queue.pop_front()).expect("it came");
             let gone = now + params.link.time_for_ceil(Bytes::new(u64::from(packet.size))).expect("not zero");
-            let mut seen = seen.borrow_mut();
-            let longest: &mut Span = seen.entry(packet.class).or_default();
+            let mut worst = shared.borrow_mut();
+            let longest: &mut Span = worst.entry(packet.class).or_default();
             *longest = (*longest).max(gone.since(at));
         }
         Stage::Dropped(_) => {
@@ -171,12 +171,12 @@ fn no_admitted_reservation_waits_longer_than_promised() {
             borrow: if random.below(2) == 0 { Borrow::Never } else { Borrow::FromParent },
             ..Policy::new(RESERVED)
         };
-        let mut desk = Reservations::new(policy).expect("valid");
+        let mut admission = Reservations::new(policy).expect("valid");
         let mut granted = Vec::new();
         for _ in 0..policy.flows {
             let (free, mtu) = (cbq.free_rate(RESERVED).expect("there"), cbq.params().mtu);
             let request = request(&mut random, free, mtu);
-            if let Ok(grant) = desk.reserve(ZERO, &mut cbq, &request, Fifo::new) {
+            if let Ok(grant) = admission.reserve(ZERO, &mut cbq, &request, Fifo::new) {
                 granted.push((request.tspec, grant));
             }
         }
@@ -194,7 +194,7 @@ fn no_admitted_reservation_waits_longer_than_promised() {
         }
     }
     assert!(reservations > 15_000, "{reservations}");
-    // A bound that nobody comes near would be worth nothing.
+    // A bound that no packet comes near would prove nothing.
     assert!(closest > 0.8, "the closest came to {closest} of its bound");
     println!("{reservations} reservations, the closest came to {closest} of its bound");
 }

@@ -50,12 +50,12 @@ fn value(outcome: &Outcome, subject: &str, measure: &str) -> f64 {
 }
 
 #[test]
-fn a_scenario_runs_and_the_same_seed_gives_the_same_digest() {
+fn a_scenario_has_the_same_digest_for_the_same_seed() {
     let text = scenario(&format!("{LINKS}{}", FLOW.replace("workload", "jitter = \"1s\"\nworkload")));
     let scenario = load(&text).unwrap();
-    let mut told = 0;
-    let outcome = scenario.run(7, |at| told = at.as_nanos());
-    assert_eq!(told, 5_000_000_000, "progress goes to the end");
+    let mut last = 0;
+    let outcome = scenario.run(7, |at| last = at.as_nanos());
+    assert_eq!(last, 5_000_000_000, "progress goes to the end");
     let goodput = value(&outcome, "flow bulk", "goodput");
     // 9.73 Mbit/s of data less the handshake, the start in the first second, and the beginning of slow start.
     assert!((7.5e6..9.74e6).contains(&goodput), "{goodput}");
@@ -193,7 +193,7 @@ const MICE: &str =
     "workload = { kind = \"mice\", per-second = 60.0, size = { kind = \"exponential\", mean = \"15kB\" } }";
 
 #[test]
-fn what_cannot_work_is_refused_where_it_stands() {
+fn impossible_scenarios_are_refused_with_their_place() {
     let with = |links: &str, flow: &str| scenario(&format!("{links}{flow}"));
     refused(&with(&LINKS.replace("10mbit", "0mbit"), FLOW), "13:8", &["a rate of zero"]);
     refused(&with(LINKS, &FLOW.replace("to = \"b\"", "to = \"bb\"")), "18:6", &["called `bb`", "`b`"]);
@@ -212,7 +212,7 @@ fn what_cannot_work_is_refused_where_it_stands() {
 }
 
 #[test]
-fn wrong_words_units_and_numbers_are_refused_where_they_stand() {
+fn wrong_names_units_and_numbers_are_refused_with_their_place() {
     let with = |flow: &str| scenario(&format!("{LINKS}{flow}"));
     refused("version = 1\nduration = 5\n", "2:12", &["no unit"]);
     refused(&scenario("dealy = 3\n"), "5:1", &["dealy"]);

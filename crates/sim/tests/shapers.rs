@@ -83,7 +83,7 @@ fn preference_raises_a_share_at_once() {
 
 /// Live: `flows::a_displaced_flow_keeps_its_order_and_comes_back`.
 #[test]
-fn a_displaced_flow_goes_and_comes_back() {
+fn a_displaced_flow_changes_class_and_returns() {
     let outcome = scenario!("displacement");
     let moves: Vec<(f64, String, String)> = reports(&outcome, "event")
         .filter(|event| event.result["flow"]["name"] == "flow mover")
@@ -94,7 +94,8 @@ fn a_displaced_flow_goes_and_comes_back() {
         .collect();
     let [(went, gold, silver), (back, from, to)] = moves.as_slice() else { panic!("not two moves: {moves:?}") };
     assert_eq!([gold, silver, from, to].map(String::as_str), ["gold", "silver", "silver", "gold"]);
-    // With four others its share of 6 Mbit/s is 1.2, below 2 Mbit/s. It comes back when they are forgotten, after 0.5 s.
+    // With four others its share of 6 Mbit/s is 1.2, below 2 Mbit/s. It comes back when they are forgotten, after 0.5
+    // s.
     assert!((2.0..2.1).contains(went) && (4.5..4.7).contains(back), "{went} {back}");
     // Alone in the other class it gets all it asks for.
     let all: Vec<&Report> = reports(&outcome, "status").collect();
@@ -159,7 +160,7 @@ fn rules_see_addresses_ports_marks_code_points_and_owners() {
 }
 
 #[test]
-fn owners_are_unknown_to_who_forwards() {
+fn owners_are_unknown_to_a_router() {
     let text = "version = 1\nduration = \"1s\"\nhosts = [\"a\", \"b\"]\nrouters = [\"r\"]\n\
          [[link]]\nfrom = \"a\"\nto = \"r\"\nrate = \"1gbit\"\n\
          [[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"1gbit\"\n\
@@ -216,7 +217,7 @@ fn at(time: &str, action: &str) -> String {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run_of_a_shaper() {
+fn a_shaper_runs_equally_for_equal_seeds() {
     let text = TEN.to_owned()
         + &at("1s", "kind = \"events\"")
         + &at("2s", "kind = \"promise\", name = \"p\", target = { flow = \"web.1\" }, minimum = \"2mbit\"")
@@ -236,7 +237,7 @@ fn class_rate(status: &Report, class: &str) -> f64 {
 }
 
 #[test]
-fn a_promise_lasts_as_long_as_it_says() {
+fn a_promise_lasts_as_long_as_its_lease() {
     let text = TEN.to_owned()
         + &at("2s", "kind = \"status\"")
         + &at(

@@ -142,9 +142,9 @@ fn over_red(config: Config, flows: usize, seed: u64) -> (f64, u64) {
 }
 
 /// One flow over RED oscillates between W/2 and W with W = 112 segments, where the average queue passes 20 packets: 56
-/// RTTs of 50 to 67 ms, 3.2 s. The line is idle while the window is below 83, half of the RTTs: 1 - (27 * 50 ms * 14/83)
-/// / 3.2 s = 93 % of 20 Mbit/s, of which 1460 of 1500 bytes are data: 18.1 Mbit/s. A drop in the window after, or the loss
-/// of a retransmission, costs 1 % each. 120 s are 37 cycles with one or two drops.
+/// RTTs of 50 to 67 ms, 3.2 s. The line is idle while the window is below 83, half of the RTTs: 1 - (27 * 50 ms *
+/// 14/83) / 3.2 s = 93 % of 20 Mbit/s, with 1460 of 1500 bytes data: 18.1 Mbit/s. A drop in the window after, or the
+/// loss of a retransmission, costs 1 % each. 120 s are 37 cycles with one or two drops.
 ///
 /// ns-2.35 with the same spacing of drops (`wait_` false): 17.6 to 17.8 Mbit/s and 63 to 66 drops for both.
 #[test]
@@ -184,8 +184,8 @@ fn one_flow_over_red_keeps_the_line_busy_with_two_drops_a_cycle() {
     }
 }
 
-/// ns-2.35 (`wait_` false, means of seeds 1 to 3) drops 987, 2,836 and 6,512 packets of 5, 10 and 20 SACK flows over the
-/// same RED; that many losses follow from the windows, 1.5 / W^2 for a window of W.
+/// ns-2.35 (`wait_` false, means of seeds 1 to 3) drops 987, 2,836 and 6,512 packets of 5, 10 and 20 SACK flows over
+/// the same RED; that many losses follow from the windows, 1.5 / W^2 for a window of W.
 #[test]
 fn several_flows_over_red_lose_what_ns_2_loses() {
     for (flows, ns2) in [(5, 987.0), (10, 2836.0), (20, 6512.0)] {

@@ -129,7 +129,7 @@ fn by_transmission(mut drop: impl FnMut(u32, usize) -> bool) -> impl FnMut(usize
 fn fast_recovery_sends_new_data_for_the_second_half_of_the_window() {
     // 20 segments are out from 200 ms on and the first of them is lost. 19 duplicates arrive at 300 ms.
     // SACK (RFC 6675): cwnd = 10, and pipe after the last duplicate is the retransmission: 9 new segments.
-    // Reno and NewReno (RFC 5681, 3.2): cwnd = 10 + 3 + 16 = 29, of which 20 are out: 9 new segments.
+    // Reno and NewReno (RFC 5681, 3.2): cwnd = 10 + 3 + 16 = 29, with 20 in flight: 9 new segments.
     for recovery in EVERY {
         let mut wire = Wire::new(config(recovery), DELAY, by_transmission(|seq, n| seq == 10_001 && n == 0));
         wire.ends[0].write_endlessly();
@@ -137,7 +137,7 @@ fn fast_recovery_sends_new_data_for_the_second_half_of_the_window() {
         let sent: Vec<_> = wire.data().into_iter().filter(|(at, _, _)| *at >= 300).collect();
         assert_eq!(sent.iter().filter(|(_, _, again)| *again).count(), 1, "{recovery:?}");
         assert_eq!(sent.len(), 10, "{recovery:?}: {sent:?}");
-        // The acknowledgement of all 20 ends the recovery with cwnd = 10 segments, of which 9 are out.
+        // The acknowledgement of all 20 ends the recovery with cwnd = 10 segments, with 9 in flight.
         wire.run(Span::from_millis(401));
         assert_eq!((wire.ends[0].ssthresh(), wire.ends[0].flight_size()), (10_000, 10_000), "{recovery:?}");
     }
@@ -486,7 +486,7 @@ fn a_sender_stays_within_the_window_and_avoids_silly_segments() {
 }
 
 #[test]
-fn a_mark_halves_once_a_window_and_is_echoed_until_the_sender_says_so() {
+fn a_mark_halves_once_a_window_and_is_echoed_until_the_sender_confirms_it() {
     for recovery in EVERY {
         // Three marks in the window at 200 ms.
         let fate = |from: usize, number: usize, segment: &Segment| {

@@ -155,7 +155,7 @@ impl Simulation {
             number: self.next_number,
             ends: [client, Endpoint::listen(config)],
             armed: [NEVER; 2],
-            seen: [0; 2],
+            counted: [0; 2],
             role,
             group: flow as u16,
             opened: self.now,
@@ -190,12 +190,12 @@ impl Simulation {
         let group = usize::from(connection.group);
         let metrics = &mut self.metrics[group];
         let received = connection.ends[side].received();
-        let news = received - connection.seen[side];
-        connection.seen[side] = received;
-        if news > 0 && measuring {
-            metrics.goodput_bytes += news;
+        let new = received - connection.counted[side];
+        connection.counted[side] = received;
+        if new > 0 && measuring {
+            metrics.goodput_bytes += new;
             if let Some(series) = &mut metrics.series {
-                series.add(Instant::from_nanos(self.now), news);
+                series.add(Instant::from_nanos(self.now), new);
             }
         }
         if side == 0 && !connection.connected && connection.ends[0].established_at().is_some() {

@@ -56,7 +56,7 @@ impl SizeClass {
             _ => Self::Large,
         }
     }
-    /// For tables.
+    /// Returns the name for tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tiny => "<10kB",
@@ -146,7 +146,7 @@ impl FlowMetrics {
     pub fn goodput(&self, span: Span) -> Rate {
         rate(self.goodput_bytes, span)
     }
-    /// What arrived in all colours.
+    /// Returns packets and bytes that arrived, over all colours.
     pub fn arrived_total(&self) -> Tally {
         self.arrived.iter().fold(Tally::default(), |sum, one| Tally {
             packets: sum.packets + one.packets,

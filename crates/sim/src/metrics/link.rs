@@ -53,7 +53,7 @@ pub const PARTS: usize = 128;
 pub struct Parts {
     /// By flow of the scenario.
     pub flows: Vec<Option<Box<PartSeries>>>,
-    /// By class.
+    /// Series by class; `None` for a class without packets.
     pub classes: Vec<Option<Box<PartSeries>>>,
 }
 
@@ -100,7 +100,7 @@ impl LinkMetrics {
         });
         self.delay_ns.footprint() + series + self.classes.len() * size_of::<Tally>()
     }
-    /// What was sent in all colours.
+    /// Returns packets and bytes sent, over all colours.
     pub fn sent_total(&self) -> Tally {
         total(&self.sent)
     }

@@ -16,7 +16,7 @@ tidegate_config::record! {
         pub from: Option<Spanned<String>>,
         /// Where the link ends.
         pub to: Option<Spanned<String>>,
-        /// What is done.
+        /// The action.
         pub action: Spanned<ActionSection>,
     }
 }
@@ -40,9 +40,10 @@ tidegate_config::choice! {
         Remove(RemoveSection) = "remove",
         /// Continues with another shaper file, as `tidegate apply` does.
         Apply(ApplySection) = "apply",
-        /// Puts a snapshot of classes, flows, promises and reservations into the results, as `tidegate status` shows it.
+        /// Puts a snapshot of classes, flows, promises and reservations into the results, as `tidegate status` shows
+        /// it.
         Status(StatusSection) = "status",
-        /// Reports how flows stand, from now on, as the call `feedback` of the control protocol does.
+        /// Reports the state of flows, from now on, as the call `feedback` of the control protocol does.
         Feedback(FeedbackSection) = "feedback",
         /// Reports the events of all flows from now on, as `tidegate events` does.
         Events(EventsSection) = "events",
@@ -86,7 +87,7 @@ tidegate_config::record! {
     pub struct PromiseSection as "promise action" {
         /// Its name in the results, and by which it is released.
         pub name: Spanned<String>,
-        /// The flows.
+        /// The conditions that its flows meet.
         pub target: Spanned<TargetSection>,
         /// What each flow is promised. Default nothing.
         pub minimum: Option<Rate>,
@@ -118,7 +119,7 @@ tidegate_config::record! {
     pub struct ReserveSection as "reserve action" {
         /// Its name, also of its class in the results.
         pub name: Spanned<String>,
-        /// Its packets.
+        /// The conditions that its packets meet.
         pub target: Spanned<TargetSection>,
         /// The rate of its token bucket.
         pub rate: Rate,
@@ -147,7 +148,7 @@ tidegate_config::record! {
     }
 }
 
-/// Keys and values as they stand in a shaper file.
+/// Keys and values as in a shaper file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Values(pub Vec<(String, String)>);
 
@@ -216,9 +217,9 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
-    /// Reports of how flows stand.
+    /// Reports of the state of flows.
     pub struct FeedbackSection as "feedback action" {
-        /// The flows.
+        /// The conditions that its flows meet.
         pub target: Spanned<TargetSection>,
         /// The delay above which it is reported. Default 20 ms.
         pub delay: Span = "20ms",

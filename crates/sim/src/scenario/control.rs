@@ -227,13 +227,15 @@ impl<'a> Control<'a> {
                 }
             }
             Step::Refresh(wire, class) => {
-                let Some(every) = self.reservation(wire, class).map(|held| held.every) else { return };
+                let Some(every) = self.reservation(wire, class).map(|reservation| reservation.every) else { return };
                 if sim.steer(link(wire), |engine, now, _| engine.refresh(now, class).is_ok()) == Some(true) {
                     self.schedule(now + every, Step::Refresh(wire, class));
                 }
             }
             Step::EndReservation(wire, class) => {
-                let Some(name) = self.reservation(wire, class).map(|held| held.name.clone()) else { return };
+                let Some(name) = self.reservation(wire, class).map(|reservation| reservation.name.clone()) else {
+                    return;
+                };
                 let done = self.unreserve(sim, wire, &name);
                 self.report(now, wire, "unreserve", done);
             }
@@ -241,7 +243,7 @@ impl<'a> Control<'a> {
     }
 
     fn reservation(&self, wire: usize, class: ClassId) -> Option<&Reservation> {
-        self.shapers.get(&wire)?.reservations.iter().find(|held| held.class == class)
+        self.shapers.get(&wire)?.reservations.iter().find(|reservation| reservation.class == class)
     }
 
     fn shaper(&mut self, wire: usize) -> &mut Shaper {
@@ -348,7 +350,7 @@ impl<'a> Control<'a> {
         self.promise_state(sim, wire, &name)
     }
 
-    /// How a promise stands.
+    /// Reports the state of a promise.
     fn promise_state(&mut self, sim: &mut Simulation, wire: usize, name: &str) -> Done {
         let all = self.promise_states(sim, wire);
         let found = all.into_iter().find(|state| state["name"] == name);
@@ -359,13 +361,13 @@ impl<'a> Control<'a> {
         let Some(shaper) = self.shapers.get(&wire) else { return Vec::new() };
         let state = |promise: &Promise| {
             let number = promise.number;
-            let seen = sim.steer(link(wire), |engine, now, _| {
+            let view = sim.steer(link(wire), |engine, now, _| {
                 let view = engine.promises(now).view(number).unwrap_or_default();
                 let class = class_named(engine.config(), &promise.class).ok();
                 let class = class.and_then(|class| engine.tree().shaper()?.class(class));
                 (view, class.map_or(Rate::ZERO, |class| class.unpromised))
             });
-            let (view, free) = seen.unwrap_or_default();
+            let (view, free) = view.unwrap_or_default();
             json!({
                 "name": promise.name,
                 "class": promise.class,
@@ -454,10 +456,10 @@ impl<'a> Control<'a> {
 
     fn unreserve(&mut self, sim: &mut Simulation, wire: usize, name: &str) -> Done {
         let reservations = &mut self.shaper(wire).reservations;
-        let place = reservations.iter().position(|held| held.name == name);
+        let place = reservations.iter().position(|reservation| reservation.name == name);
         let place = place.ok_or_else(|| format!("no reservation is called `{name}`"))?;
-        let held = reservations.remove(place);
-        let ended = sim.steer(link(wire), |engine, now, sink| engine.release(now, held.class, sink));
+        let reservation = reservations.remove(place);
+        let ended = sim.steer(link(wire), |engine, now, sink| engine.release(now, reservation.class, sink));
         ended.ok_or("there is no shaper")?.map_err(|refused| refused.to_string())?;
         Ok(json!({ "name": name }))
     }

@@ -11,13 +11,13 @@ use super::queue::QueueSection;
 tidegate_config::record! {
     /// A scenario of the simulator: a topology, what is sent over it, for how long, and what is measured.
     ///
-    /// Names of hosts and routers may hold a range: `s{1..10}` stands for `s1` to `s10`.
+    /// Names of hosts and routers may hold a range: `s{1..10}` means `s1` to `s10`.
     pub struct File as "scenario" {
         /// The version of the language: 1.
         pub version: Spanned<u32>,
         /// One sentence on what the scenario shows; the caption of its results.
         pub sentence: Option<String>,
-        /// How long is simulated.
+        /// The simulated time.
         pub duration: Spanned<Span>,
         /// How much of the beginning is not measured. Default none.
         pub warm_up: Spanned<Span> = "0s",
@@ -40,10 +40,10 @@ tidegate_config::record! {
         pub link: Vec<Spanned<LinkSection>>,
         /// Ways that are not the shortest.
         pub route: Vec<Spanned<RouteSection>>,
-        /// What is sent.
+        /// The flows with their workloads.
         pub flow: Vec<Spanned<FlowSection>>,
         /// Disciplines to compare: each run is made once for each variant, with the same random numbers. Default
-        /// none: the scenario as it stands.
+        /// none: the scenario unchanged.
         pub variant: Vec<Spanned<VariantSection>>,
         /// What is done to shapers while the scenario runs: promises, reservations, changes, looks at the statistics.
         pub at: Vec<Spanned<AtSection>>,
@@ -76,7 +76,7 @@ tidegate_config::record! {
 }
 
 tidegate_config::words! {
-    /// What is measured.
+    /// The quantity that is measured.
     pub enum Measure as "measure" {
         /// Bytes that reached the application, as a rate.
         Goodput = "goodput",
@@ -102,7 +102,7 @@ tidegate_config::record! {
         pub from: Spanned<String>,
         /// A node, or a range of nodes: as many as in `from`, or one.
         pub to: Spanned<String>,
-        /// What it carries.
+        /// The rate of the link.
         pub rate: Spanned<Rate>,
         /// The propagation delay, one way. Default 1 ms, a metropolitan link.
         pub delay: Span = "1ms",
@@ -149,7 +149,7 @@ tidegate_config::record! {
 tidegate_config::words! {
     /// How much one call of a driver moves.
     pub enum ServiceWord as "driver service" {
-        /// All that the discipline gives and the buffer takes.
+        /// Packets until the discipline has none to release or the buffer is full.
         DrainAll = "drain-all",
         /// One packet.
         OnePerCall = "one-per-call",
@@ -185,7 +185,7 @@ tidegate_config::record! {
         pub tcp: Option<Spanned<TcpSection>>,
         /// Whether datagrams are sent as ECN-capable. Default no.
         pub ecn: bool = false,
-        /// What it sends.
+        /// The traffic of the flow.
         pub workload: Spanned<WorkloadSection>,
         /// When it begins. Default at once.
         pub start: Span = "0s",
@@ -197,16 +197,19 @@ tidegate_config::record! {
         pub stop: Option<Spanned<Span>>,
         /// Its class in the disciplines that have classes: a name, or a number. Default the first.
         pub class: Option<Spanned<String>>,
-        /// What a discipline with profiles (`fbq`) promises it: the name of a profile, or its number from 1. Default none.
+        /// What a discipline with profiles (`fbq`) promises it: the name of a profile, or its number from 1. Default
+        /// none.
         pub profile: Option<Spanned<String>>,
         /// Its code point. Default best effort.
         pub dscp: Option<Dscp>,
         /// Whether its goodput is kept over time. Default no.
         pub watch: bool = false,
-        /// The port at `to`, which rules of shaper files see; a range gives each flow of the section its own. Default
+        /// The port at `to`, which rules of shaper files see; with a range each flow of the section has its own.
+        /// Default
         /// 5001.
         pub port: Option<Spanned<Ports>>,
-        /// The port at `from`; a range gives each flow its own. Default: one from 32768 on for each flow, and one from
+        /// The port at `from`; with a range each flow has its own. Default: one from 32768 on for each flow, and one
+        /// from
         /// 49152 on for each connection of a flow with many.
         pub source_port: Option<Spanned<Ports>>,
         /// The packet mark, as firewalls set it. Default none.
@@ -229,7 +232,7 @@ tidegate_config::words! {
 }
 
 tidegate_config::words! {
-    /// How losses are repaired.
+    /// The loss recovery of TCP.
     pub enum RecoveryWord as "kind of recovery" {
         /// RFC 5681 alone.
         Reno = "reno",
@@ -251,7 +254,7 @@ tidegate_config::words! {
 }
 
 tidegate_config::words! {
-    /// How much may be in flight.
+    /// The congestion control of TCP.
     pub enum AlgorithmWord as "congestion control" {
         /// RFC 5681.
         Reno = "reno",
@@ -286,7 +289,7 @@ tidegate_config::record! {
 }
 
 tidegate_config::choice! {
-    /// What a flow sends.
+    /// The traffic of a flow.
     pub enum WorkloadSection as "workload" by "kind" {
         /// One transfer, endless by default.
         Bulk(BulkSection) = "bulk",
@@ -340,9 +343,9 @@ tidegate_config::record! {
         pub rate: Spanned<Rate>,
         /// The size of a packet, headers included. Default 1500 B.
         pub packet: Spanned<Bytes> = "1500B",
-        /// How long it sends.
+        /// The length of a period of sending.
         pub on: Spanned<DistributionSection>,
-        /// How long it is silent.
+        /// The length of a period of silence.
         pub off: Spanned<DistributionSection>,
     }
 }
@@ -350,7 +353,7 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// Short transfers on connections of their own.
     pub struct MiceSection as "mice workload" {
-        /// New connections per second, at random times; or give `interval`.
+        /// New connections per second, at random times; or write `interval`.
         pub per_second: Option<Spanned<f64>>,
         /// The time between two connections, instead of `per-second`.
         pub interval: Option<Spanned<DistributionSection>>,
@@ -367,7 +370,7 @@ tidegate_config::record! {
 }
 
 tidegate_config::words! {
-    /// Which way transfers go.
+    /// The direction of transfers.
     pub enum DirectionWord as "direction" {
         /// From the client to the server.
         Upload = "upload",
@@ -400,7 +403,7 @@ tidegate_config::record! {
 tidegate_config::choice! {
     /// A distribution of sizes or of times: values need a unit, `4kB` or `250ms`.
     pub enum DistributionSection as "distribution" by "kind" {
-        /// Always the same.
+        /// The same value every time.
         Constant(ConstantValue) = "constant",
         /// Uniform between two values.
         Uniform(UniformValue) = "uniform",
@@ -420,7 +423,7 @@ tidegate_config::choice! {
 }
 
 tidegate_config::record! {
-    /// Always the same.
+    /// The same value every time.
     pub struct ConstantValue as "constant distribution" {
         /// The value.
         pub value: Spanned<Amount>,
@@ -430,9 +433,9 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// Uniform between two values.
     pub struct UniformValue as "uniform distribution" {
-        /// The least.
+        /// The smallest value.
         pub low: Spanned<Amount>,
-        /// The most.
+        /// The largest value.
         pub high: Spanned<Amount>,
     }
 }
@@ -460,9 +463,9 @@ tidegate_config::record! {
     pub struct BoundedParetoValue as "bounded Pareto distribution" {
         /// The exponent. Default 1.2, as of files on the web.
         pub shape: f64 = 1.2,
-        /// The least.
+        /// The smallest value.
         pub least: Spanned<Amount>,
-        /// The most.
+        /// The largest value.
         pub most: Spanned<Amount>,
     }
 }
@@ -521,7 +524,7 @@ impl Scalar for Amount {
         if let Ok(size) = text.parse() {
             return Ok(Self::Size(size));
         }
-        // The units of the two have nothing in common, so the second error says it all.
+        // The units of the two have nothing in common, so the second error is sufficient.
         text.parse().map(Self::Time).map_err(|_| Wrong {
             message: format!("`{text}` is neither a size nor a time"),
             help: "write a number with a unit, for example \"4kB\" or \"250ms\"".into(),

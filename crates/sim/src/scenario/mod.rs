@@ -93,13 +93,13 @@ pub enum Detail {
 pub struct Scenario {
     /// One sentence on what it shows.
     pub sentence: Option<String>,
-    /// How long is simulated.
+    /// The simulated time.
     pub duration: Span,
     /// How much of the beginning is not measured.
     pub warm_up: Span,
     /// The first seed.
     pub seed: u64,
-    /// How many runs.
+    /// The number of runs, each with a seed of its own.
     pub runs: u32,
     /// How much is kept of what is watched. It changes the curves of an outcome and nothing else: not its digest.
     pub detail: Detail,
@@ -184,7 +184,7 @@ impl Scenario {
         other.or(self.wires[number].queue.as_ref())
     }
 
-    /// The flows that a name stands for: a section, or with a number after a dot one flow of it.
+    /// The flows that a name denotes: a section, or with a number after a dot one flow of it.
     fn flows_named(&self, name: &str) -> Option<core::ops::Range<usize>> {
         let section = |name: &str| self.sections.iter().find(|section| section.name == name);
         if let Some(section) = section(name) {
@@ -224,7 +224,7 @@ impl Scenario {
         self.network(seed, None).build().expect("built when it was loaded")
     }
 
-    /// Runs it under `seed`, one variant after the other. `progress` is told the simulated time now and then.
+    /// Runs it under `seed`, one variant after the other. `progress` is called with the simulated time now and then.
     pub fn run(&self, seed: u64, mut progress: impl FnMut(Span)) -> Outcome {
         let variants = if self.variants.is_empty() { vec![None] } else { self.variants.iter().map(Some).collect() };
         let mut outcomes = Vec::with_capacity(variants.len());

@@ -1,9 +1,9 @@
 //! Ranges in names: `s{1..10}` is `s1` to `s10`.
 
-/// The most names that one range may stand for.
+/// The most names that one range may denote.
 const MOST: u64 = 100_000;
 
-/// The names that `pattern` stands for: itself when it has no range.
+/// The names that `pattern` denotes: itself when it has no range.
 ///
 /// # Errors
 /// What is wrong with the range.

@@ -11,16 +11,16 @@ use super::{Scenario, Section, Variant};
 use crate::engine::Simulation;
 use crate::metrics::{FlowMetrics, LinkMetrics, PARTS, SizeClass};
 
-/// One measured value.
+/// One measured value, with what it is of.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Value {
     /// The flow or link: `flow bulk`, `link r->b`.
     pub subject: String,
-    /// The quantity.
+    /// The name of the quantity, with its unit.
     pub measure: String,
     /// Its unit, as machine output carries it: `bps`, `ns`, `packets`, `1`.
     pub unit: &'static str,
-    /// The value.
+    /// The value in the unit of the quantity.
     pub value: f64,
 }
 
@@ -31,7 +31,7 @@ pub struct Report {
     pub time: Instant,
     /// The variant of the scenario; empty where there are none.
     pub variant: String,
-    /// The link.
+    /// The name of the link.
     pub link: String,
     /// The action, or `event`.
     pub kind: &'static str,

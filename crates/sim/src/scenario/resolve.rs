@@ -33,7 +33,8 @@ pub type Files<'a> = &'a dyn Fn(&str) -> std::io::Result<Source>;
 const MOST_FLOWS: usize = 1 << 16;
 
 impl Scenario {
-    /// Reads and checks a scenario. `files` opens files that it names; without it, it may name none. What is wrong goes to
+    /// Reads and checks a scenario. `files` opens files that it names; without it, it may name none. What is wrong goes
+    /// to
     /// `diagnostics`, and the result is then `None`.
     pub fn load(source: &Source, files: Option<Files<'_>>, diagnostics: &mut Diagnostics) -> Option<Self> {
         let file: File = read(source, diagnostics)?;
@@ -77,7 +78,7 @@ impl Scenario {
     }
 }
 
-/// Puts what the network says is wrong where it is written.
+/// Reports an error of the network at the place in the file that caused it.
 fn refuse(error: &NetworkError, file: &File, diagnostics: &mut Diagnostics) {
     let flow = match error {
         NetworkError::Unreachable { flow, .. }
@@ -222,7 +223,7 @@ impl Resolver<'_> {
         self.lookup(&name.value, name.place)
     }
 
-    /// The pairs of nodes that two patterns stand for.
+    /// The pairs of nodes that two patterns match.
     fn pairs(&mut self, from: &Spanned<String>, to: &Spanned<String>) -> Vec<(usize, usize)> {
         let (starts, ends) = (self.expand(from), self.expand(to));
         if starts.is_empty() || ends.is_empty() {
@@ -541,7 +542,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Gives a host, or each of several, its address.
+    /// Sets the address of a host, or of each of several.
     fn address(&mut self, host: &Spanned<HostSection>) {
         let Prefix { address, length } = host.address.value;
         if length != if address.is_ipv4() { 32 } else { 128 } {
@@ -671,7 +672,7 @@ fn nth_port(ports: &Ports, number: usize) -> u16 {
     ports.first + (number as u16).min(ports.last - ports.first)
 }
 
-/// What a distribution is of.
+/// The quantity that a distribution describes.
 #[derive(Clone, Copy)]
 enum Kind {
     Size,

@@ -36,7 +36,7 @@ impl Resolver<'_> {
         self.scenario.actions = actions.into_iter().map(|(action, _)| action).collect();
     }
 
-    /// Whether a shaper file stands on a wire, in the scenario or in one of its variants.
+    /// Whether a wire has a shaper file, in the scenario or in one of its variants.
     fn is_shaped(&self, wire: usize) -> bool {
         let own = self.scenario.wires[wire].queue.as_ref();
         let variants = self.scenario.variants.iter().filter(|variant| variant.wire == wire);

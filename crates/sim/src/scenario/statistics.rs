@@ -1,6 +1,6 @@
 //! Means over runs, with confidence intervals.
 
-/// What runs say together.
+/// Statistics of a quantity over several runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Summary {
     /// The mean.

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn csv_and_json_say_the_same() {
+    fn csv_and_json_are_equal() {
         let expected = vec![(Span::ZERO, Bytes::new(1500)), (Span::from_millis(250), Bytes::new(40_000))];
         assert_eq!(parse("time,size\n0,1500\n# pause\n0.25, 40000\n").unwrap(), expected);
         assert_eq!(parse("[[0, 1500], [0.25, 40000]]").unwrap(), expected);
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_tell_the_line() {
+    fn errors_have_the_line() {
         assert!(parse("0,1500\nsoon,1500").unwrap_err().starts_with("line 2"));
         assert!(parse("0,1500\n1").unwrap_err().starts_with("line 2"));
         assert!(parse("1,1500\n0,1500").unwrap_err().starts_with("entry 2: earlier"));

@@ -129,7 +129,7 @@ impl Population {
             ..there
         };
         let mut fields = [there, back];
-        // The socket at `from` has the owner of the flow; that at `to` belongs to a server, of which nothing is known.
+        // The socket at `from` has the owner of the flow; that at `to` belongs to a server whose owner is unknown.
         if local == Some(flow.from.index()) {
             fields[0].uid = match &flow.user {
                 Some(User::Id(id)) => Some(*id),

@@ -31,7 +31,7 @@ pub(crate) use identity::{Identity, Population, names};
 pub struct Notification {
     /// The time on the clock of the run.
     pub time: Instant,
-    /// What happened.
+    /// The event or change.
     pub kind: NotificationKind,
     /// The key of the flow.
     pub flow: u64,
@@ -163,7 +163,7 @@ impl ShaperQueue {
         self.identities = self.population.identities(names, egress.then_some(self.begins_at));
     }
 
-    /// The engine.
+    /// Returns the engine of the link.
     pub fn engine(&self) -> &Engine<u32> {
         self.driver.engine()
     }
@@ -180,7 +180,7 @@ impl ShaperQueue {
     pub fn take_notifications(&mut self) -> Vec<Notification> {
         std::mem::take(&mut self.packets.notifications)
     }
-    /// The number by which rules know a user; `None` when nobody has this name.
+    /// The user id that rules compare; `None` when no user has this name.
     pub fn user_number(&self, user: &User) -> Option<u32> {
         match user {
             User::Id(id) => Some(*id),

@@ -1,6 +1,6 @@
 //! CUBIC.
 //!
-//! *Source*: RFC 9438; section numbers stand in the code.
+//! *Source*: RFC 9438; section numbers are in the code.
 //! *Units*: bytes in the interface; segments and seconds inside, as in the RFC.
 //! *Notes*: double precision with the four operations and `libm::cbrt` only, whose results are the same on every
 //! platform.
@@ -21,7 +21,7 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 #[derive(Clone, Debug)]
 pub struct Cubic {
     mss: f64,
-    /// In segments.
+    /// The congestion window in segments.
     cwnd: f64,
     ssthresh: f64,
     /// W_max: cwnd before the last reduction, less if it was below the one before (4.7).
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn fast_convergence_gives_way() {
+    fn fast_convergence_reduces_w_max() {
         let mut cubic = Cubic::new(1000, 100_000);
         cubic.on_congestion(Instant::ZERO, 100_000, CongestionSignal::Loss);
         cubic.on_congestion(Instant::ZERO, 70_000, CongestionSignal::Loss);

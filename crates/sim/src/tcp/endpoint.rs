@@ -386,7 +386,7 @@ impl Endpoint {
     pub fn unsent(&self) -> Option<u64> {
         (self.written < ENDLESS).then(|| self.written.saturating_sub(self.high_data.max(1)))
     }
-    /// The statistics.
+    /// Returns the counters of this end.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -404,10 +404,10 @@ impl Endpoint {
     }
     /// The FlightSize from which ssthresh is computed (RFC 5681, equation (4)): at most cwnd.
     ///
-    /// Equation (4) is an upper bound. FlightSize exceeds cwnd by what Limited Transmit has sent, which the RFC excludes;
-    /// in fast recovery, by new data that replaces SACKed data for as long as a retransmission that was lost is waited
-    /// for, which is bounded by the receive window alone; and after a timeout, by all that was outstanding then. None
-    /// of it is evidence that the path can carry more than cwnd.
+    /// Equation (4) is an upper bound. FlightSize exceeds cwnd by what Limited Transmit has sent, which the RFC
+    /// excludes; in fast recovery, by new data that replaces SACKed data for as long as a retransmission that was lost
+    /// is waited for, which is bounded by the receive window alone; and after a timeout, by all that was outstanding
+    /// then. None of it is evidence that the path can carry more than cwnd.
     fn flight_within_cwnd(&self) -> u64 {
         self.flight_size().min(self.controller.cwnd())
     }

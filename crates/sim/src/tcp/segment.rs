@@ -8,7 +8,7 @@ use tidegate_core::Ecn;
 pub struct Flags(u8);
 
 impl Flags {
-    /// No flag.
+    /// No flag set.
     pub const NONE: Self = Self(0);
     /// Synchronise sequence numbers.
     pub const SYN: Self = Self(1);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_core::{Ecn, Instant, Span};
 use tidegate_sim::tcp::{Config, Endpoint, Flags, Segment};
 
-/// What happens to a segment.
+/// The fate of a segment on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// It arrives after the wire's delay.
