@@ -108,13 +108,13 @@ impl<T: Scalar> Decode for T {
     }
 }
 
-/// A value and where it stood, for errors that are found later. Its `Debug` form is the value's, so that two sections
-/// with the same values look the same at whatever place.
+/// A value and its place in the file, for errors that are found later. Its `Debug` form is the value's, so that two
+/// sections with the same values look the same at whatever place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Spanned<T> {
     /// The value.
     pub value: T,
-    /// Where it stood; for a default, the table that does not hold the key.
+    /// Its place in the file; for a default, the table that does not hold the key.
     pub place: Place,
 }
 

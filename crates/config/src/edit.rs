@@ -2,8 +2,8 @@
 //!
 //! An edit makes another text, which is then read and checked like any file. Comments, the order of keys and all text
 //! outside of what is edited stay byte for byte. `toml_edit` finds the place of an edit, which then replaces the bytes
-//! there; its own printer is not used, because it turns `\r\n` into `\n`, drops a byte order mark, and moves dotted keys of
-//! one table together.
+//! there; its own printer is not used, because it turns `\r\n` into `\n`, drops a byte order mark, and moves dotted
+//! keys of one table together.
 //!
 //! ```
 //! use tidegate_config::edit::Document;
@@ -106,7 +106,7 @@ impl Document {
         difference::differences(&self.text, &new.text)
     }
 
-    /// Gives a key another value; an empty value removes the key. `section` is `class`, `rule`, or a table such as
+    /// Sets the value of a key; an empty value removes the key. `section` is `class`, `rule`, or a table such as
     /// `shaper` or `discipline`; `name` is the name of the class or the number of the rule, from 1. Dots in `key` lead
     /// into tables. `value` is TOML; a text needs no quotes.
     ///

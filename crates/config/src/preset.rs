@@ -7,7 +7,7 @@
 //!
 //! The queue must be here and not in the modem or at the provider. So we send a little less than the line carries:
 //! 95 % of it upwards, where what we send is what the line gets, and 90 % downwards, where what arrives has passed the
-//! line already and the senders hear of the queue only a round trip later.
+//! line already and the senders react to the queue only a round trip later.
 
 use std::fmt::Write as _;
 

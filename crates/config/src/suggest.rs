@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_understood_and_strangers_are_not() {
+    fn misspelt_names_are_suggested_and_unrelated_are_not() {
         let keys = ["rate", "burst", "flow-burst", "priority"];
         assert_eq!(nearest("rat", keys), Some("rate"));
         assert_eq!(nearest("flow_burst", keys), Some("flow-burst"));

@@ -329,7 +329,7 @@ impl Scalar for Ports {
     }
 }
 
-/// A firewall mark under a mask: a packet matches when its mark and the mask give the value.
+/// A firewall mark under a mask: a packet matches when its mark ANDed with the mask equals the value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Mark {
     /// The value.
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_tell_the_way_out() {
+    fn refusals_have_the_remedy() {
         let help = |result: Result<String, Wrong>| result.unwrap_err().help;
         assert!(help(Prefix::from_text("10.1.0.0/8").map(|p| p.to_string())).contains("10.0.0.0/8"));
         assert!(help(Ports::from_text("9-3").map(|p| p.to_string())).contains("\"3-9\""));

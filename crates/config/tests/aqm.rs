@@ -1,5 +1,5 @@
 //! Every discipline of active queue management from a file: built and run with the least and the most that can be
-//! said, and refused with the place and the way out.
+//! reported, and refused with the place and the remedy.
 
 use tidegate_config::discipline::{Discipline, Site};
 use tidegate_config::{Diagnostics, Source, Spanned, read};
@@ -84,7 +84,7 @@ fn each_is_built_and_runs() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_where_it_stands() {
+fn impossible_parameters_are_refused_with_their_place() {
     for (section, line, message) in [
         ("kind = \"codel\"\ntarget = \"200ms\"", 3, "`target` must be below the interval"),
         ("kind = \"fq-codel\"\nqueues = 0", 3, "`queues` must be 1 to 1048576"),

@@ -1,4 +1,4 @@
-//! What is wrong with a file is told with line, column, the text, and the way out.
+//! Errors of a file are reported with line, column, the text, and the remedy.
 
 use tidegate_config::{Diagnostics, Source, shaper};
 
@@ -39,8 +39,8 @@ fn findings(text: &str) -> (Source, Diagnostics, bool) {
     (source, diagnostics, valid)
 }
 
-/// Replaces `from` by `to` in the good file, and expects one error that marks `marked`, which stands at the line and
-/// column given, and says `message` and `help`.
+/// Replaces `from` by `to` in the good file, and expects one error that marks `marked`, which is at the line and
+/// column given, with `message` and `help`.
 #[track_caller]
 fn broken(from: &str, to: &str, (line, column): (usize, usize), marked: &str, message: &str, help: &str) {
     assert_eq!(GOOD.matches(from).count(), 1, "`{from}` is not once in the good file");

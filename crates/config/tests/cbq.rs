@@ -100,7 +100,7 @@ fn what_cannot_be_is_refused_with_its_place() {
 }
 
 #[test]
-fn all_that_is_wrong_with_a_tree_is_told_at_once() {
+fn all_errors_of_a_tree_are_reported_at_once() {
     let text = r#"
         [discipline]
         kind = "cbq"
@@ -157,8 +157,8 @@ fn reservations_have_a_class_of_their_own() {
     assert!(wrong.contains("has classes of its own"), "{wrong}");
 }
 
-/// Packets of `urgent` (priority 0, 10 % of 8 Mbit/s) and of `data` (`priority`, 90 %) in 10 s, both with something to send
-/// at all times, and the warnings that the file has. `data` arrives at once, `urgent` at the rate of the link.
+/// Packets of `urgent` (priority 0, 10 % of 8 Mbit/s) and of `data` (`priority`, 90 %) in 10 s, both with something to
+/// send at all times, and the warnings that the file has. `data` arrives at once, `urgent` at the rate of the link.
 fn ten_seconds(sharing: &str, priority: u8) -> ([u64; 2], String) {
     let text = format!(
         "[discipline]\nkind = \"cbq\"\nlink = \"8mbit\"\nmtu = \"1000B\"\n{sharing}\nclass = [\n\

@@ -22,7 +22,7 @@ impl Owners for House {
     }
 }
 
-/// What the documentation of a rule says: all keys that are there must match; of a list, one of it.
+/// As a rule is documented: all keys that are there must match; of a list, one of it.
 fn means(wanted: &Match, packet: &Fields) -> bool {
     fn one<T>(list: &[T], is: impl Fn(&T) -> bool) -> bool {
         list.is_empty() || list.iter().any(is)
@@ -135,20 +135,20 @@ proptest! {
 #[test]
 fn the_strategies_reach_matches_and_misses() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let mut seen = [0_u32; 2];
+    let mut results = [0_u32; 2];
     for _ in 0..2_000 {
         let mut draw =
             || (wanted().new_tree(&mut runner).unwrap().current(), packet().new_tree(&mut runner).unwrap().current());
         let (wanted, packet) = draw();
         if !wanted.is_everything() {
-            seen[usize::from(means(&wanted, &packet))] += 1;
+            results[usize::from(means(&wanted, &packet))] += 1;
         }
     }
-    assert!(seen.iter().all(|n| *n > 10), "{seen:?}");
+    assert!(results.iter().all(|n| *n > 10), "{results:?}");
 }
 
 #[test]
-fn names_that_nobody_has_are_told() {
+fn names_without_a_user_are_reported() {
     let wanted = Match { users: vec![User::Name("bob".into())], ..Match::default() };
     assert_eq!(wanted.conjunctions(&mut House), Err(UnknownOwner::User("bob".into())));
     let wanted = Match { cgroups: vec!["web".into()], ..Match::default() };

@@ -16,7 +16,7 @@ fn load(section: &str) -> (Option<Config>, Source, Diagnostics) {
     (shaper::load(&source, &mut diagnostics), source, diagnostics)
 }
 
-/// One error at a place that is counted from the section on, with what it says and how to get out.
+/// One error at a place that is counted from the section on, with its message and its remedy.
 #[track_caller]
 fn wrong(section: &str, (line, column): (usize, usize), message: &str, help: &str) {
     let (config, source, diagnostics) = load(section);
@@ -30,7 +30,7 @@ fn wrong(section: &str, (line, column): (usize, usize), message: &str, help: &st
 }
 
 #[test]
-fn what_it_says_is_what_holds() {
+fn the_section_is_applied_as_written() {
     let (config, source, diagnostics) = load(
         "[control]\nmode = \"660\"\nminimum = \"1mbit\"\npreference = 2\ndisplace-to = \"rest\"\npromises = 3\n\
          lease = \"600s\"\n[[control.user]]\nuid = 1000\nminimum = \"2mbit\"\n[[control.user]]\nuid = \"alice\"\npromises = 9\n",
@@ -41,7 +41,7 @@ fn what_it_says_is_what_holds() {
         (control.bounds.minimum, control.bounds.preference, control.bounds.promises),
         (Rate::from_mbit(1), 2, 3)
     );
-    // Who is named has what is said of him, and what everybody has.
+    // A named user has the permissions of his name and those of everyone.
     let (first, second) = (&control.users[0], &control.users[1]);
     assert_eq!((&first.0, first.1.minimum, first.1.promises), (&User::Id(1000), Rate::from_mbit(2), 3));
     assert_eq!((&second.0, second.1.minimum, second.1.promises), (&User::Name("alice".into()), Rate::from_mbit(1), 9));

@@ -1,4 +1,4 @@
-//! What arrives has no owner, and a file that asks for one says so with its place.
+//! What arrives has no owner, and a file that names one is refused with its place.
 
 use tidegate_config::shaper::{Direction, load};
 use tidegate_config::{Diagnostics, Source};
@@ -14,7 +14,7 @@ fn rendered(text: &str) -> String {
 const CLASS: &str = "[[class]]\nname = \"all\"\nrate = \"1mbit\"\ndefault = true\n";
 
 #[test]
-fn a_file_says_which_way() {
+fn a_file_has_its_direction() {
     let file = |interface: &str| format!("version = 1\n[interface]\n{interface}\n{CLASS}");
     assert_eq!(rendered(&file("")), format!("{:?}", Direction::Egress));
     assert_eq!(rendered(&file("direction = \"ingress\"")), format!("{:?}", Direction::Ingress));

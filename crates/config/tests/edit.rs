@@ -149,7 +149,7 @@ dscp = "ef"
 # The end.
 "#;
     assert_eq!(file.text(), new);
-    // A class with all that belongs to it, and a table in place of which a value is set.
+    // A class with all that belongs to it, and a table that a value replaces.
     file.set("class", Some("calls"), "queue", "{ kind = \"sfq\" }").unwrap();
     assert!(file.text().contains("rate = \"2mbit\"\nqueue = { kind = \"sfq\" }\n\n[[class]]\nname = \"rest\""));
     file.remove("class", "calls").unwrap();
@@ -388,8 +388,8 @@ proptest! {
         let new = file.text();
         let read: Table = new.trim_start_matches('\u{feff}').parse().unwrap();
         prop_assert_eq!(model::plain(Value::Table(read)), model::plain(Value::Table(model)), "{}\n---\n{}", old, new);
-        // One stretch of the text is another, except where a table with a header of its own becomes a value or is removed,
-        // and where a file does not end with a line break.
+        // One stretch of the text is another, except where a table with a header of its own becomes a value or is
+        // removed, and where a file does not end with a line break.
         let same = common(&old, new);
         let header = old.contains("class.queue]");
         let several = key == "queue" && edit < 2 || edit == 2 && header || edit == 3 && !old.ends_with('\n');

@@ -12,7 +12,7 @@ record! {
     pub struct Short as "short queue" {
         /// Packets that may wait. Default 8.
         pub packets: Spanned<u64> = 8,
-        /// What stands in its place. Default: nothing does.
+        /// The discipline in its place. Default: none.
         pub instead: Option<Inside>,
     }
 }
@@ -84,7 +84,7 @@ fn its_errors_have_places_and_ways_out() {
 }
 
 #[test]
-fn the_schema_and_the_reference_know_it() {
+fn the_schema_and_the_reference_have_it() {
     registered();
     let schema = shaper::schema();
     let text = tidegate_config::schema::reference(&schema);

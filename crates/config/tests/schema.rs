@@ -20,7 +20,7 @@ fn reads(text: &str) -> bool {
 #[test]
 fn every_example_fits_the_schema_and_the_reader() {
     let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let mut seen = 0;
+    let mut examples_seen = 0;
     for entry in std::fs::read_dir(examples).unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
@@ -28,10 +28,10 @@ fn every_example_fits_the_schema_and_the_reader() {
         if path.extension().is_some_and(|ending| ending == "toml") && !text.contains("[[flow]]") {
             assert_eq!(fits(&text), Ok(()), "{}", path.display());
             assert!(reads(&text), "{}", path.display());
-            seen += 1;
+            examples_seen += 1;
         }
     }
-    assert!(seen >= 4, "only {seen} examples");
+    assert!(examples_seen >= 4, "only {examples_seen} examples");
 }
 
 #[test]

@@ -10,7 +10,8 @@
 //! *Example*: below.
 //! *Cost*: that of [`red`], and two divisions an interval; one exponential at configuration time only.
 //! *Notes*: thresholds: `min = max(5 packets, delay * C / 2)`, `max = 3 min`; weight `1 - exp(-1/C)`, with C the
-//! link in mean packets a second: at 15 Mbit/s and 1500 B, C = 1250, and 5 ms give 3.1, so min is 5, max 15 packets.
+//! link in mean packets a second: at 15 Mbit/s and 1500 B, C = 1250, and 5 ms are 3.1 packets, so min is 5, max 15
+//! packets.
 //! *Departures from the source, and why*: no timer: the first arrival after an interval adapts once, for between
 //! arrivals there is nothing to learn.
 //! *See also*: [`red`] with fixed parameters; [`mered`](crate::mered), which asks it for long flows only.
@@ -65,8 +66,8 @@ pub struct Params {
 }
 
 impl Params {
-    /// The paper's automatic settings for a link of `link`: 5 ms, 0.5 s, at least 5 packets of 1,500 B, uniform spacing; marks
-    /// where it can.
+    /// The paper's automatic settings for a link of `link`: 5 ms, 0.5 s, at least 5 packets of 1,500 B, uniform
+    /// spacing; marks where it can.
     pub const fn for_link(link: Rate) -> Self {
         Self {
             link,
@@ -297,7 +298,8 @@ mod tests {
                 ared.on_arrival(now, &P, queue(packets));
             }
         };
-        // Long enough for the average to settle (a time constant is a second), then exactly ten seconds of twenty steps.
+        // Long enough for the average to settle (a time constant is a second), then exactly ten seconds of twenty
+        // steps.
         run(&mut ared, 12, 10);
         let before = max_p(&ared);
         run(&mut ared, 12, 10);

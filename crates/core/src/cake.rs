@@ -18,10 +18,10 @@
 //! lateness is lost to the line. The tins' shares add up to less than the rate, so the lower ones keep a quarter.
 //! *Departures from the source, and why*: hosts take turns, and flows within them, instead of one round of flows with
 //! quanta divided by the flows of the host: exactly fair, and the cost does not grow with flows a host; so a host is
-//! source, destination or the pair, but not the larger of both loads. A flow with packets inside keeps its tin when
-//! its code point changes, and keeps its queue when its set has room again, for law 6. The state of COBALT ends when another flow gets
-//! the queue. Acknowledgements are not compared, as packets here have no numbers: the filter
-//! leaves the newest three of a flow, enough for three duplicates to be seen. Only the usual three divisions into tins.
+//! source, destination or the pair, but not the larger of both loads. A flow with packets inside keeps its tin when its
+//! code point changes, and keeps its queue when its set has a free one again, for law 6. The state of COBALT ends when
+//! another flow gets the queue. Acknowledgements are not compared, as packets here have no numbers: the filter leaves
+//! the newest three of a flow, enough for three duplicates to be seen. Only the usual three divisions into tins.
 //! *See also*: [`fq_codel`](crate::fq_codel), without shaper, tins and hosts.
 //!
 //! ```
@@ -77,7 +77,7 @@ pub enum Isolation {
     Pair,
 }
 
-/// Whether acknowledgements make room for later ones.
+/// Whether later acknowledgements replace earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AckFilter {
     /// Every acknowledgement stays.
@@ -106,7 +106,7 @@ pub struct Params {
     pub queues: u32,
     /// Bytes a turn; the largest packet seen where that is more. Both as the line carries them.
     pub quantum: Bytes,
-    /// Whether acknowledgements make room for later ones.
+    /// Whether later acknowledgements replace earlier ones.
     pub ack_filter: AckFilter,
 }
 
@@ -160,7 +160,7 @@ pub struct Stats {
     pub marked: u64,
     /// Packets dropped because the limit was passed.
     pub overflowed: u64,
-    /// Acknowledgements that made room for later ones.
+    /// Acknowledgements that later ones replaced.
     pub acks_filtered: u64,
     /// Packets that had to share a queue with another flow, because their set was full.
     pub shared: u64,
@@ -291,7 +291,7 @@ impl<P: Packet> Cake<P> {
         if let Some(own) = set.clone().find(|index| flow(index).tag == key && flow(index).place != Place::Off) {
             return own;
         }
-        // The one it had, if nobody took it.
+        // The one it had, if it is still free.
         let free = |index: &u32| flow(index).place == Place::Off;
         let again = set.clone().find(|index| free(index) && flow(index).tag == key);
         if flow(&home).foreign == 0

@@ -19,9 +19,9 @@
 //! use tidegate_core::{codel::{CoDel, Params}, qdisc::{Discard, Qdisc}, *};
 //! # #[derive(Debug)] struct P(u64);
 //! # impl Packet for P { fn size(&self) -> Bytes { Bytes::new(self.0) } fn flow(&self) -> FlowKey { FlowKey::default() } }
-//! let mut queue = CoDel::new(Params::default())?;
-//! queue.enqueue(Instant::ZERO, P(1500), &mut Discard);
-//! assert!(queue.dequeue(Instant::ZERO + Span::from_millis(50), &mut Discard).is_some(), "one late packet is not dropped");
+//! let mut queue = CoDel::new(Params::default())?; queue.enqueue(Instant::ZERO, P(1500), &mut Discard);
+//! assert!(queue.dequeue(Instant::ZERO + Span::from_millis(50), &mut Discard).is_some(), "one late packet is not
+//! dropped");
 //! # Ok::<(), ParamError>(())
 //! ```
 
@@ -41,7 +41,7 @@ pub const MOST_DROPS_A_CALL: u32 = 32;
 pub struct Params {
     /// The standing delay that is tolerated.
     pub target: Span,
-    /// How long the delay must stand before the first drop; about the largest usual round-trip time.
+    /// How long the delay must exceed the target before the first drop; about the largest usual round-trip time.
     pub interval: Span,
     /// Nothing is dropped while at most this many bytes remain queued.
     pub mtu: Bytes,
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn drops_follow_the_control_law() {
-        // The delay is seen above 5 ms at 10 ms, and must stand for 100 ms: the first drop at 110. Then count = 1:
+        // The delay is seen above 5 ms at 10 ms, and must last for 100 ms: the first drop at 110. Then count = 1:
         // 110 + 100 = 210; count = 2: + 70.71 = 280.71; 3: + 57.74 = 338.45; 4: + 50 = 388.45; 5: + 44.72 = 433.17;
         // each seen at the next whole millisecond.
         let expected = [110, 210, 281, 339, 389, 434];

@@ -9,7 +9,7 @@
 //! *Cost*: O(1) a call, one hash look-up an enqueue; at most two flows are visited a dequeue, because the quantum is
 //! never less than the largest packet seen. No allocation after warm-up.
 //! *Notes*: a flow exists while it has packets, so there are never more flows than packets, and the limit bounds the
-//! memory. Flows are told apart by 64-bit keys, not by buckets: none shares a queue.
+//! memory. Flows are distinguished by 64-bit keys, not by buckets: none shares a queue.
 //! *Departures from the source, and why*: exact flows instead of hashed ones ([`sfq`](crate::sfq) has those); at
 //! overflow the head of the longest queue (within 1/9) is dropped, not its tail: the sender learns of it
 //! earlier, by the time that the queue takes.

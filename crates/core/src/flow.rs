@@ -7,7 +7,7 @@
 //! and three at the end).
 //! *Units*: none.
 //! *Cost*: three hashes of 16 bytes for IPv4, of 24 to 40 for IPv6; no table, no allocation.
-//! *Notes*: a fragment without the transport header has no ports, and would be a flow of its own in the 5-tuple. Give
+//! *Notes*: a fragment without the transport header has no ports, and would be a flow of its own in the 5-tuple. Pass
 //! all fragments of a datagram the key of the first ([`fragments`](crate::fragments)). Packets without the selected
 //! field (the owner of a forwarded packet) form one flow.
 //! *Departures from the source, and why*: the input is whole little-endian words without a partial last one, because

@@ -1,17 +1,17 @@
 //! [`FlowTable`]: records of flows in bounded memory, that a flood of one-packet flows cannot push out.
 //!
 //! *Law*: never more than `capacity` records. A record that is pinned is kept. One that was touched within `idle` is
-//! evicted only for a new one, and then in this order: flows seen once, flows seen again, protected ones; within each the one not touched
-//! for longest. A protected record is therefore evicted for another protected one only, as long as protected and pinned
-//! records leave an eighth of the table free.
+//! evicted only for a new one, and then in this order: flows seen once, flows seen again, protected ones; within each
+//! the one not touched for longest. A protected record is therefore evicted for another protected one only, as long as
+//! protected and pinned records leave an eighth of the table free.
 //! *Source*: segmented least-recently-used replacement (Karedla, Love and Wherry, 1994), with a first segment for
 //! flows seen once; the options "maximum number of flow records" and "inactivity timeout" of the Mice and Elephants
 //! prototypes (Braithwaite).
 //! *Units*: `idle` in nanoseconds since the last touch.
 //! *Cost*: O(1) a call: one hash look-up, and at most two idle records of each segment freed. The index is
 //! allocated at once, 16 to 32 B for each of `capacity`; there is no allocation after the table's most records.
-//! *Notes*: records are told apart by their whole 64-bit key, which is a keyed hash made where the packet enters
-//! ([`FlowKey`](crate::FlowKey)): two flows share a record with a chance of 2⁻⁶⁴ a pair, and nobody outside can
+//! *Notes*: records are distinguished by their whole 64-bit key, which is a keyed hash made where the packet enters
+//! ([`FlowKey`](crate::FlowKey)): two flows share a record with a chance of 2⁻⁶⁴ a pair, and no sender can
 //! look for one. A flood of f new flows a second turns over the part of the table that is neither protected nor
 //! seen again in (that part)/f seconds; a flow that sends two packets within it stays. At most 7/8 of the table are
 //! protected: beyond it the protected record not touched for longest becomes a plain one.
@@ -248,7 +248,7 @@ impl<R: Default> FlowTable<R> {
             self.protected -= 1;
             self.stats.demoted += 1;
             // It was not touched for longer than some plain records, whose list is by time; it goes last of them all
-            // the same, which only gives it more time.
+            // the same, which only extends its time.
             self.link(oldest);
         }
     }

@@ -12,7 +12,7 @@
 //! warm-up.
 //! *Notes*: two flows that share a queue share its service; with 1,024 queues and f busy flows a given flow is alone
 //! with probability (1 - 1/1024)^(f - 1): 0.908 for 100 flows (section 5.3 of the RFC). The hash is keyed where
-//! the packet enters ([`FlowKey`](crate::FlowKey)), so nobody outside can aim for a queue.
+//! the packet enters ([`FlowKey`](crate::FlowKey)), so no sender can aim for a queue.
 //! *Departures from the source, and why*: at overload one packet is dropped for each that arrives, from the longest queue
 //! by size class, where kernels search all queues and drop up to 64 at once: here the search costs O(1), so there
 //! is nothing to save up for. The queue's own backlog is compared with `mtu`, not the whole discipline's.
@@ -50,7 +50,7 @@ pub struct Params {
     pub codel: codel::Params,
     /// Queues, 1 to 1,048,576.
     pub queues: u32,
-    /// Bytes a turn. An MTU by default; 300 on slow links gives small packets of other flows the way.
+    /// Bytes a turn. An MTU by default; 300 on slow links favours small packets of other flows.
     pub quantum: Bytes,
 }
 
@@ -159,7 +159,7 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
             self.stats.new_flows += 1;
             self.links.push_back(&mut self.new, index);
         }
-        // One arrival of s bytes can need several small packets to be dropped, each of which arrived itself.
+        // One arrival of s bytes can need several small packets to be dropped; each arrived before.
         while let Some(longest) = self.pool.over_limit() {
             let Some((packet, _)) = self.pool.pop(longest, &mut self.flows[longest as usize].queue) else { return };
             self.stats.overflowed += 1;
@@ -263,15 +263,15 @@ mod tests {
     }
 
     #[test]
-    fn collisions_are_as_rare_as_the_rfc_says() {
+    fn collisions_are_as_rare_as_in_the_rfc() {
         // RFC 8290, section 5.3: of 1,024 queues and 100 flows a flow is alone with (1023/1024)^99 = 0.9078. Over
         // 1,000 draws of 100 flows the share's standard deviation is below 0.1 %; five of them, 0.5 %.
         let mut alone = 0;
         for draw in 0..1_000_u64 {
-            let mut seen = [0_u8; 1_024];
+            let mut flows_in = [0_u8; 1_024];
             let flows: Vec<_> = (0..100).map(|flow| spread(draw * 100 + flow, 1_024) as usize).collect();
-            flows.iter().for_each(|index| seen[*index] += 1);
-            alone += flows.iter().filter(|index| seen[**index] == 1).count();
+            flows.iter().for_each(|index| flows_in[*index] += 1);
+            alone += flows.iter().filter(|index| flows_in[**index] == 1).count();
         }
         let share = alone as f64 / 100_000.0;
         assert!((share - 0.9078).abs() < 0.005, "{share}");

@@ -1,12 +1,12 @@
 //! [`KeyIndex`]: finds numbers by 64-bit keys, without tombstones, pauses or allocation once it is large enough.
 //!
-//! *Law*: a map from keys to numbers; the owner compares the keys, which live with what the numbers stand for.
+//! *Law*: a map from keys to numbers; the owner compares the keys, which are stored with what the numbers denote.
 //! *Source*: open addressing with linear probing and backward-shift deletion (Knuth, volume 3, section 6.4,
 //! algorithm R).
 //! *Cost*: O(1) expected, at most half of the slots being taken; eight bytes a slot. Growth moves everything and
 //! happens only when there are more entries than ever before. A map with tombstones would have to be cleaned up every
 //! so often, in one long pause, when entries come and go as flows do.
-//! *Notes*: keys are keyed hashes already, so nobody outside can make long runs; they are mixed once more because
+//! *Notes*: keys are keyed hashes already, so no sender can make long runs; they are mixed once more because
 //! tests and simulations number their flows.
 
 use alloc::vec::Vec;

@@ -5,7 +5,7 @@
 //! *Source*: RFC 2475 section 2.3.3 (marker, dropper); RFC 2597 section 6 for the code points AFx1, AFx2, AFx3 of
 //! green, yellow, red.
 //! *Units*: code points; everything else is the meter's.
-//! *Cost*: the meter's, and O(1). At exit, one `dequeue` may drop several packets, each of which was enqueued once.
+//! *Cost*: the meter's, and O(1). At exit, one `dequeue` may drop several packets; each was enqueued once.
 //! *Notes*: writing the code point into a header, and its checksum, is the packet's business
 //! ([`Packet::set_dscp`]).
 //! *See also*: [`meter`](crate::meter) for the colours; [`ras`](crate::ras), which shapes before a marker and
@@ -144,7 +144,7 @@ impl<M> Conditioner<M> {
     }
 }
 
-/// Where a marker stands.
+/// Where a marker conditions packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Point {
     /// Before the discipline inside: packets are metered as they come.
@@ -160,7 +160,7 @@ pub struct Marker<Q, M> {
     inner: Q,
     conditioner: Conditioner<M>,
     point: Point,
-    /// The latest instant of any call: the meter sees only some of them, and must not be told an earlier one.
+    /// The latest instant of any call: the meter sees only some of them, and must not receive an earlier one.
     latest: Instant,
 }
 

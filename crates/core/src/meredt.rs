@@ -2,19 +2,19 @@
 //!
 //! *Law*: packets of mice leave before those of elephants, except that elephants with queued packets get at least
 //! `floor` of the bytes served, less `floor_credit` and one packet, over any interval. A mouse is dropped only when the
-//! whole queue is full. An elephant is dropped or marked with ARED's probability times `1 - fairness + fairness * v / V`,
-//! where v is the value of its flow and V the running mean of the values of the elephants that arrive; but not at random
-//! while fewer than two packets of elephants are queued.
+//! whole queue is full. An elephant is dropped or marked with ARED's probability times `1 - fairness + fairness * v /
+//! V`, where v is the value of its flow and V the running mean of the values of the elephants that arrive; but not at
+//! random while fewer than two packets of elephants are queued.
 //! *Source*: "Implementation of AQMs on Linux made Easy" (Braithwaite), section "Mice and Elephants Strategies", and
 //! the options of its MEREDT prototype; ARED as in [`ared`].
 //! *Units*: bytes, packets, bit/s; the floor and the fairness are fractions.
 //! *Example*: below.
 //! *Cost*: O(1) a call: two hash look-ups and two draws at the most. No allocation after warm-up.
 //! *Notes*: the running mean is over 64 arrivals of elephants. A flow that becomes an elephant keeps its order: its
-//! first packets as an elephant wait until its last as a mouse have left. The floor is suspended until then, and its debt is
-//! paid afterwards. Records of flows with queued packets are kept, so `records` must exceed the packet limit.
-//! Mice that arrive at the full rate of the line delay elephants by at most `(floor_credit + packet) / floor`
-//! bytes: with the defaults 0.2 s at 10 Mbit/s, and 36 s at 56 kbit/s, where a smaller credit costs mice more.
+//! first packets as an elephant wait until its last as a mouse have left. The floor is suspended until then, and its
+//! debt is paid afterwards. Records of flows with queued packets are kept, so `records` must exceed the packet limit.
+//! Mice that arrive at the full rate of the line delay elephants by at most `(floor_credit + packet) / floor` bytes:
+//! with the defaults 0.2 s at 10 Mbit/s, and 36 s at 56 kbit/s, where a smaller credit costs mice more.
 //! *Departures from the source, and why*: the floor: the prototype starves elephants when mice fill the link;
 //! the rules of [`elephants`] against false mice; ECN. ARED averages the queue of the elephants
 //! alone: with that of the whole, many mice would shut the elephants out and the floor would have no effect. The
@@ -55,8 +55,8 @@ use tidegate_units::{Bytes, Instant, Rate, Span};
 /// The default target delay of elephants.
 pub(crate) const DELAY: Span = Span::from_millis(80);
 
-/// How much of the service beyond the floor counts later: sixteen packets. Mice may then take at most 240 kB between two
-/// packets of an elephant that had the line to itself before: 0.2 s at 10 Mbit/s.
+/// How much of the service beyond the floor counts later: sixteen packets. Mice may then take at most 240 kB between
+/// two packets of an elephant that had the line to itself before: 0.2 s at 10 Mbit/s.
 pub(crate) const FLOOR_CREDIT: Bytes = Bytes::new(24_000);
 
 /// Elephants are not dropped at random while fewer of their packets are queued.
@@ -75,8 +75,8 @@ pub struct Params {
     pub elephant_limit: Bytes,
     /// The least share of the bytes served that elephants get while they have queued packets.
     pub floor: Probability,
-    /// Service beyond the floor counts for it later, up to this. Zero: the floor holds from packet to packet, and a burst
-    /// of mice waits for elephants that had the line to themselves just before.
+    /// Service beyond the floor counts for it later, up to this. Zero: the floor holds from packet to packet, and a
+    /// burst of mice waits for elephants that had the line to themselves just before.
     pub floor_credit: Bytes,
     /// 0: all elephants are dropped alike; 1: in proportion to their value.
     pub fairness: Probability,
@@ -455,7 +455,7 @@ mod tests {
 
     #[test]
     fn drops_go_by_value() {
-        // Two elephants, values 1 and 3, at the same rate: V = 2, so p/2 and 3p/2; drops stand 1 to 3.
+        // Two elephants, values 1 and 3, at the same rate: V = 2, so p/2 and 3p/2; drops are 1 to 3.
         let points = [(10, 0), (20, 1), (2_000_000, 1), (2_000_001, 3)].map(|(l, v)| (Bytes::new(l), v));
         let mut params = Params::for_link(Rate::from_mbit(10));
         params.elephants.value = elephants::ValueTable::new(points.into()).unwrap();
@@ -477,7 +477,7 @@ mod tests {
                 // Flow 1 changes its name before it passes 2 MB.
                 let flow = if n % 2 == 0 { 2 } else { 10 + n / 2_000 };
                 queue.enqueue(now, p(flow, 1_000), &mut out);
-                // A backlog of 8 is the middle of the thresholds 5 to 15: the average stands there.
+                // A backlog of 8 is the middle of the thresholds 5 to 15: the average stays there.
                 while queue.backlog().packets > 8 {
                     queue.dequeue(now, &mut out);
                 }

@@ -5,7 +5,7 @@
 //! *Units*: the size of a packet is [`Packet::size`]. The RFCs count IP packets without link headers; an embedding
 //! that hands in frames should agree on rates for frames.
 //! *Cost*: O(1) a packet, stated by each.
-//! *Notes*: time that runs back is taken for time that stands still.
+//! *Notes*: an instant before the last one counts as the last one.
 //! *See also*: [`srtcm`](crate::srtcm), [`trtcm`](crate::trtcm), [`rfc4115`](crate::rfc4115),
 //! [`tswtcm`](crate::tswtcm); [`marker`](crate::marker) for what is done about a colour.
 

@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn assured_forwarding_tells_colours() {
+    fn assured_forwarding_has_colours() {
         for class in 1..=4 {
             for (precedence, colour) in [(1, Colour::Green), (2, Colour::Yellow), (3, Colour::Red)] {
                 assert_eq!(Dscp::assured(class, precedence).unwrap().colour(), colour);

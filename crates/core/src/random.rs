@@ -13,7 +13,7 @@ use rand_pcg::Pcg64;
 pub struct Stream(Pcg64);
 
 impl Stream {
-    /// The stream of `name` under `seed`. Different names give independent streams.
+    /// The stream of `name` under `seed`. Different names have independent streams.
     pub fn named(seed: u64, name: &str) -> Self {
         // FNV-1a of the name, then SplitMix64 to spread both over 256 bits.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;

@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(push(&mut rio, Colour::Red, 60), 10);
         assert_eq!(push(&mut rio, Colour::Yellow, 60), 20);
         assert_eq!(push(&mut rio, Colour::Green, 60), 40);
-        // The other way round, 5 green leave room for 15 yellow, and those for no red.
+        // The other way round, 5 green leave space for 15 yellow, and those for no red.
         let mut rio = sharp(Coupling::Coupled);
         assert_eq!(push(&mut rio, Colour::Green, 5), 5);
         assert_eq!(push(&mut rio, Colour::Yellow, 60), 15);

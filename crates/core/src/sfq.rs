@@ -1,20 +1,20 @@
 //! SFQ: stochastic fairness queueing.
 //!
 //! *Law*: flows are hashed onto `queues`; busy queues take turns by deficit round robin. When the limit is passed,
-//! the head of a queue within 1/9 of the longest is dropped. The hash changes every `perturb`, so that two flows that share a queue do
-//! not share it for ever; the order within a flow is kept across the change.
+//! the head of a queue within 1/9 of the longest is dropped. The hash changes every `perturb`, so that two flows that
+//! share a queue do not share it for ever; the order within a flow is kept across the change.
 //! *Source*: McKenney, "Stochastic fairness queueing" (1990): hashing, round robin, buffer stealing from the longest
 //! queue, and the periodic change of the hash function.
 //! *Units*: bytes and nanoseconds.
 //! *Example*: below.
-//! *Cost*: O(1) a call; at most two queues are visited a dequeue, empty ones apart, each of which is visited once
+//! *Cost*: O(1) a call; at most two queues are visited a dequeue, apart from empty ones: each is visited once
 //! after it ran empty. No allocation after warm-up.
 //! *Notes*: the change of the hash is due after `perturb`, and comes with the first packet after it for which every
 //! queue that was busy at the last change has since been empty once; an overload that never lets a queue run empty
 //! puts it off.
 //! *Departures from the source, and why*: turns in bytes, not packets, so that small packets are not at a
-//! disadvantage; the head of the longest queue is dropped, not its tail, so that its sender learns of it sooner; after a change
-//! of the hash a flow stays in its queue until that has been empty, for law 6, where the original reorders.
+//! disadvantage; the head of the longest queue is dropped, not its tail, so that its sender learns of it sooner; after
+//! a change of the hash a flow stays in its queue until that has been empty, for law 6, where the original reorders.
 //! *See also*: [`drr`](crate::drr), exact flows; [`fq_codel`](crate::fq_codel), which also keeps queues short.
 //!
 //! ```

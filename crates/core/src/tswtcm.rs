@@ -10,8 +10,8 @@
 //! *Notes*: windows up to 60 s and rates up to 2⁴⁰ bit/s. The draw is exact for the rounded estimate: it compares an
 //! integer below `r` with CTR and PTR.
 //! *Departures from the source, and why*: the window begins at the meter's start instead of at time 0. The RFC has
-//! no colour-aware mode; here it returns the worse of the drawn colour and the incoming one, and estimates the rate of all
-//! packets.
+//! no colour-aware mode; here it returns the worse of the drawn colour and the incoming one, and estimates the rate of
+//! all packets.
 //! *See also*: the token bucket meters, [`srtcm`](crate::srtcm) and [`trtcm`](crate::trtcm), which bound every
 //! burst and do not decide at random.
 //!
@@ -112,7 +112,7 @@ impl TswTcm {
         let window = u128::from(self.params.window.as_nanos());
         let gap = u128::from(now.since(self.front).as_nanos());
         self.front = self.front.max(now);
-        // Credit is bit·ns/s, so a division by ns gives bit/s. The largest sum is below 2^56 2^36 + 2^98 2^16 only for
+        // Credit is bit·ns/s, so a division by ns yields bit/s. The largest sum is below 2^56 2^36 + 2^98 2^16 only for
         // sizes that no packet has; saturation keeps those harmless.
         let arrived = (Credit::of(size).as_raw() as u128).saturating_mul(1 << FRACTION);
         let sum = (u128::from(self.estimate) * window).saturating_add(arrived);
@@ -154,7 +154,7 @@ mod tests {
     const PARAMS: Params =
         Params { ctr: Rate::from_mbit(1), ptr: Rate::from_mbit(2), window: Span::from_millis(100), mode: Mode::Blind };
 
-    /// Sends packets of 1000 B at `rate` for a while after a warm-up, and gives the shares of the colours.
+    /// Sends packets of 1000 B at `rate` for a while after a warm-up, and returns the shares of the colours.
     fn shares(params: Params, rate: u64, incoming: Colour) -> [f64; 3] {
         let mut meter = TswTcm::new(params, Instant::ZERO, 1, "test").unwrap();
         let gap = Rate::from_bps(rate).time_for_ceil(Bytes::new(1_000)).unwrap();

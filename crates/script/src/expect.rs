@@ -74,7 +74,7 @@ pub(crate) enum Counted {
     Rate,
 }
 
-/// An expectation.
+/// An expectation of a script: what must hold, and when it is checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Expect {
     Order {

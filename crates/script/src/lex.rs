@@ -20,11 +20,11 @@ pub enum Kind {
 /// A token of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Token<'a> {
-    /// What it is.
+    /// The kind of token.
     pub kind: Kind,
-    /// Its text.
+    /// The text of the token.
     pub text: &'a str,
-    /// Its position.
+    /// The position in the script.
     pub place: Place,
 }
 
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_told() {
+    fn what_has_no_end_is_reported() {
         for text in ["config \"x", "config {", "config {\nversion = 1", "config { \n } x\n"] {
             let mut diagnostics = Diagnostics::new();
             lines(text, &mut diagnostics);

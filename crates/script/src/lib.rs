@@ -71,9 +71,9 @@ impl Findings {
 
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told: Vec<String> =
+        let messages: Vec<String> =
             self.list.iter().map(|(source, diagnostics)| diagnostics.render(source).trim_end().to_owned()).collect();
-        f.write_str(&told.join("\n\n"))
+        f.write_str(&messages.join("\n\n"))
     }
 }
 

@@ -17,11 +17,11 @@ pub enum What {
 /// An event of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// The time.
+    /// The virtual time of the event.
     pub time: Instant,
     /// The number of the packet.
     pub id: u32,
-    /// The kind.
+    /// The kind of event.
     pub what: What,
 }
 
@@ -32,7 +32,7 @@ pub struct Passage {
     pub flow: usize,
     /// Its number in the flow, from 1.
     pub number: u32,
-    /// The size.
+    /// The size of the packet.
     pub size: Bytes,
     /// The time of its arrival.
     pub arrived: Instant,

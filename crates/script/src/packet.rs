@@ -38,7 +38,7 @@ pub struct Item {
     pub id: u32,
     /// Bytes on the link.
     pub size: Bytes,
-    /// Its flow.
+    /// The key of its flow.
     pub flow: FlowKey,
     /// Its class.
     pub class: ClassId,

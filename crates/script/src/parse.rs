@@ -74,7 +74,7 @@ pub fn no_files(name: &str) -> Result<Source, String> {
 /// Returns the text of a file that a script names, or why it cannot be read.
 pub type Files<'a> = dyn FnMut(&str) -> Result<Source, String> + 'a;
 
-/// What a script runs on.
+/// The subject of a script: a discipline or a configuration.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// A single discipline: packets specify their class.

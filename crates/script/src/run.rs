@@ -18,10 +18,10 @@ use crate::target::{Bare, Out, Shaped, Target};
 /// Flow keys are made under this secret, so that runs are equal everywhere.
 const SECRET: [u64; 2] = [0x7469_6465_6761_7465, 0x7363_7269_7074_2121];
 
-/// A discipline that says it has something to do and does nothing this often in a row breaks law 3.
+/// A discipline whose deadline passes this often in a row without effect breaks law 3.
 const FRUITLESS: u32 = 1_000;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     source: Source,
@@ -31,7 +31,7 @@ pub struct Outcome {
     pub failed: Diagnostics,
     /// How many expectations there were.
     pub expectations: usize,
-    /// How many of them did not hold. One that did not may be told of more than once.
+    /// How many expectations did not hold. One may be reported more than once.
     pub unmet: usize,
 }
 
@@ -62,7 +62,7 @@ impl Script {
     /// Runs it on what it is about.
     ///
     /// # Errors
-    /// When it says nothing of a discipline or configuration, a class is unknown, or a discipline breaks law 3.
+    /// When it names no discipline or configuration, a class is unknown, or a discipline breaks law 3.
     pub fn run(&self) -> Result<Outcome, Findings> {
         match &self.subject {
             Some(Subject::Discipline(discipline)) => {
@@ -96,7 +96,7 @@ impl Script {
         Setup { seed: self.seed, secret: SECRET, catch_up: Span::ZERO, names: Names::default() }
     }
 
-    /// Runs it on the discipline that `make` builds, whatever it says of another.
+    /// Runs it on the discipline that `make` builds, not on the one that it names.
     ///
     /// # Errors
     /// When a class is unknown, or the discipline breaks law 3.
@@ -224,7 +224,7 @@ impl<'a, T: Target> Runner<'a, T> {
             }
         }
         self.serve(Some(now), end, Bound::At, self.script.steps.last().map_or(Place::default(), |step| step.place))?;
-        // Of those that look at the state, each has told of itself at most once.
+        // Each expectation of the state has been reported at most once.
         let mut unmet = failed.errors();
         let mut checker = Checker::new(&self.log);
         for expectation in &self.script.expectations {
@@ -281,7 +281,7 @@ impl<'a, T: Target> Runner<'a, T> {
         self.out = out;
     }
 
-    /// Asks for a packet; tells whether anything happened.
+    /// Dequeues a packet; returns whether anything happened.
     fn take(&mut self, now: Instant) -> bool {
         let call = self.carried(now);
         let mut out = std::mem::take(&mut self.out);

@@ -8,7 +8,7 @@ use tidegate_engine::{Change, PacketMeta, Setup, Shape, Sink};
 
 use crate::packet::{Header, Item};
 
-/// What came out of a call.
+/// An effect of a call: a departure, drop or event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Out {
     /// A packet left with these fields.
@@ -21,13 +21,13 @@ pub enum Out {
 pub trait Target {
     /// Hands `item` in, whose header is `header`.
     fn enqueue(&mut self, now: Instant, item: Item, header: &Header, out: &mut Vec<Out>);
-    /// Asks for a packet; tells whether one left.
+    /// Dequeues a packet; returns whether one left.
     fn dequeue(&mut self, now: Instant, out: &mut Vec<Out>) -> bool;
-    /// When to ask.
+    /// Returns when to dequeue next.
     fn deadline(&self, now: Instant) -> Deadline;
-    /// What waits.
+    /// Returns the packets and bytes queued.
     fn backlog(&self) -> Backlog;
-    /// Goes on with another configuration; tells why it cannot.
+    /// Replaces the configuration.
     fn reconfigure(&mut self, now: Instant, config: &Config, setup: &Setup, out: &mut Vec<Out>) -> Result<(), String>;
 }
 

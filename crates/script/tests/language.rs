@@ -51,11 +51,11 @@ fn expectations_that_hold() {
 }
 
 #[test]
-fn what_happened_instead_is_told() {
+fn what_happened_instead_is_reported() {
     let text = failure("at 0s send a b\nexpect b a");
     assert!(text.contains("test.tgs:5:8") && text.contains("b should leave here, but a#1 left, at 0s"), "{text}");
     assert!(text.contains("-> ") && text.contains("a#1      leaves, waited 0s"), "{text}");
-    for (script, told) in [
+    for (script, message) in [
         ("at 0s send a\nexpect a a", "2 packets should leave here, and only 1 did"),
         ("at 0s send a b\nexpect a b at 0s", "b should leave at 0s, but b#1 left at 1ms"),
         ("at 0s send a\nexpect drop a", "1 packets should be dropped here, and none did"),
@@ -72,7 +72,7 @@ fn what_happened_instead_is_told() {
         ("at 0s send a\nexpect b waits < 1s", "no packet of b left"),
     ] {
         let text = failure(script);
-        assert!(text.contains(told), "{script}\n{text}");
+        assert!(text.contains(message), "{script}\n{text}");
     }
 }
 
@@ -91,16 +91,16 @@ fn until_ends_the_run() {
     assert_eq!(outcome.log.packets.len(), 3, "what would be sent later is not");
     // At the end of the run the link is in the middle of the second packet.
     assert!(on_two("send 2 a\nuntil 999us\nexpect a#2 stays").holds());
-    let told = failure("send a\nuntil 1ms\nat 2ms expect backlog 0");
-    assert!(told.contains("test.tgs:6:15") && told.contains("the run ends at 1ms, before this"), "{told}");
+    let message = failure("send a\nuntil 1ms\nat 2ms expect backlog 0");
+    assert!(message.contains("test.tgs:6:15") && message.contains("the run ends at 1ms, before this"), "{message}");
 }
 
 #[test]
-fn all_errors_of_a_text_are_told_at_once() {
+fn all_errors_of_a_text_are_reported_at_once() {
     let text =
         "discipline { kind = \"fiffo\" }\nflow a size 10 mbit\nat 1ms sned a\nat 0ms send b\nexpect drop a by erly\n";
     let findings = parse(text).expect_err("wrong");
-    let told = findings.to_string();
+    let message = findings.to_string();
     for (place, what) in [
         ("test.tgs:1:21", "did you mean `fifo`?"),
         ("test.tgs:2:16", "`mbit` is not a field"),
@@ -108,13 +108,13 @@ fn all_errors_of_a_text_are_told_at_once() {
         ("test.tgs:4:4", "earlier than 1ms"),
         ("test.tgs:5:18", "did you mean `early`?"),
     ] {
-        assert!(told.contains(place) && told.contains(what), "{place} {what}\n{told}");
+        assert!(message.contains(place) && message.contains(what), "{place} {what}\n{message}");
     }
-    assert_eq!(findings.errors(), 5, "{told}");
+    assert_eq!(findings.errors(), 5, "{message}");
 }
 
 #[test]
-fn each_error_tells_the_way_out() {
+fn each_error_has_its_remedy() {
     for (text, what, help) in [
         ("flow a\nflow a", "defined twice", "choose another name"),
         ("flow at", "cannot name a flow", "begins with a letter"),
@@ -159,19 +159,19 @@ fn each_error_tells_the_way_out() {
         ("flow a\nsend a 10.0.0.256 > 10.0.0.2", "`10.0.0.256` is not an address", "test.tgs:2:8"),
         ("flow a\nexpect a waits < 0ms", "no packet waits less than 0", "write 0ms"),
     ] {
-        let told = parse(text).map(|_| String::new()).unwrap_or_else(|findings| findings.to_string());
-        assert!(told.contains(what) && told.contains(help), "{text}\n{told}");
+        let message = parse(text).map(|_| String::new()).unwrap_or_else(|findings| findings.to_string());
+        assert!(message.contains(what) && message.contains(help), "{text}\n{message}");
     }
 }
 
 #[test]
-fn what_a_run_cannot_do_is_told() {
-    let told = |text: &str| parse(text).and_then(|script| script.run()).expect_err("cannot run").to_string();
-    assert!(told("flow a\nsend a").contains("nothing of what it runs on"));
-    let class = told("discipline { kind = \"fifo\" }\nflow a class voice\nsend a");
+fn what_a_run_cannot_do_is_reported() {
+    let message = |text: &str| parse(text).and_then(|script| script.run()).expect_err("cannot run").to_string();
+    assert!(message("flow a\nsend a").contains("nothing of what it runs on"));
+    let class = message("discipline { kind = \"fifo\" }\nflow a class voice\nsend a");
     assert!(class.contains("test.tgs:2:14") && class.contains("no class `voice`"), "{class}");
     let config = "config {\nversion = 1\n[discipline]\nkind = \"fifo\"\n}\nflow a class 1\nsend a";
-    assert!(told(config).contains("the rules of the configuration choose the class"));
+    assert!(message(config).contains("the rules of the configuration choose the class"));
 }
 
 #[test]
@@ -210,11 +210,11 @@ expect bulk rate 1.6mbit +-30% from 0s to 100ms
 }
 
 #[test]
-fn errors_of_two_files_stand_apart() {
+fn errors_of_two_files_are_separate() {
     let mut files = |name: &str| Ok(Source::new(name, "version = 1\nfoo = 2\n"));
     let script = Source::new("test.tgs", "config \"wrong.toml\"\n");
-    let told = Script::parse(script, &Limits::default(), &mut files).expect_err("wrong").to_string();
-    assert!(told.contains("wrong.toml:2:1") && told.contains("\n\nerror: this file has errors\n"), "{told}");
+    let message = Script::parse(script, &Limits::default(), &mut files).expect_err("wrong").to_string();
+    assert!(message.contains("wrong.toml:2:1") && message.contains("\n\nerror: this file has errors\n"), "{message}");
 }
 
 /// As editors of other systems write it.
@@ -234,7 +234,7 @@ fn a_run_has_a_digest() {
 }
 
 #[test]
-fn a_discipline_that_breaks_the_law_of_deadlines_is_told() {
+fn a_discipline_that_breaks_the_law_of_deadlines_is_reported() {
     use tidegate_core::{Backlog, Deadline, Instant, Outlet, Qdisc};
     struct Idler;
     impl Qdisc<tidegate_script::Item> for Idler {
@@ -249,8 +249,8 @@ fn a_discipline_that_breaks_the_law_of_deadlines_is_told() {
             Backlog::default()
         }
     }
-    let told = tidegate_script::run_qdisc("t.tgs", "flow a\nsend a", |_| Box::new(Idler)).expect_err("breaks law 3");
-    assert!(told.contains("law 3"), "{told}");
+    let message = tidegate_script::run_qdisc("t.tgs", "flow a\nsend a", |_| Box::new(Idler)).expect_err("breaks law 3");
+    assert!(message.contains("law 3"), "{message}");
 }
 
 #[test]

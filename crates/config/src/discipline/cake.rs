@@ -69,7 +69,7 @@ crate::record! {
         pub tins: Tins = "diffserv3",
         /// What shares a tin evenly, before flows share that. Default source: for a line upwards.
         pub hosts: Isolation = "source",
-        /// Whether acknowledgements make room for later ones. Default off.
+        /// Whether later acknowledgements replace earlier ones. Default off.
         pub ack_filter: AckFilter = "off",
         /// What a drop does to a packet that understands ECN. Default mark.
         pub signal: Signal = "mark",

@@ -21,7 +21,7 @@ crate::words! {
     pub enum Sharing as "sharing" {
         /// No class, while one at a lower level could still send or lend. Keeps the rate of every class.
         Formal = "formal",
-        /// Whoever has an ancestor below its limit. A class that may borrow can take the rates of all classes of lower
+        /// A class with an ancestor below its limit. A class that may borrow can take the rates of all classes of lower
         /// priority.
         AncestorOnly = "ancestor-only",
         /// Up to a level that a heuristic sets.
@@ -118,7 +118,7 @@ crate::record! {
         pub rate: Option<Spanned<Rate>>,
         /// What it is sure of, as a part of the link. This or `rate`.
         pub share: Option<Spanned<Percent>>,
-        /// 0 goes first, 7 last. Default 1: room above and below.
+        /// 0 is the highest, 7 the lowest. Default 1: with values above and below.
         pub priority: Spanned<u8> = 1,
         /// Whether it may borrow. Default never: what is promised to others is not touched.
         pub borrow: Borrow = "never",
@@ -148,8 +148,8 @@ crate::record! {
         pub buffer: Spanned<Bytes> = "4MB",
         /// How long one lives without being refreshed. Default 90 s, three times RSVP's refresh period.
         pub lifetime: Spanned<Span> = "90s",
-        /// What is queued behind the discipline beyond its `lead`, for delay bounds. Default nothing: set it where a modem
-        /// or a driver queues more.
+        /// What is queued behind the discipline beyond its `lead`, for delay bounds. Default nothing: set it where a
+        /// modem or a driver queues more.
         pub device: Spanned<Bytes> = "0B",
         /// The largest rate that one may get: token rate r, or what a delay needs. Default what is free.
         pub max_rate: Option<Spanned<Rate>>,
@@ -219,7 +219,8 @@ crate::record! {
         pub conserving: Conserving = "when-idle",
         /// What a suspended class waits for. Default recheck.
         pub suspension: Regulation = "recheck",
-        /// From when a class over its limit waits, with accounting by idle time. Default actual: the correction of 1999.
+        /// From when a class over its limit waits, with accounting by idle time. Default actual: the correction of
+        /// 1999.
         pub finish: Finish = "actual",
         /// What is done about a clock of the link that runs ahead. Default clamp: no class is penalised for it.
         pub link_clock: Clock = "clamp",
@@ -362,8 +363,8 @@ impl CbqQueue {
         self.class.iter().map(one).collect()
     }
 
-    /// Whether the tree of `other` is the same but for parameters of classes that can change while packets pass, and for
-    /// reservations.
+    /// Whether the tree of `other` is the same but for parameters of classes that can change while packets pass, and
+    /// for reservations.
     pub fn is_same_tree(&self, other: &Self) -> bool {
         let plain = |cbq: &Self| {
             let mut cbq = cbq.clone();
@@ -460,8 +461,8 @@ impl CbqQueue {
         (place, error.to_string(), None)
     }
 
-    /// Warns of classes that do not get their rates under the chosen guideline: where a class may borrow although another
-    /// is unsatisfied, priorities decide alone.
+    /// Warns of classes that do not get their rates under the chosen guideline: where a class may borrow although
+    /// another is unsatisfied, priorities decide alone.
     fn check_sharing(&self, diagnostics: &mut Diagnostics) {
         let sharing = match (self.sharing, self.heuristic) {
             (Sharing::AncestorOnly, _) => "`sharing = \"ancestor-only\"`",

@@ -67,7 +67,7 @@ pub(super) fn memory_places(memory: Option<&Memory>) -> Vec<(&'static str, Place
     places
 }
 
-/// Reports `error` by the keys of the file, some of which differ from the names of the core.
+/// Reports `error` by the keys of the file, which differ from the names of the core in part.
 pub(super) fn refuse(error: ParamError, places: &[(&str, Place)], table: Place, diagnostics: &mut Diagnostics) {
     let found = places.iter().find(|(field, _)| *field == error.field).map_or(table, |(_, place)| *place);
     let field = match error.field {

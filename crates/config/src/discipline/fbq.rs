@@ -1,7 +1,7 @@
 //! `kind = "fbq"`: [`tidegate_core::fbq`], the end-system shaper, as a discipline among others.
 //!
-//! The keys are those of `[shaper]` and `[[class]]` of a shaper file. What rules give to flows there, profiles give here:
-//! packets carry the number of theirs.
+//! The keys are those of `[shaper]` and `[[class]]` of a shaper file. What rules set for flows there, profiles set
+//! here: packets carry the number of theirs.
 
 use std::collections::HashMap;
 
@@ -30,8 +30,8 @@ crate::record! {
         pub flows: Spanned<u32> = 65536,
         /// The classes. Packets carry the number of theirs, from 0.
         pub class: Vec<Spanned<ClassSection>>,
-        /// What flows are promised. Packets carry the number of theirs, from 1; 0 is that of flows without a profile. In
-        /// a shaper file the packets of rule `i` carry number `i`.
+        /// What flows are promised. Packets carry the number of theirs, from 1; 0 is that of flows without a profile.
+        /// In a shaper file the packets of rule `i` carry number `i`.
         pub profile: Vec<Spanned<ProfileSection>>,
     }
 }
@@ -108,7 +108,7 @@ impl FbqQueue {
         (shaper, rules)
     }
 
-    /// Builds it with its own type, for whoever makes promises to its flows.
+    /// Builds it with its own type, for callers that make promises to its flows.
     pub fn build_nested<P: Packet + 'static>(&self, site: &Site, catch_up: Span) -> Result<Nested<P>, String> {
         let (shaper, rules) = self.resolve(&mut Diagnostics::new());
         shaper.build(&rules, site, catch_up, |class| format!("{} {class}", site.name))

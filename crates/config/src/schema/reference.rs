@@ -12,11 +12,11 @@ const WIDTH: usize = 100;
 pub fn reference(document: &Value) -> String {
     let mut out = String::new();
     let mut queue: VecDeque<String> = VecDeque::new();
-    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut listed: BTreeSet<String> = BTreeSet::new();
     let title = document["title"].as_str().unwrap_or_default();
     section(&mut out, title, document, &mut queue);
     while let Some(name) = queue.pop_front() {
-        if seen.insert(name.clone()) {
+        if listed.insert(name.clone()) {
             section(&mut out, &name.replace('-', " "), &document["$defs"][&name], &mut queue);
         }
     }

@@ -21,7 +21,7 @@ crate::record! {
         pub class: Vec<Spanned<ClassSection>>,
         /// Instead of `shaper` and `class`: any discipline on the whole interface.
         pub discipline: Option<Spanned<Discipline>>,
-        /// The class of `discipline` for packets that no rule matches. Default: its first. Classes of a `shaper` say
+        /// The class of `discipline` for packets that no rule matches. Default: its first. Classes of a `shaper` state
         /// `default = true` themselves.
         pub default_class: Option<Spanned<String>>,
         /// Which packets go where. The first that matches wins.
@@ -53,7 +53,7 @@ crate::record! {
         /// What is counted. Default flows: some tens of nanoseconds a packet, and some hundreds with thousands of flows
         /// in turn.
         pub detail: Detail = "flows",
-        /// The most flows that are remembered; then the least busy make room, and how many did is counted. Default
+        /// The most flows that are remembered; then the least busy are evicted and counted. Default
         /// 16384, which is 11 MB when all are there.
         pub flows: Spanned<u32> = 16384,
         /// A flow without packets for so long is forgotten. Default 60 s: long enough to be looked at when it is over.
@@ -74,7 +74,7 @@ crate::words! {
 crate::record! {
     /// The interface whose traffic, the host's own and the forwarded, is shaped.
     pub struct InterfaceSection as "interface" {
-        /// Its name. Default: none, and the command line must give it; so one file serves many hosts.
+        /// Its name. Default: none, and the command line must name it; so one file serves many hosts.
         pub name: Option<Spanned<String>>,
         /// What leaves by it or what arrives by it. Default egress: what leaves can be held back exactly, while what
         /// arrives has used the line already, so that its rates must stay below the line's.
@@ -240,7 +240,7 @@ crate::record! {
 }
 
 crate::record! {
-    /// Where a flow goes when its share has fallen too low; it comes back when there is room.
+    /// Where a flow goes when its share has fallen too low; it returns when the share suffices again.
     pub struct DisplaceSection as "displace" {
         /// The share, as a rate, below which it goes. Above `minimum`.
         pub below: Spanned<Rate>,

@@ -6,12 +6,13 @@ use crate::decode::Spanned;
 use crate::diagnostic::Diagnostics;
 
 crate::record! {
-    /// Metrics for Prometheus and a web page, over HTTP, read-only. Without this section, and without `--metrics` on the
-    /// command line, they are not served.
+    /// Metrics for Prometheus and a web page, over HTTP, read-only. Without this section, and without `--metrics` on
+    /// the command line, they are not served.
     pub struct MetricsSection as "metrics" {
-        /// Address and port, for example "127.0.0.1:9435". Whoever can connect reads who talks to whom.
+        /// Address and port, for example "127.0.0.1:9435". Every client that connects can read which hosts communicate.
         pub listen: Spanned<String>,
-        /// Whether `listen` may be an address that other machines reach. Default: no, since they could read all of that.
+        /// Whether `listen` may be an address that other machines reach. Default: no, since they could read all of
+        /// that.
         pub anywhere: bool = false,
     }
 }

@@ -85,7 +85,7 @@ pub fn schema() -> serde_json::Value {
 /// A whole shaper file, valid and resolved.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The text that it was read from, for whoever writes down what was running.
+    /// The text that it was read from, for recordings.
     pub text: Arc<str>,
     /// Where the traffic leaves or arrives.
     pub interface: Interface,

@@ -29,7 +29,7 @@ fn p(flow: u64, host: u64) -> P {
     P { flow, host, size: 1_000, dscp: 0, ack: false, at: 0 }
 }
 
-/// Keeps every flow of `flows` backlogged for `seconds` at 8 Mbit/s, and gives the bytes sent by each.
+/// Keeps every flow of `flows` backlogged for `seconds` at 8 Mbit/s, and returns the bytes sent by each.
 fn share(params: Params, flows: &[P], seconds: u64) -> Vec<u64> {
     let mut cake = Cake::new(params, 1, "test").unwrap();
     let mut sent = alloc::vec![0_u64; flows.len()];
@@ -214,7 +214,7 @@ fn blue_holds_down_what_does_not_react() {
 
 #[test]
 fn who_comes_after_a_flood_does_not_pay_for_it() {
-    // Eight queues, so that whoever comes later sits where the flood has been: 16 Mbit/s into 8 for 5 s, until BLUE
+    // Eight queues, so that later flows share the queue of the flood: 16 Mbit/s into 8 for 5 s, until BLUE
     // drops next to everything.
     let limit = Limit { packets: 10_240, bytes: Bytes::new(20_000) };
     let base = Params::for_link(Rate::from_mbit(8));
@@ -259,7 +259,7 @@ fn who_comes_after_a_flood_does_not_pay_for_it() {
     }
     assert!(out.len() > 2, "what the flood did was forgotten: {}", out.len());
     out.clear();
-    // New flows, one in each queue, which nobody has told to slow down, keep all they send, also what waits.
+    // New flows, one in each queue, which have received no congestion signal, keep all they send, also what waits.
     for flow in 0..80 {
         (0..2).for_each(|_| cake.enqueue(now, p(1_000 + flow, 1), &mut out));
         if flow % 8 == 7 {

@@ -31,7 +31,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Packets take what they say.
+    /// Packets count with their size unchanged.
     pub const RAW: Self = Self { overhead: 0, least: Bytes::ZERO, framing: Framing::None };
 
     /// Checks what cannot work.

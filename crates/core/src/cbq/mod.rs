@@ -436,7 +436,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
 
     /// No packet is released before this instant.
-    fn gate(&self) -> Instant {
+    fn earliest_release(&self) -> Instant {
         match self.params.lead {
             Lead::Unbounded => Instant::ZERO,
             Lead::Within(lead) => self.link_free.saturating_sub(lead),
@@ -502,7 +502,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
         self.advance(now);
-        if self.gate() > self.clock {
+        if self.earliest_release() > self.clock {
             return None;
         }
         loop {
@@ -537,7 +537,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
             earliest
         });
         match earliest {
-            Some(t) if t < Instant::MAX => Deadline::at(t.max(self.gate()), now),
+            Some(t) if t < Instant::MAX => Deadline::at(t.max(self.earliest_release()), now),
             _ => Deadline::Idle,
         }
     }

@@ -29,7 +29,7 @@ pub enum Cause {
     Several,
 }
 
-pub(super) fn shadowed(classifier: &Classifier, seen: &[bool]) -> Vec<Shadowed> {
+pub(super) fn shadowed(classifier: &Classifier, reachable: &[bool]) -> Vec<Shadowed> {
     let (rules, mut found) = (classifier.rules(), Vec::new());
     for (at, rule) in rules.iter().enumerate() {
         // Most rules match some packet first, which decides without a comparison with the others.
@@ -41,7 +41,7 @@ pub(super) fn shadowed(classifier: &Classifier, seen: &[bool]) -> Vec<Shadowed> 
         } else if let Some(by) = rules[..at].iter().position(|earlier| earlier.matching.covers(&rule.matching)) {
             Some(Cause::Rule(by as u32))
         } else {
-            (!seen[at]).then_some(Cause::Several)
+            (!reachable[at]).then_some(Cause::Several)
         };
         found.extend(cause.map(|cause| Shadowed { rule: at as u32, cause }));
     }
@@ -70,7 +70,7 @@ fn prefix(outer: &Prefix, inner: &Prefix) -> bool {
 }
 
 impl Match {
-    /// Whether this matches every packet that `other` matches, judged condition by condition: a port range that is
+    /// Whether this matches every packet that `other` matches, compared condition by condition: a port range that is
     /// covered only by several ranges together is not detected.
     pub fn covers(&self, other: &Self) -> bool {
         allows(&self.destination, &other.destination, prefix)

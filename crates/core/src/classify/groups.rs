@@ -50,14 +50,14 @@ pub(super) struct TooComplex;
 
 /// Builds the groups of `rules` over `axes`. Sets `seen` for every rule that some packet can match. Rules with
 /// conditions on at most one field must not be passed.
-pub(super) fn make(axes: &[Axis], rules: &[u32], seen: &mut [bool]) -> Result<Vec<Group>, TooComplex> {
+pub(super) fn make(axes: &[Axis], rules: &[u32], reachable: &mut [bool]) -> Result<Vec<Group>, TooComplex> {
     let asks = |rule: u32| (0..axes.len()).filter(|&a| axes[a].asked_by(rule)).fold(0_u32, |set, a| set | 1 << a);
     let small = (0..axes.len()).filter(|&a| axes[a].selector.is_small()).fold(0_u32, |set, a| set | 1 << a);
     let mut shapes: Vec<u32> = rules.iter().map(|&rule| asks(rule) & !small).collect();
     shapes.sort_unstable();
     shapes.dedup();
 
-    let mut maker = Maker { axes, seen, work: 0, entries: 0 };
+    let mut maker = Maker { axes, reachable, work: 0, entries: 0 };
     let mut groups = Vec::new();
     for chain in chains(&shapes) {
         let members: Vec<u32> = rules.iter().copied().filter(|&rule| chain.contains(&(asks(rule) & !small))).collect();
@@ -169,7 +169,7 @@ impl Sets {
 
 struct Maker<'a> {
     axes: &'a [Axis],
-    seen: &'a mut [bool],
+    reachable: &'a mut [bool],
     work: u64,
     entries: usize,
 }
@@ -258,7 +258,7 @@ impl Maker<'_> {
             }
         }
         for rule in seen_here.into_iter().filter(|&rule| rule != NONE) {
-            self.seen[rule as usize] = true;
+            self.reachable[rule as usize] = true;
         }
         let tables = Tables::new(&tables, &mut initial);
         Some(Group { axis: order[0] as u32, initial, stages, tables, classes, entries })

@@ -67,7 +67,7 @@ const MAX_MASKS: usize = 16;
 /// Why the tables cannot be built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BuildError {
-    /// More than 16 different mark masks. Give the marks of these rules a common mask.
+    /// More than 16 different mark masks. Use a common mask for the marks of these rules.
     Masks {
         /// The first rule that exceeds the number of masks.
         rule: u32,
@@ -156,7 +156,7 @@ pub struct Classifier {
     fields: Vec<Field>,
     groups: Vec<Sequence>,
     /// Which rules some packet can match, as far as the tables show.
-    seen: Vec<bool>,
+    reachable: Vec<bool>,
 }
 
 impl Classifier {
@@ -187,10 +187,10 @@ impl Classifier {
         let possible: Vec<u32> = possible.take_while(|&rule| rule < catch_all).collect();
         let (single, several): (Vec<u32>, Vec<u32>) = possible.iter().partition(|&&rule| asked(rule) == 1);
 
-        let mut seen = alloc::vec![false; rules.len()];
+        let mut reachable = alloc::vec![false; rules.len()];
         let mut see = |rule: u32| {
-            if let Some(seen) = seen.get_mut(rule as usize) {
-                *seen = true;
+            if let Some(reachable) = reachable.get_mut(rule as usize) {
+                *reachable = true;
             }
         };
         see(catch_all);
@@ -203,7 +203,7 @@ impl Classifier {
             has_best.push(!own.is_empty());
             columns.push(if own.is_empty() { Vec::new() } else { Vec::from([best]) });
         }
-        let made = groups::make(&axes, &several, &mut seen).map_err(|_| BuildError::TooComplex)?;
+        let made = groups::make(&axes, &several, &mut reachable).map_err(|_| BuildError::TooComplex)?;
         let mut sequences = Vec::with_capacity(made.len());
         for mut group in made {
             let mut add = |axis: u32, numbers: Vec<u32>| {
@@ -219,7 +219,7 @@ impl Classifier {
         let uses = columns.iter().zip(has_best);
         let fields = axes.iter().zip(uses).map(|(axis, (columns, best))| Field::new(axis, &possible, columns, best));
         let fields = fields.collect();
-        Ok(Self { rules, catch_all, fields, groups: sequences, seen })
+        Ok(Self { rules, catch_all, fields, groups: sequences, reachable })
     }
 
     /// The rules in their order.
@@ -323,7 +323,7 @@ impl Classifier {
     /// Every reported rule is shadowed. A rule that is covered only by several others together is found only if these
     /// use the same fields.
     pub fn shadowed(&self) -> Vec<Shadowed> {
-        cover::shadowed(self, &self.seen)
+        cover::shadowed(self, &self.reachable)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The successors of each state: a default, and exceptions for some classes.
 //!
 //! A row of 16 bytes contains the default and one run of classes with one exception, which suffices for most states.
-//! A state with more exceptions has a small table, of which every look-up reads exactly two slots.
+//! A state with more exceptions has a small table; every look-up reads exactly two slots of it.
 //!
 //! The states of all stages of a group are in one array, a state next to its usual successor, so that a packet that
 //! matches one rule through the stages reads one cache line.

@@ -51,7 +51,7 @@ fn the_bound_by_hand() {
 
 #[test]
 fn the_error_terms_by_hand() {
-    // 4 leaves, mtu 1000: a round of 4000 B, of which 1 of 4 Mbit/s has 1000. X = 4000 + 2 x 3000 + 500 B
+    // 4 leaves, mtu 1000: a round of 4000 B; 1 of 4 Mbit/s has 1000 of it. X = 4000 + 2 x 3000 + 500 B
     // = 84,000 bit at 8 Mbit/s: 10.5 ms. C = 2 x 300 B.
     let mbit = Rate::from_mbit;
     let errors = ErrorTerms::of(mbit(8), Bytes::new(1000), Bytes::new(500), 4, mbit(4), mbit(1), Bytes::new(300));
@@ -59,12 +59,12 @@ fn the_error_terms_by_hand() {
 }
 
 #[test]
-fn refusals_say_what_is_free() {
+fn refusals_have_what_is_free() {
     let mut cbq = tree();
     let policy = Policy { flows: 3, buffer: Bytes::new(40_000), ..Policy::new(RESERVED) };
-    let mut desk = Reservations::new(policy).unwrap();
+    let mut reservations = Reservations::new(policy).unwrap();
     let mut ask = |cbq: &mut Cbq<P, Fifo<P>>, service| {
-        desk.reserve(Instant::ZERO, cbq, &Request { tspec: voice(), service }, Fifo::new)
+        reservations.reserve(Instant::ZERO, cbq, &Request { tspec: voice(), service }, Fifo::new)
     };
     let fast = Service::Guaranteed { rate: Some(Rate::from_mbit(3)), delay: None };
     let grant = ask(&mut cbq, fast).unwrap();
@@ -75,7 +75,7 @@ fn refusals_say_what_is_free() {
     let soon = Service::Guaranteed { rate: None, delay: Some(Span::from_millis(1)) };
     let refused = ask(&mut cbq, soon).unwrap_err();
     let Refusal::Delay { least, .. } = refused else { panic!("1 ms cannot be kept") };
-    // 2 packets of lead are 2 ms. With 3 flows in a round of 3000 B, of which 1 of 4 Mbit/s has 750, X = 3000 + 4500
+    // 2 packets of lead are 2 ms. With 3 flows in a round of 3000 B, 1 of 4 Mbit/s has 750 of it, X = 3000 + 4500
     // B = 7.5 ms. 2000 B of burst, as the peak is 4 Mbit/s, and M + C = 3000 B, at 1 Mbit/s less 2 bit/s.
     assert_eq!(least, Span::from_nanos(2_000_000 + 7_500_000 + 16_000_033 + 24_000_049));
     assert_eq!(refused.to_string(), "a delay of 1ms cannot be kept; the least is 49.501ms");
@@ -90,10 +90,10 @@ fn refusals_say_what_is_free() {
 fn a_delay_takes_no_more_than_one_may_reserve() {
     let mut cbq = tree();
     let most = Rate::from_mbit(2);
-    let mut desk = Reservations::new(Policy { max_rate: Some(most), ..Policy::new(RESERVED) }).unwrap();
+    let mut reservations = Reservations::new(Policy { max_rate: Some(most), ..Policy::new(RESERVED) }).unwrap();
     let mut ask = |delay| {
         let service = Service::Guaranteed { rate: None, delay: Some(delay) };
-        desk.reserve(Instant::ZERO, &mut cbq, &Request { tspec: voice(), service }, Fifo::new)
+        reservations.reserve(Instant::ZERO, &mut cbq, &Request { tspec: voice(), service }, Fifo::new)
     };
     let Err(Refusal::Delay { least, .. }) = ask(Span::from_millis(1)) else { panic!("1 ms cannot be kept") };
     // 4 Mbit/s are free, and the least is the delay with half of them.
@@ -103,37 +103,38 @@ fn a_delay_takes_no_more_than_one_may_reserve() {
 #[test]
 fn what_is_not_refreshed_ends() {
     let mut cbq = tree();
-    let mut desk = Reservations::new(Policy { lifetime: Span::from_secs(10), ..Policy::new(RESERVED) }).unwrap();
+    let mut reservations =
+        Reservations::new(Policy { lifetime: Span::from_secs(10), ..Policy::new(RESERVED) }).unwrap();
     let request = Request { tspec: voice(), service: Service::ControlledLoad };
     let at = |s| Instant::ZERO + Span::from_secs(s);
-    let first = desk.reserve(at(0), &mut cbq, &request, Fifo::new).unwrap();
-    let second = desk.reserve(at(0), &mut cbq, &request, Fifo::new).unwrap();
+    let first = reservations.reserve(at(0), &mut cbq, &request, Fifo::new).unwrap();
+    let second = reservations.reserve(at(0), &mut cbq, &request, Fifo::new).unwrap();
     cbq.enqueue(at(1), P, &mut Discard);
-    assert_eq!(desk.refresh(at(8), second.id), Ok(at(18)));
-    assert_eq!(desk.next_expiry(), Some(at(10)));
+    assert_eq!(reservations.refresh(at(8), second.id), Ok(at(18)));
+    assert_eq!(reservations.next_expiry(), Some(at(10)));
     let mut dropped = Vec::new();
-    assert_eq!(desk.expire(at(9), &mut cbq, Removal::Flush, &mut dropped), Ok(Vec::new()));
-    assert_eq!(desk.expire(at(10), &mut cbq, Removal::Flush, &mut dropped), Ok(alloc::vec![first.id]));
+    assert_eq!(reservations.expire(at(9), &mut cbq, Removal::Flush, &mut dropped), Ok(Vec::new()));
+    assert_eq!(reservations.expire(at(10), &mut cbq, Removal::Flush, &mut dropped), Ok(alloc::vec![first.id]));
     assert_eq!(dropped.len(), 1, "the queued packet is dropped");
-    assert_eq!(desk.refresh(at(10), first.id), Err(Refusal::Unknown(first.id)));
+    assert_eq!(reservations.refresh(at(10), first.id), Err(Refusal::Unknown(first.id)));
     assert_eq!(cbq.free_rate(RESERVED), Some(Rate::from_mbit(3)));
-    desk.release(at(11), &mut cbq, second.id, Removal::Flush, &mut dropped).unwrap();
-    assert_eq!(desk.grants().count(), 0);
-    assert_eq!(desk.buffer, Bytes::ZERO);
+    reservations.release(at(11), &mut cbq, second.id, Removal::Flush, &mut dropped).unwrap();
+    assert_eq!(reservations.grants().count(), 0);
+    assert_eq!(reservations.buffer, Bytes::ZERO);
 }
 
 #[test]
 fn reservations_of_another_priority_are_not_taken_for_those_of_this_one() {
     let mut cbq = tree();
     let request = Request { tspec: voice(), service: Service::ControlledLoad };
-    let mut desk = Reservations::new(Policy { priority: 1, ..Policy::new(RESERVED) }).unwrap();
-    desk.reserve(Instant::ZERO, &mut cbq, &request, Fifo::new).unwrap();
-    desk.reserve(Instant::ZERO, &mut cbq, &request, Fifo::new).unwrap();
+    let mut reservations = Reservations::new(Policy { priority: 1, ..Policy::new(RESERVED) }).unwrap();
+    reservations.reserve(Instant::ZERO, &mut cbq, &request, Fifo::new).unwrap();
+    reservations.reserve(Instant::ZERO, &mut cbq, &request, Fifo::new).unwrap();
     // The file changes to priority 0. Existing reservations keep their priority.
     let mut next = tree();
-    desk.replant(Instant::ZERO, &mut next, Policy::new(RESERVED), Fifo::new).unwrap();
+    reservations.replant(Instant::ZERO, &mut next, Policy::new(RESERVED), Fifo::new).unwrap();
     assert_eq!((next.load(0).0, next.load(1).0), (0, 2));
-    let third = desk.reserve(Instant::ZERO, &mut next, &request, Fifo::new).unwrap();
+    let third = reservations.reserve(Instant::ZERO, &mut next, &request, Fifo::new).unwrap();
     // As the first reservation of a policy with priority 0 that shares its class with the two: 64 at most, and 4
     // Mbit/s.
     let fresh =
@@ -146,9 +147,10 @@ fn no_delay_is_promised_where_none_is_kept() {
     let promised = |params| {
         let mut cbq = Cbq::<P, Fifo<P>>::new(params).unwrap();
         cbq.add_inner(Instant::ZERO, RESERVED, ROOT, Class::new(Rate::from_mbit(4))).unwrap();
-        let mut desk = Reservations::new(Policy::new(RESERVED)).unwrap();
+        let mut reservations = Reservations::new(Policy::new(RESERVED)).unwrap();
         let mut ask = |service| {
-            desk.reserve(Instant::ZERO, &mut cbq, &Request { tspec: voice(), service }, Fifo::new)
+            reservations
+                .reserve(Instant::ZERO, &mut cbq, &Request { tspec: voice(), service }, Fifo::new)
                 .map(|grant| grant.bound.is_some())
         };
         let guaranteed = ask(Service::Guaranteed { rate: Some(Rate::from_mbit(2)), delay: None });

@@ -15,11 +15,11 @@ impl<'a> Cursor<'a> {
     pub(crate) fn new(tokens: &'a [Token<'a>]) -> Self {
         Self { tokens, at: 0 }
     }
-    /// The next token.
+    /// Returns the next token without consuming it.
     pub(crate) fn peek(&self) -> Option<&'a Token<'a>> {
         self.tokens.get(self.at)
     }
-    /// The next word.
+    /// Returns the next word without consuming it.
     pub(crate) fn peek_word(&self) -> Option<&'a str> {
         self.peek().filter(|token| token.kind == Kind::Word).map(|token| token.text)
     }
