@@ -2,7 +2,7 @@
 //!
 //! Source: F. Risso and P. Gevros, "Operational and performance issues of a CBQ router", 1999; S. Floyd and
 //! V. Jacobson, "Link-sharing and resource management models for packet networks", 1995, for the last group. What is
-//! expected, what was found and where the bounds come from stands in `experiments/cbq/README.md`.
+//! expected, what was found and where the bounds come from is in `experiments/cbq/README.md`.
 
 mod driver;
 mod goals;

@@ -2,7 +2,7 @@
 //!
 //! Source: "Implementation of AQMs on Linux made Easy" (Braithwaite), section "Scenario Testing"; Floyd, Gummadi and
 //! Shenker, "Adaptive RED" (2001), for the last group. What is expected, what was found and where the bounds come
-//! from stands in `experiments/mice/README.md`.
+//! from is in `experiments/mice/README.md`.
 
 mod adaptive;
 mod dialup;

@@ -83,7 +83,7 @@ pub struct Item {
     pub what: String,
     /// Its unit.
     pub unit: String,
-    /// The paper's value, where it gives a number.
+    /// The paper's value, where it states a number.
     pub paper: Option<f64>,
     /// Ours; null when it could not be measured here.
     pub measured: Option<f64>,
@@ -93,7 +93,7 @@ pub struct Item {
     pub high: Option<f64>,
     /// Whether it is within the bounds; null when it could not be measured here.
     pub holds: Option<bool>,
-    /// What there is to say: why it deviates, what the machine lacks.
+    /// A remark: why it deviates, what the machine lacks.
     pub note: String,
 }
 

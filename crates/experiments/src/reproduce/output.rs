@@ -18,7 +18,7 @@ struct Report<'a> {
     items: &'a [Item],
 }
 
-/// What stands between the bounds, as words.
+/// The bounds as text.
 fn bounds(item: &Item) -> String {
     match (item.low, item.high) {
         (None, None) => String::new(),

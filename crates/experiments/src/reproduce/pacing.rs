@@ -194,16 +194,16 @@ fn figure_7(paper: &Paper, items: &mut Vec<Item>) {
         ];
         match point.id.as_str() {
             "size500" => {
-                let told = &paper.figure_7.at_500;
+                let figure = &paper.figure_7.at_500;
                 // What is requested does not depend on how sleep is modelled: it must be the paper's to the last digit.
-                rows[0] = rows[0].clone().paper(told.requested_ms).within(told.requested_ms, told.requested_ms);
-                rows[1] = near(rows[1].clone(), told.slept_ms);
-                rows[2] = near(rows[2].clone(), told.overslept_ms);
+                rows[0] = rows[0].clone().paper(figure.requested_ms).within(figure.requested_ms, figure.requested_ms);
+                rows[1] = near(rows[1].clone(), figure.slept_ms);
+                rows[2] = near(rows[2].clone(), figure.overslept_ms);
             }
             "size1000" => {
-                let told = &paper.figure_7.at_1000;
-                rows[1] = near(rows[1].clone(), told.slept_ms);
-                rows[2] = near(rows[2].clone(), told.overslept_ms);
+                let figure = &paper.figure_7.at_1000;
+                rows[1] = near(rows[1].clone(), figure.slept_ms);
+                rows[2] = near(rows[2].clone(), figure.overslept_ms);
             }
             _ => {}
         }
@@ -272,8 +272,8 @@ fn figure_14(paper: &Paper, items: &mut Vec<Item>) {
     }
 }
 
-/// The grid on the clock of this machine, sending being 2 ms of work: told, and held to no bound, because a machine
-/// that is busy with something else would be a failure of nobody's.
+/// The grid on the clock of this machine, with 2 ms of work per packet: reported without a bound, because a machine
+/// that is busy with other work would fail it without a defect.
 fn real(paper: &Paper, options: &Options, granularity: Span, items: &mut Vec<Item>) {
     const PACKETS: u64 = 20;
     for point in paper.points() {

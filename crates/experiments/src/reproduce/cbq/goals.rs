@@ -8,7 +8,7 @@ use super::rig::{Leaf, Load, Outcome, Rig};
 use super::{Item, Options, Paper, TCP, UDP, at_500_hz, cured, draw, exact, kernel, percent};
 use crate::Failure;
 
-/// The three classes of figure 2b. The paper does not tell their shares.
+/// The three classes of figure 2b. The paper does not state their shares.
 const THREE: [(u32, u64); 3] = [(1, 50), (2, 30), (3, 20)];
 const NAMES: [(u32, &str); 3] = [(1, "50 %"), (2, "30 %"), (3, "20 %")];
 

@@ -87,15 +87,16 @@ fn reservations(items: &mut Vec<Item>) -> Result<(), Failure> {
         min_unit: Bytes::new(200),
         max_packet: Bytes::new(200),
     };
-    // Half of the link for controlled load; what the desk makes of the request, in a tree of its own.
+    // Half of the link for controlled load; the grant for the request, in a tree of its own.
     let granted = |params: Params| {
         let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
         let mut tree = Cbq::<SimPacket, Fifo<SimPacket>>::new(params).map_err(|error| failed(&error))?;
         tree.add_inner(Instant::ZERO, RESERVED, ROOT, percent(50)).map_err(|error| failed(&error))?;
         let policy = Policy { borrow: Borrow::Never, first_id: ClassId(50), flows: 4, ..Policy::new(RESERVED) };
-        let mut desk = Reservations::new(policy).map_err(|error| failed(&error))?;
+        let mut reservations = Reservations::new(policy).map_err(|error| failed(&error))?;
         let request = Request { tspec, service: Service::ControlledLoad };
-        let grant = desk.reserve(Instant::ZERO, &mut tree, &request, Fifo::new).map_err(|error| failed(&error))?;
+        let grant =
+            reservations.reserve(Instant::ZERO, &mut tree, &request, Fifo::new).map_err(|error| failed(&error))?;
         let class = *tree.class(grant.id).ok_or_else(|| failed(&"the class is there"))?;
         Ok::<_, Failure>((grant, class))
     };

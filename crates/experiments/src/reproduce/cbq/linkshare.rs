@@ -42,7 +42,7 @@ const GUIDELINES: [(&str, Sharing); 4] = [
 ];
 
 /// The least that a class had in a second in which it had demand, in percent of its part; seconds in which demand
-/// begins or ends are left out, and as many after every change of demand (each 5 s) as `settling` says.
+/// begins or ends are left out, and as many after every change of demand (each 5 s) as `settling` specifies.
 fn least(outcome: &Outcome, leaf: &Leaf, settling: u64) -> f64 {
     let bins = outcome.bins(leaf.id, Span::from_secs(1));
     let has_demand = |second: u64| {

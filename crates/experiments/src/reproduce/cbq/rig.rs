@@ -62,9 +62,9 @@ pub struct Rig {
     pub seed: u64,
 }
 
-/// A packet seen on the way.
+/// A packet at one stage of its way.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct Observation {
     pub at: Instant,
     pub stage: Stage,
     pub class: u32,
@@ -86,10 +86,10 @@ pub enum Fragmenting {
     Kept,
 }
 
-/// What an experiment gave.
+/// The results of an experiment.
 pub struct Outcome {
     /// Every packet at every stage, in order.
-    pub seen: Vec<Seen>,
+    pub observations: Vec<Observation>,
     classes: Vec<u32>,
     seconds: u64,
 }
@@ -142,14 +142,14 @@ impl Rig {
                 Verdict::Pass
             });
         }
-        let seen = Rc::new(RefCell::new(Vec::new()));
-        let log = seen.clone();
+        let observations = Rc::new(RefCell::new(Vec::new()));
+        let log = observations.clone();
         let sources = Rc::new(RefCell::new(Vec::<u32>::new()));
         let of_flow = sources.clone();
         network.tap(out, move |at, stage, packet| {
             let source = of_flow.borrow()[usize::from(packet.group)];
             let number = packet.segment.seq;
-            log.borrow_mut().push(Seen {
+            log.borrow_mut().push(Observation {
                 at,
                 stage,
                 class: u32::from(packet.class),
@@ -197,7 +197,7 @@ impl Rig {
         simulation.run_until(zero + Span::from_secs(self.seconds));
         drop(simulation);
         let classes = self.leaves.iter().map(|leaf| leaf.id).collect();
-        Outcome { seen: seen.take(), classes, seconds: self.seconds }
+        Outcome { observations: observations.take(), classes, seconds: self.seconds }
     }
 }
 
@@ -242,9 +242,11 @@ impl Outcome {
     pub fn bins(&self, class: u32, width: Span) -> Vec<u64> {
         let n = Span::from_secs(self.seconds).as_nanos().div_ceil(width.as_nanos());
         let mut bins = vec![0; n as usize];
-        for seen in self.seen.iter().filter(|seen| seen.class == class && seen.stage == Stage::Transmitting) {
-            if let Some(bin) = bins.get_mut((seen.at.as_nanos() / width.as_nanos()) as usize) {
-                *bin += u64::from(seen.size);
+        for packet in
+            self.observations.iter().filter(|packet| packet.class == class && packet.stage == Stage::Transmitting)
+        {
+            if let Some(bin) = bins.get_mut((packet.at.as_nanos() / width.as_nanos()) as usize) {
+                *bin += u64::from(packet.size);
             }
         }
         bins
@@ -273,8 +275,9 @@ impl Outcome {
     /// The packets of a class that began to leave within a window of seconds: when, and the bytes so far.
     pub fn pattern(&self, class: u32, window: (f64, f64)) -> Vec<(f64, f64)> {
         let mut bytes = 0.0;
-        let own = self.seen.iter().filter(|seen| seen.class == class && seen.stage == Stage::Transmitting);
-        own.map(|seen| (seen.at.since(Instant::ZERO).as_secs_f64(), f64::from(seen.size)))
+        let own =
+            self.observations.iter().filter(|packet| packet.class == class && packet.stage == Stage::Transmitting);
+        own.map(|packet| (packet.at.since(Instant::ZERO).as_secs_f64(), f64::from(packet.size)))
             .filter(|&(at, _)| at >= window.0 && at < window.1)
             .map(|(at, size)| {
                 bytes += size;
@@ -283,17 +286,19 @@ impl Outcome {
             .collect()
     }
 
-    /// Of the datagrams of a source that came whole, in three fragments each: the part that left whole, and how many had
-    /// a later fragment leave before the first.
+    /// Of the datagrams of a source that came whole, in three fragments each: the part that left whole, and how many
+    /// had a later fragment leave before the first.
     pub fn datagrams(&self, source: u32) -> (f64, u64) {
-        let own = |stage: Stage| self.seen.iter().filter(move |seen| seen.source == source && seen.stage == stage);
+        let own = |stage: Stage| {
+            self.observations.iter().filter(move |packet| packet.source == source && packet.stage == stage)
+        };
         let came = own(Stage::Arrived).count() as u64 / 3;
         let mut left = HashMap::<u32, (u32, bool)>::new();
         let mut overtaken = 0;
-        for seen in own(Stage::Transmitting) {
-            let (count, first) = left.entry(seen.number / 3).or_default();
+        for packet in own(Stage::Transmitting) {
+            let (count, first) = left.entry(packet.number / 3).or_default();
             *count += 1;
-            if seen.number.is_multiple_of(3) {
+            if packet.number.is_multiple_of(3) {
                 overtaken += u64::from(*count > 1);
                 *first = true;
             }
@@ -307,13 +312,13 @@ impl Outcome {
         let begin = Instant::ZERO + Span::from_secs(skip);
         let mut waiting = VecDeque::new();
         let mut longest = Span::ZERO;
-        for seen in self.seen.iter().filter(|seen| seen.class == class) {
-            match seen.stage {
-                Stage::Arrived => waiting.push_back(seen.at),
+        for packet in self.observations.iter().filter(|packet| packet.class == class) {
+            match packet.stage {
+                Stage::Arrived => waiting.push_back(packet.at),
                 Stage::Dropped(_) => drop(waiting.pop_back()),
                 Stage::Transmitting => {
                     if let Some(at) = waiting.pop_front().filter(|&at| at >= begin) {
-                        longest = longest.max(seen.at.since(at));
+                        longest = longest.max(packet.at.since(at));
                     }
                 }
                 _ => {}
@@ -326,8 +331,10 @@ impl Outcome {
     pub fn longest_row(&self, class: u32) -> u64 {
         let begin = Instant::ZERO + Span::from_secs(2);
         let (mut row, mut most) = (0, 0);
-        for seen in self.seen.iter().filter(|seen| seen.stage == Stage::Transmitting && seen.at >= begin) {
-            row = if seen.class == class { row + 1 } else { 0 };
+        for packet in
+            self.observations.iter().filter(|packet| packet.stage == Stage::Transmitting && packet.at >= begin)
+        {
+            row = if packet.class == class { row + 1 } else { 0 };
             most = most.max(row);
         }
         most
@@ -336,8 +343,9 @@ impl Outcome {
     /// The longest time between two packets of a class that left, in ms, after the first two seconds.
     pub fn longest_gap_ms(&self, class: u32) -> f64 {
         let begin = Instant::ZERO + Span::from_secs(2);
-        let own = |seen: &&Seen| seen.class == class && seen.stage == Stage::Transmitting && seen.at >= begin;
-        let times: Vec<Instant> = self.seen.iter().filter(own).map(|seen| seen.at).collect();
+        let own =
+            |packet: &&Observation| packet.class == class && packet.stage == Stage::Transmitting && packet.at >= begin;
+        let times: Vec<Instant> = self.observations.iter().filter(own).map(|packet| packet.at).collect();
         let longest = times.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or(Span::ZERO);
         longest.as_secs_f64() * 1e3
     }
@@ -350,25 +358,25 @@ impl Outcome {
         // how many others have gone since.
         let (mut queued, mut track) = (0_u64, VecDeque::<Option<u64>>::new());
         let (mut most, mut sum, mut n) = (0, 0, 0);
-        for seen in &self.seen {
-            match seen.stage {
-                Stage::Arrived if seen.class == class => {
+        for packet in &self.observations {
+            match packet.stage {
+                Stage::Arrived if packet.class == class => {
                     track.push_back((queued == 0).then_some(0));
                     queued += 1;
                 }
-                Stage::Dequeued if seen.class == class => queued -= 1,
-                Stage::Dropped(_) if seen.class == class => {
+                Stage::Dequeued if packet.class == class => queued -= 1,
+                Stage::Dropped(_) if packet.class == class => {
                     queued -= 1;
                     track.pop_back();
                 }
-                Stage::Hardware if seen.class == other => {
+                Stage::Hardware if packet.class == other => {
                     for count in track.iter_mut().flatten() {
                         *count += 1;
                     }
                 }
-                Stage::Hardware if seen.class == class => {
+                Stage::Hardware if packet.class == class => {
                     if let Some(Some(count)) = track.pop_front()
-                        && seen.at >= begin
+                        && packet.at >= begin
                     {
                         most = most.max(count);
                         sum += count;

@@ -108,7 +108,7 @@ fn measure(system: System, load: Load) -> io::Result<Outcome> {
     })
 }
 
-/// The kernel's HTB with the classes of the experiment: what stands in for the kernel's CBQ, which is no more. Assured
+/// The kernel's HTB with the classes of the experiment: in place of the kernel's CBQ, which was removed. Assured
 /// and best effort may borrow up to the total.
 fn htb() -> Vec<HtbClass> {
     let class = |(n, (_, mbit)): (u16, (&str, u64))| HtbClass {

@@ -64,7 +64,7 @@ impl Load {
     }
 }
 
-/// What one run gave.
+/// The results of one run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outcome {
     /// Mean over flows of the mean deviation of the gaps between their packets from the mean gap, in ns: how uneven

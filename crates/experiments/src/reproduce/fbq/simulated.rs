@@ -93,10 +93,10 @@ fn simulate(system: System, load: Load, seed: u64) -> Outcome {
     }
     // When each packet of each flow went onto the wire.
     let flows: Rc<RefCell<BTreeMap<u16, Vec<u64>>>> = Rc::default();
-    let seen = Rc::clone(&flows);
+    let by_flow = Rc::clone(&flows);
     network.tap(link, move |at, stage, packet| {
         if stage == Stage::Transmitting && at.as_nanos() >= WARM_UP.as_nanos() {
-            seen.borrow_mut().entry(packet.group).or_default().push(at.as_nanos());
+            by_flow.borrow_mut().entry(packet.group).or_default().push(at.as_nanos());
         }
     });
     let mut simulation = network.build().expect("two hosts and a link");

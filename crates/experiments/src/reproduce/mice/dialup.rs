@@ -12,11 +12,11 @@ use super::{Item, Options};
 use crate::Failure;
 
 const LINE: Rate = Rate::from_kbit(56);
-/// Packets that the queue before the line holds: 6.4 s of the line. The paper does not say.
+/// Packets that the queue before the line holds: 6.4 s of the line. The paper does not state it.
 const ROOM: u64 = 30;
-/// One way. The paper does not say.
+/// One way. The paper does not state it.
 const DELAY: Span = Span::from_millis(50);
-/// Uploads that the client has open at most; the paper says that some could not be started, not when.
+/// Uploads that the client has open at most; the paper states that some could not be started, not when.
 const MOST_OPEN: u32 = 25;
 /// Runs with different seeds for one of the command line: a run is half an hour and takes some 20 ms.
 const SEEDS: u64 = 10;
@@ -29,7 +29,7 @@ const START: (Span, Span) = (Span::from_secs(15), Span::from_secs(90));
 /// An elephant that has less than this is starved: a quarter of what it has in the long run, in bit/s.
 const STARVED: f64 = 2_700.0;
 
-/// What is tried: a discipline, and what the paper does not say.
+/// A case: a discipline, and the values that the paper does not state.
 struct Setup<'a> {
     queue: &'a dyn Fn(Limit, u64) -> Result<Box<dyn Qdisc<SimPacket>>, Failure>,
     with_elephant: bool,

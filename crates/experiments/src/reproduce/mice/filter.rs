@@ -15,7 +15,7 @@ const LINE: Rate = Rate::from_mbit(100);
 /// 120 ms of the line.
 const ROOM: Limit = Limit { packets: 1_000, bytes: Bytes::new(1_500_000) };
 
-/// What stands where.
+/// The arrangements of line and filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     /// Mice only, drop tail before the line.

@@ -17,7 +17,7 @@ use tidegate_units::{Bytes, Rate};
 use super::{Item, Options};
 use crate::Failure;
 
-/// What stands before (or, the filter, behind) the line.
+/// The queue before the line, or the filter behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     /// Mice alone, drop tail.
@@ -38,7 +38,7 @@ impl Way {
     }
 }
 
-/// Queues in the order of the simulator's tables. `LINE` stands for the rate, `ROOM` for the room.
+/// Queues in the order of the simulator's tables. `LINE` is replaced by the rate, `ROOM` by the queue limit.
 const QUEUES: [Way; 13] = [
     Way::Queue("fifo", "kind = \"fifo\""),
     Way::Queue("red", "kind = \"red\", min-th = \"LOW\", max-th = \"HIGH\""),
@@ -87,8 +87,8 @@ const DIALUP: Scenario = Scenario {
     direction: Direction::Upload,
     most_open: 25,
     elephants: 1,
-    // A round trip is up to 15 s here and a timeout a minute: as in the simulator, the two minutes in which TCP learns that
-    // do not count, and what follows must be long against them.
+    // A round trip is up to 15 s here and a timeout a minute: as in the simulator, the two minutes in which TCP learns
+    // that do not count, and what follows must be long against them.
     warm_up: Duration::from_secs(120),
     measured: Duration::from_secs(300),
     runs: 3,
@@ -115,7 +115,7 @@ const FILTER: Scenario = Scenario {
     least_elephant: 0.85,
 };
 
-/// What the runs of one discipline gave.
+/// The results of the runs of one discipline.
 #[derive(Default)]
 struct Outcome {
     mice: Vec<Mouse>,
@@ -190,8 +190,8 @@ impl Scenario {
         for shaping in shapings {
             shaping.stop().map_err(io::Error::other)?;
         }
-        // Those of the warm-up do not count. One that began afterwards and is not over, or was given up, counts with the
-        // time that it has waited, which can only flatter.
+        // Those of the warm-up do not count. One that began afterwards and is not over, or was given up, counts with
+        // the time that it has waited, which can only flatter.
         let end = self.warm_up + self.measured;
         let waited = |mouse: &Mouse| end.saturating_sub(mouse.began).min(PATIENCE);
         let counted = mice
@@ -229,9 +229,9 @@ impl Scenario {
     }
 }
 
-/// The file of a router whose line carries `line`, with `queue` of [`QUEUES`] before it that holds `room`.
+/// The file of a router whose line carries `line`, with `queue` of [`QUEUES`] before it with the limit `room`.
 pub fn queue_text(line: Rate, room: Bytes, queue: &str) -> String {
-    // What a packet takes on the line: targets leave room for one and a half, as RFC 8290 advises.
+    // The time of a packet on the line: targets allow for one and a half, as RFC 8290 advises.
     let packet = line.time_for_ceil(Bytes::new(1_514)).map_or(0, |time| time.as_nanos() / 1_000);
     let target = (packet * 3 / 2).max(5_000);
     let low = room.as_u64() / 12;
@@ -299,7 +299,7 @@ impl Outcome {
         let mut item = |key: &str, what: &str, unit: &str, value: f64| {
             let (id, what) = (format!("{group}.{name}.{key}"), format!("{name}: {what}"));
             items.push(if value.is_finite() {
-                // Of the runs one by one, so that it is seen how far they scatter.
+                // Of each run, which shows how far they scatter.
                 let runs = match key {
                     "elephant" => &self.elephants[..],
                     "elephant_start" => &self.starts,
@@ -396,7 +396,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
-/// What the paper says, with bounds that leave room for a machine that does other things as well.
+/// The values of the paper, with bounds for a machine that has other load as well.
 fn claims(scenario: &Scenario, outcomes: &[(Way, Outcome)], items: &mut Vec<Item>) {
     let of = |name: &str| outcomes.iter().find(|(way, _)| way.name() == name).map(|(_, outcome)| outcome);
     let (Some(only), Some(fifo), Some(mered), Some(paper)) = (of("only"), of("fifo"), of("mered"), of("mered_paper"))

@@ -193,7 +193,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
             me.elephants() / fifo.elephants(),
         );
         let carried = ratio("carried", "goodput of all: MERED by FQ-CoDel", me.goodput / fq.goodput);
-        // The claims are made for 90 %; at the other loads the numbers stand without bounds.
+        // The claims are made for 90 %; at the other loads the numbers have no bounds.
         if percent == 90 {
             items.extend([gain.within(2.0, f64::INFINITY), cost.within(0.0, 1.05), cost_fifo]);
         } else {

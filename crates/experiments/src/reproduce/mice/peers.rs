@@ -1,4 +1,4 @@
-//! The disciplines that stand side by side, each with its defaults for a link, all with the same room.
+//! The disciplines that are compared, each with its defaults for a link, all with the same queue limit.
 
 use tidegate_core::aqm::AqmFifo;
 use tidegate_core::ared::{self, Ared};
@@ -81,13 +81,13 @@ impl Peer {
         }
     }
 
-    /// One for a link of `link` with room for `limit`, drawing from `seed`.
+    /// One for a link of `link` with a queue limit of `limit`, drawing from `seed`.
     pub fn make(self, link: Rate, limit: Limit, seed: u64) -> Result<Box<dyn Qdisc<SimPacket>>, Failure> {
         self.try_make(link, limit, seed).map_err(|error| Failure::Failed(format!("{} on {link}: {error}", self.name())))
     }
 
     fn try_make(self, link: Rate, limit: Limit, seed: u64) -> Result<Box<dyn Qdisc<SimPacket>>, ParamError> {
-        // On a slow line the target must leave room for the packet that is being sent, as RFC 8290 advises.
+        // On a slow line the target must allow for the packet that is being sent, as RFC 8290 advises.
         let packet = link.time_for_ceil(Bytes::new(1_514)).unwrap_or(Span::ZERO);
         let target = Span::from_millis(5).max(Span::from_nanos(packet.as_nanos() * 3 / 2));
         let interval = Span::from_millis(100).max(target.saturating_mul(4));
@@ -105,7 +105,7 @@ impl Peer {
             Self::Sfq => Box::new(Sfq::new(sfq::Params { limit, ..sfq::Params::default() })?),
             Self::FqCodel => Box::new(FqCodel::new(fq_codel::Params { codel, ..fq_codel::Params::default() })?),
             Self::Cake => {
-                // The link shapes already; CAKE's own shaper would only stand before it.
+                // The link shapes already; CAKE's own shaper would only precede it.
                 let hosts = cake::Isolation::Flows;
                 let params = cake::Params { rate: None, hosts, codel, ..cake::Params::for_link(link) };
                 Box::new(Cake::new(params, seed, "cake")?)

@@ -1,6 +1,6 @@
 //! RFC 2963, appendix A: does a rate adaptive shaper before a marker help TCP?
 //!
-//! `experiments/rfc2963/README.md` says what is expected, what was found, and why each open parameter is what it is.
+//! `experiments/rfc2963/README.md` has what is expected, what was found, and why each open parameter is what it is.
 
 mod open;
 mod scenario;
@@ -258,7 +258,7 @@ mod tests {
             let of = |what| cells().find(|cell| (cell.table, cell.customer, cell.what) == (table, router, what));
             total - of("green").unwrap().value - of("yellow").unwrap().value
         };
-        // What the RFC says of red: the difference to the total. A.2, C1: 2.25 - 1.10 - 0.93.
+        // The RFC's value for red: the difference to the total. A.2, C1: 2.25 - 1.10 - 0.93.
         assert!((red("a2", 1, 2.25) - 0.22).abs() < 1e-9);
     }
 

@@ -1,4 +1,4 @@
-//! What RFC 2963 leaves open: the values chosen, and what other values would give.
+//! What RFC 2963 leaves open: the values chosen, and the results of other values.
 
 use tidegate_core::marker::Point;
 use tidegate_core::ras::Coupling;
@@ -65,7 +65,7 @@ const CHANGES: &[(&str, &str, Change)] = &[
     ("metered", "behind_the_queue", |s| s.metered_at = Point::Exit),
 ];
 
-/// What other values of the open parameters would give, with trRAS: for each the mean distance from tables A.2 and
+/// The results of other values of the open parameters, with trRAS: for each the mean distance from tables A.2 and
 /// A.3, the least advantage of shaping at CBS 3 KB, and the advantage at CBS 25 KB.
 pub fn sensitivity(options: &Options) -> Result<Vec<Item>, Failure> {
     let wanted: Vec<_> = CHANGES

@@ -108,7 +108,7 @@ impl Customer {
     }
 }
 
-/// What one run gave.
+/// The results of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// C1 to C10.
@@ -117,7 +117,7 @@ pub struct Outcome {
     pub utilisation: f64,
     /// Drops at the bottleneck among its arrivals.
     pub loss: f64,
-    /// Packets lost anywhere else: the RFC says there are none.
+    /// Packets lost anywhere else: by the RFC there are none.
     pub lost_elsewhere: u64,
 }
 
