@@ -1,8 +1,8 @@
-//! What a packet costs on its way through the data path.
+//! The cost of a packet in the data path.
 //!
 //! The pure parts in ns per packet; then the whole path over a veth pair between two namespaces: UDP of 64 bytes as
 //! fast as one thread sends it, and one TCP stream, each beside the same without a queue; then how late deadlines are.
-//! The last three need namespaces and say so where there are none.
+//! The last three need namespaces and are skipped with a message where there are none.
 
 use std::hint::black_box;
 use std::io::{Read, Write};
@@ -93,7 +93,7 @@ fn pair() -> Pair {
     pair
 }
 
-/// Accepts everything until told to stop; returns packets, their bytes and the processor time of this thread.
+/// Accepts every packet until `stop` is set; returns packets, their bytes and the processor time of this thread.
 struct Shaper {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<std::io::Result<(u64, u64, Span)>>,

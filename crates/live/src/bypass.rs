@@ -1,12 +1,12 @@
-//! What carries packets of an interface past its rules: interfaces above it, and flow tables.
+//! Detects what carries packets of an interface past its rules: interfaces above it, and flow tables.
 //!
 //! The packet filter sees a packet at one interface, the uppermost: a port of a bridge, the parent of a VLAN or the card
 //! below a PPPoE session carry frames whose packets have another interface. A flow table forwards the packets of a
 //! connection without the packet filter. The rules are in place then, the queue is served, and nothing is shaped.
 //!
 //! *Notes*: an interface above that is in another network namespace (a macvlan of a container) is not seen from here.
-//! Of rules that put connections into a flow table, conditions on the names and numbers of interfaces are understood,
-//! and exits for such interfaces in front of them in the same chain.
+//! Of rules that put connections into a flow table, conditions on the names and numbers of interfaces are evaluated,
+//! and rules for such interfaces that leave the same chain before them.
 
 use std::fmt;
 use std::fs;
@@ -19,15 +19,15 @@ use crate::rules::Direction;
 
 /// Masters whose ports the packet filter does not see as interfaces of packets.
 const MASTERS: [&str; 7] = ["bridge", "bond", "team", "openvswitch", "hsr", "batadv", "lag"];
-/// What stands on another interface and has its packets in the packet filter.
+/// Kinds of interfaces that are stacked on another one and whose packets the packet filter sees.
 const UPPER: [&str; 8] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec", "dsa", "rmnet"];
 
 /// An interface above another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Above {
-    /// Its name.
+    /// The name of the interface.
     pub name: String,
-    /// What it is: `bridge`, `vlan`, `ppp`.
+    /// The kind of interface: `bridge`, `vlan`, `ppp`.
     pub kind: String,
 }
 
@@ -37,23 +37,24 @@ impl fmt::Display for Above {
     }
 }
 
-/// What stands above an interface.
+/// The interfaces stacked above an interface.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Stack {
     /// The interfaces that carry its frames.
     pub above: Vec<Above>,
-    /// Whether no packet has the interface itself: it is a port, or has no address while others stand on it.
+    /// Whether no packet belongs to the interface itself: it is a port, or has no address while others are stacked on
+    /// it.
     pub carries_all: bool,
 }
 
 impl Stack {
-    /// The interfaces, for people.
+    /// The interfaces as text for a message.
     pub fn names(&self) -> String {
         self.above.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// Looks up what stands above `link`, in the network namespace of the calling thread.
+/// Returns the interfaces above `link`, in the network namespace of the calling thread.
 ///
 /// # Errors
 /// When the kernel does not answer.
@@ -93,11 +94,11 @@ fn is_link_local(address: IpAddr) -> bool {
 /// Whether a rule puts forwarded connections of an interface into a flow table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Takes {
-    /// Its conditions, or exits before it, exclude the interface.
+    /// Its conditions, or earlier rules of the chain, exclude the interface.
     No,
-    /// It has conditions that are not understood.
+    /// It has conditions that are not evaluated.
     Perhaps,
-    /// It does.
+    /// It puts them into the flow table.
     Yes,
 }
 
@@ -108,12 +109,12 @@ pub struct Offload {
     pub flowtable: String,
     /// Family, table and name of the chain that the rule is in.
     pub chain: String,
-    /// Whether it does so with those of the interface.
+    /// Whether connections of the interface are among them.
     pub takes: Takes,
 }
 
 impl Offload {
-    /// What to do about it.
+    /// The suggested remedy.
     pub fn way_out(&self, interface: &str) -> String {
         format!(
             "begin that rule with `iifname != \"{interface}\" oifname != \"{interface}\"`, or delete it and the flow \
@@ -132,7 +133,7 @@ impl fmt::Display for Offload {
 /// The rules that put connections into a flow table whose packets pass the queue of what leaves or arrives by `link`.
 ///
 /// # Errors
-/// When the kernel does not answer, or does not let this process look.
+/// When the kernel does not reply, or refuses the request.
 pub fn offloads(link: &Link, direction: Direction) -> Result<Vec<Offload>> {
     let mut socket = Socket::open(Protocol::Netfilter)?;
     let flowtables = nft::flowtables(&mut socket)?;
@@ -161,7 +162,7 @@ pub fn offloads(link: &Link, direction: Direction) -> Result<Vec<Offload>> {
                 });
                 let Some(flowtable) = added else { continue };
                 let takes = takes(&lists[..=at], link);
-                // Conditions for coming to a chain without a hook are elsewhere.
+                // The conditions for a jump to a chain without a hook are in other chains.
                 let takes = if chain.hook.is_none() { takes.min(Takes::Perhaps) } else { takes };
                 found.push(Offload {
                     flowtable: flowtable.to_string(),
@@ -174,8 +175,8 @@ pub fn offloads(link: &Link, direction: Direction) -> Result<Vec<Offload>> {
     Ok(found)
 }
 
-/// Whether packets in the flow table could leave or arrive by the interface: it takes them where they arrive, at its own
-/// devices, and sends them by any.
+/// Whether packets in the flow table could leave or arrive by the interface: it receives them at its own devices and
+/// sends them by any.
 fn carries(flowtable: &Flowtable, interface: &str, direction: Direction) -> bool {
     let of = |is_ours: bool| flowtable.devices.iter().any(|device| (device == interface) == is_ours);
     flowtable.devices.is_empty() || of(direction == Direction::Ingress)
@@ -207,10 +208,10 @@ fn takes(rules: &[&[Expression]], link: &Link) -> Takes {
     }
 }
 
-/// What a rule asks of an interface of a packet.
+/// The condition of a rule on an interface of a packet.
 enum Condition<'a> {
     Compared(Compare, &'a [u8]),
-    /// It looks it up in a set, for instance.
+    /// A condition that is not evaluated, such as a set.
     Unclear,
 }
 
@@ -287,7 +288,7 @@ mod tests {
         // A set of names.
         let set = [Expression::Meta(InName, 1), Expression::Unknown("lookup".into()), flow()];
         assert_eq!(takes(&[&set], &wan()), Takes::Perhaps);
-        // Exits before it.
+        // An earlier rule leaves the chain.
         let exits = [
             rule(&[(InName, Equal, padded("wan0"))], Expression::Accept),
             rule(&[(OutName, Equal, padded("wan0"))], Expression::Return),

@@ -1,6 +1,6 @@
-//! What on this machine would keep shaping from working, found by asking the kernel, and how to mend it.
+//! Finds what on this machine would keep shaping from working, and suggests remedies.
 //!
-//! Nothing is changed: what can only be tried is tried in ways that leave nothing behind.
+//! Nothing is changed: trials leave nothing behind.
 //!
 //! *Cost*: some netlink dumps and small files; milliseconds.
 
@@ -21,21 +21,21 @@ mod tcx;
 
 pub use offload::{Offload, offloads};
 
-/// How bad it is.
+/// How severe a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Severity {
-    /// It is as it should be.
+    /// No problem was found.
     Fine,
-    /// Worth knowing.
+    /// Information without a problem.
     Note,
-    /// Shaping works, and less well, or not for all packets.
+    /// Shaping works with limitations, or not for all packets.
     Weakens,
     /// Shaping does not work.
     Prevents,
 }
 
 impl Severity {
-    /// Its name.
+    /// The severity in lower case, as reports show it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fine => "fine",
@@ -46,16 +46,16 @@ impl Severity {
     }
 }
 
-/// One thing that was looked at.
+/// The result of one examination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// What was looked at, a word that stays the same: `queue`, `qdisc`, `rules`.
+    /// A stable identifier of the subject: `queue`, `qdisc`, `rules`.
     pub about: &'static str,
     /// How bad it is.
     pub severity: Severity,
-    /// What was found.
+    /// The finding as text.
     pub found: String,
-    /// How to mend it; empty when there is nothing to mend.
+    /// The suggested remedy; empty when there is no problem.
     pub mend: String,
 }
 
@@ -80,12 +80,12 @@ impl Examination {
     }
 }
 
-/// What is to be shaped, as far as it is known.
+/// The subject of an examination, as far as it is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Subject<'a> {
-    /// The interface.
+    /// The interface to shape.
     pub interface: Option<&'a str>,
-    /// The MTU that the configuration counts with.
+    /// The MTU that the configuration specifies.
     pub mtu: Option<u32>,
 }
 
@@ -115,7 +115,7 @@ fn is_permission(error: &netlink::Error) -> bool {
     matches!(error.errno(), Some(libc::EPERM | libc::EACCES))
 }
 
-/// The kernel's packet filter, and who else uses it.
+/// Examines the kernel's packet filter and other users of it.
 fn filter(found: &mut Examination) {
     let tables = Socket::open(Protocol::Netfilter).and_then(|mut socket| {
         let tables = nft::tables(&mut socket)?;
@@ -196,7 +196,7 @@ fn connections(found: &mut Examination) {
     }
 }
 
-/// Where our chains stand: what is earlier takes packets from us, what is later takes them from the wire.
+/// Examines the order of chains: earlier chains may take packets before ours, later ones before the wire.
 fn others(found: &mut Examination, family: Family, table: &nft::Table) {
     const OUTPUT: u32 = libc::NF_INET_LOCAL_OUT as u32;
     const POSTROUTING: u32 = libc::NF_INET_POST_ROUTING as u32;
@@ -246,7 +246,7 @@ fn others(found: &mut Examination, family: Family, table: &nft::Table) {
 
 /// The kernel's queue to user space.
 fn queue(found: &mut Examination) {
-    // One that nobody uses: far above those of the data path.
+    // An unused queue number, far above those of the data path.
     const TRIAL: u16 = 64_999;
     let trial = QueueSocket::open(1 << 20).and_then(|mut socket| socket.bind(TRIAL, &QueueSettings::default()));
     match trial {
@@ -277,7 +277,7 @@ fn queue(found: &mut Examination) {
     }
 }
 
-/// What the data path is granted. Asked for on a thread of its own, so that this one stays as it is.
+/// Examines what the data path would be granted, on a thread of its own, so that the calling thread does not change.
 fn scheduling(found: &mut Examination) {
     let granted = std::thread::scope(|scope| scope.spawn(|| timing::prepare_thread(Priority::RealTime)).join());
     let Ok(granted) = granted else { return };
@@ -475,7 +475,7 @@ fn disciplines(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
     }
 }
 
-/// What takes packets outside of the packet filter: what arrives before we see it, what leaves after we let it go.
+/// Examines what takes packets outside of the packet filter: arriving ones before it, departing ones after it.
 fn takers(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
     let name = &link.name;
     for other in rtnl.links().unwrap_or_default() {
@@ -494,7 +494,7 @@ fn takers(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
     }
     for direction in [OnLink::Arriving, OnLink::Leaving] {
         let (what, when) = ways(direction);
-        // A kernel that does not know the question has no such programs.
+        // A kernel that does not support the query has no such programs.
         if let Ok(count @ 1..) = tcx::programs(link.index, direction) {
             let text = format!("programs ({count}, tcx) decide on what {what} by {name}, {when}");
             found.add("tc", Severity::Note, text, format!("see `bpftool net show dev {name}`"));
@@ -531,7 +531,7 @@ fn takers(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
     }
 }
 
-/// What packets of a direction do, and when programs see them.
+/// The verb for packets of a direction, and when programs see them.
 fn ways(direction: OnLink) -> (&'static str, &'static str) {
     match direction {
         OnLink::Arriving => ("arrives", "before we see it"),
@@ -599,12 +599,12 @@ fn service(found: &mut Examination, interface: Option<&str>) {
     }
 }
 
-/// What the service manager knows of the instance for the interface.
+/// Examines the service manager's state of the instance for the interface.
 fn instance(found: &mut Examination, unit: &str) {
     let asked = Command::new("systemctl")
         .args(["show", &format!("{unit}.service"), "--property=ActiveState,Result,UnitFileState"])
         .output();
-    // Without an answer nothing is known of it, which is no finding.
+    // Without a reply there is no finding.
     let Ok(output) = asked else { return };
     let text = String::from_utf8_lossy(&output.stdout);
     let property = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).unwrap_or("");

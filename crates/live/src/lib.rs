@@ -1,8 +1,8 @@
 //! The data paths of Tidegate: how packets of a real interface reach a discipline and how its decisions reach them.
 //!
-//! This is the only crate of the project with `unsafe` code and the only one that needs privileges. It talks to the
-//! kernel by itself, over netlink sockets, and starts no other program: neither `nft` nor `iptables` nor `ip` needs to
-//! be installed, and everything works inside an unprivileged user namespace as it does for root.
+//! This is the only crate of the project with `unsafe` code and the only one that needs privileges. It communicates
+//! with the kernel over netlink sockets, and starts no other program: neither `nft` nor `iptables` nor `ip` needs to be
+//! installed, and everything works inside an unprivileged user namespace as it does for root.
 //!
 //! | module | what it does |
 //! | --- | --- |
@@ -12,7 +12,7 @@
 //! | [`nft`] | nf_tables: tables, chains and rules as values |
 //! | [`rules`] | the rules that lead an interface through a queue, verified and removed |
 //! | [`rtnl`] | links, addresses, routes, and notice of their changes |
-//! | [`netns`] | throwaway network namespaces, as root and without |
+//! | [`netns`] | temporary network namespaces, as root and without |
 //! | [`tun`] | interfaces whose other end is this process |
 //! | [`timing`] | the clock, and waiting for a packet or an instant |
 //! | [`bypass`] | what carries packets of an interface past its rules |

@@ -4,9 +4,10 @@
 //! with the bits it came with; a packet that was tagged or given an action leaves with the whole mask cleared.
 //! *Units*: a mask of at least twelve neighbouring bits; the top twelve by default.
 //! *Notes*: lowest bit first: six bits of DSCP, *write DSCP*, *set CE*, two reserved, the *action* stamp (the verdict
-//! asks for something), the *tag* stamp (a rule before the queue recognised the packet). Before the queue the ten low
-//! bits hold the tag, after it the action. A foreign packet that happens to carry one of the stamps cannot be told from
-//! ours: it is counted and its bits inside the mask are cleared before it is queued. Choose another mask then.
+//! requests an action), the *tag* stamp (a rule before the queue recognised the packet). Before the queue the ten low
+//! bits hold the tag, after it the action. A foreign packet that happens to carry one of the stamps cannot be
+//! distinguished from ours: it is counted and its bits inside the mask are cleared before it is queued. Choose another
+//! mask then.
 //!
 //! ```
 //! use tidegate_live::marks::{Action, MarkLayout};
@@ -16,7 +17,7 @@
 //! assert_eq!(marks.with_action(0x0000_0007, Action::default()), 0x0000_0007);
 //! ```
 
-/// How many bits the layout takes.
+/// The number of bits of the layout.
 pub const WIDTH: u32 = 12;
 const WRITE: u32 = 1 << 6;
 const CONGESTION: u32 = 1 << 7;
@@ -32,12 +33,12 @@ pub const MAX_TAG: u16 = VALUE as u16;
 #[error("the mark mask {0:#010x} must be at least 12 neighbouring bits, such as 0xfff00000")]
 pub struct MaskError(pub u32);
 
-/// What the rule behind the queue is to do with a packet.
+/// The action that the rule behind the queue performs on a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Action {
     /// Write this code point (0 to 63; higher bits are ignored).
     pub dscp: Option<u8>,
-    /// Mark congestion experienced. The rule does so only if the packet says that its transport understands it.
+    /// Mark congestion experienced. The rule does so only if the packet is ECN-capable.
     pub congestion: bool,
 }
 
@@ -48,7 +49,7 @@ impl Action {
     }
 }
 
-/// Where in the mark the bits are.
+/// The position of the bits in the mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MarkLayout {
     mask: u32,
@@ -76,15 +77,15 @@ impl MarkLayout {
         self.mask
     }
 
-    /// The tag that a rule before the queue gave to a packet, if one did.
+    /// The tag that a rule before the queue set on a packet, if one did.
     pub fn tag(&self, mark: u32) -> Option<u16> {
         let bits = (mark & self.mask) >> self.shift;
         (bits & TAG != 0).then_some((bits & VALUE) as u16)
     }
 
-    /// The mark for a verdict: `mark` as the packet came, and what is to be done to it.
+    /// The mark for a verdict: `mark` as the packet arrived, with an action.
     ///
-    /// Without an action this is the mark as it came: the verdict need not set one at all.
+    /// Without an action this is the mark as it arrived: the verdict need not set one at all.
     pub fn with_action(&self, mark: u32, action: Action) -> u32 {
         if action.is_none() {
             return mark;

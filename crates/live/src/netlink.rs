@@ -2,12 +2,12 @@
 //!
 //! *Building*: a [`Builder`] holds one message or a batch of them; attributes nest with closures, so that a length can
 //! not be forgotten. *Parsing*: [`Messages`] and [`Attributes`] walk untrusted bytes; what does not fit ends the walk,
-//! nothing panics. *Talking*: a [`Socket`] numbers its requests, waits for acknowledgements, turns the kernel's own words
-//! (extended acknowledgements) into errors, and repeats a dump that changed under it.
+//! nothing panics. *Exchanging*: a [`Socket`] numbers its requests, waits for acknowledgements, converts the kernel's
+//! messages (extended acknowledgements) into errors, and repeats a dump that was interrupted by a change.
 //!
 //! *Source*: RFC 3549; the kernel's `Documentation/userspace-api/netlink`.
-//! *Notes*: an attribute holds at most 65,531 bytes; one reply datagram at most 64 KiB here; a silent kernel is an
-//! error after five seconds.
+//! *Notes*: an attribute holds at most 65,531 bytes; one reply datagram at most 64 KiB here; a kernel that does not
+//! reply is an error after five seconds.
 
 use std::fmt;
 use std::io;
@@ -19,11 +19,11 @@ pub(crate) use socket::{send_bytes, set_option};
 
 /// The size of a message header.
 pub const HEADER: usize = 16;
-/// Asks for something ([`libc::NLM_F_REQUEST`]).
+/// A request ([`libc::NLM_F_REQUEST`]).
 pub const REQUEST: u16 = libc::NLM_F_REQUEST as u16;
-/// Asks for an acknowledgement.
+/// Requests an acknowledgement.
 pub const ACK: u16 = libc::NLM_F_ACK as u16;
-/// Asks for all objects.
+/// Requests a dump of all objects.
 pub const DUMP: u16 = libc::NLM_F_DUMP as u16;
 /// Create the object if it does not exist.
 pub const CREATE: u16 = libc::NLM_F_CREATE as u16;
@@ -42,7 +42,7 @@ const ACK_TLVS: u16 = libc::NLM_F_ACK_TLVS as u16;
 const NESTED: u16 = libc::NLA_F_NESTED as u16;
 const KIND_MASK: u16 = libc::NLA_TYPE_MASK as u16;
 
-/// What can go wrong between this process and the kernel.
+/// An error in the exchange with the kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A system call failed.
@@ -50,7 +50,7 @@ pub enum Error {
     System {
         /// What was being done.
         operation: String,
-        /// What the system call said.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The kernel understood the request and refused it.
@@ -61,7 +61,7 @@ pub enum Error {
         operation: String,
         /// The error number.
         errno: i32,
-        /// The kernel's own words, if it had any.
+        /// The kernel's message, if there is one.
         text: Option<String>,
     },
     /// A message is too long for the format: an attribute above 65,531 bytes.
@@ -70,7 +70,7 @@ pub enum Error {
         /// What was being built.
         operation: String,
     },
-    /// A reply was not what the protocol promises.
+    /// A reply violates the protocol.
     #[error("{operation}: the kernel's reply cannot be read: {what}")]
     Malformed {
         /// What was asked for.
@@ -78,7 +78,7 @@ pub enum Error {
         /// What is wrong with it.
         what: &'static str,
     },
-    /// The state changed under every attempt to read it.
+    /// The state changed during every attempt to read it.
     #[error("{operation}: the state kept changing while it was read; try again")]
     Interrupted {
         /// What was being read.
@@ -95,7 +95,7 @@ fn advice(errno: i32) -> &'static str {
 }
 
 impl Error {
-    /// The error of the system call that failed just now.
+    /// The error of the last system call.
     pub fn last(operation: impl Into<String>) -> Self {
         Self::System { operation: operation.into(), source: io::Error::last_os_error() }
     }
@@ -110,7 +110,7 @@ impl Error {
     }
 }
 
-/// The result of talking to the kernel.
+/// The result of an exchange with the kernel.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Rounds up to netlink's alignment of four bytes.
@@ -161,12 +161,12 @@ impl Builder {
         self.messages
     }
 
-    /// Whether something did not fit; such a batch must not be sent, and [`Socket`] does not.
+    /// Whether a message did not fit; such a batch must not be sent, and [`Socket`] refuses it.
     pub fn oversized(&self) -> bool {
         self.oversized
     }
 
-    /// Forgets the messages, keeps the memory.
+    /// Removes the messages and keeps the allocation.
     pub fn clear(&mut self) {
         self.buffer.clear();
         self.oversized = false;
@@ -259,12 +259,12 @@ impl Body<'_> {
     }
 }
 
-/// A message as it arrived.
+/// A received message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message<'a> {
     /// The type of the message.
     pub kind: u16,
-    /// Its flags.
+    /// The flags of the message (`NLM_F_*`).
     pub flags: u16,
     /// The number of the request it answers.
     pub sequence: u32,
@@ -280,7 +280,7 @@ impl<'a> Message<'a> {
         Attributes::new(self.body.get(align(skip)..).unwrap_or(&[]))
     }
 
-    /// If this message is an acknowledgement or an error: its error number (0 is success) and the kernel's words.
+    /// If this message is an acknowledgement or an error: its error number (0 is success) and the kernel's message.
     pub fn verdict(&self) -> Option<(i32, Option<String>)> {
         if self.kind != KIND_ERROR {
             return None;
@@ -288,7 +288,7 @@ impl<'a> Message<'a> {
         let errno = i32::from_ne_bytes(self.body.get(..4)?.try_into().ok()?).wrapping_neg();
         let mut text = None;
         if self.flags & ACK_TLVS != 0 {
-            // The request's own header follows, and its body too unless the kernel says that it capped it.
+            // The request's own header follows, and its body too unless the kernel indicates that it is capped.
             let inner = self.body.get(4..8).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes) as usize;
             let skip = 4 + if self.flags & CAPPED != 0 { HEADER } else { align(inner.max(HEADER)) };
             for attribute in Attributes::new(self.body.get(skip..).unwrap_or(&[])) {
@@ -332,12 +332,12 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// An attribute as it arrived.
+/// A received attribute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attribute<'a> {
     /// Its type, without the two flag bits.
     pub kind: u16,
-    /// Its value.
+    /// The value, without padding.
     pub payload: &'a [u8],
 }
 

@@ -1,4 +1,4 @@
-//! Throwaway network namespaces, as root and without.
+//! Temporary network namespaces, as root and without.
 //!
 //! A [`Namespace`] is a file descriptor and nothing else: it has no name and no mount, so nothing of it is left when
 //! its last process and its last handle are gone, also after `kill -9`. Work is done in one by a thread that enters it.
@@ -6,7 +6,7 @@
 //! As root a namespace can be made at once. Without, the process must first become root of a user namespace of its own,
 //! and the kernel allows that only to a process with a single thread: call [`enter`] first thing in `main`, before any
 //! thread exists. Tests do the same: a test target with `harness = false` has a `main` of its own (see
-//! `tests/live.rs`). [`available`] tells beforehand, at any time, which way will work or exactly why none does.
+//! `tests/live.rs`). [`available`] returns in advance, at any time, which way will work or exactly why none does.
 //!
 //! ```no_run
 //! use tidegate_live::netns::{Namespace, enter};
@@ -26,7 +26,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
 
-/// Which way namespaces can be made.
+/// The way in which namespaces can be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// The process has `CAP_SYS_ADMIN` already.
@@ -84,7 +84,7 @@ pub fn enter() -> Result<Way, Unavailable> {
 }
 
 /// Moves this process into a network namespace of its own in which it may configure everything, as the user it is:
-/// its numbers stay the same. The powers end with the next `exec`, unless that user is root.
+/// its numbers stay the same. The capabilities end with the next `exec`, unless that user is root.
 ///
 /// # Errors
 /// As [`available`]; and `EINVAL` at the first step if the process has more than one thread.
@@ -101,8 +101,8 @@ pub fn isolate() -> Result<Way, Unavailable> {
 
 /// The number that the parent of this process's user namespace knows `uid` by; `None` if it has no such user.
 ///
-/// NFQUEUE tells the owner of a packet by the numbers of the initial user namespace, while rules and files here use
-/// those of this one. As root both are the same.
+/// NFQUEUE reports the owner of a packet in the numbers of the initial user namespace, while rules and files use those
+/// of this one. As root both are the same.
 pub fn outside_uid(uid: u32) -> Option<u32> {
     let map = fs::read_to_string("/proc/self/uid_map").ok()?;
     map.lines().find_map(|line| {
@@ -157,7 +157,7 @@ impl Maps {
     }
 
     fn write(&self) -> io::Result<()> {
-        // Linux before 3.19 has no setgroups file; then the group map needs no such leave either.
+        // Linux before 3.19 has no setgroups file; then the group map does not require it.
         match write_file(c"/proc/self/setgroups", b"deny") {
             Err(e) if e.raw_os_error() != Some(libc::ENOENT) => return Err(e),
             _ => {}
@@ -187,7 +187,7 @@ fn unshare(flags: i32) -> io::Result<()> {
     if unsafe { libc::unshare(flags) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Tries something in a child process that makes nothing but system calls.
+/// Runs `attempt` in a child process, where it may make nothing but system calls.
 fn in_child(attempt: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     // SAFETY: the child runs `attempt`, which makes system calls only and neither allocates nor takes locks, then ends
     // without running anything of the parent's; so it is sound although other threads may exist. The parent waits.
@@ -248,7 +248,7 @@ impl Namespace {
         Ok(Self { fd: self.fd.try_clone()? })
     }
 
-    /// The number that tells namespaces apart.
+    /// The inode number, which identifies the namespace.
     pub fn id(&self) -> io::Result<u64> {
         Ok(fs::File::from(self.fd.try_clone()?).metadata()?.ino())
     }
@@ -257,7 +257,7 @@ impl Namespace {
     /// wherever they are used later.
     ///
     /// # Errors
-    /// If the thread cannot be made or may not enter. A panic of `work` goes on in the caller.
+    /// If the thread cannot be started or may not enter. A panic of `work` continues in the caller.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         on_thread(|| {
             self.enter_thread()?;

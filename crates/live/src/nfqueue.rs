@@ -1,8 +1,8 @@
 //! NFQUEUE: packets out of the kernel, verdicts back into it, many to a system call.
 //!
-//! A [`QueueSocket`] binds any number of queues; their packets arrive through one descriptor and say which queue they
-//! came from. [`QueueSocket::receive`] fills a [`Ring`] with up to 64 packets in one system call; [`Verdicts`] collects
-//! decisions, in any order, and [`QueueSocket::send`] hands them over in as few system calls as netlink allows.
+//! A [`QueueSocket`] binds any number of queues; their packets arrive through one descriptor and name their queue.
+//! [`QueueSocket::receive`] fills a [`Ring`] with up to 64 packets in one system call; [`Verdicts`] collects verdicts,
+//! in any order, and [`QueueSocket::send`] sends them in as few system calls as netlink allows.
 //!
 //! *Source*: the kernel's `include/uapi/linux/netfilter/nfnetlink_queue.h`.
 //! *Units*: lengths in bytes at layer 3 (no link header).
@@ -10,9 +10,9 @@
 //! bytes through `vmalloc`, which is slower than a second call). Nothing is allocated after the first batch, payload
 //! rewriting aside.
 //! *Notes*: every flag is set in a message of its own and its acknowledgement read, because one refused flag refuses
-//! all that travel with it. A queue without GSO has the kernel cut superpackets into segments *before* they are queued:
-//! [`Verdicts::requeue`] from a queue with GSO to one without is how user space has a superpacket cut; the segments
-//! arrive at the second queue in order.
+//! all others of its message. For a queue without GSO the kernel segments superpackets *before* they are queued:
+//! [`Verdicts::requeue`] from a queue with GSO to one without has a superpacket segmented; the segments arrive at the
+//! second queue in order.
 
 use std::collections::VecDeque;
 use std::io;
@@ -48,7 +48,7 @@ const FLAG_FAIL_OPEN: u32 = libc::NFQA_CFG_F_FAIL_OPEN as u32;
 const FLAG_GSO: u32 = libc::NFQA_CFG_F_GSO as u32;
 const FLAG_UID_GID: u32 = libc::NFQA_CFG_F_UID_GID as u32;
 
-/// How many packets one [`QueueSocket::receive`] takes at most.
+/// The maximum number of packets of one [`QueueSocket::receive`].
 pub const BATCH: usize = 64;
 
 /// What the kernel does with superpackets (TCP segmentation offload, UDP GSO) on their way into a queue.
@@ -57,42 +57,44 @@ pub enum Superpackets {
     /// They arrive whole, up to 64 KiB.
     #[default]
     Whole,
-    /// They are cut into segments first; each is a packet with an id of its own.
+    /// They are segmented first; each segment is a packet with an id of its own.
     Segmented,
 }
 
 /// What the kernel does with packets when the queue is full (a program that hangs).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WhenFull {
-    /// They pass unshaped, ahead of those that wait.
+    /// They pass unshaped, ahead of those that are queued.
     #[default]
     Pass,
     /// They are dropped.
     Drop,
 }
 
-/// Whether packets say who sent them.
+/// Whether packets bear the owner of their socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Owners {
     /// With the uid and gid of the socket, for local traffic.
     #[default]
     Told,
-    /// Without.
+    /// Without the uid and gid.
     Untold,
 }
 
 /// How a queue is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueSettings {
-    /// How many bytes of each packet come to user space. 128 hold IPv6 with extension headers and TCP with options.
+    /// The number of bytes of each packet that are copied to user space. 128 hold IPv6 with extension headers and TCP
+    /// with options.
     pub copy_range: u32,
-    /// Whether superpackets come whole.
+    /// Whether superpackets arrive whole.
     pub superpackets: Superpackets,
     /// What happens when the kernel's queue is full.
     pub when_full: WhenFull,
-    /// Whether uid and gid come with a packet.
+    /// Whether packets bear uid and gid.
     pub owners: Owners,
-    /// How many packets may wait for a verdict. Keep it well above the shaper's own limit: this one drops blindly.
+    /// The maximum number of packets that wait for a verdict. Keep it well above the shaper's own limit: the kernel
+    /// drops without regard to class.
     pub max_length: u32,
 }
 
@@ -108,14 +110,14 @@ impl Default for QueueSettings {
     }
 }
 
-/// What became of one wish.
+/// The result of one setting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// The kernel acknowledged it.
     InForce,
-    /// It was not asked for.
+    /// It was not requested.
     NotAsked,
-    /// The kernel refused it; these are its words.
+    /// The kernel refused it, with this message.
     Refused(String),
 }
 
@@ -126,14 +128,14 @@ impl Outcome {
     }
 }
 
-/// What became of each setting of a queue.
+/// The result of each setting of a queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueueReport {
-    /// The queue.
+    /// The number of the queue.
     pub queue: u16,
-    /// Superpackets come whole.
+    /// Superpackets arrive whole.
     pub gso: Outcome,
-    /// The owner of the socket comes with a packet.
+    /// Packets bear the owner of their socket.
     pub owners: Outcome,
     /// A full queue lets packets pass.
     pub fail_open: Outcome,
@@ -141,7 +143,7 @@ pub struct QueueReport {
     pub max_length: Outcome,
 }
 
-/// What a socket has counted.
+/// The counters of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SocketCounters {
     /// Packets received.
@@ -150,7 +152,8 @@ pub struct SocketCounters {
     pub verdicts: u64,
     /// How often the receive buffer overflowed. The kernel passed or dropped those packets (see [`WhenFull`]).
     pub overruns: u64,
-    /// Verdicts the kernel refused: the id was no longer held, because the queue or its interface went away.
+    /// Verdicts that the kernel refused: the packet was no longer queued, because the queue or its interface was
+    /// removed.
     pub refused_verdicts: u64,
     /// The error number of the last refusal.
     pub last_refusal: i32,
@@ -164,7 +167,7 @@ pub struct SocketCounters {
 
 /// A socket that serves one or more queues of the calling thread's network namespace.
 ///
-/// When it is closed, also by `kill -9`, the kernel drops what its queues still hold and later packets pass by the
+/// When it is closed, also by `kill -9`, the kernel drops the packets in its queues, and later packets pass by the
 /// rule's `bypass`: send every verdict first.
 #[derive(Debug)]
 pub struct QueueSocket {
@@ -181,7 +184,7 @@ impl QueueSocket {
     /// Opens a socket with a receive buffer of about `receive_buffer` bytes; a waiting packet takes about 1 KiB of it.
     ///
     /// Beyond `net.core.rmem_max` this needs `CAP_NET_ADMIN` in the initial user namespace; without it the buffer is
-    /// as large as allowed. [`receive_buffer`](Self::receive_buffer) says what it became.
+    /// as large as allowed. [`receive_buffer`](Self::receive_buffer) returns its size.
     pub fn open(receive_buffer: usize) -> Result<Self> {
         let plain = netlink::Socket::open(netlink::Protocol::Netfilter)?;
         let port = plain.port();
@@ -221,7 +224,7 @@ impl QueueSocket {
         self.port
     }
 
-    /// The receive buffer as the kernel counts it (it doubles what is asked for, for its own overhead).
+    /// The size of the receive buffer as the kernel counts it (twice the requested size, for its own overhead).
     pub fn receive_buffer(&self) -> usize {
         self.receive_buffer
     }
@@ -239,15 +242,15 @@ impl QueueSocket {
     /// Binds `queue` and sets it up, each setting on its own.
     ///
     /// # Errors
-    /// `EBUSY` if another socket serves the queue; `EPERM` without `CAP_NET_ADMIN`. A refused flag is no error: the
-    /// report says so.
+    /// `EBUSY` if another socket serves the queue; `EPERM` without `CAP_NET_ADMIN`. A refused flag is no error: it is
+    /// in the report.
     pub fn bind(&mut self, queue: u16, settings: &QueueSettings) -> Result<QueueReport> {
         let label = format!("bind queue {queue}");
         self.configure(&label, queue, |m| {
             m.attr(CFG_CMD, &[CMD_BIND, 0, 0, 0]);
         })
         .map_err(|e| match e.errno() {
-            // The kernel says EPERM also when another socket serves the queue; its list tells which it is.
+            // The kernel returns EPERM also when another socket serves the queue; its list distinguishes the two.
             Some(libc::EPERM | libc::EBUSY) if is_served(queue) => Error::Refused {
                 operation: label,
                 errno: libc::EBUSY,
@@ -313,7 +316,7 @@ impl QueueSocket {
                         self.counters.overruns += 1;
                         continue;
                     }
-                    // The kernel answers before send() returns: nothing here means that the answer was lost.
+                    // The kernel replies before send() returns: no message means that the reply was lost.
                     _ => return Err(system(source)),
                 }
             }
@@ -331,11 +334,11 @@ impl QueueSocket {
         }
     }
 
-    /// Fills `ring` with the packets that are waiting, at most [`BATCH`], and returns how many datagrams came.
-    /// Never blocks; zero means that nothing is waiting.
+    /// Fills `ring` with waiting packets, at most [`BATCH`], and returns the number of datagrams received. Never
+    /// blocks; zero means that none is waiting.
     ///
     /// # Errors
-    /// Only what is final. An overflow of the receive buffer is counted in [`counters`](Self::counters), not returned.
+    /// Only fatal errors. An overflow of the receive buffer is counted in [`counters`](Self::counters), not returned.
     pub fn receive(&mut self, ring: &mut Ring) -> Result<usize> {
         if !self.pending.is_empty() {
             let count = ring.fill(&mut self.pending);
@@ -375,8 +378,8 @@ impl QueueSocket {
         self.counters.last_refusal = errno;
     }
 
-    /// Sends every verdict collected and empties `verdicts`. A verdict the kernel refuses is counted when its answer is
-    /// received; the others of the batch are not touched by it.
+    /// Sends every verdict collected and empties `verdicts`. A verdict that the kernel refuses is counted when its
+    /// reply is received; the others of the batch are not affected.
     ///
     /// # Errors
     /// When the system call fails; what was not sent stays in `verdicts` and may be sent again.
@@ -394,7 +397,7 @@ impl QueueSocket {
 }
 
 impl QueueSocket {
-    /// A second hold on this socket, for a thread that must let packets go when the one that reads does not.
+    /// A second handle of this socket, for a thread that must release packets when the reading thread does not.
     ///
     /// # Errors
     /// When the process has no descriptor left.
@@ -411,7 +414,7 @@ pub struct Releaser {
 }
 
 impl Releaser {
-    /// Lets everything go that the kernel holds in the queues, in the order in which it came.
+    /// Accepts all packets that the kernel has queued, in order of arrival.
     ///
     /// # Errors
     /// When the system call fails.

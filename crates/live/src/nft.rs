@@ -1,7 +1,7 @@
 //! nf_tables over netlink: tables, chains and rules as values, written in one transaction and read back.
 //!
 //! Only what Tidegate's rules need exists here, but all of it both ways: [`Expression`] is encoded for the kernel and
-//! decoded from its dump, so that what is in force can be compared with what was meant, piece by piece.
+//! decoded from its dump, so that the rules in force can be compared with the intended ones, expression by expression.
 //!
 //! *Source*: the kernel's `include/uapi/linux/netfilter/nf_tables.h` and `nf_tables_compat.h`.
 
@@ -48,7 +48,7 @@ impl Family {
         }
     }
 
-    /// The name the `nft` tool gives it.
+    /// The name that the `nft` tool uses.
     pub fn name(self) -> &'static str {
         match self {
             Self::Inet => "inet",
@@ -63,14 +63,14 @@ impl Family {
 pub enum Ownership {
     /// The kernel, when the netlink socket that made it is closed (Linux 5.12 and later).
     Socket,
-    /// Nobody: the next start finds it.
+    /// The next start of Tidegate; the kernel keeps it.
     Nobody,
 }
 
 /// A chain: with a hook the kernel runs it, without one other chains jump to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Chain {
-    /// Its name.
+    /// The name of the chain.
     pub name: String,
     /// Hook number and priority.
     pub hook: Option<(u32, i32)>,
@@ -79,20 +79,20 @@ pub struct Chain {
 /// A rule of a chain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// The chain.
+    /// The name of its chain.
     pub chain: String,
-    /// What it is for; kept in the kernel and shown by `nft list ruleset`.
+    /// Its purpose, stored in the kernel as a comment and shown by `nft list ruleset`.
     pub comment: String,
-    /// What it does, in order.
+    /// Its expressions, in order.
     pub expressions: Vec<Expression>,
 }
 
-/// A table as it is meant.
+/// A table as it should be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
-    /// Its family.
+    /// The address family of the table.
     pub family: Family,
-    /// Its name.
+    /// The name of the table.
     pub name: String,
     /// Its chains; a chain comes before the rules that jump to it.
     pub chains: Vec<Chain>,
@@ -100,10 +100,10 @@ pub struct Table {
     pub rules: Vec<Rule>,
 }
 
-/// A table as it was found, with the packet counters of its rules.
+/// A table as read back, with the packet counters of its rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// The table in the form in which it was meant.
+    /// The table in the form in which it is installed.
     pub table: Table,
     /// For each rule of `table.rules`: packets and bytes of its counter, if it has one.
     pub counters: Vec<Option<(u64, u64)>>,
@@ -157,8 +157,8 @@ pub fn flush(socket: &mut Socket, family: Family, table: &str, chain: &str) -> R
     })
 }
 
-/// Gives a chain of each of `tables` the rules it has there, in place of those it has, in one transaction: no packet sees
-/// anything between.
+/// Replaces the rules of a chain of each of `tables` by those it has there, in one transaction: no packet sees an
+/// intermediate state.
 pub fn replace_chain(socket: &mut Socket, tables: &[Table], chain: &str) -> Result<()> {
     let mut labels = Vec::new();
     transaction(socket, &format!("change the rules of chain {chain}"), &mut labels, |batch| {
@@ -189,11 +189,11 @@ pub fn tables(socket: &mut Socket) -> Result<Vec<(Family, String)>> {
 pub struct Flowtable {
     /// The family of its table.
     pub family: Family,
-    /// Its table.
+    /// The name of its table.
     pub table: String,
-    /// Its name.
+    /// The name of the flow table.
     pub name: String,
-    /// The interfaces where it takes packets; none where the kernel tells of patterns only.
+    /// The interfaces where it takes packets; none where the kernel reports patterns only.
     pub devices: Vec<String>,
 }
 

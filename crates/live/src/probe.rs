@@ -1,21 +1,21 @@
 //! Proof that shaping is in force, packet by packet.
 //!
-//! Rules that are in the kernel are a promise; a packet that comes out of the queue is a proof. A [`Prober`] sends UDP
-//! datagrams out of the very interface, each looking like a packet of one class (family, DSCP, mark, ports); the data
-//! path calls [`recognise`] on what it receives, tells the [`ProbeTable`], and drops the datagram: nothing leaves the host.
-//! What does not come within the time is shaping that is not in force: a wrong interface, IPv6 going another way, a
-//! rule before ours that accepts.
+//! Installed rules do not prove that packets are queued; a packet that arrives from the queue does. A [`Prober`] sends
+//! UDP datagrams out of the very interface, each looking like a packet of one class (family, DSCP, mark, ports); the
+//! data path calls [`recognise`] on each packet, enters the result in the [`ProbeTable`], and drops the datagram:
+//! nothing leaves the host. A probe that does not arrive in time means that shaping is not in force: a wrong interface,
+//! IPv6 going another way, a rule before ours that accepts.
 //!
-//! For what arrives, a probe is a multicast datagram to all nodes with a TTL of 0, sent by the interface: the kernel
-//! gives the sender's own host its copy through the receiving half of that interface, and lets nothing out.
+//! For arriving packets, a probe is a multicast datagram to all nodes with a TTL of 0, sent by the interface: the
+//! kernel delivers the sending host's own copy through the receiving half of that interface, and transmits nothing.
 //!
 //! *Notes*: a probe of what leaves has a TTL of 1 and goes to the discard port of an address reserved for documentation (RFC 5737,
-//! RFC 3849), or to loopback on `lo`, so that one that escapes harms nobody. A probe is dropped before it could ask for
-//! a neighbour. One of what arrives passes everything from the packet filter on, but not the card, its driver and what
-//! hangs there (XDP, a flow table): that is proven by packets of the network alone, and watched while shaping runs
-//! ([`Shaping::coverage`](crate::shaping::Shaping::passage)). It is not possible on an
-//! interface without multicast, and only for rules that a destination of all nodes meets. The cookie is drawn by the
-//! caller; probes of another run are not recognised.
+//! RFC 3849), or to loopback on `lo`, so that one that escapes does no harm. A probe is dropped before it could cause
+//! neighbour discovery. An arriving probe passes everything from the packet filter on, but not the card, its driver and
+//! programs attached there (XDP, a flow table): that is proven only by packets from the network, and monitored while
+//! shaping runs ([`Shaping::coverage`](crate::shaping::Shaping::coverage)). It is not possible on an interface without
+//! multicast, and only for rules that a destination of all nodes meets. The cookie is drawn by the caller; probes of
+//! another run are not recognised.
 
 use std::fmt;
 use std::io;
@@ -48,27 +48,27 @@ impl fmt::Display for Version {
     }
 }
 
-/// A datagram that stands for a class.
+/// A datagram that represents a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probe {
-    /// Its number, by which it is recognised.
+    /// The number in its payload, by which it is recognised.
     pub number: u32,
-    /// Its protocol.
+    /// Its network protocol.
     pub version: Version,
     /// Its DSCP, 0 to 63.
     pub dscp: u8,
-    /// Its firewall mark, if the class goes by one (needs `CAP_NET_ADMIN`).
+    /// Its firewall mark, if the class requires one (needs `CAP_NET_ADMIN`).
     pub mark: Option<u32>,
-    /// Its destination, if the class goes by one; otherwise an address nobody has.
+    /// Its destination, if the class requires one; otherwise an address reserved for documentation.
     pub to: Option<IpAddr>,
-    /// Its destination port; 9 (discard) if the class does not care.
+    /// Its destination port; 9 (discard) if the class requires none.
     pub port: Option<u16>,
-    /// Its source port, if the class goes by one.
+    /// Its source port, if the class requires one.
     pub source_port: Option<u16>,
 }
 
 impl Probe {
-    /// A probe that goes by protocol and DSCP alone.
+    /// A probe identified by protocol and DSCP alone.
     pub fn new(number: u32, version: Version, dscp: u8) -> Self {
         Self { number, version, dscp, mark: None, to: None, port: None, source_port: None }
     }
@@ -85,13 +85,13 @@ pub struct Prober {
 }
 
 impl Prober {
-    /// A prober for the interface of that name and index. `cookie` tells the probes of this run from others: draw it
-    /// at random.
+    /// A prober for the interface of that name and index. `cookie` distinguishes the probes of this run from others:
+    /// draw it at random.
     pub fn new(interface: &str, index: u32, cookie: u64) -> Self {
         Self { interface: interface.into(), index, loopback: interface == "lo", direction: Direction::Egress, cookie }
     }
 
-    /// The same, with probes that arrive by the interface.
+    /// As this prober, but with probes that arrive by the interface.
     #[must_use]
     pub fn arriving(self) -> Self {
         Self { direction: Direction::Ingress, ..self }
@@ -106,8 +106,8 @@ impl Prober {
     ///
     /// # Errors
     /// With the step that failed: binding to the interface, setting the mark, or sending. IPv6 fails to send on an
-    /// interface where it is switched off: then no packet of it can leave there either, and nothing is left unproved.
-    /// IPv4 is sent even by an interface without an address.
+    /// interface where it is switched off: then no packet of it can leave there either, and nothing remains to be
+    /// proven. IPv4 is sent even by an interface without an address.
     pub fn send(&self, probe: &Probe) -> Result<(), Error> {
         let step = |what: &str| {
             let operation = format!("probe {} by {} ({what})", probe.version, self.interface);
@@ -151,13 +151,13 @@ impl Prober {
         Ok(())
     }
 
-    /// Where `probe` goes.
+    /// The destination address of `probe`.
     pub fn destination(&self, probe: &Probe) -> IpAddr {
         match (probe.to, probe.version) {
             (Some(to), _) => to,
             (None, Version::V4) if self.loopback => Ipv4Addr::LOCALHOST.into(),
             (None, Version::V6) if self.loopback => Ipv6Addr::LOCALHOST.into(),
-            // Every host belongs to these groups, and never tells the network.
+            // Every host belongs to these groups without reporting it to the network.
             (None, Version::V4) if self.direction == Direction::Ingress => Ipv4Addr::new(224, 0, 0, 1).into(),
             (None, Version::V6) if self.direction == Direction::Ingress => {
                 Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1).into()
@@ -207,7 +207,7 @@ fn be16(bytes: &[u8], at: usize) -> Option<usize> {
     Some(usize::from(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?)))
 }
 
-/// Which probes were sent and which came back, each with what the data path thought it was.
+/// The probes that were sent, and how those that arrived were classified.
 #[derive(Clone, Debug)]
 pub struct ProbeTable<C> {
     entries: Vec<(Probe, C, Option<C>)>,
@@ -219,53 +219,53 @@ impl<C> Default for ProbeTable<C> {
     }
 }
 
-/// A probe that did not prove what it should.
+/// A probe that did not prove that its class is shaped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure<C> {
-    /// It never came through the queue: packets like it are not shaped.
+    /// It did not come through the queue: packets like it are not shaped.
     Lost {
-        /// The probe.
+        /// The probe that failed.
         probe: Probe,
-        /// Its class.
+        /// The class that it represents.
         class: C,
     },
-    /// It came, and was taken for a packet of another class.
+    /// It arrived and was classified into another class.
     Misclassified {
-        /// The probe.
+        /// The probe that failed.
         probe: Probe,
-        /// Its class.
+        /// The class that it represents.
         class: C,
-        /// What it was taken for.
+        /// The class that it was classified into.
         taken_for: C,
     },
 }
 
 impl<C: Clone + PartialEq> ProbeTable<C> {
-    /// An empty one.
+    /// An empty table.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Enters a probe that is about to be sent, and numbers it.
+    /// Adds a probe that is about to be sent, and assigns its number.
     pub fn expect(&mut self, mut probe: Probe, class: C) -> Probe {
         probe.number = self.entries.len() as u32;
         self.entries.push((probe, class, None));
         probe
     }
 
-    /// Notes that the probe of that number came through and was taken for `class`.
+    /// Records that the probe of that number arrived and was classified into `class`.
     pub fn arrived(&mut self, number: u32, class: C) {
         if let Some(entry) = self.entries.get_mut(number as usize) {
             entry.2 = Some(class);
         }
     }
 
-    /// Whether every probe has come.
+    /// Whether every probe has arrived.
     pub fn complete(&self) -> bool {
         self.entries.iter().all(|(.., taken_for)| taken_for.is_some())
     }
 
-    /// All probes, with the class each stands for.
+    /// All probes, with the class that each represents.
     pub fn probes(&self) -> impl Iterator<Item = (&Probe, &C)> {
         self.entries.iter().map(|(probe, class, _)| (probe, class))
     }
@@ -275,7 +275,7 @@ impl<C: Clone + PartialEq> ProbeTable<C> {
         self.entries.iter().filter(|(.., taken_for)| taken_for.is_none()).map(|(probe, ..)| probe)
     }
 
-    /// What was not proved; nothing is the good answer.
+    /// The probes that failed; empty if shaping is proven.
     pub fn failures(&self) -> Vec<Failure<C>> {
         let mut failures = Vec::new();
         for (probe, class, taken_for) in &self.entries {
@@ -293,14 +293,14 @@ impl<C: Clone + PartialEq> ProbeTable<C> {
     }
 }
 
-/// What a look at the kernel says about one queue.
+/// The state of one queue according to the kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum QueueState {
     /// It is served; these are its counters.
     Served(QueueCounters),
-    /// Nobody serves it: packets pass unshaped.
+    /// No socket serves it: packets pass unshaped.
     Unserved,
-    /// The kernel does not let this user look (an unprivileged user namespace): rely on the probes.
+    /// The kernel does not disclose it to this user (an unprivileged user namespace): rely on the probes.
     Hidden(String),
 }
 
@@ -312,17 +312,17 @@ pub fn queue_state(queue: u16) -> QueueState {
     }
 }
 
-/// What [`inspect`] found.
+/// The result of [`inspect`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Inspection {
-    /// How the rules differ from what was meant.
+    /// The differences between the rules and the plan.
     pub differences: Vec<Difference>,
     /// The state of each queue asked for.
     pub queues: Vec<(u16, QueueState)>,
 }
 
 impl Inspection {
-    /// Whether nothing speaks against shaping being in force.
+    /// Whether the rules and queues are as they should be.
     pub fn is_sound(&self) -> bool {
         self.differences.is_empty() && self.queues.iter().all(|(_, state)| *state != QueueState::Unserved)
     }
@@ -342,7 +342,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_ledger_tells_lost_from_misjudged() {
+    fn a_table_distinguishes_lost_from_misclassified_probes() {
         let mut sent_probes = ProbeTable::new();
         let probes: Vec<_> =
             ["gold", "silver", "bronze"].map(|c| sent_probes.expect(Probe::new(0, Version::V4, 0), c)).into();

@@ -1,7 +1,7 @@
 //! Links, addresses and routes over rtnetlink.
 //!
 //! An [`Rtnl`] belongs to the network namespace of the thread that opened it. Links are named by their index; look one
-//! up with [`Rtnl::link`]. Every error names the operation and carries the kernel's words.
+//! up with [`Rtnl::link`]. Every error names the operation and contains the kernel's message.
 //!
 //! *Units*: MTU and GSO sizes in bytes, statistics since the link was made.
 
@@ -58,21 +58,21 @@ const IFINFO: usize = 16;
 const IFADDR: usize = 8;
 const RTMSG: usize = 12;
 
-/// How long the kernel may take to enter an address; some microseconds, on a machine that has time.
+/// How long the kernel may take to enter an address; some microseconds, unless the machine is busy.
 const ENTERED: Duration = Duration::from_secs(5);
 
 /// An address of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
-    /// The link.
+    /// The index of the link.
     pub index: u32,
-    /// The address.
+    /// The address without its prefix length.
     pub address: IpAddr,
     /// The length of its prefix in bits.
     pub prefix: u8,
 }
 
-/// Where a route leads.
+/// A route to add.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Route {
     /// The network; `None` is the default route of the gateway's family.
@@ -83,14 +83,14 @@ pub struct Route {
     pub index: Option<u32>,
 }
 
-/// How large the superpackets of a link may be.
+/// The limits on superpackets of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GsoLimits {
-    /// The most segments.
+    /// The maximum number of segments.
     pub segments: Option<u32>,
-    /// The most bytes, IPv6.
+    /// The maximum size in bytes, IPv6.
     pub bytes: Option<u32>,
-    /// The most bytes, IPv4 (Linux 6.3 and later).
+    /// The maximum size in bytes, IPv4 (Linux 6.3 and later).
     pub ipv4_bytes: Option<u32>,
 }
 
@@ -132,7 +132,7 @@ impl Rtnl {
         found(replies)
     }
 
-    /// The index of the link of that name, or an error that says it does not exist.
+    /// The index of the link of that name, or an error if it does not exist.
     pub fn index(&mut self, name: &str) -> Result<u32> {
         match self.link(name)? {
             Some(link) => Ok(link.index),
@@ -190,7 +190,7 @@ impl Rtnl {
         })
     }
 
-    /// Deletes a link; of a veth pair both.
+    /// Deletes a link; of a veth pair both ends.
     pub fn delete_link(&mut self, index: u32) -> Result<()> {
         self.change(&format!("delete link {index}"), DELLINK, 0, |m| {
             m.raw(&header(index, 0, 0));
@@ -265,9 +265,9 @@ impl Rtnl {
         Ok(replies.iter().filter_map(parse_address).collect())
     }
 
-    /// Gives a link an address, usable at once: there is no duplicate detection, and on a link that is up an IPv6 address
-    /// is waited for until the kernel takes what comes for it. It enters that on a thread of its own, which a busy
-    /// machine may keep from running; until then it sends from the address and drops the answers.
+    /// Adds an address to a link, usable at once: there is no duplicate detection, and on a link that is up this waits
+    /// until the kernel accepts packets to an IPv6 address. The kernel enters that on a thread of its own, which may be
+    /// delayed on a busy machine; until then it sends from the address and drops the replies.
     pub fn add_address(&mut self, address: Address) -> Result<()> {
         let operation = format!("add {}/{} to link {}", address.address, address.prefix, address.index);
         self.change(&operation, NEWADDR, CREATE | EXCL, |m| address.encode(m))?;
@@ -280,13 +280,13 @@ impl Rtnl {
         Ok(())
     }
 
-    /// Whether the machine takes packets to `address` for itself.
+    /// Whether packets to `address` are delivered to this machine.
     fn is_own(&mut self, address: IpAddr) -> Result<bool> {
         // struct rtmsg: family, two lengths, type of service, table, protocol, scope, type.
         Ok(self.lookup(address)?.is_some_and(|reply| reply.body.get(7) == Some(&libc::RTN_LOCAL)))
     }
 
-    /// Takes an address from a link.
+    /// Removes an address from a link.
     pub fn delete_address(&mut self, address: Address) -> Result<()> {
         let operation = format!("remove {}/{} from link {}", address.address, address.prefix, address.index);
         self.change(&operation, DELADDR, 0, |m| address.encode(m))
@@ -326,8 +326,8 @@ impl Rtnl {
         })
     }
 
-    /// Leads packets to one address out by a link although its network is the machine's own: an entry of the local
-    /// table, which is asked first.
+    /// Routes packets to one address out by a link although its network is the machine's own: an entry of the local
+    /// table, which is consulted first.
     pub fn divert(&mut self, address: IpAddr, index: u32) -> Result<()> {
         self.change(&format!("lead {address} out by link {index}"), NEWROUTE, CREATE | REPLACE, |m| {
             let mut header = [0; RTMSG];

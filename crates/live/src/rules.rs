@@ -1,12 +1,12 @@
-//! The rules that lead what leaves or what arrives by an interface through a queue, and carry out what the verdicts
-//! ask for.
+//! The rules that lead departing or arriving packets of an interface through a queue, and apply the actions of
+//! verdicts.
 //!
-//! *Law*: all rules come and go in one transaction; nothing but packets that leave (arrive) by the named interface is
-//! touched; a packet passes when nobody serves the queue. ARP never comes here, and its IPv6 counterpart, neighbour discovery, is
-//! let pass. Traffic on loopback is untouched unless the interface is `lo`.
+//! *Law*: all rules are installed and removed in one transaction; only packets that leave (arrive) by the named
+//! interface are affected; a packet passes when the queue is not served. ARP is not filtered by these rules, and its
+//! IPv6 counterpart, neighbour discovery, passes. Traffic on loopback is untouched unless the interface is `lo`.
 //!
-//! For what leaves, one table, `tidegate_<interface>`, of family `inet` (or two, `ip` and `ip6`, where the kernel's queue does not take
-//! `inet`), with these chains:
+//! For departing packets, one table, `tidegate_<interface>`, of family `inet` (or two, `ip` and `ip6`, where the
+//! kernel's queue does not support `inet`), with these chains:
 //!
 //! | chain | hook, priority | what for |
 //! | --- | --- | --- |
@@ -16,11 +16,12 @@
 //! | `copies4`, `copies6` | called by `shape` | let pass copies of multicast that stay on this host |
 //! | `apply` | postrouting, 70 | writes DSCP and CE as the mark of the verdict says, clears our bits |
 //!
-//! Priority 60 is after mangle (-150), so that the host's own DSCP rules have spoken, after filter (0) and security
-//! (50), so that what they drop costs no rate, and before source NAT (100), so that a gateway sees the addresses of its
-//! own network. The kernel allows matching a control group only up to the output hook, hence the `tag` chain.
+//! Priority 60 is after mangle (-150), so that the host's own DSCP rules have been applied, after filter (0) and
+//! security (50), so that packets that they drop use no rate, and before source NAT (100), so that a gateway sees the
+//! addresses of its own network. The kernel allows matching a control group only up to the output hook, hence the `tag`
+//! chain.
 //!
-//! For what arrives, one table (or two), `tidegate-in_<interface>`:
+//! For arriving packets, one table (or two), `tidegate-in_<interface>`:
 //!
 //! | chain | hook, priority | what for |
 //! | --- | --- | --- |
@@ -31,15 +32,15 @@
 //! Priority -90 is after the connection tracker has put fragments together (-400) and restored marks (mangle, -150),
 //! and after destination NAT (-100), which also takes masquerading back, so that a gateway sees which host of its own
 //! network a packet is for; and it is before filter (0), because what a filter drops has used the line already. The
-//! route is looked up after `apply`, so that our bits of the mark do not lead it astray. Sockets are looked up later
-//! still: what arrives has no owner, and [`Spec::tags`] must be empty. Without a connection tracker fragments come as
-//! they are, and the engine follows them.
+//! route is looked up after `apply`, so that our bits of the mark do not affect it. Sockets are looked up later still:
+//! arriving packets have no owner, and [`Spec::tags`] must be empty. Without a connection tracker fragments arrive as
+//! they are, and the engine associates them.
 //!
-//! The rules name the interface and not its index: they survive its vanishing and coming back. With
+//! The rules name the interface and not its index: they remain valid when it vanishes and returns. With
 //! [`Ownership::Socket`] the kernel removes the table when [`Rules`] is dropped or its process is killed; where it
-//! cannot, `bypass` lets packets pass and the next start clears what was left ([`remove_stale`]). A lock (a socket in
+//! cannot, `bypass` lets packets pass and the next start removes stale tables ([`remove_stale`]). A lock (a socket in
 //! the abstract namespace, which is one per network namespace) keeps a second instance from the same interface and
-//! tells a dead one's table from a living one's.
+//! distinguishes a stale table from one in use.
 //!
 //! *Notes*: DSCP is written bit by bit, because no kernel before 6.13 can combine two registers: at most seven writes,
 //! and on superpackets once for all segments. Tag rules are tried one after another: a few dozen, not thousands.
@@ -63,9 +64,9 @@ mod verify;
 use plan::Limits;
 pub use verify::Difference;
 
-/// What the names of our tables for what leaves begin with.
+/// The prefix of the names of our tables for departing packets.
 pub const PREFIX: &str = "tidegate_";
-/// What the names of our tables for what arrives begin with.
+/// The prefix of the names of our tables for arriving packets.
 pub const PREFIX_IN: &str = "tidegate-in_";
 const DIRECTIONS: [Direction; 2] = [Direction::Egress, Direction::Ingress];
 
@@ -87,7 +88,7 @@ pub enum Sender {
 /// (see [`MarkLayout::tag`]). The first that matches wins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TagRule {
-    /// Whose packets.
+    /// The sender of the packets.
     pub sender: Sender,
     /// The tag, at most [`MAX_TAG`](crate::marks::MAX_TAG).
     pub tag: u16,
@@ -122,37 +123,37 @@ pub fn cgroup(path: &Path) -> io::Result<Sender> {
     Ok(Sender::Cgroup { id: inner.ino(), level })
 }
 
-/// What the rules are to do.
+/// The specification of the rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spec {
     /// The name of the interface.
     pub interface: String,
-    /// What leaves by it or what arrives by it.
+    /// Whether departing or arriving packets are queued.
     pub direction: Direction,
     /// The first queue.
     pub queue: u16,
-    /// How many queues share the flows, by a hash of the addresses; at least 1.
+    /// The number of queues that share the flows, by a hash of the addresses; at least 1.
     pub queue_count: u16,
     /// Which bits of the mark are ours.
     pub marks: MarkLayout,
-    /// Senders to be recognised before the queue; only of what leaves.
+    /// Senders to be recognised before the queue; only for departing packets.
     pub tags: Vec<TagRule>,
 }
 
 impl Spec {
-    /// One queue for everything that leaves by `interface`, marks in their default place, no tags.
+    /// One queue for all packets that leave by `interface`, the default mark layout, no tags.
     pub fn new(interface: impl Into<String>, queue: u16) -> Self {
         let (interface, direction) = (interface.into(), Direction::Egress);
         Self { interface, direction, queue, queue_count: 1, marks: MarkLayout::default(), tags: Vec::new() }
     }
 
-    /// The same for everything that arrives by `interface`.
+    /// As [`new`](Self::new), for all packets that arrive by `interface`.
     pub fn arriving(interface: impl Into<String>, queue: u16) -> Self {
         Self { direction: Direction::Ingress, ..Self::new(interface, queue) }
     }
 }
 
-/// Which of the kernel's ways to a queue the rules use.
+/// The mechanism of the kernel by which the rules queue packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
     /// nf_tables' `queue` expression.
@@ -166,7 +167,7 @@ pub enum Verb {
 pub struct Attempt {
     /// One table for both protocols, or one for each.
     pub families: &'static [Family],
-    /// The way to the queue.
+    /// The mechanism that queues packets.
     pub verb: Verb,
     /// Who removes the rules if the process is killed.
     pub ownership: Ownership,
@@ -185,9 +186,9 @@ pub fn attempts() -> impl Iterator<Item = Attempt> {
 /// How the rules were installed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Installed {
-    /// The way the kernel took.
+    /// The way that the kernel accepted.
     pub attempt: Attempt,
-    /// What was tried first and why the kernel refused it.
+    /// The ways that were tried before, and why the kernel refused them.
     pub refused: Vec<String>,
 }
 
@@ -218,24 +219,24 @@ pub enum RulesError {
     /// Another instance shapes this interface.
     #[error("another tidegate is shaping what {} by {interface}; stop it first", verb(*.direction))]
     Busy {
-        /// The interface.
+        /// The name of the interface.
         interface: String,
-        /// What it shapes there.
+        /// The direction that it shapes.
         direction: Direction,
     },
-    /// The description cannot be carried out.
+    /// The specification is not valid.
     #[error("{0}")]
     Invalid(String),
-    /// No way to a queue works.
+    /// The kernel accepts no way to install the rules.
     #[error("this kernel takes no rule to a queue: {}", .0.join("; "))]
     Unsupported(Vec<String>),
-    /// The kernel refused something else.
+    /// The kernel refused another request.
     #[error(transparent)]
     Netlink(#[from] Error),
     /// The lock could not be taken.
     #[error("cannot take the lock of {interface}: {source}")]
     Lock {
-        /// The interface.
+        /// The name of the interface.
         interface: String,
         /// The error of the operating system.
         source: io::Error,
@@ -245,15 +246,15 @@ pub enum RulesError {
 /// Counters of the rules, in packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RuleCounters {
-    /// Packets handed to the queue (or past it, when nobody served it).
+    /// Packets queued (or passed, when the queue was not served).
     pub queued: u64,
-    /// What passes unshaped: neighbour discovery of IPv6, as ARP does, and copies of multicast that stay on this host.
+    /// Packets that pass unshaped: IPv6 neighbour discovery and copies of multicast that stay on this host.
     pub exempt: u64,
     /// Packets recognised by a tag rule.
     pub tagged: u64,
-    /// Foreign packets whose mark bore one of our stamps and was cleared.
+    /// Foreign packets whose mark had one of our stamps, which was cleared.
     pub foreign: u64,
-    /// Packets for which the mark asked for an action.
+    /// Packets whose mark requested an action.
     pub applied: u64,
 }
 
@@ -269,19 +270,19 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Installs the rules, after clearing what a dead instance left on the interface. The native expression is tried
-    /// before the compatible target, one `inet` table before two.
+    /// Installs the rules, after removing stale tables of the interface. The native expression is tried before the
+    /// compatible target, one `inet` table before two.
     ///
     /// The interface need not exist yet. The rules belong to the network namespace of the calling thread.
     ///
     /// # Errors
-    /// [`RulesError::Busy`] if a living instance holds the interface; [`RulesError::Unsupported`] with every attempt
-    /// if the kernel takes none.
+    /// [`RulesError::Busy`] if another instance shapes the interface; [`RulesError::Unsupported`] with every attempt if
+    /// the kernel takes none.
     pub fn install(spec: &Spec) -> Result<Self, RulesError> {
         Self::install_by(spec, attempts())
     }
 
-    /// As [`install`](Self::install), by the first of `attempts` that the kernel takes.
+    /// As [`install`](Self::install), by the first of `attempts` that the kernel accepts.
     pub fn install_by(spec: &Spec, attempts: impl IntoIterator<Item = Attempt>) -> Result<Self, RulesError> {
         plan::check(spec)?;
         let lock = Lock::take(&spec.interface, spec.direction)?;
@@ -309,14 +310,14 @@ impl Rules {
         Err(RulesError::Unsupported(refused))
     }
 
-    /// How they were installed.
+    /// How the rules were installed.
     pub fn installed(&self) -> &Installed {
         &self.installed
     }
 
-    /// Reads the rules back and lists what differs from what was meant; nothing is the good answer.
+    /// Reads the rules back and returns the differences from the plan; none if they are intact.
     ///
-    /// Cost: a few netlink dumps; once a second does no harm.
+    /// Cost: a few netlink dumps; once a second is affordable.
     pub fn verify(&mut self) -> Result<Vec<Difference>, Error> {
         let mut differences = Vec::new();
         for table in &self.tables {
@@ -326,10 +327,10 @@ impl Rules {
         Ok(differences)
     }
 
-    /// Recognises the senders of `spec` from now on, without a gap; all else of it must be what it was.
+    /// Replaces the recognised senders by those of `spec`, atomically; the rest of `spec` must be unchanged.
     ///
     /// # Errors
-    /// When the kernel refuses it; the rules are then what they were.
+    /// When the kernel refuses it; the rules are unchanged then.
     pub fn retag(&mut self, spec: &Spec) -> Result<(), RulesError> {
         plan::check(spec)?;
         let tables = tables(spec, self.installed.attempt, self.limits);
@@ -340,7 +341,7 @@ impl Rules {
         Ok(())
     }
 
-    /// What the rules have counted.
+    /// The counters of the rules.
     pub fn counters(&mut self) -> Result<RuleCounters, Error> {
         let mut sum = RuleCounters::default();
         for table in &self.tables {
@@ -362,15 +363,15 @@ impl Rules {
         Ok(sum)
     }
 
-    /// Removes the rules. The same happens when they are dropped, but here an error is seen.
+    /// Removes the rules. Dropping them does the same but ignores an error.
     pub fn remove(mut self) -> Result<(), Error> {
         self.remove_now()
     }
 
-    /// Hands no more packets to the queue, and leaves those that are there; taking the rules away drops them.
+    /// Queues no more packets and keeps those that are queued; removing the rules would drop them.
     ///
     /// # Errors
-    /// When the kernel refuses it, for instance because somebody else deleted the rules.
+    /// When the kernel refuses it, for instance because another process deleted the rules.
     pub fn bypass(&mut self) -> Result<(), Error> {
         for table in &self.tables {
             nft::flush(&mut self.socket, table.family, &table.name, "shape")?;
@@ -404,7 +405,7 @@ impl Drop for Rules {
     }
 }
 
-/// What traffic of a direction does.
+/// The verb for packets of a direction.
 pub(crate) fn verb(direction: Direction) -> &'static str {
     match direction {
         Direction::Egress => "leaves",
@@ -412,10 +413,10 @@ pub(crate) fn verb(direction: Direction) -> &'static str {
     }
 }
 
-/// Removes what dead instances left on `interface`, of either direction; says whether there was anything.
+/// Removes stale tables of `interface`, of either direction; returns whether there were any.
 ///
 /// # Errors
-/// [`RulesError::Busy`] if there was nothing to remove and an instance lives.
+/// [`RulesError::Busy`] if there was nothing to remove and an instance runs.
 pub fn remove_stale(interface: &str) -> Result<bool, RulesError> {
     let (mut any, mut busy) = (false, None);
     for direction in DIRECTIONS {
@@ -437,7 +438,7 @@ fn remove_stale_of(interface: &str, direction: Direction) -> Result<bool, RulesE
     Ok(delete_all(&mut socket, &table_name(interface, direction))?)
 }
 
-/// Removes what dead instances left on any interface, and names those interfaces.
+/// Removes stale tables of all interfaces, and returns those interfaces.
 pub fn remove_all_stale() -> Result<Vec<String>, RulesError> {
     let mut socket = Socket::open(Protocol::Netfilter)?;
     let mut names: Vec<_> = nft::tables(&mut socket)?
@@ -510,7 +511,8 @@ fn unescape(name: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The right to shape an interface of this network namespace in one direction. Gone with the process that holds it, however it dies.
+/// The right to shape an interface of this network namespace in one direction. It is released when its process ends in
+/// any way.
 #[derive(Debug)]
 struct Lock {
     _socket: UnixDatagram,

@@ -1,9 +1,9 @@
 //! Time: reading it, and waiting for a packet or an instant, whichever comes first.
 //!
-//! *Law*: [`Waiter::wait`] never returns [`Woken::Deadline`] before the deadline, and after it by no more than one look
-//! at the descriptors (under a microsecond) if the thread is on a core.
-//! *Units*: nanoseconds of `CLOCK_MONOTONIC`, which stands still while the machine sleeps: what was queued before a
-//! suspension is not released in one burst after it.
+//! *Law*: [`Waiter::wait`] never returns [`Woken::Deadline`] before the deadline, and after it by no more than one poll
+//! of the descriptors (under a microsecond) if the thread is on a core.
+//! *Units*: nanoseconds of `CLOCK_MONOTONIC`, which stops while the machine is suspended: packets queued before a
+//! suspension are not released in one burst after it.
 //! *Cost*: one `ppoll` and up to the spin limit of processor time per wait that ends by its deadline; none of it for a
 //! wait that a packet ends.
 //! *Notes*: a sleep alone is 36 µs late at the median with a timer slack of 1 ns, 83 µs with the default of 50 µs
@@ -20,15 +20,15 @@ use crate::nfqueue::Outcome;
 /// The longest spin before a deadline.
 pub const MAX_SPIN: Span = Span::from_micros(50);
 
-/// The longest single sleep: a thread wakes at least so often and sees what else changed.
+/// The longest single sleep: a thread wakes at least this often and observes other changes.
 const LONGEST_SLEEP: Span = Span::from_secs(1);
 
-/// Which clock is read.
+/// A clock of the system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
-    /// Stands still while the machine sleeps.
+    /// Stops while the machine is suspended.
     Monotonic,
-    /// Goes on while the machine sleeps: for ages and leases, not for shaping.
+    /// Continues while the machine is suspended: for ages and leases, not for shaping.
     Boot,
     /// The processor time of the calling thread.
     ThreadCpu,
@@ -50,7 +50,7 @@ pub fn read(clock: Clock) -> Instant {
     Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// The time that shaping goes by.
+/// The time of the clock used for shaping.
 pub fn now() -> Instant {
     read(Clock::Monotonic)
 }
@@ -63,16 +63,16 @@ pub fn resolution() -> Span {
     Span::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// How much of a processor the calling thread has used, and why it left it.
+/// The processor time that the calling thread has used, and its context switches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ThreadUsage {
-    /// Time in this program.
+    /// Time in user mode.
     pub user: Span,
-    /// Time in the kernel on its behalf.
+    /// Time in the kernel.
     pub system: Span,
-    /// How often it waited of its own accord.
+    /// Voluntary context switches.
     pub voluntary_switches: u64,
-    /// How often the processor was taken from it.
+    /// Involuntary context switches.
     pub involuntary_switches: u64,
 }
 
@@ -96,11 +96,11 @@ pub fn thread_usage() -> ThreadUsage {
 /// What ended a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Woken {
-    /// At least one descriptor is ready; bit `i` stands for the `i`-th.
+    /// At least one descriptor is ready; bit `i` represents the `i`-th.
     Ready(u64),
     /// The deadline has come.
     Deadline,
-    /// Neither: a signal arrived, or a second has passed. Look around and wait again.
+    /// Neither: a signal arrived, or a second has passed. The caller waits again.
     Nothing,
 }
 
@@ -117,18 +117,18 @@ impl Default for Waiter {
 }
 
 impl Waiter {
-    /// A waiter that wakes `spin` before a deadline and watches the clock from there; at most [`MAX_SPIN`]. Zero
-    /// saves power and makes deadlines tens of microseconds late.
+    /// A waiter that wakes `spin` before a deadline and polls the clock from there; at most [`MAX_SPIN`]. Zero saves
+    /// power and makes deadlines tens of microseconds late.
     pub fn new(spin: Span) -> Self {
         Self { spin: spin.min(MAX_SPIN) }
     }
 
     /// Waits until one of at most 64 descriptors is readable (or has an error to be read) or `deadline` has come.
     ///
-    /// A deadline in the past returns at once, after one look at the descriptors: what is ready goes first.
+    /// A deadline in the past returns at once, after one poll of the descriptors: ready descriptors take precedence.
     ///
     /// # Errors
-    /// Those of `ppoll` but interruption, which is [`Woken::Nothing`].
+    /// Those of `ppoll` except interruption, which is [`Woken::Nothing`].
     pub fn wait(&self, descriptors: &[&dyn AsFd], deadline: Option<Instant>) -> io::Result<Woken> {
         let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 64];
         let count = descriptors.len().min(64);
@@ -192,36 +192,36 @@ fn poll(polled: &mut [libc::pollfd], sleep: Span) -> io::Result<Polled> {
     }
 }
 
-/// What the calling thread was granted. None of it is needed to run; all of it makes deadlines more exact.
+/// The privileges that the calling thread was granted. None is required; each makes deadlines more precise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Readiness {
     /// Timers fire at once instead of up to 50 µs late.
     pub timer_slack: Outcome,
-    /// The thread goes before all normal ones (`SCHED_FIFO`). Without it a loaded machine delivered 60 to 76 of 100
+    /// The thread precedes all normal ones (`SCHED_FIFO`). Without it a loaded machine delivered 60 to 76 of 100
     /// Mbit/s, with it 97.5.
     pub real_time: Outcome,
-    /// Turns of 0.1 ms among normal threads, which come the sooner the shorter they are. Asked for where real-time
-    /// scheduling is refused or not wanted; kernels before 6.12 take it and do nothing. Four busy programs on two
-    /// processors delay voice by 9 ms at the 99th percentile with it, by 12 ms without.
+    /// Time slices of 0.1 ms among normal threads, which are scheduled the sooner the shorter they are. Requested where
+    /// real-time scheduling is refused or not wanted; kernels before 6.12 accept and ignore it. Four busy programs on
+    /// two processors delay voice by 9 ms at the 99th percentile with it, by 12 ms without.
     pub short_turns: Outcome,
     /// Memory stays resident.
     pub locked_memory: Outcome,
 }
 
-/// The turns that a thread which shapes asks for among normal ones: the shortest that the kernel knows.
+/// The time slice that a worker requests among normal threads: the shortest that the kernel supports.
 const TURN: Span = Span::from_micros(100);
 
-/// Which privileges a thread that shapes asks for.
+/// The privileges that a worker thread requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Priority {
     /// Real-time scheduling and locked memory where the system grants them.
     #[default]
     RealTime,
-    /// Neither.
+    /// Neither real-time scheduling nor locked memory.
     Normal,
 }
 
-/// Prepares the calling thread for exact deadlines as far as the system allows, and says how far that is.
+/// Prepares the calling thread for precise deadlines as far as the system allows, and returns what was granted.
 pub fn prepare_thread(priority: Priority) -> Readiness {
     // SAFETY: each call takes numbers and, for the second, a parameter that is live for the call; none has an effect
     // beyond this thread.
@@ -231,7 +231,7 @@ pub fn prepare_thread(priority: Priority) -> Readiness {
             let (real_time, locked_memory) = (Outcome::NotAsked, Outcome::NotAsked);
             return Readiness { timer_slack, real_time, short_turns: ask_for_short_turns(), locked_memory };
         }
-        // The lowest real-time priority: before every normal thread, behind whatever else the system holds dear.
+        // The lowest real-time priority: before every normal thread, after all other real-time threads.
         let parameter = libc::sched_param { sched_priority: 1 };
         let reset = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
         let real_time = granted(libc::sched_setscheduler(0, reset, &parameter));
@@ -240,10 +240,10 @@ pub fn prepare_thread(priority: Priority) -> Readiness {
     }
 }
 
-/// Asks for turns of [`TURN`] and leaves everything else of the calling thread's scheduling as it is.
+/// Requests time slices of [`TURN`] and keeps all other scheduling attributes of the calling thread.
 fn ask_for_short_turns() -> Outcome {
     let size = size_of::<libc::sched_attr>() as libc::c_uint;
-    // SAFETY: all-zero attributes are valid; both calls are told the size of what they write and read, which is live for
+    // SAFETY: all-zero attributes are valid; both calls receive the size of what they read and write, which is live for
     // them, and concern the calling thread (0) only.
     unsafe {
         let mut attributes: libc::sched_attr = std::mem::zeroed();
@@ -257,13 +257,13 @@ fn ask_for_short_turns() -> Outcome {
 
 /// Keeps the calling thread on one of the processors it may run on, the `nth` in turn.
 ///
-/// Packets that a thread lets go on one processor may overtake those it let go on another a moment before: the kernel
-/// keeps a queue for each, and gets round to it when that processor has time. On a loaded machine that happened about
-/// once in a hundred thousand packets.
+/// Packets that a thread releases on one processor may overtake those that it released on another just before: the
+/// kernel has a queue for each processor, and serves it when that processor is free. On a loaded machine that happened
+/// about once in a hundred thousand packets.
 pub fn stay_on_a_processor(nth: usize) -> Outcome {
     let size = size_of::<libc::cpu_set_t>();
-    // SAFETY: a set of processors is plain bits, of which no bits is a value; the calls read and write `set` only, whose
-    // size they are told; the numbers that are asked for and set are below its capacity.
+    // SAFETY: a set of processors is plain bits, of which no bits is a value; the calls read and write `set` only,
+    // whose size is passed; the indices that are read and set are below its capacity.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         if libc::sched_getaffinity(0, size, &mut set) != 0 {

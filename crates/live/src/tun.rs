@@ -2,7 +2,7 @@
 //!
 //! *Units*: one IP packet for each read and write, without a header in front.
 //! *Notes*: the device goes away with its descriptor, also after `kill -9`; without root it needs a network namespace
-//! of the process's own (see [`crate::netns`]) and a `/dev/net/tun` that everybody may open, which is the default of
+//! of the process's own (see [`crate::netns`]) and a `/dev/net/tun` that every user may open, which is the default of
 //! Debian and others.
 
 use std::fs::OpenOptions;
@@ -38,17 +38,17 @@ pub fn create(name: &str) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Takes over a connected Unix socket that the parent process left open under this number.
+/// Takes ownership of a connected Unix socket that the parent process left open under this descriptor number.
 ///
 /// # Errors
-/// `EBADF` or `ENOTSOCK` when there is no such thing; and when it was taken over already.
+/// `EBADF` or `ENOTSOCK` when there is no such socket, or its ownership was taken already.
 pub fn inherited_socket(number: RawFd) -> io::Result<UnixStream> {
     static TAKEN: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
     if number <= libc::STDERR_FILENO || TAKEN.swap(true, std::sync::atomic::Ordering::Relaxed) {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
     let (mut domain, mut length) = (0_i32, size_of::<i32>() as libc::socklen_t);
-    // SAFETY: `domain` and `length` are live for the call and as long as they say.
+    // SAFETY: `domain` and `length` are live for the call and of the given sizes.
     let asked =
         unsafe { libc::getsockopt(number, libc::SOL_SOCKET, libc::SO_DOMAIN, (&raw mut domain).cast(), &mut length) };
     if asked < 0 {
@@ -57,8 +57,8 @@ pub fn inherited_socket(number: RawFd) -> io::Result<UnixStream> {
     if domain != libc::AF_UNIX {
         return Err(io::Error::from_raw_os_error(libc::ENOTSOCK));
     }
-    // SAFETY: it is an open socket, which the parent made for us to own and which is taken over once only; what else
-    // runs in this process was not told its number.
+    // SAFETY: it is an open socket, which the parent opened for this process and which is taken once only; no other
+    // code in this process knows its number.
     let socket = unsafe { UnixStream::from_raw_fd(number) };
     // SAFETY: the descriptor is live; no pointers.
     if unsafe { libc::fcntl(socket.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {

@@ -1,19 +1,19 @@
-//! Which offloads of an interface are on, by the `SIOCETHTOOL` of old, which every driver answers.
+//! Reads which offloads of an interface are on, by the legacy `SIOCETHTOOL`, which every driver supports.
 
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
-/// Something that an interface does to packets in the place of the kernel.
+/// An operation on packets that is offloaded to an interface or deferred.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offload {
-    /// It cuts TCP superpackets.
+    /// The interface segments TCP superpackets (TSO).
     Tso,
-    /// The kernel cuts superpackets as late as it can.
+    /// The kernel segments superpackets as late as it can (GSO).
     Gso,
-    /// The kernel merges arriving packets, so that they can be parted again.
+    /// The kernel merges arriving packets, reversibly (GRO).
     Gro,
-    /// The interface merges arriving packets for good.
+    /// The interface merges arriving packets, irreversibly (LRO).
     Lro,
 }
 
@@ -41,7 +41,7 @@ pub fn offloads(interface: &str) -> io::Result<Vec<Offload>> {
             Ok(value) if value & bit != 0 => on.push(offload),
             Ok(_) => {}
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Err(error),
-            // A driver that does not know the question does not do it.
+            // A driver that does not support the query does not have the offload.
             Err(_) => {}
         }
     }
@@ -49,7 +49,7 @@ pub fn offloads(interface: &str) -> io::Result<Vec<Offload>> {
 }
 
 fn ask(socket: &UdpSocket, interface: &str, command: u32) -> io::Result<u32> {
-    // struct ethtool_value: the command, and the answer.
+    // struct ethtool_value: the command, and the value.
     let mut value = [command, 0];
     // SAFETY: all zeroes are a valid request.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::rtnl::OnLink;
 
-/// The query's command, and where programs hang; of the kernel's `bpf.h`.
+/// The query's command and its attach types, of the kernel's `bpf.h`.
 const PROG_QUERY: libc::c_long = 16;
 const TCX_INGRESS: u32 = 46;
 const TCX_EGRESS: u32 = 47;
@@ -22,7 +22,7 @@ struct Query {
     more: [u64; 4],
 }
 
-/// How many programs hang there.
+/// The number of programs attached to a link.
 ///
 /// # Errors
 /// `EPERM` without `CAP_NET_ADMIN`, `EINVAL` before Linux 6.6, which has none.
@@ -32,7 +32,7 @@ pub fn programs(index: u32, direction: OnLink) -> io::Result<u32> {
         OnLink::Leaving => TCX_EGRESS,
     };
     let mut query = Query { target: index, attach_type, ..Query::default() };
-    // SAFETY: the query is live for the call, as long as is said, and without room for numbers of programs.
+    // SAFETY: the query is live for the call, of the given size, and has no buffer for program identifiers.
     let result = unsafe { libc::syscall(libc::SYS_bpf, PROG_QUERY, &raw mut query, size_of::<Query>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(query.count) }
 }

@@ -10,7 +10,7 @@ const DUMP_INTR: u16 = libc::NLM_F_DUMP_INTR as u16;
 const BUFFER: usize = 65_536;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Which part of the kernel a socket talks to.
+/// The subsystem of the kernel that a socket is connected to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
     /// Links, addresses, routes.
@@ -40,7 +40,7 @@ impl Socket {
             Protocol::Route => libc::NETLINK_ROUTE,
             Protocol::Netfilter => libc::NETLINK_NETFILTER,
         };
-        // SAFETY: socket(2) takes no pointers; the descriptor it returns is owned by nobody else.
+        // SAFETY: socket(2) takes no pointers; the descriptor it returns has no other owner.
         let fd = unsafe {
             let fd = libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, number);
             if fd < 0 {
@@ -62,7 +62,7 @@ impl Socket {
             address.nl_pid
         };
         let socket = Self { fd, port, sequence: 0, buffer: vec![0; BUFFER] };
-        // Older kernels lack these two; then errors come without the kernel's words.
+        // Older kernels lack these two; then errors have no message of the kernel.
         let _ = socket.option(libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, 1);
         let _ = socket.option(libc::SOL_NETLINK, libc::NETLINK_CAP_ACK, 1);
         let patience = libc::timeval { tv_sec: PATIENCE.as_secs() as libc::time_t, tv_usec: 0 };
@@ -76,12 +76,12 @@ impl Socket {
         set_option(&self.fd, level, name, &value)
     }
 
-    /// Gives up the descriptor.
+    /// Returns the descriptor and its ownership.
     pub(crate) fn into_fd(self) -> OwnedFd {
         self.fd
     }
 
-    /// The port the kernel gave this socket.
+    /// The port that the kernel assigned to this socket.
     pub fn port(&self) -> u32 {
         self.port
     }
@@ -92,10 +92,10 @@ impl Socket {
         self.sequence
     }
 
-    /// Sends one request and waits for its acknowledgement; returns what else came in answer.
+    /// Sends one request and waits for its acknowledgement; returns the other messages of the reply.
     ///
     /// # Errors
-    /// The kernel's refusal with its own words; `operation` says what was asked for ("create the veth pair a, b").
+    /// The kernel's refusal with its message; `operation` describes the request ("create the veth pair a, b").
     pub fn request(
         &mut self,
         operation: &str,
@@ -161,9 +161,9 @@ impl Socket {
         }
     }
 
-    /// Sends a batch whose messages the kernel works off before this call returns, and reports its first refusal.
+    /// Sends a batch whose messages the kernel processes before this call returns, and reports its first refusal.
     ///
-    /// At least one message must ask for an acknowledgement. `label` names a message by its sequence number, for the
+    /// At least one message must request an acknowledgement. `label` names a message by its sequence number, for the
     /// error.
     pub fn transact(&mut self, operation: &str, batch: &Builder, label: impl Fn(u32) -> Option<String>) -> Result<()> {
         self.send(operation, batch)?;
@@ -188,7 +188,7 @@ impl Socket {
         }
     }
 
-    /// Sends what was built, in one datagram.
+    /// Sends the messages of a batch in one datagram.
     pub fn send(&self, operation: &str, batch: &Builder) -> Result<()> {
         if batch.oversized() {
             return Err(Error::TooLong { operation: operation.into() });
@@ -238,7 +238,7 @@ impl Socket {
             }
             let length = length as usize;
             if sender != 0 {
-                continue; // Another process wrote to our port: not the kernel, not to be believed.
+                continue; // Another process wrote to our port: it is not from the kernel and is ignored.
             }
             if length > self.buffer.len() {
                 return Err(Error::Malformed { operation: operation.into(), what: "it is longer than 64 KiB" });

@@ -1,11 +1,11 @@
-//! What the kernel has counted for each queue.
+//! The kernel's counters of each queue.
 
 use std::io;
 
 /// A line of `/proc/net/netfilter/nfnetlink_queue`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueCounters {
-    /// The queue.
+    /// The number of the queue.
     pub queue: u16,
     /// The netlink port that serves it.
     pub port: u32,

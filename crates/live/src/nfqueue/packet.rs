@@ -1,4 +1,4 @@
-//! Packets as they come out of a queue, and the buffers they come in.
+//! Packets received from a queue, and their buffers.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,7 +24,7 @@ const PRIORITY: u16 = libc::NFQA_PRIORITY as u16;
 const INFO_CSUM_NOT_READY: u32 = libc::NFQA_SKB_CSUMNOTREADY as u32;
 const INFO_GSO: u32 = libc::NFQA_SKB_GSO as u32;
 
-/// Room for the attributes around the payload.
+/// The size of the attributes around the payload.
 const OVERHEAD: usize = 384;
 
 /// Where in the kernel's path a packet was queued.
@@ -59,7 +59,7 @@ pub struct Packet<'a> {
     pub hw_protocol: u16,
     /// The firewall mark.
     pub mark: u32,
-    /// `skb->priority`, where the kernel tells (5.18 and later).
+    /// `skb->priority`, where the kernel reports it (5.18 and later).
     pub priority: Option<u32>,
     /// The owner of the socket that sent it, for local traffic, as the initial user namespace numbers it
     /// (see [`outside_uid`](crate::netns::outside_uid)).
@@ -87,7 +87,7 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet from the body of a message; `None` if it has no id, without which nothing can be decided.
+    /// Reads a packet from the body of a message; `None` if it has no id, without which no verdict is possible.
     pub fn parse(message: &Message<'a>) -> Option<Self> {
         if message.kind != MSG_PACKET {
             return None;
@@ -232,7 +232,7 @@ impl Ring {
         }
         self.count = count as usize;
         for i in 0..self.count {
-            // What another process wrote to our port is not from the kernel: it counts as an empty datagram.
+            // A datagram from another process is not from the kernel: it counts as empty.
             let from_kernel = senders[i].nl_pid == 0;
             self.lengths[i] = if from_kernel { (headers[i].msg_len as usize).min(self.slot) } else { 0 };
             self.truncated += u64::from(headers[i].msg_hdr.msg_flags & libc::MSG_TRUNC != 0);

@@ -15,9 +15,9 @@ const QUEUE_BYPASS: u32 = libc::NF_VERDICT_FLAG_QUEUE_BYPASS as u32;
 /// What fits into a datagram that the kernel copies without `vmalloc`.
 const CHUNK: usize = 3_776;
 
-/// Decisions about packets, in any order, to be sent with [`QueueSocket::send`](super::QueueSocket::send).
+/// A batch of verdicts, in any order, to be sent with [`QueueSocket::send`](super::QueueSocket::send).
 ///
-/// A mark given with a verdict replaces the packet's whole mark before it goes on.
+/// The mark of a verdict replaces the packet's whole mark.
 #[derive(Debug, Default)]
 pub struct Verdicts {
     builder: Builder,
@@ -33,29 +33,29 @@ impl Verdicts {
         Self::default()
     }
 
-    /// Lets packet `id` of `queue` go on as it is.
+    /// Accepts packet `id` of `queue` unchanged.
     pub fn accept(&mut self, queue: u16, id: u32) {
         self.push(queue, id, NF_ACCEPT, None, None);
     }
 
-    /// Lets it go on with a new mark.
+    /// Accepts a packet with a new mark.
     pub fn accept_marked(&mut self, queue: u16, id: u32, mark: u32) {
         self.push(queue, id, NF_ACCEPT, Some(mark), None);
     }
 
-    /// Drops it.
+    /// Drops a packet.
     pub fn drop(&mut self, queue: u16, id: u32) {
         self.push(queue, id, NF_DROP, None, None);
     }
 
-    /// Sends it to queue `to`, where it is cut into segments if it is a superpacket and `to` takes none. If nobody
-    /// serves `to`, it goes on as if accepted.
+    /// Moves a packet to queue `to`; it is segmented if it is a superpacket and `to` does not accept superpackets. If
+    /// `to` is not served, the packet is accepted.
     pub fn requeue(&mut self, queue: u16, id: u32, to: u16, mark: Option<u32>) {
         self.push(queue, id, NF_QUEUE | QUEUE_BYPASS | u32::from(to) << 16, mark, None);
     }
 
-    /// Lets it go on with another content, from the IP header on. Not for superpackets nor for packets whose checksum
-    /// is pending: those leave broken. Above 65,531 bytes the verdict is a drop.
+    /// Accepts a packet with another content, from the IP header on. Superpackets and packets whose checksum is pending
+    /// would be corrupted. Above 65,531 bytes the verdict is a drop.
     pub fn accept_rewritten(&mut self, queue: u16, id: u32, mark: Option<u32>, payload: &[u8]) {
         if payload.len() + 4 > usize::from(u16::MAX) {
             self.drop(queue, id);
@@ -64,10 +64,10 @@ impl Verdicts {
         }
     }
 
-    /// Lets everything go that `queue` holds, in the order in which it came.
+    /// Accepts all packets of `queue`, in order of arrival.
     ///
-    /// The kernel takes a number and lets go what is not after it, as numbers go that wrap around at 2^32: three of
-    /// them reach whatever waits, older numbers first.
+    /// The kernel accepts all packets whose id is not after the given one, modulo 2^32: three such verdicts cover every
+    /// possible id, older ones first.
     pub(super) fn accept_all(&mut self, queue: u16) {
         for id in [0x7fff_ffff, 0xffff_ffff, 0x7fff_ffff] {
             self.builder.message(MSG_VERDICT_BATCH, REQUEST, 0, |m| {
@@ -96,12 +96,12 @@ impl Verdicts {
         self.ends.push(self.builder.bytes().len());
     }
 
-    /// How many verdicts wait to be sent.
+    /// The number of verdicts to be sent.
     pub fn len(&self) -> usize {
         self.ends.len() - self.sent_messages
     }
 
-    /// Whether none waits.
+    /// Whether there is no verdict to be sent.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -121,7 +121,7 @@ impl Verdicts {
         self.sent_messages += self.chunk.1;
     }
 
-    /// Forgets the verdicts not sent yet; their packets stay in the kernel.
+    /// Removes the verdicts that have not been sent; their packets remain queued in the kernel.
     pub fn discard(&mut self) {
         self.clear();
     }

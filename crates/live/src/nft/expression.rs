@@ -17,7 +17,7 @@ const SOCKET_CGROUPV2: u32 = 3;
 const QUEUE_BYPASS: u16 = libc::NFT_QUEUE_FLAG_BYPASS as u16;
 const LIMIT_BYTES: u32 = libc::NFT_LIMIT_PKT_BYTES as u32;
 
-/// What is known of a packet besides its bytes.
+/// Metadata of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetaKey {
     /// The firewall mark.
@@ -95,7 +95,7 @@ impl Compare {
     }
 }
 
-/// From where bytes of a packet are counted.
+/// The base of an offset into a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Base {
     /// The IP header.
@@ -107,41 +107,41 @@ pub enum Base {
 /// Bytes of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field {
-    /// From where.
+    /// The base of the offset.
     pub base: Base,
     /// The first byte.
     pub offset: u32,
-    /// How many.
+    /// The number of bytes.
     pub length: u32,
 }
 
 /// One expression. Registers are numbered 1 to 4, sixteen bytes each.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Expression {
-    /// Loads something about the packet.
+    /// Loads metadata of the packet.
     Meta(MetaKey, u32),
-    /// Sets something about the packet.
+    /// Sets metadata of the packet.
     SetMeta(MetaKey, u32),
     /// Goes on if the register compares so.
     Compare(u32, Compare, Vec<u8>),
     /// register = register & mask ^ flip.
     Bitwise {
-        /// The register.
+        /// The register that is read or written, 1 to 4.
         register: u32,
-        /// The bits that stay.
+        /// The bits that are kept.
         mask: Vec<u8>,
-        /// The bits that flip then.
+        /// The bits that are then inverted.
         flip: Vec<u8>,
     },
     /// Loads bytes of the packet.
     Load(Field, u32),
-    /// Writes bytes of the packet; with the offset of an Internet checksum, mends it.
+    /// Writes bytes of the packet; with the offset of an Internet checksum, updates it.
     Store(Field, u32, Option<u32>),
     /// Loads the id of the control group of the sending socket at a level of the hierarchy.
     Cgroup {
         /// Its depth: 1 is a child of the root.
         level: u32,
-        /// The register.
+        /// The register that is read or written, 1 to 4.
         register: u32,
     },
     /// Puts a value into a register.
@@ -152,7 +152,7 @@ pub enum Expression {
     Limit {
         /// The rate, in bytes a second.
         rate: u64,
-        /// What may come at once beside a second's worth, in bytes.
+        /// The burst allowed beyond one second's worth, in bytes.
         burst: u32,
     },
     /// Lets the packet pass this chain.
@@ -163,7 +163,7 @@ pub enum Expression {
     Return,
     /// Goes on in another chain.
     Jump(String),
-    /// Hands the packet to user space; if nobody serves the queue, it passes. nf_tables' own expression.
+    /// Queues the packet to user space; if the queue is not served, the packet passes. nf_tables' own expression.
     Queue {
         /// The first queue.
         first: u16,
@@ -179,7 +179,7 @@ pub enum Expression {
     },
     /// Puts the connection of the packet into the flow table of that name.
     AddFlow(String),
-    /// Something Tidegate does not use, by its name.
+    /// An expression that Tidegate does not use, by its name.
     Unknown(String),
 }
 

@@ -1,33 +1,33 @@
-//! What takes packets on a link outside of the packet filter: filters of tc that redirect or drop, and programs.
+//! What diverts packets of a link outside of the packet filter: filters of tc that redirect or drop, and programs.
 
 use super::Rtnl;
 use super::qdisc::{TCA_KIND, TCA_OPTIONS, header};
 use crate::netlink::{Attribute, Result};
 
 const GETTFILTER: u16 = libc::RTM_GETTFILTER;
-/// Where the filters of a `clsact` qdisc hang; those of `ingress` as the first.
+/// The parents of the filters of a `clsact` qdisc; the first is also that of `ingress`.
 const CLSACT: [(OnLink, u32); 2] = [(OnLink::Arriving, 0xffff_fff2), (OnLink::Leaving, 0xffff_fff3)];
 const TCA_BPF_NAME: u16 = 7;
 const TCA_ACT_KIND: u16 = 1;
 const TCA_ACT_OPTIONS: u16 = 2;
 const TCA_MIRRED_PARMS: u16 = 2;
 const TCA_GACT_PARMS: u16 = 2;
-/// A filter has 32 actions at the most.
+/// The maximum number of actions of a filter.
 const ACTIONS: u16 = 32;
 
-/// Which packets of a link.
+/// The packets of a link that a filter applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnLink {
-    /// Those that arrive.
+    /// Arriving packets.
     Arriving,
-    /// Those that leave.
+    /// Departing packets.
     Leaving,
 }
 
-/// What a filter of tc does with packets, of what matters to who comes before or after it.
+/// The effect of a filter of tc on packets, as far as it matters for shaping before or after it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Taking {
-    /// It sends them elsewhere, to the interface of this index.
+    /// It redirects them to the interface of this index.
     Redirects(u32),
     /// It drops them.
     Drops,
@@ -36,10 +36,10 @@ pub enum Taking {
 }
 
 impl Rtnl {
-    /// The filters at a link that take packets away from it, each kind once, and in which direction.
+    /// The filters at a link that divert packets from it, each kind once, with their direction.
     ///
-    /// Of filters below classful disciplines nothing is told, nor of programs that are attached by a link of BPF (tcx); of
-    /// `u32` filters the kernel shows those of both directions in each.
+    /// Filters below classful disciplines are not listed, nor are programs that are attached by a BPF link (tcx); the
+    /// kernel lists `u32` filters of both directions in each.
     ///
     /// # Errors
     /// When the kernel does not answer.
@@ -82,7 +82,7 @@ fn note(found: &mut Vec<(OnLink, Taking)>, direction: OnLink, taking: Taking) {
 }
 
 /// Looks for actions in an option of a filter: each kind of filter has them under a number of its own, and all have them
-/// in one form, a list with names. What is no such list has no name where it would be.
+/// in one form, a list with names. Other options have no name at that position.
 fn actions(option: &Attribute<'_>, tell: &mut dyn FnMut(Taking)) {
     for action in option.nested().filter(|action| (1..=ACTIONS).contains(&action.kind)) {
         let Some(kind) = action.nested().find(TCA_ACT_KIND).and_then(|kind| kind.string()) else { continue };

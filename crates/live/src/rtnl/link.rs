@@ -12,12 +12,12 @@ use crate::netlink::Attributes;
 /// Whether packets can flow (RFC 2863).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OperationalState {
-    /// The driver does not say; loopback and tunnels are so and work.
+    /// The driver does not report it; loopback and tunnels have this state and work.
     #[default]
     Unknown,
-    /// They can.
+    /// Packets can flow.
     Up,
-    /// They cannot: no carrier, or set down.
+    /// Packets cannot flow: no carrier, or set down.
     Down,
     /// Another of the RFC's states.
     Other(u8),
@@ -50,9 +50,9 @@ pub struct LinkStatistics {
     pub rx_bytes: u64,
     /// Bytes sent, with the link header.
     pub tx_bytes: u64,
-    /// Packets not received for lack of room.
+    /// Packets not received for lack of buffers.
     pub rx_dropped: u64,
-    /// Packets not sent for lack of room.
+    /// Packets not sent for lack of buffers.
     pub tx_dropped: u64,
 }
 
@@ -63,7 +63,7 @@ pub struct Link {
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// What it is (`veth`, `bridge`), if it is virtual.
+    /// Its kind (`veth`, `bridge`), if it is virtual.
     pub kind: Option<String>,
     /// Its flags (`IFF_UP` and so on).
     pub flags: u32,
@@ -71,9 +71,9 @@ pub struct Link {
     pub state: OperationalState,
     /// The largest packet at layer 3.
     pub mtu: u32,
-    /// How many packets its queue holds.
+    /// The length of its queue in packets.
     pub queue_length: u32,
-    /// How large superpackets may be.
+    /// The limits on superpackets.
     pub gso: GsoLimits,
     /// Its hardware address.
     pub address: Vec<u8>,
@@ -83,9 +83,9 @@ pub struct Link {
     pub is_peer_elsewhere: bool,
     /// The bridge or bond it is a port of.
     pub master: Option<u32>,
-    /// The number of the XDP program that sees first what arrives by it, if there is one.
+    /// The identifier of the XDP program that receives arriving packets first, if there is one.
     pub xdp: Option<u32>,
-    /// Its counters.
+    /// The counters of its packets and bytes.
     pub statistics: LinkStatistics,
 }
 

@@ -5,19 +5,19 @@ use std::os::fd::{AsFd, BorrowedFd};
 use super::{DELLINK, Link, NEWLINK};
 use crate::netlink::{Messages, Protocol, Result, Socket};
 
-/// What happened to a link.
+/// A change of a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkEvent {
-    /// It appeared or changed; this is how it is now.
+    /// It appeared or changed; this is its new state.
     Changed(Link),
     /// It is gone.
     Gone {
-        /// Its index.
+        /// The index of the link.
         index: u32,
-        /// Its name.
+        /// The name of the link.
         name: String,
     },
-    /// Notices were lost: list the links anew.
+    /// Notifications were lost: list the links again.
     Missed,
 }
 
@@ -36,7 +36,7 @@ impl LinkMonitor {
         Ok(Self { socket, waiting: std::collections::VecDeque::new() })
     }
 
-    /// The next event, if there is one; never waits.
+    /// The next event, if there is one. Never blocks.
     pub fn event(&mut self) -> Result<Option<LinkEvent>> {
         if let Some(event) = self.waiting.pop_front() {
             return Ok(Some(event));
@@ -52,7 +52,7 @@ impl LinkMonitor {
                 let Some(link) = Link::parse(message.body) else { continue };
                 match message.kind {
                     NEWLINK => self.waiting.push_back(LinkEvent::Changed(link)),
-                    // A bridge port that leaves its bridge is announced with the family of bridges; the link lives on.
+                    // A bridge port that leaves its bridge is reported with the family of bridges; the link remains.
                     DELLINK if message.body.first() == Some(&(libc::AF_UNSPEC as u8)) => {
                         self.waiting.push_back(LinkEvent::Gone { index: link.index, name: link.name });
                     }
@@ -81,14 +81,14 @@ impl ChangeMonitor {
         Ok(Self(Socket::with_groups(Protocol::Route, groups as u32)?))
     }
 
-    /// Whether something has changed since the last call; never waits.
+    /// Whether anything has changed since the last call. Never blocks.
     pub fn has_changed(&mut self) -> bool {
         let mut changed = false;
         loop {
             match self.0.try_receive("watch addresses and routes") {
                 Ok(Some(_)) => changed = true,
                 Ok(None) => return changed,
-                // More than the socket holds has changed.
+                // The socket's buffer has overflowed.
                 Err(error) if error.errno() == Some(libc::ENOBUFS) => changed = true,
                 Err(_) => return changed,
             }

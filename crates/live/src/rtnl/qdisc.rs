@@ -1,4 +1,4 @@
-//! The kernel's own shapers, over rtnetlink: TBF as a wire of limited rate, HTB as the peer we are measured against.
+//! The kernel's own shapers, over rtnetlink: TBF as a link of limited rate, HTB for comparison.
 
 use tidegate_units::{Bytes, Rate, Span};
 
@@ -31,13 +31,13 @@ const TICK: u64 = 64;
 pub struct HtbClass {
     /// Its minor number; a socket with `SO_PRIORITY` 0x1_0000 + minor sends through it.
     pub minor: u16,
-    /// What it is promised.
+    /// Its guaranteed rate.
     pub rate: Rate,
-    /// What it may borrow up to.
+    /// Its ceiling, up to which it may borrow.
     pub ceiling: Rate,
-    /// What it may send at once.
+    /// Its burst.
     pub burst: Bytes,
-    /// Which class is asked first.
+    /// Its priority; lower values are served first.
     pub priority: u32,
 }
 
@@ -62,7 +62,7 @@ impl Rtnl {
         Ok(kinds)
     }
 
-    /// Makes TBF the root of a link: a wire of `rate` that queues up to `limit`.
+    /// Makes TBF the root of a link, with rate `rate` and a queue of up to `limit`.
     ///
     /// # Errors
     /// `ENOENT` if the kernel has no TBF.
@@ -80,8 +80,8 @@ impl Rtnl {
         })
     }
 
-    /// Makes HTB the root of a link, with `classes` below one class of rate `total`. What belongs to none of them
-    /// goes through the last.
+    /// Makes HTB the root of a link, with `classes` below one class of rate `total`. Packets of no class use the last
+    /// one.
     ///
     /// # Errors
     /// `ENOENT` if the kernel has no HTB.
@@ -139,7 +139,7 @@ impl Rtnl {
         })
     }
 
-    /// Gives a link its default queue back. No error if it has it.
+    /// Restores the default discipline of a link. No error if it is in place.
     pub fn clear_qdisc(&mut self, index: u32) -> Result<()> {
         match self.change(&format!("clear the queue of link {index}"), DELQDISC, 0, |m| {
             m.raw(&header(index, 0, ROOT));

@@ -17,15 +17,15 @@ const PRIORITY_APPLY_IN: i32 = -80;
 /// The first two bytes of an IP header hold the whole traffic class in both versions, and begin on an even offset,
 /// which the kernel's checksum arithmetic needs.
 const FIRST_WORD: Field = Field { base: Base::Network, offset: 0, length: 2 };
-/// The first byte of the destination tells multicast from unicast in both versions.
+/// The first byte of the destination distinguishes multicast from unicast in both versions.
 const IPV4_DESTINATION: u32 = 16;
 const IPV6_DESTINATION: u32 = 24;
 const IPV4_TTL: u32 = 8;
 const IPV6_HOP_LIMIT: u32 = 7;
 const IPV4_ALL_NODES: [u8; 4] = [224, 0, 0, 1];
 const IPV6_ALL_NODES: [u8; 16] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-/// What may pass unshaped although it cannot be told from what should not, 64 kB/s: far more than neighbour discovery and
-/// the discovery of services need.
+/// The rate at which packets pass unshaped that cannot be distinguished from others, 64 kB/s: far more than neighbour
+/// discovery and service discovery need.
 const BOUNDED: E = E::Limit { rate: 64_000, burst: 0 };
 const ICMP_TYPE: Field = Field { base: Base::Transport, offset: 0, length: 1 };
 const IPV4_CHECKSUM: u32 = 10;
@@ -55,12 +55,12 @@ pub(super) fn check(spec: &Spec) -> Result<(), RulesError> {
     Ok(())
 }
 
-/// What else a kernel may lack.
+/// Whether the kernel has the `limit` expression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Limits {
-    /// It has the `limit` expression.
+    /// It has: exempt traffic is bounded in rate.
     Available,
-    /// It has not: copies for this host are shaped as if they left.
+    /// It has not: copies for this host are shaped like departing packets.
     Missing,
 }
 
@@ -145,7 +145,7 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// What has to be done while the sender of a packet is still known.
+    /// The rules that require the sender of a packet, before it is lost.
     fn before_egress(&mut self) {
         self.chain("tag", Some((HOOK_OUTPUT, PRIORITY_QUEUE)));
         self.other_interfaces("tag");
@@ -198,11 +198,12 @@ impl Plan<'_> {
         self.rule(chain, "foreign mark".into(), expressions);
     }
 
-    /// The rules that let neighbour discovery pass, without which nothing can be sent; ARP, which IPv4 has for it, never
-    /// comes here. It is never forwarded, and has the largest hop limit (RFC 4861, section 7.1).
+    /// The rules that let neighbour discovery pass, without which no packet can be sent; ARP, its IPv4 counterpart, is
+    /// not filtered by these rules. It is never forwarded, and has the largest hop limit (RFC 4861, section 7.1).
     ///
-    /// Of what leaves that is enough: what was forwarded has a smaller one. What arrives may still be forwarded, unless
-    /// it is for this link; of that with another destination a bounded rate passes, and the rest is shaped.
+    /// For departing packets that is sufficient: a forwarded packet has a smaller one. An arriving packet may still be
+    /// forwarded, unless its destination is on this link; packets with another destination pass at a bounded rate, and
+    /// the rest is shaped.
     fn neighbour_discovery(&mut self, family: Family, limits: Limits) {
         let mut discovery = of_version(family, 10);
         discovery.extend([
@@ -242,8 +243,8 @@ impl Plan<'_> {
     ///
     /// The kernel sends what a host sends to a group that it belongs to through postrouting twice: for IPv4 a copy for
     /// the host itself first, then the packet; for IPv6 the other way round. With a connection tracker both share an entry
-    /// that is not confirmed yet, and the kernel drops such a packet instead of queueing it. The copy has no socket. Nor
-    /// has what some tunnels send to a group, and so the rate has a bound.
+    /// that is not confirmed yet, and the kernel drops such a packet instead of queueing it. The copy has no socket.
+    /// Nor have packets that some tunnels send to a group, so the rate is bounded.
     fn copies(&mut self, chain: &str, ipv4: bool, limits: Limits) {
         self.chain(chain, None);
         let (hops, destination, all_nodes) = if ipv4 {
@@ -252,8 +253,8 @@ impl Plan<'_> {
             (IPV6_HOP_LIMIT, IPV6_DESTINATION, IPV6_ALL_NODES.to_vec())
         };
         let length = all_nodes.len() as u32;
-        // The kernel lets none of these out: each interface with multicast belongs to this group. The exception is a
-        // sender in IPv6 that wants no copy for its host, and so the rate of these has a bound.
+        // The kernel transmits none of these: each interface with multicast belongs to this group. The exception is an
+        // IPv6 sender without multicast loopback, so their rate is bounded.
         let mut expressions = vec![
             E::Load(Field { base: Base::Network, offset: hops, length: 1 }, 1),
             equal(1, [0]),
@@ -311,7 +312,7 @@ impl Plan<'_> {
     }
 }
 
-/// Goes on if the packet is of the version; nothing in a table of that version alone.
+/// Continues if the packet is of the version; empty in a table of that version alone.
 fn of_version(family: Family, protocol: u8) -> Vec<E> {
     if family == Family::Inet { vec![E::Meta(MetaKey::Protocol, 1), equal(1, [protocol])] } else { vec![] }
 }
@@ -320,7 +321,7 @@ fn equal<const N: usize>(register: u32, value: [u8; N]) -> E {
     E::Compare(register, Compare::Equal, value.into())
 }
 
-/// Goes on if the bits of the mark under `mask` compare so with `value`.
+/// Continues if the bits of the mark under `mask` compare so with `value`.
 fn mark_bits(mask: u32, how: Compare, value: u32) -> Vec<E> {
     vec![
         E::Meta(MetaKey::Mark, 1),

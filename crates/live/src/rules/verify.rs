@@ -1,63 +1,63 @@
-//! What is in force against what was meant.
+//! Compares the rules in force with the plan.
 
 use std::fmt;
 
 use super::{Family, Rule, Table};
 
-/// One way in which the kernel's rules differ from what was meant.
+/// A difference between the kernel's rules and the plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Difference {
-    /// The table is gone: somebody flushed the ruleset.
+    /// The table is missing, for instance because the ruleset was flushed.
     MissingTable {
-        /// Its family.
+        /// The address family of the table.
         family: Family,
-        /// Its name.
+        /// The name of the table.
         table: String,
     },
-    /// A chain is gone.
+    /// A chain is missing.
     MissingChain {
-        /// Its name.
+        /// The name of the chain.
         chain: String,
     },
-    /// A chain hangs elsewhere.
+    /// A chain has another hook or priority.
     MovedChain {
-        /// Its name.
+        /// The name of the chain.
         chain: String,
-        /// Hook and priority as meant.
+        /// The planned hook and priority.
         meant: Option<(u32, i32)>,
-        /// Hook and priority as found.
+        /// The hook and priority in force.
         found: Option<(u32, i32)>,
     },
-    /// A chain that was not meant.
+    /// A chain is not in the plan.
     ExtraChain {
-        /// Its name.
+        /// The name of the chain.
         chain: String,
     },
-    /// A rule is gone.
+    /// A rule is missing.
     MissingRule {
-        /// Its chain.
+        /// The name of the chain that it belongs to.
         chain: String,
         /// What it was for.
         rule: String,
     },
-    /// A rule that was not meant.
+    /// A rule is not in the plan.
     ExtraRule {
-        /// Its chain.
+        /// The name of the chain that it belongs to.
         chain: String,
         /// Its place in the chain, from 0.
         position: usize,
-        /// What it says it is for.
+        /// The purpose in its comment.
         rule: String,
     },
-    /// A rule does something else.
+    /// A rule has other expressions.
     ChangedRule {
-        /// Its chain.
+        /// The name of the chain that it belongs to.
         chain: String,
         /// What it was for.
         rule: String,
-        /// The first expression that differs, as meant.
+        /// The first expression that differs, as planned.
         meant: String,
-        /// The same as found.
+        /// The same expression as in force.
         found: String,
     },
 }
@@ -109,7 +109,7 @@ pub(super) fn compare(meant: &Table, found: Option<&Table>) -> Vec<Difference> {
     differences
 }
 
-/// Rules are paired by their comments, in order; what is left over is missing or extra.
+/// Rules are paired by their comments, in order; unpaired rules are missing or extra.
 fn compare_rules(chain: &str, meant: &[Rule], found: &[Rule], differences: &mut Vec<Difference>) {
     let mut at = 0;
     for rule in meant {

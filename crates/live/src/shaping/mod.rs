@@ -142,7 +142,7 @@ pub enum StartError {
         "no packet has the interface {interface} here, only what stands above it: {above}; shape that: --interface {name}"
     )]
     Below {
-        /// The interface.
+        /// The name of the interface.
         interface: String,
         /// The interfaces above it.
         above: String,
@@ -152,7 +152,7 @@ pub enum StartError {
     /// A flow table forwards connections past all rules.
     #[error("forwarded packets would pass {interface} unshaped: {offload}; {way_out}")]
     Offloaded {
-        /// The interface.
+        /// The name of the interface.
         interface: String,
         /// The rule that puts connections into the flow table.
         offload: String,
@@ -188,7 +188,7 @@ pub enum StartError {
     /// The rules are installed, but probes do not come through the queue.
     #[error("shaping is NOT in force on {interface}: {}", prove::explain(.failures))]
     Unproven {
-        /// The interface.
+        /// The name of the interface.
         interface: String,
         /// The probes that failed.
         failures: Vec<Unproven>,

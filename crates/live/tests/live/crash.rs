@@ -1,4 +1,4 @@
-//! What becomes of the traffic when the program is killed, and of what it left.
+//! Traffic and stale rules after the program is killed.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -13,7 +13,7 @@ use tidegate_live::rules::{self, Attempt, Rules, RulesError, Spec, TagRule, atte
 use crate::queue::{PATIENCE, QUEUE, texts, udp};
 use crate::support::{Child, DEVICE, Ended, Pair};
 
-/// A process that shapes and never decides. Returns when its rules are in force.
+/// A process that shapes and never sends a verdict. Returns when its rules are in force.
 fn hung_instance(pair: &Pair, ownership: Ownership) -> Child {
     hung(&pair.left, Spec::new(DEVICE, QUEUE), ownership)
 }
@@ -35,7 +35,7 @@ fn hung(host: &Namespace, spec: Spec, ownership: Ownership) -> Child {
     child
 }
 
-/// The ways to install rules that leave them to `ownership`.
+/// The ways to install rules with `ownership`.
 pub fn owned_by(ownership: Ownership) -> impl Iterator<Item = Attempt> {
     attempts().filter(move |a| a.ownership == ownership)
 }

@@ -1,4 +1,4 @@
-//! What passes without the queue, and what does not.
+//! Packets that are exempt from the queue.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
@@ -15,7 +15,7 @@ use crate::support::{DEVICE, Ended, LEFT, Pair, RIGHT, bring_up, wait_for_carrie
 const GROUP4: Ipv4Addr = Ipv4Addr::new(239, 7, 7, 7);
 const GROUP6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0x7469, 0x7777);
 
-/// Whether this kernel has the expression that bounds what passes as a copy.
+/// Whether this kernel has the expression that bounds the rate of copies.
 fn has_limits() -> Result<(), String> {
     let chain = "trial".to_owned();
     let rule = Rule {
@@ -65,7 +65,7 @@ pub fn copies_of_multicast_for_this_host_are_not_queued() -> Ended {
         for text in ["first", "second"] {
             sender.send_to(text.as_bytes(), to).unwrap();
         }
-        // For IPv4 the copy comes before the packet is queued, for IPv6 when that is let go.
+        // For IPv4 the copy arrives before the packet is queued, for IPv6 when the packet is released.
         serve(&mut socket, 2, |packet, verdicts| {
             verdicts.accept(QUEUE, packet.id);
             let ours = transport(packet).0 == 17;
@@ -79,7 +79,7 @@ pub fn copies_of_multicast_for_this_host_are_not_queued() -> Ended {
         assert_eq!(texts(&receiver, 2), ["first", "second"], "{group}");
         assert_eq!(queued, 2, "each packet once, {group}");
         assert!(rules.counters().unwrap().exempt >= 2, "{:?}", rules.counters());
-        // More than a service says of itself waits in its turn, and comes all the same.
+        // Packets beyond the rate of service discovery are queued, and arrive nevertheless.
         let many = 80;
         for _ in 0..many {
             sender.send_to(&[7; 1_400], to).unwrap();
@@ -95,7 +95,7 @@ pub fn copies_of_multicast_for_this_host_are_not_queued() -> Ended {
     Ended::Passed
 }
 
-/// What our packets have behind the header of ICMPv6.
+/// The payload of the test's ICMPv6 packets.
 const MARKER: &[u8] = b"tidegate-test";
 const SOLICITATION: u8 = 135;
 const ECHO: u8 = 128;
@@ -119,7 +119,7 @@ fn send_icmp(kind: u8, hops: i32, length: usize, to: SocketAddrV6) {
     socket.send_to(&packet, to).unwrap();
 }
 
-/// How many of our packets come out of the queue.
+/// The number of the test's packets that arrive from the queue.
 fn queued(socket: &mut QueueSocket) -> usize {
     let mut count = 0;
     drain(socket, |packet, verdicts| {
@@ -162,7 +162,7 @@ pub fn only_neighbour_discovery_of_the_link_is_not_queued() -> Ended {
     assert!(rules.counters().unwrap().exempt > before);
     right(64, 0, port0(LEFT[1]));
     assert_eq!(queued(&mut socket), 1, "a smaller hop limit");
-    // What could be forwarded from here: more than the bound is shaped.
+    // Packets that could be forwarded: what exceeds the bound is shaped.
     let many = 80;
     for _ in 0..many {
         right(255, 1_400, port0(LEFT[1]));

@@ -174,7 +174,7 @@ pub fn a_gateway_is_shaped_where_it_forwards() -> Ended {
     Ended::Passed
 }
 
-/// Starts to shape the interface, and says why not or what is to be known beside.
+/// Starts to shape the interface; returns the error or the warnings.
 fn begin(pair: &Pair, interface: &str) -> Result<Vec<String>, String> {
     let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"10mbit\"\ndefault = true\n";
     let config = shaper::load(&Source::new("test.toml", text), &mut Diagnostics::new()).expect("a file");
@@ -193,7 +193,7 @@ pub fn an_interface_below_others_is_refused_by_their_name() -> Ended {
     let made = pair.left.run(vlan).unwrap();
     match &made {
         Ok(()) => {
-            // It has addresses of its own: what goes without a tag is shaped.
+            // It has addresses of its own: untagged packets are shaped.
             let warnings = begin(&pair, DEVICE).unwrap();
             assert!(warnings.len() == 1 && warnings[0].contains("--interface tg0.7"), "{warnings:?}");
             let bare = || {

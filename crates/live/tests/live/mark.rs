@@ -112,8 +112,8 @@ pub fn superpackets_are_rewritten_in_every_segment() -> Ended {
             let packets = tap.packets();
             let packets: Vec<_> = packets.iter().filter(wanted).collect();
             assert!(packets.len() > 10);
-            // What TCP sends outside its data (the handshake, acknowledgements) and what it repeats is not ECN-capable
-            // (RFC 3168, sections 6.1.1 and 6.1.5), and must not be marked.
+            // TCP's packets without data (the handshake, acknowledgements) and retransmissions are not ECN-capable (RFC
+            // 3168, sections 6.1.1 and 6.1.5), and must not be marked.
             let expected = if congestion { 3 } else { 2 };
             for packet in &packets {
                 let (dscp, ecn) = traffic_class(packet);
@@ -214,7 +214,7 @@ fn tags_seen(pair: &Pair, tags: Vec<TagRule>) -> Vec<Option<u16>> {
     seen
 }
 
-pub fn senders_are_told_by_uid() -> Ended {
+pub fn senders_are_identified_by_uid() -> Ended {
     let pair = Pair::new();
     let tag = |uid, tag| TagRule { sender: Sender::Uid(uid), tag };
     assert_eq!(tags_seen(&pair, vec![tag(4_711, 9), tag(0, 1023), tag(0, 5)]), [Some(1023), Some(1023)]);
@@ -222,7 +222,7 @@ pub fn senders_are_told_by_uid() -> Ended {
     Ended::Passed
 }
 
-pub fn senders_are_told_by_control_group() -> Ended {
+pub fn senders_are_identified_by_control_group() -> Ended {
     let Some(root) = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
         .into_iter()
         .find(|p| Path::new(p).join("cgroup.subtree_control").exists())

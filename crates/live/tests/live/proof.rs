@@ -26,10 +26,10 @@ pub fn tampering_is_found() -> Ended {
             assert_eq!(differences.len(), 5, "{differences:?}");
             nft::delete(&mut other, family, &name).unwrap();
             assert!(matches!(rules.verify().unwrap()[..], [Difference::MissingTable { .. }]));
-            // What is gone already is no error to remove.
+            // Removing rules that are gone is no error.
             rules.remove().unwrap();
 
-            // With an owner nobody else may touch it.
+            // A table with an owner cannot be changed by another process.
             let mut rules = Rules::install_by(&Spec::new(DEVICE, QUEUE), owned_by(Ownership::Socket)).unwrap();
             let error = nft::flush(&mut other, family, &name, "shape").unwrap_err();
             assert_eq!(error.errno(), Some(libc::EPERM), "{error}");

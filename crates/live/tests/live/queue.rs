@@ -1,4 +1,4 @@
-//! Packets out of the queue and verdicts into it.
+//! Packets from the queue and verdicts.
 
 use std::cell::Cell;
 use std::io::{Read, Write};
@@ -19,13 +19,13 @@ pub const QUEUE: u16 = 40;
 pub const SEGMENTS: u16 = 41;
 pub const PORT: u16 = 7000;
 
-/// How long is waited for what must come, on a machine that has no time now.
+/// How long to wait for what must arrive, on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
-/// How long is waited for what must not come.
+/// How long to wait for what must not arrive.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Receives until `enough` packets counted or [`PATIENCE`] is over; `decide` gives each its verdict and says whether it
-/// counts.
+/// Receives until `enough` packets counted or [`PATIENCE`] is over; `decide` sets the verdict of each and returns
+/// whether it counts.
 pub fn serve(
     socket: &mut QueueSocket,
     enough: usize,
@@ -44,7 +44,7 @@ pub fn serve(
     seen
 }
 
-/// Serves until `decide` or `stop` says so.
+/// Serves until `decide` or `stop` ends it.
 pub fn serve_until(
     socket: &mut QueueSocket,
     stop: impl Fn() -> bool,
@@ -64,10 +64,10 @@ pub fn serve_until(
     }
 }
 
-/// Serves what is there and what comes, until nothing has come for a while.
+/// Serves queued and arriving packets, until none has arrived for a while.
 pub fn drain(socket: &mut QueueSocket, mut decide: impl FnMut(&Packet<'_>, &mut Verdicts)) {
     let came = Cell::new(Instant::now());
-    // Looked at after each time that there was nothing: a machine that gave us no time is not taken for silence.
+    // Checked after each empty read: a pause in scheduling must not count as silence.
     let turns = Cell::new(0);
     let stop = || {
         turns.set(turns.get() + 1);
@@ -117,7 +117,7 @@ pub fn udp(pair: &Pair, family: usize) -> (UdpSocket, UdpSocket) {
     (sender, receiver)
 }
 
-/// What arrives, as text: `expected` datagrams, however long they take, and what comes right behind them.
+/// The arriving datagrams as text: `expected` ones, and those that follow at once.
 pub fn texts(receiver: &UdpSocket, expected: usize) -> Vec<String> {
     let mut buffer = [0; 2048];
     let mut texts = vec![];
@@ -129,7 +129,8 @@ pub fn texts(receiver: &UdpSocket, expected: usize) -> Vec<String> {
     }
 }
 
-/// Sends `bytes` over TCP from left to right while `decide` judges every packet; returns whether all came unharmed.
+/// Sends `bytes` over TCP from left to right while `decide` sets the verdict of every packet; returns whether all bytes
+/// arrived intact.
 pub fn stream(
     pair: &Pair,
     socket: &mut QueueSocket,
@@ -238,7 +239,7 @@ pub fn verdicts_may_come_in_any_order() -> Ended {
     }
     let mut verdicts = Verdicts::new();
     held.iter().rev().for_each(|id| verdicts.accept(QUEUE, *id));
-    // One that is not there is refused without harm to the others.
+    // A verdict for an unknown packet is refused without effect on the others.
     verdicts.accept(QUEUE, 1_000_000);
     assert_eq!(verdicts.len(), 201);
     socket.send(&mut verdicts).unwrap();
@@ -280,7 +281,7 @@ pub fn a_requeued_superpacket_comes_out_of_the_second_queue_in_segments_in_order
         let good = stream(&pair, &mut socket, family, 5_000_000, |packet, verdicts| {
             if packet.queue == QUEUE {
                 whole += u32::from(packet.gso);
-                // All of a flow takes the same way, or what is not cut would overtake.
+                // All packets of a flow take the same path, otherwise those that are not segmented would overtake.
                 return verdicts.requeue(QUEUE, packet.id, SEGMENTS, Some(0x77));
             }
             assert!(!packet.gso && packet.length <= 1500, "{packet:?}");
@@ -312,7 +313,7 @@ pub fn a_full_queue_lets_packets_pass() -> Ended {
         let pair = Pair::new();
         let settings = QueueSettings { max_length: 4, when_full, ..QueueSettings::default() };
         let (mut socket, _rules) = shaped(&pair, &Spec::new(DEVICE, QUEUE), &[(QUEUE, settings)]);
-        // What IPv6 says about itself when an interface comes up would take places.
+        // IPv6 packets that are sent when an interface comes up would occupy the queue.
         pair.left.run(|| sysctl::write("ipv6/conf/tg0/disable_ipv6", "1").unwrap()).unwrap();
         drain(&mut socket, accept);
         let (sender, receiver) = udp(&pair, 0);
@@ -349,7 +350,7 @@ pub fn an_overrun_is_counted_and_the_queue_goes_on() -> Ended {
     });
     let counters = socket.counters();
     assert!(served < 100 && counters.overruns >= 1, "{served} served, {counters:?}");
-    // Fail-open: what did not fit into the buffer passed.
+    // Fail-open: packets that did not fit into the buffer passed.
     assert_eq!(texts(&receiver, 100).len(), 100);
     // The buffer holds a packet or two: one of the neighbours' protocols may take its place, and it passes by.
     let (mut sent, mut served) = (0, 0);
@@ -383,7 +384,7 @@ pub fn a_payload_is_rewritten() -> Ended {
             }
             assert!(!packet.checksum_pending);
             let mut bytes = packet.payload.to_vec();
-            // A sum does not see the order of its words: the checksum stays right.
+            // The checksum does not depend on the order of 16-bit words and stays correct.
             bytes[at + 8..].copy_from_slice(b"wxyzabcd");
             verdicts.accept_rewritten(packet.queue, packet.id, None, &bytes);
             true
@@ -429,7 +430,7 @@ pub fn several_queues_share_the_flows() -> Ended {
             verdicts.drop(packet.queue, packet.id);
             let ours = transport(packet).0 == 17;
             if ours {
-                // The kernel's hash goes by the addresses: a flow never changes its queue.
+                // The kernel's hash depends on the addresses: a flow never changes its queue.
                 assert_eq!(*queues.entry(packet.payload[19]).or_insert(packet.queue), packet.queue);
             }
             ours

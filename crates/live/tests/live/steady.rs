@@ -1,4 +1,4 @@
-//! That the tests know a busy machine from a shaper that is wrong.
+//! The tests distinguish a busy machine from a faulty shaper.
 
 use std::process::Command;
 use std::thread::{available_parallelism, sleep};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::support::Ended;
 use crate::support::steady::{Watch, patiently};
 
-/// Programs that are no children of ours and keep processors busy. They end with this.
+/// Programs that are not children of this process and keep processors busy. They end when this is dropped.
 struct Strangers(Vec<String>);
 
 impl Strangers {
@@ -26,7 +26,7 @@ impl Strangers {
 
 impl Drop for Strangers {
     fn drop(&mut self) {
-        // Their end is all that is wanted; who has ended already is well.
+        // A program that has ended already is no error.
         let _ = Command::new("kill").args(&self.0).status();
     }
 }
@@ -54,7 +54,7 @@ pub fn busy_strangers_excuse_what_goes_wrong() -> Ended {
     Ended::Passed
 }
 
-/// What this process and its children do excuses nothing: it is counted as theirs.
+/// Load of this process and its children is no excuse: it is counted as its own.
 pub fn our_own_work_excuses_nothing() -> Ended {
     let watch = Watch::start();
     // It is ended when it has used a second of a processor, however long that takes.

@@ -1,4 +1,4 @@
-//! What is not proven at the start is not said to be, and is proven later.
+//! What cannot be proven at the start is reported as unproven, and is proven later.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ pub fn a_filter_that_drops_the_probes_leaves_the_proof_to_traffic() -> Ended {
         assert_eq!(awaited(&shaping), [Version::V4, Version::V6]);
         let why = &shaping.proof().awaited[0].1;
         assert!(why.contains("a rule of the packet filter drops"), "{why}");
-        // A packet of the traffic is a proof: a connection attempt that leaves, and what answers it.
+        // A packet of the traffic is a proof: a connection attempt, and its reply.
         let to: IpAddr = RIGHT[0];
         let _ = pair.left.run(|| std::net::TcpStream::connect((to, PORT)).map(drop)).unwrap();
         let deadline = Instant::now() + PATIENCE;

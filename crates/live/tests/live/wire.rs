@@ -1,4 +1,4 @@
-//! Packets as they are on the wire, seen by a packet socket at the far end.
+//! Packets on the wire, captured by a packet socket at the far end.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::queue::PATIENCE;
 
-/// Sees every packet that arrives in the namespace it was opened in.
+/// Captures every packet that arrives in the namespace in which it was opened.
 pub struct Tap(OwnedFd);
 
 impl Tap {
@@ -102,7 +102,7 @@ pub fn is_sound(packet: &[u8]) -> bool {
     checksum(&[addresses, &[0, protocol], &length.to_be_bytes(), &packet[header..]]) == 0
 }
 
-/// Makes the interface compute checksums and cut superpackets in software, so that a tap sees finished packets.
+/// Makes the interface compute checksums and cut superpackets in software, so that a capture contains complete packets.
 /// To be called in the namespace of the interface.
 pub fn disable_offloads(device: &str) {
     const SIOCETHTOOL: u64 = 0x8946;

@@ -1,7 +1,7 @@
 //! A harness for tests that need network namespaces.
 //!
 //! Every test runs in a process of its own, forked from a `main` with one thread, so that it may create namespaces
-//! and fork again, and so that a hang or a crash is that test's alone. As root each test runs twice: as root, and as
+//! and fork again, and so that a hang or a crash affects that test only. As root each test runs twice: as root, and as
 //! an unprivileged user through a user namespace.
 #![allow(dead_code)] // Each test target uses a part of it.
 
@@ -72,7 +72,7 @@ pub fn main_with(tests: &[Test], once: &[&str]) -> ! {
         }
         exit(0);
     }
-    // Opened before anybody gives up privileges; the processes of the tests inherit it.
+    // Opened before privileges are dropped; the processes of the tests inherit it.
     let log = std::env::var_os("TIDEGATE_SKIP_LOG")
         .and_then(|path| OpenOptions::new().create(true).append(true).open(path).ok());
     let began_all = Instant::now();
@@ -84,7 +84,7 @@ pub fn main_with(tests: &[Test], once: &[&str]) -> ! {
                 let line = format!("SKIP: {mode}::{name}: {reason}\n");
                 eprint!("{line}");
                 if let Some(mut log) = log.as_ref() {
-                    // The reason has been printed; a log that cannot be written is the reader's trouble.
+                    // The reason has been printed; an error of the log is ignored.
                     let _ = log.write_all(line.as_bytes());
                 }
                 SKIPPED
@@ -109,7 +109,7 @@ pub fn main_with(tests: &[Test], once: &[&str]) -> ! {
     }
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
     let seconds = began_all.elapsed().as_secs_f32();
-    // The form of libtest, for whoever counts.
+    // The format of libtest, for tools that count results.
     println!(
         "\ntest result: {verdict}. {passed} passed; {failed} failed; {skipped} ignored; 0 measured; 0 filtered out; \
          finished in {seconds:.2}s\n"

@@ -1,7 +1,7 @@
-//! Whether the machine let a measurement be one: what else it did meanwhile.
+//! Detects whether other load on the machine has disturbed a measurement.
 //!
-//! A rate or a delay over real sockets is right or wrong only as far as the machine gave the processor to those who
-//! send, shape and receive. [`patiently`] judges an attempt that went wrong by what a [`Watch`] saw beside it.
+//! A rate or a delay over real sockets is meaningful only if the machine scheduled the sender, the shaper and the
+//! receiver in time. [`patiently`] evaluates a failed attempt by the load that a [`Watch`] measured meanwhile.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use super::Ended;
 
-/// Attempts on a steady machine that may go wrong before that is the shaper's doing.
+/// Failed attempts on a steady machine after which the test fails.
 const ATTEMPTS: usize = 3;
-/// How long attempts go on that prove nothing, because the machine was not steady.
+/// How long attempts on an unsteady machine are repeated.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// The part of all processors that others may take.
+/// The share of all processors that other processes may use.
 const TAKEN: f64 = 0.05;
 /// The part of the time that a processor may stand still.
 const STALLED: f64 = 0.01;
@@ -234,7 +234,7 @@ fn stalls(processor: usize, stop: &AtomicBool) -> Option<Duration> {
         return None;
     }
     const EVERY: Duration = Duration::from_millis(1);
-    // The kernel may handle packets for so long before it runs anybody.
+    // The kernel may handle packets for this long before it runs any thread.
     const OURS: Duration = Duration::from_millis(3);
     let mut stalled = Duration::ZERO;
     while !stop.load(Ordering::Relaxed) {
