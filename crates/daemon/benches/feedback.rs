@@ -2,7 +2,7 @@
 //!
 //! The cause is a packet: that of a newcomer, by which every other flow of the class is granted less. Measured is from
 //! just before it is sent to when the owner of another flow has read his new rate. Between two samples the newcomer is
-//! forgotten: a sample in which one flow joins while another leaves changes nobody's rate, and nothing is told.
+//! forgotten: a sample in which one flow joins while another leaves changes no rate, and no notification is sent.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(280);
 const SOON: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Waits until the owner is told that he is granted `rate`.
+/// Waits until the owner is notified of the granted rate `rate`.
 fn told(client: &mut Client, rate: Rate) -> bool {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {

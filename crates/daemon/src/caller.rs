@@ -5,7 +5,7 @@ use tidegate_control::calls::Authority;
 /// The process at the other end of a connection, by the credentials of the socket (`SO_PEERCRED`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Its user.
+    /// The uid of the process.
     pub uid: u32,
     /// Its process number when it connected.
     pub pid: i32,

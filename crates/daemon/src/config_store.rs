@@ -228,8 +228,8 @@ impl ConfigStore {
     }
 
     /// Puts in force what was in force before a trial. Where that is not possible now, the trial continues until it is: a
-    /// change that nobody confirmed must not stay because the interface was absent, or a reservation conflicted, at the
-    /// moment of its end.
+    /// change that was not confirmed must not stay because the interface was absent, or a reservation conflicted, at
+    /// the moment of its end.
     fn take_back(
         &mut self,
         directions: &mut [ShapedDirection],

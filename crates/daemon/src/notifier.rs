@@ -28,7 +28,7 @@ impl Notifier {
     pub fn server(&self) -> Option<&Handle> {
         self.server.as_ref()
     }
-    /// The server has failed: there is nobody to notify any more.
+    /// The server has failed: there are no subscribers any more.
     pub fn disconnect(&mut self) {
         self.server = None;
     }

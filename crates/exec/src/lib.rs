@@ -96,9 +96,9 @@ pub enum Error {
     /// The operating system refused something.
     #[error("cannot {operation}: {source}")]
     System {
-        /// The operation.
+        /// The operation that failed.
         operation: &'static str,
-        /// The error.
+        /// The error of the system.
         source: io::Error,
     },
     /// An engine cannot be built.
@@ -110,7 +110,7 @@ pub enum Error {
     /// The program could not be started in the namespace; the exit code is that of shells, 126 or 127.
     #[error("{text}")]
     Command {
-        /// The reason.
+        /// Why the program could not be started.
         text: String,
         /// 127 when there is no such program, 126 when it may not be run.
         code: u8,

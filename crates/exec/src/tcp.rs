@@ -97,7 +97,7 @@ struct Open {
 ///
 /// The sender before the shaper is this process, so it chooses the amount queued there. Data that is not yet read
 /// from the host's socket stays there, and TCP's window slows the remote sender down in time. So a shaper need not
-/// drop as a signal, and the queue of a connection is about [`Window::SET`], whatever its share of the rate.
+/// drop as a signal, and the queue of a connection is about [`Window::SET`], independent of its share of the rate.
 ///
 /// *Source*: the idea of dynamic queue limits (Linux 3.3, `lib/dynamic_queue_limits.c`), by delay instead of
 /// starvation.

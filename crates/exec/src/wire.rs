@@ -92,7 +92,7 @@ fn header(from: IpAddr, target: IpAddr, protocol: IpProtocol, length: usize, to:
 mod tests {
     use super::*;
 
-    /// Sixteen-bit words added up with end-around carry (RFC 1071).
+    /// The sum of 16-bit words with end-around carry (RFC 1071).
     fn sum(bytes: &[u8], from: u64) -> u16 {
         let words = bytes.chunks(2).map(|word| u64::from(word[0]) << 8 | u64::from(*word.get(1).unwrap_or(&0)));
         let mut sum = words.sum::<u64>() + from;

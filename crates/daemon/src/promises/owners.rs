@@ -33,7 +33,7 @@ pub(crate) struct Socket {
 /// A process and all that descend from it, also those whose parents have ended since they were first seen.
 #[derive(Debug)]
 pub(crate) struct ProcessTree {
-    /// Processes and when they began, by which another process of the same number is told.
+    /// Processes and their start times, which distinguish processes with the same number.
     known: HashMap<u32, u64>,
 }
 
@@ -159,7 +159,7 @@ fn held_by_links(pid: u32) -> io::Result<Vec<u64>> {
 }
 
 fn held_by_info(pid: u32) -> io::Result<Vec<u64>> {
-    // Inodes count within a mount: that of all sockets is told by one of ours.
+    // Inodes count within a mount: the mount of sockets is that of one of our own.
     let ours = UnixDatagram::unbound()?;
     let (mount, _) = mount_and_inode(&fs::read_to_string(format!("/proc/self/fdinfo/{}", ours.as_raw_fd()))?)
         .ok_or_else(|| io::Error::new(io::ErrorKind::PermissionDenied, "this kernel tells no inodes in fdinfo"))?;
@@ -199,7 +199,7 @@ fn read(line: &str, protocol: u8, inodes: &HashSet<u64>) -> Option<Socket> {
     .filter(|socket| socket.port != 0)
 }
 
-/// Address and port, as the kernel writes them: words of 32 bits in the order of the machine, then the port.
+/// Address and port, as the kernel writes them: units of 32 bits in host byte order, then the port.
 fn end(text: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = text.split_once(':')?;
     let word = |at: usize| u32::from_str_radix(address.get(at * 8..at * 8 + 8)?, 16).ok().map(u32::to_ne_bytes);

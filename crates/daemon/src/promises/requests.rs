@@ -215,7 +215,7 @@ impl Promises {
     }
 }
 
-/// Refuses a request that contradicts itself, whatever is in force.
+/// Refuses a request that contradicts itself, independent of the state.
 fn check(request: &PromiseCall) -> Result<(), Refusal> {
     let minimum = request.minimum.unwrap_or(Rate::ZERO);
     if minimum.is_zero() && request.prefer == 0 && request.displace.is_none() {

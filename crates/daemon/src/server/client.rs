@@ -222,7 +222,7 @@ impl Client {
         let unread = self.unread();
         let Some(subscription) = self.subscriptions.iter_mut().find(|one| one.id == id) else { return };
         let room = unread + subscription.early.as_ref().map_or(0, Vec::len) + line.len() <= limit;
-        // A loss is reported before the next notification, and not before there is room for more.
+        // A loss is reported before the next notification, and not before the buffer has space for more.
         if !room || subscription.lost > 0 {
             subscription.lost += 1;
             lost.fetch_add(1, Ordering::Relaxed);

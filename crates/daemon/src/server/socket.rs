@@ -28,7 +28,7 @@ pub enum SocketError {
     System {
         /// The operation that failed.
         operation: &'static str,
-        /// The path.
+        /// The path that was requested.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
@@ -180,7 +180,7 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // Unless somebody put another one there.
+        // Unless another socket has replaced it.
         let ours = |metadata: fs::Metadata| (metadata.dev(), metadata.ino()) == self.identity;
         let path = self.path();
         if fs::symlink_metadata(&path).is_ok_and(ours) {

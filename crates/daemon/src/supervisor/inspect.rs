@@ -9,7 +9,7 @@ use crate::notifier::Notifier;
 use crate::service;
 
 impl Supervisor {
-    /// Reads the rules back; where somebody changed them, shaping is started again, or reported to be off. Then compares
+    /// Reads the rules back; if they have been changed, shaping is started again, or reported to be off. Then compares
     /// what the interface carried with what came through the queue.
     ///
     /// What cannot be read, for want of a descriptor for instance, is read again later: shaping continues.

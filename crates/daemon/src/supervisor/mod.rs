@@ -1,6 +1,6 @@
 //! [`Supervisor`]: starts and watches the data paths, and restarts what fails.
 //!
-//! It reacts to what the watchdog reports, to rules that somebody changed, to traffic that bypasses the queue, and to
+//! It reacts to what the watchdog reports, to rules that were changed, to traffic that bypasses the queue, and to
 //! interfaces that vanish, return and are renamed.
 
 mod inspect;

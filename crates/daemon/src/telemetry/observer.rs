@@ -62,7 +62,7 @@ impl Shared {
     }
 }
 
-/// Locks a mutex whose data is consistent after every statement, whatever panicked.
+/// Locks a mutex whose data is consistent after every statement, even if a holder panicked.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -85,7 +85,7 @@ pub enum WebError {
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// The address.
+        /// The address that was requested.
         address: SocketAddr,
         /// The error of the system.
         source: io::Error,
@@ -394,7 +394,7 @@ mod tests {
 
         let address = "127.0.0.1:0".parse().unwrap();
         let web = Web::start(WebSettings { address, reach: Reach::Loopback }, Arc::default()).unwrap();
-        // More answers than all buffers on the way take, which nobody reads but for their beginning.
+        // More replies than all buffers on the way hold, of which only the beginning is read.
         let request = format!("GET /uplot.js HTTP/1.1\r\nHost: {}\r\n\r\n", web.address()).repeat(500);
         let holders = (0..CONNECTIONS).map(|_| {
             let mut stream = std::net::TcpStream::connect(web.address()).unwrap();

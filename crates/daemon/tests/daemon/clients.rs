@@ -1,4 +1,4 @@
-//! What clients may do, and what they cannot do to the data path and to each other.
+//! The permissions of clients, and their isolation from the data path and from each other.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::UdpSocket;
@@ -16,12 +16,12 @@ use tidegate_experiments::lab::topology::Pair;
 use tidegate_experiments::lab::{Senders, Sink};
 use tidegate_units::{Rate, Span};
 
-use crate::lasting::CBQ;
+use crate::recovery::CBQ;
 use crate::running::{OTHER, PATIENCE, Running, SHAPER, is_root_of_the_machine, minimum, refusal, target, udp, until};
 use crate::support::steady::patiently;
 use crate::support::{Child, Ended};
 
-pub fn who_is_not_root_may_look_and_steer_his_own_within_bounds() -> Ended {
+pub fn users_may_query_and_control_their_own_flows_within_bounds() -> Ended {
     if !is_root_of_the_machine() {
         return Ended::Skipped("only root of the machine can be two users".into());
     }
@@ -46,7 +46,7 @@ pub fn who_is_not_root_may_look_and_steer_his_own_within_bounds() -> Ended {
     Ended::Passed
 }
 
-/// Waits until the process of the other user has ended, which must have found all as it should be.
+/// Waits until the process of the other user has ended, which must have succeeded.
 fn ends_well(child: Child) {
     let deadline = Instant::now() + PATIENCE;
     let code = loop {
@@ -76,7 +76,7 @@ fn as_another(path: &Path) {
     not_allowed(
         client.promise(&PromiseCall { target: Target { pid: Some(1), ..Target::default() }, ..minimum(5_000, 100) }),
     );
-    // Calls of operators are refused whatever their parameters are.
+    // Calls of operators are refused with any parameters.
     for call in CALLS.iter().filter(|call| matches!(call.permission, Permission::Operator(_))) {
         let mut stream = UnixStream::connect(path).unwrap();
         writeln!(stream, "{{\"id\":7,\"version\":1,\"call\":\"{}\",\"with\":{}}}", call.name, call.request).unwrap();
@@ -84,7 +84,7 @@ fn as_another(path: &Path) {
         BufReader::new(stream).read_line(&mut line).unwrap();
         assert!(line.starts_with("{\"id\":7,\"error\":{\"code\":\"not-allowed\""), "{line}");
     }
-    // Within them it is given, and what is given counts.
+    // Within the bounds it is granted, and the grant counts.
     let given = client.promise(&PromiseCall { prefer: 1, ..minimum(5_000, 800) }).unwrap();
     assert_eq!(given.state.uid, 12_345);
     not_allowed(client.promise(&minimum(5_001, 300)));
@@ -92,7 +92,7 @@ fn as_another(path: &Path) {
     client.release(given.promise).unwrap();
 }
 
-/// Payload in kbit/s that senders hand in and that arrives, within a second and a half, for each flow.
+/// The payload in kbit/s that is sent and that arrives within a second and a half, for each flow.
 fn carried(senders: &Senders, sink: &Sink, flows: usize) -> Vec<(u64, u64)> {
     let sent = |n: usize| senders.sent(n).bytes.load(Ordering::Relaxed);
     let before: Vec<_> = (0..flows).map(|n| (sent(n), sink.bytes(n))).collect();
@@ -116,13 +116,13 @@ fn hostile_clients() -> Result<(), String> {
     let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
     thread::sleep(Duration::from_millis(500));
     sink.restart();
-    // It forgets when it next receives.
+    // Flows expire when it next receives.
     thread::sleep(Duration::from_millis(200));
     let quiet = carried(&senders, &sink, 3);
     let lateness = |sink: &Sink| sink.report(0).delays.value_at_quantile(0.99);
     let quiet_delay = lateness(&sink);
-    // A thousand clients that are there, of whom a hundred ask all the time; some send garbage, some send without an
-    // end of line, some never read what they subscribed to.
+    // A thousand connected clients, of which a hundred send requests all the time; some send garbage, some send without
+    // an end of line, some never read what they subscribed to.
     let stop = Arc::new(AtomicBool::new(false));
     let mut idle = Vec::new();
     for n in 0..1_000 {
@@ -144,7 +144,7 @@ fn hostile_clients() -> Result<(), String> {
     thread::sleep(Duration::from_millis(200));
     let loud = carried(&senders, &sink, 3);
     let loud_delay = lateness(&sink);
-    // Others still get answers, and that everybody is there.
+    // Other clients still receive replies, which count all clients.
     let control = || running.client().status().unwrap().control;
     until("a thousand clients and refusals", || {
         let control = control();
@@ -162,17 +162,17 @@ fn hostile_clients() -> Result<(), String> {
     drop(idle);
     senders.stop();
     sink.stop();
-    // Senders share the processors with those who bother, so that they may send less; what they send arrives.
+    // Senders share the processors with these clients, so that they may send less; what they send arrives.
     let arrives = quiet
         .iter()
         .zip(&loud)
         .all(|((_, quiet), (sent, arrived))| arrived * 100 > sent * 97 && arrived * 100 > quiet * 50);
-    // The senders and the sink are on the same two processors as the clients: what is told apart is a data path that
-    // waits for somebody, which would wait for seconds, not for milliseconds.
+    // The senders and the sink are on the same two processors as the clients: the test distinguishes a data path that
+    // waits for a client, which would take seconds, not milliseconds.
     if arrives && loud_delay < quiet_delay + 100_000_000 { Ok(()) } else { Err(seen) }
 }
 
-/// Asks, sends garbage, sends lines without an end, or connects and goes, until told to stop.
+/// Sends requests, garbage or lines without an end, or connects and disconnects, until stopped.
 fn bother(kind: u32, path: &Path, stop: &AtomicBool) {
     let mut noise = 0x9e37_79b9_7f4a_7c15_u64;
     while !stop.load(Ordering::Relaxed) {
@@ -203,7 +203,7 @@ fn bother(kind: u32, path: &Path, stop: &AtomicBool) {
     }
 }
 
-pub fn a_slow_reader_is_told_what_it_lost() -> Ended {
+pub fn a_slow_reader_receives_the_number_of_lost_events() -> Ended {
     let pair = Pair::create().unwrap();
     let running = Running::start(&pair, SHAPER);
     let mut slow = running.client();
@@ -219,7 +219,7 @@ pub fn a_slow_reader_is_told_what_it_lost() -> Ended {
             for n in 0..6_000_u16 {
                 let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
                 socket.send_to(&[0; 32], ("10.77.0.2", 10_000 + n)).unwrap();
-                // No more on the way than finds room.
+                // No more in flight than the buffers hold.
                 if n % 256 == 255 {
                     until("what was sent", || came() > u64::from(n));
                 }
@@ -249,7 +249,7 @@ pub fn promises_and_subscriptions_of_a_connection_have_limits_of_their_own() -> 
     let refused = refusal(client.promise(&preference(5_900)).unwrap_err());
     assert_eq!(refused.code, Code::TooMany);
     assert!(refused.message.contains("256 promises") && refused.help.is_some(), "{refused}");
-    // However many promises it holds, it may look and be told.
+    // A client with any number of promises may query and subscribe.
     let events: Vec<u64> = (0..15).map(|_| client.events(&Events::default()).unwrap().id()).collect();
     let which = Feedback { target: target(5_000), ..Feedback::default() };
     client.feedback(&which).unwrap();
@@ -258,7 +258,7 @@ pub fn promises_and_subscriptions_of_a_connection_have_limits_of_their_own() -> 
         assert_eq!(refused.code, Code::TooMany);
         assert!(refused.message.contains("16 subscriptions") && refused.help.is_some(), "{refused}");
     }
-    // What is given up makes room for one of its kind, and another connection has its own.
+    // Each one that is released permits another of its kind, and another connection has its own limit.
     client.release(promises[7]).unwrap();
     assert_eq!(refusal(client.events(&Events::default()).map(drop).unwrap_err()).code, Code::TooMany);
     let given = client.promise(&preference(5_900)).unwrap();
@@ -266,7 +266,7 @@ pub fn promises_and_subscriptions_of_a_connection_have_limits_of_their_own() -> 
     client.events(&Events::default()).unwrap();
     let mut other = running.client();
     other.promise(&preference(5_901)).unwrap();
-    // Who does not want to hear of a promise need not.
+    // A client may unsubscribe from the events of its promise.
     client.unsubscribe(given.subscription).unwrap();
     assert_eq!(running.client().promises().unwrap().len(), 257);
     drop((client, other));
@@ -274,8 +274,8 @@ pub fn promises_and_subscriptions_of_a_connection_have_limits_of_their_own() -> 
     Ended::Passed
 }
 
-/// A shaper, and beside it a process of another user that does `what` with its control socket, once that is there. What
-/// passes between the two is given to both.
+/// A shaper, and beside it a process of another user that does `what` with its control socket, once that exists. Both
+/// receive the channel between them.
 fn beside_another_user(text: &str, what: impl FnOnce(&Path, &mut UnixStream)) -> (Pair, Running, UnixStream, Child) {
     let pair = Pair::create().unwrap();
     let path = std::env::temp_dir().join(format!("tidegate-{}-0.sock", std::process::id()));
@@ -307,10 +307,10 @@ pub fn one_user_cannot_take_all_connections() -> Ended {
         let refused = refusal(connect().unwrap_err());
         assert_eq!(refused.code, Code::TooMany);
         assert!(refused.message.contains("256 connections of this user") && refused.help.is_some(), "{refused}");
-        // Root is not kept out, and says so.
+        // Root is not subject to the limit.
         waits.write_all(b"?").unwrap();
         waits.read_exact(&mut [0]).unwrap();
-        // One that goes makes room for another.
+        // One that disconnects permits another.
         clients.pop();
         until("room again", || connect().is_ok());
     });
@@ -322,7 +322,7 @@ pub fn one_user_cannot_take_all_connections() -> Ended {
     Ended::Passed
 }
 
-/// 250 connections that request what is large, and read nothing.
+/// 250 connections that request large replies, and read nothing.
 pub fn one_user_does_not_delay_root() -> Ended {
     if !is_root_of_the_machine() {
         return Ended::Skipped("only root of the machine can be two users".into());
@@ -345,7 +345,7 @@ pub fn one_user_does_not_delay_root() -> Ended {
             thread::sleep(Duration::from_millis(5));
         }
     });
-    // Before the other user asks for them.
+    // Before the other user requests them.
     let flows = || running.client().status().unwrap().directions[0].classes[1].flows.unwrap_or_default();
     let make_flows = || {
         for n in 0..1_000_u16 {
@@ -412,7 +412,7 @@ pub fn one_user_cannot_take_all_reservations() -> Ended {
         let refused = refusal(Client::connect(path).unwrap().reserve(&reserve(5_002, None)).unwrap_err());
         assert_eq!(refused.code, Code::NotAllowed);
         assert!(refused.message.contains("may hold 2 reservations"), "{refused}");
-        // One that ends makes room.
+        // One that ends permits another.
         client.unreserve(first.reservation).unwrap();
         client.reserve(&reserve(5_002, None)).unwrap();
         waits.write_all(b"?").unwrap();
@@ -426,8 +426,8 @@ pub fn one_user_cannot_take_all_reservations() -> Ended {
     Ended::Passed
 }
 
-/// What processes hold is read again and again, and is many conditions to look up: one user shall not keep the daemon
-/// busy with it, for everybody may watch.
+/// The sockets of processes are read repeatedly and result in many conditions: since every user may watch, one user
+/// must not occupy the daemon with them.
 pub fn one_user_cannot_have_all_processes_followed() -> Ended {
     if !is_root_of_the_machine() {
         return Ended::Skipped("only root of the machine can be two users".into());
@@ -446,7 +446,7 @@ pub fn one_user_cannot_have_all_processes_followed() -> Ended {
         let refused = refusal(watch(&mut clients[1], &own).unwrap_err());
         assert_eq!(refused.code, Code::TooMany);
         assert!(refused.message.contains("16 processes") && refused.help.is_some(), "{refused}");
-        // Flows that are named otherwise have a limit of their own, and one that ends makes room.
+        // Flows with another kind of target have a limit of their own, and one that ends permits another.
         for _ in 0..15 {
             watch(&mut clients[1], &target(5_000)).unwrap();
         }
@@ -477,7 +477,7 @@ pub fn the_socket_of_the_dead_is_replaced_and_of_the_living_is_not() -> Ended {
     let living = Listening::at(&running.path, 0o600).unwrap_err().to_string();
     assert!(living.contains("another tidegate is running"), "{living}");
     let stale = std::env::temp_dir().join(format!("tidegate-stale-{}.sock", std::process::id()));
-    // Whoever made it is gone, its socket is not.
+    // The process that made it has ended; its socket has not.
     drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
     let again = Listening::at(&stale, 0o600).unwrap();
     drop(again);

@@ -16,7 +16,7 @@ use crate::promises::CHILD;
 use crate::running::{OTHER, PATIENCE, Running, SHAPER, is_root_of_the_machine, refusal};
 use crate::support::Ended;
 
-pub fn a_user_has_his_promise_and_nobody_else() -> Ended {
+pub fn a_promise_to_a_user_applies_to_no_other() -> Ended {
     if !is_root_of_the_machine() {
         return Ended::Skipped("only root of the machine can be two users".into());
     }
@@ -57,7 +57,7 @@ pub fn a_user_has_his_promise_and_nobody_else() -> Ended {
     Ended::Passed
 }
 
-/// A control group that goes with this.
+/// A control group that is removed when this is dropped.
 struct Group {
     path: PathBuf,
     below_root: String,

@@ -1,4 +1,4 @@
-//! What is promised, to whom, from when and how long.
+//! The terms, targets and leases of promises.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -45,7 +45,7 @@ pub fn a_promise_holds_before_and_after_the_first_packet_and_ends_with_its_conne
     settles(&mut measured, &sink, 4, "4 Mbit/s for the first, 3 for the second", |seen| {
         seen[0] > 3_600 && seen[1] > 2_700 && seen[2] + seen[3] < 1_300
     });
-    // One that waits gets its minimum as soon as somebody leaves; leaving is closing the connection.
+    // A waiting promise is granted as soon as another is released, here by closing the connection.
     let mut patient = running.client();
     let given = patient.promise(&PromiseCall { wait: true, ..minimum(5_002, 3_000) }).unwrap();
     assert_eq!((given.state.waiting, given.state.free), (1, Rate::from_mbit(1)));
@@ -76,7 +76,7 @@ pub fn preference_displacement_and_leases() -> Ended {
     let sink = Sink::start(&pair.receiver, &flows).unwrap();
     let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
     let mut client = running.client();
-    // A step is a tenth of the class at the cost of the others: they must be there.
+    // A step is a tenth of the class at the cost of the others: they must be present.
     until("four flows", || running.client().status().unwrap().directions[0].classes[0].flows == Some(4));
     // Two steps of 10% of 8 Mbit/s: 2 + 1.6 = 3.6, and 1.47 for each of the others.
     let call = PromiseCall { prefer: 2, target: target(5_000), ..PromiseCall::default() };

@@ -1,4 +1,4 @@
-//! A daemon in this process, between two hosts, and what tests ask of it.
+//! A daemon in this process, between two hosts, and functions for tests.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use tidegate_units::{Bytes, Rate};
 
 use crate::support::steady::Measurements;
 
-/// How long is waited for what must come, on a machine that has much else to do.
+/// How long to wait for an expected result on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(40);
 
-/// One class of 8 Mbit/s that is all there is, and one to be displaced to.
+/// One class of the whole 8 Mbit/s, and one for displaced flows.
 pub const SHAPER: &str = "version = 1\n\
     [shaper]\nidle-timeout = \"1s\"\n\
     [[class]]\nname = \"media\"\nrate = \"8mbit\"\nborrow = false\n\
@@ -101,7 +101,7 @@ pub fn rates(sink: &Sink, flows: usize) -> Vec<u64> {
     (0..flows).map(|n| (sink.bytes(n) - before[n]) * 8 * 1_000_000 / nanos).collect()
 }
 
-/// Until the rates are what they should be.
+/// Waits until the rates are as expected.
 pub fn settles(measured: &mut Measurements, sink: &Sink, flows: usize, what: &str, right: impl Fn(&[u64]) -> bool) {
     measured.hold(|| {
         let seen = rates(sink, flows);
@@ -109,7 +109,7 @@ pub fn settles(measured: &mut Measurements, sink: &Sink, flows: usize, what: &st
     });
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {

@@ -1,4 +1,4 @@
-//! The metrics are what the format asks for, and say what was counted.
+//! The metrics conform to the format, and report what was counted.
 
 mod parser;
 
@@ -113,7 +113,7 @@ fn what_is_written_is_strictly_openmetrics() {
     let promise = of("tidegate_class_promise_seconds");
     assert_eq!(value(promise, &[calls[0], calls[1], ("outcome", "missed")]), 2.0);
     assert_eq!(value(promise, &[calls[0], calls[1], ("outcome", "kept")]), 17.0);
-    // Whatever a class is called, it comes back as it was.
+    // Any class name is preserved by escaping.
     assert_eq!(value(of("tidegate_class_flows"), &[("class", "a \"class\"\\ with\nall")]), 3.0);
     let waits = of("tidegate_class_wait_seconds");
     assert_eq!(waits.kind, "histogram");
@@ -127,7 +127,7 @@ fn what_is_written_is_strictly_openmetrics() {
 }
 
 #[test]
-fn only_the_fastest_flows_are_told() {
+fn only_the_fastest_flows_are_exported() {
     let families = parse(&text(seen())).unwrap();
     let flows = &families["tidegate_flow_sent_bytes"];
     assert_eq!(flows.samples.len(), metrics::FLOWS);
@@ -147,7 +147,7 @@ fn nothing_seen_yet_is_valid_too() {
     assert_eq!(metrics::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8");
 }
 
-/// The parser is worth something only if it refuses.
+/// The parser must refuse invalid text.
 #[test]
 fn the_parser_refuses_what_is_wrong() {
     let good = text(seen());

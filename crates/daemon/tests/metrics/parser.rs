@@ -1,4 +1,4 @@
-//! A strict parser of the OpenMetrics text format 1.0, for tests: what the specification says MUST, is checked.
+//! A strict parser of the OpenMetrics text format 1.0, for tests: every MUST of the specification is checked.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -17,7 +17,7 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// Parses an exposition, or says in which line it breaks which rule.
+/// Parses an exposition; the error names the line and the violated rule.
 pub fn parse(text: &str) -> Result<BTreeMap<String, Family>, String> {
     let body = text.strip_suffix("# EOF\n").ok_or("it does not end with # EOF and one newline")?;
     let mut families: BTreeMap<String, Family> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The page in a real browser, on real traffic: what it says, that nothing is refused by its own policy, and how it looks
+//! The page in a real browser, on real traffic: its content, that its own policy refuses nothing, and screenshots
 //! (`TIDEGATE_SCREENSHOTS=directory` keeps pictures).
 
 use std::path::{Path, PathBuf};
@@ -6,20 +6,20 @@ use std::process::{Child, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::scene::{PATIENCE, Scene, until};
 use crate::support::Ended;
+use crate::testbed::{PATIENCE, Testbed, until};
 
-/// So long a browser may take on a busy machine.
+/// How long a browser may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub fn a_browser_shows_it() -> Ended {
     let Some(browser) = find() else {
         return Ended::Skipped("no chromium; install it to test the page (apt install chromium)".into());
     };
-    let scene = Scene::start("browser");
-    // Somebody looks, so that flows are there when the browser comes.
+    let testbed = Testbed::start("browser");
+    // A request starts the observation, so that flows are known when the browser loads the page.
     until("all flows, with their rates", || {
-        let now: serde_json::Value = serde_json::from_str(&scene.get("/api/now").1).expect("JSON");
+        let now: serde_json::Value = serde_json::from_str(&testbed.get("/api/now").1).expect("JSON");
         let flows = now["directions"][0]["flows"].as_array();
         flows.is_some_and(|flows| {
             let to = |port: u64| move |flow: &&serde_json::Value| flow["flow"]["destination_port"] == port;
@@ -29,7 +29,7 @@ pub fn a_browser_shows_it() -> Ended {
     });
     let home = std::env::temp_dir().join(format!("tidegate-browser-{}", std::process::id()));
     std::fs::create_dir_all(&home).expect("a directory");
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| look(&scene, &browser, &home)));
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| look(&testbed, &browser, &home)));
     let _ = std::fs::remove_dir_all(&home);
     match outcome {
         Ok(ended) => ended,
@@ -37,10 +37,10 @@ pub fn a_browser_shows_it() -> Ended {
     }
 }
 
-/// The page as the browser has it after a while, and what the browser said; another look is taken as long as `missing`
-/// finds something, for a browser that got no time.
+/// Returns the page as the browser shows it after a while, and the browser's messages; repeated while `missing` finds
+/// something, for a browser that is scheduled late.
 fn page(
-    scene: &Scene,
+    testbed: &Testbed,
     browser: &Path,
     home: &Path,
     fragment: &str,
@@ -48,7 +48,7 @@ fn page(
 ) -> Result<(String, String), String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let output = run(scene, browser, home, &["--virtual-time-budget=3500", "--dump-dom"], fragment)?;
+        let output = run(testbed, browser, home, &["--virtual-time-budget=3500", "--dump-dom"], fragment)?;
         let (dom, talk) = (text(&output.stdout), text(&output.stderr));
         match missing(&dom) {
             None => return Ok((dom, talk)),
@@ -57,20 +57,20 @@ fn page(
     }
 }
 
-fn look(scene: &Scene, browser: &Path, home: &Path) -> Ended {
+fn look(testbed: &Testbed, browser: &Path, home: &Path) -> Ended {
     fn body(dom: &str) -> &str {
         &dom[dom.find("<body").expect("a body")..]
     }
-    let words = ["tg0", "in force", "calls", "web", "besteffort", "video call", "Mbit/s", "10.77.0.1"];
+    let expected = ["tg0", "in force", "calls", "web", "besteffort", "video call", "Mbit/s", "10.77.0.1"];
     let missing = |dom: &str| {
         if !dom.contains("data-ready=\"yes\"") {
             return Some("the end of the script".to_owned());
         }
-        let word = words.iter().find(|word| !body(dom).contains(**word)).map(|word| word.to_string());
-        // They are drawn once there is a second of history; a browser that is quick comes before.
-        word.or_else(|| (!body(dom).contains("<canvas")).then(|| "a chart".to_owned()))
+        let text = expected.iter().find(|text| !body(dom).contains(**text)).map(|text| text.to_string());
+        // They are drawn once there is a second of history, which may be after the page has loaded.
+        text.or_else(|| (!body(dom).contains("<canvas")).then(|| "a chart".to_owned()))
     };
-    let (dom, talk) = match page(scene, browser, home, "", missing) {
+    let (dom, talk) = match page(testbed, browser, home, "", missing) {
         Ok(page) => page,
         Err(why) => return Ended::Skipped(format!("{} does not run here: {why}", browser.display())),
     };
@@ -86,7 +86,7 @@ fn look(scene: &Scene, browser: &Path, home: &Path) -> Ended {
         dom.split_once("id=\"flows\"").map(|(_, table)| table.split("<tr>").skip(2).collect()).unwrap_or_default()
     }
     let missing = |dom: &str| rows(dom).is_empty().then(|| "a flow".to_owned());
-    let (dom, _) = page(scene, browser, home, "#filter=video", missing).expect("again");
+    let (dom, _) = page(testbed, browser, home, "#filter=video", missing).expect("again");
     assert!(rows(&dom).iter().all(|row| row.contains("video call")), "{dom}");
 
     if let Some(directory) = std::env::var_os("TIDEGATE_SCREENSHOTS").map(PathBuf::from) {
@@ -99,7 +99,7 @@ fn look(scene: &Scene, browser: &Path, home: &Path) -> Ended {
             let picture = format!("--screenshot={}", directory.join(format!("{name}.png")).display());
             let window = format!("--window-size={size}");
             let flags = ["--virtual-time-budget=3500", "--hide-scrollbars", &picture, &window];
-            run(scene, browser, home, &flags, at).expect("a picture");
+            run(testbed, browser, home, &flags, at).expect("a picture");
         }
     }
     Ended::Passed
@@ -118,14 +118,14 @@ fn find() -> Option<PathBuf> {
 }
 
 /// Runs the browser on the page, in the namespace of the sender.
-fn run(scene: &Scene, browser: &Path, home: &Path, flags: &[&str], fragment: &str) -> Result<Output, String> {
-    let mut command = scene.pair.sender.namespace.command(browser).map_err(|error| error.to_string())?;
+fn run(testbed: &Testbed, browser: &Path, home: &Path, flags: &[&str], fragment: &str) -> Result<Output, String> {
+    let mut command = testbed.pair.sender.namespace.command(browser).map_err(|error| error.to_string())?;
     command
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"])
         .args(["--disable-dev-shm-usage", "--disable-extensions", "--enable-logging=stderr", "--log-level=0"])
         .arg(format!("--user-data-dir={}", home.display()))
         .args(flags)
-        .arg(format!("http://{}/{fragment}", scene.web))
+        .arg(format!("http://{}/{fragment}", testbed.web))
         .env("HOME", home)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -1,4 +1,4 @@
-//! What is seen of real traffic between namespaces: over the control socket, as metrics, and on the page in a browser.
+//! Observation of real traffic between namespaces: over the control socket, as metrics, and on the page in a browser.
 
 #[path = "../metrics/parser.rs"]
 #[allow(dead_code)] // The other target uses all of it.
@@ -8,7 +8,7 @@ mod support;
 
 mod browser;
 mod numbers;
-mod scene;
+mod testbed;
 mod web;
 
 fn main() {

@@ -1,12 +1,12 @@
-//! What is told is what happened.
+//! The reported numbers match the traffic.
 
 use tidegate_control::ClientError;
 use tidegate_control::calls::{DirectionSeen, FlowSeen, FlowSort, Flows, Seen};
 
 use crate::parser::{Family, parse};
-use crate::scene::{Scene, until};
 use crate::support::Ended;
 use crate::support::steady::Measurements;
+use crate::testbed::{Testbed, until};
 
 /// Headers of IPv4 and UDP.
 const HEADERS: u64 = 28;
@@ -20,9 +20,9 @@ fn to_port(seen: &Seen, port: u16) -> &FlowSeen {
 }
 
 pub fn flows_and_classes_are_seen_as_they_are() -> Ended {
-    let scene = Scene::start("numbers");
-    let mut client = scene.client();
-    // The first look starts looking.
+    let testbed = Testbed::start("numbers");
+    let mut client = testbed.client();
+    // The first request starts the observation.
     until("all flows, for some seconds", || {
         let seen = client.flows(&Flows::default()).expect("flows");
         let besteffort = up(&seen).classes.iter().find(|class| class.name == "besteffort").expect("a class");
@@ -40,21 +40,21 @@ pub fn flows_and_classes_are_seen_as_they_are() -> Ended {
     // The call, which leaves as EF: its rate, the name of its rule, its promise.
     let call = to_port(&seen, 5004);
     assert_eq!((call.class.as_str(), call.rule.as_deref()), ("calls", Some("video call")));
-    assert_eq!(call.flow.source, Some(scene.pair.sender.v4.into()));
+    assert_eq!(call.flow.source, Some(testbed.pair.sender.v4.into()));
     assert!(call.flow.uid.is_some(), "the owner of the socket is told");
     assert_eq!((call.minimum.map(|rate| rate.as_bps()), call.granted), (Some(1_000_000), true), "{direction:#?}");
     // Another class than "web" by what the rule matches.
     assert!(to_port(&seen, 8080).rule.as_deref().is_some_and(|rule| rule.contains("8080")));
     assert_eq!(to_port(&seen, 9_001).rule, None);
-    // The flood asks for more than there is: it waits, it is dropped from, and it is told why.
+    // The flood exceeds its rate: it is queued and dropped from, and the reason is reported.
     let flood = to_port(&seen, 9_001);
     let balance = flood.sent_packets + flood.queue_packets + flood.dropped_packets();
     assert_eq!(flood.arrived_packets, balance, "every packet is somewhere");
     let best = |seen: &Seen| up(seen).classes.iter().find(|class| class.name == "besteffort").expect("a class").clone();
     let waits = best(&seen).waits;
     assert!(waits.count == best(&seen).sent_packets && waits.up_to.last() == Some(&waits.count), "{waits:?}");
-    // What had been delivered is counted, though an answer may be somewhat old.
-    let delivered = |n| scene.sink.report(n).bytes + scene.sink.report(n).packets * HEADERS;
+    // Delivered packets are counted, although a reply may be somewhat old.
+    let delivered = |n| testbed.sink.report(n).bytes + testbed.sink.report(n).packets * HEADERS;
     let ports = [5004, 8080, 8081];
     let before: Vec<u64> = (0..3).map(delivered).collect();
     until("what was delivered in the counts", || {
@@ -65,7 +65,7 @@ pub fn flows_and_classes_are_seen_as_they_are() -> Ended {
     let mut measured = Measurements::new();
     measured.hold(|| {
         let seen = client.flows(&Flows::default()).expect("flows");
-        // What had been counted was delivered but for what had not been read yet.
+        // Counted packets were delivered, except those that had not been read yet.
         for (n, port) in ports.into_iter().enumerate() {
             let (counted, delivered) = (to_port(&seen, port).sent_bytes.as_u64(), delivered(n));
             if counted > delivered + 200_000 {
@@ -92,7 +92,7 @@ pub fn flows_and_classes_are_seen_as_they_are() -> Ended {
         assert!(matches!(client.flows(&ask(FlowSort::Rate, limit)), Err(ClientError::Refused(_))), "{limit}");
     }
 
-    metrics(&scene);
+    metrics(&testbed);
     measured.ended()
 }
 
@@ -102,9 +102,9 @@ fn value(family: &Family, key: &str, wanted: &str) -> f64 {
 }
 
 /// The same numbers, for Prometheus; they grow from one scrape to the next.
-fn metrics(scene: &Scene) {
+fn metrics(testbed: &Testbed) {
     let scrape = || {
-        let (head, body) = scene.get("/metrics");
+        let (head, body) = testbed.get("/metrics");
         assert!(head.starts_with("http/1.1 200"), "{head}");
         assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"), "{head}");
         parse(&body).unwrap_or_else(|why| panic!("{why}\n{body}"))

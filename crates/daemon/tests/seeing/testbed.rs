@@ -44,10 +44,10 @@ class = "web"
 destination-port = [8080, 8081]
 "#;
 
-/// How long is waited for what must come, on a machine that has much else to do.
+/// How long to wait for an expected result on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
@@ -56,19 +56,19 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A running scene. What it holds ends with it.
-pub struct Scene {
+/// A running testbed. Its parts end with it.
+pub struct Testbed {
     pub pair: Pair,
     pub sink: Sink,
     pub web: SocketAddr,
     pub control: PathBuf,
-    // In this order they end: first who sends.
+    // They end in this order, the senders first.
     _senders: Senders,
     stop: Arc<AtomicBool>,
     daemon: Option<JoinHandle<std::io::Result<()>>>,
 }
 
-impl Scene {
+impl Testbed {
     /// Starts everything: a call of 1.2 Mbit/s, three flows of the web that together ask for more than there is, and one
     /// of best effort that is dropped from.
     pub fn start(name: &str) -> Self {
@@ -123,7 +123,7 @@ impl Scene {
         stream
     }
 
-    /// What `request` is answered with: head and body.
+    /// The reply to `request`: head and body.
     pub fn ask(&self, request: &str) -> (String, String) {
         let mut stream = self.connect();
         stream.write_all(request.as_bytes()).expect("written");
@@ -133,13 +133,13 @@ impl Scene {
         (head.to_ascii_lowercase(), body.to_owned())
     }
 
-    /// What is at `path`.
+    /// The reply to a GET of `path`.
     pub fn get(&self, path: &str) -> (String, String) {
         self.ask(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.web))
     }
 }
 
-impl Drop for Scene {
+impl Drop for Testbed {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(daemon) = self.daemon.take()

@@ -1,4 +1,4 @@
-//! What outlives faults of the data path and changes of the tree.
+//! State that survives faults of the data path and changes of the tree.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::running::{PATIENCE, Running, SHAPER, minimum, refusal, settles, udp, 
 use crate::support::Ended;
 use crate::support::steady::Measurements;
 
-/// Waits until the log says `text`.
+/// Waits until the log contains `text`.
 fn logs(client: &mut Client, text: &str) {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
@@ -26,7 +26,7 @@ fn logs(client: &mut Client, text: &str) {
             return;
         }
     }
-    panic!("nobody says {text:?}");
+    panic!("the log does not contain {text:?}");
 }
 
 /// A data path that panics three seconds after each start, as soon as packets wait.
@@ -48,7 +48,7 @@ pub fn promises_outlive_the_data_path_and_the_tree() -> Ended {
         let deadline = Instant::now() + PATIENCE;
         let mut seen = Vec::new();
         loop {
-            // While the data path is begun anew there is no answer.
+            // While the data path is restarted there is no reply.
             let states = running.client().promises().unwrap_or_default();
             if let [state] = &states[..]
                 && (state.flows, state.waiting) == (1, 0)
@@ -65,14 +65,14 @@ pub fn promises_outlive_the_data_path_and_the_tree() -> Ended {
     in_force_for_its_flow("at first");
     logs(&mut listener, "is in force again");
     in_force_for_its_flow("after the data path was begun anew");
-    // Before the others find out that it shapes no longer, and after: at least what was promised.
+    // Before the other flows use the unshaped link, and after: at least the promised rate.
     settles(&mut measured, &sink, 4, "4 Mbit/s for the first", |seen| seen[0] > 3_400);
-    // Its owner is told by the subscription that he has had all the time.
+    // Its owner is notified over the subscription that existed all the time.
     until("word to its owner", || match owner.next_push(Some(Duration::from_millis(50))).unwrap() {
         Some((of, Pushed::Event(event))) => of == given.subscription && event.kind == EventKind::Promised,
         _ => false,
     });
-    // Another tree, with a class more: it is met anew there.
+    // Another tree with one more class: the promise is applied again there.
     let more = "[[class]]\nname = \"new\"\nrate = \"1mbit\"\nborrow = false\n[[rule]]\n";
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -93,7 +93,7 @@ pub fn promises_outlive_the_data_path_and_the_tree() -> Ended {
     measured.ended()
 }
 
-pub fn a_change_that_nobody_confirms_goes_back_as_soon_as_it_can() -> Ended {
+pub fn an_unconfirmed_change_is_taken_back_as_soon_as_possible() -> Ended {
     let pair = Pair::create().unwrap();
     let running = Running::start(&pair, SHAPER);
     let mut listener = running.client();
@@ -107,7 +107,7 @@ pub fn a_change_that_nobody_confirms_goes_back_as_soon_as_it_can() -> Ended {
     };
     running.client().call(&on_trial(&other, 2)).unwrap();
     pair.disconnect().unwrap();
-    // Nothing can be proven of an interface that is away; the trial goes on.
+    // Nothing can be proven of an interface that is absent; the trial continues.
     logs(&mut listener, "cannot be taken back yet");
     assert_eq!(text(), other);
     assert!(running.client().status().unwrap().trial.is_some());
@@ -116,7 +116,7 @@ pub fn a_change_that_nobody_confirms_goes_back_as_soon_as_it_can() -> Ended {
     logs(&mut listener, "the change was taken back");
     assert_eq!(text(), SHAPER);
     assert_eq!(running.client().status().unwrap().trial, None);
-    // One that was given up is kept by who says so.
+    // A detached promise outlives its connection.
     running.client().call(&on_trial(&other, 2)).unwrap();
     pair.disconnect().unwrap();
     logs(&mut listener, "cannot be taken back yet");
@@ -126,7 +126,8 @@ pub fn a_change_that_nobody_confirms_goes_back_as_soon_as_it_can() -> Ended {
     Ended::Passed
 }
 
-/// While nothing is shaped there is nothing to change: what is begun anew is what was in force before the trial.
+/// While traffic is not shaped no change is possible: the restart uses the configuration that was in force before the
+/// trial.
 pub fn a_trial_ends_while_the_data_path_is_begun_anew() -> Ended {
     let pair = Pair::create().unwrap();
     let running = Running::start_with(&pair, SHAPER, mortal());
@@ -135,8 +136,8 @@ pub fn a_trial_ends_while_the_data_path_is_begun_anew() -> Ended {
     let _ = listener.events(&Events { kinds: vec![EventKind::Log], ..Events::default() }).unwrap();
     let sink = Sink::start(&pair.receiver, &flows).unwrap();
     let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
-    // Panics follow one another, with pauses that grow: the next comes in 3 s, and 4 s without a data path follow, in
-    // which the trial ends.
+    // Panics repeat, with growing pauses: the next occurs in 3 s, and 4 s without a data path follow, in which the
+    // trial ends.
     logs(&mut listener, "starting again in 2 s");
     let other = SHAPER.replace("4mbit", "3mbit");
     let call = Apply { text: Some(other), confirm: Some(Span::from_secs(5)), ..Apply::default() };
@@ -178,7 +179,7 @@ pub fn reservations_outlive_the_data_path() -> Ended {
     let kept = holder.call(&ask(5_000, None)).unwrap();
     let asked = Instant::now();
     let lasting = running.client().call(&ask(5_001, Some(Span::from_secs(3_600)))).unwrap();
-    // The one ends when it was asked to, however often it is refreshed; the other without a refresh.
+    // One ends at its requested time, even if it is refreshed; the other without a refresh.
     let took = |expires: Span| Span::from_secs(3_600).as_nanos() - expires.as_nanos();
     assert!(u128::from(took(lasting.expires)) <= asked.elapsed().as_nanos(), "{:?}", lasting.expires);
     assert!(kept.expires <= Span::from_secs(90), "{:?}", kept.expires);
@@ -193,7 +194,7 @@ pub fn reservations_outlive_the_data_path() -> Ended {
     let sink = Sink::start(&pair.receiver, &flows).unwrap();
     let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
     logs(&mut listener, "is in force again");
-    // Not to be interrupted again while it is looked at.
+    // Must not be interrupted again during the check.
     senders.stop();
     sink.stop();
     let mut list = || {
@@ -204,7 +205,7 @@ pub fn reservations_outlive_the_data_path() -> Ended {
     };
     let both = [(kept.reservation, "to 5000".to_owned()), (lasting.reservation, "to 5001".to_owned())];
     assert_eq!(list(), both);
-    // It holds the rate, and its holder keeps it and gives it back by the number that it knows.
+    // It keeps the rate, and its holder refreshes and releases it by its number.
     holder.call(&Refresh { reservation: kept.reservation }).unwrap();
     let more = Reserve { rate: Rate::from_mbit(2), ..ask(5_002, None) };
     assert_eq!(refusal(holder.call(&more).unwrap_err()).code, Code::NoRoom);

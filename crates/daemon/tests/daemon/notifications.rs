@@ -1,4 +1,4 @@
-//! What is told, to whom and when.
+//! Events and feedback: their content, recipients and delay.
 
 use std::io::{Read, Write};
 use std::net::UdpSocket;
@@ -14,12 +14,12 @@ use tidegate_experiments::lab::topology::Pair;
 use tidegate_experiments::lab::{FlowSpec, Senders, Sink};
 use tidegate_units::Rate;
 
-use crate::lasting::mortal;
+use crate::recovery::mortal;
 use crate::running::{PATIENCE, Running, SHAPER, refusal, target, udp, until};
 use crate::support::Ended;
 use crate::support::steady::patiently;
 
-pub fn status_counts_and_events_tell() -> Ended {
+pub fn status_counts_and_events_are_reported() -> Ended {
     let pair = Pair::create().unwrap();
     let running = Running::start(&pair, SHAPER);
     let mut listener = running.client();
@@ -94,10 +94,10 @@ fn feedback() -> Result<(), String> {
     if at(50) < 5_000 { Ok(()) } else { Err(pushed) }
 }
 
-pub fn what_happens_right_after_a_subscription_is_told() -> Ended {
+pub fn events_right_after_a_subscription_are_reported() -> Ended {
     let pair = Pair::create().unwrap();
     let running = Running::start(&pair, LASTING);
-    // So many busy threads that whoever tells may be interrupted at any place.
+    // Enough busy threads that the notifying thread may be interrupted anywhere.
     let busy = Arc::new(AtomicBool::new(true));
     let spinning = || {
         let busy = Arc::clone(&busy);
@@ -129,11 +129,11 @@ pub fn what_happens_right_after_a_subscription_is_told() -> Ended {
     }
     busy.store(false, Ordering::Relaxed);
     spinning.into_iter().for_each(|thread| thread.join().unwrap());
-    assert!(missed.is_empty(), "no news of the flows from {missed:?}");
+    assert!(missed.is_empty(), "no event of the flows from {missed:?}");
     Ended::Passed
 }
 
-/// What a GET of the metrics at `port` answers, from inside; `None` when nobody listens there.
+/// The reply to a GET of the metrics at `port`, from inside; `None` when no socket listens there.
 fn metrics_at(pair: &Pair, port: u16) -> Option<String> {
     let fetch = move || {
         let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
@@ -146,7 +146,7 @@ fn metrics_at(pair: &Pair, port: u16) -> Option<String> {
     pair.sender.namespace.run(fetch).unwrap()
 }
 
-pub fn metrics_are_served_where_the_file_says() -> Ended {
+pub fn metrics_are_served_where_the_file_specifies() -> Ended {
     let pair = Pair::create().unwrap();
     let with = |section: &str| format!("{SHAPER}{section}");
     let running = Running::start(&pair, &with("[metrics]\nlisten = \"127.0.0.1:9435\"\n"));
@@ -156,7 +156,7 @@ pub fn metrics_are_served_where_the_file_says() -> Ended {
         let call = Apply { text: Some(with(section)), ..Apply::default() };
         running.client().call(&call)
     };
-    // Another file, another place; and a file that is refused changes nothing.
+    // Another file moves the metrics; a file that is refused changes nothing.
     let applied = apply("[metrics]\nlisten = \"127.0.0.1:9436\"\n").unwrap();
     assert!(applied.differences.iter().any(|difference| difference.text.contains("9436")), "{applied:?}");
     assert!(metrics_at(&pair, 9_435).is_none() && metrics_at(&pair, 9_436).is_some());
@@ -168,8 +168,8 @@ pub fn metrics_are_served_where_the_file_says() -> Ended {
     Ended::Passed
 }
 
-/// Whoever watches over many machines by their metrics must see that one is not shaped.
-pub fn metrics_tell_that_shaping_is_not_in_force() -> Ended {
+/// A monitoring system must be able to detect from the metrics that a machine is not shaped.
+pub fn metrics_report_that_shaping_is_not_in_force() -> Ended {
     let pair = Pair::create().unwrap();
     let text = format!("{SHAPER}[metrics]\nlisten = \"127.0.0.1:9435\"\n");
     let running = Running::start_with(&pair, &text, mortal());
@@ -187,13 +187,13 @@ pub fn metrics_tell_that_shaping_is_not_in_force() -> Ended {
     Ended::Passed
 }
 
-/// Flows are remembered for so long that none leaves during the test, and what else the namespace says is in `rest`.
+/// Flows expire so late that none leaves during the test, and other traffic of the namespace is in `rest`.
 const LASTING: &str = "version = 1\n[shaper]\nidle-timeout = \"600s\"\n\
     [[class]]\nname = \"ours\"\nrate = \"60mbit\"\nborrow = false\n\
     [[class]]\nname = \"rest\"\nrate = \"1mbit\"\ndefault = true\n\
     [[rule]]\nclass = \"ours\"\ndestination-port = 9\n";
 
-pub fn the_owner_is_told_of_each_flow_that_joins() -> Ended {
+pub fn the_owner_is_notified_of_each_flow_that_joins() -> Ended {
     let pair = Pair::create().unwrap();
     let running = Running::start(&pair, LASTING);
     let from = |port: u16| pair.sender.namespace.run(move || UdpSocket::bind(("10.77.0.1", port)).unwrap()).unwrap();
@@ -213,11 +213,11 @@ pub fn the_owner_is_told_of_each_flow_that_joins() -> Ended {
                 _ => {}
             }
         }
-        panic!("the owner was never told of flow {n}");
+        panic!("the owner was never notified of flow {n}");
     };
     owner.send_to(&[0; 100], "10.77.0.2:9").unwrap();
     next(&mut client, 1);
-    // Each takes more than a 64th of what the owner had: news at once, and none is left out or told twice.
+    // Each takes more than a 64th of the owner's rate: every change is reported at once, and exactly once.
     for n in 2..=50 {
         from(9_000 + n).send_to(&[0; 100], "10.77.0.2:9").unwrap();
         next(&mut client, n.into());
@@ -228,10 +228,10 @@ pub fn the_owner_is_told_of_each_flow_that_joins() -> Ended {
 pub fn a_hook_is_run_with_the_facts() -> Ended {
     let pair = Pair::create().unwrap();
     let base = std::env::temp_dir().join(format!("tidegate-hook-{}", std::process::id()));
-    let (program, told) = (base.with_extension("sh"), base.with_extension("told"));
+    let (program, output) = (base.with_extension("sh"), base.with_extension("output"));
     let script = format!(
         "#!/bin/sh\necho $TIDEGATE_EVENT $TIDEGATE_CLASS $TIDEGATE_FLOW_DESTINATION_PORT $TIDEGATE_INTERFACE >> {}\n",
-        told.display()
+        output.display()
     );
     std::fs::write(&program, script).unwrap();
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
@@ -242,7 +242,7 @@ pub fn a_hook_is_run_with_the_facts() -> Ended {
         .namespace
         .run(|| {
             let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
-            // Many at once; no more than two a second are told.
+            // Many at once; at most two a second are reported.
             for n in 0..50_u16 {
                 socket.send_to(&[0; 32], ("10.77.0.2", 5_000 + n)).unwrap();
             }
@@ -250,7 +250,7 @@ pub fn a_hook_is_run_with_the_facts() -> Ended {
         .unwrap();
     let deadline = Instant::now() + PATIENCE;
     let text = loop {
-        let text = std::fs::read_to_string(&told).unwrap_or_default();
+        let text = std::fs::read_to_string(&output).unwrap_or_default();
         if text.lines().count() >= 1 {
             break text;
         }
@@ -262,20 +262,21 @@ pub fn a_hook_is_run_with_the_facts() -> Ended {
     let most = 2 + 2 * (began.elapsed().as_secs() as usize + 1);
     assert!(text.lines().count() <= most, "{text}");
     drop(running);
-    let _ = (std::fs::remove_file(&program), std::fs::remove_file(&told));
+    let _ = (std::fs::remove_file(&program), std::fs::remove_file(&output));
     Ended::Passed
 }
 
-pub fn who_may_connect_and_what_is_run_are_as_the_file_in_force_says() -> Ended {
+pub fn access_and_the_hook_follow_the_file_in_force() -> Ended {
     let pair = Pair::create().unwrap();
     let running = Running::start(&pair, SHAPER);
     let mode = || std::fs::metadata(&running.path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(), 0o666);
     let base = std::env::temp_dir().join(format!("tidegate-hooks-{}", std::process::id()));
-    let told = |name: &str| base.with_extension(format!("{name}.told"));
+    let output = |name: &str| base.with_extension(format!("{name}.output"));
     let program = |name: &str| base.with_extension(format!("{name}.sh"));
     for name in ["first", "second"] {
-        std::fs::write(program(name), format!("#!/bin/sh\necho $TIDEGATE_TEXT >> {}\n", told(name).display())).unwrap();
+        std::fs::write(program(name), format!("#!/bin/sh\necho $TIDEGATE_TEXT >> {}\n", output(name).display()))
+            .unwrap();
         std::fs::set_permissions(program(name), PermissionsExt::from_mode(0o755)).unwrap();
     }
     let apply = |section: &str| {
@@ -287,13 +288,13 @@ pub fn who_may_connect_and_what_is_run_are_as_the_file_in_force_says() -> Ended 
         format!("[control.hook]\nprogram = \"{}\"\nevents = [\"log\"]\nrate = 1000\n", program.display())
     };
     let lines = |name: &str| {
-        let text = std::fs::read_to_string(told(name)).unwrap_or_default();
+        let text = std::fs::read_to_string(output(name)).unwrap_or_default();
         text.lines().filter(|line| line.contains("another configuration")).count()
     };
     apply(&format!("mode = \"600\"\n{}", hook("first")));
     assert_eq!(mode(), 0o600);
     until("the first hook", || lines("first") == 1);
-    // The other takes its place, and what is not written any more is as without a file.
+    // The other file replaces it, and settings that it does not contain have their defaults.
     apply(&hook("second"));
     assert_eq!(mode(), 0o666);
     until("the second hook", || lines("second") == 1);
@@ -303,7 +304,7 @@ pub fn who_may_connect_and_what_is_run_are_as_the_file_in_force_says() -> Ended 
     assert_eq!(lines("first"), 1);
     drop(running);
     for name in ["first", "second"] {
-        let _ = (std::fs::remove_file(program(name)), std::fs::remove_file(told(name)));
+        let _ = (std::fs::remove_file(program(name)), std::fs::remove_file(output(name)));
     }
     Ended::Passed
 }
@@ -334,7 +335,7 @@ fn stalls(pair: &Pair, running: &Running, mode: video::Mode) -> (u64, u64) {
         }
         frames
     });
-    // Alone for two seconds, then with three that take all they get.
+    // Alone for two seconds, then with three greedy flows.
     thread::sleep(Duration::from_secs(2));
     let senders = Senders::start(&pair.sender, &pair.receiver, &greedy).unwrap();
     let frames = sender.join().unwrap();
@@ -345,7 +346,7 @@ fn stalls(pair: &Pair, running: &Running, mode: video::Mode) -> (u64, u64) {
     (frames - whole, frames)
 }
 
-pub fn video_that_heeds_its_grants_does_not_stall_where_blind_video_does() -> Ended {
+pub fn video_that_follows_its_grants_does_not_stall_where_blind_video_does() -> Ended {
     let pair = Pair::create().unwrap();
     let running = Running::start(&pair, SHAPER);
     let (blind, of_blind) = stalls(&pair, &running, video::Mode::Blind);
