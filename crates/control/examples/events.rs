@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let flow = event.flow.map_or("?".into(), |flow| flow.to_string());
                 println!("{} {flow} in {}", event.kind.name(), event.class.unwrap_or_default());
             }
-            // We were too slow for the daemon to keep all of them.
+            // This client was too slow for the daemon to keep all events.
             Pushed::Lost(lost) => println!("{lost} events were lost"),
         }
     }

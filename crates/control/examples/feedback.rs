@@ -1,4 +1,4 @@
-//! Says what happens to everything that this process's user sends: `cargo run -p tidegate-control --example feedback UID
+//! Prints the feedback on all flows of this process's user: `cargo run -p tidegate-control --example feedback UID
 //! [INTERFACE]`.
 
 use tidegate_control::calls::{Feedback, Target};

@@ -1,4 +1,4 @@
-//! Asks for 2 Mbit/s for what is sent to port 5004, and says how it goes until it is stopped: `cargo run -p
+//! Requests 2 Mbit/s for packets to port 5004, and prints events of the promise until it is stopped: `cargo run -p
 //! tidegate-control --example promise [INTERFACE]`.
 
 use tidegate_control::calls::{PromiseCall, Target};
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..PromiseCall::default()
     };
     let promised = match client.promise(&call) {
-        // There is not enough: take what others release.
+        // There is not enough: wait for rate that others release.
         Err(ClientError::Refused(refusal)) if refusal.code == Code::NoRoom => {
             println!("{refusal}");
             call.wait = true;

@@ -1,9 +1,9 @@
-//! A sender like that of a video call, which takes the quality that it is granted.
+//! A sender like that of a video call, which adapts its quality to the granted rate.
 //!
-//! `cargo run -p tidegate-control --example video 192.0.2.1:5004 [--blind]` sends 25 frames a second for ten seconds. It
-//! asks for feedback on its own flow, before the first packet, and chooses for each frame the best quality that fits
+//! `cargo run -p tidegate-control --example video 192.0.2.1:5004 [--blind]` sends 25 frames a second for ten seconds.
+//! It requests feedback on its own flow, before the first packet, and chooses for each frame the best quality that fits
 //! into nine tenths of the granted rate; when its queue fills or packets are lost or late, the next lower one until the
-//! queue has emptied. With `--blind` it sends the best quality whatever happens.
+//! queue has emptied. With `--blind` it always sends the best quality.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -20,23 +20,23 @@ const FRAME: Duration = Duration::from_millis(40);
 /// Bytes of a packet.
 const PACKET: usize = 1_200;
 
-/// Whether feedback is heeded.
+/// Whether the sender uses feedback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// It is.
+    /// The quality follows feedback.
     Heeding,
-    /// The best quality is sent whatever happens.
+    /// The best quality is always sent.
     Blind,
 }
 
-/// What stands in front of each packet.
+/// The header of each packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// The frame.
     pub frame: u64,
-    /// How many packets it has.
+    /// The number of packets of the frame.
     pub packets: u32,
-    /// When it was sent, by the monotonic clock in ns.
+    /// The time of sending, by the monotonic clock in ns.
     pub sent: u64,
 }
 
@@ -46,7 +46,7 @@ impl Header {
         packet[8..12].copy_from_slice(&self.packets.to_be_bytes());
         packet[12..20].copy_from_slice(&self.sent.to_be_bytes());
     }
-    /// From a packet; `None` when it is too short.
+    /// Parses the header of a packet; `None` when it is too short.
     pub fn read(packet: &[u8]) -> Option<Self> {
         Some(Self {
             frame: u64::from_be_bytes(packet.get(..8)?.try_into().ok()?),
@@ -56,14 +56,14 @@ impl Header {
     }
 }
 
-/// The quality that fits, from what the shaper tells.
+/// Chooses the quality from the feedback of the shaper.
 struct Quality {
     granted: u64,
     troubled: bool,
 }
 
 impl Quality {
-    fn hear(&mut self, event: &Event) {
+    fn handle(&mut self, event: &Event) {
         if let Some(granted) = event.granted {
             self.granted = granted.as_bps();
         }
@@ -79,7 +79,7 @@ impl Quality {
     }
 }
 
-/// Sends for `duration`; gives the number of frames.
+/// Sends for `duration`; returns the number of frames.
 pub fn send(
     to: SocketAddr,
     mode: Mode,
@@ -106,7 +106,7 @@ pub fn send(
     let (began, mut frames) = (Instant::now(), 0_u32);
     while began.elapsed() < duration {
         let due = began + FRAME * frames;
-        // What is told while we wait for the time of the frame.
+        // Feedback that arrives before the time of the frame.
         loop {
             let left = due.saturating_duration_since(Instant::now());
             match &mut client {
@@ -115,7 +115,7 @@ pub fn send(
                     break;
                 }
                 Some(client) => match client.next_push(Some(left))? {
-                    Some((_, Pushed::Event(event))) => quality.hear(&event),
+                    Some((_, Pushed::Event(event))) => quality.handle(&event),
                     Some((_, Pushed::Lost(_))) => quality.troubled = true,
                     None => break,
                 },
@@ -137,7 +137,7 @@ fn frame(video: &UdpSocket, frame: u64, bytes: usize) -> io::Result<()> {
     for n in 0..packets as usize {
         let left = bytes - n * PACKET;
         match video.send(&packet[..left.clamp(20, PACKET)]) {
-            // Nobody listens yet, or the socket's own buffer is full: a lost packet, as on any network.
+            // No receiver listens yet, or the socket's own buffer is full: a lost packet, as on any network.
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::WouldBlock) => {}
             other => drop(other?),
         }

@@ -12,7 +12,7 @@ pub enum Place {
     Any,
     /// The socket of an interface.
     Interface(String),
-    /// A path.
+    /// The path of a socket.
     Path(PathBuf),
 }
 

@@ -27,7 +27,7 @@ pub trait Call: Serialize + DeserializeOwned {
     const NAME: &'static str;
     /// The users that may make it.
     const PERMISSION: Permission;
-    /// The reply.
+    /// The type of the reply.
     type Reply: Serialize + DeserializeOwned;
 }
 
@@ -154,14 +154,14 @@ pub enum Message {
     Error {
         /// The number of the request.
         id: u64,
-        /// The refusal.
+        /// Why the request was refused.
         error: Refusal,
     },
-    /// A notification.
+    /// A notification of a subscription.
     Push {
         /// Number of the subscription.
         subscription: u64,
-        /// The event.
+        /// The event that is reported.
         event: crate::calls::Event,
     },
     /// Notifications that were lost because the client did not read in time.

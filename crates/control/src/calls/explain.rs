@@ -51,11 +51,11 @@ pub struct Explained {
     pub rule: Option<u32>,
     /// Its class; the name of a reservation.
     pub class: String,
-    /// Its flow.
+    /// The flow of the packet.
     pub flow: Flow,
     /// Packets queued in all classes.
     pub queue_packets: u64,
-    /// Its bytes.
+    /// Bytes that are queued.
     #[serde(with = "bytes")]
     pub queue_bytes: Bytes,
     /// The queue of its class, where that is known.
@@ -78,10 +78,10 @@ pub struct Explained {
     pub seen: Option<FlowSeen>,
 }
 
-/// A queue.
+/// The backlog of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Waiting {
-    /// Packets.
+    /// Packets that are queued.
     pub packets: u64,
     /// Their bytes.
     #[serde(with = "bytes")]

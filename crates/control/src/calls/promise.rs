@@ -111,19 +111,19 @@ impl Default for PromiseCall {
 /// The promise that was made.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Promised {
-    /// Its number.
+    /// The number of the promise.
     pub promise: u64,
     /// The subscription to its events: `rate`, `promised`, `waiting`, `moved`, `promise-ended` and all others of the flows
     /// under it.
     pub subscription: u64,
-    /// Its state.
+    /// The state of the promise.
     pub state: PromiseState,
 }
 
 /// The state of a promise.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PromiseState {
-    /// Its number.
+    /// The number of the promise.
     pub promise: u64,
     /// The user who requested it.
     pub uid: u32,
@@ -131,7 +131,7 @@ pub struct PromiseState {
     pub direction: String,
     /// The class in which rate is reserved for flows to come.
     pub class: String,
-    /// The flows.
+    /// The flows under the promise.
     pub target: Target,
     /// The minimum rate of each flow.
     #[serde(rename = "minimum_bps", with = "bps")]

@@ -189,7 +189,7 @@ pub struct DataPathSeen {
 /// The measurements of a class. Counts are since the start; rates and waits are of the last second.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct ClassSeen {
-    /// Its name.
+    /// The name of the class.
     pub name: String,
     /// The rate that the configuration promises to the class.
     #[serde(rename = "promised_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
@@ -221,7 +221,7 @@ pub struct ClassSeen {
     pub borrowed_bytes: Bytes,
     /// Packets queued.
     pub queue_packets: u64,
-    /// Its bytes.
+    /// Bytes that are queued.
     #[serde(with = "bytes")]
     pub queue_bytes: Bytes,
     /// Drops by reason; reasons without a drop are absent.
@@ -319,7 +319,7 @@ pub struct FlowSeen {
     pub borrowed_bytes: Bytes,
     /// Packets queued.
     pub queue_packets: u64,
-    /// Its bytes.
+    /// Bytes that are queued.
     #[serde(with = "bytes")]
     pub queue_bytes: Bytes,
     /// The median wait of its packets.

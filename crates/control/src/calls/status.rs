@@ -56,7 +56,7 @@ pub struct DirectionStatus {
 /// The counts of a class, since the start.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ClassStatus {
-    /// Its name.
+    /// The name of the class.
     pub name: String,
     /// The rate that the configuration promises to the class; none where its discipline promises none.
     #[serde(rename = "rate_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ pub struct ClassStatus {
     pub through_bytes: Bytes,
     /// Packets queued.
     pub queue_packets: u64,
-    /// Its bytes.
+    /// Bytes that are queued.
     #[serde(with = "bytes")]
     pub queue_bytes: Bytes,
     /// Drops by reason; reasons without a drop are absent.
@@ -101,7 +101,7 @@ pub struct ClassStatus {
 pub struct DropCount {
     /// Name of a drop reason.
     pub reason: String,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
     /// Their bytes.
     #[serde(with = "bytes")]
