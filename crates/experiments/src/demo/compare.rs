@@ -1,4 +1,4 @@
-//! The same real flows through shaper files of the user's, one after the other.
+//! Sends the same real flows through shaper files of the user, one after the other.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use tidegate_units::{Bytes, Rate};
 use super::progress;
 use crate::Failure;
 
-/// The part of each phase at its beginning that is not measured: TCP finds its pace.
+/// The part of each phase at its beginning that is not measured, while TCP starts up.
 const WARM_UP: f64 = 0.25;
 
-/// One flow under one file.
+/// The result of one flow with one file.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     file: String,
@@ -27,7 +27,7 @@ struct Row {
     packets_missing: u64,
 }
 
-/// What the shaper did in all.
+/// The totals of the shaper with one file.
 #[derive(Clone, Debug, Serialize)]
 struct Total {
     file: String,
@@ -38,7 +38,7 @@ struct Total {
     wait_p99_ns: u64,
 }
 
-/// Four transfers that take what they get, and a call beside them that shows the delay.
+/// Four greedy transfers, and a call that shows the delay.
 fn flows() -> Vec<FlowSpec> {
     let mut flows: Vec<_> = (1..=4_u16).map(|n| FlowSpec::tcp(format!("transfer {n}"), 5_000 + n, 0)).collect();
     flows.push(FlowSpec::udp("call", 5_010, 0, Rate::from_kbit(64), Bytes::new(160)));

@@ -1,4 +1,4 @@
-//! Real traffic between namespaces, shaped, with no set-up and no change to the host.
+//! Shaped traffic between namespaces, without configuration of or changes to the host.
 
 mod compare;
 mod plan;
@@ -67,7 +67,7 @@ fn progress(line: fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// A line a second for whoever has no terminal.
+/// Prints a line a second where there is no terminal.
 #[derive(Default)]
 struct Lines {
     notes: usize,

@@ -1,4 +1,4 @@
-//! What the demonstration sends, how it is shaped, and what changes on the way.
+//! The flows of the demonstration, their shaper file, and the changes while it runs.
 
 use crate::lab::{FlowSpec, Transport};
 use tidegate_config::{Diagnostics, Source, shaper};
@@ -75,16 +75,16 @@ class = "besteffort"
 destination-port = 5023
 "#;
 
-/// The wire that shaped and unshaped traffic leave by.
+/// The rate of the link, shaped or not.
 pub const WIRE: Rate = Rate::from_mbit(100);
 
-/// A flow and what it is there to show.
+/// A flow of the demonstration.
 pub struct DemoFlow {
     /// How it sends.
     pub spec: FlowSpec,
-    /// The class its rule names.
+    /// The class that its rule names.
     pub class: &'static str,
-    /// What the configuration says of it.
+    /// Its terms in the configuration, as text.
     pub terms: &'static str,
 }
 
@@ -107,21 +107,21 @@ pub fn flows() -> Vec<DemoFlow> {
     ]
 }
 
-/// What happens on the way.
+/// A change while the demonstration runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// A flow is preferred by so many steps.
+    /// A flow is preferred by this number of steps.
     Prefer(usize, u32),
-    /// A flow asks for a minimum rate.
+    /// A minimum rate is requested for a flow.
     Minimum(usize, Rate),
 }
 
-/// The changes, each at a part of the shaped time.
+/// The changes, each at a fraction of the shaped time.
 pub fn changes() -> [(f64, Change); 2] {
     [(0.4, Change::Prefer(5, 2)), (0.7, Change::Minimum(8, Rate::from_mbit(20)))]
 }
 
-/// The shaper file, read.
+/// The parsed shaper file.
 ///
 /// # Panics
 /// When it is not valid, which a test excludes.
@@ -134,7 +134,7 @@ pub fn config() -> shaper::Config {
     }
 }
 
-/// What a flow asks for, in words.
+/// The demand of a flow as text.
 pub fn demand(spec: &FlowSpec) -> String {
     match spec.transport {
         Transport::Udp { rate, .. } => format!("UDP {rate}"),

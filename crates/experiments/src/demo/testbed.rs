@@ -1,4 +1,4 @@
-//! The laboratory of the demonstration: two hosts, a wire, traffic, and looks at it.
+//! The testbed of the demonstration: two hosts, a link, traffic and its measurement.
 
 use std::collections::HashMap;
 use std::sync::mpsc::Receiver;
@@ -14,35 +14,35 @@ use tidegate_units::{Bytes, Span};
 use super::plan::{self, Change, DemoFlow};
 use crate::Failure;
 
-/// A class at one moment.
+/// The state of a class at a sample.
 #[derive(Clone, Debug)]
 pub struct ClassNow {
     /// Its name.
     pub name: String,
-    /// What it is promised, in bit/s; none while nothing is shaped.
+    /// Its guaranteed rate in bit/s; none while traffic is not shaped.
     pub promised: Option<f64>,
-    /// What it sends, in bit/s of the wire.
+    /// Its rate in bit/s, on the link.
     pub rate: f64,
     /// What waits.
     pub queue: Bytes,
-    /// How long half of the packets waited.
+    /// The median delay in the queue.
     pub median_wait: Span,
-    /// How long all but a hundredth waited.
+    /// The 99th percentile of the delay in the queue.
     pub long_wait: Span,
     /// Packets dropped.
     pub drops: u64,
 }
 
-/// A flow at one moment.
+/// The state of a flow at a sample.
 #[derive(Clone, Debug)]
 pub struct FlowNow {
     /// Its name.
     pub name: String,
     /// The class it is in now.
     pub class: String,
-    /// d(f), in bit/s; none while nothing is shaped.
+    /// The granted rate d(f) in bit/s; none while traffic is not shaped.
     pub promised: Option<f64>,
-    /// What arrives, in bit/s of payload.
+    /// The rate of arriving payload in bit/s.
     pub rate: f64,
     /// What waits.
     pub queue: Bytes,
@@ -54,31 +54,31 @@ pub struct FlowNow {
     pub drops: u64,
 }
 
-/// Everything at one moment.
+/// A sample of the whole testbed.
 #[derive(Clone, Debug)]
 pub struct Moment {
     /// `unshaped` or `shaped`.
     pub phase: &'static str,
-    /// Seconds into the phase, and its length.
+    /// Seconds since the start of the phase.
     pub elapsed: f64,
-    /// Its length.
+    /// The length of the phase in seconds.
     pub length: f64,
     /// The classes.
     pub classes: Vec<ClassNow>,
     /// The flows.
     pub flows: Vec<FlowNow>,
-    /// What happened, the latest last.
+    /// Events so far, the latest last.
     pub notes: Vec<String>,
 }
 
-/// One phase's result for one flow.
+/// The result of one phase for one flow.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What arrived.
+    /// The measurements of the sink.
     pub report: FlowReport,
-    /// Bits a second of payload over the measured part.
+    /// The rate of payload in bit/s over the measured part.
     pub rate: f64,
-    /// d(f) at the end, in bit/s.
+    /// The granted rate d(f) at the end, in bit/s.
     pub promised: Option<f64>,
     /// The class at the end.
     pub class: String,
@@ -86,19 +86,19 @@ pub struct Outcome {
     pub drops: u64,
 }
 
-/// Two hosts and what is sent between them.
+/// Two hosts and the flows between them.
 pub struct Testbed {
     pair: Pair,
     flows: Vec<DemoFlow>,
-    /// Why the wire is not limited, if it is not.
+    /// Why the link could not be limited, if so.
     pub open_wire: Option<String>,
 }
 
 impl Testbed {
-    /// Makes the hosts and the wire.
+    /// Creates the hosts and the link.
     pub fn build() -> Result<Self, Failure> {
         let pair = Pair::create().map_err(|error| Failure::Failed(format!("no laboratory can be made: {error}")))?;
-        // A quarter of a megabyte of queue, 20 ms: what a plain interface or a small router has.
+        // A quarter of a megabyte of queue, 20 ms, as in a plain interface or a small router.
         let open_wire = pair.limit_wire(plan::WIRE, Bytes::new(256_000)).err().map(|error| error.to_string());
         Ok(Self { pair, flows: plan::flows(), open_wire })
     }
@@ -108,8 +108,8 @@ impl Testbed {
         &self.flows
     }
 
-    /// Sends for `length` and shows each moment to `watch`, until it says stop. A `shaped` phase shapes, and has its
-    /// changes.
+    /// Sends for `length` and passes each sample to `watch`, until that returns `false`. A `shaped` phase shapes and
+    /// applies the planned changes.
     pub fn run(
         &self,
         shaped: bool,
@@ -219,7 +219,7 @@ fn views(shaping: &Shaping) -> Result<HashMap<usize, FlowView>, Failure> {
     Ok(best)
 }
 
-/// Turns counters into rates between two looks.
+/// Converts counters to rates between two samples.
 struct Watcher<'a> {
     testbed: &'a Testbed,
     shaped: bool,

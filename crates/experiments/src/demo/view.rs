@@ -12,18 +12,18 @@ use ratatui::{DefaultTerminal, Frame};
 use super::testbed::Moment;
 use crate::Failure;
 
-/// The terminal while it belongs to the view; given back when dropped.
+/// The terminal in raw mode; restored when dropped.
 pub struct Screen {
     terminal: DefaultTerminal,
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Switches the terminal to the view.
     pub fn open() -> Result<Self, Failure> {
         Ok(Self { terminal: ratatui::try_init()? })
     }
 
-    /// Shows a moment; tells whether to go on.
+    /// Shows a sample; returns whether to continue.
     pub fn draw(&mut self, moment: &Moment) -> Result<bool, Failure> {
         self.terminal.draw(|frame| paint(frame, moment))?;
         while event::poll(Duration::ZERO)? {

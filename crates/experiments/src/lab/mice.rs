@@ -14,26 +14,26 @@ use nix::sys::socket::{
 
 use crate::lab::topology::Host;
 
-/// Which way the bytes go.
+/// The direction of the bytes of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// From the one that opens the connection to the one that listens.
+    /// From the end that opens the connection to the end that listens.
     Upload,
-    /// To the one that opens the connection, after a short request.
+    /// To the end that opens the connection, after a short request.
     Download,
 }
 
-/// How long transfers are.
+/// The distribution of transfer sizes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Sizes {
-    /// Evenly between the two, in bytes.
+    /// Uniform between the two, in bytes.
     Uniform(u64, u64),
-    /// Bounded Pareto between the two, in bytes, with this exponent: many short, few long.
+    /// Bounded Pareto between the two, in bytes, with this exponent.
     Pareto(u64, u64, f64),
 }
 
 impl Sizes {
-    /// The size at `u`, evenly drawn from 0 to 1.
+    /// The size for `u`, drawn uniformly from 0 to 1.
     pub fn at(self, u: f64) -> u64 {
         match self {
             Self::Uniform(low, high) => low + ((high - low) as f64 * u) as u64,
@@ -46,7 +46,7 @@ impl Sizes {
     }
 }
 
-/// Transfers to be made.
+/// A workload of transfers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MiceSpec {
     /// The address that connections come from.
@@ -55,41 +55,41 @@ pub struct MiceSpec {
     pub to: SocketAddr,
     /// The mean time from one start to the next; times are exponential.
     pub interval: Duration,
-    /// How long they are.
+    /// The distribution of their sizes.
     pub sizes: Sizes,
     /// Which way the bytes go.
     pub direction: Direction,
     /// Transfers that may be open at once; more are refused.
     pub most_open: usize,
-    /// Times and sizes are drawn from it: the same for runs that are to be compared.
+    /// The seed of times and sizes; equal for runs that are compared.
     pub seed: u64,
 }
 
-/// What became of one transfer.
+/// The result of one transfer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Mouse {
-    /// Its bytes.
+    /// Its size in bytes.
     pub size: u64,
-    /// When it began, since the start of all.
+    /// Its start, since the start of the workload.
     pub began: Duration,
-    /// The time until the connection stood; `None` when it never did.
+    /// The time until the connection was established; `None` if it was not.
     pub connect: Option<Duration>,
-    /// The time until the last byte was there, from the first packet on; `None` when it was not within the run.
+    /// The time from the first packet until the last byte arrived; `None` if it did not arrive within the run.
     pub completion: Option<Duration>,
-    /// Whether it could not be started, because too many were open.
+    /// Whether it was refused because too many were open.
     pub refused: bool,
 }
 
-/// What a request for a download is long.
+/// The length of a request for a download.
 const REQUEST: usize = 8;
-/// How long a transfer may take; it is given up then.
+/// The time after which a transfer is aborted.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Running transfers. They stop when this is dropped.
 #[derive(Debug)]
 pub struct Mice {
     stop: Arc<AtomicBool>,
-    /// None begins any more; those under way go on.
+    /// No transfer is started any more; open ones continue.
     enough: Arc<AtomicBool>,
     log: Arc<Mutex<Vec<Mouse>>>,
     threads: Vec<JoinHandle<()>>,
@@ -111,7 +111,7 @@ impl Mice {
         let (stopped, no_more, into) = (Arc::clone(&stop), Arc::clone(&enough), Arc::clone(&log));
         let client = client.namespace.try_clone()?;
         let sending = thread::Builder::new().name("mice".into()).spawn(move || {
-            // Threads made from here on live in the same namespace.
+            // Threads started from here on are in the same namespace.
             if client.enter_thread().is_ok() {
                 generate(spec, &stopped, &no_more, &into);
             }
@@ -119,23 +119,23 @@ impl Mice {
         Ok(Self { stop, enough, log, threads: vec![serving, sending] })
     }
 
-    /// What became of those that are over so far, in the order of their ends.
+    /// The results of transfers that have ended so far, in the order of their ends.
     pub fn so_far(&self) -> Vec<Mouse> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Stops, and gives all: those that were under way without a completion.
+    /// Stops and returns all results; transfers that were open have no completion.
     pub fn stop(mut self) -> Vec<Mouse> {
         self.halt();
         self.so_far()
     }
 
-    /// Begins no more, waits at most `patience` for those under way, and gives all: those that took longer without a
-    /// completion. What is told of so many that began is not told of the fast ones only.
+    /// Starts no more transfers, waits at most `patience` for open ones, and returns all results; those that took
+    /// longer have no completion. The results thus cover all transfers and not only fast ones.
     pub fn finish(mut self, patience: Duration) -> Vec<Mouse> {
         self.enough.store(true, Ordering::Relaxed);
         let began = Instant::now();
-        // The last one makes them, and waits for each.
+        // The last thread starts them, and waits for each.
         while self.threads.last().is_some_and(|making| !making.is_finished()) && began.elapsed() < patience {
             thread::sleep(Duration::from_millis(5));
         }
@@ -190,7 +190,7 @@ fn generate(spec: MiceSpec, stop: &Arc<AtomicBool>, enough: &AtomicBool, log: &A
         open.fetch_add(1, Ordering::Relaxed);
         let (stop, into, open) = (Arc::clone(stop), Arc::clone(log), Arc::clone(&open));
         let thread = thread::Builder::new().stack_size(256 << 10).spawn(move || {
-            // What failed has no completion, and that is what is told.
+            // A failed transfer has no completion.
             let _ = transfer(spec, &mut mouse, &stop);
             open.fetch_sub(1, Ordering::Relaxed);
             into.lock().unwrap_or_else(PoisonError::into_inner).push(mouse);
@@ -239,7 +239,7 @@ fn transfer(spec: MiceSpec, mouse: &mut Mouse, stop: &AtomicBool) -> io::Result<
         Direction::Upload => {
             write(&mut stream, mouse.size, &ended)?;
             stream.shutdown(Shutdown::Write)?;
-            // The other end closes when it has everything.
+            // The other end closes when it has received everything.
             read(&mut stream, &ended)? == 0
         }
         Direction::Download => {
@@ -260,13 +260,13 @@ fn serve(listener: &TcpListener, spec: MiceSpec, stop: &Arc<AtomicBool>) {
             Ok((stream, _)) => {
                 let stop = Arc::clone(stop);
                 let thread = thread::Builder::new().stack_size(256 << 10).spawn(move || {
-                    // A client that went away is its own affair.
+                    // A client may disconnect at any time.
                     let _ = answer(stream, spec.direction, &stop);
                 });
                 running.extend(thread);
                 running.retain(|thread| !thread.is_finished());
             }
-            // Woken by the next connection, so that its answer does not wait for a turn of this loop.
+            // Woken by the next connection, so that its reply does not wait for the next iteration of this loop.
             Err(_) => {
                 let mut polled =
                     [nix::poll::PollFd::new(std::os::fd::AsFd::as_fd(listener), nix::poll::PollFlags::POLLIN)];
@@ -319,7 +319,7 @@ fn write(stream: &mut TcpStream, size: u64, ended: &dyn Fn() -> bool) -> io::Res
     Ok(())
 }
 
-/// Reads to the end of the stream; the bytes that came, or an error if it did not end in time.
+/// Reads to the end of the stream; returns the bytes received, or an error if it did not end in time.
 fn read(stream: &mut TcpStream, ended: &dyn Fn() -> bool) -> io::Result<u64> {
     let mut buffer = [0; 16_384];
     let mut got = 0;
@@ -350,7 +350,7 @@ mod tests {
             let drawn: Vec<u64> = (0..400_000).map(|_| sizes.at(draw(&mut state))).collect();
             assert!(drawn.iter().all(|&size| (low..=high).contains(&size)));
             let got = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64;
-            // The tail weighs: 400,000 draws leave some percent.
+            // The tail dominates the variance: 400,000 draws leave some percent.
             assert!((got / mean - 1.0).abs() < 0.15, "{got} for {mean}");
         }
     }

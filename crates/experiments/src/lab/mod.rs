@@ -1,10 +1,10 @@
-//! Throwaway laboratories: hosts that are network namespaces, links that are veth pairs, real sockets at both ends.
+//! Temporary testbeds: hosts are network namespaces, links are veth pairs, with real sockets at both ends.
 //!
-//! Nothing has a name on the machine; when the last handle is gone, also after `kill -9`, nothing is left. Without
-//! root, call [`tidegate_live::netns::enter`] first thing in `main`.
+//! Nothing has a name on the machine; when the last handle is closed, also by `kill -9`, nothing remains. Without root,
+//! call [`tidegate_live::netns::enter`] first thing in `main`.
 //!
-//! *Units*: rates in bit/s of the payload of UDP and TCP, unless they are said to be of the wire; times in ns of
-//! the machine's clock, which both ends share, so that one-way delays are exact.
+//! *Units*: rates in bit/s of the payload of UDP and TCP, unless specified as rates of the link; times in ns of the
+//! machine's clock, which both ends share, so that one-way delays are exact.
 
 pub mod drops;
 pub mod mice;

@@ -16,12 +16,12 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, socko
 use crate::lab::topology::{Family, Host};
 use crate::lab::traffic::{FlowSpec, HEADER, Transport, wall_clock};
 
-/// How long the receiving thread is waited for.
+/// How long to wait for the receiving thread.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// The width of the bins of a flow's history.
 pub const BIN_NANOS: u64 = 100_000_000;
 
-/// What arrived of one flow.
+/// The packets that arrived of one flow, measured.
 #[derive(Clone, Debug)]
 pub struct FlowReport {
     /// Datagrams, or reads of a TCP stream.
@@ -32,7 +32,7 @@ pub struct FlowReport {
     pub reordered: u64,
     /// Datagrams missing below the highest sequence number seen.
     pub missing: u64,
-    /// Time between neighbours in ns.
+    /// Time between consecutive datagrams in ns.
     pub gaps: Histogram<u64>,
     /// One-way delay in ns.
     pub delays: Histogram<u64>,
@@ -40,7 +40,7 @@ pub struct FlowReport {
     pub dscps: [u64; 64],
     /// How often each ECN field was seen.
     pub ecns: [u64; 4],
-    /// Bytes in each 100 ms since the sink was started.
+    /// Bytes in each interval of 100 ms since the sink was started.
     pub bins: Vec<u64>,
     last_arrival: u64,
     next_sequence: u64,
@@ -113,15 +113,15 @@ pub struct Sink {
     span: Arc<Span>,
 }
 
-/// The time of which arrivals count, in ns of the real-time clock.
+/// The period in which arrivals count, in ns of the real-time clock.
 #[derive(Debug)]
 struct Span {
     from: AtomicU64,
     until: AtomicU64,
     /// The last `until` before which everything that arrived has been read.
     settled: AtomicU64,
-    /// How often it was to begin anew, and how often it did. Only the receiving thread does that, between two reads,
-    /// so that nothing that arrives from then on is lost and nothing from before is counted.
+    /// The number of restarts requested and performed. Only the receiving thread restarts, between two reads, so that
+    /// no later arrival is lost and no earlier one is counted.
     wanted: AtomicU64,
     restarts: AtomicU64,
 }
@@ -146,9 +146,9 @@ impl Span {
 /// When a datagram counts as arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stamp {
-    /// When its interface received it: exact, whatever the receiver's scheduler does.
+    /// When its interface received it: independent of the receiver's scheduling.
     Interface,
-    /// When it was read from its socket: behind what holds packets back on their way in.
+    /// When it was read from its socket: after any queue on the receiving side.
     Socket,
 }
 
@@ -161,7 +161,7 @@ impl Sink {
         Self::start_with(host, flows, Stamp::Interface)
     }
 
-    /// The same, with datagrams stamped by `stamp`.
+    /// As [`start`](Self::start), with datagrams stamped by `stamp`.
     ///
     /// # Errors
     /// When a port cannot be bound.
@@ -185,15 +185,15 @@ impl Sink {
         Ok(Self { stop, thread: Some(thread), reports, span })
     }
 
-    /// What arrived of flow `n` so far.
+    /// The report of flow `n` so far.
     pub fn report(&self, n: usize) -> FlowReport {
         self.reports[n].lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-    /// Bytes that arrived of flow `n` so far; cheap.
+    /// The bytes that arrived of flow `n` so far, without copying a report.
     pub fn bytes(&self, n: usize) -> u64 {
         self.reports[n].lock().unwrap_or_else(PoisonError::into_inner).bytes
     }
-    /// Forgets everything measured so far: the beginning of a measurement after a warm-up.
+    /// Discards everything measured so far, to begin a measurement after a warm-up.
     pub fn restart(&self) {
         let restarts = self.span.wanted.fetch_add(1, Ordering::Relaxed) + 1;
         self.wait_for(|| self.span.restarts.load(Ordering::Acquire) >= restarts);
@@ -204,21 +204,21 @@ impl Sink {
         wall_clock().min(until).saturating_sub(self.span.from.load(Ordering::Relaxed))
     }
     /// Counts nothing that arrives from now on, so that all reports end at one moment; [`restart`](Self::restart) lets
-    /// it count again. Waits for what has arrived to be counted, however late the receiving thread gets its turn.
+    /// it count again. Waits until all arrivals have been counted, even if the receiving thread is scheduled late.
     pub fn freeze(&self) {
         let until = wall_clock();
         self.span.until.store(until, Ordering::Relaxed);
         self.wait_for(|| self.span.settled.load(Ordering::Acquire) == until);
     }
-    /// Waits for a turn of the receiving thread: there is one every 20 ms, unless the machine has no time for any.
+    /// Waits for an iteration of the receiving thread: there is one every 20 ms, unless the machine is busy.
     fn wait_for(&self, done: impl Fn() -> bool) {
         let began = Instant::now();
         while !done() && began.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(1));
         }
     }
-    /// What arrived within the next `time`, which began and ended at one moment for all flows, and how many
-    /// nanoseconds that was. What arrives later counts again, in reports that go on from there.
+    /// Returns reports of what arrives within the next `time`, which begins and ends at the same moment for all flows,
+    /// and its length in nanoseconds. Later arrivals count again, in reports that continue from there.
     pub fn measure(&self, time: Duration) -> (Vec<FlowReport>, u64) {
         self.restart();
         thread::sleep(time);
@@ -227,7 +227,7 @@ impl Sink {
         self.span.until.store(u64::MAX, Ordering::Relaxed);
         measured
     }
-    /// Stops and gives the reports, in the order of the flows.
+    /// Stops and returns the reports, in the order of the flows.
     pub fn stop(mut self) -> Vec<FlowReport> {
         self.halt();
         (0..self.reports.len()).map(|n| self.report(n)).collect()
@@ -263,7 +263,7 @@ impl End {
                     Family::V4 => setsockopt(&socket, sockopt::IpRecvTos, &true)?,
                     Family::V6 => setsockopt(&socket, sockopt::Ipv6RecvTClass, &true)?,
                 }
-                // As large as allowed: a receiver that is scheduled late must not look like loss.
+                // As large as allowed: late scheduling of the receiver must not appear as loss.
                 let _ = setsockopt(&socket, sockopt::RcvBufForce, &4_000_000)
                     .or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &4_000_000));
                 Ok(Self::Datagrams(socket))
@@ -314,12 +314,12 @@ fn receive(mut ends: Vec<End>, reports: &[Mutex<FlowReport>], counted: &Span, st
     }
 }
 
-/// Whether all has been read that arrived before the end of `span`.
+/// Whether every arrival before the end of `span` has been read.
 fn read_datagrams(socket: &UdpSocket, buffer: &mut [u8], span: &Range<u64>, report: &Mutex<FlowReport>) -> bool {
     let mut later = false;
     let mut control = nix::cmsg_space!(nix::sys::time::TimeSpec, u8, i32);
     for _ in 0..256 {
-        // Only the head is looked at; the length comes with it.
+        // Only the header is read; it contains the length.
         let mut head = [IoSliceMut::new(&mut buffer[..65_536])];
         let Ok(message) = recvmsg::<()>(socket.as_raw_fd(), &mut head, Some(&mut control), MsgFlags::MSG_DONTWAIT)
         else {
@@ -345,7 +345,7 @@ fn read_datagrams(socket: &UdpSocket, buffer: &mut [u8], span: &Range<u64>, repo
             continue;
         }
         if !span.contains(&arrival) {
-            // It does not count, and it is not missing either.
+            // It is neither counted nor missing.
             report.next_sequence = report.next_sequence.max(sequence(&buffer[..length]) + 1);
             continue;
         }
@@ -365,7 +365,7 @@ fn word(payload: &[u8], at: usize) -> u64 {
     payload.get(at..at + 8).map_or(0, |b| u64::from_be_bytes(b.try_into().unwrap_or([0; 8])))
 }
 
-/// Whether the stream goes on.
+/// Whether the stream continues.
 fn read_stream(stream: &mut TcpStream, buffer: &mut [u8], span: &Range<u64>, report: &Mutex<FlowReport>) -> bool {
     match stream.read(buffer) {
         Ok(0) => false,
@@ -403,7 +403,7 @@ mod tests {
         };
         let (past, since) = (0..1, wall_clock()..u64::MAX);
         (0..100).for_each(send);
-        // What arrived later than the end says that nothing from before it is left.
+        // An arrival after the end shows that no earlier one remains.
         assert_eq!(read(past.clone()), (true, 0, 0, 0));
         assert_eq!(read(past), (true, 0, 0, 0));
         [100, 101, 103].into_iter().for_each(send);

@@ -22,18 +22,18 @@ pub enum Family {
 /// A host: a namespace with one interface to the other host.
 #[derive(Debug)]
 pub struct Host {
-    /// Where it lives.
+    /// The namespace that represents it.
     pub namespace: Namespace,
     /// The name of its interface.
     pub interface: &'static str,
-    /// Its address.
+    /// Its IPv4 address.
     pub v4: Ipv4Addr,
-    /// Its other address.
+    /// Its IPv6 address.
     pub v6: Ipv6Addr,
 }
 
 impl Host {
-    /// Its address of a family.
+    /// Its address of the given family.
     pub fn address(&self, family: Family) -> IpAddr {
         match family {
             Family::V4 => self.v4.into(),
@@ -45,14 +45,14 @@ impl Host {
 /// Two hosts and a link.
 #[derive(Debug)]
 pub struct Pair {
-    /// The one that sends; its egress is what gets shaped.
+    /// The sending host; its egress is shaped.
     pub sender: Host,
-    /// The one that receives and measures.
+    /// The receiving host, which measures.
     pub receiver: Host,
 }
 
 impl Pair {
-    /// Makes both hosts, the link between them up and addressed.
+    /// Creates both hosts and the link between them, up and with addresses.
     ///
     /// # Errors
     /// When the machine allows no namespaces (see [`tidegate_live::netns::available`]) or refuses a link.
@@ -70,7 +70,7 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Makes the link: once more after [`Pair::disconnect`].
+    /// Creates the link, also again after [`Pair::disconnect`].
     ///
     /// # Errors
     /// When the machine refuses it.
@@ -100,7 +100,7 @@ impl Pair {
         self.at_sender(|rtnl, index| rtnl.delete_link(index))
     }
 
-    /// Gives `host` a further IPv4 address, the `last` of the network: another host as far as flows go.
+    /// Adds a further IPv4 address to `host`, with the last octet `last`: another host as far as flows are concerned.
     ///
     /// # Errors
     /// When the machine refuses it.
@@ -114,7 +114,7 @@ impl Pair {
         Ok(address)
     }
 
-    /// Makes the sender's end of the link a wire of `rate` with a queue of `limit`, by the kernel's TBF.
+    /// Limits the sender's end of the link to `rate` with a queue of `limit`, by the kernel's TBF.
     ///
     /// # Errors
     /// When the kernel has no TBF.
@@ -122,7 +122,7 @@ impl Pair {
         self.at_sender(|rtnl, index| rtnl.set_tbf(index, rate, Bytes::new(3_028), limit))
     }
 
-    /// Does something to the sender's interface.
+    /// Calls `work` with the sender's interface.
     pub fn at_sender<T: Send>(
         &self,
         work: impl FnOnce(&mut Rtnl, u32) -> Result<T, tidegate_live::netlink::Error> + Send,
@@ -136,15 +136,15 @@ impl Pair {
     }
 }
 
-/// Two hosts with a router between them, IPv4 only: what a router queues does not slow its sender down as a queue on
-/// the sender's own host does (TCP small queues).
+/// Two hosts with a router between them, IPv4 only: a queue in a router does not throttle its sender as a queue on the
+/// sender's own host does (TCP small queues).
 #[derive(Debug)]
 pub struct Chain {
-    /// The one that sends most; with the addresses `10.78.1.1` and, as a second host, [`Chain::ELEPHANT`].
+    /// The main sender, with the addresses `10.78.1.1` and, as a second host, [`Chain::ELEPHANT`].
     pub server: Host,
     /// The router; its interface towards the client is `tgr1`.
     pub router: Host,
-    /// The one that receives, by `tgc0`.
+    /// The receiver, by `tgc0`.
     pub client: Host,
 }
 
@@ -152,7 +152,7 @@ impl Chain {
     /// The second address of the server.
     pub const ELEPHANT: Ipv4Addr = Ipv4Addr::new(10, 78, 1, 3);
 
-    /// Makes the three, up, addressed and routed.
+    /// Creates the three hosts, with links up, addresses and routes.
     ///
     /// # Errors
     /// When the machine allows no namespaces (see [`tidegate_live::netns::available`]) or refuses a link.
@@ -181,8 +181,8 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Gives server and client `count` further addresses each, as many pairs of hosts as far as flows go: those of the
-    /// server first.
+    /// Adds `count` further addresses to the server and the client each, as many pairs of hosts as far as flows are
+    /// concerned. Returns those of the server first.
     ///
     /// # Errors
     /// When the machine refuses it.
@@ -207,7 +207,7 @@ impl Chain {
         Ok(add(&self.server, 1)?.into_iter().zip(add(&self.client, 2)?).collect())
     }
 
-    /// Does something to the router's interface towards the client.
+    /// Calls `work` with the router's interface towards the client.
     pub fn at_router<T: Send>(
         &self,
         work: impl FnOnce(&mut Rtnl, u32) -> Result<T, tidegate_live::netlink::Error> + Send,
@@ -220,11 +220,11 @@ impl Chain {
     }
 }
 
-/// The TCP of the papers. A machine's own default may be one that holds back by itself (BBR), or leaves slow start early
-/// (CUBIC): what a queue does would then be seen less.
+/// The TCP of the papers. A machine's own default may limit its rate by itself (BBR), or leave slow start early
+/// (CUBIC), which would hide the effect of a queue.
 const CONGESTION_CONTROL: &str = "reno";
 
-/// Addresses an interface of the calling thread's namespace, and routes everything else by `gateway`.
+/// Adds an address to an interface of the calling thread's namespace, and routes everything else by `gateway`.
 fn settle(interface: &str, addresses: &[Ipv4Addr], gateway: Option<Ipv4Addr>) -> io::Result<()> {
     sysctl::write("ipv4/tcp_congestion_control", CONGESTION_CONTROL)?;
     let mut rtnl = Rtnl::open().map_err(io::Error::other)?;
@@ -244,8 +244,8 @@ fn settle(interface: &str, addresses: &[Ipv4Addr], gateway: Option<Ipv4Addr>) ->
     inner().map_err(|error: tidegate_live::netlink::Error| io::Error::other(error))
 }
 
-/// Waits until packets can flow, for a while: before that the kernel drops them silently, the question for a link address
-/// too, which it asks again after a second only.
+/// Waits, for a limited time, until packets can flow: before that the kernel drops them silently, including neighbour
+/// solicitations, which it repeats only after a second.
 fn wait_until_up(interface: &str) {
     let Ok(mut rtnl) = Rtnl::open() else { return };
     let began = Instant::now();
@@ -256,12 +256,11 @@ fn wait_until_up(interface: &str) {
     }
 }
 
-/// Lets the kernels of both ends learn each other's link addresses before anything is measured. Packets that wait for
-/// that wait behind every discipline, and are overtaken when the answer comes. Where nobody answers, the traffic that
-/// follows tells.
+/// Resolves the link addresses of both ends before anything is measured. Packets that wait for resolution wait behind
+/// every discipline, and are reordered when the reply arrives. A failure shows in the traffic that follows.
 fn acquaint(peer: IpAddr) {
     const PATIENCE: Duration = Duration::from_secs(20);
-    /// Nobody listens on it, which the other end says.
+    /// No socket listens on it, which the other end reports.
     const PORT: u16 = 9;
     let began = Instant::now();
     let ask = || -> io::Result<()> {
@@ -279,7 +278,7 @@ fn acquaint(peer: IpAddr) {
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::HostUnreachable) => {
             }
-            // Refused: they know each other. Or there is no such protocol here.
+            // Refused: the addresses are resolved. Or the protocol is not available here.
             _ => return,
         }
     }

@@ -1,4 +1,4 @@
-//! Senders: UDP at a rate and TCP as fast as it goes, from one host to the [`Sink`](crate::Sink) of the other.
+//! Senders: UDP at a given rate and TCP as fast as possible, from one host to the [`Sink`](crate::Sink) of the other.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,25 +20,26 @@ use crate::lab::topology::{Family, Host};
 /// How a flow sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
-    /// Datagrams of `payload` bytes at `rate` of payload; what the socket does not take in time is not sent.
+    /// Datagrams of `payload` bytes at `rate` of payload; datagrams that the socket does not accept in time are not
+    /// sent.
     Udp {
         /// Bits a second of payload.
         rate: Rate,
         /// Bytes of payload, at least 32.
         payload: Bytes,
     },
-    /// As much as TCP gets through.
+    /// A TCP stream without a limit.
     Tcp,
 }
 
 /// A flow to be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlowSpec {
-    /// What people call it.
+    /// Its name in results.
     pub name: String,
     /// How it sends.
     pub transport: Transport,
-    /// The port it sends to, which tells flows apart.
+    /// The port it sends to, which identifies the flow.
     pub port: u16,
     /// The code point it sends with, 0 to 63.
     pub dscp: u8,
@@ -81,14 +82,14 @@ impl FlowSpec {
     }
 }
 
-/// What a sender has counted.
+/// The counters of a sender.
 #[derive(Debug, Default)]
 pub struct Sent {
     /// Datagrams sent.
     pub packets: AtomicU64,
-    /// Bytes of payload that the socket took.
+    /// Bytes of payload that the socket accepted.
     pub bytes: AtomicU64,
-    /// Datagrams that the socket did not take: its buffer was full.
+    /// Datagrams that the socket did not accept because its buffer was full.
     pub held_back: AtomicU64,
     /// The last error, as its number; 0 for none.
     pub error: AtomicU64,
@@ -145,11 +146,11 @@ impl Senders {
         Ok(Self { stop, threads, sent, rates })
     }
 
-    /// What flow `n` has sent.
+    /// The counters of flow `n`.
     pub fn sent(&self, n: usize) -> &Sent {
         &self.sent[n]
     }
-    /// Another rate for UDP flow `n`, from now on.
+    /// Changes the rate of UDP flow `n`.
     pub fn set_rate(&self, n: usize, rate: Rate) {
         self.rates[n].store(rate.as_bps(), Ordering::Relaxed);
     }
@@ -232,7 +233,7 @@ struct UdpFlow {
     sequence: u64,
 }
 
-/// What a datagram begins with: flow, sequence, and when it was sent in ns of the real-time clock.
+/// The header of a datagram: flow, sequence number, and the time of sending in ns of the real-time clock.
 pub(crate) const HEADER: usize = 20;
 
 /// Nanoseconds of the clock that receive timestamps are in.
@@ -246,10 +247,10 @@ fn nanos(time: nix::Result<TimeSpec>) -> u64 {
     time.map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
-/// One thread sends for all UDP flows, each on an absolute schedule. Flows are out of phase, so that a receiver
-/// that sees them together sees the queue's doing and not ours.
+/// One thread sends for all UDP flows, each on an absolute schedule. Flows are out of phase, so that bursts at the
+/// receiver are due to the queue and not to the sender.
 fn send_udp(mut flows: Vec<UdpFlow>, stop: &AtomicBool) {
-    // Sleep as exactly as the machine can; where it may not be asked for, gaps are coarser and still absolute.
+    // Sleep as precisely as the machine can; without the privilege, gaps are coarser and still absolute.
     let _ = nix::sys::prctl::set_timerslack(1);
     let start = steady_clock();
     let interval = |flow: &UdpFlow| {
@@ -290,11 +291,11 @@ fn send_udp(mut flows: Vec<UdpFlow>, stop: &AtomicBool) {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::OutOfMemory) => {
                 flow.sent.held_back.fetch_add(1, Ordering::Relaxed);
             }
-            // Nobody listens yet, or no longer: ICMP said so about an earlier datagram.
+            // No socket listens yet, or any more: ICMP reported this for an earlier datagram.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             Err(error) => flow.sent.error.store(error.raw_os_error().unwrap_or(1) as u64, Ordering::Relaxed),
         }
-        // At most 20 ms behind: a machine that was away does not make up for it with a flood.
+        // At most 20 ms behind: after a suspension no burst makes up for it.
         let next = (time + step).max(steady_clock().saturating_sub(20_000_000));
         due.push(Reverse((next, n)));
     }
