@@ -113,14 +113,14 @@ impl Account {
     }
 
     /// A packet is sent, with `change` made to it.
-    pub(crate) fn sent<H: Send>(
+    pub(crate) fn sent<H>(
         &mut self,
         now: Instant,
         packet: &QueuedPacket<H>,
         change: Change,
         tree: &Tree<QueuedPacket<H>>,
     ) where
-        H: Copy + 'static,
+        H: Copy + Send + 'static,
     {
         self.sent.count(packet.size);
         let index = self.classes.index(packet.class);
