@@ -19,9 +19,9 @@
 //! use tidegate_core::{codel::{CoDel, Params}, qdisc::{Discard, Qdisc}, *};
 //! # #[derive(Debug)] struct P(u64);
 //! # impl Packet for P { fn size(&self) -> Bytes { Bytes::new(self.0) } fn flow(&self) -> FlowKey { FlowKey::default() } }
-//! let mut queue = CoDel::new(Params::default())?; queue.enqueue(Instant::ZERO, P(1500), &mut Discard);
-//! assert!(queue.dequeue(Instant::ZERO + Span::from_millis(50), &mut Discard).is_some(), "one late packet is not
-//! dropped");
+//! let mut queue = CoDel::new(Params::default())?;
+//! queue.enqueue(Instant::ZERO, P(1500), &mut Discard);
+//! assert!(queue.dequeue(Instant::ZERO + Span::from_millis(50), &mut Discard).is_some(), "one late packet is not dropped");
 //! # Ok::<(), ParamError>(())
 //! ```
 
@@ -96,7 +96,7 @@ pub struct State {
     dropping: bool,
 }
 
-/// Counters.
+/// Counts of a CoDel queue since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Packets dropped by the control law.
@@ -233,7 +233,7 @@ impl<P: Packet> CoDel<P> {
             latest: Instant::ZERO,
         })
     }
-    /// The counters.
+    /// Returns the counts since the start.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
