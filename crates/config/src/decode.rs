@@ -48,12 +48,12 @@ pub trait Scalar: Sized {
     /// From text.
     ///
     /// # Errors
-    /// What is wrong, and the way out.
+    /// The error, and its remedy.
     fn from_text(text: &str) -> Result<Self, Wrong>;
     /// From a whole number; by default as from its text.
     ///
     /// # Errors
-    /// What is wrong, and the way out.
+    /// The error, and its remedy.
     fn from_integer(n: i64) -> Result<Self, Wrong> {
         Self::from_text(&n.to_string())
     }
@@ -66,9 +66,9 @@ pub trait Scalar: Sized {
 /// Why a text is not a [`Scalar`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wrong {
-    /// What is wrong with it.
+    /// The error message.
     pub message: String,
-    /// The way out.
+    /// The remedy.
     pub help: String,
 }
 

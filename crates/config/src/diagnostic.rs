@@ -65,7 +65,7 @@ impl Source {
 /// A piece of a source: bytes from `start` up to, not including, `end`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Place {
-    /// The first byte.
+    /// The offset of the first byte.
     pub start: usize,
     /// The byte after the last.
     pub end: usize,
@@ -80,26 +80,26 @@ impl From<Range<usize>> for Place {
 /// Whether a finding forbids the use of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Severity {
-    /// It does.
+    /// The file cannot be used.
     Error,
-    /// It does not, but is probably not what was meant.
+    /// The file can be used, but is probably not what was meant.
     Warning,
 }
 
-/// One finding: where, what, why, and the way out.
+/// One finding: severity, place, message, and remedy.
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
-    /// How bad.
+    /// The severity.
     pub severity: Severity,
     /// The text that is marked.
     pub place: Place,
-    /// What is wrong.
+    /// The message.
     pub message: String,
     /// The text at the mark.
     pub label: Option<String>,
     /// Other text that it has to do with.
     pub related: Vec<(Place, String)>,
-    /// The way out.
+    /// The remedy.
     pub help: Option<String>,
 }
 
@@ -114,7 +114,7 @@ impl Diagnostic {
         self.related.push((place, label.into()));
         self
     }
-    /// Adds advice.
+    /// Adds a remedy.
     pub fn help(&mut self, help: impl Into<String>) -> &mut Self {
         self.help = Some(help.into());
         self
@@ -130,7 +130,7 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// None yet.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
@@ -160,12 +160,12 @@ impl Diagnostics {
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         self.list.iter()
     }
-    /// How many errors there are.
+    /// Returns the number of errors.
     pub fn errors(&self) -> usize {
         let others: usize = self.others.iter().map(|(_, found)| found.errors()).sum();
         self.list.iter().filter(|d| d.severity == Severity::Error).count() + others
     }
-    /// How many warnings there are.
+    /// Returns the number of warnings.
     pub fn warnings(&self) -> usize {
         let others: usize = self.others.iter().map(|(_, found)| found.warnings()).sum();
         self.list.iter().filter(|d| d.severity == Severity::Warning).count() + others

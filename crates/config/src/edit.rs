@@ -37,7 +37,7 @@ pub struct Document {
     text: String,
 }
 
-/// An edit.
+/// One change of a file: a key set, or a section added or removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Edit {
     /// [`Document::set`].
@@ -82,7 +82,7 @@ impl Document {
         parse(text)?;
         Ok(Self { text: text.to_owned() })
     }
-    /// The text.
+    /// Returns the text with all edits so far.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -139,7 +139,7 @@ impl Document {
     /// Adds a class as the last, or a rule as the first, with these keys and values.
     ///
     /// # Errors
-    /// When there can be none.
+    /// When the file cannot have such a section.
     pub fn add(&mut self, section: &str, values: &[(String, String)]) -> Result<(), String> {
         let mut all: Vec<(String, String)> = Vec::new();
         for (key, value) in values {
@@ -465,7 +465,7 @@ fn add_table(layout: &Layout, list: &ArrayOfTables, end: End, header: &str, line
 /// What a packet must be, from keys and values as a rule has them.
 ///
 /// # Errors
-/// What is wrong, and the way out.
+/// The error, and its remedy.
 pub fn matching(conditions: &[(String, String)]) -> Result<Match, String> {
     fn one<T: Scalar>(text: &str) -> Result<T, String> {
         T::from_text(text).map_err(|wrong| format!("`{text}`: {}; {}", wrong.message, wrong.help))

@@ -1,5 +1,5 @@
 //! The one configuration language of Tidegate: live, simulation and replay read the same TOML with the same units,
-//! and every error names the file, the line, the column, the text, and the way out.
+//! and every error names the file, the line, the column, the text, and the remedy.
 //!
 //! Three layers, each usable alone:
 //!

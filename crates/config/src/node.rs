@@ -10,14 +10,14 @@ use crate::diagnostic::{Diagnostics, Place, Source};
 pub struct Node {
     /// Its position in the text.
     pub place: Place,
-    /// Its content.
+    /// The value with the positions of its parts.
     pub value: Value,
 }
 
 /// A value of TOML.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// A text.
+    /// A string.
     Text(String),
     /// A whole number; `None` when it does not fit 64 bits.
     Integer(Option<i64>),

@@ -1,4 +1,4 @@
-//! Shaper files for people who know their line and no more: `tidegate run --up 20mbit --down 100mbit`.
+//! Shaper files for users who know only the rates of their line: `tidegate run --up 20mbit --down 100mbit`.
 //!
 //! A preset is the text of a file, so that it can be looked at, kept, and changed. It is one CAKE for each direction:
 //! hosts share the line evenly and each host's connections share what it has, so that neither a host with fifty
@@ -44,14 +44,14 @@ pub const LINKS: [(&str, &str, Framing); 6] = [
     ("ip", "rates are those of IP packets", Framing { overhead: 0, least: 0, framing: "none" }),
 ];
 
-/// A line, as its owner knows it.
+/// The properties of a line that a user knows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
-    /// What it carries upwards.
+    /// The rate of the line upstream.
     pub up: Option<Rate>,
-    /// What it carries downwards.
+    /// The rate of the line downstream.
     pub down: Option<Rate>,
-    /// What it adds.
+    /// The link overhead that it adds to each packet.
     pub framing: Framing,
     /// The interface, if the file is to name it.
     pub interface: Option<String>,
@@ -76,7 +76,7 @@ impl Line {
                 "what arrives has used the line already: more room, so that the queue is here\n\
                  # and not at the provider",
                 "destination",
-                // Whatever code points strangers write; they are no promise of this network.
+                // Code points that foreign networks set have no meaning here.
                 "besteffort",
             ),
         };

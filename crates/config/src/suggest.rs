@@ -41,7 +41,7 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// The way out of a wrong name: the nearest of `names`, or all of them.
+/// The remedy for an unknown name: the nearest of `names`, or all of them.
 pub fn help(given: &str, names: &[&str]) -> String {
     match nearest(given, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),

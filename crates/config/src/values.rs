@@ -56,7 +56,7 @@ impl Percent {
     pub const fn from_millionths(n: u32) -> Option<Self> {
         if n <= 1_000_000 { Some(Self(n)) } else { None }
     }
-    /// In millionths.
+    /// Returns the share in millionths.
     pub const fn millionths(self) -> u32 {
         self.0
     }
@@ -222,9 +222,9 @@ impl Scalar for Protocol {
 /// A set of addresses that begin alike. Bits after the prefix are zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Prefix {
-    /// The first address.
+    /// The first address of the prefix.
     pub address: IpAddr,
-    /// How many leading bits count.
+    /// The prefix length in bits.
     pub length: u8,
 }
 
@@ -288,9 +288,9 @@ impl Scalar for Prefix {
 /// Ports from `first` to `last`, both included.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ports {
-    /// The first.
+    /// The first port.
     pub first: u16,
-    /// The last.
+    /// The last port, included.
     pub last: u16,
 }
 
@@ -332,7 +332,7 @@ impl Scalar for Ports {
 /// A firewall mark under a mask: a packet matches when its mark ANDed with the mask equals the value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Mark {
-    /// The value.
+    /// The value under the mask.
     pub value: u32,
     /// The bits that count.
     pub mask: u32,
@@ -397,7 +397,7 @@ impl Scalar for Mode {
 /// The owner of a socket.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum User {
-    /// By number.
+    /// A user id as a number.
     Id(u32),
     /// By name, which the live path looks up when it starts.
     Name(String),

@@ -7,9 +7,9 @@ use tidegate_units::{Bytes, Instant};
 /// Packets and bytes that were counted together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Account {
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Bytes.
+    /// Their size in total, link overhead included.
     pub bytes: Bytes,
 }
 

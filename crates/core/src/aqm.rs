@@ -14,7 +14,7 @@ use tidegate_units::Instant;
 /// The decision of an AQM about an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Enqueue it.
+    /// The packet is enqueued.
     Admit,
     /// Mark it congestion experienced and enqueue it. Returned for ECN-capable packets only.
     Mark,
@@ -79,7 +79,7 @@ impl<P: Packet, A: Aqm<P>> AqmFifo<P, A> {
     pub fn new(limit: Limit, aqm: A) -> Self {
         Self { fifo: Fifo::new(Limit::NONE), limit, aqm, latest: Instant::ZERO }
     }
-    /// The AQM.
+    /// Returns the AQM of this queue.
     pub fn aqm(&self) -> &A {
         &self.aqm
     }

@@ -35,10 +35,10 @@ use tidegate_units::{Bytes, Instant, Rate, Span};
 /// The unit in which a queue is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Unit {
-    /// In packets.
+    /// Thresholds in packets.
     #[default]
     Packets,
-    /// In bytes.
+    /// Thresholds in bytes.
     Bytes,
 }
 
@@ -47,7 +47,7 @@ pub enum Unit {
 pub struct Params {
     /// The rate of the link the queue is for.
     pub link: Rate,
-    /// The mean packet.
+    /// The mean size of a packet.
     pub packet: Bytes,
     /// The average queueing delay to aim for.
     pub delay: Span,
@@ -130,9 +130,9 @@ impl Params {
 /// How often `max_p` went up and down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Increases.
+    /// How often max_p was raised.
     pub raised: u64,
-    /// Decreases.
+    /// How often max_p was lowered.
     pub lowered: u64,
 }
 
@@ -181,7 +181,7 @@ impl Ared {
             stats: Stats::default(),
         })
     }
-    /// The RED inside.
+    /// Returns the RED whose max_p is adapted.
     pub fn red(&self) -> &Red {
         &self.red
     }

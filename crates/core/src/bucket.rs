@@ -29,11 +29,11 @@ impl TokenBucket {
     pub fn empty(rate: Rate, depth: Bytes, now: Instant) -> Self {
         Self { rate, depth: Credit::of(depth), level: Credit::ZERO, updated: now }
     }
-    /// The fill rate.
+    /// Returns the rate at which tokens accrue.
     pub fn rate(&self) -> Rate {
         self.rate
     }
-    /// The depth.
+    /// Returns the depth B of the bucket.
     pub fn depth(&self) -> Bytes {
         self.depth.bytes_floor()
     }

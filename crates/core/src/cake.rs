@@ -98,7 +98,7 @@ pub struct Params {
     pub wire: Wire,
     /// Classes of service.
     pub tins: Tins,
-    /// What shares a tin.
+    /// The hosts or flows that share a tin equally.
     pub hosts: Isolation,
     /// COBALT's target and interval, mark or drop; `limit` is that of all queues together.
     pub codel: codel::Params,

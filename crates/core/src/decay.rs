@@ -9,7 +9,7 @@
 
 /// Bits of fraction of the results.
 pub const FRACTION: u32 = 62;
-/// One.
+/// The value 1 in fixed point.
 pub const ONE: u64 = 1 << FRACTION;
 
 /// The whole part from which `e^-x` is below 2⁻⁶² and taken as 0.

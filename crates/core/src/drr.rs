@@ -99,7 +99,7 @@ pub struct Drr<P> {
 }
 
 impl<P: Packet> Drr<P> {
-    /// No flows.
+    /// Creates a scheduler without flows.
     ///
     /// # Errors
     /// As [`Params::validate`].

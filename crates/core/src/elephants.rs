@@ -175,7 +175,7 @@ pub struct FlowSizer {
 }
 
 impl FlowSizer {
-    /// No flows.
+    /// Creates an estimator without flows.
     ///
     /// # Errors
     /// As [`Params::validate`].

@@ -71,7 +71,7 @@ impl Params {
 /// Counts since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Records made.
+    /// Records created since the start.
     pub created: u64,
     /// Records that expired after `idle`.
     pub expired: u64,
@@ -130,7 +130,7 @@ impl<R: Default> FlowTable<R> {
             latest: Instant::ZERO,
         })
     }
-    /// Records.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.index.len()
     }

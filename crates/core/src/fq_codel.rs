@@ -117,7 +117,7 @@ pub struct FqCodel<P> {
 }
 
 impl<P: Packet> FqCodel<P> {
-    /// Empty queues.
+    /// Creates a scheduler with empty queues.
     ///
     /// # Errors
     /// As [`Params::validate`].

@@ -329,12 +329,12 @@ impl<P, V: Copy> Fragments<P, V> {
         }
     }
 
-    /// The held packets.
+    /// Returns packets and bytes of the fragments that are held.
     pub fn backlog(&self) -> Backlog {
         self.backlog
     }
 
-    /// The counters.
+    /// Returns the counts since the start.
     pub fn counts(&self) -> Counts {
         self.counts
     }

@@ -39,7 +39,7 @@ impl KeyIndex {
     pub fn with_capacity(capacity: usize) -> Self {
         Self { slots: alloc::vec![EMPTY; (capacity * 2).next_power_of_two().max(16)], len: 0 }
     }
-    /// Entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.len
     }

@@ -48,7 +48,7 @@ pub enum Action {
     Pass,
     /// It passes with this code point.
     Mark(Dscp),
-    /// It is dropped.
+    /// The packet is dropped.
     Drop,
 }
 
@@ -86,9 +86,9 @@ impl Actions {
 /// Whether a packet goes on after conditioning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It goes on.
+    /// The packet passes, possibly with another code point.
     Passed,
-    /// It must be dropped.
+    /// The caller must drop the packet.
     Refused,
 }
 
@@ -105,7 +105,7 @@ impl<M> Conditioner<M> {
     pub fn new(meter: M, actions: Actions) -> Self {
         Self { meter, actions, accounts: [Account::default(); 3] }
     }
-    /// The meter.
+    /// Returns the meter that colours packets.
     pub fn meter(&self) -> &M {
         &self.meter
     }
@@ -113,7 +113,7 @@ impl<M> Conditioner<M> {
     pub fn meter_mut(&mut self) -> &mut M {
         &mut self.meter
     }
-    /// The actions.
+    /// Returns the actions by colour.
     pub fn actions(&self) -> &Actions {
         &self.actions
     }
@@ -169,7 +169,7 @@ impl<Q, M> Marker<Q, M> {
     pub fn new(inner: Q, conditioner: Conditioner<M>, point: Point) -> Self {
         Self { inner, conditioner, point, latest: Instant::ZERO }
     }
-    /// The discipline.
+    /// Returns the discipline behind the marker.
     pub fn inner(&self) -> &Q {
         &self.inner
     }
@@ -177,7 +177,7 @@ impl<Q, M> Marker<Q, M> {
     pub fn inner_mut(&mut self) -> &mut Q {
         &mut self.inner
     }
-    /// The conditioner.
+    /// Returns the meter with its actions.
     pub fn conditioner(&self) -> &Conditioner<M> {
         &self.conditioner
     }

@@ -40,7 +40,7 @@ impl Mode {
     }
 }
 
-/// Colours packets.
+/// Measures packets against a profile and sets their colour.
 pub trait Meter<P: Packet>: Send {
     /// The colour of `packet`, which passes at `now`.
     fn meter(&mut self, now: Instant, packet: &P) -> Colour;

@@ -121,7 +121,7 @@ impl<P: Packet> Nested<P> {
             now: Instant::ZERO,
         }
     }
-    /// The shaper.
+    /// Returns the FBC that shapes the classes.
     pub fn fbc(&self) -> &Fbc<Staged<P>> {
         &self.fbc
     }

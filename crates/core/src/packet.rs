@@ -37,7 +37,7 @@ impl Dscp {
             _ => Colour::Green,
         }
     }
-    /// The six bits.
+    /// Returns the code point, 0 to 63.
     pub const fn value(self) -> u8 {
         self.0
     }
@@ -67,7 +67,7 @@ impl Ecn {
             _ => Self::Ce,
         }
     }
-    /// The two bits.
+    /// Returns the two bits of the ECN field.
     pub const fn bits(self) -> u8 {
         match self {
             Self::NotEct => 0,
@@ -110,9 +110,9 @@ pub enum Colour {
 pub struct FlowKey {
     /// The flow: a hash of the 5-tuple by default, or of the fields that the configuration specifies (host, uid, mark).
     pub flow: u64,
-    /// The sending host.
+    /// A hash of the source address.
     pub source: u64,
-    /// The receiving host.
+    /// A hash of the destination address.
     pub destination: u64,
 }
 

@@ -111,7 +111,7 @@ const ONE: i128 = 1 << 60;
 /// The most updates that one call makes up for.
 const MOST_UPDATES: u32 = 1_024;
 
-/// Counters.
+/// Counts of a PIE queue since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Packets dropped by the probability.
@@ -206,11 +206,11 @@ impl<P: Packet> Pie<P> {
             params,
         })
     }
-    /// The counters.
+    /// Returns the counts since the start.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
-    /// The drop probability.
+    /// Returns the present drop probability.
     pub fn probability(&self) -> Probability {
         Probability::saturating_from_bits((self.state.probability >> 28) as u128)
     }

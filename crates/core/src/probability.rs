@@ -7,9 +7,9 @@ use core::fmt;
 pub struct Probability(u64);
 
 impl Probability {
-    /// Never.
+    /// Probability 0.
     pub const ZERO: Self = Self(0);
-    /// Always.
+    /// Probability 1.
     pub const ONE: Self = Self(1 << 32);
 
     /// `numerator / denominator`, rounded to the nearest multiple of 2⁻³²; `None` when it exceeds one or the

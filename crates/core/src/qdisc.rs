@@ -76,9 +76,9 @@ impl Deadline {
 /// The packets that a discipline holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Backlog {
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Their bytes.
+    /// Their size in total, link overhead included.
     pub bytes: Bytes,
 }
 
@@ -168,35 +168,35 @@ impl DropReason {
 pub enum Event {
     /// The first packet of a flow arrived.
     FlowStarted {
-        /// The flow.
+        /// The key of the flow.
         flow: u64,
         /// Its class.
         class: ClassId,
     },
     /// A flow was idle for longer than the idle timeout, and its state was removed.
     FlowEnded {
-        /// The flow.
+        /// The key of the flow.
         flow: u64,
         /// Its class.
         class: ClassId,
     },
     /// The bytes queued for a flow reached its upper threshold.
     QueueAbove {
-        /// The flow.
+        /// The key of the flow.
         flow: u64,
         /// Bytes queued now.
         bytes: Bytes,
     },
     /// The bytes queued for a flow fell to its lower threshold.
     QueueBelow {
-        /// The flow.
+        /// The key of the flow.
         flow: u64,
         /// Bytes queued now.
         bytes: Bytes,
     },
     /// A flow was moved to another class with its queue.
     Moved {
-        /// The flow.
+        /// The key of the flow.
         flow: u64,
         /// The class it left.
         from: ClassId,
@@ -205,7 +205,7 @@ pub enum Event {
     },
     /// A packet of the flow was marked congestion experienced.
     Marked {
-        /// The flow.
+        /// The key of the flow.
         flow: u64,
     },
 }

@@ -47,7 +47,7 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// Its packets.
+    /// Returns the packets and bytes of this queue.
     pub fn backlog(&self) -> Backlog {
         self.backlog
     }
@@ -100,18 +100,18 @@ impl<P: Packet> Store<P> {
         Some((packet, at))
     }
 
-    /// The first packet.
+    /// Returns the first packet without removing it.
     pub fn front<'a>(&'a self, queue: &Queue) -> Option<&'a P> {
         self.slots.get(queue.head as usize)?.packet.as_ref()
     }
 
-    /// When the first packet came.
+    /// Returns the arrival time of the first packet.
     pub fn front_at(&self, queue: &Queue) -> Option<Instant> {
         self.slots.get(queue.head as usize).map(|slot| slot.at)
     }
 
-    /// Takes the oldest packet that `wanted` accepts among the `most` oldest, the newest excepted; the others keep their
-    /// order.
+    /// Takes the oldest packet that `wanted` accepts among the `most` oldest, the newest excepted; the others keep
+    /// their order.
     pub fn take_where(&mut self, queue: &mut Queue, most: u32, mut wanted: impl FnMut(&P) -> bool) -> Option<P> {
         let mut before = NIL;
         let mut index = queue.head;
@@ -152,7 +152,7 @@ impl Default for List {
 }
 
 impl List {
-    /// The first number.
+    /// Returns the first number without removing it.
     pub fn front(&self) -> Option<u32> {
         (self.head != NIL).then_some(self.head)
     }
@@ -290,11 +290,11 @@ pub struct Pool<P> {
 }
 
 impl<P: Packet> Pool<P> {
-    /// No packets.
+    /// Creates an empty set of queues with a common limit.
     pub fn new(limit: Limit) -> Self {
         Self { store: Store::default(), longest: Longest::default(), backlog: Backlog::default(), limit }
     }
-    /// All queued packets.
+    /// Returns packets and bytes of all queues.
     pub fn backlog(&self) -> Backlog {
         self.backlog
     }

@@ -277,7 +277,7 @@ pub struct Ras<P, M> {
     /// The rest of the debt of the last packet at `settled`.
     debt: Credit,
     settled: Instant,
-    /// When the debt was paid.
+    /// The instant up to which the debt is paid.
     paid_at: Instant,
     /// When the packet at the head became the head.
     head_since: Instant,
@@ -323,7 +323,7 @@ impl<P: Packet, M: Meter<P>> Ras<P, M> {
         self.renew_rate();
         Ok(())
     }
-    /// The conditioner.
+    /// Returns the meter with its actions.
     pub fn conditioner(&self) -> &Conditioner<M> {
         &self.conditioner
     }

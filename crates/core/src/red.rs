@@ -15,11 +15,11 @@
 //! 2⁻³², so that it can rest up to `1 / (w 2³²)` below the queue: 10⁻⁷ packets at `w` = 0.002. The drop
 //! test compares integers and is exact for the rounded average.
 //! *Departures from the source, and why*: the idle time is consumed when an arrival has counted it, in whole
-//! packets, and the rest counts with the next idle time: short ones add up, where an implementation that forgets
-//! them leaves the average of a queue that each arrival finds empty where it was, and goes on dropping. The paper counts
+//! packets, and the rest counts with the next idle time: short ones add up, where an implementation that forgets them
+//! leaves the average of a queue that each arrival finds empty where it was, and goes on dropping. The paper counts
 //! idle time again when that arrival is dropped and the queue stays empty. `count` is the number of packets since the
-//! last drop, as the text of section 7 has it; the pseudocode starts at one more after a drop, and its gaps are then not
-//! uniform. With ECN, packets are marked between the thresholds and dropped above `max`, as RFC 3168 recommends.
+//! last drop, as the text of section 7 has it; the pseudocode starts at one more after a drop, and its gaps are then
+//! not uniform. With ECN, packets are marked between the thresholds and dropped above `max`, as RFC 3168 recommends.
 //! *See also*: [`rio`](crate::rio): RED with an average for each drop precedence; [`wred`](crate::wred): one average
 //! and several curves. [`Average`], [`EarlyDrop`] and [`Dropper`] serve all of them.
 //!
@@ -51,7 +51,7 @@ use tidegate_units::Instant;
 /// The parameters of RED.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// The curve.
+    /// The drop probability by average queue.
     pub profile: Profile,
     /// How the average is made, and how drops follow from it.
     pub early: EarlyDrop,
@@ -121,7 +121,7 @@ impl Red {
         self.params.profile.max_p = max_p;
         self.dropper.set_max_p(max_p);
     }
-    /// The average queue.
+    /// Returns the average queue.
     pub fn average(&self) -> Level {
         self.average.level()
     }

@@ -111,7 +111,7 @@ impl TSpec {
     }
 }
 
-/// The requested service.
+/// The service of a request: controlled load or guaranteed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Service {
     /// The service of an unloaded link (RFC 2211): the token rate, and the bound that follows from it.
@@ -232,7 +232,7 @@ pub enum Refusal {
     },
     /// The number of reservations is at its limit.
     Flows {
-        /// The limit.
+        /// The largest number of reservations.
         most: u32,
     },
     /// The delay cannot be guaranteed.
@@ -290,9 +290,9 @@ impl core::error::Error for Refusal {}
 /// The error terms of RFC 2212 for one leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ErrorTerms {
-    /// C.
+    /// The rate-dependent error term C of RFC 2212, in bytes.
     pub bytes: Bytes,
-    /// D.
+    /// The rate-independent error term D of RFC 2212.
     pub time: Span,
 }
 
@@ -329,7 +329,7 @@ fn time_of_bits(bits: u64, rate: Rate) -> Span {
     Credit::from_raw(i128::from(bits) * 1_000_000_000).time_at_ceil(rate).unwrap_or(Span::MAX)
 }
 
-/// One reservation.
+/// A granted reservation.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     request: Request,
@@ -356,7 +356,7 @@ impl Reservations {
         Ok(Self { policy, entries: BTreeMap::new(), expiries: BTreeSet::new(), buffer: Bytes::ZERO })
     }
 
-    /// The policy.
+    /// Returns the policy of admission.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
@@ -366,7 +366,7 @@ impl Reservations {
         self.entries.values().map(|entry| (&entry.request, &entry.grant))
     }
 
-    /// The next expiry.
+    /// Returns when the next reservation expires without a refresh.
     pub fn next_expiry(&self) -> Option<Instant> {
         self.expiries.first().map(|&(at, _)| at)
     }

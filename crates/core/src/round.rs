@@ -1,5 +1,5 @@
-//! Deficit round robin: [`Round`], the turns of [`Share`]s by the rule of its authors, and [`Deficit`], the account of the
-//! variant that serves a queue as long as its deficit is positive.
+//! Deficit round robin: [`Round`], the turns of [`Share`]s by the rule of its authors, and [`Deficit`], the account of
+//! the variant that serves a queue as long as its deficit is positive.
 //!
 //! *Law* of [`Round`]: a busy queue may send its quantum times its weight in a turn, and keeps for the next turn what was
 //! too little for its next packet, until it is empty. *Law* of [`Deficit`]: a queue may send while its deficit is above
@@ -79,7 +79,7 @@ pub struct Round<P> {
 }
 
 impl<P: Packet> Round<P> {
-    /// No packets.
+    /// Creates an empty round.
     pub fn new(quantum: Bytes, limit: Limit) -> Self {
         Self {
             pool: Pool::new(limit),
@@ -90,7 +90,7 @@ impl<P: Packet> Round<P> {
             largest: 0,
         }
     }
-    /// The packets.
+    /// Returns the queued packets.
     pub fn pool(&self) -> &Pool<P> {
         &self.pool
     }

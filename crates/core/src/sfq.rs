@@ -116,7 +116,7 @@ pub struct Sfq<P> {
 }
 
 impl<P: Packet> Sfq<P> {
-    /// Empty queues.
+    /// Creates a scheduler with empty queues.
     ///
     /// # Errors
     /// As [`Params::validate`].

@@ -63,7 +63,7 @@ impl Selector {
 /// The parameters of WRED.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// The curves.
+    /// Drop curves by drop precedence.
     pub profiles: Vec<Profile>,
     /// Which curve applies to a packet.
     pub selector: Selector,

@@ -321,7 +321,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
     /// Sets the minimum of flow `flow` of the shaper.
     ///
     /// # Errors
-    /// [`NoSuchFlow`], also when the discipline knows no flows.
+    /// [`NoSuchFlow`], also when the discipline has no flows.
     pub fn set_minimum(&mut self, now: Instant, flow: u64, rate: Rate) -> Result<Promise, NoSuchFlow> {
         self.record(now, Operation::Adjustment(Adjustment::Minimum(flow, rate)));
         self.tree.shaper_mut().ok_or(NoSuchFlow)?.set_minimum(now, flow, rate)
@@ -329,7 +329,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
     /// Prefers flow `flow` of the shaper by `steps`.
     ///
     /// # Errors
-    /// [`NoSuchFlow`], also when the discipline knows no flows.
+    /// [`NoSuchFlow`], also when the discipline has no flows.
     pub fn prefer(&mut self, now: Instant, flow: u64, steps: u32) -> Result<(), NoSuchFlow> {
         self.record(now, Operation::Adjustment(Adjustment::Prefer(flow, steps)));
         self.tree.shaper_mut().ok_or(NoSuchFlow)?.prefer(now, flow, steps)

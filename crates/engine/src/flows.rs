@@ -198,7 +198,7 @@ impl Flows {
         let first = record.waits.is_empty();
         record.waits.add(size);
         if first {
-            // It stays while something of it waits: packets know its place.
+            // It stays while it has packets queued: they refer to its place.
             self.table.pin(place);
         }
         place

@@ -34,7 +34,7 @@ const RETRIES: usize = 64;
 /// What of a held flow is in the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Inside {
-    /// No effect on the hold queue.
+    /// No packet that the hold queue waits for.
     Nothing,
     /// This packet, which returns here if the tree drops it.
     Attempt(u32),

@@ -4,7 +4,7 @@ use tidegate_core::classify::Fields;
 use tidegate_core::fbq::FlowView;
 use tidegate_core::{Bytes, ClassId, Event, Instant, Rate, Span};
 
-/// What happened to a flow.
+/// An event, or a change of a watched flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum NotificationKind {
@@ -31,7 +31,7 @@ pub enum NotificationKind {
 pub struct FlowState {
     /// The class it is in.
     pub class: ClassId,
-    /// What it is granted if everybody wants what they are granted.
+    /// Its share when every flow uses its own.
     pub rate: Rate,
     /// The minimum of its promise; zero without one.
     pub minimum: Rate,

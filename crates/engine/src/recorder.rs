@@ -78,7 +78,7 @@ pub enum ControlCall<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Operation<'a> {
-    /// Everything is let go at once.
+    /// All packets are released at once.
     ReleaseAll,
     /// The control plane changes a rate or a promise.
     Adjustment(Adjustment),

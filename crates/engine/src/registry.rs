@@ -2,7 +2,7 @@
 //!
 //! A promise is for whatever its conditions match: a port, a user, a socket. Nothing of it is looked up for a packet of
 //! a flow that is known. When a flow appears, its first packet is classified once against all promises, and its record
-//! in the shaper is made with the terms in force before that packet is handed in. When promises change, the control
+//! in the shaper is made with the terms in force before that packet is enqueued. When promises change, the control
 //! plane hands in another [`PromiseTable`] and has the flows that are present reviewed, some at a time
 //! ([`PromiseControl::review`]).
 //!
@@ -419,7 +419,7 @@ pub struct PromiseControl<'a, H: Send> {
 /// Why a promise cannot be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PromiseError {
-    /// The discipline knows no flows.
+    /// The discipline has no flows.
     NoShaper,
     /// Only so much is free in the class.
     NoRoom(Rate),

@@ -163,7 +163,7 @@ impl Leases {
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {
-    /// Makes a class for the packets that match. Those that are queued elsewhere move to it. It lives until it is
+    /// Makes a class for the packets that match. Those that are queued elsewhere move to it. It lasts until it is
     /// released, or until its time is over without [`Engine::refresh`].
     ///
     /// # Errors
@@ -209,7 +209,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
     /// Renews a reservation; returns when it ends otherwise.
     ///
     /// # Errors
-    /// When it has ended.
+    /// [`ReserveError`] when the reservation has ended.
     pub fn refresh(&mut self, now: Instant, id: ClassId) -> Result<Instant, ReserveError> {
         self.record(now, Operation::Control(ControlCall::Refresh(id)));
         let expires = match &mut self.leases.reservations {
@@ -225,7 +225,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
     /// Ends a reservation. Packets queued in its class move to the classes of their rules.
     ///
     /// # Errors
-    /// When it has ended before.
+    /// [`ReserveError`] when the reservation has ended already.
     pub fn release(&mut self, now: Instant, id: ClassId, out: &mut impl Sink<H>) -> Result<(), ReserveError> {
         self.record(now, Operation::Control(ControlCall::Release(id)));
         self.end_lease(now, id, out)

@@ -17,14 +17,14 @@ pub enum BuildFailure {
     Tree(String),
     /// A rule, by its number from 1, names a user that this machine does not have.
     UnknownUser {
-        /// The number of the rule, from 0.
+        /// The number of the rule, from 1.
         rule: usize,
         /// The name of the user.
         name: String,
     },
     /// A rule, by its number from 1, names a control group that this machine does not have.
     UnknownControlGroup {
-        /// The number of the rule, from 0.
+        /// The number of the rule, from 1.
         rule: usize,
         /// The path of the control group.
         path: String,
@@ -169,7 +169,7 @@ impl Owners for &Names {
 }
 
 impl BuildFailure {
-    /// Of the first rule that names an owner who is not among `names`, if one does.
+    /// Returns the failure of the first rule with an owner that is not among `names`.
     pub fn unknown_owner(config: &Config, names: &Names) -> Option<Self> {
         let mut rules = config.rules.iter().enumerate();
         rules.find_map(|(at, rule)| rule.matches.conjunctions(&mut &*names).err().map(|owner| Self::unknown(at, owner)))

@@ -97,9 +97,9 @@ pub struct ClassStatus {
     pub name: String,
     /// Its allocated rate; `None` where the discipline does not report it.
     pub rate: Option<Rate>,
-    /// Flows present, where the discipline knows flows.
+    /// Flows present, where the discipline has flows.
     pub flows: Option<u64>,
-    /// What left on rate that other classes did not use, where the discipline knows.
+    /// Bytes sent on borrowed rate, where the discipline counts them.
     pub borrowed: Option<Account>,
     /// Its counts since the start.
     pub counts: ClassCounts,

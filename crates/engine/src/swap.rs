@@ -65,7 +65,7 @@ pub enum SwapKind {
 /// The result of a change of the configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwapReport {
-    /// Whether the tree was kept, changed or replaced.
+    /// Whether the tree was changed in place or replaced.
     pub how: SwapKind,
     /// Packets that waited and were entered anew.
     pub rehomed: usize,
@@ -83,7 +83,7 @@ pub struct Retired<H: Send> {
 pub enum SwapError {
     /// The configuration cannot run.
     Build(BuildFailure),
-    /// Reservations are in the way.
+    /// Reservations do not fit the new configuration.
     ReserveError(ReserveError),
 }
 
@@ -141,7 +141,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
     /// not delay packets.
     ///
     /// # Errors
-    /// When reservations are in the way; nothing has changed then.
+    /// When reservations do not fit; nothing has changed then.
     pub fn swap(
         &mut self,
         next: PreparedConfig<H>,
@@ -157,7 +157,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         }
         tree.set_catch_up(self.setup.catch_up);
         let setup = Setup { catch_up: self.setup.catch_up, ..setup };
-        // What waits knows its place among the flows that are counted: other statistics need other places.
+        // Queued packets refer to places in the flow table: other statistics need other places.
         let same_statistics = format!("{:?}", self.config.statistics) == format!("{:?}", config.statistics);
         let in_place = same_statistics && self.change_in_place(now, &config);
         let how = if in_place { SwapKind::InPlace } else { SwapKind::Replaced };

@@ -42,7 +42,7 @@ impl Target {
     /// Conditions; its packets meet at least one.
     ///
     /// # Errors
-    /// When no packet can match.
+    /// The reason why no packet can match.
     pub fn matches(&self) -> Result<Vec<Match>, NoTarget> {
         let port = |port: Option<u16>| port.map(|port| port..=port).into_iter().collect();
         let base = Match {

@@ -38,9 +38,9 @@ pub struct Departures<W: Write> {
 /// A configuration whose departures are written.
 #[derive(Clone, Copy, Debug)]
 pub struct From<'a> {
-    /// The number of the interface in the file, from 0.
+    /// The number of the configuration among those that are written; with the link type it is the key of an interface.
     pub number: usize,
-    /// The name of the interface.
+    /// The name of the configuration, and of its interfaces in the file.
     pub name: &'a str,
     /// The names of its classes.
     pub classes: &'a [String],

@@ -110,7 +110,7 @@ pub struct Explanation {
     pub packet: u64,
     /// When it came, from the beginning.
     pub time: Span,
-    /// Its metadata.
+    /// The metadata of the packet.
     pub meta: PacketMeta,
     /// Its rule, class and flow.
     pub belongs: Belongs,
@@ -118,7 +118,7 @@ pub struct Explanation {
     pub state: QueueState,
     /// When something was next to leave, right after it had come.
     pub due: Option<Span>,
-    /// Its fate.
+    /// How it left the engine.
     pub end: End,
     /// The names of the classes.
     pub classes: Vec<String>,

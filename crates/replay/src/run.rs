@@ -22,7 +22,7 @@ use crate::meter::{Departure, Keep, Meter, Ticket};
 /// How to run, beside the configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Seed, names and time of the engine.
+    /// Seed, secret, catch-up and names of the engine.
     pub setup: Setup,
     /// The rate of the link behind it; none for one that takes no time.
     pub link: Option<Rate>,

@@ -16,7 +16,7 @@ use crate::source::{Notice, Source, SourceError};
 
 /// A configuration that takes part.
 pub struct Part {
-    /// The name of the case in reports.
+    /// The name of the configuration in reports.
     pub name: String,
     /// The configuration.
     pub config: Config,

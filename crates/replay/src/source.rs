@@ -163,7 +163,7 @@ pub enum Kind<R: Read> {
 /// Looks whether `source` is a recording.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When reading the file fails.
 pub fn sniff<R: Read>(mut source: R) -> std::io::Result<Kind<R>> {
     let mut first = Vec::new();
     source.by_ref().take(MAGIC.len() as u64).read_to_end(&mut first)?;

@@ -66,7 +66,7 @@ impl Default for Limits {
 /// [`Files`] for scripts that name no file.
 ///
 /// # Errors
-/// Always.
+/// Always: there are no files to include.
 pub fn no_files(name: &str) -> Result<Source, String> {
     Err(format!("`{name}` cannot be read here: this script may not name files"))
 }
@@ -156,7 +156,7 @@ impl Script {
     /// Parses `source`. `files` returns the files that it names.
     ///
     /// # Errors
-    /// All errors of the text.
+    /// [`Findings`] with all errors of the text.
     pub fn parse(source: Source, limits: &Limits, files: &mut Files<'_>) -> Result<Self, Findings> {
         let mut parser = Parser::new(&source, *limits);
         for line in lex::lines(source.text(), &mut parser.diagnostics) {

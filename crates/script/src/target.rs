@@ -8,7 +8,7 @@ use tidegate_engine::{Change, PacketMeta, Setup, Shape, Sink};
 
 use crate::packet::{Header, Item};
 
-/// An effect of a call: a departure, drop or event.
+/// An effect of a call: a departure or a drop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Out {
     /// A packet left with these fields.

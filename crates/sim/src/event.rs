@@ -117,7 +117,7 @@ impl EventQueue {
         self.handled
     }
 
-    /// How many events are pending.
+    /// Returns the number of pending events.
     pub fn len(&self) -> usize {
         self.pending
     }

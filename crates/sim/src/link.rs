@@ -83,7 +83,7 @@ pub enum Verdict {
 /// A meter, a marker, a policer: sees each packet once, may write its colour and code point, may drop it.
 pub type Conditioner = Box<dyn FnMut(Instant, &mut SimPacket) -> Verdict>;
 
-/// Where a tap saw a packet.
+/// The stage of a packet at which a tap is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// It came to the link (with a driver: the receive interrupt).

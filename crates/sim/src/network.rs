@@ -112,7 +112,7 @@ pub enum NetworkError {
     Duplicate {
         /// The kind of object.
         what: &'static str,
-        /// The duplicate or unknown name.
+        /// The name that is used twice.
         name: String,
     },
     /// A shaper file that cannot run.

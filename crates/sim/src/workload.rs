@@ -41,7 +41,7 @@ pub enum Workload {
     },
     /// Packets of a size at a constant rate (of bytes on the link for datagrams, of data over TCP).
     Constant {
-        /// The rate of sending, headers included.
+        /// The rate: of bytes on the link for datagrams, of data over TCP.
         rate: Rate,
         /// The size of each packet on the link.
         packet: Bytes,

@@ -10,7 +10,7 @@ use crate::suggest;
 /// A default as it is written in a declaration.
 #[derive(Clone, Copy, Debug)]
 pub enum Literal {
-    /// A text.
+    /// A string.
     Text(&'static str),
     /// A whole number.
     Integer(i64),

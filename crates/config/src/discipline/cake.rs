@@ -23,7 +23,7 @@ crate::words! {
 
 crate::words! {
     impl "tins" for Tins {
-        /// One for everything.
+        /// One tin for all packets.
         BestEffort = "besteffort",
         /// Bulk, best effort, voice.
         Diffserv3 = "diffserv3",
@@ -47,9 +47,9 @@ crate::words! {
 
 crate::words! {
     impl "switch" for AckFilter {
-        /// It is.
+        /// Enabled.
         On = "on",
-        /// It is not.
+        /// Disabled.
         Off = "off",
     }
 }

@@ -61,15 +61,15 @@ crate::words! {
 
 crate::words! {
     impl "turns" for General {
-        /// By their rates.
+        /// Bytes per round in proportion to their rates.
         WeightedRoundRobin = "weighted",
-        /// A packet each.
+        /// One packet per round for each class.
         PacketRoundRobin = "packet",
     }
 }
 
 crate::words! {
-    /// How use is measured.
+    /// How the rate of a class is measured.
     pub enum Measure as "accounting" {
         /// In bytes, exactly.
         Bytes = "bytes",
@@ -80,20 +80,20 @@ crate::words! {
 
 crate::words! {
     impl "conserving" for Conserving {
-        /// Nothing.
+        /// No class: the link stays idle.
         Strict = "strict",
-        /// Who may borrow sends, as fast as the driver takes it.
+        /// A class that may borrow sends, as fast as the driver takes packets.
         Efficient = "efficient",
-        /// Who may borrow sends, when the link would otherwise rest.
+        /// A class that may borrow sends when the link would otherwise be idle.
         WhenLinkIdle = "when-idle",
     }
 }
 
 crate::words! {
     impl "suspension" for Regulation {
-        /// Its own time, or an ancestor below its limit.
+        /// The end of its own suspension, or an ancestor below its limit.
         Recheck = "recheck",
-        /// Its own time.
+        /// The end of its own suspension.
         Sleep = "sleep",
     }
 }

@@ -28,9 +28,9 @@ impl Scalar for Probability {
 /// A length of a queue: bytes (`"30kB"`) or packets (`"20 packets"`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Length {
-    /// In packets.
+    /// Thresholds in packets.
     Packets(u64),
-    /// In bytes.
+    /// Thresholds in bytes.
     Bytes(Bytes),
 }
 
@@ -56,7 +56,7 @@ crate::words! {
     impl "behaviour above the threshold" for AboveMax {
         /// The probability rises on to 1 at twice the threshold.
         Gentle = "gentle",
-        /// Everything is dropped.
+        /// Every packet is dropped.
         Cliff = "cliff",
     }
 }
@@ -72,9 +72,9 @@ crate::words! {
 
 crate::words! {
     impl "signal" for Signal {
-        /// Marks it.
+        /// The packet is marked.
         Mark = "mark",
-        /// Drops it all the same.
+        /// The packet is dropped all the same.
         Drop = "drop",
     }
 }

@@ -17,11 +17,11 @@ crate::words! {
 }
 
 crate::words! {
-    /// Whether something is done.
+    /// Whether a feature is enabled.
     pub enum Switch as "switch" {
-        /// It is.
+        /// Enabled.
         On = "on",
-        /// It is not.
+        /// Disabled.
         Off = "off",
     }
 }

@@ -37,7 +37,7 @@ crate::record! {
 }
 
 crate::record! {
-    /// What a flow is promised.
+    /// The promise for the flows of a profile.
     pub struct ProfileSection as "profile" {
         /// Its name.
         pub name: Spanned<String>,

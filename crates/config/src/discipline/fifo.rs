@@ -18,7 +18,7 @@ crate::record! {
 }
 
 impl Fifo {
-    /// With every default.
+    /// Returns the section with every default.
     pub(super) fn plain() -> Self {
         Self { limit: Spanned { value: Bytes::new(1_000_000), place: Place::default() }, packets: None }
     }

@@ -160,7 +160,7 @@ impl Scalar for Does {
 crate::record! {
     /// A meter, and the actions for its colours.
     pub struct Metered as "conditioner" {
-        /// What colours packets.
+        /// The meter that colours packets.
         pub meter: Spanned<Meter>,
         /// Marks the colours with the drop precedences of this assured forwarding class, 1 to 4. Default: no marks.
         pub class: Option<Spanned<u8>>,

@@ -2,7 +2,7 @@
 //!
 //! A kind is a section of a file, declared by [`record!`](crate::record) as those here are, and [`Kind`], which builds
 //! its discipline. Shaper files, scenarios, replay and scripts then take `kind = "..."` with its keys; errors have
-//! places, and schema, reference and "did you mean" know it.
+//! places, and schema, reference and "did you mean" include it.
 //!
 //! ```
 //! use tidegate_config::discipline::{self, Discipline, Kind, Site};

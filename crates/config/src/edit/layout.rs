@@ -75,7 +75,8 @@ impl<'a> Layout<'a> {
         }
         start
     }
-    /// Whole lines, and the blank lines after them if there are some before them; at the end of the text those before them.
+    /// Whole lines, and the blank lines after them if there are some before them; at the end of the text those before
+    /// them.
     fn with_blank_lines(&self, mut range: Range<usize>) -> Range<usize> {
         let blank = |line: &str| line.trim().is_empty();
         let above = |at: usize| self.line_start(at.saturating_sub(1))..at;
@@ -166,7 +167,7 @@ pub(super) struct Entries {
     trailing_comma: bool,
 }
 
-/// Which end of a list.
+/// An end of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
     First,

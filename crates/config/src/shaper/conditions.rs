@@ -26,9 +26,9 @@ pub trait Owners {
 /// A name that means nothing on this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UnknownOwner {
-    /// A user.
+    /// The name of a user.
     User(String),
-    /// A control group.
+    /// The path of a control group.
     ControlGroup(String),
 }
 

@@ -74,7 +74,7 @@ pub struct Control {
     pub displace_to: Vec<u32>,
     /// For how long a promise may outlive its connection.
     pub lease: Span,
-    /// What named users may do.
+    /// The permissions of named users.
     pub users: Vec<(User, Bounds)>,
     /// The program to run on events.
     pub hook: Option<Hook>,
@@ -94,16 +94,16 @@ impl Default for Control {
     }
 }
 
-/// What one user may do.
+/// The permissions of one user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// What may be promised in all.
+    /// The largest sum of minimum rates.
     pub minimum: Rate,
     /// Steps of preference for a flow.
     pub preference: u32,
-    /// Promises.
+    /// The largest number of promises.
     pub promises: u32,
-    /// Reservations.
+    /// The largest number of reservations.
     pub reservations: u32,
 }
 

@@ -26,7 +26,7 @@ crate::record! {
         pub default_class: Option<Spanned<String>>,
         /// Which packets go where. The first that matches wins.
         pub rule: Vec<Spanned<RuleSection>>,
-        /// What is counted for people to look at. Default: all its defaults.
+        /// The extent of the statistics. Default: all its defaults.
         pub statistics: Option<StatisticsSection>,
         /// Who may do what over the control socket. Default: everybody may look, root may all.
         pub control: Option<ControlSection>,
@@ -153,7 +153,7 @@ crate::record! {
     pub struct ClassSection as "class" {
         /// Its name.
         pub name: Spanned<String>,
-        /// What it is promised.
+        /// The rate that the class is allocated.
         pub rate: Spanned<Rate>,
         /// What the class may send at once. Default: 1 ms at its rate, at least two of the largest packets.
         pub burst: Option<Spanned<Bytes>>,

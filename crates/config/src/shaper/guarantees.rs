@@ -18,10 +18,10 @@ pub struct Guarantees {
     pub classes: Vec<ClassGuarantees>,
 }
 
-/// What a class promises.
+/// The guarantees of a class.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClassGuarantees {
-    /// The class.
+    /// The id of the class.
     pub class: ClassId,
     /// Its part of the total, rounded down to a millionth.
     pub part: Percent,
@@ -44,7 +44,7 @@ pub struct ClassGuarantees {
 pub struct RuleGuarantees {
     /// Its place in [`Config::rules`].
     pub rule: usize,
-    /// What each flow is promised.
+    /// The minimum of each flow.
     pub minimum: Rate,
     /// To how many flows it is promised for certain.
     pub flows: u32,

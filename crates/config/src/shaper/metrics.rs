@@ -20,7 +20,7 @@ crate::record! {
 /// Where metrics and the web page are served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Metrics {
-    /// Address and port.
+    /// The address and port to listen on.
     pub listen: SocketAddr,
     /// Whether other machines may reach it.
     pub anywhere: bool,

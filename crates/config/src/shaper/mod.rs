@@ -89,14 +89,14 @@ pub struct Config {
     pub text: Arc<str>,
     /// Where the traffic leaves or arrives.
     pub interface: Interface,
-    /// What shapes it.
+    /// The discipline or the shaper of this direction.
     pub root: Root,
     /// Which packets go to which class; the first that matches wins. Rule `i` is profile `i + 1` of a packet,
     /// profile 0 is that of packets that no rule matched.
     pub rules: Vec<Rule>,
     /// The class of packets that no rule matches.
     pub default_class: ClassId,
-    /// What is counted for people to look at.
+    /// The extent of the statistics.
     pub statistics: Statistics,
     /// Who may do what over the control socket.
     pub control: Control,
@@ -104,10 +104,10 @@ pub struct Config {
     pub metrics: Option<Metrics>,
 }
 
-/// What is counted for people to look at.
+/// The extent of the statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Statistics {
-    /// What of it.
+    /// Classes only, or flows as well.
     pub detail: Detail,
     /// The most flows that are remembered.
     pub flows: u32,
@@ -139,13 +139,13 @@ pub struct Interface {
     pub name: Option<String>,
     /// What leaves by it or what arrives by it.
     pub direction: Direction,
-    /// The largest packet.
+    /// The size of the largest packet.
     pub mtu: Bytes,
     /// What the link adds to each packet, counted in all rates.
     pub overhead: Bytes,
 }
 
-/// What shapes the traffic.
+/// The discipline or the shaper of the traffic.
 // There is one for each file.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
@@ -178,7 +178,7 @@ pub struct Shaper {
 pub struct Class {
     /// Its name.
     pub name: String,
-    /// What it is promised.
+    /// The rate that the class is allocated.
     pub rate: Rate,
     /// TB(q), what the class may send at once.
     pub burst: Bytes,
@@ -209,9 +209,9 @@ pub struct Class {
 /// Whether a class uses what other classes leave of the total.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Borrow {
-    /// It does.
+    /// The class borrows.
     Allowed,
-    /// It keeps to its own rate.
+    /// The class keeps to its own rate.
     Never,
 }
 
@@ -231,7 +231,7 @@ pub struct Feedback {
 pub enum EcnFeedback {
     /// ECN-capable packets of a flow above its threshold are marked.
     Mark,
-    /// Events only.
+    /// The owner receives events only.
     Off,
 }
 
@@ -242,7 +242,7 @@ pub struct Rule {
     pub name: Option<String>,
     /// The class.
     pub class: ClassId,
-    /// What a packet must be.
+    /// The conditions on a packet.
     pub matches: Match,
     /// How much each flow gets beside flows of weight 1; at least 1.
     pub weight: u32,

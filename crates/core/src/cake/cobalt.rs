@@ -29,16 +29,16 @@ pub struct State {
 /// The decision on a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
-    /// Let it leave.
+    /// The packet leaves.
     Leave,
-    /// Let it leave; it was marked.
+    /// The packet leaves with a mark.
     Marked,
-    /// Drop it.
+    /// The packet is dropped.
     Drop,
 }
 
 impl State {
-    /// The queue overflowed.
+    /// Raises the drop probability of BLUE after an overflow of the queue.
     pub fn on_overflow(&mut self, params: &Params, now: Instant) {
         if now.since(self.blue_at) >= params.target {
             self.blue_at = now;
@@ -65,8 +65,8 @@ impl State {
         if now < self.drop_next {
             return;
         }
-        // From n they take interval (1 / sqrt(n - 1) + ..), next to 2 interval sqrt(n): in t the root, here with 16 bits
-        // of fraction, falls by t / (2 interval).
+        // From n they take interval (1 / sqrt(n - 1) + ..), next to 2 interval sqrt(n): in t the root, here with 16
+        // bits of fraction, falls by t / (2 interval).
         let late = u128::from(now.since(self.drop_next).as_nanos());
         let fallen = (late << 15) / u128::from(params.interval.as_nanos());
         let root = u128::from((u64::from(self.count) << 32).isqrt()).saturating_sub(fallen);
@@ -78,7 +78,8 @@ impl State {
         self.probability
     }
 
-    /// Decides on the packet that came at `at`; `more` than a packet was queued with it, or it is the `last` of its queue.
+    /// Decides on the packet that came at `at`; `more` than a packet was queued with it, or it is the `last` of its
+    /// queue.
     #[allow(clippy::too_many_arguments)]
     pub fn decide<P: Packet>(
         &mut self,

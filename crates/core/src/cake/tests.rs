@@ -278,7 +278,7 @@ fn a_flow_that_comes_back_gets_the_queue_it_had() {
     let mut cake = Cake::<P>::new(params, 1, "test").unwrap();
     (1..=3).for_each(|flow| cake.enqueue(Instant::ZERO, p(flow, 1), &mut crate::qdisc::Discard));
     let had = cake.flows.iter().position(|flow| flow.tag == 3);
-    // A fourth, which takes the first queue, and behind which the third is let go.
+    // A fourth, which takes the first queue, and after which the third is released.
     while cake.dequeue(Instant::ZERO, &mut crate::qdisc::Discard).is_some() {}
     cake.enqueue(Instant::ZERO, p(4, 1), &mut crate::qdisc::Discard);
     cake.dequeue(Instant::ZERO, &mut crate::qdisc::Discard);

@@ -55,14 +55,14 @@ pub enum Finish {
 pub enum Estimate {
     /// The average idle time in ns; negative when the class was faster than its rate.
     IdleTime(i64),
-    /// The credit.
+    /// The credit in bit·ns/s.
     Bytes(Credit),
 }
 
 /// One packet, as the estimator sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
-    /// When it left the scheduler.
+    /// The instant at which the packet left the scheduler.
     pub(super) now: Instant,
     /// When it is expected to have left the link.
     pub(super) finish: Instant,

@@ -294,7 +294,7 @@ impl Class {
     pub const fn borrowing(self) -> Self {
         Self { borrow: Borrow::FromParent, ..self }
     }
-    /// The same with another priority.
+    /// Returns the leaf with another priority.
     #[must_use]
     pub const fn with_priority(self, priority: u8) -> Self {
         Self { priority, ..self }
@@ -364,7 +364,7 @@ pub struct Status {
 /// The last leaf that sent, and the class whose rate it used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Served {
-    /// The leaf.
+    /// The class of the leaf.
     pub class: ClassId,
     /// The class whose allocation it used: itself, or the lowest ancestor it borrows from that was not over limit.
     /// `None` when no class had rate left ([`Conserving`]).
@@ -405,7 +405,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     pub fn top_level(&self) -> u8 {
         self.top_level
     }
-    /// The parameters.
+    /// Returns the parameters.
     pub fn params(&self) -> &Params {
         &self.params
     }

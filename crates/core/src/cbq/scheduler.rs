@@ -32,7 +32,7 @@ pub(super) struct Key {
     pub(super) leaf: u32,
 }
 
-/// A leaf.
+/// The state of a leaf in the round.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf<P, Q> {
     pub(super) node: u32,
@@ -73,7 +73,7 @@ impl<P, Q> Leaf<P, Q> {
 /// The state of a priority.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
-    /// The current round.
+    /// The number of the current round.
     pub(super) round: u64,
     /// The number of leaves of this priority, and the sum of their rates.
     pub(super) leaves: u64,

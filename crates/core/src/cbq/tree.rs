@@ -19,7 +19,7 @@ use tidegate_units::{Credit, Instant, Rate};
 /// The largest class number.
 const LAST_ID: u32 = (1 << 20) - 1;
 
-/// A class.
+/// A class of the tree, leaf or interior.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) id: ClassId,
@@ -76,7 +76,7 @@ pub enum TreeError {
     TooDeep,
     /// The rates of the children would exceed the parent's rate.
     Overcommitted {
-        /// The parent.
+        /// The class that would be its parent.
         parent: ClassId,
         /// The rate it has free.
         free: Rate,

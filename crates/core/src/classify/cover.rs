@@ -14,7 +14,7 @@ use crate::packet::Dscp;
 pub struct Shadowed {
     /// The index of the rule.
     pub rule: u32,
-    /// Why it cannot match.
+    /// The reason why it cannot match.
     pub cause: Cause,
 }
 

@@ -26,16 +26,16 @@ pub enum Hosts {
     Unknown,
     /// An IPv4 packet.
     V4 {
-        /// The source.
+        /// The source address.
         source: Ipv4Addr,
-        /// The destination.
+        /// The destination address.
         destination: Ipv4Addr,
     },
     /// An IPv6 packet.
     V6 {
-        /// The source.
+        /// The source address.
         source: Ipv6Addr,
-        /// The destination.
+        /// The destination address.
         destination: Ipv6Addr,
     },
 }
@@ -49,7 +49,7 @@ impl Hosts {
             Self::V6 { .. } => Some(Version::V6),
         }
     }
-    /// The source.
+    /// Returns the source address.
     pub const fn source(self) -> Option<IpAddr> {
         match self {
             Self::Unknown => None,
@@ -57,7 +57,7 @@ impl Hosts {
             Self::V6 { source, .. } => Some(IpAddr::V6(source)),
         }
     }
-    /// The destination.
+    /// Returns the destination address.
     pub const fn destination(self) -> Option<IpAddr> {
         match self {
             Self::Unknown => None,
@@ -167,7 +167,7 @@ impl Prefix {
         };
         Self { address, length }
     }
-    /// The first address.
+    /// Returns the first address of the prefix.
     pub const fn address(self) -> IpAddr {
         self.address
     }
@@ -276,11 +276,11 @@ pub struct Match {
     pub source_ports: Vec<RangeInclusive<u16>>,
     /// The destination port is in one of these ranges; an empty list is no condition.
     pub destination_ports: Vec<RangeInclusive<u16>>,
-    /// The mark.
+    /// The mark under a mask.
     pub mark: Option<MarkMatch>,
-    /// The users.
+    /// The range of user ids.
     pub uid: Option<RangeInclusive<u32>>,
-    /// The control group.
+    /// The id of the control group.
     pub cgroup: Option<u64>,
 }
 
@@ -311,7 +311,7 @@ impl Match {
 /// A condition and its target.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Rule {
-    /// The condition.
+    /// The conditions on the fields of a packet.
     pub matching: Match,
     /// The number of the class, or another number that the owner of the rules assigns.
     pub target: u32,

@@ -18,10 +18,10 @@ const GROUP_WORK: u64 = 1 << 22;
 const TOTAL_WORK: u64 = 1 << 26;
 /// The most entries of all groups.
 const TOTAL_ENTRIES: usize = 1 << 22;
-/// The most groups.
+/// The largest number of groups of a classifier.
 pub(super) const MAX_GROUPS: usize = 64;
 
-/// No rule.
+/// Represents "no rule" in a table.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// One step: from the current state and the class of one more field to the next state.

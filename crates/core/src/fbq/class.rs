@@ -61,7 +61,7 @@ pub struct Feedback {
 /// Whether feedback marks packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Marking {
-    /// Events only.
+    /// Packets are not marked: the owner receives events only.
     #[default]
     Never,
     /// Arrivals are marked congestion experienced while the queue is above its threshold.
@@ -167,7 +167,7 @@ pub(super) struct Class {
     pub away: VecDeque<u64>,
     /// Whether something changed since displacement last found no class.
     pub unsettled: bool,
-    /// Preferred flows.
+    /// The slots of flows with a preference.
     preferred: BTreeSet<u32>,
     /// The number of preferred flows whose weight must be recomputed, and the flow after which this continues.
     stale: usize,

@@ -23,7 +23,7 @@ const WEIGHED_A_CALL: usize = 4;
 /// The state of a minimum rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Promise {
-    /// It is in force.
+    /// The promise is in force.
     Granted,
     /// The class has no rate left to grant; the flow gets it as soon as enough is released.
     Waiting {
@@ -47,7 +47,7 @@ impl core::error::Error for NoSuchFlow {}
 /// The state of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowView {
-    /// Its key.
+    /// The key of the flow.
     pub key: u64,
     /// The class it is in.
     pub class: ClassId,
@@ -69,7 +69,7 @@ pub struct FlowView {
     pub head_arrived: Option<Instant>,
     /// The bytes and packets queued.
     pub backlog: Backlog,
-    /// Its counters.
+    /// Counts of the flow since its start.
     pub counts: FlowCounts,
 }
 
@@ -78,7 +78,7 @@ pub struct FlowView {
 pub struct ClassView {
     /// d(q).
     pub rate: Rate,
-    /// Flows present.
+    /// The number of flows present.
     pub flows: u64,
     /// The rate that can still be granted as minimums.
     pub unpromised: Rate,

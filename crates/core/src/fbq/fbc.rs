@@ -52,35 +52,35 @@ pub enum ParamError {
     SumExceedsTotal {
         /// The sum of the classes.
         sum: Rate,
-        /// The total.
+        /// The sum of the rates of the classes.
         total: Rate,
     },
     /// A class has a burst of zero, so that nothing could leave.
     ZeroBurst {
-        /// The class.
+        /// The number of the class.
         class: u32,
     },
     /// A class with [`Spare::Idle`](super::Spare::Idle) must not borrow, because its flows must not exceed their
     /// shares.
     StrictBorrower {
-        /// The class.
+        /// The number of the class.
         class: u32,
     },
     /// The number of classes of a shaper cannot be changed.
     NumberOfClasses {
-        /// The present number.
+        /// The number of classes now.
         now: usize,
-        /// The requested number.
+        /// The number of classes requested.
         asked: usize,
     },
     /// A profile displaces to a class that does not exist.
     NoSuchTarget {
-        /// The profile.
+        /// The number of the profile.
         profile: u32,
     },
     /// A profile's displacement threshold is not above its minimum.
     ThresholdBelowMinimum {
-        /// The profile.
+        /// The number of the profile.
         profile: u32,
     },
 }

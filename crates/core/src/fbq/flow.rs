@@ -54,7 +54,7 @@ pub struct FlowCounts {
     pub borrowed: Account,
 }
 
-/// One flow.
+/// The state of a flow in its class.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub key: u64,

@@ -54,7 +54,7 @@ impl Average {
         let (level, rest) = (Level(0), Span::ZERO);
         Self { weight, idle_packet, level, idle_since: Some(Instant::ZERO), rest, latest: Instant::ZERO }
     }
-    /// The average now.
+    /// Returns the average.
     pub fn level(&self) -> Level {
         self.level
     }

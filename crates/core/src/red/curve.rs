@@ -11,14 +11,14 @@ use tidegate_units::Bytes;
 /// Where dropping begins and where it is at its most, and in which unit the queue is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Thresholds {
-    /// In packets.
+    /// Thresholds in packets.
     Packets {
         /// Nothing is dropped while the average is below.
         min: u64,
         /// The base probability reaches `max_p` here.
         max: u64,
     },
-    /// In bytes.
+    /// Thresholds in bytes.
     Bytes {
         /// Nothing is dropped while the average is below.
         min: Bytes,
@@ -109,7 +109,7 @@ pub enum Zone {
     Chance(Probability),
     /// In the gentle region above the upper threshold; the base probability.
     Gentle(Probability),
-    /// Where everything is dropped.
+    /// Beyond the curve: every packet is dropped.
     Beyond,
 }
 
@@ -122,7 +122,7 @@ pub struct Curve {
     above_max: AboveMax,
     /// Probability per unit between the thresholds, with 64 bits of fraction.
     slope: u128,
-    /// The same in the gentle region.
+    /// The slope between max and twice max (gentle RED).
     gentle_slope: u128,
 }
 
@@ -147,7 +147,7 @@ impl Curve {
     pub fn max_p(&self) -> Probability {
         self.max_p
     }
-    /// The thresholds.
+    /// Returns the thresholds.
     pub fn levels(&self) -> (Level, Level) {
         (self.min, self.max)
     }

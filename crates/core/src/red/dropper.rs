@@ -29,7 +29,7 @@ pub enum Sizing {
     PerPacket,
     /// In proportion to its size; one of `mean` bytes has the base probability.
     PerByte {
-        /// The mean packet.
+        /// The mean size of a packet.
         mean: Bytes,
     },
 }

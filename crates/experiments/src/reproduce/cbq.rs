@@ -96,7 +96,7 @@ fn held_clock(mtu: u64) -> Params {
     Params { link_clock: LinkClock::Clamp(lead), ..kernel(mtu) }
 }
 
-/// The cures.
+/// Returns CBQ's parameters with all remedies.
 fn cured(mtu: u64) -> Params {
     Params::new(LINK, Bytes::new(mtu), ROOT)
 }

@@ -41,7 +41,7 @@ impl Gallery {
     pub fn new(folder: Option<PathBuf>, keep: bool) -> Self {
         Self { folder, kept: keep.then(Mutex::default) }
     }
-    /// Whether anybody wants plots.
+    /// Whether plots are written.
     pub fn wanted(&self) -> bool {
         self.folder.is_some() || self.kept.is_some()
     }
@@ -81,7 +81,7 @@ pub struct Item {
     pub id: String,
     /// What is measured, in words.
     pub what: String,
-    /// Its unit.
+    /// The unit of the value.
     pub unit: String,
     /// The paper's value, where it states a number.
     pub paper: Option<f64>,
@@ -134,7 +134,7 @@ impl Item {
         self.holds = self.measured.map(|value| value >= low && value <= high);
         self
     }
-    /// With a note.
+    /// Returns the row with a note.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();

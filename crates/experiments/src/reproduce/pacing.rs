@@ -231,7 +231,7 @@ fn figure_12(paper: &Paper, options: &Options, items: &mut Vec<Item>) {
     }
 }
 
-/// When the packets of the live-data example go.
+/// The times at which the packets of the live-data example are sent.
 fn live(paper: &Figure14, mut algorithm: impl Algorithm) -> Vec<Instant> {
     let mut clock = VirtualClock::exact();
     let (mut sent, mut due) = (Vec::new(), Instant::ZERO);

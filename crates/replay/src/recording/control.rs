@@ -64,7 +64,7 @@ pub enum Control {
         /// Keys and values as a rule of a shaper file has them.
         matches: Vec<(String, String)>,
     },
-    /// A reservation lives on.
+    /// A reservation is refreshed.
     Refresh {
         /// The number of its class.
         class: u32,

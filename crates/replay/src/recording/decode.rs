@@ -65,7 +65,7 @@ impl fmt::Display for RecordingError {
 
 impl std::error::Error for RecordingError {}
 
-/// What is remembered of a place in the table of flows.
+/// The state of a place in the table of flows.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     fields: Fields,
@@ -344,7 +344,7 @@ impl<R: Read> Reader<R> {
 /// The most records, or packets, that a recording counts.
 const MOST: u64 = 1 << 62;
 
-/// The state that records refer to: the last time, number and metadata.
+/// The state that records refer to: the table of flows, the last time, and counts.
 struct State<'a> {
     places: &'a mut [Option<Place>],
     scratch: &'a mut Vec<u8>,

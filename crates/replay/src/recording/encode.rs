@@ -202,7 +202,7 @@ impl Encoder {
     pub fn departs(&mut self, now: Instant) {
         self.timed(tag::DEPARTS, now);
     }
-    /// Everything was let go.
+    /// All packets were released at once.
     pub fn release_all(&mut self) {
         self.record(tag::RELEASE_ALL);
     }

@@ -140,7 +140,7 @@ pub fn part_path(path: &Path, part: u64) -> PathBuf {
     name.into()
 }
 
-/// A recording that is being written. [`Recording::finish`] it to know that all of it is in the file.
+/// A recording that is being written. [`Recording::finish`] returns once all of it is in the file.
 pub struct Recording {
     shared: Arc<Shared>,
     to: Option<SyncSender<Chunk>>,
@@ -151,7 +151,7 @@ impl Recording {
     /// Begins the first file; one that is there already is overwritten. Only its owner may read it: it holds addresses.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be created.
     pub fn create(path: &Path, settings: Settings) -> io::Result<Self> {
         let buffers = settings.buffers.max(2);
         let shared = Arc::new(Shared {
@@ -248,7 +248,7 @@ impl Files {
             body.clear();
             lock(&self.shared.pool).push(body);
             if let Err(error) = result {
-                // What of it is in the file has no checksum that fits: it is left out by who reads.
+                // What of it is in the file has no valid checksum: readers skip it.
                 self.shared.lost.fetch_add(records, Ordering::Relaxed);
                 self.fail(&error);
             }

@@ -11,14 +11,14 @@ use tidegate_units::{Instant, Span};
 use super::file::{CHUNK, Chunk, Shared};
 use super::{Control, Encoder, MAX_CHUNK, Reconfiguration, Setup};
 
-/// What has been kept is handed on at least this often.
+/// Records are passed to the writing thread at least this often.
 const LONGEST: Span = Span::from_secs(1);
 /// The size of any record without the bytes of a packet, at most.
 const ROOM: usize = 256;
 
 /// Keeps every call of one engine. It never waits: when the file falls behind, whole chunks are lost and counted.
 ///
-/// Dropping it hands on what has been kept.
+/// Dropping it passes the last records to the writing thread.
 pub struct FileRecorder {
     encoder: Encoder,
     to: SyncSender<Chunk>,

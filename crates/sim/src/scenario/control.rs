@@ -480,7 +480,7 @@ impl<'a> Control<'a> {
         }))
     }
 
-    /// Makes all promises again, to an engine that knows none. One whose class is gone ends; one that does not fit any
+    /// Makes all promises again, in an engine without any. One whose class is gone ends; one that does not fit any
     /// more waits.
     fn reinstate(&mut self, sim: &mut Simulation, wire: usize, config: &Config) {
         sim.steer(link(wire), |engine, now, _| engine.promises(now).clear());

@@ -151,7 +151,7 @@ tidegate_config::words! {
     pub enum ServiceWord as "driver service" {
         /// Packets until the discipline has none to release or the buffer is full.
         DrainAll = "drain-all",
-        /// One packet.
+        /// One packet per call.
         OnePerCall = "one-per-call",
     }
 }

@@ -6,7 +6,7 @@ const MOST: u64 = 100_000;
 /// The names that `pattern` denotes: itself when it has no range.
 ///
 /// # Errors
-/// What is wrong with the range.
+/// The error of the range, for people.
 pub fn expand(pattern: &str) -> Result<Vec<String>, String> {
     if pattern.is_empty() {
         return Err("a name without a character".into());

@@ -355,7 +355,7 @@ impl Outcome {
 
 fn over_time(subject: &str, measure: &'static str, part: impl Into<String>, y: &'static str, points: Points) -> Curve {
     let part = part.into();
-    // Colours and the numbers of flows are not introduced: these names are of files that scripts know.
+    // Colours and the numbers of flows are not introduced: scripts parse files with these names.
     let name = match part.as_str() {
         "" => format!("{subject} {measure}"),
         "green" | "yellow" | "red" => format!("{subject} {measure} {part}"),

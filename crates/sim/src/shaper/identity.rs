@@ -13,7 +13,7 @@ use crate::workload::{FlowSpec, Transport, Workload};
 
 /// The number of the first user of a scenario that has a name only, as on a machine whose users are people.
 pub const FIRST_USER: u32 = 1_000;
-/// The number of the first user who is named by a rule and has no flow.
+/// The id of the first user that a rule names and that has no flow.
 const FIRST_STRANGER: u32 = 1_000_000;
 /// Source ports of flows with one connection: from here on, by the number of the flow.
 const FIRST_PORT: u16 = 32_768;
@@ -98,7 +98,7 @@ impl Population {
         Self { addresses: addresses.into(), flows: flows.into(), users: users.into() }
     }
 
-    /// The number of a user who has a flow.
+    /// The id of a user with a flow.
     pub fn user(&self, name: &str) -> Option<u32> {
         self.users.iter().position(|user| user == name).map(|at| FIRST_USER + at as u32)
     }

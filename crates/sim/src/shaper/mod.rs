@@ -43,7 +43,7 @@ pub struct Notification {
     pub state: Option<FlowState>,
 }
 
-/// The packets that the engine holds, by the handle it knows them by, and those that it has released.
+/// The packets that the engine holds, by their handles, and those that it has released.
 #[derive(Default)]
 struct Packets {
     slots: Vec<SimPacket>,

@@ -28,7 +28,7 @@ pub struct Ack {
 /// The loss recovery that is in progress when an acknowledgement arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LossRecovery {
-    /// No congestion control: a constant window.
+    /// No recovery is in progress.
     #[default]
     None,
     /// Fast recovery, in which Reno and CUBIC do not increase cwnd.

@@ -2,7 +2,7 @@
 //! the ancestor-only and the top-level guideline.
 //!
 //! The classes have 99 % of the link together, as in the simulations of the authors (98 % there): only so is the class
-//! at the top ever over its limit, and only then do the approximations regulate anybody.
+//! at the top ever over its limit, and only then do the approximations regulate any class.
 
 use tidegate_core::cbq::{Borrow, Class, Conserving, Heuristic, Params, Sharing};
 use tidegate_core::{Bytes, ClassId, Rate, Span};

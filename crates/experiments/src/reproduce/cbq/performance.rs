@@ -134,7 +134,7 @@ fn packets(classes: u32, size: u32) -> Vec<SimPacket> {
 }
 
 /// What a packet takes through each of several disciplines, enqueued and dequeued, in ns: the best of many short runs
-/// in turn, for whatever else the machine does only adds to it.
+/// in turn, because other load of the machine only adds to it.
 fn nanoseconds(of: &mut [(&mut dyn Qdisc<SimPacket>, &[SimPacket])]) -> Vec<f64> {
     const RUN: u32 = 5_000;
     // Long enough between two packets that the smallest class here is never over its limit.

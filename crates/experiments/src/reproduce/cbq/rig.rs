@@ -19,7 +19,7 @@ pub const ROOT: ClassId = ClassId(0);
 /// Packets a class's queue holds: more than a window of 64 KB, so that TCP loses none there.
 const QUEUE: u64 = 50;
 
-/// What a class carries.
+/// The traffic of a class.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Load {
     /// Datagrams of this size on the link, at a constant rate.
@@ -114,7 +114,7 @@ impl Rig {
         Self { driver: Some(driver), ..self }
     }
 
-    /// Runs it.
+    /// Runs the experiment.
     pub fn run(&self) -> Outcome {
         let zero = Instant::ZERO;
         let mut tree = Cbq::<SimPacket, Box<dyn Qdisc<SimPacket>>>::new(self.params).expect("the tree is valid");
@@ -186,7 +186,7 @@ impl Rig {
                     }
                 };
                 for (k, flow) in flows.into_iter().enumerate() {
-                    // A few milliseconds apart, or everybody would always send at the same instant.
+                    // A few milliseconds apart, or all sources would always send at the same instant.
                     let start = at(from) + Span::from_millis(3 * u64::from(leaf.id) + 7 * k as u64);
                     sources.borrow_mut().push(leaf.id);
                     network.flow(flow.in_class(leaf.id as u16).starting(start).stopping(at(until)));
@@ -201,7 +201,7 @@ impl Rig {
     }
 }
 
-/// What classifies a packet.
+/// Classifies a packet when it arrives.
 type Classify = Box<dyn FnMut(Instant, &mut SimPacket)>;
 
 /// The classifier before the queue, for datagrams in three fragments each, in order.

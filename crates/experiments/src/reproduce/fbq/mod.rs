@@ -37,7 +37,7 @@ impl System {
     }
 }
 
-/// How much is sent.
+/// The offered load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Load {
     id: &'static str,

@@ -64,7 +64,7 @@ struct Outcome {
     refused: f64,
 }
 
-/// A run.
+/// Simulates one run of a case.
 fn simulate(setup: &Setup<'_>, seed: u64) -> Result<Outcome, Failure> {
     let mut net = Network::new(seed);
     let limit = Limit { packets: setup.room, bytes: Bytes::new(setup.room * 1_500) };
@@ -120,7 +120,8 @@ fn mean_of(options: &Options, setup: &Setup<'_>) -> Result<Outcome, Failure> {
     Ok(sum)
 }
 
-/// What the answer hangs on: MERED with its defaults, one thing changed at a time, by mice only under the same line.
+/// The parameters that the result depends on: MERED with its defaults, one thing changed at a time, by mice only under
+/// the same line.
 fn sensitivity(options: &Options) -> Result<Vec<Item>, Failure> {
     let base = mered::Params::for_link(LINE);
     let floor = |percent| Probability::from_ratio(percent, 100).unwrap_or(Probability::ZERO);

@@ -121,7 +121,7 @@ struct Outcome {
     mice: Vec<Mouse>,
     /// Goodput of the elephant in each run, in bit/s.
     elephants: Vec<f64>,
-    /// The same at the start of each.
+    /// Goodput of the elephant at the start of each run, in bit/s.
     starts: Vec<f64>,
 }
 
@@ -358,7 +358,7 @@ fn plot(scenario: &Scenario, outcomes: &[(Way, Outcome)]) -> Plot {
     }
 }
 
-/// Both speeds.
+/// Runs the experiment at both speeds of the line.
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     let mut items = Vec::new();
     for scenario in [DIALUP, FILTER] {

@@ -26,7 +26,7 @@ const FLOWS: u16 = 4;
 /// What carries the traffic through the router or into the client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum System {
-    /// The links alone.
+    /// The links alone, without a discipline.
     None,
     /// A discipline of the kernel with its defaults.
     Kernel(&'static str),

@@ -98,7 +98,7 @@ pub struct Customer {
 }
 
 impl Customer {
-    /// What it sent in all colours.
+    /// Returns what it sent over all colours.
     pub fn total(&self) -> f64 {
         self.sent.iter().sum()
     }
