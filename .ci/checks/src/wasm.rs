@@ -31,7 +31,7 @@ mod tests {
         let import = b"\x02\x0c\x01\x03env\x04time\0\0";
         let file = std::env::temp_dir().join(format!("tidegate-checks-{}.wasm", std::process::id()));
         std::fs::write(&file, &plain).expect("a file can be written");
-        assert_eq!(check(&file).expect("it is a module"), [String::new(); 0]);
+        assert!(check(&file).expect("it is a module").is_empty());
         std::fs::write(&file, [plain, import.to_vec()].concat()).expect("a file can be written");
         assert_eq!(check(&file).expect("it is a module"), [format!("{} imports env.time", file.display())]);
         std::fs::remove_file(&file).expect("the file is ours");

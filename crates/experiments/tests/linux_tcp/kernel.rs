@@ -103,6 +103,9 @@ pub fn transfer(losses: Losses) -> io::Result<Vec<(u64, u32)>> {
     })
 }
 
+/// A packet on the wire: its arrival, its number, whether it goes to the right, its bytes.
+type Flying = (Instant, usize, bool, Vec<u8>);
+
 /// Carries packets both ways until `done`.
 fn carry(left: &mut File, right: &mut File, losses: Losses, done: &AtomicBool) -> io::Result<Vec<(u64, u32)>> {
     let began = Instant::now();
@@ -110,7 +113,7 @@ fn carry(left: &mut File, right: &mut File, losses: Losses, done: &AtomicBool) -
     let mut first = None;
     let mut log = vec![];
     // Packets on the wire by the time of their arrival, then in the order they were sent.
-    let mut flying: BinaryHeap<Reverse<(Instant, usize, bool, Vec<u8>)>> = BinaryHeap::new();
+    let mut flying: BinaryHeap<Reverse<Flying>> = BinaryHeap::new();
     let mut buffer = [0; 2048];
     while !done.load(Ordering::Acquire) && began.elapsed() < Duration::from_secs(60) {
         let now = Instant::now();
