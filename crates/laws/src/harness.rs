@@ -128,11 +128,8 @@ fn shrink<Q: Qdisc<TestPacket>>(fresh: &impl Fn() -> Q, mut script: Vec<Op>) -> 
                 at = end;
             }
         }
-        if !removed || chunk == 1 {
-            if chunk == 1 && !removed {
-                break;
-            }
-            chunk = if chunk == 1 { 1 } else { chunk / 2 };
+        if !removed {
+            chunk /= 2;
         }
     }
     script

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tidegate_core::fbq::{ClassParams, Fbc, FbcParams};
 use tidegate_core::fifo::{Fifo, Limit};
-use tidegate_core::{Accounted, Backlog, Bytes, Deadline, DropReason, Instant, Outlet, Qdisc, Span};
+use tidegate_core::{Accounted, Backlog, Bytes, Deadline, DropReason, Instant, Outlet, Qdisc, Rate, Span};
 use tidegate_laws::script::Op;
 use tidegate_laws::{Report, Shape, TestPacket, check, check_seeds};
 
@@ -171,15 +172,19 @@ fn what_stays_behind_is_found_at_the_end() {
 
 #[test]
 fn reports_add_up() {
-    let limit = Limit { packets: 5, bytes: Bytes::new(3_000) };
-    let (fresh, shape) = (|| Accounted::new(Fifo::new(limit)), Shape::default());
-    let one: Vec<Report> = (0..3).map(|seed| check(fresh, &shape, seed, 500).expect("a FIFO holds")).collect();
+    // A shaper with a short queue: it drops, and it has deadlines in the future.
+    let class = ClassParams { limit: Bytes::new(6_000), ..ClassParams::new(Rate::from_mbit(10)) };
+    let params = FbcParams::new(Rate::from_mbit(10));
+    let fresh = || Fbc::new(params, vec![class], vec![], Instant::ZERO).expect("valid parameters");
+    let shape = Shape { classes: 1, ..Shape::default() };
+    let one: Vec<Report> = (0..3).map(|seed| check(fresh, &shape, seed, 500).expect("it obeys the laws")).collect();
     let all = check_seeds(fresh, &shape, 3, 500);
     let sum = |of: fn(&Report) -> u64| one.iter().map(of).sum::<u64>();
     assert_eq!(all.steps, 1_500);
     assert_eq!((all.enqueued, all.dequeued), (sum(|r| r.enqueued), sum(|r| r.dequeued)));
     assert_eq!((all.dropped, all.backwards), (sum(|r| r.dropped), sum(|r| r.backwards)));
     assert_eq!((all.deadlines, all.most_drops_a_call), (sum(|r| r.deadlines), 1));
+    assert!(one.iter().all(|r| r.deadlines > 0), "{one:?}");
     assert_eq!(all.enqueued, all.dequeued + all.dropped, "every packet leaves or is dropped");
     assert!(one.iter().all(|r| r.backwards > 0 && r.dropped > 0 && r.dequeued > 0), "{one:?}");
 }
