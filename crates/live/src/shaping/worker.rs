@@ -374,11 +374,17 @@ impl DataPath for QueuePath {
 
     fn receive(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<usize, Error> {
         let received = self.parts.socket.receive(&mut self.ring)?;
+        let before = driver.counters().segmented;
+        if received > 0 {
+            self.offer_all(now, driver);
+        }
+        if self.parts.inject.is_some() {
+            // Before departures: a packet that arrives in an empty queue may leave in the same turn.
+            self.inject(now, driver);
+        }
         if received == 0 {
             return Ok(0);
         }
-        let before = driver.counters().segmented;
-        self.offer_all(now, driver);
         if driver.counters().segmented != before {
             // The kernel queues the segments while it processes these verdicts, behind packets that are queued already.
             self.flush()?;
@@ -395,9 +401,6 @@ impl DataPath for QueuePath {
     }
 
     fn control(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<ControlFlow<()>, Error> {
-        if self.parts.inject.is_some() {
-            self.inject(now, driver);
-        }
         // Before commands are received: the waker is written to after a command is sent.
         drain(&self.parts.waker);
         loop {
