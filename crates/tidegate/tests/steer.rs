@@ -475,7 +475,7 @@ fn what_is_wrong_is_said_and_changes_nothing() -> Ended {
         (2, &["reserve", "--rate", "100kbit", "--flow", "udp"], &["--flow udp", "KEY=VALUE"]),
         (2, &["events", "--kind", "started"], &["no events called `started`", "flow-started"]),
         (1, &["events", "--direction", "down"], &["nothing called `down`", "there is up"]),
-        (2, &["top", "--once", "--every", "1ms"], &["--every is 100ms or more"]),
+        (2, &["top", "--once", "--every", "1ms"], &["--every must be at least 100ms"]),
         (2, &["top", "--once", "--sort", "name"], &["rate", "queue"]),
         (1, &["status", "--file", "--direction", "down"], &["nothing called `down`"]),
     ] {
