@@ -32,7 +32,7 @@ pub enum Mode {
 /// The header of each packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// The frame.
+    /// The number of the frame.
     pub frame: u64,
     /// The number of packets of the frame.
     pub packets: u32,

@@ -119,21 +119,21 @@
 
   // History: whole at first, then only what is new.
   const KEYS = ["rate_bps", "borrowed_bps", "queue_bytes", "wait_p50_s", "wait_p99_s", "drops", "marks", "missed_s"];
-  const merge = (old, news) => {
-    if (news.series.length === 0) return old;
-    const step = news.step_s;
-    const length = Math.max(...news.series.map((one) => one.rate_bps.length));
-    const last = news.from_s + (length - 1) * step;
-    const keep = old && old.step === step && news.from_s <= old.times[old.times.length - 1] + step;
-    const from = Math.max(keep ? old.times[0] : news.from_s, last - state.span + step);
+  const merge = (old, update) => {
+    if (update.series.length === 0) return old;
+    const step = update.step_s;
+    const length = Math.max(...update.series.map((one) => one.rate_bps.length));
+    const last = update.from_s + (length - 1) * step;
+    const keep = old && old.step === step && update.from_s <= old.times[old.times.length - 1] + step;
+    const from = Math.max(keep ? old.times[0] : update.from_s, last - state.span + step);
     const times = [];
     for (let at = from; at <= last; at += step) times.push(at);
-    const series = news.series.map((one) => {
+    const series = update.series.map((one) => {
       const before = keep && old.series.find((other) => other.direction === one.direction && other.class === one.class);
       const merged = { direction: one.direction, class: one.class };
       for (const key of KEYS) {
         merged[key] = times.map((at) => {
-          if (at >= news.from_s) return one[key][(at - news.from_s) / step] ?? null;
+          if (at >= update.from_s) return one[key][(at - update.from_s) / step] ?? null;
           return before ? before[key][(at - old.times[0]) / step] ?? null : null;
         });
       }

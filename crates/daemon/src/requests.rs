@@ -1,10 +1,10 @@
 //! The handlers of the calls: each passes a request to the part of the daemon that answers it, with what that part uses.
 
 use tidegate_control::calls::{
-    Applied, Apply, Classes, Confirm, Confirmed, Events, Explain, Explained, Feedback, Flows, InForce, PromiseCall,
-    PromiseList, PromiseState, Promised, Promises, Refresh, Refreshed, Release, Released, Renew, ReservationList,
-    ReservationsQuery, Reserve, Reserved, Rollback, Seen, Service, Status, StatusQuery, Subscribed, Text, Unreserve,
-    Unreserved, Unsubscribe, Unsubscribed, Watching,
+    Applied, Apply, Classes, Confirm, Confirmed, Events, Explain, Explained, Feedback, Flows, InForce, Observation,
+    PromiseCall, PromiseList, PromiseState, Promised, Promises, Refresh, Refreshed, Release, Released, Renew,
+    ReservationList, ReservationsQuery, Reserve, Reserved, Rollback, Service, Status, StatusQuery, Subscribed, Text,
+    Unreserve, Unreserved, Unsubscribe, Unsubscribed, Watching,
 };
 use tidegate_control::protocol::{Code, Refusal};
 
@@ -22,10 +22,10 @@ impl Service for Daemon {
         let (file, counters) = (self.store.file(), self.notifier.counters());
         Ok(self.telemetry.status.answer(&self.directions, &health, file, trial, counters))
     }
-    fn classes(&mut self, _: &Caller, _: Classes) -> Result<Seen, Refusal> {
+    fn classes(&mut self, _: &Caller, _: Classes) -> Result<Observation, Refusal> {
         self.telemetry.observer.classes(&self.directions, &self.supervisor.health(&self.directions))
     }
-    fn flows(&mut self, _: &Caller, request: Flows) -> Result<Seen, Refusal> {
+    fn flows(&mut self, _: &Caller, request: Flows) -> Result<Observation, Refusal> {
         self.telemetry.observer.flows(&self.directions, &self.supervisor.health(&self.directions), &request)
     }
     fn explain(&mut self, _: &Caller, request: Explain) -> Result<Explained, Refusal> {

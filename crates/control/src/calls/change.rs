@@ -36,7 +36,7 @@ pub enum Edit {
         /// The name of the class, or the number of the rule, from 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
-        /// The key.
+        /// The key of the setting.
         key: String,
         /// The value, as it would stand in the file; texts need no quotes.
         value: String,

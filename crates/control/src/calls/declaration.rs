@@ -8,10 +8,10 @@ use serde_json::Value;
 use tidegate_units::Span;
 
 use super::{
-    Applied, Apply, Classes, Confirm, Confirmed, Events, Explain, Explained, Feedback, Flows, InForce, PromiseCall,
-    PromiseList, PromiseState, Promised, Promises, Refresh, Refreshed, Release, Released, Renew, ReservationList,
-    ReservationsQuery, Reserve, Reserved, Rollback, Seen, Status, StatusQuery, Subscribed, Text, Unreserve, Unreserved,
-    Unsubscribe, Unsubscribed, Watching,
+    Applied, Apply, Classes, Confirm, Confirmed, Events, Explain, Explained, Feedback, Flows, InForce, Observation,
+    PromiseCall, PromiseList, PromiseState, Promised, Promises, Refresh, Refreshed, Release, Released, Renew,
+    ReservationList, ReservationsQuery, Reserve, Reserved, Rollback, Status, StatusQuery, Subscribed, Text, Unreserve,
+    Unreserved, Unsubscribe, Unsubscribed, Watching,
 };
 use crate::declare::calls;
 use crate::protocol::{Call, Code, Refusal, Request};
@@ -31,7 +31,7 @@ pub enum Permission {
 }
 
 impl Permission {
-    /// Refuses a caller who may not make the call whatever its parameters are.
+    /// Refuses a caller who may not make the call with any parameters.
     ///
     /// # Errors
     /// [`Code::NotAllowed`].
@@ -112,7 +112,7 @@ calls! {
     ///
     /// `time_ms` is the time of day in milliseconds since 1970. `up_to` counts the packets that waited at most 16,384 ns,
     /// twice that, and so on.
-    classes "classes" (Classes) -> Seen {
+    classes "classes" (Classes) -> Observation {
         permission: Permission::Anyone,
         client: (),
         request: r#"{}"#,
@@ -123,7 +123,7 @@ calls! {
     /// `sort` is `rate`, `bytes`, `queue`, `delay`, `drops` or `recent`, the largest first; `limit` is at most 1,000, and 100
     /// unless it is given; `direction`, `class`, `uid` and `port` filter. A flow has `through`, the class to which it was
     /// displaced, `rule` and `minimum_bps` where there are.
-    flows "flows" (Flows) -> Seen {
+    flows "flows" (Flows) -> Observation {
         permission: Permission::Anyone,
         client: (request),
         request: r#"{"sort":"rate","limit":1,"direction":"up","class":"media"}"#,

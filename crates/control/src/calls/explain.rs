@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
-use super::{Flow, FlowSeen, Protocol};
+use super::{Flow, FlowObservation, Protocol};
 use crate::quantities::{bps, bytes, ns};
 
 /// The request `explain`: the known fields of a packet.
@@ -75,7 +75,7 @@ pub struct Explained {
     pub due: Option<Span>,
     /// The measurements of the flow, if it is present and flows are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seen: Option<FlowSeen>,
+    pub seen: Option<FlowObservation>,
 }
 
 /// The backlog of a queue.

@@ -4,21 +4,22 @@ mod change;
 mod declaration;
 mod events;
 mod explain;
+mod observation;
 mod promise;
 mod reserve;
-mod seen;
 mod status;
 
 pub use change::{Applied, Apply, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text};
 pub use declaration::{Authority, CALLS, Declaration, Permission, Service, answer};
 pub use events::{Event, EventKind, Events, Flow, Protocol, Subscribed, Unsubscribe, Unsubscribed};
 pub use explain::{Buckets, Explain, Explained, Waiting};
+pub use observation::{
+    ClassObservation, Classes, DataPathCounters, DirectionObservation, FlowDrops, FlowObservation, FlowSort,
+    FlowTableState, Flows, Observation, Waits,
+};
 pub use promise::{
     Displacement, Feedback, FlowState, PromiseCall, PromiseList, PromiseState, Promised, Promises, Release, Released,
     Renew, Target, Watching,
 };
 pub use reserve::{Refresh, Refreshed, ReservationList, ReservationsQuery, Reserve, Reserved, Unreserve, Unreserved};
-pub use seen::{
-    ClassSeen, Classes, DataPathSeen, DirectionSeen, FlowDrops, FlowSeen, FlowSort, Flows, Seen, TableSeen, Waits,
-};
 pub use status::{ClassStatus, ControlStatus, DirectionStatus, DropCount, Status, StatusQuery};

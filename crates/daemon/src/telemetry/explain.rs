@@ -23,7 +23,7 @@ pub(crate) fn explain(directions: &[ShapedDirection], request: &Explain) -> Resu
             engine.class_rows(now, class.0, 1, &mut rows);
         }
         let lease = engine.leases().find(|lease| lease.grant.id == class).map(|lease| lease.name.clone());
-        let (tree, seen) = (engine.tree(), engine.flow_row(key));
+        let (tree, row) = (engine.tree(), engine.flow_row(key));
         let (shaper, backlog) = (tree.shaper(), tree.backlog());
         let bytes_of = |credit: Credit| i64::try_from(credit.as_raw() / 8_000_000_000).unwrap_or(i64::MAX);
         Explained {
@@ -45,7 +45,7 @@ pub(crate) fn explain(directions: &[ShapedDirection], request: &Explain) -> Resu
             }),
             outlook: shaper.and_then(|shaper| shaper.outlook(key, class)),
             due: (backlog.packets > 0).then(|| tree.deadline(now).instant(now)).flatten().map(|due| due.since(now)),
-            seen: seen.map(|row| flow(&row, now, &known, &config)),
+            seen: row.map(|row| flow(&row, now, &known, &config)),
         }
     })?;
     explained.direction.clone_from(&direction.name);

@@ -11,7 +11,9 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use tidegate_control::calls::{ClassSeen, ControlStatus, DirectionSeen, FlowSeen, Seen, Waits};
+use tidegate_control::calls::{
+    ClassObservation, ControlStatus, DirectionObservation, FlowObservation, Observation, Waits,
+};
 use tidegate_units::{Rate, Span};
 
 /// The content type of [`text`].
@@ -23,17 +25,17 @@ pub const FLOWS: usize = 20;
 ///
 /// # Errors
 /// None: writing to a string does not fail.
-pub fn text(seen: &Arc<Seen>, control: &ControlStatus) -> Result<String, fmt::Error> {
+pub fn text(observation: &Arc<Observation>, control: &ControlStatus) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("tidegate");
-    registry.register_collector(Box::new(Told { seen: Arc::clone(seen), control: *control }));
+    registry.register_collector(Box::new(Collected { observation: Arc::clone(observation), control: *control }));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
 }
 
 #[derive(Debug)]
-struct Told {
-    seen: Arc<Seen>,
+struct Collected {
+    observation: Arc<Observation>,
     control: ControlStatus,
 }
 
@@ -95,10 +97,10 @@ fn bytes_per_second(rate: Rate) -> f64 {
     rate.as_bps() as f64 / 8.0
 }
 
-impl Collector for Told {
+impl Collector for Collected {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let seen = &*self.seen;
-        let info = [("version", env!("CARGO_PKG_VERSION")), ("interface", seen.interface.as_str())];
+        let observation = &*self.observation;
+        let info = [("version", env!("CARGO_PKG_VERSION")), ("interface", observation.interface.as_str())];
         let mut family = encoder.encode_descriptor("build", "What runs, and where", None, MetricType::Info)?;
         family.encode_info(&&info[..])?;
         let mut to = Family { encoder: &mut encoder };
@@ -106,33 +108,34 @@ impl Collector for Told {
         to.gauges(
             "in_force",
             "Whether shaping is in force: 1, or 0 while traffic passes unshaped",
-            one(f64::from(u8::from(seen.in_force))),
+            one(f64::from(u8::from(observation.in_force))),
         )?;
-        to.gauges("uptime_seconds", "Since the start", one(seconds(seen.uptime)))?;
-        classes(&mut to, seen)?;
-        flows(&mut to, seen)?;
-        data_path(&mut to, seen)?;
+        to.gauges("uptime_seconds", "Since the start", one(seconds(observation.uptime)))?;
+        classes(&mut to, observation)?;
+        flows(&mut to, observation)?;
+        data_path(&mut to, observation)?;
         control(&mut to, &self.control)
     }
 }
 
-fn classes(to: &mut Family<'_, '_>, seen: &Seen) -> fmt::Result {
+fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
     let each = || {
-        seen.directions.iter().flat_map(|direction| {
+        observation.directions.iter().flat_map(|direction| {
             direction.classes.iter().map(move |class| {
                 let labels: Labels<'_> = vec![("direction", &direction.name), ("class", &class.name)];
                 (labels, class)
             })
         })
     };
-    let limits = seen.directions.iter().filter_map(|direction| Some((direction, direction.limit?)));
+    let limits = observation.directions.iter().filter_map(|direction| Some((direction, direction.limit?)));
     to.gauges(
         "limit_bytes_per_second",
         "The total that is never exceeded",
         limits.map(|(direction, limit)| (vec![("direction", direction.name.as_str())], bytes_per_second(limit))),
     )?;
-    let gauge =
-        |value: fn(&ClassSeen) -> Option<f64>| each().filter_map(move |(labels, class)| Some((labels, value(class)?)));
+    let gauge = |value: fn(&ClassObservation) -> Option<f64>| {
+        each().filter_map(move |(labels, class)| Some((labels, value(class)?)))
+    };
     to.gauges(
         "class_promised_bytes_per_second",
         "What the class is promised",
@@ -151,7 +154,7 @@ fn classes(to: &mut Family<'_, '_>, seen: &Seen) -> fmt::Result {
         "How much the wait differs from packet to packet of a flow (RFC 3550)",
         gauge(|class| Some(seconds(class.jitter))),
     )?;
-    let counter = |value: fn(&ClassSeen) -> u64| each().map(move |(labels, class)| (labels, value(class)));
+    let counter = |value: fn(&ClassObservation) -> u64| each().map(move |(labels, class)| (labels, value(class)));
     to.counters(
         "class_enqueued_packets",
         "Packets that the rules put into the class",
@@ -226,8 +229,8 @@ fn kept<'a>(labels: Labels<'a>, kept: u64, missed: u64) -> [(Labels<'a>, u64); 2
 
 /// A flow with its labels.
 struct Top<'a> {
-    direction: &'a DirectionSeen,
-    flow: &'a FlowSeen,
+    direction: &'a DirectionObservation,
+    flow: &'a FlowObservation,
     protocol: String,
     source: String,
     source_port: String,
@@ -252,10 +255,10 @@ impl Top<'_> {
     }
 }
 
-fn flows(to: &mut Family<'_, '_>, seen: &Seen) -> fmt::Result {
+fn flows(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
     let mut top = Vec::new();
-    for direction in &seen.directions {
-        let mut flows: Vec<&FlowSeen> = direction.flows.iter().collect();
+    for direction in &observation.directions {
+        let mut flows: Vec<&FlowObservation> = direction.flows.iter().collect();
         // By their present rates; flows that have stopped sending are left out.
         flows.retain(|flow| !flow.rate.is_zero() || flow.queue_packets > 0);
         flows.sort_by(|a, b| b.rate.cmp(&a.rate).then_with(|| a.flow.key.cmp(&b.flow.key)));
@@ -270,9 +273,10 @@ fn flows(to: &mut Family<'_, '_>, seen: &Seen) -> fmt::Result {
             destination_port: text(flow.flow.destination_port.map(|port| port.to_string())),
         }));
     }
-    let gauge =
-        |value: fn(&FlowSeen) -> Option<f64>| top.iter().filter_map(move |top| Some((top.labels(), value(top.flow)?)));
-    let counter = |value: fn(&FlowSeen) -> u64| top.iter().map(move |top| (top.labels(), value(top.flow)));
+    let gauge = |value: fn(&FlowObservation) -> Option<f64>| {
+        top.iter().filter_map(move |top| Some((top.labels(), value(top.flow)?)))
+    };
+    let counter = |value: fn(&FlowObservation) -> u64| top.iter().map(move |top| (top.labels(), value(top.flow)));
     to.gauges(
         "flow_share_bytes_per_second",
         "What the flow would get if everybody asked for what they are promised",
@@ -296,7 +300,7 @@ fn flows(to: &mut Family<'_, '_>, seen: &Seen) -> fmt::Result {
     )?;
     to.counters("flow_sent_packets", "Packets that left", counter(|flow| flow.sent_packets))?;
     to.counters("flow_sent_bytes", "Their bytes", counter(|flow| flow.sent_bytes.as_u64()))?;
-    to.counters("flow_dropped_packets", "Packets that were not delivered", counter(FlowSeen::dropped_packets))?;
+    to.counters("flow_dropped_packets", "Packets that were not delivered", counter(FlowObservation::dropped_packets))?;
     to.counters("flow_marked_packets", "Packets marked congestion experienced", counter(|flow| flow.marked_packets))?;
     to.counters(
         "flow_promise_seconds",
@@ -307,9 +311,12 @@ fn flows(to: &mut Family<'_, '_>, seen: &Seen) -> fmt::Result {
     )
 }
 
-fn data_path(to: &mut Family<'_, '_>, seen: &Seen) -> fmt::Result {
-    let each = |value: fn(&DirectionSeen) -> u64| {
-        seen.directions.iter().map(move |direction| (vec![("direction", direction.name.as_str())], value(direction)))
+fn data_path(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
+    let each = |value: fn(&DirectionObservation) -> u64| {
+        observation
+            .directions
+            .iter()
+            .map(move |direction| (vec![("direction", direction.name.as_str())], value(direction)))
     };
     to.counters("data_path_passed_packets", "Packets that passed", each(|d| d.data_path.passed_packets))?;
     to.counters("data_path_refused_packets", "Packets that were refused", each(|d| d.data_path.refused_packets))?;
@@ -337,11 +344,12 @@ fn data_path(to: &mut Family<'_, '_>, seen: &Seen) -> fmt::Result {
     to.seconds(
         "data_path_processor_seconds",
         "Processor time of the data path",
-        seen.directions
+        observation
+            .directions
             .iter()
             .map(|direction| (vec![("direction", direction.name.as_str())], direction.data_path.processor)),
     )?;
-    let records = seen.directions.iter().map(|d| (vec![("direction", d.name.as_str())], d.table.flows as f64));
+    let records = observation.directions.iter().map(|d| (vec![("direction", d.name.as_str())], d.table.flows as f64));
     to.gauges("flow_records", "Flows that are remembered", records)?;
     to.counters("flow_records_created", "Flows that were remembered since the start", each(|d| d.table.created))?;
     to.counters("flow_records_expired", "Flows forgotten because they were silent", each(|d| d.table.expired))?;

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tidegate_config::shaper;
-use tidegate_control::calls::DirectionSeen;
+use tidegate_control::calls::DirectionObservation;
 use tidegate_engine::ClassStatus;
 use tidegate_live::shaping::Shaping;
 
@@ -33,7 +33,7 @@ use web::{Web, WebError, WebSettings};
 const SAMPLE: Duration = Duration::from_millis(250);
 
 /// Receives the name of a direction and its classes; and once a second its flows, at most a second old.
-pub type Sampler = Box<dyn FnMut(&str, &[ClassStatus], Option<&DirectionSeen>) + Send>;
+pub type Sampler = Box<dyn FnMut(&str, &[ClassStatus], Option<&DirectionObservation>) + Send>;
 
 /// The state of all that measures and reports.
 pub(crate) struct Telemetry {
@@ -140,11 +140,11 @@ impl Telemetry {
     /// Passes the classes to the sampler, and flows that it has not received yet.
     fn sample(&mut self, directions: &[ShapedDirection]) {
         let Some(sampler) = &mut self.sampler else { return };
-        let seen = self.observer.shared().seen();
-        let fresh = seen.time_ms != self.shown;
-        self.shown = seen.time_ms;
+        let observation = self.observer.shared().observation();
+        let fresh = observation.time_ms != self.shown;
+        self.shown = observation.time_ms;
         for direction in directions {
-            let flows = seen.directions.iter().find(|seen| fresh && seen.name == direction.name);
+            let flows = observation.directions.iter().find(|observed| fresh && observed.name == direction.name);
             // A data path that does not reply is left to the watchdog.
             if let Some(Ok(status)) = direction.shaping().map(Shaping::status) {
                 sampler(&direction.name, &status, flows);

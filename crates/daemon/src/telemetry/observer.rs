@@ -10,8 +10,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_config::shaper::{Config, Root};
 use tidegate_control::calls::{
-    ClassSeen, DataPathSeen, DirectionSeen, DropCount, Flow, FlowDrops, FlowSeen, Flows, Protocol, Seen, TableSeen,
-    Waits,
+    ClassObservation, DataPathCounters, DirectionObservation, DropCount, Flow, FlowDrops, FlowObservation,
+    FlowTableState, Flows, Observation, Protocol, Waits,
 };
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::DropReason;
@@ -39,15 +39,15 @@ const FLOWS: u32 = 64;
 /// The last observation and the history, for readers on any thread.
 #[derive(Debug, Default)]
 pub struct Shared {
-    seen: Mutex<Arc<Seen>>,
+    observation: Mutex<Arc<Observation>>,
     history: Mutex<History>,
     wanted: Mutex<Option<Instant>>,
 }
 
 impl Shared {
     /// The last observation.
-    pub fn seen(&self) -> Arc<Seen> {
-        Arc::clone(&lock(&self.seen))
+    pub fn observation(&self) -> Arc<Observation> {
+        Arc::clone(&lock(&self.observation))
     }
     /// The last day.
     pub fn history(&self) -> MutexGuard<'_, History> {
@@ -122,12 +122,13 @@ impl Observer {
     /// Observes what is due once a second. Called with every tick.
     pub(crate) fn tick(&mut self, directions: &[ShapedDirection], health: &Health<'_>) {
         let now = Instant::now();
-        let seen = self.shared.seen();
-        if seen.trouble.as_deref() != health.trouble {
+        let observation = self.shared.observation();
+        if observation.trouble.as_deref() != health.trouble {
             // Known at once, and above all while there is no data path. The counts are those of the last observation.
             let (in_force, trouble) = (health.trouble.is_none(), health.trouble.map(Into::into));
-            let changed = Seen { in_force, trouble, ..seen.with_directions(seen.directions.clone()) };
-            *lock(&self.shared.seen) = Arc::new(changed);
+            let changed =
+                Observation { in_force, trouble, ..observation.with_directions(observation.directions.clone()) };
+            *lock(&self.shared.observation) = Arc::new(changed);
             self.next = None;
         }
         if self.next.is_some_and(|next| now < next) {
@@ -145,12 +146,17 @@ impl Observer {
     }
 
     /// Answers `classes`.
-    pub(crate) fn classes(&mut self, directions: &[ShapedDirection], health: &Health<'_>) -> Result<Seen, Refusal> {
+    pub(crate) fn classes(
+        &mut self,
+        directions: &[ShapedDirection],
+        health: &Health<'_>,
+    ) -> Result<Observation, Refusal> {
         if !self.is_fresh(false) {
             self.observe(directions, health, false, false)?;
         }
-        let seen = self.shared.seen();
-        Ok(seen.with_directions(seen.directions.iter().map(|direction| direction.with_flows(Vec::new())).collect()))
+        let observation = self.shared.observation();
+        Ok(observation
+            .with_directions(observation.directions.iter().map(|direction| direction.with_flows(Vec::new())).collect()))
     }
 
     /// Answers `flows`.
@@ -159,7 +165,7 @@ impl Observer {
         directions: &[ShapedDirection],
         health: &Health<'_>,
         request: &Flows,
-    ) -> Result<Seen, Refusal> {
+    ) -> Result<Observation, Refusal> {
         let limit = request.limit.unwrap_or(100);
         if !(1..=Flows::MOST).contains(&limit) {
             let text = format!("{limit} flows cannot be had at once");
@@ -170,11 +176,12 @@ impl Observer {
         if !self.is_fresh(true) {
             self.observe(directions, health, true, false)?;
         }
-        let all = self.shared.seen();
+        let all = self.shared.observation();
         let wanted =
             all.directions.iter().filter(|one| request.direction.as_ref().is_none_or(|name| *name == one.name));
         let filtered = wanted.map(|direction| {
-            let mut flows: Vec<&FlowSeen> = direction.flows.iter().filter(|flow| passes(flow, request)).collect();
+            let mut flows: Vec<&FlowObservation> =
+                direction.flows.iter().filter(|flow| passes(flow, request)).collect();
             request.sort.sort(&mut flows);
             direction.with_flows(flows.into_iter().take(limit as usize).cloned().collect())
         });
@@ -189,7 +196,7 @@ impl Observer {
         with_flows: bool,
         second: bool,
     ) -> Result<(), Refusal> {
-        let mut seen = Seen {
+        let mut observation = Observation {
             time_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64),
             interface: health.interface.into(),
             uptime: health.uptime(),
@@ -202,10 +209,10 @@ impl Observer {
             if direction.silent_for() > SLOW {
                 return Err(Refusal::new(Code::Failed, "the data path makes no progress at the moment"));
             }
-            seen.directions.push(self.observe_direction(direction, with_flows, second, &mut points)?);
+            observation.directions.push(self.observe_direction(direction, with_flows, second, &mut points)?);
         }
         if second {
-            let known: Vec<(String, String)> = seen
+            let known: Vec<(String, String)> = observation
                 .directions
                 .iter()
                 .flat_map(|direction| {
@@ -214,9 +221,9 @@ impl Observer {
                 .collect();
             self.past.retain(|key, _| known.contains(key));
             let points = points.iter().map(|(direction, class, point)| (direction.as_str(), class.as_str(), *point));
-            self.shared.history().push(seen.time_ms / 1_000, points);
+            self.shared.history().push(observation.time_ms / 1_000, points);
         }
-        *lock(&self.shared.seen) = Arc::new(seen);
+        *lock(&self.shared.observation) = Arc::new(observation);
         self.observed = Some((Instant::now(), with_flows));
         Ok(())
     }
@@ -227,7 +234,7 @@ impl Observer {
         with_flows: bool,
         second: bool,
         points: &mut Vec<(String, String, Point)>,
-    ) -> Result<DirectionSeen, Refusal> {
+    ) -> Result<DirectionObservation, Refusal> {
         let mut classes = Vec::new();
         let mut names = Vec::new();
         let (mut from, mut first) = (Some(0), None);
@@ -242,7 +249,7 @@ impl Observer {
                     page.iter().map(|row| engine.class_names()[row.class.0 as usize].clone()).collect();
                 let table = engine.flows().map(|flows| {
                     let stats = flows.table();
-                    TableSeen {
+                    FlowTableState {
                         counted: true,
                         flows: flows.len() as u64,
                         created: stats.created,
@@ -264,7 +271,7 @@ impl Observer {
         let (table, unclassified) = first.unwrap_or_default();
         let flows = if with_flows { self.read_flows(direction, &names)? } else { Vec::new() };
         let counts = direction.counts()?;
-        Ok(DirectionSeen {
+        Ok(DirectionObservation {
             name: direction.name.clone(),
             limit: match &direction.config.root {
                 Root::Shaper(shaper) => Some(shaper.rate),
@@ -273,7 +280,7 @@ impl Observer {
             classes,
             flows,
             table,
-            data_path: DataPathSeen {
+            data_path: DataPathCounters {
                 passed_packets: counts.passed,
                 refused_packets: counts.refused,
                 cut_packets: counts.cut,
@@ -294,7 +301,7 @@ impl Observer {
         now: tidegate_units::Instant,
         second: bool,
         points: &mut Vec<(String, String, Point)>,
-    ) -> ClassSeen {
+    ) -> ClassObservation {
         let counts = &row.counts;
         let borrowed = row.view.map_or(Bytes::ZERO, |view| view.borrowed.bytes);
         let dropped = counts.accounts.dropped_total().packets;
@@ -347,7 +354,7 @@ impl Observer {
             let account = counts.accounts.dropped[*reason as usize];
             DropCount { reason: reason.name().into(), packets: account.packets, bytes: account.bytes }
         });
-        ClassSeen {
+        ClassObservation {
             name: name.into(),
             promised: row.view.map(|view| view.rate),
             unpromised: row.view.map(|view| view.unpromised),
@@ -379,8 +386,8 @@ impl Observer {
         }
     }
 
-    fn read_flows(&mut self, direction: &ShapedDirection, names: &[String]) -> Result<Vec<FlowSeen>, Refusal> {
-        let mut flows: HashMap<u64, FlowSeen> = HashMap::new();
+    fn read_flows(&mut self, direction: &ShapedDirection, names: &[String]) -> Result<Vec<FlowObservation>, Refusal> {
+        let mut flows: HashMap<u64, FlowObservation> = HashMap::new();
         let mut from = Some(0);
         while let Some(place) = from {
             let mut page = std::mem::take(&mut self.flows);
@@ -400,7 +407,7 @@ impl Observer {
 }
 
 /// Whether a flow passes the filters of `request`.
-fn passes(flow: &FlowSeen, request: &Flows) -> bool {
+fn passes(flow: &FlowObservation, request: &Flows) -> bool {
     let class = |name: &String| flow.class == *name || flow.through.as_ref() == Some(name);
     let port = |port| [flow.flow.source_port, flow.flow.destination_port].contains(&Some(port));
     request.class.as_ref().is_none_or(class)
@@ -413,14 +420,14 @@ fn seconds(span: Span) -> f64 {
 }
 
 /// A flow in the form of the protocol.
-pub(super) fn flow(row: &FlowRow, now: tidegate_units::Instant, names: &[String], config: &Config) -> FlowSeen {
+pub(super) fn flow(row: &FlowRow, now: tidegate_units::Instant, names: &[String], config: &Config) -> FlowObservation {
     let record = &row.record;
     let name = |class: tidegate_core::ClassId| names.get(class.0 as usize).cloned().unwrap_or_default();
     let drops = DropReason::ALL.iter().map(|reason| {
         let packets = u64::from(record.dropped[*reason as usize]);
         FlowDrops { reason: reason.name().into(), packets }
     });
-    FlowSeen {
+    FlowObservation {
         flow: who(row.key, &record.who),
         class: name(record.class),
         through: (record.through != record.class).then(|| name(record.through)),

@@ -30,7 +30,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate_config::shaper::Metrics;
-use tidegate_control::calls::{ControlStatus, DirectionSeen, FlowSeen, FlowSort, Seen};
+use tidegate_control::calls::{ControlStatus, DirectionObservation, FlowObservation, FlowSort, Observation};
 use tidegate_report::assets;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -255,14 +255,14 @@ fn answer(request: &Request<Incoming>, served: &Served) -> Answer {
         "/metrics" => {
             served.shared.want_flows();
             let control = *served.control.lock().unwrap_or_else(PoisonError::into_inner);
-            match metrics::text(&served.shared.seen(), &control) {
+            match metrics::text(&served.shared.observation(), &control) {
                 Ok(text) => data(metrics::CONTENT_TYPE, text.into()),
                 Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written\n"),
             }
         }
         "/api/now" => {
             served.shared.want_flows();
-            json(&now(&served.shared.seen()))
+            json(&now(&served.shared.observation()))
         }
         "/api/history" => {
             let number = |name| query(request.uri().query().unwrap_or(""), name).and_then(|text| text.parse().ok());
@@ -276,13 +276,13 @@ fn answer(request: &Request<Incoming>, served: &Served) -> Answer {
 }
 
 /// The last observation, with as many flows as the page shows, the fastest first.
-fn now(seen: &Seen) -> Seen {
-    let fastest = |direction: &DirectionSeen| {
-        let mut flows: Vec<&FlowSeen> = direction.flows.iter().collect();
+fn now(observation: &Observation) -> Observation {
+    let fastest = |direction: &DirectionObservation| {
+        let mut flows: Vec<&FlowObservation> = direction.flows.iter().collect();
         FlowSort::Rate.sort(&mut flows);
         direction.with_flows(flows.into_iter().take(FLOWS).cloned().collect())
     };
-    seen.with_directions(seen.directions.iter().map(fastest).collect())
+    observation.with_directions(observation.directions.iter().map(fastest).collect())
 }
 
 /// Whether a request names several hosts, or may have two lengths: another program on the way may choose the other one.

@@ -152,13 +152,13 @@ fn hostile_clients() -> Result<(), String> {
     });
     stop.store(true, Ordering::Relaxed);
     asking.into_iter().for_each(|thread| thread.join().unwrap());
-    let seen = format!(
+    let summary = format!(
         "kbit/s {quiet:?} -> {loud:?}; delay p99 {} -> {} us; {:?}",
         quiet_delay / 1_000,
         loud_delay / 1_000,
         control()
     );
-    println!("{seen}");
+    println!("{summary}");
     drop(idle);
     senders.stop();
     sink.stop();
@@ -169,7 +169,7 @@ fn hostile_clients() -> Result<(), String> {
         .all(|((_, quiet), (sent, arrived))| arrived * 100 > sent * 97 && arrived * 100 > quiet * 50);
     // The senders and the sink are on the same two processors as the clients: the test distinguishes a data path that
     // waits for a client, which would take seconds, not milliseconds.
-    if arrives && loud_delay < quiet_delay + 100_000_000 { Ok(()) } else { Err(seen) }
+    if arrives && loud_delay < quiet_delay + 100_000_000 { Ok(()) } else { Err(summary) }
 }
 
 /// Sends requests, garbage or lines without an end, or connects and disconnects, until stopped.

@@ -356,8 +356,8 @@ pub fn video_that_follows_its_grants_does_not_stall_where_blind_video_does() -> 
         // Flows are forgotten after a second.
         thread::sleep(Duration::from_millis(1_500));
         let (heeding, of_heeding) = stalls(&pair, &running, video::Mode::Heeding);
-        let seen = format!("stalled: blind {blind} of {of_blind} frames, heeding {heeding} of {of_heeding}");
-        println!("{seen}");
-        if heeding <= 2 { Ok(()) } else { Err(seen) }
+        let summary = format!("stalled: blind {blind} of {of_blind} frames, heeding {heeding} of {of_heeding}");
+        println!("{summary}");
+        if heeding <= 2 { Ok(()) } else { Err(summary) }
     })
 }

@@ -30,10 +30,10 @@ pub fn a_promise_holds_before_and_after_the_first_packet_and_ends_with_its_conne
     thread::sleep(Duration::from_millis(500));
     // 4 Mbit/s at IP level are 4 * 1200/1228 = 3.9 of payload; the others share 4, 1.3 each, although they
     // always find the buffer in the same order.
-    settles(&mut measured, &sink, 4, "4 Mbit/s for the first, the others share 4", |seen| {
-        seen[0] > 3_600
-            && (3_400..4_100).contains(&seen[1..].iter().sum::<u64>())
-            && seen[1..].iter().all(|rate| (900..1_700).contains(rate))
+    settles(&mut measured, &sink, 4, "4 Mbit/s for the first, the others share 4", |rates| {
+        rates[0] > 3_600
+            && (3_400..4_100).contains(&rates[1..].iter().sum::<u64>())
+            && rates[1..].iter().all(|rate| (900..1_700).contains(rate))
     });
     // After it, for another flow; then there is no more than a megabit left.
     let mut late = running.client();
@@ -42,8 +42,8 @@ pub fn a_promise_holds_before_and_after_the_first_packet_and_ends_with_its_conne
     let refused = refusal(late.promise(&minimum(5_002, 2_000)).unwrap_err());
     assert_eq!(refused.code, Code::NoRoom);
     assert!(refused.message.contains("1mbit"), "{refused}");
-    settles(&mut measured, &sink, 4, "4 Mbit/s for the first, 3 for the second", |seen| {
-        seen[0] > 3_600 && seen[1] > 2_700 && seen[2] + seen[3] < 1_300
+    settles(&mut measured, &sink, 4, "4 Mbit/s for the first, 3 for the second", |rates| {
+        rates[0] > 3_600 && rates[1] > 2_700 && rates[2] + rates[3] < 1_300
     });
     // A waiting promise is granted as soon as another is released, here by closing the connection.
     let mut patient = running.client();
@@ -60,8 +60,8 @@ pub fn a_promise_holds_before_and_after_the_first_packet_and_ends_with_its_conne
             _ => assert!(Instant::now() < deadline, "it is never told"),
         }
     }
-    settles(&mut measured, &sink, 4, "4 Mbit/s for the first, 3 for the third", |seen| {
-        seen[0] > 3_600 && seen[2] > 2_700 && seen[1] + seen[3] < 1_300
+    settles(&mut measured, &sink, 4, "4 Mbit/s for the first, 3 for the third", |rates| {
+        rates[0] > 3_600 && rates[2] > 2_700 && rates[1] + rates[3] < 1_300
     });
     assert_eq!(running.client().promises().unwrap().len(), 2);
     senders.stop();
@@ -82,11 +82,11 @@ pub fn preference_displacement_and_leases() -> Ended {
     let call = PromiseCall { prefer: 2, target: target(5_000), ..PromiseCall::default() };
     let given = client.promise(&call).unwrap();
     thread::sleep(Duration::from_millis(300));
-    settles(&mut measured, &sink, 4, "3.6 Mbit/s for the preferred, 1.47 for each other", |seen| {
-        (3_200..3_800).contains(&seen[0]) && seen[1..].iter().all(|rate| (1_200..1_700).contains(rate))
+    settles(&mut measured, &sink, 4, "3.6 Mbit/s for the preferred, 1.47 for each other", |rates| {
+        (3_200..3_800).contains(&rates[0]) && rates[1..].iter().all(|rate| (1_200..1_700).contains(rate))
     });
     client.release(given.promise).unwrap();
-    settles(&mut measured, &sink, 4, "2 Mbit/s each", |seen| seen.iter().all(|rate| (1_700..2_200).contains(rate)));
+    settles(&mut measured, &sink, 4, "2 Mbit/s each", |rates| rates.iter().all(|rate| (1_700..2_200).contains(rate)));
     // With 2 Mbit/s it is granted less than 3, and `rest` is empty.
     let displace = Some(Displacement { below: Rate::from_mbit(3), to: "rest".into() });
     let call = PromiseCall {
@@ -107,7 +107,7 @@ pub fn preference_displacement_and_leases() -> Ended {
         moved
     });
     drop(client);
-    settles(&mut measured, &sink, 4, "alone in rest with 4", |seen| seen[1] > 3_500 && seen[0] > 2_300);
+    settles(&mut measured, &sink, 4, "alone in rest with 4", |rates| rates[1] > 3_500 && rates[0] > 2_300);
     // It outlives its connection, and ends with its lease, a short one.
     let mut other = running.client();
     let state = &other.promises().unwrap()[0];

@@ -66,7 +66,7 @@ pub fn promises_outlive_the_data_path_and_the_tree() -> Ended {
     logs(&mut listener, "is in force again");
     in_force_for_its_flow("after the data path was begun anew");
     // Before the other flows use the unshaped link, and after: at least the promised rate.
-    settles(&mut measured, &sink, 4, "4 Mbit/s for the first", |seen| seen[0] > 3_400);
+    settles(&mut measured, &sink, 4, "4 Mbit/s for the first", |rates| rates[0] > 3_400);
     // Its owner is notified over the subscription that existed all the time.
     until("word to its owner", || match owner.next_push(Some(Duration::from_millis(50))).unwrap() {
         Some((of, Pushed::Event(event))) => of == given.subscription && event.kind == EventKind::Promised,

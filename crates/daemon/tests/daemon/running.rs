@@ -104,8 +104,8 @@ pub fn rates(sink: &Sink, flows: usize) -> Vec<u64> {
 /// Waits until the rates are as expected.
 pub fn settles(measured: &mut Measurements, sink: &Sink, flows: usize, what: &str, right: impl Fn(&[u64]) -> bool) {
     measured.hold(|| {
-        let seen = rates(sink, flows);
-        if right(&seen) { Ok(()) } else { Err(format!("{what}, in kbit/s: {seen:?}")) }
+        let found = rates(sink, flows);
+        if right(&found) { Ok(()) } else { Err(format!("{what}, in kbit/s: {found:?}")) }
     });
 }
 

@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use parser::{Family, parse};
 use tidegate_control::calls::{
-    ClassSeen, ControlStatus, DirectionSeen, DropCount, Flow, FlowDrops, FlowSeen, Protocol, Seen, Waits,
+    ClassObservation, ControlStatus, DirectionObservation, DropCount, Flow, FlowDrops, FlowObservation, Observation,
+    Protocol, Waits,
 };
 use tidegate_daemon::metrics;
 use tidegate_units::{Bytes, Rate, Span};
 
-fn class(name: &str) -> ClassSeen {
+fn class(name: &str) -> ClassObservation {
     let mut up_to: Vec<u64> = vec![0; 21];
     // 5 waits up to 32.768 µs, 7 up to twice that, 8 up to 17 s, one longer.
     up_to.iter_mut().enumerate().for_each(|(n, count)| *count = [0, 5, 7][n.min(2)] + u64::from(n == 20));
-    ClassSeen {
+    ClassObservation {
         name: name.into(),
         promised: Some(Rate::from_mbit(8)),
         flows: Some(3),
@@ -25,12 +26,12 @@ fn class(name: &str) -> ClassSeen {
         waits: Waits { count: 9, sum: Span::from_millis(1_500), up_to },
         promise_kept_seconds: 17,
         promise_missed_seconds: 2,
-        ..ClassSeen::default()
+        ..ClassObservation::default()
     }
 }
 
-fn flow(port: u16, rate: u64) -> FlowSeen {
-    FlowSeen {
+fn flow(port: u16, rate: u64) -> FlowObservation {
+    FlowObservation {
         flow: Flow {
             key: format!("{port:016x}"),
             protocol: Some(Protocol::UDP),
@@ -71,20 +72,22 @@ fn flow(port: u16, rate: u64) -> FlowSeen {
     }
 }
 
-fn seen() -> Seen {
-    let up = DirectionSeen {
+fn observation() -> Observation {
+    let up = DirectionObservation {
         name: "up".into(),
         limit: Some(Rate::from_mbit(10)),
         classes: vec![class("calls"), class("a \"class\"\\ with\nall")],
         flows: (0..50).map(|n| flow(1_000 + n, u64::from(n) * 1_000)).collect(),
-        ..DirectionSeen::default()
+        ..DirectionObservation::default()
     };
-    let down = DirectionSeen { name: "down".into(), classes: vec![class("calls")], ..DirectionSeen::default() };
-    Seen { interface: "eth0".into(), in_force: true, directions: vec![up, down], ..Seen::default() }
+    let down =
+        DirectionObservation { name: "down".into(), classes: vec![class("calls")], ..DirectionObservation::default() };
+    Observation { interface: "eth0".into(), in_force: true, directions: vec![up, down], ..Observation::default() }
 }
 
-fn text(seen: Seen) -> String {
-    metrics::text(&Arc::new(seen), &ControlStatus { requests: 3, lost: 2, ..ControlStatus::default() }).expect("text")
+fn text(observation: Observation) -> String {
+    metrics::text(&Arc::new(observation), &ControlStatus { requests: 3, lost: 2, ..ControlStatus::default() })
+        .expect("text")
 }
 
 fn value(family: &Family, labels: &[(&str, &str)]) -> f64 {
@@ -99,7 +102,7 @@ fn value(family: &Family, labels: &[(&str, &str)]) -> f64 {
 
 #[test]
 fn what_is_written_is_strictly_openmetrics() {
-    let text = text(seen());
+    let text = text(observation());
     let families = parse(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
     let of = |name: &str| families.get(name).unwrap_or_else(|| panic!("{name} in {:?}", families.keys()));
     assert!(families.values().all(|family| !family.help.is_empty() && !family.samples.is_empty()));
@@ -128,7 +131,7 @@ fn what_is_written_is_strictly_openmetrics() {
 
 #[test]
 fn only_the_fastest_flows_are_exported() {
-    let families = parse(&text(seen())).unwrap();
+    let families = parse(&text(observation())).unwrap();
     let flows = &families["tidegate_flow_sent_bytes"];
     assert_eq!(flows.samples.len(), metrics::FLOWS);
     for port in 1_030..1_050 {
@@ -141,7 +144,7 @@ fn only_the_fastest_flows_are_exported() {
 
 #[test]
 fn nothing_seen_yet_is_valid_too() {
-    let text = text(Seen::default());
+    let text = text(Observation::default());
     let families = parse(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
     assert!(!families.contains_key("tidegate_class_sent_bytes"), "a family without samples is left out");
     assert_eq!(metrics::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -150,7 +153,7 @@ fn nothing_seen_yet_is_valid_too() {
 /// The parser must refuse invalid text.
 #[test]
 fn the_parser_refuses_what_is_wrong() {
-    let good = text(seen());
+    let good = text(observation());
     let with = |from: &str, to: &str| {
         assert!(good.contains(from), "{from}");
         good.replacen(from, to, 1)

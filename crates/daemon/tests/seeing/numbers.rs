@@ -1,7 +1,7 @@
 //! The reported numbers match the traffic.
 
 use tidegate_control::ClientError;
-use tidegate_control::calls::{DirectionSeen, FlowSeen, FlowSort, Flows, Seen};
+use tidegate_control::calls::{DirectionObservation, FlowObservation, FlowSort, Flows, Observation};
 
 use crate::parser::{Family, parse};
 use crate::support::Ended;
@@ -11,12 +11,12 @@ use crate::testbed::{Testbed, until};
 /// Headers of IPv4 and UDP.
 const HEADERS: u64 = 28;
 
-fn up(seen: &Seen) -> &DirectionSeen {
-    &seen.directions[0]
+fn up(observation: &Observation) -> &DirectionObservation {
+    &observation.directions[0]
 }
-fn to_port(seen: &Seen, port: u16) -> &FlowSeen {
-    let mine = |flow: &&FlowSeen| flow.flow.destination_port == Some(port);
-    up(seen).flows.iter().find(mine).unwrap_or_else(|| panic!("no flow to {port} in {seen:#?}"))
+fn to_port(observation: &Observation, port: u16) -> &FlowObservation {
+    let mine = |flow: &&FlowObservation| flow.flow.destination_port == Some(port);
+    up(observation).flows.iter().find(mine).unwrap_or_else(|| panic!("no flow to {port} in {observation:#?}"))
 }
 
 pub fn flows_and_classes_are_seen_as_they_are() -> Ended {
@@ -24,55 +24,60 @@ pub fn flows_and_classes_are_seen_as_they_are() -> Ended {
     let mut client = testbed.client();
     // The first request starts the observation.
     until("all flows, for some seconds", || {
-        let seen = client.flows(&Flows::default()).expect("flows");
-        let besteffort = up(&seen).classes.iter().find(|class| class.name == "besteffort").expect("a class");
-        let flow = |port: u16| up(&seen).flows.iter().find(|flow| flow.flow.destination_port == Some(port));
+        let observation = client.flows(&Flows::default()).expect("flows");
+        let besteffort = up(&observation).classes.iter().find(|class| class.name == "besteffort").expect("a class");
+        let flow = |port: u16| up(&observation).flows.iter().find(|flow| flow.flow.destination_port == Some(port));
         [8_080, 8_081, 9_000].into_iter().all(|port| flow(port).is_some())
             && flow(5_004).is_some_and(|call| call.remarked_packets > 100)
             && flow(9_001).is_some_and(|flood| flood.dropped.iter().any(|drops| drops.packets > 10))
             && besteffort.promise_kept_seconds + besteffort.promise_missed_seconds >= 4
     });
-    let seen = client.flows(&Flows::default()).expect("flows");
-    let direction = up(&seen);
-    assert!(seen.in_force && direction.table.counted && seen.interface == "tg0");
+    let observation = client.flows(&Flows::default()).expect("flows");
+    let direction = up(&observation);
+    assert!(observation.in_force && direction.table.counted && observation.interface == "tg0");
     assert!(direction.table.flows >= 5, "{:?}", direction.table);
 
     // The call, which leaves as EF: its rate, the name of its rule, its promise.
-    let call = to_port(&seen, 5004);
+    let call = to_port(&observation, 5004);
     assert_eq!((call.class.as_str(), call.rule.as_deref()), ("calls", Some("video call")));
     assert_eq!(call.flow.source, Some(testbed.pair.sender.v4.into()));
     assert!(call.flow.uid.is_some(), "the owner of the socket is told");
     assert_eq!((call.minimum.map(|rate| rate.as_bps()), call.granted), (Some(1_000_000), true), "{direction:#?}");
     // Another class than "web" by what the rule matches.
-    assert!(to_port(&seen, 8080).rule.as_deref().is_some_and(|rule| rule.contains("8080")));
-    assert_eq!(to_port(&seen, 9_001).rule, None);
+    assert!(to_port(&observation, 8080).rule.as_deref().is_some_and(|rule| rule.contains("8080")));
+    assert_eq!(to_port(&observation, 9_001).rule, None);
     // The flood exceeds its rate: it is queued and dropped from, and the reason is reported.
-    let flood = to_port(&seen, 9_001);
+    let flood = to_port(&observation, 9_001);
     let balance = flood.sent_packets + flood.queue_packets + flood.dropped_packets();
     assert_eq!(flood.arrived_packets, balance, "every packet is somewhere");
-    let best = |seen: &Seen| up(seen).classes.iter().find(|class| class.name == "besteffort").expect("a class").clone();
-    let waits = best(&seen).waits;
-    assert!(waits.count == best(&seen).sent_packets && waits.up_to.last() == Some(&waits.count), "{waits:?}");
+    let best = |observation: &Observation| {
+        up(observation).classes.iter().find(|class| class.name == "besteffort").expect("a class").clone()
+    };
+    let waits = best(&observation).waits;
+    assert!(waits.count == best(&observation).sent_packets && waits.up_to.last() == Some(&waits.count), "{waits:?}");
     // Delivered packets are counted, although a reply may be somewhat old.
     let delivered = |n| testbed.sink.report(n).bytes + testbed.sink.report(n).packets * HEADERS;
     let ports = [5004, 8080, 8081];
     let before: Vec<u64> = (0..3).map(delivered).collect();
     until("what was delivered in the counts", || {
-        let seen = client.flows(&Flows::default()).expect("flows");
-        ports.into_iter().zip(&before).all(|(port, delivered)| to_port(&seen, port).sent_bytes.as_u64() >= *delivered)
+        let observation = client.flows(&Flows::default()).expect("flows");
+        ports
+            .into_iter()
+            .zip(&before)
+            .all(|(port, delivered)| to_port(&observation, port).sent_bytes.as_u64() >= *delivered)
     });
 
     let mut measured = Measurements::new();
     measured.hold(|| {
-        let seen = client.flows(&Flows::default()).expect("flows");
+        let observation = client.flows(&Flows::default()).expect("flows");
         // Counted packets were delivered, except those that had not been read yet.
         for (n, port) in ports.into_iter().enumerate() {
-            let (counted, delivered) = (to_port(&seen, port).sent_bytes.as_u64(), delivered(n));
+            let (counted, delivered) = (to_port(&observation, port).sent_bytes.as_u64(), delivered(n));
             if counted > delivered + 200_000 {
                 return Err(format!("{port}: {counted} {delivered}"));
             }
         }
-        let (call, flood, best) = (to_port(&seen, 5004), to_port(&seen, 9_001), best(&seen));
+        let (call, flood, best) = (to_port(&observation, 5004), to_port(&observation, 9_001), best(&observation));
         // Its class is promised 3 Mbit/s, and asks for more all the time: each second is kept or missed.
         let kept = best.promise_kept_seconds >= 2 || best.rate.as_bps() < 2_980_000;
         let full = best.rate.as_bps() > 2_000_000 && best.queue_bytes.as_u64() > 0;

@@ -4,7 +4,7 @@ mod flows;
 
 use std::time::Instant;
 
-use tidegate_control::calls::DirectionSeen;
+use tidegate_control::calls::DirectionObservation;
 use tidegate_core::DropReason;
 use tidegate_engine::ClassStatus;
 use tidegate_metrics::Delays;
@@ -131,7 +131,13 @@ impl Watch {
     }
     /// Adds an observation of the classes of a direction. `several` is whether there is more than one direction.
     /// `seen` are its flows, if observed.
-    pub fn look(&mut self, direction: &str, several: bool, classes: &[ClassStatus], seen: Option<&DirectionSeen>) {
+    pub fn look(
+        &mut self,
+        direction: &str,
+        several: bool,
+        classes: &[ClassStatus],
+        seen: Option<&DirectionObservation>,
+    ) {
         let elapsed = self.begin.elapsed();
         self.look_at(elapsed.as_secs_f64(), direction, several, classes);
         let Some(seen) = seen.filter(|seen| !seen.flows.is_empty()) else { return };

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate_control::calls::{FlowSort, Flows, Seen};
+use tidegate_control::calls::{FlowSort, Flows, Observation};
 use tidegate_control::{Client, ClientError};
 use tidegate_units::Span;
 
@@ -48,7 +48,7 @@ pub struct Args {
 
 /// A message to the view: an update, or why there is none.
 enum Update {
-    Seen(Box<(Seen, Names)>),
+    Observation(Box<(Observation, Names)>),
     Lost(String),
 }
 
@@ -96,7 +96,7 @@ impl Poller {
         Ok(Self { client, programs: Programs::of_process(process), query })
     }
 
-    fn look(&mut self) -> Result<(Seen, Names), ClientError> {
+    fn look(&mut self) -> Result<(Observation, Names), ClientError> {
         let seen = self.client.flows(&self.query)?;
         let flows = || seen.directions.iter().flat_map(|direction| &direction.flows).map(|flow| &flow.flow);
         self.programs.refresh(flows());
@@ -115,7 +115,7 @@ fn watch(args: &Args, mut poller: Poller, updates: &SyncSender<Update>) {
     loop {
         thread::sleep(pause);
         let update = match poller.look() {
-            Ok(seen) => Update::Seen(Box::new(seen)),
+            Ok(seen) => Update::Observation(Box::new(seen)),
             Err(error) => {
                 if let Ok(new) = Poller::open(args) {
                     poller = new;
@@ -152,7 +152,7 @@ fn plain(args: &Args, poller: &mut Poller) -> Result<(), Failure> {
 }
 
 /// The response of the socket, with `program` and `pid` in each flow where known.
-fn json(seen: &Seen, names: &Names) -> Result<Value, Failure> {
+fn json(seen: &Observation, names: &Names) -> Result<Value, Failure> {
     let mut value = serde_json::to_value(seen).map_err(std::io::Error::other)?;
     for direction in value["directions"].as_array_mut().into_iter().flatten() {
         for flow in direction["flows"].as_array_mut().into_iter().flatten() {

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use comfy_table::{LineStyle, Table, TableStyle, presets};
-use tidegate_control::calls::{ClassSeen, DirectionSeen, Flow, FlowSeen, Seen};
+use tidegate_control::calls::{ClassObservation, DirectionObservation, Flow, FlowObservation, Observation};
 use tidegate_units::{Rate, Span};
 
 use super::Names;
@@ -80,12 +80,12 @@ pub fn reasons<'a>(drops: impl Iterator<Item = (&'a str, u64)>) -> String {
 }
 
 /// All drops of a class.
-pub fn class_drops(class: &ClassSeen) -> u64 {
+pub fn class_drops(class: &ClassObservation) -> u64 {
     class.dropped.iter().map(|count| count.packets).sum()
 }
 
 /// The borrowed bytes as a percentage of what the flow sent.
-pub fn borrowed(flow: &FlowSeen) -> String {
+pub fn borrowed(flow: &FlowObservation) -> String {
     let part = flow.borrowed_bytes.as_u64() as f64 / flow.sent_bytes.as_u64().max(1) as f64;
     if flow.borrowed_bytes.as_u64() == 0 { "-".into() } else { format!("{:.0}%", (part * 100.0).min(100.0)) }
 }
@@ -109,7 +109,7 @@ pub fn flow(flow: &Flow, direction: &str, width: usize) -> String {
 }
 
 /// The class of a flow; with the class it is displaced to.
-pub fn class_of(flow: &FlowSeen) -> String {
+pub fn class_of(flow: &FlowObservation) -> String {
     match &flow.through {
         Some(through) => format!("{}>{through}", flow.class),
         None => flow.class.clone(),
@@ -117,7 +117,7 @@ pub fn class_of(flow: &FlowSeen) -> String {
 }
 
 /// The owner: the program, or the user.
-pub fn owner(flow: &FlowSeen, names: &Names, programs: &Programs) -> String {
+pub fn owner(flow: &FlowObservation, names: &Names, programs: &Programs) -> String {
     match (names.get(&flow.flow.key), flow.flow.uid) {
         (Some((name, _)), _) => name.clone(),
         (None, Some(uid)) => format!("({})", programs.user(uid)),
@@ -126,7 +126,7 @@ pub fn owner(flow: &FlowSeen, names: &Names, programs: &Programs) -> String {
 }
 
 /// Whether the text of a flow contains `filter`.
-pub fn matches(flow: &FlowSeen, names: &Names, programs: &Programs, filter: &str) -> bool {
+pub fn matches(flow: &FlowObservation, names: &Names, programs: &Programs, filter: &str) -> bool {
     if filter.is_empty() {
         return true;
     }
@@ -138,7 +138,7 @@ pub fn matches(flow: &FlowSeen, names: &Names, programs: &Programs, filter: &str
 }
 
 /// The headline of a direction.
-pub fn headline(seen: &Seen, direction: &DirectionSeen) -> String {
+pub fn headline(seen: &Observation, direction: &DirectionObservation) -> String {
     let sum = Rate::from_bps(direction.classes.iter().map(|class| class.rate.as_bps()).sum());
     let of = direction.limit.map_or(String::new(), |limit| format!(" of {}", rate(limit)));
     format!(
@@ -153,7 +153,7 @@ pub fn headline(seen: &Seen, direction: &DirectionSeen) -> String {
 }
 
 /// Tables for a pipe or a log.
-pub fn table(out: &mut impl Write, seen: &Seen, names: &Names, programs: &Programs) -> Result<(), Failure> {
+pub fn table(out: &mut impl Write, seen: &Observation, names: &Names, programs: &Programs) -> Result<(), Failure> {
     for direction in &seen.directions {
         writeln!(out, "{}", headline(seen, direction))?;
         let mut table = Table::new();

@@ -9,7 +9,7 @@ use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span as Words};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, TableState};
 use ratatui::{DefaultTerminal, Frame};
-use tidegate_control::calls::{ClassSeen, DirectionSeen, FlowSeen, FlowSort, Seen};
+use tidegate_control::calls::{ClassObservation, DirectionObservation, FlowObservation, FlowSort, Observation};
 
 use super::programs::Programs;
 use super::show::{self, clock, maybe, promise, rate, scaled, wait};
@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Shows `first` and the updates of `updates` until the user quits.
 pub fn run(
-    first: (Seen, Names),
+    first: (Observation, Names),
     updates: &Receiver<Update>,
     programs: Programs,
     sort: FlowSort,
@@ -76,7 +76,7 @@ enum Mode {
 
 /// The state of the view.
 struct View {
-    seen: Seen,
+    seen: Observation,
     names: Names,
     programs: Programs,
     sort: FlowSort,
@@ -93,7 +93,7 @@ struct View {
 }
 
 impl View {
-    fn new((seen, names): (Seen, Names), programs: Programs, sort: FlowSort, filter: String) -> Self {
+    fn new((seen, names): (Observation, Names), programs: Programs, sort: FlowSort, filter: String) -> Self {
         Self {
             seen,
             names,
@@ -112,7 +112,7 @@ impl View {
 
     fn take(&mut self, update: Option<Update>) {
         match update {
-            Some(Update::Seen(seen)) => {
+            Some(Update::Observation(seen)) => {
                 self.lost = None;
                 if !self.frozen {
                     (self.seen, self.names) = *seen;
@@ -124,10 +124,10 @@ impl View {
     }
 
     /// The flows of the direction shown, filtered and sorted.
-    fn flows(&self) -> Vec<FlowSeen> {
+    fn flows(&self) -> Vec<FlowObservation> {
         let Some(direction) = self.seen.directions.get(self.direction) else { return Vec::new() };
-        let wanted = |flow: &&FlowSeen| show::matches(flow, &self.names, &self.programs, &self.filter);
-        let mut flows: Vec<FlowSeen> = direction.flows.iter().filter(wanted).cloned().collect();
+        let wanted = |flow: &&FlowObservation| show::matches(flow, &self.names, &self.programs, &self.filter);
+        let mut flows: Vec<FlowObservation> = direction.flows.iter().filter(wanted).cloned().collect();
         self.sort.sort(&mut flows);
         flows
     }
@@ -235,7 +235,7 @@ impl View {
         }
     }
 
-    fn paint_head(&self, frame: &mut Frame<'_>, area: Rect, direction: &DirectionSeen) {
+    fn paint_head(&self, frame: &mut Frame<'_>, area: Rect, direction: &DirectionObservation) {
         let style = if self.seen.in_force { Style::new().bold() } else { Style::new().bold().red() };
         let mut line = vec![Words::styled(show::headline(&self.seen, direction), style)];
         line.push(Words::raw(format!(", up {}", clock(self.seen.uptime))));
@@ -251,7 +251,13 @@ impl View {
         frame.render_widget(Paragraph::new(Line::from(line)), area);
     }
 
-    fn paint_flows(&mut self, frame: &mut Frame<'_>, area: Rect, direction: &DirectionSeen, flows: &[FlowSeen]) {
+    fn paint_flows(
+        &mut self,
+        frame: &mut Frame<'_>,
+        area: Rect,
+        direction: &DirectionObservation,
+        flows: &[FlowObservation],
+    ) {
         self.page = usize::from(area.height.saturating_sub(1)).max(1);
         if !direction.table.counted {
             let text = "flows are not counted: the file disables it under [statistics]";
@@ -291,7 +297,7 @@ impl View {
         self.state = state;
     }
 
-    fn cell(&self, column: &Column, flow: &FlowSeen) -> String {
+    fn cell(&self, column: &Column, flow: &FlowObservation) -> String {
         match column.name {
             "program" => show::owner(flow, &self.names, &self.programs),
             "flow" => flow.flow.to_string(),
@@ -314,13 +320,13 @@ impl View {
         }
     }
 
-    fn paint_details(&self, frame: &mut Frame<'_>, area: Rect, flows: &[FlowSeen]) {
+    fn paint_details(&self, frame: &mut Frame<'_>, area: Rect, flows: &[FlowObservation]) {
         let selected = flows.iter().find(|flow| Some(&flow.flow.key) == self.selected.as_ref());
         let lines = match selected {
             None => {
                 let drops = self.seen.directions.get(self.direction).map(|direction| {
                     let classes = direction.classes.iter().filter(|class| !class.dropped.is_empty());
-                    let of = |class: &ClassSeen| {
+                    let of = |class: &ClassObservation| {
                         let drops = class.dropped.iter().map(|drops| (drops.reason.as_str(), drops.packets));
                         format!("{}: {}", class.name, show::reasons(drops))
                     };
@@ -491,7 +497,7 @@ fn fit(text: &str, width: usize) -> String {
     text.chars().take(head).chain(['…']).chain(text.chars().skip(length - tail)).collect()
 }
 
-fn paint_classes(frame: &mut Frame<'_>, area: Rect, direction: &DirectionSeen, shown: usize) {
+fn paint_classes(frame: &mut Frame<'_>, area: Rect, direction: &DirectionObservation, shown: usize) {
     let columns = columns(area.width, &CLASSES);
     let rows = direction.classes.iter().enumerate().take(shown).map(|(at, class)| {
         let cells = columns.iter().map(|&(n, width)| {

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tidegate_control::calls::FlowSeen;
+use tidegate_control::calls::FlowObservation;
 use tidegate_metrics::{OTHER_FLOWS, Part, SHOWN_PARTS, Series};
 use tidegate_replay::flows::Flows;
 use tidegate_report::{Axis, Curve, Plot, Section, Style};
@@ -77,7 +77,7 @@ impl FlowWatch {
     }
 
     /// Adds an observation of all flows, at `elapsed` since the start.
-    pub fn look(&mut self, elapsed: Duration, seen: &[FlowSeen]) {
+    pub fn look(&mut self, elapsed: Duration, seen: &[FlowObservation]) {
         let at = Instant::from_nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
         self.looks.add(at, 1);
         let mut now = HashMap::with_capacity(seen.len());
@@ -170,14 +170,14 @@ mod tests {
     use tidegate_control::calls::{Flow, FlowDrops};
     use tidegate_units::Bytes;
 
-    fn seen(key: u64, sent: u64, dropped: u64, queue: u64) -> FlowSeen {
+    fn seen(key: u64, sent: u64, dropped: u64, queue: u64) -> FlowObservation {
         let drops = FlowDrops { reason: "queue_limit".into(), packets: dropped };
-        FlowSeen {
+        FlowObservation {
             flow: Flow { key: format!("{key:016x}"), ..Flow::default() },
             sent_bytes: Bytes::new(sent),
             queue_bytes: Bytes::new(queue),
             dropped: vec![drops],
-            ..FlowSeen::default()
+            ..FlowObservation::default()
         }
     }
 

@@ -3,11 +3,11 @@
 use super::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use tidegate_control::calls::{Flow, FlowDrops, Protocol, TableSeen};
+use tidegate_control::calls::{Flow, FlowDrops, FlowTableState, Protocol};
 use tidegate_units::{Bytes, Rate, Span};
 
-fn flow(n: u16) -> FlowSeen {
-    FlowSeen {
+fn flow(n: u16) -> FlowObservation {
+    FlowObservation {
         flow: Flow {
             key: format!("{n:016x}"),
             protocol: Some(Protocol::TCP),
@@ -49,22 +49,27 @@ fn flow(n: u16) -> FlowSeen {
 }
 
 fn view(flows: u16, classes: usize) -> View {
-    let class = |n: usize| ClassSeen {
+    let class = |n: usize| ClassObservation {
         name: format!("class{n}"),
         promised: Some(Rate::from_mbit(10)),
         rate: Rate::from_bps(3_210_000),
-        ..ClassSeen::default()
+        ..ClassObservation::default()
     };
-    let direction = DirectionSeen {
+    let direction = DirectionObservation {
         name: "up".into(),
         limit: Some(Rate::from_mbit(20)),
         classes: (0..classes).map(class).collect(),
         flows: (0..flows).map(flow).collect(),
-        table: TableSeen { counted: true, flows: flows.into(), ..TableSeen::default() },
-        ..DirectionSeen::default()
+        table: FlowTableState { counted: true, flows: flows.into(), ..FlowTableState::default() },
+        ..DirectionObservation::default()
     };
-    let down = DirectionSeen { name: "down".into(), ..direction.clone() };
-    let seen = Seen { interface: "eth0".into(), in_force: true, directions: vec![direction, down], ..Seen::default() };
+    let down = DirectionObservation { name: "down".into(), ..direction.clone() };
+    let seen = Observation {
+        interface: "eth0".into(),
+        in_force: true,
+        directions: vec![direction, down],
+        ..Observation::default()
+    };
     let names = [(format!("{:016x}", 3), ("curl".to_owned(), 4711))].into_iter().collect();
     View::new((seen, names), Programs::of_process(None), FlowSort::Rate, String::new())
 }
@@ -159,7 +164,7 @@ fn keys_sort_filter_freeze_and_select() {
     // While frozen, updates are not shown; later they are.
     press(&mut view, "f");
     assert!(drawn(&mut view, 80, 24).contains("FROZEN"));
-    let updates = || Update::Seen(Box::new((Seen::default(), Names::new())));
+    let updates = || Update::Observation(Box::new((Observation::default(), Names::new())));
     view.take(Some(updates()));
     assert_eq!(view.seen.interface, "eth0");
     press(&mut view, "f");

@@ -78,8 +78,8 @@ impl FlowSort {
         }
     }
     /// Sorts `flows`. Equal flows are ordered by their keys, so that a table that is printed again does not flicker.
-    pub fn sort<F: Borrow<FlowSeen>>(self, flows: &mut [F]) {
-        let key = |flow: &FlowSeen| match self {
+    pub fn sort<F: Borrow<FlowObservation>>(self, flows: &mut [F]) {
+        let key = |flow: &FlowObservation| match self {
             Self::Rate => flow.rate.as_bps(),
             Self::Bytes => flow.sent_bytes.as_u64(),
             Self::Queue => flow.queue_bytes.as_u64(),
@@ -111,7 +111,7 @@ impl FromStr for FlowSort {
 
 /// An observation: the measurements of one moment.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Seen {
+pub struct Observation {
     /// The time of day, in milliseconds since 1970.
     pub time_ms: u64,
     /// Name of the shaped interface.
@@ -125,31 +125,31 @@ pub struct Seen {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
     /// Each direction of the traffic.
-    pub directions: Vec<DirectionSeen>,
+    pub directions: Vec<DirectionObservation>,
 }
 
 /// One direction of the traffic.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct DirectionSeen {
+pub struct DirectionObservation {
     /// `up` for egress, `down` for ingress.
     pub name: String,
     /// The rate of all classes together.
     #[serde(rename = "limit_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Rate>,
     /// In the order of the file.
-    pub classes: Vec<ClassSeen>,
+    pub classes: Vec<ClassObservation>,
     /// In the requested order; absent where flows were not requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub flows: Vec<FlowSeen>,
+    pub flows: Vec<FlowObservation>,
     /// The state of the flow table.
-    pub table: TableSeen,
+    pub table: FlowTableState,
     /// The counters of the data path.
-    pub data_path: DataPathSeen,
+    pub data_path: DataPathCounters,
 }
 
 /// The state of a flow table.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct TableSeen {
+pub struct FlowTableState {
     /// Whether flows are counted (`[statistics]`).
     pub counted: bool,
     /// Flows in the table.
@@ -166,7 +166,7 @@ pub struct TableSeen {
 
 /// Counters of a data path, since the start.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct DataPathSeen {
+pub struct DataPathCounters {
     /// Packets that passed.
     pub passed_packets: u64,
     /// Packets that were refused.
@@ -188,7 +188,7 @@ pub struct DataPathSeen {
 
 /// The measurements of a class. Counts are since the start; rates and waits are of the last second.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct ClassSeen {
+pub struct ClassObservation {
     /// The name of the class.
     pub name: String,
     /// The rate that the configuration promises to the class.
@@ -274,7 +274,7 @@ impl Waits {
 
 /// The measurements of a flow. Counts are since its first packet; rates and waits are of the last moments.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct FlowSeen {
+pub struct FlowObservation {
     /// Its key and its addresses.
     pub flow: Flow,
     /// The class that the rules chose.
@@ -352,9 +352,9 @@ pub struct FlowSeen {
     pub promise_missed_seconds: u64,
 }
 
-impl DirectionSeen {
+impl DirectionObservation {
     /// Returns the same measurements with other flows.
-    pub fn with_flows(&self, flows: Vec<FlowSeen>) -> Self {
+    pub fn with_flows(&self, flows: Vec<FlowObservation>) -> Self {
         Self {
             name: self.name.clone(),
             limit: self.limit,
@@ -366,9 +366,9 @@ impl DirectionSeen {
     }
 }
 
-impl Seen {
+impl Observation {
     /// Returns the same observation with other directions.
-    pub fn with_directions(&self, directions: Vec<DirectionSeen>) -> Self {
+    pub fn with_directions(&self, directions: Vec<DirectionObservation>) -> Self {
         Self {
             time_ms: self.time_ms,
             interface: self.interface.clone(),
@@ -380,7 +380,7 @@ impl Seen {
     }
 }
 
-impl FlowSeen {
+impl FlowObservation {
     /// Returns the packets dropped for all reasons.
     pub fn dropped_packets(&self) -> u64 {
         self.dropped.iter().map(|count| count.packets).sum()
