@@ -20,7 +20,7 @@ const UNSHAPED: &str = "version = 1\n[discipline]\nkind = \"fifo\"\nlimit = \"1G
 /// The driver of a direction, shaped by `config` or unshaped.
 pub(crate) fn driver(config: Option<&Config>) -> Result<Driver<u32>, BuildFailure> {
     let mut secret = [0; 16];
-    // Without entropy, early at boot, the secret gives no protection, but works.
+    // Without entropy, early at boot, the secret is predictable, but works.
     let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::NONBLOCK);
     let secret = u128::from_ne_bytes(secret);
     let secret = [secret as u64, (secret >> 64) as u64];

@@ -588,7 +588,7 @@ fn service(found: &mut Examination, interface: Option<&str>) {
         found.add(
             "service",
             Severity::Note,
-            "systemd does not run here: nobody starts tidegate again if it dies",
+            "systemd does not run here: tidegate is not restarted if it dies",
             "have your own service manager run `tidegate run FILE`, and start it again when it ends",
         );
         return;

@@ -10,11 +10,11 @@
 //!
 //! | chain | hook, priority | what for |
 //! | --- | --- | --- |
-//! | `tag` | output, 60 | recognises sockets by control group or uid, writes a tag into the mark |
+//! | `tag` | output, 60 | identifies sockets by control group or uid, writes a tag into the mark |
 //! | `foreign` | forward, 60 | clears foreign marks that look like ours |
 //! | `shape` | postrouting, 60 | hands the packet to the queue |
 //! | `copies4`, `copies6` | called by `shape` | let pass copies of multicast that stay on this host |
-//! | `apply` | postrouting, 70 | writes DSCP and CE as the mark of the verdict says, clears our bits |
+//! | `apply` | postrouting, 70 | writes DSCP and CE as the mark of the verdict specifies, clears our bits |
 //!
 //! Priority 60 is after mangle (-150), so that the host's own DSCP rules have been applied, after filter (0) and
 //! security (50), so that packets that they drop use no rate, and before source NAT (100), so that a gateway sees the
@@ -27,7 +27,7 @@
 //! | --- | --- | --- |
 //! | `foreign` | prerouting, -91 | clears foreign marks that look like ours |
 //! | `shape` | prerouting, -90 | hands the packet to the queue |
-//! | `apply` | prerouting, -80 | writes DSCP and CE as the mark of the verdict says, clears our bits |
+//! | `apply` | prerouting, -80 | writes DSCP and CE as the mark of the verdict specifies, clears our bits |
 //!
 //! Priority -90 is after the connection tracker has put fragments together (-400) and restored marks (mangle, -150),
 //! and after destination NAT (-100), which also takes masquerading back, so that a gateway sees which host of its own

@@ -38,9 +38,9 @@ impl Supervisor {
             return;
         }
         for difference in &inspection.differences {
-            grants.notifier.log(&format!("somebody changed our rules: {difference}"));
+            grants.notifier.log(&format!("another program changed our rules: {difference}"));
         }
-        self.trouble = Some("somebody changed our rules".into());
+        self.trouble = Some("another program changed our rules".into());
         grants.notifier.log("shaping is NOT in force; starting it again");
         if let Err(error) = self.restart(directions, grants, at) {
             self.outage(grants.notifier, at, &error.to_string());

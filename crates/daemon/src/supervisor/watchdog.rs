@@ -61,8 +61,8 @@ impl Watchdog {
         let (commands, received) = mpsc::channel();
         let (to, reports) = mpsc::channel();
         let alive = Arc::new(AtomicU64::new(0));
-        let seen = Arc::clone(&alive);
-        thread::Builder::new().name("watchdog".into()).spawn(move || run(&received, &to, &seen))?;
+        let counter = Arc::clone(&alive);
+        thread::Builder::new().name("watchdog".into()).spawn(move || run(&received, &to, &counter))?;
         Ok(Self { commands, reports, alive })
     }
 

@@ -63,9 +63,9 @@ pub struct Moment {
     pub elapsed: f64,
     /// The length of the phase in seconds.
     pub length: f64,
-    /// The classes.
+    /// The classes, in the order of the file.
     pub classes: Vec<ClassNow>,
-    /// The flows.
+    /// The flows, in the order of the plan.
     pub flows: Vec<FlowNow>,
     /// Events so far, the latest last.
     pub notes: Vec<String>,
@@ -103,7 +103,7 @@ impl Testbed {
         Ok(Self { pair, flows: plan::flows(), open_wire })
     }
 
-    /// The flows.
+    /// Returns the flows in the order of the rules.
     pub fn flows(&self) -> &[DemoFlow] {
         &self.flows
     }

@@ -61,7 +61,7 @@ pub struct LinkStatistics {
 pub struct Link {
     /// Its index, unique in its namespace while it lives.
     pub index: u32,
-    /// Its name.
+    /// The name, unique in its namespace.
     pub name: String,
     /// Its kind (`veth`, `bridge`), if it is virtual.
     pub kind: Option<String>,

@@ -51,8 +51,8 @@ pub fn patiently(mut attempt: impl FnMut() -> Result<(), String>) -> Ended {
     }
 }
 
-/// What of a test depends on the time that the machine gives: each measurement is an attempt of its own, so that what
-/// runs need not be begun anew. What could not be measured skips the test, and the rest of it is seen to all the same.
+/// The part of a test that depends on scheduling: each measurement is an attempt of its own, so that a running setup
+/// need not be restarted. A measurement that was not possible skips the test, after the rest of it has been checked.
 pub struct Measurements {
     began: Instant,
     skipped: Option<String>,
