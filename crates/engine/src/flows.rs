@@ -10,7 +10,7 @@
 //! 680 B: 16,384 of them are 11 MB.
 //! *Notes*: a record is forgotten when its flow was silent for the idle time of the table, or is evicted by another;
 //! [`Flows::table`] counts them. A sender of one packet from each of many ports pushes out only such flows.
-//! [`Engine::look_at_flows`](crate::Engine::look_at_flows) goes through the table in steps of a bounded length; a flow
+//! [`Engine::flow_rows`](crate::Engine::flow_rows) goes through the table in steps of a bounded length; a flow
 //! that comes or goes between two steps may be missed, and one that went and came back may be seen twice.
 //! *See also*: the shaper's own flows ([`FlowView`]), which are there without statistics as well, end sooner, and
 //! exist only where the root is a shaper.

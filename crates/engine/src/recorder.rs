@@ -48,7 +48,7 @@ pub enum ControlCall<'a> {
     },
     /// [`PromiseControl::end`](crate::PromiseControl::end).
     End(u64),
-    /// [`PromiseControl::set_book`](crate::PromiseControl::set_book).
+    /// [`PromiseControl::set_table`](crate::PromiseControl::set_table).
     PromiseTable(&'a PromiseTable),
     /// [`PromiseControl::review`](crate::PromiseControl::review).
     Review {
@@ -57,7 +57,7 @@ pub enum ControlCall<'a> {
         /// So many places.
         most: u32,
     },
-    /// [`PromiseControl::forget_promises`](crate::PromiseControl::forget_promises).
+    /// [`PromiseControl::clear`](crate::PromiseControl::clear).
     Forget,
     /// [`Engine::reserve`](crate::Engine::reserve).
     Reserve {

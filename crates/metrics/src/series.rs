@@ -8,7 +8,7 @@ use tidegate_units::{Instant, Span};
 /// Bins of a series.
 const BINS: usize = 1024;
 
-/// Sums over time. See the [module](self).
+/// Sums over time in a fixed number of bins, which become wider as time passes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
     width: u64,

@@ -132,7 +132,7 @@ pub struct FlowSpec {
     pub dscp: Dscp,
     /// Whether to keep its goodput over time. Default no.
     pub watch: bool,
-    /// The port at `to`. Default [`PORT`].
+    /// The port at `to`. Default 5001.
     pub port: u16,
     /// The port at `from`. Default: one of its own for each flow, and for each connection of a flow with many.
     pub source_port: Option<u16>,

@@ -3,7 +3,7 @@
 //! # Adding a kind
 //! 1. A file `discipline/<kind>.rs`: the section of the file as a [`record!`](crate::record) (every key with its unit, its
 //!    default and the reason for it), and [`Section`] for it. `fifo.rs` is the pattern.
-//! 2. A line in the table [`kinds!`] below, and its `mod`.
+//! 2. A line in the table `kinds!` below, and its `mod`.
 //!
 //! Schema, reference, `tidegate check` and "did you mean" follow from it. A crate of its own adds a kind by
 //! [`register`]: see [`outside`]; `tidegate new-qdisc` writes one.

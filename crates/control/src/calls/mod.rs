@@ -1,4 +1,4 @@
-//! The calls: one module for each group of them has the requests and replies, [`declaration`] declares each call once.
+//! The calls: one module for each group of them has the requests and replies, [`CALLS`] declares each call once.
 
 mod change;
 mod declaration;

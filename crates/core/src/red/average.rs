@@ -3,7 +3,7 @@
 use crate::probability::Probability;
 use tidegate_units::{Instant, Span};
 
-/// A queue length with 32 bits of fraction, in packets or in bytes as the [`Thresholds`] are.
+/// A queue length with 32 bits of fraction, in packets or in bytes as the [`Thresholds`](super::Thresholds) are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Level(pub(super) u64);
 

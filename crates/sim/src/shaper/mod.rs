@@ -118,7 +118,7 @@ impl Sink<u32> for LinkSink<'_> {
     }
 }
 
-/// The engine of a shaper file as the queue of a link. See the [module](self).
+/// The engine of a shaper file as the queue of a link.
 pub struct ShaperQueue {
     driver: Driver<u32>,
     packets: Packets,
