@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_says_what_can_be_had() {
+    fn a_refusal_contains_the_available_rate() {
         let (free, asked) = (Rate::from_mbit(1), Rate::from_mbit(2));
         let refusal = refusal(&ReserveError::Admission(Admission::Rate { free, asked }));
         assert_eq!(refusal.message, "needs 2mbit, 1mbit is free");

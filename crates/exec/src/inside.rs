@@ -66,7 +66,7 @@ pub fn run(socket: RawFd, loopback: Loopback, command: &[OsString]) -> u8 {
 }
 
 /// Notifies the child that the relay is ready.
-pub(crate) fn tell(mut socket: &UnixStream) -> io::Result<()> {
+pub(crate) fn signal_ready(mut socket: &UnixStream) -> io::Result<()> {
     socket.write_all(&[1])
 }
 

@@ -142,8 +142,8 @@ pub fn run(options: &Options, launch: impl FnOnce(RawFd) -> Command) -> Result<O
     let (child, tun) = receive(child, &ours)?;
     let relay = relay::Relay::new(tun, signals, child.id(), options.until, down);
     let relay = relay.map_err(system("set up the relay"))?;
-    let told = inside::tell(&ours).map_err(system("start the program"));
-    if let Err(error) = told.and_then(|()| started(&ours)) {
+    let signalled = inside::signal_ready(&ours).map_err(system("start the program"));
+    if let Err(error) = signalled.and_then(|()| started(&ours)) {
         reap(child);
         return Err(error);
     }

@@ -162,11 +162,11 @@ impl Relay {
     fn is_over(&mut self, now: Instant) -> Option<u8> {
         let (code, since) = self.program.ended?;
         let lasted = now.since(since);
-        let told = || self.up.is_empty() && self.world.connections.is_told();
+        let drained = || self.up.is_empty() && self.world.connections.is_drained();
         let over = self.program.given_up
             || match self.program.until {
-                Until::LastProcess => self.program.alone && told(),
-                Until::Command => told() || lasted > DRAIN,
+                Until::LastProcess => self.program.alone && drained(),
+                Until::Command => drained() || lasted > DRAIN,
             };
         if over {
             return Some(code);

@@ -174,7 +174,7 @@ impl Connections {
 
     /// Whether all data was passed on to remote hosts, once no sender is left: a connection without a reply carries
     /// no data.
-    pub fn is_told(&self) -> bool {
+    pub fn is_drained(&self) -> bool {
         self.slots.iter().flatten().all(|connection| match &connection.state {
             Phase::Connecting { .. } => true,
             Phase::Open(open) => open.fin_sent,

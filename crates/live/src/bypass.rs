@@ -115,7 +115,7 @@ pub struct Offload {
 
 impl Offload {
     /// The suggested remedy.
-    pub fn way_out(&self, interface: &str) -> String {
+    pub fn remedy(&self, interface: &str) -> String {
         format!(
             "begin that rule with `iifname != \"{interface}\" oifname != \"{interface}\"`, or delete it and the flow \
              table; see `nft list chain {}`",

@@ -56,7 +56,7 @@ pub struct Finding {
     /// The finding as text.
     pub found: String,
     /// The suggested remedy; empty when there is no problem.
-    pub mend: String,
+    pub remedy: String,
 }
 
 /// All findings.
@@ -72,8 +72,8 @@ impl Examination {
         self.findings.iter().all(|finding| finding.severity < Severity::Prevents)
     }
 
-    fn add(&mut self, about: &'static str, severity: Severity, found: impl Into<String>, mend: impl Into<String>) {
-        self.findings.push(Finding { about, severity, found: found.into(), mend: mend.into() });
+    fn add(&mut self, about: &'static str, severity: Severity, found: impl Into<String>, remedy: impl Into<String>) {
+        self.findings.push(Finding { about, severity, found: found.into(), remedy: remedy.into() });
     }
     fn fine(&mut self, about: &'static str, found: impl Into<String>) {
         self.add(about, Severity::Fine, found, "");
@@ -376,8 +376,8 @@ fn interface(found: &mut Examination, name: &str, mtu: Option<u32>) {
 fn state(found: &mut Examination, link: &Link, mtu: Option<u32>) {
     let name = &link.name;
     if !link.is_up() {
-        let mend = format!("ip link set {name} up");
-        found.add("interface", Severity::Prevents, format!("{name} is down: nothing leaves by it"), mend);
+        let remedy = format!("ip link set {name} up");
+        found.add("interface", Severity::Prevents, format!("{name} is down: nothing leaves by it"), remedy);
     } else if !matches!(link.state, OperationalState::Up | OperationalState::Unknown) {
         found.add(
             "interface",
@@ -413,13 +413,13 @@ fn above(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
         found.fine("stack", format!("nothing stands above {name}"));
         return;
     };
-    let mend = format!("shape that: --interface {}", first.name);
+    let remedy = format!("shape that: --interface {}", first.name);
     if stack.carries_all {
         let text = format!("no packet has the interface {name}, only what stands above it: {}", stack.names());
-        found.add("stack", Severity::Prevents, text, mend);
+        found.add("stack", Severity::Prevents, text, remedy);
     } else {
         let text = format!("packets of what stands above {name} pass its rules by: {}", stack.names());
-        found.add("stack", Severity::Note, text, format!("for these, {mend}"));
+        found.add("stack", Severity::Note, text, format!("for these, {remedy}"));
     }
 }
 
@@ -439,9 +439,9 @@ fn flowtables(found: &mut Examination, link: &Link) {
             Takes::Perhaps => Severity::Weakens,
             Takes::No => Severity::Fine,
         };
-        let mend = if offload.takes == Takes::No { String::new() } else { offload.way_out(&link.name) };
+        let remedy = if offload.takes == Takes::No { String::new() } else { offload.remedy(&link.name) };
         let which = if offload.takes == Takes::No { ", those of others" } else { "" };
-        found.add("flowtables", severity, format!("{offload}{which}"), mend);
+        found.add("flowtables", severity, format!("{offload}{which}"), remedy);
     }
 }
 
@@ -480,16 +480,17 @@ fn takers(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
     let name = &link.name;
     for other in rtnl.links().unwrap_or_default() {
         let Some(program) = other.xdp else { continue };
-        let mend = format!("see `bpftool prog show id {program}`; without it: ip link set dev {} xdp off", other.name);
+        let remedy =
+            format!("see `bpftool prog show id {program}`; without it: ip link set dev {} xdp off", other.name);
         if other.index == link.index {
             let text = format!(
                 "XDP program {program} sees what arrives by {name} first: what it drops or sends elsewhere is not shaped"
             );
-            found.add("xdp", Severity::Weakens, text, mend);
+            found.add("xdp", Severity::Weakens, text, remedy);
         } else {
             let text =
                 format!("XDP program {program} at {} may send packets out by {name} past the shaper", other.name);
-            found.add("xdp", Severity::Note, text, mend);
+            found.add("xdp", Severity::Note, text, remedy);
         }
     }
     for direction in [OnLink::Arriving, OnLink::Leaving] {
@@ -613,7 +614,7 @@ fn instance(found: &mut Examination, unit: &str) {
             "service",
             Severity::Weakens,
             format!("{unit} has failed ({}) and is not tried again: nothing is shaped by it", property("Result")),
-            format!("see `systemctl status {unit}`, mend what it says, then: systemctl restart {unit}"),
+            format!("see `systemctl status {unit}`, fix what it reports, then: systemctl restart {unit}"),
         ),
         ("inactive", "enabled") => found.add(
             "service",

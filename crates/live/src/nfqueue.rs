@@ -76,9 +76,9 @@ pub enum WhenFull {
 pub enum Owners {
     /// With the uid and gid of the socket, for local traffic.
     #[default]
-    Told,
+    Included,
     /// Without the uid and gid.
-    Untold,
+    Omitted,
 }
 
 /// How a queue is set up.
@@ -104,7 +104,7 @@ impl Default for QueueSettings {
             copy_range: 128,
             superpackets: Superpackets::Whole,
             when_full: WhenFull::Pass,
-            owners: Owners::Told,
+            owners: Owners::Included,
             max_length: 65_536,
         }
     }
@@ -271,7 +271,7 @@ impl QueueSocket {
         Ok(QueueReport {
             queue,
             gso: self.flag(queue, FLAG_GSO, settings.superpackets == Superpackets::Whole),
-            owners: self.flag(queue, FLAG_UID_GID, settings.owners == Owners::Told),
+            owners: self.flag(queue, FLAG_UID_GID, settings.owners == Owners::Included),
             fail_open: self.flag(queue, FLAG_FAIL_OPEN, settings.when_full == WhenFull::Pass),
             max_length: outcome(max_length),
         })

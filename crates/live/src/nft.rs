@@ -64,7 +64,7 @@ pub enum Ownership {
     /// The kernel, when the netlink socket that made it is closed (Linux 5.12 and later).
     Socket,
     /// The next start of Tidegate; the kernel keeps it.
-    Nobody,
+    Persistent,
 }
 
 /// A chain: with a hook the kernel runs it, without one other chains jump to it.

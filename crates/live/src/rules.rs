@@ -176,7 +176,7 @@ pub struct Attempt {
 /// All ways to install the rules, the best first.
 pub fn attempts() -> impl Iterator<Item = Attempt> {
     const FAMILIES: [&[Family]; 2] = [&[Family::Inet], &[Family::Ipv4, Family::Ipv6]];
-    [Ownership::Socket, Ownership::Nobody].into_iter().flat_map(|ownership| {
+    [Ownership::Socket, Ownership::Persistent].into_iter().flat_map(|ownership| {
         FAMILIES.into_iter().flat_map(move |families| {
             [Verb::Native, Verb::Compatible].map(|verb| Attempt { families, verb, ownership })
         })
@@ -201,7 +201,7 @@ impl fmt::Display for Attempt {
         };
         let owner = match self.ownership {
             Ownership::Socket => "removed by the kernel with this process",
-            Ownership::Nobody => "removed at exit or at the next start",
+            Ownership::Persistent => "removed at exit or at the next start",
         };
         write!(f, "{verb} in {}, {owner}", families.join(" + "))
     }
@@ -543,7 +543,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_table_gives_its_interface_back(name in "[^/\\s\0]{1,15}") {
+        fn the_interface_is_recovered_from_the_name_of_a_table(name in "[^/\\s\0]{1,15}") {
             for (direction, prefix) in [(Direction::Egress, PREFIX), (Direction::Ingress, PREFIX_IN)] {
                 let table = table_name(&name, direction);
                 prop_assert!(table.len() < 200);

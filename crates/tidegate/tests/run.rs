@@ -294,7 +294,7 @@ fn in_front(family: Family, then: Vec<Expression>) -> Result<(), tidegate_live::
             expressions: only_udp.into_iter().chain(then).collect(),
         }],
     };
-    nft::create(&mut netfilter, &[table], Ownership::Nobody)
+    nft::create(&mut netfilter, &[table], Ownership::Persistent)
 }
 
 fn packets_that_another_program_takes_are_missed() -> Ended {

@@ -268,7 +268,7 @@ fn doctor_finds_other_rules_and_other_instances() -> Ended {
         pair.left
             .run(|| {
                 let mut socket = Socket::open(Protocol::Netfilter).unwrap();
-                nft::create(&mut socket, std::slice::from_ref(&rules), Ownership::Nobody)
+                nft::create(&mut socket, std::slice::from_ref(&rules), Ownership::Persistent)
             })
             .unwrap()
     };

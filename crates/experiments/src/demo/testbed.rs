@@ -139,7 +139,7 @@ impl Testbed {
             {
                 watcher.notes.push(self.change(shaping, change)?);
             }
-            if !watcher.look(start.elapsed(), shaping.as_ref(), events.as_ref(), &sink, watch)? {
+            if !watcher.sample(start.elapsed(), shaping.as_ref(), events.as_ref(), &sink, watch)? {
                 break;
             }
         }
@@ -247,7 +247,7 @@ impl<'a> Watcher<'a> {
         self.flow_bytes.fill(0);
     }
 
-    fn look(
+    fn sample(
         &mut self,
         elapsed: Duration,
         shaping: Option<&Shaping>,

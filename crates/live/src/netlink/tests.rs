@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 #[test]
-fn a_message_is_laid_out_as_rfc_3549_says() {
+fn a_message_has_the_layout_of_rfc_3549() {
     let mut builder = Builder::new();
     builder.message(0x10, REQUEST, 7, |m| {
         m.raw(&[1, 2, 3, 4]).be16(3, 0x0102).nest(4, |n| {
@@ -38,7 +38,7 @@ fn an_attribute_that_does_not_fit_spoils_the_batch_and_nothing_else() {
 }
 
 #[test]
-fn the_kernels_own_words_are_found_behind_a_capped_and_behind_a_whole_request() {
+fn the_kernels_message_is_found_behind_a_capped_and_behind_a_whole_request() {
     for (flags, echoed) in [(CAPPED | ACK_TLVS, 0usize), (ACK_TLVS, 24)] {
         let mut builder = Builder::new();
         builder.message(KIND_ERROR, flags, 1, |m| {
@@ -55,7 +55,7 @@ fn the_kernels_own_words_are_found_behind_a_capped_and_behind_a_whole_request() 
 }
 
 #[test]
-fn a_refusal_names_the_operation_the_words_and_the_way_out() {
+fn a_refusal_contains_the_operation_the_message_and_the_remedy() {
     let error = Error::Refused { operation: "make a table".into(), errno: libc::EPERM, text: Some("really".into()) };
     assert_eq!(
         error.to_string(),

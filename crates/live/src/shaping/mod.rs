@@ -150,14 +150,14 @@ pub enum StartError {
         name: String,
     },
     /// A flow table forwards connections past all rules.
-    #[error("forwarded packets would pass {interface} unshaped: {offload}; {way_out}")]
+    #[error("forwarded packets would pass {interface} unshaped: {offload}; {remedy}")]
     Offloaded {
         /// The name of the interface.
         interface: String,
         /// The rule that puts connections into the flow table.
         offload: String,
         /// The suggested remedy.
-        way_out: String,
+        remedy: String,
     },
     /// The engine cannot be built.
     #[error(transparent)]
@@ -566,11 +566,11 @@ fn check_bypass(index: u32, direction: Direction) -> Result<Vec<String>, StartEr
     }
     // Without the privilege to look, installing the rules fails with the reason.
     for offload in bypass::offloads(&link, direction).unwrap_or_default() {
-        let (text, way_out) = (offload.to_string(), offload.way_out(&interface));
+        let (text, remedy) = (offload.to_string(), offload.remedy(&interface));
         match offload.takes {
-            Takes::Yes => return Err(StartError::Offloaded { interface, offload: text, way_out }),
+            Takes::Yes => return Err(StartError::Offloaded { interface, offload: text, remedy }),
             Takes::Perhaps => {
-                warnings.push(format!("{text}; where these are of {interface} they are not shaped: {way_out}"))
+                warnings.push(format!("{text}; where these are of {interface} they are not shaped: {remedy}"))
             }
             Takes::No => {}
         }

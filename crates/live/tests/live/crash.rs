@@ -46,7 +46,7 @@ fn tables(pair: &Pair) -> usize {
 
 pub fn kill_leaves_traffic_passing_and_nothing_behind() -> Ended {
     let pair = Pair::new();
-    for ownership in [Ownership::Socket, Ownership::Nobody] {
+    for ownership in [Ownership::Socket, Ownership::Persistent] {
         let child = hung_instance(&pair, ownership);
         for family in [0, 1] {
             let (sender, receiver) = udp(&pair, family);
@@ -60,9 +60,9 @@ pub fn kill_leaves_traffic_passing_and_nothing_behind() -> Ended {
             assert_eq!(texts(&receiver, 1), ["passes"], "{ownership:?}, family {family}");
         }
         let left = tables(&pair);
-        assert_eq!(left, usize::from(ownership == Ownership::Nobody), "{ownership:?}");
+        assert_eq!(left, usize::from(ownership == Ownership::Persistent), "{ownership:?}");
         let removed = pair.left.run(|| remove_stale(DEVICE).unwrap()).unwrap();
-        assert_eq!(removed, ownership == Ownership::Nobody);
+        assert_eq!(removed, ownership == Ownership::Persistent);
     }
     Ended::Passed
 }
@@ -72,7 +72,7 @@ pub fn kill_leaves_arrivals_passing_and_nothing_behind() -> Ended {
     let pair = Pair::new();
     let tables =
         || pair.right.run(|| nft::tables(&mut Socket::open(Protocol::Netfilter).unwrap()).unwrap().len()).unwrap();
-    for ownership in [Ownership::Socket, Ownership::Nobody] {
+    for ownership in [Ownership::Socket, Ownership::Persistent] {
         let child = hung(&pair.right, Spec::arriving("peer0", QUEUE), ownership);
         // The other direction of the interface, and other interfaces, are free.
         let error = pair.right.run(|| Rules::install(&Spec::arriving("peer0", QUEUE)).unwrap_err()).unwrap();
@@ -89,27 +89,27 @@ pub fn kill_leaves_arrivals_passing_and_nothing_behind() -> Ended {
             sender.send(b"passes").unwrap();
             assert_eq!(texts(&receiver, 1), ["passes"], "{ownership:?}, family {family}");
         }
-        assert_eq!(tables(), usize::from(ownership == Ownership::Nobody), "{ownership:?}");
+        assert_eq!(tables(), usize::from(ownership == Ownership::Persistent), "{ownership:?}");
         let removed = pair.right.run(|| remove_all_stale().unwrap()).unwrap();
         assert_eq!(removed.is_empty(), ownership == Ownership::Socket);
         assert_eq!(tables(), 0);
     }
     let tagged = TagRule { sender: rules::Sender::Uid(0), tag: 0 };
     let spec = Spec { tags: vec![tagged], ..Spec::arriving("peer0", QUEUE) };
-    assert!(matches!(Rules::install(&spec), Err(RulesError::Invalid(_))), "nobody owns what arrives");
+    assert!(matches!(Rules::install(&spec), Err(RulesError::Invalid(_))), "arriving packets have no owner");
     Ended::Passed
 }
 
 pub fn what_a_killed_instance_left_is_removed() -> Ended {
     let pair = Pair::new();
-    hung_instance(&pair, Ownership::Nobody).kill();
+    hung_instance(&pair, Ownership::Persistent).kill();
     // By the next start on the same interface ...
     let rules = pair.left.run(|| Rules::install(&Spec::new(DEVICE, QUEUE)).unwrap()).unwrap();
     assert_eq!(tables(&pair), rules.installed().attempt.families.len());
     rules.remove().unwrap();
     assert_eq!(tables(&pair), 0);
     // ... or by a sweep over all.
-    hung_instance(&pair, Ownership::Nobody).kill();
+    hung_instance(&pair, Ownership::Persistent).kill();
     let strange = pair.left.run(|| Rules::install(&Spec::new("br-x.7", 50)).unwrap()).unwrap();
     let removed = pair.left.run(|| remove_all_stale().unwrap()).unwrap();
     assert_eq!(removed, [DEVICE]);
@@ -121,7 +121,7 @@ pub fn what_a_killed_instance_left_is_removed() -> Ended {
 
 pub fn a_living_instance_is_not_disturbed() -> Ended {
     let pair = Pair::new();
-    let child = hung_instance(&pair, Ownership::Nobody);
+    let child = hung_instance(&pair, Ownership::Persistent);
     pair.left
         .run(|| {
             let error = Rules::install(&Spec::new(DEVICE, QUEUE)).unwrap_err();

@@ -26,7 +26,7 @@ fn has_limits() -> Result<(), String> {
     let chains = vec![Chain { name: chain.clone(), hook: None }];
     let table = Table { family: Family::Ipv4, name: chain, chains, rules: vec![rule] };
     let mut socket = Socket::open(Protocol::Netfilter).map_err(|error| error.to_string())?;
-    nft::create(&mut socket, &[table], Ownership::Nobody).map_err(|error| error.to_string())?;
+    nft::create(&mut socket, &[table], Ownership::Persistent).map_err(|error| error.to_string())?;
     nft::delete(&mut socket, Family::Ipv4, "trial").map_err(|error| error.to_string())
 }
 

@@ -14,7 +14,7 @@ pub fn tampering_is_found() -> Ended {
     let pair = Pair::new();
     pair.left
         .run(|| {
-            let mut rules = Rules::install_by(&Spec::new(DEVICE, QUEUE), owned_by(Ownership::Nobody)).unwrap();
+            let mut rules = Rules::install_by(&Spec::new(DEVICE, QUEUE), owned_by(Ownership::Persistent)).unwrap();
             assert_eq!(rules.verify().unwrap(), []);
             let family = rules.installed().attempt.families[0];
             let mut other = Socket::open(Protocol::Netfilter).unwrap();

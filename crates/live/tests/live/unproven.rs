@@ -54,7 +54,7 @@ fn drop_datagrams(family: Family) {
     };
     let chains = vec![Chain { name: "output".into(), hook: Some((3, 0)) }];
     let table = Table { family, name: "filter".into(), chains, rules: vec![rule] };
-    nft::create(&mut Socket::open(Protocol::Netfilter).unwrap(), &[table], Ownership::Nobody).unwrap();
+    nft::create(&mut Socket::open(Protocol::Netfilter).unwrap(), &[table], Ownership::Persistent).unwrap();
 }
 
 pub fn a_filter_that_drops_the_probes_leaves_the_proof_to_traffic() -> Ended {

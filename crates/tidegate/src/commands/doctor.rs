@@ -50,11 +50,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// Checks that the users and control groups of the rules exist.
 fn owners(config: &Config) -> Finding {
-    let (severity, found, mend) = match known_owners(config) {
+    let (severity, found, remedy) = match known_owners(config) {
         Ok(()) => (Severity::Fine, "all users and control groups of rules exist".to_owned(), ""),
         Err(error) => (Severity::Prevents, error.to_string(), "create what is missing, or change the rule"),
     };
-    Finding { about: "owners", severity, found, mend: mend.into() }
+    Finding { about: "owners", severity, found, remedy: remedy.into() }
 }
 
 fn json(examination: &Examination) -> Result<(), Failure> {
@@ -66,7 +66,7 @@ fn json(examination: &Examination) -> Result<(), Failure> {
                 "about": finding.about,
                 "severity": finding.severity.name(),
                 "found": finding.found,
-                "mend": finding.mend,
+                "mend": finding.remedy,
             })
         })
         .collect();
@@ -82,8 +82,8 @@ fn text(examination: &Examination, all: bool) -> Result<(), Failure> {
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     for finding in findings.iter().filter(|finding| all || finding.severity > Severity::Fine) {
         writeln!(out, "{:<8}  {}: {}", finding.severity.name(), finding.about, finding.found)?;
-        if !finding.mend.is_empty() {
-            writeln!(out, "{:<8}  -> {}", "", finding.mend)?;
+        if !finding.remedy.is_empty() {
+            writeln!(out, "{:<8}  -> {}", "", finding.remedy)?;
         }
     }
     let of = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
