@@ -162,7 +162,7 @@ fn reservation() -> Result<(), String> {
     let during: Vec<f64> = reports.iter().map(|report| wire_rate(report, elapsed)).collect();
     let video = &reports[2];
     let id = lease.grant.id;
-    shaping.change(move |pipeline, now, gate| pipeline.release(now, id, gate)).expect("an answer").expect("its end");
+    shaping.change(move |engine, now, sink| engine.release(now, id, sink)).expect("an answer").expect("its end");
     sleep(Duration::from_millis(400));
     let after = measure(&sink, 3, Duration::from_millis(1_500));
     senders.stop();
@@ -199,5 +199,5 @@ fn shaping_reserve(
 ) -> Result<tidegate_engine::Lease, ReserveError>
 + Send
 + 'static {
-    move |pipeline, now, gate| pipeline.reserve(now, name, &request, matches, gate)
+    move |engine, now, sink| engine.reserve(now, name, &request, matches, sink)
 }

@@ -26,7 +26,8 @@ fn config(text: &str) -> Config {
     shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)))
 }
 
-/// A shaper of one to four classes, or CBQ, or another discipline, with limits far above the load. `@` stands for a rate.
+/// A shaper of one to four classes, or CBQ, or another discipline, with limits far above the load. `@` stands for a
+/// rate.
 fn draw(random: &mut Stream) -> String {
     let classes = 1 + random.below(4);
     let rules = |random: &mut Stream| {
@@ -73,7 +74,7 @@ pub fn ten_thousand_changes_lose_nothing() -> Ended {
     let before = dropped(&pair);
     let mut random = Stream::named(1, "changes");
     let shaping = shape(&pair, "version = 1\n[[class]]\nname = \"c0\"\nrate = \"20mbit\"\ndefault = true\n");
-    let secret = shaping.with(|pipeline, _| pipeline.setup().clone()).expect("the setup").secret;
+    let secret = shaping.with(|engine, _| engine.setup().clone()).expect("the setup").secret;
     let flows: Vec<_> = (0..FLOWS).map(|n| udp(n, 3_000, 300 + 100 * u64::from(n))).collect();
     let sink = Sink::start(&pair.receiver, &flows).expect("a sink");
     let senders = Senders::start(&pair.sender, &pair.receiver, &flows).expect("senders");
@@ -88,9 +89,9 @@ pub fn ten_thousand_changes_lose_nothing() -> Ended {
         }
         let next = PreparedConfig::new(&config(&fill(&text, &mut random)), &setup, timing::now()).expect("a tree");
         let swapped = shaping
-            .change(move |pipeline, now, gate| {
-                let waiting = pipeline.queued();
-                pipeline.swap(next, now, gate).map(|(swapped, spare)| (swapped, waiting, spare))
+            .change(move |engine, now, sink| {
+                let waiting = engine.queued();
+                engine.swap(next, now, sink).map(|(swapped, spare)| (swapped, waiting, spare))
             })
             .expect("an answer");
         let (swapped, waiting, _spare) = swapped.expect("a change");
@@ -134,7 +135,7 @@ fn senders_stop(shaping: &Shaping, senders: Senders, sink: &Sink, dropped: impl 
         let (all, arrived) = (0..usize::from(FLOWS))
             .map(|n| (sent(n), sink.report(n).packets))
             .fold((0, 0), |(all, arrived), (sent, report)| (all + sent, arrived + report));
-        let waiting = shaping.with(|pipeline, _| pipeline.queued()).expect("an answer");
+        let waiting = shaping.with(|engine, _| engine.queued()).expect("an answer");
         // Twice the same: nobody sends any more.
         if waiting == 0 && all == arrived + dropped() && all == last {
             break;

@@ -87,7 +87,7 @@ pub fn probes_are_no_flows() -> Ended {
         let shaping = shape(&pair, text);
         // Rule 0 is profile 1.
         let promised = shaping
-            .with(|pipeline, _| pipeline.tree().shaper().map(|all| all.flows().filter(|one| one.profile == 1).count()))
+            .with(|engine, _| engine.tree().shaper().map(|all| all.flows().filter(|one| one.profile == 1).count()))
             .expect("an answer");
         assert_eq!(promised, Some(0), "start {n}");
         shaping.stop().expect("an orderly end");

@@ -47,8 +47,8 @@ pub fn at_most<T>(rate: Rate, shaping: &Shaping, work: impl FnOnce() -> T) -> T 
     done
 }
 
-/// That a flow which left by a data path arrived in its order, which no load on the machine excuses. (What only arrives by
-/// one is another matter: the kernel may have moved its sender to another processor between two packets.)
+/// That a flow which left by a data path arrived in its order, which no load on the machine excuses. (What only arrives
+/// by one is another matter: the kernel may have moved its sender to another processor between two packets.)
 pub fn in_order(report: &FlowReport) {
     assert_eq!(report.reordered, 0, "were overtaken");
 }
@@ -113,8 +113,8 @@ fn preference() -> Result<(), String> {
     let before = measure(&sink, 4, Duration::from_secs(1));
     // Its part of what those get who send: the neighbours' protocols are flows of the class as well, and are silent.
     let part = shaping
-        .with(|pipeline, now| {
-            let shaper = pipeline.tree_mut().shaper_mut()?;
+        .with(|engine, now| {
+            let shaper = engine.tree_mut().shaper_mut()?;
             // Rule i is profile i + 1.
             let key = shaper.flows().find(|flow| flow.profile == 1)?.key;
             shaper.prefer(now, key, 2).ok()?;

@@ -72,7 +72,7 @@ fn misuse() -> Result<(), String> {
         .expect("a raw socket");
     let target = SockaddrIn::from(SocketAddrV4::new(pair.receiver.v4, 0));
     let before = (received(), shaping.counts().expect("an answer"));
-    let outside = shaping.with(|pipeline, _| pipeline.unclassified()).expect("an answer");
+    let outside = shaping.with(|engine, _| engine.unclassified()).expect("an answer");
     for _ in 0..5 {
         for (n, kind) in kinds.iter().enumerate() {
             let sent = sendto(raw.as_raw_fd(), kind, &target, MsgFlags::empty());
@@ -85,7 +85,7 @@ fn misuse() -> Result<(), String> {
     let counts = shaping.counts().expect("an answer");
     assert_eq!(counts.refused, before.1.refused);
     assert!(counts.unreadable >= before.1.unreadable + 5, "{counts:?}");
-    let unclassified = shaping.with(|pipeline, _| pipeline.unclassified()).expect("an answer") - outside;
+    let unclassified = shaping.with(|engine, _| engine.unclassified()).expect("an answer") - outside;
     assert!(unclassified >= 15, "{unclassified}");
     // A datagram as large as the link takes, whole.
     let large = pair.receiver.namespace.run(|| UdpSocket::bind((pair.receiver.v4, 6_000))).expect("a thread");
