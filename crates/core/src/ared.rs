@@ -55,7 +55,7 @@ pub struct Params {
     pub least_packets: u32,
     /// How often `max_p` adapts.
     pub interval: Span,
-    /// What the queue is measured in.
+    /// The unit of the queue length.
     pub unit: Unit,
     /// How drops are spread.
     pub spacing: Spacing,

@@ -63,7 +63,7 @@ const WAYS: u32 = 8;
 /// Acknowledgements the filter leaves in a queue.
 const ACKS_LEFT: u32 = 3;
 
-/// What shares a tin evenly, before flows share that.
+/// The hosts that share a tin equally, before their flows do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Isolation {
     /// Nothing: flows only.
@@ -92,9 +92,9 @@ pub enum AckFilter {
 pub struct Params {
     /// What the line carries; `None` when something else shapes.
     pub rate: Option<Rate>,
-    /// How much lateness of the caller is made up for.
+    /// The largest lateness of the caller that is compensated.
     pub lateness: Span,
-    /// What packets take on the line.
+    /// The size of packets on the line.
     pub wire: Wire,
     /// Classes of service.
     pub tins: Tins,

@@ -78,7 +78,7 @@ impl Params {
 /// Counts since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// What the CoDels did.
+    /// Counts of all CoDel queues together.
     pub codel: codel::Stats,
     /// Packets dropped because the limit was passed.
     pub overflowed: u64,

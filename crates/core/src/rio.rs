@@ -57,7 +57,7 @@ pub struct Params {
     pub red: Profile,
     /// Which packets an average counts.
     pub coupling: Coupling,
-    /// How the averages are made, and how drops follow from them.
+    /// Parameters of the averages and of the drops.
     pub early: EarlyDrop,
 }
 

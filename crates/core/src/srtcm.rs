@@ -66,7 +66,7 @@ impl TwoBucketRule for Params {
             Colour::Red
         }
     }
-    /// What the committed bucket cannot hold goes to the excess bucket, which earns nothing else.
+    /// Tokens that the committed bucket cannot hold go to the excess bucket, which earns nothing else.
     fn settle(buckets: &mut Buckets, now: Instant) {
         let overflow = buckets.committed.update(now);
         buckets.second.add(overflow);

@@ -67,7 +67,7 @@ pub struct Params {
     pub profiles: Vec<Profile>,
     /// Which curve applies to a packet.
     pub selector: Selector,
-    /// How the average is made, and how drops follow from it.
+    /// Parameters of the average and of the drops.
     pub early: EarlyDrop,
 }
 

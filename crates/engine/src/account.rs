@@ -2,8 +2,8 @@
 //!
 //! *Law*: for the packets that the rules put into a class, arrived and moved in is sent, dropped, moved out and backlog.
 //! *Cost*: with `detail = "flows"` one look-up of the flow for a packet ([`Account::find`]). The record holds the slot of
-//! the flow in the scheduler as well, so that the scheduler looks nothing up. A departure or a drop looks nothing up: the
-//! packet carries the index of the record, which stays as long as a packet of the flow is queued.
+//! the flow in the scheduler as well, so that the scheduler looks nothing up. A departure or a drop looks nothing up:
+//! the packet carries the index of the record, which stays as long as a packet of the flow is queued.
 
 use tidegate_config::shaper::{Config, Detail};
 use tidegate_core::accounts::Account as Counter;
@@ -21,7 +21,7 @@ use crate::tree::Tree;
 /// See the [module](self).
 pub(crate) struct Account {
     pub(crate) classes: Classes,
-    /// What is counted beside the accounts of classes.
+    /// Statistics beside the accounts of classes.
     pub(crate) detail: Detail,
     /// The flows, where they are counted.
     pub(crate) flows: Option<Flows>,

@@ -21,7 +21,7 @@ pub(crate) struct Admit<H> {
     pub(crate) registry: FlowRegistry,
 }
 
-/// What becomes of a packet that was entered.
+/// The result of entering a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Entry {
     /// The scheduler takes it now.

@@ -50,7 +50,7 @@ impl<H: Copy> Classify<H> {
     pub(crate) fn classify(&self, fields: &Fields) -> Classification {
         self.rules.classify(fields)
     }
-    /// What a packet becomes on the link.
+    /// Returns the bytes and packets of a packet on the link.
     #[inline]
     pub(crate) fn on_wire(&self, meta: &PacketMeta) -> OnWire {
         on_wire(meta, self.mtu, self.overhead)

@@ -310,7 +310,7 @@ pub struct Wait {
 pub trait DataPath {
     /// Its name for a packet that it holds.
     type Handle: Copy + Send + 'static;
-    /// Where it receives packets that are sent or dropped.
+    /// The sink for packets that are sent or dropped.
     type Sink: Sink<Self::Handle>;
     /// The failure that ends the loop.
     type Error;

@@ -256,7 +256,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         }
     }
 
-    /// Where a packet with these fields would go, apart from what is known of fragments.
+    /// Returns the classification of a packet with these fields, without the table of fragments.
     pub fn classify(&self, fields: &Fields) -> Classification {
         self.classify.classify(fields)
     }

@@ -90,11 +90,11 @@ pub struct FlowRecord {
     pub dropped: [u32; DropReason::ALL.len()],
     /// Bytes dropped.
     pub dropped_bytes: Bytes,
-    /// Of what left, marked congestion experienced here.
+    /// Packets that left marked congestion experienced here.
     pub marked: u32,
-    /// Of what left, with another code point than it came with.
+    /// Packets that left with a changed code point.
     pub remarked: u32,
-    /// How long its packets waited in the last seconds.
+    /// Waiting times of its packets in the last seconds.
     pub delays: RecentDelays,
     /// The longest wait ever.
     pub longest: Span,
@@ -129,7 +129,7 @@ impl FlowRecord {
 /// The state of a flow at some time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FlowRow {
-    /// The hash of its fields, as in [`FlowKey`].
+    /// The hash of its fields, as in [`FlowKey`](tidegate_core::FlowKey).
     pub key: u64,
     /// The counts of the flow table.
     pub record: FlowRecord,

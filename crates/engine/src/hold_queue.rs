@@ -31,7 +31,7 @@ const IN_ALL: usize = 65_536;
 /// Flows whose packets are attempted again at once.
 const RETRIES: usize = 64;
 
-/// What of a held flow is in the tree.
+/// The packets of a held flow that are in the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Inside {
     /// No packet that the hold queue waits for.
@@ -62,7 +62,7 @@ impl FlowQueue {
     }
 }
 
-/// What a flow that is ready does next.
+/// The next step of a flow that is ready.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     /// This packet is attempted.

@@ -41,7 +41,7 @@ pub struct FlowState {
     pub steps: u32,
     /// Bytes queued.
     pub queue: Bytes,
-    /// How long its oldest packet has waited.
+    /// The waiting time of its oldest packet.
     pub delay: Span,
     /// Packets of it that were dropped so far.
     pub dropped: u64,
@@ -73,7 +73,7 @@ pub struct Notification<'a> {
     pub kind: NotificationKind,
     /// To which flow.
     pub flow: u64,
-    /// What its first packet carried, where known.
+    /// The fields of its first packet, where known.
     pub fields: Option<&'a Fields>,
     /// The promise that it is under.
     pub promise: Option<u64>,

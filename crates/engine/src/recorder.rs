@@ -74,7 +74,7 @@ pub enum ControlCall<'a> {
     Release(ClassId),
 }
 
-/// What is done to the engine other than packets coming and going.
+/// A call of the engine other than arrivals and departures.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Operation<'a> {

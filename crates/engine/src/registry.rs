@@ -102,7 +102,7 @@ pub struct PromiseView {
     pub flows: u64,
     /// Of those, flows whose minimum waits until rate is released.
     pub waiting: u64,
-    /// What these flows are granted together.
+    /// The sum of the rates that these flows are granted.
     pub rate: Rate,
     /// For how many flows to come rate is held.
     pub held: u32,
@@ -141,7 +141,7 @@ pub(crate) struct FlowRegistry {
     watched: Vec<Watched>,
     /// Flows under a promise that ended; their slots are held again after the call.
     ended: Vec<(u64, u64)>,
-    /// What the shaper reported when a flow was expected.
+    /// Events of the shaper while a flow was expected.
     pending: Vec<Event>,
     /// Flows that are watched from now on, for the shaper to know after the call.
     watch_now: Vec<u64>,

@@ -57,7 +57,7 @@ pub struct Names {
     pub cgroups: HashMap<String, u64>,
 }
 
-/// How a engine is set up, beside its configuration.
+/// The setup of an engine beside its configuration.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Random streams of disciplines derive from it.
@@ -174,7 +174,7 @@ impl BuildFailure {
         let mut rules = config.rules.iter().enumerate();
         rules.find_map(|(at, rule)| rule.matches.conjunctions(&mut &*names).err().map(|owner| Self::unknown(at, owner)))
     }
-    /// Of the rule at this place.
+    /// Returns the failure of the rule at this place.
     fn unknown(at: usize, owner: UnknownOwner) -> Self {
         let rule = at + 1;
         match owner {

@@ -35,7 +35,7 @@ pub(crate) fn is_too_long<H: Copy + Send + 'static>(
     tree.rate_of(flow, class).is_some_and(lasts)
 }
 
-/// What the tree drops and reports during a call.
+/// Drops and events of the tree during a call.
 pub(crate) struct TreeOutlet<'a, H, S> {
     pub(crate) now: Instant,
     pub(crate) account: &'a mut Account,

@@ -6,10 +6,10 @@ use tidegate_core::{DropReason, Dscp, Ecn, Event, FlowKey, Instant};
 use crate::notification::Notification;
 use crate::packet::QueuedPacket;
 
-/// What the data path and the parser know of a packet.
+/// The metadata of a packet, from the data path and the parser.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PacketMeta {
-    /// What rules and flow keys are made of.
+    /// The fields for rules and flow keys.
     pub fields: Fields,
     /// Its ECN field.
     pub ecn: Ecn,
@@ -35,7 +35,7 @@ pub enum Shape {
     Super,
 }
 
-/// What is to be changed in a packet that passes.
+/// The changes to a packet that passes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Change {
     /// The code point to write, if another than it has.

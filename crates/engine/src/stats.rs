@@ -12,20 +12,20 @@ use crate::measure::{Jitter, MinimumMeter, RateMeter};
 pub struct ClassCounts {
     /// Enqueued, dequeued and dropped, of the packets that the rules put into this class.
     pub accounts: Accounts,
-    /// What left through this class, flows that were displaced to it included.
+    /// Packets and bytes that left through this class, with those of flows displaced to it.
     pub through: Account,
-    /// What came here while it waited, because the rules changed.
+    /// Queued packets that moved here because the rules changed.
     pub moved_in: Account,
-    /// What went to another class while it waited, because the rules changed.
+    /// Queued packets that moved to another class because the rules changed.
     pub moved_out: Account,
     /// What waits, of the packets that the rules put into this class: enqueued and moved in, less dequeued, dropped
     /// and moved out.
     pub backlog: Backlog,
-    /// Of what was dequeued, marked congestion experienced here.
+    /// Dequeued packets that were marked congestion experienced here.
     pub marked: u64,
-    /// Of what was dequeued, with another code point than it came with.
+    /// Dequeued packets whose code point was changed.
     pub remarked: u64,
-    /// How long what left through this class had waited.
+    /// Waiting times of the packets that left through this class.
     pub waited: Delays,
     rate: RateMeter,
     jitter: Jitter,

@@ -26,7 +26,7 @@ pub struct OnWire {
     pub packets: u32,
 }
 
-/// What `seen` becomes on a link with this MTU, where each packet costs `overhead` bytes more.
+/// Returns the bytes and packets of `meta` on a link with this MTU, where each packet costs `overhead` bytes more.
 pub fn on_wire(meta: &PacketMeta, mtu: u32, overhead: u32) -> OnWire {
     let (repeated, added, unit) = match meta.shape {
         Shape::Super => (meta.headers, 0, 1),

@@ -46,7 +46,7 @@ pub struct From<'a> {
     pub classes: &'a [String],
     /// The largest packet of its interface.
     pub mtu: u32,
-    /// What its time zero is, in ns since 1970.
+    /// Its time zero in ns since 1970.
     pub wall_clock: u64,
     /// The instant that is its time zero.
     pub start: Instant,

@@ -113,7 +113,7 @@ pub fn engine(setup: &Setup, keep: crate::meter::Keep) -> Result<Run, String> {
 /// Reads the shaper file of a recording.
 ///
 /// # Errors
-/// What is wrong with it for this version.
+/// The errors that this version finds in it.
 pub fn configuration(text: &str) -> Result<shaper::Config, String> {
     let source = Text::new("the recorded configuration", text);
     let mut diagnostics = Diagnostics::new();

@@ -55,7 +55,7 @@ impl RuleExplanation {
     }
 }
 
-/// Where a packet belongs, and why.
+/// The classification of a packet, and the rules that led to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Belongs {
     /// The fields that were classified.
@@ -79,7 +79,7 @@ pub struct QueueState {
     pub bytes: Bytes,
     /// The class, where it can be looked at.
     pub class: Option<ClassView>,
-    /// What the buckets hold that it must pass.
+    /// The levels of the token buckets that it must pass.
     pub levels: Option<Levels>,
     /// The flow, where it is known already.
     pub flow: Option<FlowView>,
@@ -235,7 +235,7 @@ pub fn conditions(matches: &Match, fields: &Fields, names: &Names) -> Vec<Condit
     explained
 }
 
-/// Where packets with these fields belong under `run`, which was built from `config`.
+/// Returns the classification of packets with these fields under `run`, which was built from `config`.
 pub fn belongs(run: &Run, config: &Config, names: &Names, fields: &Fields) -> Belongs {
     let classification = run.engine().classify(fields);
     let class = run.engine().class_names().get(classification.class.0 as usize).cloned();

@@ -15,7 +15,7 @@ pub(crate) const BIN: Span = Span::from_millis(1);
 /// A packet in a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ticket {
-    /// Which packet of the source it is.
+    /// The number of the packet in the source.
     pub packet: u64,
     /// Which segment of it, from 1; 0 for the whole packet.
     pub segment: u32,
@@ -100,7 +100,7 @@ impl Meter {
     pub fn flows(&self) -> Option<&Flows> {
         self.flows.as_ref()
     }
-    /// What has left since the last time.
+    /// Returns the departures since the last call.
     pub fn take_departures(&mut self) -> std::vec::Drain<'_, Departure> {
         self.departures.get_or_insert_default().drain(..)
     }

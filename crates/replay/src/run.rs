@@ -19,7 +19,7 @@ use tidegate_units::{Instant, Rate, Span};
 use crate::cut;
 use crate::meter::{Departure, Keep, Meter, Ticket};
 
-/// How to run, beside the configuration.
+/// Settings of a run beside the configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Seed, secret, catch-up and names of the engine.
@@ -145,7 +145,7 @@ impl Run {
     pub fn meter(&self) -> &Meter {
         &self.meter
     }
-    /// What has left since the last time.
+    /// Returns the departures since the last call.
     pub fn take_departures(&mut self) -> std::vec::Drain<'_, Departure> {
         self.meter.take_departures()
     }

@@ -26,7 +26,7 @@ pub struct Part {
 
 /// Receives the progress of a session while it runs.
 pub struct Hooks<'a, W: Write> {
-    /// What was mended in the source.
+    /// Reports a repair of the source.
     pub notice: &'a mut dyn FnMut(Notice),
     /// Waits until this time of the source is here, in real time; nothing in virtual time.
     pub pace: Option<&'a mut dyn FnMut(Instant)>,
@@ -41,7 +41,7 @@ pub struct Session {
     pub packets: u64,
     /// The outcome of each configuration.
     pub outcomes: Vec<Outcome>,
-    /// What ended the reading before the end.
+    /// The error that ended the reading before the end.
     pub broken: Option<SourceError>,
 }
 
@@ -185,13 +185,13 @@ pub struct Again {
     pub exact: Exact,
     /// What was measured of its last engine; none when none was built.
     pub outcome: Option<Outcome>,
-    /// How its first engine was set up.
+    /// The setup of its first engine.
     pub setup: Option<Setup>,
     /// Packets that arrived.
     pub packets: u64,
     /// Records that were read.
     pub records: u64,
-    /// What ended the reading before the end.
+    /// The error that ended the reading before the end.
     pub broken: Option<RecordingError>,
 }
 

@@ -24,7 +24,7 @@ const LOOK_AT: usize = 4096;
 /// A packet that arrives.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
-    /// Which packet of the file it is, from 1.
+    /// The number of the packet in the file, from 1.
     pub number: u64,
     /// The time on the clock of the run.
     pub time: Instant,
@@ -34,13 +34,13 @@ pub struct Arrival<'a> {
     pub link: Option<LinkType>,
     /// The captured bytes.
     pub bytes: &'a [u8],
-    /// How long it was, link header included.
+    /// Its length in bytes, link header included.
     pub length: u32,
     /// Where the network header is in `bytes`.
     pub network: usize,
 }
 
-/// Which packets of a capture count.
+/// A selection of the packets of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// From one of these; all, when there is none.

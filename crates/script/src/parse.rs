@@ -138,7 +138,7 @@ pub(crate) struct Step {
 #[derive(Clone, Debug)]
 pub struct Script {
     pub(crate) source: Source,
-    /// What it runs on, if specified.
+    /// The subject of the run, if specified.
     pub subject: Option<Subject>,
     pub(crate) subject_place: Place,
     pub(crate) seed: u64,

@@ -27,7 +27,7 @@ pub struct Outcome {
     source: Source,
     /// Everything that happened.
     pub log: Log,
-    /// What did not happen as expected, at the places of the expectations.
+    /// Failed expectations, each at its place in the script.
     pub failed: Diagnostics,
     /// How many expectations there were.
     pub expectations: usize,
@@ -40,11 +40,11 @@ impl Outcome {
     pub fn holds(&self) -> bool {
         self.failed.is_empty()
     }
-    /// What did not, as plain text.
+    /// Failed expectations as plain text.
     pub fn failures(&self) -> String {
         self.failed.render(&self.source)
     }
-    /// What did not, with colours for a terminal.
+    /// Failed expectations with colours for a terminal.
     pub fn failures_styled(&self) -> String {
         self.failed.render_styled(&self.source)
     }

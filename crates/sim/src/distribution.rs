@@ -68,7 +68,7 @@ impl Distribution {
         Self::Pareto { shape, least: mean * (shape - 1.0) / shape }
     }
 
-    /// What is wrong with the parameters, in a few words that name the one.
+    /// The error, in a few words that name the parameter.
     pub fn validate(&self) -> Result<(), &'static str> {
         let positive = |value: f64| value > 0.0 && value.is_finite();
         let natural = |value: f64| value >= 0.0 && value.is_finite();

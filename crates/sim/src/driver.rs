@@ -14,7 +14,7 @@ use tidegate_core::{Bytes, Span};
 
 use crate::packet::SimPacket;
 
-/// How much one call of the driver moves.
+/// The number of packets that one call of the driver moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Service {
     /// Until the discipline has nothing to release or the software buffer is full (the original ALTQ driver).

@@ -85,7 +85,7 @@ struct Connection {
     ends: [Endpoint; 2],
     /// The pending timer events.
     armed: [u64; 2],
-    /// What the ends had received when we last looked.
+    /// Bytes received by each end that are counted already.
     counted: [u64; 2],
     role: Role,
     group: u16,
@@ -96,7 +96,7 @@ struct Connection {
     timeouts: [u64; 2],
 }
 
-/// What sends, as far as it changes over time.
+/// The state of a source.
 struct Source {
     random: Stream,
     /// The open connections, where their number is bounded.

@@ -49,7 +49,7 @@ pub(crate) struct EventQueue {
     /// Which buckets are not empty, and which words of that are not zero.
     occupied: [u64; BUCKETS / 64],
     summary: u64,
-    /// What is further away than one turn.
+    /// Events later than one turn of the wheel.
     far: Vec<Key>,
     sequence: u64,
     handled: u64,

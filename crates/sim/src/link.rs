@@ -51,7 +51,7 @@ impl Line {
     }
 }
 
-/// What a line loses, after the transmission.
+/// The loss of a line, after the transmission.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Loss {
     /// No packet is lost.
@@ -71,7 +71,7 @@ pub enum Loss {
     Numbers([u64; 8]),
 }
 
-/// What a conditioner does with a packet.
+/// The decision of a conditioner on a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Lets it through, with what it wrote into it.
@@ -103,7 +103,7 @@ pub enum Stage {
 /// Sees what happens to packets on a link.
 pub type Tap = Box<dyn FnMut(Instant, Stage, &SimPacket)>;
 
-/// What queues packets before the transmitter.
+/// The queue before the transmitter.
 pub(crate) enum Queue {
     /// Drop-tail: the beginnings of transmissions to come, with the bytes.
     Tail { limit: Limit, waiting: VecDeque<(u64, u32)>, bytes: u64 },
@@ -113,7 +113,7 @@ pub(crate) enum Queue {
     Driver(Discipline, Box<DriverState>),
 }
 
-/// What a transmitter, or a driver, takes packets from.
+/// The source of packets of a transmitter or a driver.
 pub(crate) enum Discipline {
     /// A discipline alone.
     Plain(Box<dyn Qdisc<SimPacket>>),
@@ -194,7 +194,7 @@ impl Slab {
     }
 }
 
-/// What a line loses, and how far it is.
+/// The loss of a line, and the state of its random process.
 struct LossState {
     loss: Loss,
     bad: bool,
@@ -312,7 +312,7 @@ impl Link {
         }
     }
 
-    /// How long `size` bytes take on the transmitter.
+    /// Returns the transmission time of `size` bytes, in ns.
     fn transmission(&mut self, size: u32) -> u64 {
         for (known, time) in self.cached {
             if known == size {

@@ -151,7 +151,7 @@ struct Node {
     address: Option<IpAddr>,
 }
 
-/// What waits before a transmitter, as it was asked for.
+/// The requested queue before a transmitter.
 enum Wanted {
     Discipline(Box<dyn Qdisc<SimPacket>>),
     Shaper(Box<Config>),
@@ -318,7 +318,7 @@ impl Network {
     /// Checks everything, finds the ways, and makes it ready to run.
     ///
     /// # Errors
-    /// What cannot work, by name.
+    /// [`NetworkError`] with the names of the objects concerned.
     pub fn build(mut self) -> Result<Simulation, NetworkError> {
         self.check()?;
         let mut planner = Planner::new(&self);

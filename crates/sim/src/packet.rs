@@ -27,7 +27,7 @@ pub struct SimPacket {
     pub remaining: u32,
     /// The connection's slot, or the source's number.
     pub(crate) slot: u32,
-    /// Where in the table of routes it is.
+    /// Its index into the table of routes.
     pub(crate) hop: u32,
     /// Bytes on the link, headers included.
     pub size: u32,

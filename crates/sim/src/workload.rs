@@ -60,9 +60,9 @@ pub enum Workload {
         rate: Rate,
         /// The size of each packet on the link.
         packet: Bytes,
-        /// How long it sends, in seconds.
+        /// The length of a period of sending, in seconds.
         on: Distribution,
-        /// How long it is silent, in seconds.
+        /// The length of a period of silence, in seconds.
         off: Distribution,
     },
     /// Short transfers, each on a connection of its own. TCP only.
@@ -219,7 +219,7 @@ impl FlowSpec {
         Self { watch: true, ..self }
     }
 
-    /// What is wrong with it, in a few words.
+    /// The error, in a few words.
     pub(crate) fn validate(&self) -> Result<(), &'static str> {
         let tcp = matches!(self.transport, Transport::Tcp(_));
         match &self.workload {

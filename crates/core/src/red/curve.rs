@@ -8,7 +8,7 @@ use crate::probability::Probability;
 use crate::qdisc::Backlog;
 use tidegate_units::Bytes;
 
-/// Where dropping begins and where it is at its most, and in which unit the queue is measured.
+/// The thresholds between which the drop probability rises, and their unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Thresholds {
     /// Thresholds in packets.
@@ -65,7 +65,7 @@ impl Thresholds {
 /// The curve of a queue, or of one drop precedence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Profile {
-    /// Where dropping begins and where it is at its most.
+    /// The thresholds between which the drop probability rises.
     pub thresholds: Thresholds,
     /// The base probability at the upper threshold.
     pub max_p: Probability,
@@ -90,7 +90,7 @@ pub(crate) fn check_fraction(field: &'static str, value: Probability) -> Result<
     Ok(())
 }
 
-/// What happens above `max`.
+/// The behaviour above `max`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AboveMax {
     /// Everything is dropped.

@@ -47,7 +47,7 @@ impl Sizing {
     }
 }
 
-/// What an early drop does to a packet that understands ECN.
+/// Whether an early drop of an ECN-capable packet drops or marks it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Signal {
     /// Drops it like any other.
@@ -62,13 +62,13 @@ pub enum Signal {
 pub struct EarlyDrop {
     /// The weight of a new sample in an average.
     pub weight: Probability,
-    /// What happens above an upper threshold.
+    /// The behaviour above the upper threshold.
     pub above_max: AboveMax,
     /// How drops are spread.
     pub spacing: Spacing,
     /// Whether large packets are dropped more often.
     pub sizing: Sizing,
-    /// What an early drop does to a packet that understands ECN.
+    /// Whether an early drop of an ECN-capable packet drops or marks it.
     pub signal: Signal,
     /// The time a typical packet takes on the link, by which idle time is counted; zero: each arrival at an empty
     /// queue counts for one such time.

@@ -198,7 +198,7 @@ impl<R: Read> Reader<R> {
     pub fn position(&self) -> (u64, u64) {
         (self.record, self.chunk)
     }
-    /// What was kept of the packet whose arrival was the last record, from its network header on.
+    /// The bytes that were kept of the packet of the last record, from its network header on.
     pub fn bytes(&self) -> &[u8] {
         &self.scratch
     }

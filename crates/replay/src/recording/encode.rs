@@ -8,7 +8,7 @@ use tidegate_units::Instant;
 use super::codec::{crc32, put, put_bytes, put_signed};
 use super::{ChunkKind, DIFFERENCE, PLACES, Payload, bits, tag};
 
-/// What the packets of a flow have in common.
+/// The metadata that the packets of a flow have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Common {
     fields: Fields,

@@ -49,7 +49,7 @@ pub struct Settings {
     pub failed: fn(&str),
 }
 
-/// What was kept and what was not.
+/// Counts of records that were kept and lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Records, those that were lost included.
@@ -79,7 +79,7 @@ impl Counts {
 pub struct Stopped {
     /// The file and what was wrong: a full disk.
     pub why: String,
-    /// What was kept, and what was lost since.
+    /// Counts of records that were kept, and lost since.
     pub counts: Counts,
 }
 

@@ -106,7 +106,7 @@ pub struct Head {
     pub tidegate: String,
     /// Which recording it is: the same in all of its files.
     pub recording: String,
-    /// Which file of the recording, from 0.
+    /// The number of the file in the recording, from 0.
     pub part: u64,
     /// What the recording was made of: an interface.
     pub of: String,
@@ -143,7 +143,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Of an engine that was built at `now` from the file `configuration`.
+    /// Describes an engine that was built at `now` from the file `configuration`.
     pub fn new(setup: &EngineSetup, configuration: &str, now: Instant) -> Self {
         Self {
             now_ns: now.as_nanos(),
@@ -155,7 +155,7 @@ impl Setup {
             configuration: configuration.into(),
         }
     }
-    /// What the engine is built with.
+    /// Returns the setup of the engine.
     pub fn engine(&self) -> EngineSetup {
         EngineSetup {
             seed: self.seed,
@@ -164,7 +164,7 @@ impl Setup {
             names: self.names(),
         }
     }
-    /// What names in the configuration mean.
+    /// The ids of the names in the configuration.
     pub fn names(&self) -> Names {
         Names {
             users: self.users.iter().map(|(name, id)| (name.clone(), *id)).collect(),
@@ -200,7 +200,7 @@ impl Reconfiguration {
             configuration: text.into(),
         }
     }
-    /// What names in the configuration mean.
+    /// The ids of the names in the configuration.
     pub fn names(&self) -> Names {
         Names {
             users: self.users.iter().map(|(name, id)| (name.clone(), *id)).collect(),

@@ -1,4 +1,4 @@
-//! What is measured of a flow of the scenario.
+//! Measurements of a flow of the scenario.
 
 use tidegate_core::{Bytes, Colour, Rate, Span};
 use tidegate_metrics::{Histogram, Series};
@@ -67,7 +67,7 @@ impl SizeClass {
     }
 }
 
-/// What is measured of a flow of the scenario (with all its connections), after the warm-up.
+/// Measurements of a flow of the scenario (with all its connections), after the warm-up.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct FlowMetrics {
     /// Bytes that reached the application in order, once each.

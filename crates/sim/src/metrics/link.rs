@@ -1,11 +1,11 @@
-//! What is measured of a link.
+//! Measurements of a link.
 
 use tidegate_core::{DropReason, Span};
 use tidegate_metrics::{Histogram, Part, PartSeries, Series};
 
 use super::Tally;
 
-/// What is measured of a link, after the warm-up.
+/// Measurements of a link, after the warm-up.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LinkMetrics {
     /// Packets whose transmission began, by colour.
@@ -104,7 +104,7 @@ impl LinkMetrics {
     pub fn sent_total(&self) -> Tally {
         total(&self.sent)
     }
-    /// What was dropped in all colours.
+    /// Returns packets and bytes dropped, over all colours.
     pub fn dropped_total(&self) -> Tally {
         total(&self.dropped)
     }

@@ -1,4 +1,4 @@
-//! What a run measures, in memory that does not grow with simulated time.
+//! Measurements of a run, in memory that does not grow with simulated time.
 
 mod flow;
 mod link;

@@ -8,7 +8,7 @@ use tidegate_config::{Decode, Diagnostics, Schemas, Spanned};
 use tidegate_core::{Bytes, Rate, Span};
 
 tidegate_config::record! {
-    /// What is done to the shaper of a link at a time, as live over the control socket.
+    /// An action on the shaper of a link at a time, as live over the control socket.
     pub struct AtSection as "action at a time" {
         /// When, in simulated time.
         pub time: Spanned<Span>,
@@ -73,7 +73,7 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
-    /// Where a flow goes when its share has fallen too low.
+    /// The class of a flow whose share has fallen too low.
     pub struct DisplaceSection as "displacement" {
         /// The share, as a rate, below which it goes. Above `minimum`.
         pub below: Spanned<Rate>,

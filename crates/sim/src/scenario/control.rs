@@ -30,7 +30,7 @@ use crate::shaper::{Notification, ShaperQueue};
 /// Places of the table of flows that one review takes.
 const REVIEWED: u32 = 512;
 
-/// What is done to the shaper of a link at a time.
+/// An action on the shaper of a link at a time.
 #[derive(Clone, Debug)]
 pub(super) struct Action {
     pub time: Instant,
@@ -101,7 +101,7 @@ struct Reservation {
     every: Span,
 }
 
-/// What was done to the shaper of a link.
+/// A completed action on the shaper of a link.
 #[derive(Default)]
 struct Shaper {
     promises: Vec<Promise>,

@@ -88,7 +88,7 @@ tidegate_config::words! {
         Loss = "loss",
         /// Times of connecting and of complete transfers, and how much slower than alone they were.
         Completion = "completion",
-        /// How equally the flows of a section share.
+        /// The fairness among the flows of a section.
         Fairness = "fairness",
         /// Use, queueing delay, drops and marks of the links that are watched.
         Links = "links",
@@ -147,7 +147,7 @@ tidegate_config::record! {
 }
 
 tidegate_config::words! {
-    /// How much one call of a driver moves.
+    /// The number of packets that one call of a driver moves.
     pub enum ServiceWord as "driver service" {
         /// Packets until the discipline has none to release or the buffer is full.
         DrainAll = "drain-all",
@@ -244,7 +244,7 @@ tidegate_config::words! {
 }
 
 tidegate_config::words! {
-    /// Which refinements of loss recovery a connection has.
+    /// Refinements of loss recovery.
     pub enum VintageWord as "refinements of recovery" {
         /// Limited transmit (RFC 3042) and the rescue retransmission (RFC 6675).
         Current = "current",

@@ -78,7 +78,7 @@ struct Section {
     flows: core::ops::Range<usize>,
 }
 
-/// How much is kept over time of what is watched.
+/// The resolution of time series that are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Detail {
     /// A link as a whole.
@@ -95,7 +95,7 @@ pub struct Scenario {
     pub sentence: Option<String>,
     /// The simulated time.
     pub duration: Span,
-    /// How much of the beginning is not measured.
+    /// The warm-up, which is not measured.
     pub warm_up: Span,
     /// The first seed.
     pub seed: u64,
@@ -178,7 +178,7 @@ impl Scenario {
         net
     }
 
-    /// What waits before the transmitter of wire `number` in a variant.
+    /// Returns the queue before the transmitter of wire `number` in a variant.
     fn queue_of<'a>(&'a self, number: usize, variant: Option<&'a Variant>) -> Option<&'a LinkQueue> {
         let other = variant.filter(|variant| variant.wire == number).map(|variant| &variant.queue);
         other.or(self.wires[number].queue.as_ref())

@@ -24,7 +24,7 @@ pub struct Value {
     pub value: f64,
 }
 
-/// What was done to the shaper of a link at a time, or what it reported.
+/// An action on the shaper of a link at a time, or a report of it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     /// The time on the clock of the run.
@@ -50,7 +50,7 @@ pub struct Outcome {
     pub values: Vec<Value>,
     /// Series and distributions of what is watched.
     pub curves: Vec<Curve>,
-    /// What was done to shapers and what they reported, in order.
+    /// Actions on shapers and their reports, in order.
     pub reports: Vec<Report>,
     /// Events that the simulator handled.
     pub events: u64,

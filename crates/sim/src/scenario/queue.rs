@@ -16,7 +16,7 @@ tidegate_config::record! {
     }
 }
 
-/// What waits before a transmitter.
+/// The queue before a transmitter.
 #[derive(Clone, Debug)]
 pub enum QueueSection {
     /// A discipline, chosen by `kind`.
@@ -47,7 +47,7 @@ impl Decode for QueueSection {
     }
 }
 
-/// What waits before a transmitter, checked.
+/// The queue before a transmitter, validated.
 #[derive(Clone, Debug)]
 pub(super) enum LinkQueue {
     Discipline(Box<Discipline>),

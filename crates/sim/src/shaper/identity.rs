@@ -29,19 +29,19 @@ pub(crate) struct Population {
     users: Arc<[String]>,
 }
 
-/// What the packets of a flow show.
+/// The fields of the packets of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
     /// The node that packets there come from.
     from: u32,
-    /// Of packets there, and of packets back.
+    /// In the forward and in the reverse direction.
     fields: [Fields; 2],
     /// Whether each connection has a source port of its own.
     many: bool,
 }
 
 impl Identity {
-    /// What rules may ask of `packet`.
+    /// Returns the fields of `packet` for rules.
     pub fn fields(&self, packet: &SimPacket) -> Fields {
         let back = usize::from(packet.source != self.from);
         let mut fields = Fields { dscp: packet.dscp, ..self.fields[back] };
@@ -58,7 +58,7 @@ impl Identity {
 }
 
 impl Identity {
-    /// What all packets there (0) or back (1) carry.
+    /// Returns the fields of all packets in the forward (0) or reverse (1) direction.
     pub fn target(&self, back: usize) -> Target {
         let fields = &self.fields[back];
         Target {
@@ -160,7 +160,7 @@ fn group_number(path: &str, names: &Names) -> Option<u64> {
     groups.max_by_key(|(group, _)| group.len()).map(|(_, number)| *number)
 }
 
-/// What names in the rules of `config` mean.
+/// Returns the ids of the names in the rules of `config`.
 pub(crate) fn names(config: &Config, population: &Population) -> Names {
     let mut names = Names::default();
     for (user, number) in population.users.iter().zip(FIRST_USER..) {

@@ -35,7 +35,7 @@ pub struct Notification {
     pub kind: NotificationKind,
     /// The key of the flow.
     pub flow: u64,
-    /// What its first packet carried, where known.
+    /// The fields of its first packet, where known.
     pub fields: Option<Fields>,
     /// The promise that it is under.
     pub promise: Option<u64>,
@@ -123,7 +123,7 @@ pub struct ShaperQueue {
     driver: Driver<u32>,
     packets: Packets,
     population: Population,
-    /// What is known of the packets of each flow, at this link.
+    /// The fields of the packets of each flow, at this link.
     identities: Vec<Identity>,
     /// The node at which the link begins.
     begins_at: u32,
