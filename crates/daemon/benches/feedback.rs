@@ -66,7 +66,7 @@ fn main() {
     let daemon = thread::spawn(move || {
         namespace.enter_thread().expect("a namespace");
         let daemon = Daemon::start(vec![config], settings, |line| eprintln!("{line}")).expect("it starts");
-        ready.send(()).expect("somebody waits");
+        ready.send(()).expect("the receiver exists");
         daemon.run(&stopping).expect("it ends");
     });
     is_ready.recv().expect("it is ready");

@@ -274,25 +274,25 @@ impl Program {
 impl World {
     /// Forwards a packet of the program.
     fn send(&mut self, now: Instant, packet: &[u8], down: &mut Direction, poll: &OwnedFd) {
-        let Ok(seen) = dissect::network(packet, packet.len()) else { return };
-        let (source, destination): (IpAddr, IpAddr) = match seen.fields.hosts {
+        let Ok(dissection) = dissect::network(packet, packet.len()) else { return };
+        let (source, destination): (IpAddr, IpAddr) = match dissection.fields.hosts {
             Hosts::V4 { source, destination } => (source.into(), destination.into()),
             Hosts::V6 { source, destination } => (source.into(), destination.into()),
             Hosts::Unknown => return,
         };
         // The device accepts whole packets, so ordinary programs send no fragments.
-        if seen.fields.fragment.is_some() {
+        if dissection.fields.fragment.is_some() {
             return;
         }
-        let class = seen.fields.dscp.value() << 2 | seen.ecn as u8;
-        let ports = seen.fields.source_port.zip(seen.fields.destination_port);
-        match (seen.fields.protocol, ports) {
+        let class = dissection.fields.dscp.value() << 2 | dissection.ecn as u8;
+        let ports = dissection.fields.source_port.zip(dissection.fields.destination_port);
+        match (dissection.fields.protocol, ports) {
             (Some(protocol::TCP), Some((from, to))) => {
                 if destination.is_multicast() || destination.is_unspecified() {
                     return;
                 }
                 let key = (SocketAddr::new(source, from), SocketAddr::new(destination, to));
-                let flags = seen.tcp_flags.unwrap_or_default();
+                let flags = dissection.tcp_flags.unwrap_or_default();
                 let segment = Segment { key, flags, class, bytes: packet };
                 let watched = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
                 self.connections.segment(now, &segment, down, &mut |socket, slot| {
@@ -301,15 +301,15 @@ impl World {
             }
             (Some(protocol::UDP), Some((from, to))) => {
                 let owner = Owner::Udp(SocketAddr::new(source, from));
-                self.datagram(now, owner, SocketAddr::new(destination, to), class, packet, &seen, down, poll);
+                self.datagram(now, owner, SocketAddr::new(destination, to), class, packet, &dissection, down, poll);
             }
             (Some(protocol::ICMP | protocol::ICMPV6), _) => {
-                let message = &packet[usize::from(seen.network_header)..];
+                let message = &packet[usize::from(dissection.network_header)..];
                 // Echo requests only; errors refer to the relay's own packets, and there is no neighbour discovery on
                 // a TUN device.
                 if message.len() >= 8 && matches!((source, message[0]), (IpAddr::V4(_), 8) | (IpAddr::V6(_), 128)) {
                     let owner = Owner::Echo(source, u16::from_be_bytes([message[4], message[5]]));
-                    self.datagram(now, owner, SocketAddr::new(destination, 0), class, packet, &seen, down, poll);
+                    self.datagram(now, owner, SocketAddr::new(destination, 0), class, packet, &dissection, down, poll);
                 }
             }
             _ => self.unreachable(now, source, destination, packet, &Errno::EPROTONOSUPPORT.into(), down),
@@ -324,15 +324,15 @@ impl World {
         to: SocketAddr,
         class: u8,
         packet: &[u8],
-        seen: &Dissection,
+        dissection: &Dissection,
         down: &mut Direction,
         poll: &OwnedFd,
     ) {
         let at = match owner {
-            Owner::Udp(_) => seen.payload_offset(),
-            Owner::Echo(..) => usize::from(seen.network_header),
+            Owner::Udp(_) => dissection.payload_offset(),
+            Owner::Echo(..) => usize::from(dissection.network_header),
         };
-        let end = (seen.total as usize).min(packet.len());
+        let end = (dissection.total as usize).min(packet.len());
         let Some(payload) = packet.get(at..end) else { return };
         let sent = self.datagrams.send(now, owner, to, class, payload, &mut |socket, slot| {
             Ok(epoll::add(poll, socket, Token::Datagrams(slot).encode(), EventFlags::IN)?)

@@ -108,10 +108,10 @@ mod tests {
             let (from, target): (SocketAddr, SocketAddr) = (from.parse().unwrap(), target.parse().unwrap());
             let mut packet = Vec::new();
             assert!(udp(from, target, b"odd", &mut packet));
-            let seen = tidegate_capture::dissect::network(&packet, packet.len()).unwrap();
-            assert_eq!((seen.fields.source_port, seen.fields.destination_port), (Some(53), Some(4000)));
-            assert_eq!(seen.payload(), 3);
-            let at = usize::from(seen.network_header);
+            let dissection = tidegate_capture::dissect::network(&packet, packet.len()).unwrap();
+            assert_eq!((dissection.fields.source_port, dissection.fields.destination_port), (Some(53), Some(4000)));
+            assert_eq!(dissection.payload(), 3);
+            let at = usize::from(dissection.network_header);
             // A sum over all of it, checksum included, is all ones (RFC 1071). The addresses are at the end of the IP
             // header; the pseudo-header also has the protocol and the length.
             let addresses = if from.is_ipv4() { 12..20 } else { 8..40 };

@@ -150,7 +150,7 @@ pub fn metrics_are_served_where_the_file_specifies() -> Ended {
     let pair = Pair::create().unwrap();
     let with = |section: &str| format!("{SHAPER}{section}");
     let running = Running::start(&pair, &with("[metrics]\nlisten = \"127.0.0.1:9435\"\n"));
-    let answer = metrics_at(&pair, 9_435).expect("somebody listens");
+    let answer = metrics_at(&pair, 9_435).expect("the metrics are served");
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("tidegate_"), "{answer}");
     let apply = |section: &str| {
         let call = Apply { text: Some(with(section)), ..Apply::default() };

@@ -50,7 +50,7 @@ pub fn classes_of_both_protocols_get_their_rates() -> Ended {
         let shaping = shape_arrivals(&pair, TWO_CLASSES);
         // Each class was proven with a packet of each protocol that arrived.
         let both = vec![Version::V4, Version::V6];
-        assert_eq!(shaping.proof().seen, [("video".into(), both.clone()), ("rest".into(), both)]);
+        assert_eq!(shaping.proof().proven, [("video".into(), both.clone()), ("rest".into(), both)]);
         // The other direction of the same interface is free for another, in the same process.
         let options = Options { interface: Some(pair.receiver.interface.into()), ..Options::default() };
         let text = "version = 1\n[[class]]\nname = \"up\"\nrate = \"50mbit\"\ndefault = true\n";
@@ -98,7 +98,7 @@ pub fn loopback_arrivals_are_shaped() -> Ended {
         .run(|| Shaping::start(&config, &Options::default()))
         .expect("a thread")
         .expect("shaping of lo");
-    assert_eq!(shaping.proof().seen, [("all".into(), vec![Version::V4, Version::V6])]);
+    assert_eq!(shaping.proof().proven, [("all".into(), vec![Version::V4, Version::V6])]);
     shaping.stop().expect("an orderly end");
     Ended::Passed
 }

@@ -37,7 +37,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Proof {
     /// Classes of which a packet has come through, with the protocols.
-    pub seen: Vec<(String, Vec<Version>)>,
+    pub proven: Vec<(String, Vec<Version>)>,
     /// Classes that no probe could be made for, and why.
     pub unprobed: Vec<(String, String)>,
     /// Protocols that the interface does not carry, and how that is known.
@@ -101,15 +101,15 @@ pub enum Unproven {
 impl Proof {
     /// Whether a packet of that protocol has come through.
     pub fn has(&self, version: Version) -> bool {
-        self.seen.iter().any(|(_, versions)| versions.contains(&version))
+        self.proven.iter().any(|(_, versions)| versions.contains(&version))
     }
 
     /// Adds the result of another attempt, which covered everything that was awaited.
     fn merge(&mut self, later: Self) {
-        for (class, versions) in later.seen {
-            match self.seen.iter_mut().find(|(known, _)| *known == class) {
+        for (class, versions) in later.proven {
+            match self.proven.iter_mut().find(|(known, _)| *known == class) {
                 Some((_, before)) => before.extend(versions),
-                None => self.seen.push((class, versions)),
+                None => self.proven.push((class, versions)),
             }
         }
         self.not_carried.extend(later.not_carried);
@@ -341,9 +341,9 @@ impl Shaping {
                 } else if is_lost(probe.number) {
                     failures.push(Unproven::Class(name(class), version));
                 } else {
-                    match proof.seen.iter_mut().find(|(known, _)| *known == name(class)) {
+                    match proof.proven.iter_mut().find(|(known, _)| *known == name(class)) {
                         Some((_, versions)) => versions.push(version),
-                        None => proof.seen.push((name(class), vec![version])),
+                        None => proof.proven.push((name(class), vec![version])),
                     }
                 }
             }

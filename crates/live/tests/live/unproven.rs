@@ -62,7 +62,7 @@ pub fn a_filter_that_drops_the_probes_leaves_the_proof_to_traffic() -> Ended {
         let pair = Pair::new();
         pair.left.run(|| [Family::Ipv4, Family::Ipv6].map(drop_datagrams)).unwrap();
         let mut shaping = start(&pair, direction);
-        assert!(shaping.proof().seen.is_empty() && shaping.proof().not_carried.is_empty(), "{:?}", shaping.proof());
+        assert!(shaping.proof().proven.is_empty() && shaping.proof().not_carried.is_empty(), "{:?}", shaping.proof());
         assert_eq!(awaited(&shaping), [Version::V4, Version::V6]);
         let why = &shaping.proof().awaited[0].1;
         assert!(why.contains("a rule of the packet filter drops"), "{why}");
@@ -123,7 +123,7 @@ pub fn a_protocol_that_is_switched_off_is_not_carried() -> Ended {
     pair.left.run(|| sysctl::write(&format!("ipv6/conf/{DEVICE}/disable_ipv6"), "1").unwrap()).unwrap();
     let shaping = start(&pair, "egress");
     let proof = shaping.proof();
-    assert_eq!(proof.seen, [("all".to_owned(), vec![Version::V4])]);
+    assert_eq!(proof.proven, [("all".to_owned(), vec![Version::V4])]);
     assert!(proof.awaited.is_empty(), "{proof:?}");
     let why = format!("net.ipv6.conf.{DEVICE}.disable_ipv6 is 1");
     assert_eq!(proof.not_carried, [(Version::V6, why)]);

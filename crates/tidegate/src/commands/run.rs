@@ -215,7 +215,7 @@ fn announce(daemon: &Daemon, args: &Args) {
 fn announce_one(shaping: &Shaping, direction: &str, args: &Args) {
     let proof = shaping.proof();
     let by = args.file.as_ref().map_or_else(|| format!("the preset --{direction}"), |file| file.display().to_string());
-    let state = if proof.seen.is_empty() { "is in place, and not proven yet by a packet" } else { "is in force" };
+    let state = if proof.proven.is_empty() { "is in place, and not proven yet by a packet" } else { "is in force" };
     match shaping.direction() {
         Direction::Egress => say!("shaping {} by {by} {state}:", shaping.interface()),
         Direction::Ingress => say!("shaping what arrives by {}, by {by}, {state}:", shaping.interface()),
@@ -223,7 +223,7 @@ fn announce_one(shaping: &Shaping, direction: &str, args: &Args) {
     if let Some(installed) = shaping.installed() {
         say!("  rules: {installed}; read back and verified");
     }
-    for (class, versions) in &proof.seen {
+    for (class, versions) in &proof.proven {
         let versions: Vec<_> = versions.iter().map(ToString::to_string).collect();
         say!("  class {class}: a packet came through ({})", versions.join(", "));
     }
