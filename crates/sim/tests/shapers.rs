@@ -245,7 +245,8 @@ fn a_promise_lasts_as_long_as_its_lease() {
             "kind = \"promise\", name = \"p\", target = { flow = \"web.2\" }, minimum = \"3mbit\", lasts = \"3s\"",
         )
         + &at("3s", "kind = \"status\"")
-        + &at("5s", "kind = \"status\"");
+        + &at("5s", "kind = \"status\"")
+        + &at("6500ms", "kind = \"status\"");
     let outcome = run(&text);
     let all: Vec<&Report> = reports(&outcome, "status").collect();
     let sent = |status: usize, flow: &str| named(&all[status].result["flows"], flow)["sent_bytes"].as_f64().unwrap();
@@ -253,8 +254,9 @@ fn a_promise_lasts_as_long_as_its_lease() {
         |from: usize, to: usize, seconds: f64| (sent(to, "flow web 2") - sent(from, "flow web 2")) * 8.0 / seconds;
     near(rate(1, 2, 2.0), 3e6, 0.03);
     assert_eq!(all[2].result["promises"][0]["granted_bps"].as_f64().map(f64::round), Some(3e6));
-    // Then it is one of five again.
-    near(rate(2, 3, 3.0), 1.2e6, 0.1);
+    // Then it is one of five again while it has packets queued. Its shorter queue dropped part of a window, a segment
+    // sent again among them, so that TCP waits for a timeout from 6.8 s on.
+    near(rate(2, 3, 1.5), 1.2e6, 0.02);
     let release = reports(&outcome, "release").next().expect("the end");
     assert_eq!((release.time.as_nanos(), release.result["name"].as_str()), (5_000_000_000, Some("p")));
     near(class_rate(all[2], "web"), 6e6, 0.01);
