@@ -382,9 +382,6 @@ impl DataPath for QueuePath {
             // Before departures: a packet that arrives in an empty queue may leave in the same turn.
             self.inject(now, driver);
         }
-        if received == 0 {
-            return Ok(0);
-        }
         if driver.counters().segmented != before {
             // The kernel queues the segments while it processes these verdicts, behind packets that are queued already.
             self.flush()?;
