@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use tidegate_control::calls::{Authority, Protocol, Target};
+use tidegate_control::calls::{Authority, Target};
 use tidegate_control::protocol::{Code, Refusal};
-use tidegate_core::classify::{Fields, Hosts, Match, Prefix};
+use tidegate_core::classify::{Fields, Match, Prefix};
+use tidegate_engine::target::{self, NoTarget};
 use tidegate_live::netns;
 
 use super::owners::{self, ProcessTree, Socket};
@@ -122,76 +123,27 @@ impl Selection {
 
     /// Packets as these flows may send them, the likeliest first, to find the class that the rules choose.
     pub fn samples(&self) -> Vec<Fields> {
-        let sample = |matching: &Match, protocol| {
-            let host = |prefix: Option<Prefix>| prefix.map(Prefix::address);
-            let first = |ports: &[std::ops::RangeInclusive<u16>]| ports.first().map(|ports| *ports.start());
-            Fields {
-                hosts: hosts(host(matching.source), host(matching.destination)),
-                protocol: Some(protocol),
-                source_port: first(&matching.source_ports).or(Some(0)),
-                destination_port: first(&matching.destination_ports).or(Some(0)),
-                uid: matching.uid.as_ref().map(|uid| *uid.start()),
-                ..Fields::default()
-            }
-        };
         let all = if self.matches.is_empty() { &self.base } else { &self.matches };
-        let mut samples = Vec::new();
-        // Of a port the receiving end first, which rules usually name.
-        for matching in all.iter().rev().take(8) {
-            match matching.protocol {
-                Some(protocol) => samples.push(sample(matching, protocol)),
-                None => samples.extend([Protocol::UDP.0, Protocol::TCP.0].map(|protocol| sample(matching, protocol))),
-            }
-        }
-        samples
-    }
-}
-
-fn hosts(source: Option<std::net::IpAddr>, destination: Option<std::net::IpAddr>) -> Hosts {
-    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-    match (source, destination) {
-        (Some(IpAddr::V6(source)), Some(IpAddr::V6(destination))) => Hosts::V6 { source, destination },
-        (Some(IpAddr::V6(source)), _) => Hosts::V6 { source, destination: Ipv6Addr::UNSPECIFIED },
-        (_, Some(IpAddr::V6(destination))) => Hosts::V6 { source: Ipv6Addr::UNSPECIFIED, destination },
-        (source, destination) => {
-            let four = |address| match address {
-                Some(IpAddr::V4(address)) => address,
-                _ => Ipv4Addr::UNSPECIFIED,
-            };
-            Hosts::V4 { source: four(source), destination: four(destination) }
-        }
+        target::samples(all)
     }
 }
 
 fn base(target: &Target, uid: Option<u32>) -> Result<Vec<Match>, Refusal> {
-    let port = |port: Option<u16>| port.map(|port| port..=port).into_iter().collect();
-    // The number that the kernel uses, where this is a user namespace.
-    let uid = uid.map(|uid| netns::outside_uid(uid).unwrap_or(uid));
-    let base = Match {
+    let target = target::Target {
         protocol: target.protocol.map(|protocol| protocol.0),
-        source: target.source.map(Prefix::host),
-        destination: target.destination.map(Prefix::host),
-        source_ports: port(target.source_port),
-        destination_ports: port(target.destination_port),
-        uid: uid.map(|uid| uid..=uid),
-        ..Match::default()
+        source: target.source,
+        destination: target.destination,
+        port: target.port,
+        source_port: target.source_port,
+        destination_port: target.destination_port,
+        // The number that the kernel uses, where this is a user namespace.
+        uid: uid.map(|uid| netns::outside_uid(uid).unwrap_or(uid)),
     };
-    if base.is_contradiction() {
-        return Err(Refusal::new(Code::Invalid, "no packet goes from IPv4 to IPv6"));
-    }
-    let Some(either) = target.port else { return Ok(vec![base]) };
-    let mut both = Vec::new();
-    if target.source_port.is_none_or(|port| port == either) {
-        both.push(Match { source_ports: port(Some(either)), ..base.clone() });
-    }
-    if target.destination_port.is_none_or(|port| port == either) {
-        both.push(Match { destination_ports: port(Some(either)), ..base });
-    }
-    if both.is_empty() {
-        return Err(Refusal::new(Code::Invalid, "neither of the two ports is the port that is given")
-            .help("leave one of them out"));
-    }
-    Ok(both)
+    target.matches().map_err(|reason| match reason {
+        NoTarget::Versions => Refusal::new(Code::Invalid, "no packet goes from IPv4 to IPv6"),
+        NoTarget::Ports => Refusal::new(Code::Invalid, "neither of the two ports is the port that is given")
+            .help("leave one of them out"),
+    })
 }
 
 /// Packets of `socket` that match `base` as well; `None` when there are none.
@@ -218,6 +170,10 @@ fn narrowed(base: &Match, socket: &Socket) -> Option<Match> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
+    use tidegate_core::classify::Hosts;
+
     use super::*;
     use crate::caller::Peer;
 
@@ -227,7 +183,7 @@ mod tests {
 
     fn packet(source_port: u16, destination_port: u16) -> Fields {
         Fields {
-            hosts: hosts(None, None),
+            hosts: Hosts::V4 { source: Ipv4Addr::UNSPECIFIED, destination: Ipv4Addr::UNSPECIFIED },
             protocol: Some(17),
             source_port: Some(source_port),
             destination_port: Some(destination_port),
