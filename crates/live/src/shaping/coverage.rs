@@ -25,8 +25,6 @@ const PLENTY: u64 = 64_000;
 const WINDOW: Duration = Duration::from_secs(10);
 /// The least bytes of a measurement.
 const ENOUGH: u64 = 32_000;
-/// What a link header adds to a packet in the interface's counters.
-pub(super) const LINK_HEADER: u64 = 14;
 
 /// The bytes that the interface carried for a while, and those of them that came through the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

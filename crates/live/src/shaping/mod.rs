@@ -15,15 +15,16 @@
 
 mod change;
 mod coverage;
+mod error;
+mod options;
+mod owners;
 mod prove;
 mod watchdog;
 mod worker;
 
-use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
@@ -31,27 +32,29 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tidegate_config::shaper::Config;
-use tidegate_config::values::User;
 use tidegate_core::Event;
-use tidegate_engine::{BuildFailure, ClassStatus, Engine, Names, NotificationKind, Recorder, Setup};
-use tidegate_units::{Instant, Span};
+use tidegate_engine::{ClassStatus, Engine, NotificationKind, Setup};
+use tidegate_units::Instant;
 
 use crate::bypass::{self, Takes};
-use crate::marks::MarkLayout;
 use crate::netlink;
-use crate::netns;
 use crate::nfqueue::{QueueReport, QueueSettings, QueueSocket, Superpackets};
 use crate::probe::{Inspection, Version, inspect};
 use crate::rtnl::Rtnl;
-use crate::rules::{self, Direction, Installed, Rules, RulesError, Sender as PacketSender, Spec, TagRule};
-use crate::timing::{self, Priority, Readiness};
+use crate::rules::{Direction, Installed, Rules, Spec};
+use crate::timing::{self, Readiness};
 
 pub use coverage::Coverage;
-pub use prove::{Proof, Unproven};
+pub use error::{StartError, Unproven};
+pub use options::{MakeRecorder, Options, RecorderFactory};
+pub use owners::{known_owners, user_number};
+pub use prove::Proof;
 pub use watchdog::{Fault, Injection, WatchdogHandle};
 use watchdog::{SharedRules, WorkerState, lock};
 pub use worker::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
 
+use error::{is_permission, no_queue, permission, system};
+use owners::resolve;
 use worker::{Command, PathParts, Received, Worker};
 
 /// How long the data path may take to reply to the control plane.
@@ -62,144 +65,6 @@ const LOOK: Duration = Duration::from_millis(50);
 const START: Duration = Duration::from_secs(20);
 /// The queue numbers that are tried.
 const QUEUES: std::ops::Range<u16> = 7_400..7_600;
-
-/// Options of a run that are not part of the configuration.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The interface, in place of the configuration's.
-    pub interface: Option<String>,
-    /// The lateness of the process that is made up for: by default 5 ms, what a loaded machine needs with real-time
-    /// scheduling.
-    pub catch_up: Span,
-    /// The same where the system does not grant real-time scheduling: by default 20 ms.
-    pub catch_up_normal: Span,
-    /// The longest time between two groups of departures: by default 50 µs, so that a fast link does not cost a wake-up
-    /// for each packet; zero for the finest spacing.
-    pub quantum: Span,
-    /// How long before a deadline the thread spins instead of sleeping, which costs processor time. Zero: never.
-    pub spin: Span,
-    /// Whether to ask for real-time scheduling.
-    pub priority: Priority,
-    /// The bits of the firewall mark that may be used.
-    pub marks: MarkLayout,
-    /// The secret of flow keys; random if absent, given to make runs reproducible.
-    pub secret: Option<[u64; 2]>,
-    /// The bytes of each packet that the kernel copies: enough for headers, or all if payload is recorded.
-    pub copy_range: Option<u32>,
-    /// Makes the recorder of an engine before it runs.
-    pub recorder: Option<RecorderFactory>,
-    /// A fault to inject, to test that traffic passes nevertheless.
-    pub inject: Option<Injection>,
-}
-
-/// Called for each engine before its first packet, with its configuration, its setup and the time.
-pub type MakeRecorder = dyn Fn(&Config, &Setup, Instant) -> Option<Box<dyn Recorder>> + Send + Sync;
-
-/// Makes recorders, which receive every call of the engine from the first on.
-#[derive(Clone)]
-pub struct RecorderFactory(pub Arc<MakeRecorder>);
-
-impl std::fmt::Debug for RecorderFactory {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("RecorderFactory")
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            interface: None,
-            catch_up: Span::from_millis(5),
-            catch_up_normal: Span::from_millis(20),
-            quantum: Span::from_micros(50),
-            spin: Span::ZERO,
-            priority: Priority::RealTime,
-            marks: MarkLayout::default(),
-            secret: None,
-            copy_range: None,
-            recorder: None,
-            inject: None,
-        }
-    }
-}
-
-/// Why shaping is not in force.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Neither the configuration nor the command line names an interface.
-    #[error("no interface is named; write `name` under [interface], or give --interface")]
-    NoInterface,
-    /// The interface does not exist.
-    #[error("no interface is called `{name}` here; there are: {}", .known.join(", "))]
-    UnknownInterface {
-        /// The name that was given.
-        name: String,
-        /// The interfaces that exist.
-        known: Vec<String>,
-    },
-    /// Packets of the interface belong to interfaces above it.
-    #[error(
-        "no packet has the interface {interface} here, only what stands above it: {above}; shape that: --interface {name}"
-    )]
-    Below {
-        /// The name of the interface.
-        interface: String,
-        /// The interfaces above it.
-        above: String,
-        /// The one of them to shape.
-        name: String,
-    },
-    /// A flow table forwards connections past all rules.
-    #[error("forwarded packets would pass {interface} unshaped: {offload}; {remedy}")]
-    Offloaded {
-        /// The name of the interface.
-        interface: String,
-        /// The rule that puts connections into the flow table.
-        offload: String,
-        /// The suggested remedy.
-        remedy: String,
-    },
-    /// The engine cannot be built.
-    #[error(transparent)]
-    Build(#[from] BuildFailure),
-    /// The process lacks a privilege.
-    #[error("not allowed to {operation}: run as root or with CAP_NET_ADMIN")]
-    Permission {
-        /// The operation that failed.
-        operation: String,
-    },
-    /// The kernel has no queues for packets.
-    #[error("this kernel has no NFQUEUE ({0}); it needs CONFIG_NETFILTER_NETLINK_QUEUE (module nfnetlink_queue)")]
-    NoQueue(String),
-    /// The rules could not be installed.
-    #[error(transparent)]
-    Rules(#[from] RulesError),
-    /// The kernel refused something.
-    #[error(transparent)]
-    Netlink(#[from] netlink::Error),
-    /// The operating system refused something.
-    #[error("cannot {operation}: {source}")]
-    System {
-        /// The operation that failed.
-        operation: String,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// The rules are installed, but probes do not come through the queue.
-    #[error("shaping is NOT in force on {interface}: {}", prove::explain(.failures))]
-    Unproven {
-        /// The name of the interface.
-        interface: String,
-        /// The probes that failed.
-        failures: Vec<Unproven>,
-    },
-    /// The configuration cannot be replaced by the other one.
-    #[error("{0}")]
-    Change(String),
-    /// The data path ended before it answered.
-    #[error("the data path ended: {0}")]
-    DataPath(String),
-}
 
 /// An interface that is being shaped. Dropping it stops shaping in order.
 pub struct Shaping {
@@ -518,25 +383,6 @@ impl Drop for Shaping {
     }
 }
 
-fn system(operation: &str) -> impl FnOnce(io::Error) -> StartError {
-    let operation = operation.into();
-    move |source| StartError::System { operation, source }
-}
-
-/// Maps an error for want of a privilege to [`StartError::Permission`].
-fn permission(error: RulesError) -> StartError {
-    match error {
-        RulesError::Netlink(error) if is_permission(&error) => {
-            StartError::Permission { operation: "install packet filter rules".into() }
-        }
-        error => error.into(),
-    }
-}
-
-fn is_permission(error: &netlink::Error) -> bool {
-    matches!(error.errno(), Some(libc::EPERM | libc::EACCES))
-}
-
 fn find(interface: &str) -> Result<u32, StartError> {
     let mut rtnl = Rtnl::open()?;
     if let Some(link) = rtnl.link(interface)? {
@@ -597,81 +443,6 @@ fn bind(settings: &QueueSettings) -> Result<(QueueSocket, [u16; 2], Vec<QueueRep
         }
     }
     Err(StartError::NoQueue(format!("queues {} to {} are all taken", QUEUES.start, QUEUES.end - 1)))
-}
-
-fn no_queue(error: netlink::Error) -> StartError {
-    if is_permission(&error) {
-        StartError::Permission { operation: "bind a packet queue".into() }
-    } else {
-        StartError::NoQueue(error.to_string())
-    }
-}
-
-type Resolved = (Names, Vec<TagRule>, Vec<u64>);
-
-/// Looks up users and control groups of the rules. A control group becomes a tag before the queue, in the order of
-/// the rules, so that of nested groups the one that is named first wins. Groups that have a tag keep it, because
-/// packets on their way bear it.
-fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartError> {
-    let mut names = Names::default();
-    let mut tags = Vec::new();
-    let mut users: Option<HashMap<String, u32>> = None;
-    for (at, rule) in config.rules.iter().enumerate() {
-        for user in &rule.matches.users {
-            if let User::Name(name) = user {
-                let table = users.get_or_insert_with(passwd);
-                if let Some(uid) = table.get(name) {
-                    names.users.insert(name.clone(), netns::outside_uid(*uid).unwrap_or(*uid));
-                }
-            }
-        }
-        for path in &rule.matches.cgroups {
-            if names.cgroups.contains_key(path) {
-                continue;
-            }
-            let full = Path::new("/sys/fs/cgroup").join(path);
-            let sender = rules::cgroup(&full).map_err(|error| BuildFailure::UnknownControlGroup {
-                rule: at + 1,
-                path: path.clone(),
-                why: error.to_string(),
-            })?;
-            if let PacketSender::Cgroup { id, .. } = sender {
-                let known = groups.iter().position(|group| *group == id);
-                let tag = known.unwrap_or_else(|| {
-                    groups.push(id);
-                    groups.len() - 1
-                });
-                tags.push(TagRule { sender, tag: tag as u16 });
-                names.cgroups.insert(path.clone(), id);
-            }
-        }
-    }
-    Ok((names, tags, groups))
-}
-
-/// Checks that all users and control groups that the rules name exist.
-///
-/// # Errors
-/// The first one that does not, with its rule.
-pub fn known_owners(config: &Config) -> Result<(), StartError> {
-    let (names, ..) = resolve(config, Vec::new())?;
-    BuildFailure::unknown_owner(config, &names).map_or(Ok(()), |failure| Err(failure.into()))
-}
-
-/// The uid of a local user.
-pub fn user_number(name: &str) -> Option<u32> {
-    passwd().get(name).copied()
-}
-
-/// The local users by name. Those of a directory service must be given by uid.
-fn passwd() -> HashMap<String, u32> {
-    let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let entry = |line: &str| {
-        let mut fields = line.split(':');
-        let name = fields.next()?.to_owned();
-        Some((name, fields.nth(1)?.parse().ok()?))
-    };
-    text.lines().filter_map(entry).collect()
 }
 
 fn random() -> Result<[u64; 2], StartError> {

@@ -11,7 +11,8 @@ use tidegate_config::values::{Prefix, User};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{ClassId, Dscp};
 
-use super::{Command, Shaping, StartError, find, random};
+use super::error::{StartError, Unproven};
+use super::{Command, Shaping, find, random};
 use crate::netlink;
 use crate::probe::{Failure, Probe, ProbeTable, Prober, Version};
 use crate::rtnl::{ChangeMonitor, Rtnl, sysctl};
@@ -76,28 +77,6 @@ impl Retry {
     }
 }
 
-/// What could not be proven.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Unproven {
-    /// A rule is missing or changed.
-    Rule(String),
-    /// A queue is not registered with the kernel.
-    Queue(u16),
-    /// No packet of this protocol that leaves comes through the queue.
-    Protocol(Version),
-    /// No packet of this protocol that arrives comes through the queue.
-    Arrival(Version),
-    /// Packets of this class do not come through, though others do.
-    Class(String, Version),
-    /// Packets of this class come through as another.
-    Mistaken {
-        /// The class that the probe was made for.
-        class: String,
-        /// The class that it was classified into.
-        taken_for: String,
-    },
-}
-
 impl Proof {
     /// Whether a packet of that protocol has come through.
     pub fn has(&self, version: Version) -> bool {
@@ -149,27 +128,6 @@ fn why_unsent(error: &netlink::Error) -> String {
         _ => return error.to_string(),
     };
     format!("{why} ({error})")
-}
-
-pub(super) fn explain(failures: &[Unproven]) -> String {
-    let text = |failure: &Unproven| match failure {
-        Unproven::Rule(difference) => format!("read back, {difference}"),
-        Unproven::Queue(queue) => format!("the kernel does not know queue {queue}"),
-        Unproven::Protocol(version) => format!(
-            "no {version} packet that we sent by it came through the queue; `tidegate doctor` looks for what may take it"
-        ),
-        Unproven::Arrival(version) => format!(
-            "no {version} packet that we had arrive by it came through the queue; `tidegate doctor` looks for what may \
-             take it"
-        ),
-        Unproven::Class(class, version) => format!("{version} packets of class `{class}` do not pass the queue"),
-        Unproven::Mistaken { class, taken_for } => {
-            format!(
-                "packets of class `{class}` arrive as class `{taken_for}`; something rewrites them before the queue"
-            )
-        }
-    };
-    failures.iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
 impl Shaping {

@@ -17,7 +17,6 @@ use tidegate_engine::driver::{self, Arrival, DataPath, Driver, Failure, Offered,
 use tidegate_engine::{Change, Classification, Engine, Notification, PacketMeta, Shape, Sink, guarded};
 use tidegate_units::{Instant, Span};
 
-use super::coverage::LINK_HEADER;
 use super::watchdog::{Fault, Injection, MonotonicClock, WorkerState, lock};
 use crate::marks::{Action, MarkLayout};
 use crate::netlink::Error;
@@ -152,6 +151,8 @@ impl Received {
     }
 }
 
+/// What a link header adds to a packet in the interface's counters.
+const LINK_HEADER: u64 = 14;
 /// The EtherType of IPv6.
 const IPV6: u16 = libc::ETH_P_IPV6 as u16;
 

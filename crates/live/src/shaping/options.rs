@@ -1,0 +1,71 @@
+//! Options of a run that are not part of the configuration.
+
+use std::sync::Arc;
+
+use tidegate_config::shaper::Config;
+use tidegate_engine::{Recorder, Setup};
+use tidegate_units::{Instant, Span};
+
+use super::watchdog::Injection;
+use crate::marks::MarkLayout;
+use crate::timing::Priority;
+
+/// Options of a run that are not part of the configuration.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The interface, in place of the configuration's.
+    pub interface: Option<String>,
+    /// The lateness of the process that is made up for: by default 5 ms, what a loaded machine needs with real-time
+    /// scheduling.
+    pub catch_up: Span,
+    /// The same where the system does not grant real-time scheduling: by default 20 ms.
+    pub catch_up_normal: Span,
+    /// The longest time between two groups of departures: by default 50 µs, so that a fast link does not cost a wake-up
+    /// for each packet; zero for the finest spacing.
+    pub quantum: Span,
+    /// How long before a deadline the thread spins instead of sleeping, which costs processor time. Zero: never.
+    pub spin: Span,
+    /// Whether to ask for real-time scheduling.
+    pub priority: Priority,
+    /// The bits of the firewall mark that may be used.
+    pub marks: MarkLayout,
+    /// The secret of flow keys; random if absent, given to make runs reproducible.
+    pub secret: Option<[u64; 2]>,
+    /// The bytes of each packet that the kernel copies: enough for headers, or all if payload is recorded.
+    pub copy_range: Option<u32>,
+    /// Makes the recorder of an engine before it runs.
+    pub recorder: Option<RecorderFactory>,
+    /// A fault to inject, to test that traffic passes nevertheless.
+    pub inject: Option<Injection>,
+}
+
+/// Called for each engine before its first packet, with its configuration, its setup and the time.
+pub type MakeRecorder = dyn Fn(&Config, &Setup, Instant) -> Option<Box<dyn Recorder>> + Send + Sync;
+
+/// Makes recorders, which receive every call of the engine from the first on.
+#[derive(Clone)]
+pub struct RecorderFactory(pub Arc<MakeRecorder>);
+
+impl std::fmt::Debug for RecorderFactory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RecorderFactory")
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            interface: None,
+            catch_up: Span::from_millis(5),
+            catch_up_normal: Span::from_millis(20),
+            quantum: Span::from_micros(50),
+            spin: Span::ZERO,
+            priority: Priority::RealTime,
+            marks: MarkLayout::default(),
+            secret: None,
+            copy_range: None,
+            recorder: None,
+            inject: None,
+        }
+    }
+}
