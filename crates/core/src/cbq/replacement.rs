@@ -1,6 +1,8 @@
 //! The state that a tree takes over from its predecessor, and the replacement of queues at run time.
 
-use super::{Cbq, Lead, TreeError};
+use super::Cbq;
+use super::params::Lead;
+use super::tree::TreeError;
 use crate::heap::NOWHERE;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::Qdisc;

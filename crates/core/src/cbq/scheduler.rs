@@ -15,85 +15,13 @@
 use alloc::vec::Vec;
 
 use super::estimator::Sent;
-use super::{Borrow, Cbq, General, LEVELS, PRIORITIES, Regulation, Served};
-use crate::heap::{Heap, NOWHERE};
+use super::params::{Borrow, General, PRIORITIES, Regulation};
+use super::state::{Key, Link, PART};
+use super::{Cbq, Served};
+use crate::heap::NOWHERE;
 use crate::packet::Packet;
 use crate::qdisc::{Backlog, Deadline, Qdisc};
 use tidegate_units::{Bytes, Instant};
-
-/// Turns are counted in this fraction of a byte, so that the shares of ten thousand classes round by less than 10^-7.
-const PART: i64 = 1 << 16;
-
-/// A turn, ordered by round, then by position in the round. The leaf is stored along and never compared in effect.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Key {
-    pub(super) round: u64,
-    pub(super) turn: u32,
-    pub(super) leaf: u32,
-}
-
-/// The state of a leaf in the round.
-#[derive(Clone, Debug)]
-pub(super) struct Leaf<P, Q> {
-    pub(super) node: u32,
-    pub(super) priority: usize,
-    pub(super) queue: Q,
-    pub(super) key: Key,
-    /// The rest of its turn, in [`PART`]s of a byte.
-    pub(super) left: i64,
-    /// Its allotment per turn, and the version of its ring for which it was computed; 0 for none.
-    pub(super) allotment: i64,
-    pub(super) allotted_at: u64,
-    /// Whether its queue can release a packet now.
-    pub(super) ready: bool,
-    /// Suspended until its own under-time.
-    pub(super) asleep: bool,
-    /// Its position among the waiting leaves.
-    pub(super) wait: u32,
-    /// Its position among the leaves that may send when no class may.
-    pub(super) rescue: u32,
-    /// The ancestors it may borrow from, lowest first.
-    pub(super) chain: Vec<Link>,
-    pub(super) packet: core::marker::PhantomData<fn() -> P>,
-}
-
-/// An ancestor to borrow from, and the leaf's position in its heap.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Link {
-    pub(super) node: u32,
-    pub(super) place: u32,
-}
-
-impl<P, Q> Leaf<P, Q> {
-    pub(super) fn may_borrow(&self) -> bool {
-        !self.chain.is_empty()
-    }
-}
-
-/// The state of a priority.
-#[derive(Clone, Debug)]
-pub(super) struct Ring {
-    /// The number of the current round.
-    pub(super) round: u64,
-    /// The number of leaves of this priority, and the sum of their rates.
-    pub(super) leaves: u64,
-    pub(super) rates: u64,
-    /// The number of changes of these two, from 1.
-    pub(super) version: u64,
-    /// For each level, the classes that are not over limit and have a leaf that can send, by the key of the first.
-    pub(super) open: Vec<Heap<Key>>,
-    /// The levels with a non-empty heap, as bits.
-    pub(super) levels: u32,
-    /// Leaves that may borrow and can send.
-    pub(super) rescue: Heap<Key>,
-}
-
-impl Ring {
-    pub(super) fn new() -> Self {
-        let open = (0..=LEVELS).map(|_| Heap::new()).collect();
-        Self { round: 0, leaves: 0, rates: 0, version: 1, open, levels: 0, rescue: Heap::new() }
-    }
-}
 
 /// A handle in a class's heap of borrowers: the leaf, and the position of the class in the leaf's chain.
 fn handle(leaf: u32, hop: usize) -> u32 {

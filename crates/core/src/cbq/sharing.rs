@@ -20,33 +20,11 @@
 //!
 //! *Cost*: one bit operation for the levels, and one comparison for each open level of a priority.
 
-use super::{Cbq, Conserving, LEVELS, PRIORITIES};
+use super::Cbq;
+use super::params::{Conserving, Heuristic, LEVELS, PRIORITIES, Sharing};
 use crate::packet::Packet;
 use crate::qdisc::Qdisc;
 use tidegate_units::Instant;
-
-/// Which classes may borrow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sharing {
-    /// The formal guidelines.
-    Formal,
-    /// Every ancestor that is not over limit may lend.
-    AncestorOnly,
-    /// Ancestors up to a level that a heuristic determines may lend.
-    TopLevel(Heuristic),
-}
-
-/// How top-level link sharing sets its level N.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Heuristic {
-    /// The 1995 paper. When a packet arrives for a class that is not over limit, N is 1. When it arrives for one that
-    /// is, with an ancestor at a level j below N that is not, N is j. When a class has sent and has an empty queue or
-    /// may not continue, N is the highest level.
-    Floyd1995,
-    /// The implementation that Risso and Gevros measured. The first two rules are the same. When no class can send, N
-    /// rises by one until one can, and is the highest level when none can at all.
-    Altq,
-}
 
 impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     /// The leaf that sends next: of those that may, the highest priority first, then by turn.

@@ -7,9 +7,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::Cbq;
 use super::estimator::{Estimator, Given, Limits};
-use super::scheduler::{Key, Leaf, Ring};
-use super::{Cbq, Class, LEVELS, PRIORITIES, Params, Stats, Status};
+use super::params::{Class, LEVELS, PRIORITIES, Params};
+use super::state::{Key, Leaf, Node, Ring, Stats, Status};
 use crate::heap::{Heap, NOWHERE};
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
@@ -18,30 +19,6 @@ use tidegate_units::{Credit, Instant, Rate};
 
 /// The largest class number.
 const LAST_ID: u32 = (1 << 20) - 1;
-
-/// A class of the tree, leaf or interior.
-#[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) id: ClassId,
-    pub(super) parent: u32,
-    pub(super) children: Vec<u32>,
-    pub(super) class: Class,
-    pub(super) estimator: Estimator,
-    pub(super) level: u8,
-    /// Its leaf, or [`NOWHERE`] for a class with children.
-    pub(super) leaf: u32,
-    /// The sum of the children's rates.
-    pub(super) given: u64,
-    /// For each priority, the leaves that may borrow from it and can send. Empty for a leaf.
-    pub(super) members: Vec<Heap<Key>>,
-    /// The number of these over all priorities.
-    pub(super) borrowers: u32,
-    /// Its position among the classes over limit.
-    pub(super) timer: u32,
-    /// For each priority, its position among the classes of its level that are not over limit.
-    pub(super) open: [u32; PRIORITIES],
-    pub(super) stats: Stats,
-}
 
 /// What happens to the packets of a class that is removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

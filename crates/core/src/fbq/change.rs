@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::class::{Borrow, ClassParams, Spare};
 use super::fbc::{Fbc, FbcParams, ParamError};
-use super::flow::Profile;
+use super::profile::Profile;
 use crate::packet::{ClassId, Packet};
 use tidegate_units::{Credit, Instant, Rate};
 

@@ -4,9 +4,9 @@ use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 use super::class::{Class, Spare};
 use super::fbc::Fbc;
-use super::flow::{FlowCounts, Profile};
+use super::flow::FlowCounts;
+use super::profile::{Profile, Terms};
 use super::shares::Ratio;
-use super::terms::Terms;
 use crate::accounts::Account;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::{Backlog, Event, Outlet};

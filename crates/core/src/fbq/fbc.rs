@@ -7,7 +7,8 @@ use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 use super::class::{Borrow, Class, ClassParams, Feedback, Marking};
 use super::class_order::ClassOrder;
-use super::flow::{Flow, Flows, NONE, Profile};
+use super::flow::{Flow, Flows, NONE};
+use super::profile::Profile;
 use crate::bucket::TokenBucket;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};

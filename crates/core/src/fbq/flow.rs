@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 use tidegate_units::{Bytes, Instant, Rate};
 
-use super::shares::{Stake, WEIGHT_MAX, WEIGHT_ONE};
-use super::terms::Terms;
+use super::profile::{Profile, Terms};
+use super::shares::{Stake, WEIGHT_MAX};
 use crate::accounts::Account;
 use crate::bucket::TokenBucket;
 use crate::heap::NOWHERE;
@@ -14,32 +14,6 @@ use crate::qdisc::Backlog;
 
 /// The end of a list: no flow, no packet.
 pub(super) const NONE: u32 = u32::MAX;
-
-/// The threshold below which a flow is displaced to another class, and this class (paper, section 4.2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Displace {
-    /// thres(f): the flow is displaced when its nominal rate is below.
-    pub below: Rate,
-    /// The index of the class that it is displaced to.
-    pub to: u32,
-}
-
-/// The settings of a flow from the configuration or its owner.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Profile {
-    /// The weight relative to other flows; [`WEIGHT_ONE`] is 1.
-    pub weight: u64,
-    /// dmin(f); zero for none.
-    pub minimum: Rate,
-    /// Displacement, if any.
-    pub displace: Option<Displace>,
-}
-
-impl Default for Profile {
-    fn default() -> Self {
-        Self { weight: WEIGHT_ONE, minimum: Rate::ZERO, displace: None }
-    }
-}
 
 /// Counters of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -40,12 +40,13 @@ mod class_order;
 mod control;
 mod fbc;
 mod flow;
+mod profile;
 mod shares;
 mod terms;
 
 pub use class::{Borrow, ClassParams, Feedback, Marking, Spare};
 pub use control::{ClassView, FlowView, Levels, NoSuchFlow, Promise};
 pub use fbc::{Fbc, FbcParams, ParamError};
-pub use flow::{Displace, FlowCounts, Profile};
+pub use flow::FlowCounts;
+pub use profile::{Displace, Profile, Terms};
 pub use shares::WEIGHT_ONE;
-pub use terms::Terms;

@@ -6,39 +6,17 @@
 //! *Source*: FBQ paper, section 4.2 (preference, displacement) and equations (4.4), (4.5).
 //! *Units*: rates in bit/s; a step of preference is the `incr` of the class.
 //! *Cost*: O(log n) per change, nothing per packet.
-//! *See also*: [`Profile`], the settings that the configuration specifies for all flows of a rule.
+//! *See also*: [`Profile`](super::Profile), the settings that the configuration specifies for all flows of a rule.
 
 use tidegate_units::{Instant, Rate};
 
 use super::control::{NoSuchFlow, Promise};
 use super::fbc::Fbc;
-use super::flow::{Displace, Flow, Profile, record};
+use super::flow::{Flow, record};
+use super::profile::Terms;
 use super::shares::Ratio;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::{Event, Outlet};
-
-/// Settings that were granted to a single flow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Terms {
-    /// dmin(f); the larger of this and the profile's applies. Zero for none.
-    pub minimum: Rate,
-    /// Steps of preference.
-    pub steps: u32,
-    /// Replaces the displacement of the profile. It never takes effect if its threshold is not above the minimum, and
-    /// is ignored if its class does not exist.
-    pub displace: Option<Displace>,
-}
-
-impl Terms {
-    /// Combines the profile of the rule with these terms.
-    pub(super) fn over(self, profile: Profile, classes: usize) -> Profile {
-        Profile {
-            minimum: profile.minimum.max(self.minimum),
-            displace: self.displace.filter(|displace| (displace.to as usize) < classes).or(profile.displace),
-            ..profile
-        }
-    }
-}
 
 impl<P: Packet> Fbc<P> {
     /// Sets or removes the terms of the flow `key`. Returns the state of its minimum.

@@ -1,0 +1,143 @@
+//! The state of a class, of a leaf and of a priority.
+
+use alloc::vec::Vec;
+
+use super::estimator::{Estimate, Estimator};
+use super::params::{Class, LEVELS, PRIORITIES};
+use crate::accounts::Account;
+use crate::heap::Heap;
+use crate::packet::ClassId;
+use crate::qdisc::Backlog;
+use tidegate_units::Instant;
+
+/// Turns are counted in this fraction of a byte, so that the shares of ten thousand classes round by less than 10^-7.
+pub(super) const PART: i64 = 1 << 16;
+
+/// Counters of a class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Enqueued; zero for a class with children.
+    pub arrived: Account,
+    /// Sent by it or by its descendants.
+    pub sent: Account,
+    /// Sent by it while over limit, with rate of an ancestor. Leaves only.
+    pub borrowed: Account,
+    /// Sent by others with its rate.
+    pub lent: Account,
+    /// Sent when no class had rate left, because the link would have been idle. Leaves only.
+    pub rescued: Account,
+    /// Packets that took it over its limit.
+    pub overlimit: u64,
+    /// Times it was regulated.
+    pub regulated: u64,
+}
+
+/// The state of a class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// The class is over limit before this instant; an instant in the past when it is not.
+    pub under_time: Instant,
+    /// The estimator's measure.
+    pub estimate: Estimate,
+    /// Leaves are level 1, other classes one more than the highest of their children.
+    pub level: u8,
+    /// The packets in its queue; zero for a class with children.
+    pub backlog: Backlog,
+    /// Whether it is suspended regardless of its ancestors ([`Regulation::Sleep`](super::Regulation::Sleep)).
+    pub asleep: bool,
+}
+
+/// A class of the tree, leaf or interior.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) id: ClassId,
+    pub(super) parent: u32,
+    pub(super) children: Vec<u32>,
+    pub(super) class: Class,
+    pub(super) estimator: Estimator,
+    pub(super) level: u8,
+    /// Its leaf, or [`NOWHERE`] for a class with children.
+    pub(super) leaf: u32,
+    /// The sum of the children's rates.
+    pub(super) given: u64,
+    /// For each priority, the leaves that may borrow from it and can send. Empty for a leaf.
+    pub(super) members: Vec<Heap<Key>>,
+    /// The number of these over all priorities.
+    pub(super) borrowers: u32,
+    /// Its position among the classes over limit.
+    pub(super) timer: u32,
+    /// For each priority, its position among the classes of its level that are not over limit.
+    pub(super) open: [u32; PRIORITIES],
+    pub(super) stats: Stats,
+}
+
+/// A turn, ordered by round, then by position in the round. The leaf is stored along and never compared in effect.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Key {
+    pub(super) round: u64,
+    pub(super) turn: u32,
+    pub(super) leaf: u32,
+}
+
+/// The state of a leaf in the round.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf<P, Q> {
+    pub(super) node: u32,
+    pub(super) priority: usize,
+    pub(super) queue: Q,
+    pub(super) key: Key,
+    /// The rest of its turn, in [`PART`]s of a byte.
+    pub(super) left: i64,
+    /// Its allotment per turn, and the version of its ring for which it was computed; 0 for none.
+    pub(super) allotment: i64,
+    pub(super) allotted_at: u64,
+    /// Whether its queue can release a packet now.
+    pub(super) ready: bool,
+    /// Suspended until its own under-time.
+    pub(super) asleep: bool,
+    /// Its position among the waiting leaves.
+    pub(super) wait: u32,
+    /// Its position among the leaves that may send when no class may.
+    pub(super) rescue: u32,
+    /// The ancestors it may borrow from, lowest first.
+    pub(super) chain: Vec<Link>,
+    pub(super) packet: core::marker::PhantomData<fn() -> P>,
+}
+
+/// An ancestor to borrow from, and the leaf's position in its heap.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
+    pub(super) node: u32,
+    pub(super) place: u32,
+}
+
+impl<P, Q> Leaf<P, Q> {
+    pub(super) fn may_borrow(&self) -> bool {
+        !self.chain.is_empty()
+    }
+}
+
+/// The state of a priority.
+#[derive(Clone, Debug)]
+pub(super) struct Ring {
+    /// The number of the current round.
+    pub(super) round: u64,
+    /// The number of leaves of this priority, and the sum of their rates.
+    pub(super) leaves: u64,
+    pub(super) rates: u64,
+    /// The number of changes of these two, from 1.
+    pub(super) version: u64,
+    /// For each level, the classes that are not over limit and have a leaf that can send, by the key of the first.
+    pub(super) open: Vec<Heap<Key>>,
+    /// The levels with a non-empty heap, as bits.
+    pub(super) levels: u32,
+    /// Leaves that may borrow and can send.
+    pub(super) rescue: Heap<Key>,
+}
+
+impl Ring {
+    pub(super) fn new() -> Self {
+        let open = (0..=LEVELS).map(|_| Heap::new()).collect();
+        Self { round: 0, leaves: 0, rates: 0, version: 1, open, levels: 0, rescue: Heap::new() }
+    }
+}
