@@ -9,9 +9,9 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Backlog, Instant, Rate, Span};
 
 use crate::event::EventQueue;
+use crate::ids::{ARRIVED, EXPRESS, FlowId, LinkId};
 use crate::link::{Discipline, DropCounter, FlowCounters, Link, NEVER, Queue, Slab, Stage, next_call};
 use crate::metrics::{FlowMetrics, LinkMetrics, SizeClass};
-use crate::network::{ARRIVED, EXPRESS, FlowId, LinkId};
 use crate::packet::{SimPacket, TCP_HEADER};
 use crate::tcp::Endpoint;
 use crate::workload::FlowSpec;

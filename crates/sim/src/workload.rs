@@ -4,7 +4,7 @@ use tidegate_config::values::User;
 use tidegate_core::{Bytes, Dscp, Instant, Rate, Span};
 
 use crate::distribution::Distribution;
-use crate::network::NodeId;
+use crate::ids::NodeId;
 use crate::tcp;
 
 /// Over what a flow sends.

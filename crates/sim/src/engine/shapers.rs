@@ -6,8 +6,8 @@ use tidegate_engine::{Engine, SwapError, SwapReport};
 
 use super::{Kind, Simulation, target};
 use crate::event::EventQueue;
+use crate::ids::LinkId;
 use crate::link::{DropCounter, FlowCounters, Link, NEVER};
-use crate::network::LinkId;
 use crate::packet::SimPacket;
 use crate::shaper::{LinkSink, ShaperQueue};
 

@@ -4,8 +4,6 @@
 //! happen in the order of the file.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tidegate_config::edit::Document;
@@ -20,67 +18,15 @@ use tidegate_engine::target::samples;
 use tidegate_engine::{PromiseError, PromiseTable, SwapKind, Target};
 
 use super::actions::{PromiseSection, ReserveSection};
+use super::model::{Flows, Scenario, Variant, What};
 use super::outcome::Report;
 use super::report;
-use super::{Scenario, Variant};
 use crate::engine::Simulation;
-use crate::network::LinkId;
+use crate::ids::LinkId;
 use crate::shaper::{Notification, ShaperQueue};
 
 /// Places of the table of flows that one review takes.
 const REVIEWED: u32 = 512;
-
-/// An action on the shaper of a link at a time.
-#[derive(Clone, Debug)]
-pub(super) struct Action {
-    pub time: Instant,
-    pub wire: usize,
-    pub what: What,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum What {
-    Promise(Flows, PromiseSection),
-    Release(String),
-    Reserve(Flows, ReserveSection),
-    Unreserve(String),
-    Edit(Vec<edit::Edit>),
-    Apply(Arc<Config>),
-    Status { flows: u32 },
-    Feedback { flows: Flows, delay: Span },
-    Events { kinds: Vec<String> },
-}
-
-impl What {
-    /// The word of the action.
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Promise(..) => "promise",
-            Self::Release(_) => "release",
-            Self::Reserve(..) => "reserve",
-            Self::Unreserve(_) => "unreserve",
-            Self::Edit(edits) => match edits.first() {
-                Some(edit::Edit::Add { .. }) => "add",
-                Some(edit::Edit::Remove { .. }) => "remove",
-                _ => "set",
-            },
-            Self::Apply(_) => "apply",
-            Self::Status { .. } => "status",
-            Self::Feedback { .. } => "feedback",
-            Self::Events { .. } => "events",
-        }
-    }
-}
-
-/// The flows that an action is for.
-#[derive(Clone, Debug)]
-pub(super) struct Flows {
-    /// Flows of the scenario, by their numbers.
-    pub flows: Option<Range<usize>>,
-    /// What all of them must match; without the owner.
-    pub target: Target,
-    pub user: Option<User>,
-}
 
 /// A promise that was made.
 struct Promise {

@@ -6,8 +6,8 @@ use tidegate_metrics::{
 };
 
 use super::file::Measure;
+use super::model::{Scenario, Section, Variant};
 use super::queue::LinkQueue;
-use super::{Scenario, Section, Variant};
 use crate::engine::Simulation;
 use crate::metrics::{FlowMetrics, LinkMetrics, PARTS, SizeClass};
 

@@ -7,7 +7,7 @@ use tidegate_core::classify::Fields;
 use tidegate_core::{ClassId, DropReason, Event, Instant, Rate};
 use tidegate_engine::{ClassStatus, FlowIdentity, FlowRow, Lease, NotificationKind};
 
-use super::Scenario;
+use super::model::Scenario;
 use crate::shaper::{Notification, ShaperQueue};
 
 /// A reservation; `free` is what can still be reserved.

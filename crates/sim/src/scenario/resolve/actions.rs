@@ -8,9 +8,10 @@ use tidegate_config::{Spanned, edit, suggest};
 use tidegate_core::{Instant, Span};
 use tidegate_engine::Target;
 
-use super::actions::{ActionSection, AtSection, TargetSection, Values};
-use super::control::{Action, Flows, What, edited};
-use super::resolve::Resolver;
+use super::Resolver;
+use crate::scenario::actions::{ActionSection, AtSection, TargetSection, Values};
+use crate::scenario::control::edited;
+use crate::scenario::model::{Action, Flows, What};
 
 /// The most flows for which one promise holds rate, and the most steps of preference; as live.
 const MOST_FLOWS: u32 = 1_024;

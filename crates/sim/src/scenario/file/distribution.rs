@@ -1,0 +1,137 @@
+//! Distributions of sizes and of times.
+
+use tidegate_config::Spanned;
+use tidegate_config::decode::{Scalar, Wrong};
+use tidegate_core::{Bytes, Span};
+
+tidegate_config::choice! {
+    /// A distribution of sizes or of times: values need a unit, `4kB` or `250ms`.
+    pub enum DistributionSection as "distribution" by "kind" {
+        /// The same value every time.
+        Constant(ConstantValue) = "constant",
+        /// Uniform between two values.
+        Uniform(UniformValue) = "uniform",
+        /// Exponential.
+        Exponential(ExponentialValue) = "exponential",
+        /// Pareto, by its mean.
+        Pareto(ParetoValue) = "pareto",
+        /// Pareto between two values.
+        BoundedPareto(BoundedParetoValue) = "bounded-pareto",
+        /// Normal.
+        Normal(NormalValue) = "normal",
+        /// Lognormal.
+        LogNormal(LogNormalValue) = "lognormal",
+        /// Points of a measured distribution.
+        Empirical(EmpiricalValue) = "empirical",
+    }
+}
+
+tidegate_config::record! {
+    /// The same value every time.
+    pub struct ConstantValue as "constant distribution" {
+        /// The value.
+        pub value: Spanned<Amount>,
+    }
+}
+
+tidegate_config::record! {
+    /// Uniform between two values.
+    pub struct UniformValue as "uniform distribution" {
+        /// The smallest value.
+        pub low: Spanned<Amount>,
+        /// The largest value.
+        pub high: Spanned<Amount>,
+    }
+}
+
+tidegate_config::record! {
+    /// Exponential.
+    pub struct ExponentialValue as "exponential distribution" {
+        /// The mean.
+        pub mean: Spanned<Amount>,
+    }
+}
+
+tidegate_config::record! {
+    /// Pareto.
+    pub struct ParetoValue as "Pareto distribution" {
+        /// The mean.
+        pub mean: Spanned<Amount>,
+        /// The exponent, above 1.
+        pub shape: Spanned<f64>,
+    }
+}
+
+tidegate_config::record! {
+    /// Pareto between two values.
+    pub struct BoundedParetoValue as "bounded Pareto distribution" {
+        /// The exponent. Default 1.2, as of files on the web.
+        pub shape: f64 = 1.2,
+        /// The smallest value.
+        pub least: Spanned<Amount>,
+        /// The largest value.
+        pub most: Spanned<Amount>,
+    }
+}
+
+tidegate_config::record! {
+    /// Normal; what is below zero is drawn as zero.
+    pub struct NormalValue as "normal distribution" {
+        /// The mean.
+        pub mean: Spanned<Amount>,
+        /// The standard deviation.
+        pub deviation: Spanned<Amount>,
+    }
+}
+
+tidegate_config::record! {
+    /// Lognormal, by the mean and the standard deviation of the values.
+    pub struct LogNormalValue as "lognormal distribution" {
+        /// The mean.
+        pub mean: Spanned<Amount>,
+        /// The standard deviation.
+        pub deviation: Spanned<Amount>,
+    }
+}
+
+tidegate_config::record! {
+    /// Points of a measured cumulative distribution, linear between them.
+    pub struct EmpiricalValue as "empirical distribution" {
+        /// The points, rising; the last has a share of 1.
+        pub points: Vec<Point>,
+    }
+}
+
+tidegate_config::record! {
+    /// A point of a cumulative distribution.
+    pub struct Point as "point of a distribution" {
+        /// The value.
+        pub value: Spanned<Amount>,
+        /// The share of the values at or below it, 0 to 1.
+        pub share: f64,
+    }
+}
+
+/// A size or a time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Amount {
+    /// A size.
+    Size(Bytes),
+    /// A time.
+    Time(Span),
+}
+
+impl Scalar for Amount {
+    const WANTED: &'static str = "size or time";
+    const EXAMPLE: &'static str = "4kB or 250ms";
+    fn from_text(text: &str) -> Result<Self, Wrong> {
+        if let Ok(size) = text.parse() {
+            return Ok(Self::Size(size));
+        }
+        // The units of the two have nothing in common, so the second error is sufficient.
+        text.parse().map(Self::Time).map_err(|_| Wrong {
+            message: format!("`{text}` is neither a size nor a time"),
+            help: "write a number with a unit, for example \"4kB\" or \"250ms\"".into(),
+        })
+    }
+}

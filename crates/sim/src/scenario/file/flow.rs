@@ -1,0 +1,71 @@
+//! Flows.
+
+use tidegate_config::Spanned;
+use tidegate_config::values::{Ports, User};
+use tidegate_core::{Dscp, Span};
+
+use super::tcp::TcpSection;
+use super::workload::WorkloadSection;
+
+tidegate_config::record! {
+    /// A flow, or several of the same kind.
+    pub struct FlowSection as "flow" {
+        /// Its name in the results.
+        pub name: Spanned<String>,
+        /// The host that opens or sends, or a range of hosts.
+        pub from: Spanned<String>,
+        /// The other host, or a range: as many as in `from`, or one.
+        pub to: Spanned<String>,
+        /// How many of the same between the same hosts. Default 1.
+        pub count: Spanned<u32> = 1,
+        /// Over what it sends. Default TCP.
+        pub transport: TransportWord = "tcp",
+        /// TCP's settings. Default: SACK, Reno's window, every default.
+        pub tcp: Option<Spanned<TcpSection>>,
+        /// Whether datagrams are sent as ECN-capable. Default no.
+        pub ecn: bool = false,
+        /// The traffic of the flow.
+        pub workload: Spanned<WorkloadSection>,
+        /// When it begins. Default at once.
+        pub start: Span = "0s",
+        /// How much later each further flow of the section begins. Default at once, which keeps equal flows in step.
+        pub stagger: Span = "0s",
+        /// Each flow begins later by a random time below this, drawn from the seed. Default not.
+        pub jitter: Span = "0s",
+        /// When it stops. Default never.
+        pub stop: Option<Spanned<Span>>,
+        /// Its class in the disciplines that have classes: a name, or a number. Default the first.
+        pub class: Option<Spanned<String>>,
+        /// What a discipline with profiles (`fbq`) promises it: the name of a profile, or its number from 1. Default
+        /// none.
+        pub profile: Option<Spanned<String>>,
+        /// Its code point. Default best effort.
+        pub dscp: Option<Dscp>,
+        /// Whether its goodput is kept over time. Default no.
+        pub watch: bool = false,
+        /// The port at `to`, which rules of shaper files see; with a range each flow of the section has its own.
+        /// Default
+        /// 5001.
+        pub port: Option<Spanned<Ports>>,
+        /// The port at `from`; with a range each flow has its own. Default: one from 32768 on for each flow, and one
+        /// from
+        /// 49152 on for each connection of a flow with many.
+        pub source_port: Option<Spanned<Ports>>,
+        /// The packet mark, as firewalls set it. Default none.
+        pub mark: u32 = 0,
+        /// The user who owns the socket at `from`: known to rules where the packets leave that host. Default unknown.
+        pub user: Option<User>,
+        /// The control group of the socket at `from`, likewise. Default unknown.
+        pub control_group: Option<String>,
+    }
+}
+
+tidegate_config::words! {
+    /// Over what a flow sends.
+    pub enum TransportWord as "transport" {
+        /// TCP.
+        Tcp = "tcp",
+        /// Datagrams.
+        Udp = "udp",
+    }
+}

@@ -1,0 +1,61 @@
+//! TCP's settings.
+
+use tidegate_config::Spanned;
+use tidegate_core::{Bytes, Span};
+
+tidegate_config::words! {
+    /// The loss recovery of TCP.
+    pub enum RecoveryWord as "kind of recovery" {
+        /// RFC 5681 alone.
+        Reno = "reno",
+        /// RFC 6582.
+        NewReno = "newreno",
+        /// RFC 6675.
+        Sack = "sack",
+    }
+}
+
+tidegate_config::words! {
+    /// Refinements of loss recovery.
+    pub enum VintageWord as "refinements of recovery" {
+        /// Limited transmit (RFC 3042) and the rescue retransmission (RFC 6675).
+        Current = "current",
+        /// Neither, as in the year 2000.
+        Rfc2581 = "rfc2581",
+    }
+}
+
+tidegate_config::words! {
+    /// The congestion control of TCP.
+    pub enum AlgorithmWord as "congestion control" {
+        /// RFC 5681.
+        Reno = "reno",
+        /// RFC 9438.
+        Cubic = "cubic",
+    }
+}
+
+tidegate_config::record! {
+    /// TCP's settings.
+    pub struct TcpSection as "tcp" {
+        /// How losses are repaired. Default SACK, as everywhere today.
+        pub recovery: RecoveryWord = "sack",
+        /// Which refinements of recovery it has. Default current.
+        pub refinements: VintageWord = "current",
+        /// The congestion control. Default Reno, which the laws of the papers are about.
+        pub congestion: AlgorithmWord = "reno",
+        /// The largest segment without headers. Default 1460 B, Ethernet.
+        pub mss: Spanned<Bytes> = "1460B",
+        /// The receiver's buffer, which bounds the window. Default 1 MiB: not the bottleneck.
+        pub window: Spanned<Bytes> = "1MiB",
+        /// Segments in the first window. Default 10 (RFC 6928).
+        pub initial_window: Spanned<u32> = 10,
+        /// How long an acknowledgement is held back for a second segment; 0 acknowledges every segment. Default
+        /// 100 ms.
+        pub delayed_ack: Span = "100ms",
+        /// The shortest retransmission timeout. Default 1 s (RFC 6298; Linux has 200 ms).
+        pub min_rto: Span = "1s",
+        /// Whether to use ECN. Default no.
+        pub ecn: bool = false,
+    }
+}

@@ -1,0 +1,118 @@
+//! What flows send.
+
+use tidegate_config::Spanned;
+use tidegate_core::{Bytes, Rate};
+
+use super::distribution::DistributionSection;
+
+tidegate_config::choice! {
+    /// The traffic of a flow.
+    pub enum WorkloadSection as "workload" by "kind" {
+        /// One transfer, endless by default.
+        Bulk(BulkSection) = "bulk",
+        /// A constant rate.
+        Constant(ConstantSection) = "constant",
+        /// Packets at random times.
+        Poisson(PoissonSection) = "poisson",
+        /// A constant rate in random bursts.
+        OnOff(OnOffSection) = "on-off",
+        /// Short transfers on connections of their own.
+        Mice(MiceSection) = "mice",
+        /// Requests and answers on one connection.
+        Requests(RequestsSection) = "requests",
+        /// Times and sizes from a file.
+        Trace(TraceSection) = "trace",
+    }
+}
+
+tidegate_config::record! {
+    /// One transfer.
+    pub struct BulkSection as "bulk workload" {
+        /// How much. Default without end.
+        pub bytes: Option<Spanned<Bytes>>,
+    }
+}
+
+tidegate_config::record! {
+    /// A constant rate.
+    pub struct ConstantSection as "constant workload" {
+        /// The rate, headers included.
+        pub rate: Spanned<Rate>,
+        /// The size of a packet, headers included. Default 1500 B.
+        pub packet: Spanned<Bytes> = "1500B",
+    }
+}
+
+tidegate_config::record! {
+    /// Packets at random times.
+    pub struct PoissonSection as "poisson workload" {
+        /// The mean rate, headers included.
+        pub rate: Spanned<Rate>,
+        /// The size of a packet, headers included. Default 1500 B.
+        pub packet: Spanned<Bytes> = "1500B",
+    }
+}
+
+tidegate_config::record! {
+    /// A constant rate in random bursts.
+    pub struct OnOffSection as "on-off workload" {
+        /// The rate while it sends, headers included.
+        pub rate: Spanned<Rate>,
+        /// The size of a packet, headers included. Default 1500 B.
+        pub packet: Spanned<Bytes> = "1500B",
+        /// The length of a period of sending.
+        pub on: Spanned<DistributionSection>,
+        /// The length of a period of silence.
+        pub off: Spanned<DistributionSection>,
+    }
+}
+
+tidegate_config::record! {
+    /// Short transfers on connections of their own.
+    pub struct MiceSection as "mice workload" {
+        /// New connections per second, at random times; or write `interval`.
+        pub per_second: Option<Spanned<f64>>,
+        /// The time between two connections, instead of `per-second`.
+        pub interval: Option<Spanned<DistributionSection>>,
+        /// The size of a transfer.
+        pub size: Spanned<DistributionSection>,
+        /// Which way the transfers go. Default upload, from `from` to `to`.
+        pub direction: DirectionWord = "upload",
+        /// The request that asks for a download. Default 300 B.
+        pub request: Bytes = "300B",
+        /// The most that may be open at once; further ones are counted as refused. Default 10000, so that an
+        /// overload does not take all memory.
+        pub most_open: Spanned<u32> = 10000,
+    }
+}
+
+tidegate_config::words! {
+    /// The direction of transfers.
+    pub enum DirectionWord as "direction" {
+        /// From the client to the server.
+        Upload = "upload",
+        /// From the server to the client.
+        Download = "download",
+    }
+}
+
+tidegate_config::record! {
+    /// Requests and answers on one connection.
+    pub struct RequestsSection as "requests workload" {
+        /// The size of a request.
+        pub request: Spanned<DistributionSection>,
+        /// The size of an answer.
+        pub response: Spanned<DistributionSection>,
+        /// The pause after an answer.
+        pub think: Spanned<DistributionSection>,
+    }
+}
+
+tidegate_config::record! {
+    /// Times and sizes from a file: CSV lines `seconds,bytes`, or a JSON list of `{"time": seconds, "size": bytes}`
+    /// or of `[seconds, bytes]`.
+    pub struct TraceSection as "trace workload" {
+        /// The file, beside the scenario.
+        pub file: Spanned<String>,
+    }
+}

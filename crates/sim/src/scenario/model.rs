@@ -1,0 +1,240 @@
+//! [`Scenario`]: what a file specifies, validated: the network, the flows, the variants, the actions.
+
+use std::net::IpAddr;
+use std::ops::Range;
+use std::sync::Arc;
+
+use tidegate_config::discipline::Site;
+use tidegate_config::edit;
+use tidegate_config::shaper::Config;
+use tidegate_config::values::User;
+use tidegate_core::{Instant, Span};
+use tidegate_engine::Target;
+
+use super::actions::{PromiseSection, ReserveSection};
+use super::file::Measure;
+use super::queue::LinkQueue;
+use crate::driver::Driver;
+use crate::engine::Simulation;
+use crate::ids::LinkId;
+use crate::link::Line;
+use crate::network::{Network, NetworkError};
+use crate::workload::FlowSpec;
+
+/// A link of a scenario, one direction.
+#[derive(Clone, Debug)]
+pub(super) struct Wire {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) line: Line,
+    pub(super) queue: Option<LinkQueue>,
+    pub(super) driver: Option<Driver>,
+    pub(super) timer: Option<Span>,
+    pub(super) watch: bool,
+}
+
+/// A section of flows: the specifications made from it, in order.
+#[derive(Clone, Debug)]
+pub(super) struct Section {
+    pub(super) name: String,
+    pub(super) flows: Range<usize>,
+}
+
+/// The resolution of time series that are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Detail {
+    /// A link as a whole.
+    #[default]
+    Links,
+    /// Also each flow and each class of it.
+    Parts,
+}
+
+/// A scenario that can work. Running it changes nothing in it, so that runs may go in parallel.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// One sentence on what it shows.
+    pub sentence: Option<String>,
+    /// The simulated time.
+    pub duration: Span,
+    /// The warm-up, which is not measured.
+    pub warm_up: Span,
+    /// The first seed.
+    pub seed: u64,
+    /// The number of runs, each with a seed of its own.
+    pub runs: u32,
+    /// How much is kept of what is watched. It changes the curves of an outcome and nothing else: not its digest.
+    pub detail: Detail,
+    pub(super) measures: Vec<Measure>,
+    pub(super) bin: Span,
+    // Name, and whether it is a host.
+    pub(super) nodes: Vec<(String, bool)>,
+    /// Addresses that are given, by node.
+    pub(super) addresses: Vec<(usize, IpAddr)>,
+    pub(super) wires: Vec<Wire>,
+    pub(super) routes: Vec<(usize, usize, usize)>,
+    pub(super) flows: Vec<FlowSpec>,
+    pub(super) sections: Vec<Section>,
+    pub(super) variants: Vec<Variant>,
+    /// In the order of their times.
+    pub(super) actions: Vec<Action>,
+}
+
+/// Another discipline on one link.
+#[derive(Clone, Debug)]
+pub(super) struct Variant {
+    pub(super) name: String,
+    pub(super) wire: usize,
+    pub(super) queue: LinkQueue,
+}
+
+impl Scenario {
+    /// How much time one run simulates: the duration, for each variant.
+    pub fn simulated(&self) -> Span {
+        self.duration.saturating_mul(self.variants.len().max(1) as u64)
+    }
+
+    /// The network of this scenario under `seed`.
+    pub(super) fn network(&self, seed: u64, variant: Option<&Variant>) -> Network {
+        let mut net = Network::new(seed);
+        net.warm_up(self.warm_up);
+        net.bin(self.bin);
+        let nodes: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|(name, host)| if *host { net.host(name.as_str()) } else { net.router(name.as_str()) })
+            .collect();
+        for &(node, address) in &self.addresses {
+            net.address(nodes[node], address);
+        }
+        let mut links: Vec<LinkId> = Vec::with_capacity(self.wires.len());
+        for (number, wire) in self.wires.iter().enumerate() {
+            let link = net.simplex(nodes[wire.from], nodes[wire.to], wire.line);
+            match self.queue_of(number, variant) {
+                Some(LinkQueue::Discipline(queue)) => {
+                    let name = net.link_name(link);
+                    net.queue(link, queue.build(&Site { seed, name, now: Instant::ZERO }));
+                }
+                Some(LinkQueue::Shaper(config)) => net.shaper(link, config),
+                None => {}
+            }
+            if let Some(driver) = wire.driver {
+                net.driver(link, driver);
+            }
+            if let Some(timer) = wire.timer {
+                net.timer(link, timer);
+            }
+            if wire.watch && self.detail == Detail::Parts {
+                net.watch_parts(link);
+            } else if wire.watch {
+                net.watch(link);
+            }
+            links.push(link);
+        }
+        for &(at, to, wire) in &self.routes {
+            net.route(nodes[at], nodes[to], links[wire]);
+        }
+        for flow in &self.flows {
+            net.flow(flow.clone());
+        }
+        net
+    }
+
+    /// Returns the queue before the transmitter of wire `number` in a variant.
+    pub(super) fn queue_of<'a>(&'a self, number: usize, variant: Option<&'a Variant>) -> Option<&'a LinkQueue> {
+        let other = variant.filter(|variant| variant.wire == number).map(|variant| &variant.queue);
+        other.or(self.wires[number].queue.as_ref())
+    }
+
+    /// The flows that a name denotes: a section, or with a number after a dot one flow of it.
+    pub(super) fn flows_named(&self, name: &str) -> Option<Range<usize>> {
+        let section = |name: &str| self.sections.iter().find(|section| section.name == name);
+        if let Some(section) = section(name) {
+            return Some(section.flows.clone());
+        }
+        let (name, number) = name.rsplit_once('.')?;
+        let (section, number) = (section(name)?, number.parse::<usize>().ok()?);
+        let flow = section.flows.start + number.checked_sub(1)?;
+        section.flows.contains(&flow).then_some(flow..flow + 1)
+    }
+
+    /// The name of a link.
+    pub(super) fn wire_name(&self, number: usize) -> String {
+        let wire = &self.wires[number];
+        format!("{}->{}", self.nodes[wire.from].0, self.nodes[wire.to].0)
+    }
+
+    /// What the flow of this number is called: its section, and its place in it where there are several.
+    pub(super) fn flow_name(&self, number: usize) -> String {
+        match self.sections.iter().find(|section| section.flows.contains(&number)) {
+            Some(section) if section.flows.len() == 1 => format!("flow {}", section.name),
+            Some(section) => format!("flow {} {}", section.name, number - section.flows.start + 1),
+            None => format!("flow {number}"),
+        }
+    }
+
+    /// Checks that the network can work.
+    pub(super) fn probe(&self) -> Result<(), NetworkError> {
+        self.network(self.seed, None).build().map(|_| ())
+    }
+
+    /// Makes it ready to run under `seed`, without its variants.
+    ///
+    /// # Panics
+    /// Never: loading has built it once, and the seed does not matter for that.
+    pub fn simulation(&self, seed: u64) -> Simulation {
+        self.network(seed, None).build().expect("built when it was loaded")
+    }
+}
+
+/// An action on the shaper of a link at a time.
+#[derive(Clone, Debug)]
+pub(super) struct Action {
+    pub time: Instant,
+    pub wire: usize,
+    pub what: What,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    Promise(Flows, PromiseSection),
+    Release(String),
+    Reserve(Flows, ReserveSection),
+    Unreserve(String),
+    Edit(Vec<edit::Edit>),
+    Apply(Arc<Config>),
+    Status { flows: u32 },
+    Feedback { flows: Flows, delay: Span },
+    Events { kinds: Vec<String> },
+}
+
+impl What {
+    /// The word of the action.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Promise(..) => "promise",
+            Self::Release(_) => "release",
+            Self::Reserve(..) => "reserve",
+            Self::Unreserve(_) => "unreserve",
+            Self::Edit(edits) => match edits.first() {
+                Some(edit::Edit::Add { .. }) => "add",
+                Some(edit::Edit::Remove { .. }) => "remove",
+                _ => "set",
+            },
+            Self::Apply(_) => "apply",
+            Self::Status { .. } => "status",
+            Self::Feedback { .. } => "feedback",
+            Self::Events { .. } => "events",
+        }
+    }
+}
+
+/// The flows that an action is for.
+#[derive(Clone, Debug)]
+pub(super) struct Flows {
+    /// Flows of the scenario, by their numbers.
+    pub flows: Option<Range<usize>>,
+    /// What all of them must match; without the owner.
+    pub target: Target,
+    pub user: Option<User>,
+}

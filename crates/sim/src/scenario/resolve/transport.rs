@@ -1,0 +1,57 @@
+//! The transport of flows, and TCP's settings.
+
+use super::Resolver;
+use crate::scenario::file::{AlgorithmWord, FlowSection, RecoveryWord, TcpSection, TransportWord, VintageWord};
+use crate::tcp::{Algorithm, Config, Recovery, RtoBounds, Vintage};
+use crate::workload::Transport;
+
+impl Resolver<'_> {
+    pub(super) fn transport(&mut self, flow: &FlowSection) -> Option<Transport> {
+        match flow.transport {
+            TransportWord::Udp => {
+                if let Some(tcp) = &flow.tcp {
+                    self.wrong(tcp.place, "settings of TCP for datagrams", "transport is udp", "take one of them out");
+                }
+                Some(Transport::Udp { ecn: flow.ecn })
+            }
+            TransportWord::Tcp => {
+                let Some(tcp) = &flow.tcp else {
+                    return Some(Transport::Tcp(Config { ecn: flow.ecn, ..Config::default() }));
+                };
+                self.tcp(&tcp.value).map(|config| Transport::Tcp(Config { ecn: config.ecn || flow.ecn, ..config }))
+            }
+        }
+    }
+
+    pub(super) fn tcp(&mut self, tcp: &TcpSection) -> Option<Config> {
+        self.positive(&tcp.mss, "a segment", "\"1460B\"");
+        self.positive(&tcp.window, "a window", "\"64KiB\"");
+        self.positive(&tcp.initial_window, "an initial window", "10");
+        let Ok(mss) = u16::try_from(tcp.mss.value.as_u64()) else {
+            self.wrong(tcp.mss.place, "a segment of more than 65535 B", "too large", "write for example \"1460B\"");
+            return None;
+        };
+        Some(Config {
+            mss,
+            vintage: match tcp.refinements {
+                VintageWord::Current => Vintage::Current,
+                VintageWord::Rfc2581 => Vintage::Rfc2581,
+            },
+            recovery: match tcp.recovery {
+                RecoveryWord::Reno => Recovery::Reno,
+                RecoveryWord::NewReno => Recovery::NewReno,
+                RecoveryWord::Sack => Recovery::Sack,
+            },
+            algorithm: match tcp.congestion {
+                AlgorithmWord::Reno => Algorithm::Reno,
+                AlgorithmWord::Cubic => Algorithm::Cubic,
+            },
+            initial_window: tcp.initial_window.value,
+            receive_buffer: tcp.window.value.as_u64(),
+            delayed_ack: (!tcp.delayed_ack.is_zero()).then_some(tcp.delayed_ack),
+            rto: RtoBounds { min: tcp.min_rto, ..RtoBounds::default() },
+            ecn: tcp.ecn,
+            ..Config::default()
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! What flows send.
+
+use tidegate_config::Spanned;
+use tidegate_core::{Bytes, Rate, Span};
+
+use super::Resolver;
+use super::distributions::Kind;
+use crate::distribution::Distribution;
+use crate::scenario::file::{DirectionWord, WorkloadSection};
+use crate::scenario::trace;
+use crate::workload::{Direction, Workload};
+
+impl Resolver<'_> {
+    pub(super) fn workload(&mut self, workload: &Spanned<WorkloadSection>) -> Option<Workload> {
+        let place = workload.place;
+        Some(match &workload.value {
+            WorkloadSection::Bulk(bulk) => {
+                if let Some(bytes) = &bulk.bytes {
+                    self.positive(bytes, "a transfer", "\"1MB\"");
+                }
+                Workload::Bulk { bytes: bulk.bytes.as_ref().map(|bytes| bytes.value) }
+            }
+            WorkloadSection::Constant(constant) => {
+                let (rate, packet) = self.pace(&constant.rate, &constant.packet)?;
+                Workload::Constant { rate, packet }
+            }
+            WorkloadSection::Poisson(poisson) => {
+                let (rate, packet) = self.pace(&poisson.rate, &poisson.packet)?;
+                Workload::Poisson { rate, packet }
+            }
+            WorkloadSection::OnOff(bursts) => {
+                let (rate, packet) = self.pace(&bursts.rate, &bursts.packet)?;
+                let (on, off) =
+                    (self.distribution(&bursts.on, Kind::Time)?, self.distribution(&bursts.off, Kind::Time)?);
+                Workload::OnOff { rate, packet, on, off }
+            }
+            WorkloadSection::Mice(mice) => {
+                let interval = match (&mice.per_second, &mice.interval) {
+                    (Some(rate), None) if rate.value > 0.0 => Distribution::Exponential { mean: 1.0 / rate.value },
+                    (Some(rate), None) => {
+                        self.wrong(rate.place, "no mice at all", "must be above zero", "write for example 10.0");
+                        return None;
+                    }
+                    (None, Some(interval)) => self.distribution(interval, Kind::Time)?,
+                    (None, None) => {
+                        let help = "add per-second = 10.0, or interval = { ... }";
+                        self.wrong(place, "nothing says how often mice come", "per-second is missing", help);
+                        return None;
+                    }
+                    (Some(_), Some(interval)) => {
+                        let help = "leave one of them out";
+                        self.wrong(interval.place, "mice come at two rates", "per-second says it too", help);
+                        return None;
+                    }
+                };
+                let size = self.distribution(&mice.size, Kind::Size)?;
+                self.positive(&mice.most_open, "a bound", "10000");
+                let direction = match mice.direction {
+                    DirectionWord::Upload => Direction::Upload,
+                    DirectionWord::Download => Direction::Download { request: mice.request },
+                };
+                Workload::Mice { interval, size, direction, most_open: mice.most_open.value }
+            }
+            WorkloadSection::Requests(requests) => Workload::Requests {
+                request: self.distribution(&requests.request, Kind::Size)?,
+                response: self.distribution(&requests.response, Kind::Size)?,
+                think: self.distribution(&requests.think, Kind::Time)?,
+            },
+            WorkloadSection::Trace(section) => Workload::Trace(self.trace(&section.file)?),
+        })
+    }
+
+    pub(super) fn trace(&mut self, file: &Spanned<String>) -> Option<Vec<(Span, Bytes)>> {
+        match self.open(&file.value).and_then(|source| trace::parse(source.text())) {
+            Ok(entries) => Some(entries),
+            Err(error) => {
+                let message = format!("the trace `{}` cannot be used: {error}", file.value);
+                let help = "name a file beside the scenario, with lines `seconds,bytes`";
+                self.wrong(file.place, message, "this file", help);
+                None
+            }
+        }
+    }
+
+    pub(super) fn pace(&mut self, rate: &Spanned<Rate>, packet: &Spanned<Bytes>) -> Option<(Rate, Bytes)> {
+        self.positive(rate, "a rate", "\"1mbit\"");
+        if packet.value == Bytes::ZERO || packet.value.as_u64() > 65_535 {
+            let label = "not between 1 B and 65535 B";
+            self.wrong(packet.place, "no such packet", label, "write for example \"1500B\"");
+            return None;
+        }
+        Some((rate.value, packet.value))
+    }
+}
