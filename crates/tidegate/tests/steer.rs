@@ -101,6 +101,13 @@ impl Stage {
         Printing::start(self.command(arguments))
     }
 
+    /// `tidegate events` with `arguments`, subscribed.
+    fn events(&self, arguments: &[&str]) -> Printing {
+        let mut events = self.starts(&[&["events"], arguments].concat());
+        events.prints("subscribed");
+        events
+    }
+
     fn status(&self) -> Value {
         serde_json::from_str(&self.does(&["status", "--json"])).unwrap()
     }
@@ -260,7 +267,7 @@ fn a_change_on_trial_goes_back_unless_it_is_confirmed() -> Ended {
     let stage = Stage::new(SHAPER);
     let half = ["set", "class", "media", "rate", "500kbit", "--confirm"];
     let traffic = stage.traffic(5_004, 300);
-    let mut events = stage.starts(&["events", "--kind", "log"]);
+    let mut events = stage.events(&["--kind", "log"]);
     let told = stage.tell(&[&half[..], &["2s"]].concat());
     assert_eq!((told.code, told.out.as_str()), (Some(0), "class media: rate 1mbit -> 500kbit\n"), "{}", told.err);
     assert!(told.err.contains("it goes back after 2s unless `tidegate confirm` is run"), "{}", told.err);
@@ -354,7 +361,7 @@ fn a_promise_is_kept_refused_listed_and_ends() -> Ended {
     stage.until("the end of the promise", |stage| stage.does(&["promise"]).contains("nothing is promised"));
 
     // A lease outlives its command.
-    let mut events = stage.starts(&["events", "--kind", "promise-ended", "--count", "2"]);
+    let mut events = stage.events(&["--kind", "promise-ended", "--count", "2"]);
     let out = stage.does(&["promise", "--port", "5004", "--min", "100kbit", "--for", "2s"]);
     assert!(out.contains("; for 2 s"), "{out}");
     events.prints("its lease is over");
@@ -374,8 +381,8 @@ fn a_promise_is_kept_refused_listed_and_ends() -> Ended {
 
 fn status_events_and_top_show_what_arrives() -> Ended {
     let stage = Stage::new(SHAPER);
-    let mut events = stage.starts(&["events", "--kind", "flow-started", "--port", "5004", "--count", "1"]);
-    let mut json = stage.starts(&["events", "--json", "--class", "media,nix", "--count", "1"]);
+    let mut events = stage.events(&["--kind", "flow-started", "--port", "5004", "--count", "1"]);
+    let mut json = stage.events(&["--json", "--class", "media,nix", "--count", "1"]);
     json.prints("there is no class `nix` yet, only media, rest; waiting for it");
     // Subscribed by now; the daemon counts.
     stage.until("both subscriptions", |stage| stage.status()["control"]["subscriptions"] == 2);
@@ -417,7 +424,7 @@ fn status_events_and_top_show_what_arrives() -> Ended {
     assert_eq!(stage.does(&["status", "--file"]), SHAPER);
 
     // Who listens hears of the end, and is not told that all is well.
-    let mut events = stage.starts(&["events"]);
+    let mut events = stage.events(&[]);
     stage.until("a subscription", |stage| stage.status()["control"]["subscriptions"] == 1);
     stage.end();
     events.prints("this tidegate has ended");

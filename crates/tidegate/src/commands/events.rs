@@ -14,7 +14,8 @@ use crate::output::rate;
 
 /// Show what happens in a running tidegate, as it happens: flows, queues that fill, moves, marks, trouble
 ///
-/// A line is an event: the time (UTC), the kind, the class, the flow, and how it stands.
+/// A line is an event: the time (UTC), the kind, the class, the flow, and how it stands. Standard error reports when the
+/// subscription has begun.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -56,7 +57,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         hint(args, &client.status()?);
     }
     let mut left = args.count.unwrap_or(u64::MAX);
-    for pushed in client.events(&which)? {
+    let subscription = client.events(&which)?;
+    // A script that causes an event and wants to see it has to know from when on it would.
+    eprintln!("subscribed: events are printed from now on");
+    for pushed in subscription {
         let mut out = std::io::stdout().lock();
         match pushed? {
             Pushed::Event(event) if args.json => {
@@ -77,7 +81,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    Err(Failure::Failed("there is nothing more to hear: this tidegate has ended".into()))
+    Err(Failure::Failed("no more events: this tidegate has ended".into()))
 }
 
 /// Classes come and go, so one that is not there is no error; but it may be a typing error.
