@@ -50,7 +50,7 @@ fn simulated() -> Rates {
     let mut diagnostics = Diagnostics::new();
     let scenario = Scenario::load(&source, Some(&open), &mut diagnostics);
     let outcome = scenario.unwrap_or_else(|| panic!("{}", diagnostics.render(&source))).run(1, |_| ());
-    // Snapshots at 3, 10, 13 and 20 s; the promise is made at 10 s.
+    // Snapshots at 3, 10, 16 and 24 s; the promise is made at 10 s.
     [between(&outcome, 0, 1), between(&outcome, 2, 3)]
 }
 
