@@ -109,6 +109,19 @@ pub struct Found {
     pub counters: Vec<Option<(u64, u64)>>,
 }
 
+/// A table in the kernel's list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listed {
+    /// The address family of the table.
+    pub family: Family,
+    /// The name of the table.
+    pub name: String,
+    /// Whether a socket owns it.
+    pub ownership: Ownership,
+    /// The number that the kernel assigned to it, which no other table gets.
+    pub handle: u64,
+}
+
 /// Creates `tables` in one transaction: all of them or nothing.
 pub fn create(socket: &mut Socket, tables: &[Table], ownership: Ownership) -> Result<()> {
     let mut labels = Vec::new();
@@ -147,6 +160,19 @@ pub fn delete(socket: &mut Socket, family: Family, name: &str) -> Result<()> {
     })
 }
 
+/// Deletes the very table that was listed, not another of the same name.
+///
+/// # Errors
+/// `ENOENT` if it is gone.
+pub fn delete_listed(socket: &mut Socket, table: &Listed) -> Result<()> {
+    let mut labels = Vec::new();
+    transaction(socket, &format!("remove the table {}", table.name), &mut labels, |batch| {
+        batch.add(DEL_TABLE, table.family, 0, String::new(), |m| {
+            m.be64(4, table.handle);
+        });
+    })
+}
+
 /// Empties a chain.
 pub fn flush(socket: &mut Socket, family: Family, table: &str, chain: &str) -> Result<()> {
     let mut labels = Vec::new();
@@ -174,12 +200,23 @@ pub fn replace_chain(socket: &mut Socket, tables: &[Table], chain: &str) -> Resu
     })
 }
 
-/// The tables of every family Tidegate uses.
+/// The names of the tables of every family Tidegate uses.
 pub fn tables(socket: &mut Socket) -> Result<Vec<(Family, String)>> {
+    Ok(list(socket)?.into_iter().map(|table| (table.family, table.name)).collect())
+}
+
+/// The tables of every family Tidegate uses.
+pub fn list(socket: &mut Socket) -> Result<Vec<Listed>> {
     let mut found = Vec::new();
     for family in [Family::Inet, Family::Ipv4, Family::Ipv6] {
-        let replies = dump(socket, "list the nf_tables tables", GET_TABLE, family, None)?;
-        found.extend(replies.iter().filter_map(|r| Some((family, text(r, 1)?))));
+        for reply in dump(socket, "list the nf_tables tables", GET_TABLE, family, None)? {
+            let Some(name) = text(&reply, 1) else { continue };
+            let number = |kind| reply.attributes(4).find(kind);
+            let flags = number(2).and_then(|flags| flags.be32()).unwrap_or(0);
+            let ownership = if flags & TABLE_FLAG_OWNER != 0 { Ownership::Socket } else { Ownership::Persistent };
+            let handle = number(4).and_then(|handle| handle.be64()).unwrap_or(0);
+            found.push(Listed { family, name, ownership, handle });
+        }
     }
     Ok(found)
 }

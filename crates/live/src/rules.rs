@@ -38,30 +38,33 @@
 //!
 //! The rules name the interface and not its index: they remain valid when it vanishes and returns. With
 //! [`Ownership::Socket`] the kernel removes the table when [`Rules`] is dropped or its process is killed; where it
-//! cannot, `bypass` lets packets pass and the next start removes stale tables ([`remove_stale`]). A lock (a socket in
-//! the abstract namespace, which is one per network namespace) keeps a second instance from the same interface and
-//! distinguishes a stale table from one in use.
+//! cannot, `bypass` lets packets pass and the next start removes stale tables ([`remove_stale`]).
+//!
+//! The table is the lock as well: a second instance is refused while a table of this name is in use, that is, while a
+//! socket owns it or, without an owner, while the queue of its rules is served. Both take `CAP_NET_ADMIN` in the user
+//! namespace of the network namespace, so nobody else can hold the lock; and what holds it are two netlink sockets,
+//! which end with the last process that has them, however that ends.
 //!
 //! *Notes*: DSCP is written bit by bit, because no kernel before 6.13 can combine two registers: at most seven writes,
 //! and on superpackets once for all segments. Tag rules are tried one after another: a few dozen, not thousands.
 
 use std::fmt;
 use std::io;
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 
 pub use tidegate_config::shaper::Direction;
 
 use crate::marks::MarkLayout;
-use crate::netlink::{self, Error, Protocol, Socket};
+use crate::netlink::{Error, Protocol, Socket};
 use crate::nft::{self, Chain, Family, Found, Ownership, Rule, Table};
 
 mod plan;
+mod stale;
 mod verify;
 
 use plan::Limits;
+pub use stale::{remove_all_stale, remove_stale};
 pub use verify::Difference;
 
 /// The prefix of the names of our tables for departing packets.
@@ -233,14 +236,6 @@ pub enum RulesError {
     /// The kernel refused another request.
     #[error(transparent)]
     Netlink(#[from] Error),
-    /// The lock could not be taken.
-    #[error("cannot take the lock of {interface}: {source}")]
-    Lock {
-        /// The name of the interface.
-        interface: String,
-        /// The error of the operating system.
-        source: io::Error,
-    },
 }
 
 /// Counters of the rules, in packets.
@@ -266,7 +261,6 @@ pub struct Rules {
     installed: Installed,
     limits: Limits,
     removed: bool,
-    _lock: Lock,
 }
 
 impl Rules {
@@ -285,12 +279,13 @@ impl Rules {
     /// As [`install`](Self::install), by the first of `attempts` that the kernel accepts.
     pub fn install_by(spec: &Spec, attempts: impl IntoIterator<Item = Attempt>) -> Result<Self, RulesError> {
         plan::check(spec)?;
-        let lock = Lock::take(&spec.interface, spec.direction)?;
         let mut socket = Socket::open(Protocol::Netfilter)?;
-        delete_all(&mut socket, &table_name(&spec.interface, spec.direction)).map_err(|error| match error.errno() {
+        stale::remove(&mut socket, &spec.interface, spec.direction).map_err(|error| match error {
             // Netfilter's netlink knows no such subsystem.
-            Some(libc::EINVAL) => RulesError::Unsupported(vec!["it has no nf_tables (CONFIG_NF_TABLES)".into()]),
-            _ => error.into(),
+            RulesError::Netlink(error) if error.errno() == Some(libc::EINVAL) => {
+                RulesError::Unsupported(vec!["it has no nf_tables (CONFIG_NF_TABLES)".into()])
+            }
+            error => error,
         })?;
         let mut refused = Vec::new();
         for attempt in attempts {
@@ -299,10 +294,15 @@ impl Rules {
                 match nft::create(&mut socket, &tables, attempt.ownership) {
                     Ok(()) => {
                         let installed = Installed { attempt, refused };
-                        return Ok(Self { socket, tables, installed, limits, removed: false, _lock: lock });
+                        return Ok(Self { socket, tables, installed, limits, removed: false });
                     }
                     Err(error) if is_missing_feature(&error) && limits == Limits::Available => {}
                     Err(error) if is_missing_feature(&error) => refused.push(format!("{attempt}: {error}")),
+                    // Of two that start at once, the second finds the table of the first.
+                    Err(error) if matches!(error.errno(), Some(libc::EEXIST | libc::EPERM)) => {
+                        stale::check_free(&mut socket, &spec.interface, spec.direction)?;
+                        return Err(error.into());
+                    }
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -413,62 +413,6 @@ pub(crate) fn verb(direction: Direction) -> &'static str {
     }
 }
 
-/// Removes stale tables of `interface`, of either direction; returns whether there were any.
-///
-/// # Errors
-/// [`RulesError::Busy`] if there was nothing to remove and an instance runs.
-pub fn remove_stale(interface: &str) -> Result<bool, RulesError> {
-    let (mut any, mut busy) = (false, None);
-    for direction in DIRECTIONS {
-        match remove_stale_of(interface, direction) {
-            Ok(removed) => any |= removed,
-            Err(error @ RulesError::Busy { .. }) => busy = Some(error),
-            Err(error) => return Err(error),
-        }
-    }
-    match busy {
-        Some(busy) if !any => Err(busy),
-        _ => Ok(any),
-    }
-}
-
-fn remove_stale_of(interface: &str, direction: Direction) -> Result<bool, RulesError> {
-    let _lock = Lock::take(interface, direction)?;
-    let mut socket = Socket::open(Protocol::Netfilter)?;
-    Ok(delete_all(&mut socket, &table_name(interface, direction))?)
-}
-
-/// Removes stale tables of all interfaces, and returns those interfaces.
-pub fn remove_all_stale() -> Result<Vec<String>, RulesError> {
-    let mut socket = Socket::open(Protocol::Netfilter)?;
-    let mut names: Vec<_> = nft::tables(&mut socket)?
-        .into_iter()
-        .filter_map(|(_, name)| Some(unescape(name.strip_prefix(PREFIX).or(name.strip_prefix(PREFIX_IN))?)))
-        .collect();
-    names.sort();
-    names.dedup();
-    let mut removed = Vec::new();
-    for interface in names {
-        match remove_stale(&interface) {
-            Ok(true) => removed.push(interface),
-            Ok(false) | Err(RulesError::Busy { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(removed)
-}
-
-fn delete_all(socket: &mut Socket, name: &str) -> netlink::Result<bool> {
-    let mut any = false;
-    for (family, found) in nft::tables(socket)? {
-        if found == name {
-            nft::delete(socket, family, &found)?;
-            any = true;
-        }
-    }
-    Ok(any)
-}
-
 fn is_missing_feature(error: &Error) -> bool {
     matches!(
         error.errno(),
@@ -509,31 +453,6 @@ fn unescape(name: &str) -> String {
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// The right to shape an interface of this network namespace in one direction. It is released when its process ends in
-/// any way.
-#[derive(Debug)]
-struct Lock {
-    _socket: UnixDatagram,
-}
-
-impl Lock {
-    fn take(interface: &str, direction: Direction) -> Result<Self, RulesError> {
-        // No name of an interface has a slash in it.
-        let name = match direction {
-            Direction::Egress => format!("tidegate/live/{interface}"),
-            Direction::Ingress => format!("tidegate/live/{interface}/in"),
-        };
-        let lock = SocketAddr::from_abstract_name(name).and_then(|address| UnixDatagram::bind_addr(&address));
-        match lock {
-            Ok(socket) => Ok(Self { _socket: socket }),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                Err(RulesError::Busy { interface: interface.into(), direction })
-            }
-            Err(source) => Err(RulesError::Lock { interface: interface.into(), source }),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! Traffic and stale rules after the program is killed.
 
 use std::io::Read;
-use std::os::unix::net::UnixStream;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
 use std::time::Duration;
 
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::netns::Namespace;
 use tidegate_live::nfqueue::{QueueSettings, QueueSocket};
-use tidegate_live::nft::{self, Ownership};
+use tidegate_live::nft::{self, Family, Ownership, Table};
 use tidegate_live::rules::{self, Attempt, Rules, RulesError, Spec, TagRule, attempts, remove_all_stale, remove_stale};
 
 use crate::queue::{PATIENCE, QUEUE, texts, udp};
@@ -121,7 +122,18 @@ pub fn what_a_killed_instance_left_is_removed() -> Ended {
 
 pub fn a_living_instance_is_not_disturbed() -> Ended {
     let pair = Pair::new();
-    let child = hung_instance(&pair, Ownership::Persistent);
+    for ownership in [Ownership::Socket, Ownership::Persistent] {
+        not_disturbed(&pair, ownership);
+    }
+    for (name, queue, count) in [("", 1, 1), ("a/b", 1, 1), ("sixteen_letters_", 1, 1), ("x", 65_535, 2), ("x", 1, 0)] {
+        let spec = Spec { queue_count: count, ..Spec::new(name, queue) };
+        assert!(matches!(Rules::install(&spec), Err(RulesError::Invalid(_))));
+    }
+    Ended::Passed
+}
+
+fn not_disturbed(pair: &Pair, ownership: Ownership) {
+    let child = hung_instance(pair, ownership);
     pair.left
         .run(|| {
             let error = Rules::install(&Spec::new(DEVICE, QUEUE)).unwrap_err();
@@ -133,11 +145,97 @@ pub fn a_living_instance_is_not_disturbed() -> Ended {
         })
         .unwrap();
     pair.right.run(|| Rules::install(&Spec::new(DEVICE, QUEUE)).unwrap()).unwrap();
-    assert_eq!(tables(&pair), 1);
+    assert_eq!(tables(pair), 1, "{ownership:?}");
     child.kill();
-    for (name, queue, count) in [("", 1, 1), ("a/b", 1, 1), ("sixteen_letters_", 1, 1), ("x", 65_535, 2), ("x", 1, 0)] {
-        let spec = Spec { queue_count: count, ..Spec::new(name, queue) };
-        assert!(matches!(Rules::install(&spec), Err(RulesError::Invalid(_))));
+}
+
+/// A user without privileges had the names of locks when these were sockets of the abstract namespace.
+pub fn a_user_cannot_keep_an_instance_from_starting() -> Ended {
+    let pair = Pair::new();
+    let squatter = Child::fork(|| {
+        pair.left.enter_thread().unwrap();
+        let names = ["tidegate/live/tg0".to_owned(), "tidegate/live/tg0/in".to_owned()];
+        let locks = names.map(|name| {
+            let address = SocketAddr::from_abstract_name(name).unwrap();
+            UnixDatagram::bind_addr(&address).unwrap()
+        });
+        // Without capabilities nothing that an instance needs can be had: no table, and no queue.
+        drop_capabilities();
+        let table = Table { family: Family::Inet, name: format!("tidegate_{DEVICE}"), chains: vec![], rules: vec![] };
+        for ownership in [Ownership::Socket, Ownership::Persistent] {
+            let mut socket = Socket::open(Protocol::Netfilter).unwrap();
+            let error = nft::create(&mut socket, std::slice::from_ref(&table), ownership).unwrap_err();
+            assert_eq!(error.errno(), Some(libc::EPERM));
+        }
+        let error = QueueSocket::open(1 << 16).unwrap().bind(QUEUE, &QueueSettings::default()).unwrap_err();
+        assert_eq!(error.errno(), Some(libc::EPERM));
+        std::thread::sleep(Duration::from_secs(200));
+        drop(locks);
+        0
+    });
+    let installs = |spec: &Spec| pair.left.run(|| drop(Rules::install(spec).unwrap())).unwrap();
+    let waits = std::time::Instant::now();
+    // Until it has its names, or for the time that it had for it.
+    let taken = || {
+        let address = SocketAddr::from_abstract_name("tidegate/live/tg0/in").unwrap();
+        pair.left.run(|| UnixDatagram::bind_addr(&address).is_err()).unwrap()
+    };
+    while !taken() {
+        assert!(waits.elapsed() < PATIENCE, "the other user has no names");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    installs(&Spec::new(DEVICE, QUEUE));
+    installs(&Spec::arriving(DEVICE, QUEUE));
+    squatter.kill();
+    Ended::Passed
+}
+
+/// Drops every capability of the calling thread, in effect and permitted.
+fn drop_capabilities() {
+    // Version 3: two words each of effective, permitted and inheritable capabilities, of the calling thread (0).
+    let (header, none) = ([0x2008_0522_u32, 0], [0_u32; 6]);
+    // SAFETY: both are live for the call and have the sizes of version 3.
+    assert_eq!(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) }, 0);
+}
+
+/// The lock is two sockets: with those, another process holds it on.
+pub fn the_lock_lasts_as_long_as_a_process_has_its_socket() -> Ended {
+    let pair = Pair::new();
+    for ownership in [Ownership::Socket, Ownership::Persistent] {
+        let (mut ready, mut tell) = UnixStream::pair().unwrap();
+        let child = Child::fork(|| {
+            pair.left.enter_thread().unwrap();
+            let mut socket = QueueSocket::open(1 << 16).unwrap();
+            socket.bind(QUEUE, &QueueSettings::default()).unwrap();
+            let rules = Rules::install_by(&Spec::new(DEVICE, QUEUE), owned_by(ownership)).unwrap();
+            // The heir has every descriptor of its parent, which is killed.
+            let heir = Child::fork(|| {
+                std::thread::sleep(Duration::from_secs(200));
+                0
+            });
+            std::io::Write::write_all(&mut tell, &heir.id().to_ne_bytes()).unwrap();
+            std::thread::sleep(Duration::from_secs(200));
+            drop((socket, rules));
+            0
+        });
+        ready.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut heir = [0; 4];
+        ready.read_exact(&mut heir).unwrap();
+        child.kill();
+        pair.left
+            .run(|| {
+                let install = || Rules::install(&Spec::new(DEVICE, QUEUE + 2));
+                assert!(matches!(install(), Err(RulesError::Busy { .. })), "{ownership:?}");
+                // SAFETY: a number of a process of ours that nobody has waited for, and a signal.
+                assert_eq!(unsafe { libc::kill(i32::from_ne_bytes(heir), libc::SIGKILL) }, 0);
+                let began = std::time::Instant::now();
+                // Not a child of this process: the lock itself shows that it has ended.
+                while let Err(error) = install() {
+                    assert!(matches!(error, RulesError::Busy { .. }) && began.elapsed() < PATIENCE, "{error}");
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            })
+            .unwrap();
     }
     Ended::Passed
 }

@@ -39,6 +39,8 @@ fn main() {
         crash::kill_leaves_arrivals_passing_and_nothing_behind,
         crash::what_a_killed_instance_left_is_removed,
         crash::a_living_instance_is_not_disturbed,
+        crash::a_user_cannot_keep_an_instance_from_starting,
+        crash::the_lock_lasts_as_long_as_a_process_has_its_socket,
         proof::tampering_is_found,
         proof::probes_of_each_class_come_through,
         proof::probes_that_take_another_way_are_missed,

@@ -193,6 +193,11 @@ impl Child {
         Self(pid)
     }
 
+    /// The number of the process.
+    pub fn id(&self) -> libc::pid_t {
+        self.0
+    }
+
     /// Kills it as `kill -9` does and waits until it is gone.
     pub fn kill(&self) {
         // SAFETY: our own child, not yet waited for.
