@@ -6,7 +6,8 @@ use tidegate_engine::{Adjustment, Change, PacketMeta, Shape};
 use tidegate_units::Instant;
 
 use super::codec::{crc32, put, put_bytes, put_signed};
-use super::{ChunkKind, DIFFERENCE, PLACES, Payload, bits, tag};
+use super::head::Payload;
+use super::{ChunkKind, DIFFERENCE, PLACES, bits, tag};
 
 /// The metadata that the packets of a flow have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

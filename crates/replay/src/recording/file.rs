@@ -8,26 +8,17 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use serde::{Deserialize, Serialize};
 use tidegate_core::DropReason;
 use tidegate_units::{Bytes, Instant};
 
 use super::codec::{Cursor, put};
 use super::encode::chunk_header;
-use super::{ChunkKind, FORMAT, FileRecorder, Head, MAGIC, Reconfiguration, Setup};
+use super::head::{Head, Payload, Reconfiguration, Setup};
+use super::recorder::FileRecorder;
+use super::{ChunkKind, FORMAT, MAGIC};
 
 /// Bytes of a chunk: some ten thousand records.
 pub(super) const CHUNK: usize = 256 << 10;
-
-/// The part of a packet that is kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Payload {
-    /// Its headers: the network and the transport header.
-    Headers,
-    /// All that the data path has of it.
-    All,
-}
 
 /// Settings of a recording.
 #[derive(Clone, Debug)]

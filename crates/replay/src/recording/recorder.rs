@@ -9,7 +9,8 @@ use tidegate_engine::{Change, Operation, PacketMeta, Recorder};
 use tidegate_units::{Instant, Span};
 
 use super::file::{CHUNK, Chunk, Shared};
-use super::{Control, Encoder, MAX_CHUNK, Reconfiguration, Setup};
+use super::head::{Reconfiguration, Setup};
+use super::{Control, Encoder, MAX_CHUNK};
 
 /// Records are passed to the writing thread at least this often.
 const LONGEST: Span = Span::from_secs(1);
