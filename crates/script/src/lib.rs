@@ -34,48 +34,23 @@
 #![forbid(unsafe_code)]
 
 pub mod expect;
+mod findings;
 mod lex;
 pub mod log;
 pub mod packet;
 pub mod parse;
 pub mod run;
+pub mod script;
 mod target;
 
-use std::fmt;
-
-use tidegate_config::{Diagnostics, Source};
+use tidegate_config::Source;
 use tidegate_core::{Instant, Qdisc};
 
+pub use findings::Findings;
 pub use log::{Log, Record, What};
 pub use packet::Item;
-pub use parse::{Limits, Script, Subject, no_files};
 pub use run::Outcome;
-
-/// The errors of a script or of a file that it names, with their texts.
-#[derive(Clone, Debug)]
-pub struct Findings {
-    /// Each text with its errors; the script itself is the last.
-    pub list: Vec<(Source, Diagnostics)>,
-}
-
-impl Findings {
-    /// Formats all errors with colours for a terminal.
-    pub fn styled(&self) -> String {
-        self.list.iter().map(|(source, diagnostics)| diagnostics.render_styled(source)).collect()
-    }
-    /// The number of errors.
-    pub fn errors(&self) -> usize {
-        self.list.iter().map(|(_, diagnostics)| diagnostics.errors()).sum()
-    }
-}
-
-impl fmt::Display for Findings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let messages: Vec<String> =
-            self.list.iter().map(|(source, diagnostics)| diagnostics.render(source).trim_end().to_owned()).collect();
-        f.write_str(&messages.join("\n\n"))
-    }
-}
+pub use script::{Limits, Script, Subject, no_files};
 
 /// Runs `text` on the discipline that `make` builds; its argument is the first instant of the script.
 ///

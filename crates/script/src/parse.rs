@@ -31,7 +31,9 @@
 //! ```
 
 mod cursor;
+mod expectation;
 pub(crate) mod fields;
+mod parser;
 
 use std::collections::HashMap;
 
@@ -41,116 +43,11 @@ use tidegate_config::shaper::{self, Config};
 use tidegate_config::{Decode, Diagnostics, Place, Source, suggest};
 use tidegate_core::{Instant, Rate, Span};
 
-use crate::Findings;
-use crate::expect::{self, Expectation};
+use crate::findings::Findings;
 use crate::lex::{self, Kind};
-use crate::packet::Header;
-pub(crate) use cursor::Cursor;
-
-/// Limits of a script.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// The most packets that it may send.
-    pub packets: usize,
-    /// The most calls of the discipline in a run.
-    pub calls: u64,
-}
-
-impl Default for Limits {
-    /// A million packets, which a run keeps in memory, and twenty calls per packet.
-    fn default() -> Self {
-        Self { packets: 1_000_000, calls: 20_000_000 }
-    }
-}
-
-/// [`Files`] for scripts that name no file.
-///
-/// # Errors
-/// Always: there are no files to include.
-pub fn no_files(name: &str) -> Result<Source, String> {
-    Err(format!("`{name}` cannot be read here: this script may not name files"))
-}
-
-/// Returns the text of a file that a script names, or why it cannot be read.
-pub type Files<'a> = dyn FnMut(&str) -> Result<Source, String> + 'a;
-
-/// The subject of a script: a discipline or a configuration.
-#[derive(Clone, Debug)]
-pub enum Subject {
-    /// A single discipline: packets specify their class.
-    Discipline(Box<Discipline>),
-    /// A shaper file: its rules determine the class.
-    Config(Box<Config>),
-}
-
-/// How packets are dequeued.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Link {
-    /// A link that dequeues the next packet when the one before has been sent at this rate.
-    Rate(Rate),
-    /// Every packet is dequeued as soon as it may leave.
-    Open,
-    /// Only `take` dequeues.
-    Closed,
-}
-
-/// A flow: a name, and the fields of its packets.
-#[derive(Clone, Debug)]
-pub struct Flow {
-    /// Its name.
-    pub name: String,
-    /// Where it is defined.
-    pub place: Place,
-    /// The number of the header of its packets.
-    header: usize,
-}
-
-/// An action of a script.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Action {
-    /// Enqueues a packet of the flow, with header number `header`.
-    Send { flow: usize, header: usize },
-    /// Dequeues this number of times.
-    Take(u64),
-    /// Dequeues what may leave now.
-    Serve,
-    /// The next call has a `now` that is this much earlier.
-    Back(Span),
-    /// Applies the configuration with this number.
-    Reconfigure(usize),
-    /// Changes the link.
-    Link { link: Link, late: Span },
-    /// Checks the state against the expectation with this number.
-    Look(usize),
-    /// Only advances the time.
-    Pass,
-}
-
-/// An action and its time.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Step {
-    pub(crate) time: Instant,
-    pub(crate) place: Place,
-    pub(crate) action: Action,
-}
-
-/// A script without errors.
-#[derive(Clone, Debug)]
-pub struct Script {
-    pub(crate) source: Source,
-    /// The subject of the run, if specified.
-    pub subject: Option<Subject>,
-    pub(crate) subject_place: Place,
-    pub(crate) seed: u64,
-    pub(crate) flows: Vec<Flow>,
-    pub(crate) headers: Vec<Header>,
-    pub(crate) steps: Vec<Step>,
-    /// The configurations that it changes to.
-    pub(crate) configs: Vec<Config>,
-    pub(crate) until: Option<Instant>,
-    pub(crate) expectations: Vec<Expectation>,
-    pub(crate) limits: Limits,
-}
+use crate::script::{Action, Files, Flow, Limits, Link, Script, Step, Subject};
+use cursor::Cursor;
+use parser::{Parsed, Parser, Wrong};
 
 impl Script {
     /// Parses `source`. `files` returns the files that it names.
@@ -174,15 +71,6 @@ impl Script {
         script.steps.sort_by_key(|step| step.time);
         script.source = source;
         Ok(script)
-    }
-
-    /// The name of the script.
-    pub fn name(&self) -> &str {
-        self.source.name()
-    }
-    /// The number of expectations.
-    pub fn expectations(&self) -> usize {
-        self.expectations.len()
     }
 }
 
@@ -248,50 +136,7 @@ const RESERVED: [&str; 39] = [
     "else",
 ];
 
-/// Returned for a statement with an error that has been reported.
-pub(crate) struct Wrong;
-pub(crate) type Parsed<T> = Result<T, Wrong>;
-
-pub(crate) struct Parser<'a> {
-    text: &'a str,
-    pub(crate) diagnostics: Diagnostics,
-    /// The errors of other files.
-    foreign: Vec<(Source, Diagnostics)>,
-    script: Script,
-    names: HashMap<String, usize>,
-    now: Instant,
-}
-
-impl<'a> Parser<'a> {
-    fn new(source: &'a Source, limits: Limits) -> Self {
-        let script = Script {
-            source: Source::new("", ""),
-            subject: None,
-            subject_place: Place::default(),
-            seed: 1,
-            flows: Vec::new(),
-            headers: Vec::new(),
-            steps: Vec::new(),
-            configs: Vec::new(),
-            until: None,
-            expectations: Vec::new(),
-            limits,
-        };
-        Self {
-            text: source.text(),
-            diagnostics: Diagnostics::new(),
-            foreign: Vec::new(),
-            script,
-            names: HashMap::new(),
-            now: Instant::ZERO,
-        }
-    }
-
-    pub(crate) fn error<T>(&mut self, place: Place, message: impl Into<String>, help: impl Into<String>) -> Parsed<T> {
-        self.diagnostics.error(place, message).help(help);
-        Err(Wrong)
-    }
-
+impl Parser<'_> {
     fn statement(&mut self, line: &mut Cursor<'_>, files: &mut Files<'_>) -> Parsed<()> {
         let place = line.place();
         let mut timed = false;
@@ -366,7 +211,7 @@ impl<'a> Parser<'a> {
                     return line.end(self);
                 }
                 "expect" => {
-                    let expectation = expect::parse(self, line, timed.then_some(self.now))?;
+                    let expectation = expectation::parse(self, line, timed.then_some(self.now))?;
                     let number = self.script.expectations.len();
                     let looks = expectation.looks_at_state();
                     self.script.expectations.push(expectation);
@@ -548,23 +393,6 @@ impl<'a> Parser<'a> {
         let header = self.script.headers.len() - 1;
         self.script.flows.push(Flow { name: name.to_owned(), place, header });
         whole
-    }
-
-    /// The number of the flow called `name`.
-    pub(crate) fn lookup(&mut self, name: &str, place: Place) -> Parsed<usize> {
-        if let Some(number) = self.names.get(name) {
-            return Ok(*number);
-        }
-        if matches!(name, "at" | "after") {
-            let help = format!("begin the line with it: {name} 5ms send a");
-            return self.error(place, format!("`{name}` must be before the statement whose time it specifies"), help);
-        }
-        let known: Vec<&str> = self.script.flows.iter().map(|flow| flow.name.as_str()).collect();
-        let help = match suggest::nearest(name, known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("define it first: flow {name} size 1000"),
-        };
-        self.error(place, format!("no flow is called `{name}`"), help)
     }
 
     fn send(&mut self, line: &mut Cursor<'_>, place: Place) -> Parsed<()> {

@@ -8,11 +8,11 @@ use tidegate_engine::driver::{Driver, Params};
 use tidegate_engine::{Engine, Names, Setup};
 use tidegate_metrics::Digest;
 
-use crate::Findings;
 use crate::expect::{Checker, look};
+use crate::findings::Findings;
 use crate::log::{Log, Passage, What, clock};
 use crate::packet::Item;
-use crate::parse::{Action, Link, Script, Subject};
+use crate::script::{Action, Link, Script, Subject};
 use crate::target::{Bare, Out, Shaped, Target};
 
 /// Flow keys are made under this secret, so that runs are equal everywhere.

@@ -2,68 +2,68 @@
 
 use tidegate_config::{Place, Scalar};
 
-use super::{Parsed, Parser};
+use super::parser::{Parsed, Parser};
 use crate::lex::{Kind, Token};
 
 /// The tokens of a line, and the position of the next one.
-pub(crate) struct Cursor<'a> {
+pub(super) struct Cursor<'a> {
     tokens: &'a [Token<'a>],
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(tokens: &'a [Token<'a>]) -> Self {
+    pub(super) fn new(tokens: &'a [Token<'a>]) -> Self {
         Self { tokens, at: 0 }
     }
     /// Returns the next token without consuming it.
-    pub(crate) fn peek(&self) -> Option<&'a Token<'a>> {
+    pub(super) fn peek(&self) -> Option<&'a Token<'a>> {
         self.tokens.get(self.at)
     }
     /// Returns the next word without consuming it.
-    pub(crate) fn peek_word(&self) -> Option<&'a str> {
+    pub(super) fn peek_word(&self) -> Option<&'a str> {
         self.peek().filter(|token| token.kind == Kind::Word).map(|token| token.text)
     }
     /// The word after the next.
-    pub(crate) fn peek_second(&self) -> Option<&'a str> {
+    pub(super) fn peek_second(&self) -> Option<&'a str> {
         self.tokens.get(self.at + 1).filter(|token| token.kind == Kind::Word).map(|token| token.text)
     }
     /// The position of the next token, or the end of the line.
-    pub(crate) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> Place {
         match (self.peek(), self.tokens.last()) {
             (Some(token), _) => token.place,
             (None, Some(last)) => Place { start: last.place.end, end: last.place.end },
             (None, None) => Place::default(),
         }
     }
-    pub(crate) fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.peek().is_none()
     }
-    pub(crate) fn skip(&mut self) {
+    pub(super) fn skip(&mut self) {
         self.at += 1;
     }
-    pub(crate) fn back(&mut self) {
+    pub(super) fn back(&mut self) {
         self.at -= 1;
     }
-    pub(crate) fn mark(&self) -> usize {
+    pub(super) fn mark(&self) -> usize {
         self.at
     }
-    pub(crate) fn reset(&mut self, mark: usize) {
+    pub(super) fn reset(&mut self, mark: usize) {
         self.at = mark;
     }
     /// Takes the next token if its kind is one of `kinds`.
-    pub(crate) fn take_kind(&mut self, kinds: &[Kind]) -> Option<Token<'a>> {
+    pub(super) fn take_kind(&mut self, kinds: &[Kind]) -> Option<Token<'a>> {
         let token = *self.peek().filter(|token| kinds.contains(&token.kind))?;
         self.at += 1;
         Some(token)
     }
     /// Takes the next word if it is `word`.
-    pub(crate) fn take_word(&mut self, word: &str) -> bool {
+    pub(super) fn take_word(&mut self, word: &str) -> bool {
         let found = self.peek_word() == Some(word);
         self.at += usize::from(found);
         found
     }
     /// Takes the next word; an error if there is none.
-    pub(crate) fn word(&mut self, parser: &mut Parser<'_>, wanted: &str, example: &str) -> Parsed<Token<'a>> {
+    pub(super) fn word(&mut self, parser: &mut Parser<'_>, wanted: &str, example: &str) -> Parsed<Token<'a>> {
         match self.peek() {
             Some(token) if token.kind == Kind::Word => {
                 self.at += 1;
@@ -78,14 +78,14 @@ impl<'a> Cursor<'a> {
         }
     }
     /// Takes the next word; an error unless it is `word`.
-    pub(crate) fn expect_word(&mut self, parser: &mut Parser<'_>, word: &str) -> Parsed<()> {
+    pub(super) fn expect_word(&mut self, parser: &mut Parser<'_>, word: &str) -> Parsed<()> {
         if self.take_word(word) {
             return Ok(());
         }
         parser.error(self.place(), format!("expected `{word}`"), format!("write `{word}` here"))
     }
     /// Takes the next word as a quantity with its unit.
-    pub(crate) fn scalar<T: Scalar>(&mut self, parser: &mut Parser<'_>) -> Parsed<T> {
+    pub(super) fn scalar<T: Scalar>(&mut self, parser: &mut Parser<'_>) -> Parsed<T> {
         let word = self.word(parser, &format!("a {}", T::WANTED), T::EXAMPLE)?;
         match T::from_text(word.text) {
             Ok(value) => Ok(value),
@@ -93,7 +93,7 @@ impl<'a> Cursor<'a> {
         }
     }
     /// Takes the next word as an integer of at most `most`.
-    pub(crate) fn number(&mut self, parser: &mut Parser<'_>, most: u64) -> Parsed<u64> {
+    pub(super) fn number(&mut self, parser: &mut Parser<'_>, most: u64) -> Parsed<u64> {
         let word = self.word(parser, "a whole number", "3")?;
         let number = match word.text.strip_prefix("0x") {
             Some(hex) => u64::from_str_radix(hex, 16).ok(),
@@ -109,7 +109,7 @@ impl<'a> Cursor<'a> {
         }
     }
     /// Checks that the line has no more tokens.
-    pub(crate) fn end(&self, parser: &mut Parser<'_>) -> Parsed<()> {
+    pub(super) fn end(&self, parser: &mut Parser<'_>) -> Parsed<()> {
         match self.peek() {
             None => Ok(()),
             Some(token) => parser.error(

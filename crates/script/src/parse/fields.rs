@@ -7,7 +7,8 @@ use tidegate_config::values::{Mark, Protocol};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{Bytes, Colour, Dscp, Ecn};
 
-use super::{Cursor, Parsed, Parser};
+use super::cursor::Cursor;
+use super::parser::{Parsed, Parser};
 use crate::packet::Header;
 
 /// The words that begin a field.
@@ -27,7 +28,7 @@ pub(crate) const COLOURS: [(&str, Colour); 3] =
     [("green", Colour::Green), ("yellow", Colour::Yellow), ("red", Colour::Red)];
 
 /// Whether `word` begins a field.
-pub(crate) fn begins(word: &str) -> bool {
+pub(super) fn begins(word: &str) -> bool {
     FIELDS.contains(&word) || address(word).is_some() || is_meant_as_address(word)
 }
 
@@ -37,7 +38,7 @@ fn is_meant_as_address(word: &str) -> bool {
 }
 
 /// The default packet of flow number `n`: UDP, 1000 B, from its own host and port.
-pub(crate) fn default(n: usize) -> Header {
+pub(super) fn default(n: usize) -> Header {
     let n = n as u32;
     let source = Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 1).to_bits() + n % (1 << 16));
     let destination = Ipv4Addr::new(10, 1, 0, 1);
@@ -66,7 +67,7 @@ fn address(text: &str) -> Option<(IpAddr, Option<u16>)> {
 }
 
 /// One of `words`.
-pub(crate) fn one_of<T: Copy>(
+pub(super) fn one_of<T: Copy>(
     parser: &mut Parser<'_>,
     line: &mut Cursor<'_>,
     what: &str,
@@ -83,7 +84,7 @@ pub(crate) fn one_of<T: Copy>(
 }
 
 /// Parses the fields up to the first word that is none.
-pub(crate) fn parse(parser: &mut Parser<'_>, line: &mut Cursor<'_>, mut header: Header) -> Parsed<Header> {
+pub(super) fn parse(parser: &mut Parser<'_>, line: &mut Cursor<'_>, mut header: Header) -> Parsed<Header> {
     while let Some(word) = line.peek_word().filter(|word| *word != "every") {
         let place = line.place();
         if let Some((source, source_port)) = address(word) {
