@@ -40,6 +40,7 @@ pub use recorder::{Adjustment, ControlCall, Operation, Recorder};
 pub use registry::{PromiseControl, PromiseError, PromiseTable, PromiseView};
 pub use reserve::{Lease, ReserveError};
 pub use rules::{BuildFailure, Classification, Names, Setup};
+pub use schedule::LONGEST_WHOLE;
 pub use sink::{Admission, Change, Disposition, PacketMeta, Shape, Sink};
 pub use stats::{ClassCounts, ClassStatus};
 pub use swap::{PreparedConfig, Retired, SwapError, SwapKind, SwapReport};

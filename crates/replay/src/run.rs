@@ -12,9 +12,9 @@ use tidegate_capture::dissect::protocol;
 use tidegate_config::shaper::{Config, FlowBy, Root};
 use tidegate_config::values::User;
 use tidegate_engine::driver::{Arrival, Driver, Offered, Params};
-use tidegate_engine::{BuildFailure, ClassStatus, Engine, Names, PacketMeta, Setup, Shape};
+use tidegate_engine::{BuildFailure, ClassStatus, Engine, LONGEST_WHOLE, Names, PacketMeta, Setup, Shape};
 use tidegate_metrics::{Curve, Digest, OTHER_FLOWS, PartSeries, Points, SHOWN_PARTS};
-use tidegate_units::{Instant, Rate, Span};
+use tidegate_units::{Bytes, Instant, Rate, Span};
 
 use crate::cut;
 use crate::meter::{Departure, Keep, Meter, Ticket};
@@ -68,6 +68,7 @@ pub struct Run {
     driver: Driver<Ticket>,
     meter: Meter,
     mtu: u32,
+    link: Option<Rate>,
     start: Instant,
 }
 
@@ -85,7 +86,7 @@ impl Run {
         let meter = Meter::new(settings.keep, engine.class_names().len(), by, now);
         let mtu = u32::try_from(config.interface.mtu.as_u64()).unwrap_or(u32::MAX);
         let driver = Driver::new(engine, Params { link: settings.link, ..Params::default() }, now);
-        Ok(Self { driver, meter, mtu, start: now })
+        Ok(Self { driver, meter, mtu, link: settings.link, start: now })
     }
 
     /// A packet arrives at `now`; what is due before that leaves first. `meta` may describe a superpacket, if it is
@@ -99,7 +100,7 @@ impl Run {
             meta.shape = Shape::Single;
         }
         let whole = Arrival::new(Ticket { packet, segment: 0 }, &meta);
-        if self.driver.offer(now, whole, &mut self.meter) == Offered::Consumed {
+        if !self.occupies_link(&meta) && self.driver.offer(now, whole, &mut self.meter) == Offered::Consumed {
             return 1;
         }
         let mut segments = 0;
@@ -108,6 +109,14 @@ impl Run {
             segments += 1;
         }
         segments
+    }
+
+    /// Whether a superpacket would keep the virtual link from all others for longer than a class of a shaper lets one.
+    /// The engine knows the rates of its classes, not this one.
+    fn occupies_link(&self, meta: &PacketMeta) -> bool {
+        let size = Bytes::new(meta.length.into());
+        let lasts = |rate: Rate| rate.time_for_ceil(size).is_none_or(|time| time > LONGEST_WHOLE);
+        meta.shape == Shape::Super && meta.length > self.mtu && self.link.is_some_and(lasts)
     }
 
     /// Sends what is due before `until`.

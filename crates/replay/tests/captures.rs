@@ -294,6 +294,24 @@ fn a_superpacket_is_cut_for_a_slow_flow_and_counted_whole_for_a_fast_one() {
     assert_eq!(lengths, [740, 1_500, 1_500, 1_500, 1_500, 1_500, 8_040]);
 }
 
+/// What an offload made of forty packets takes 40 ms of 12 Mbit/s: whole it would be a spike in the bin of its departure.
+#[test]
+fn superpackets_are_cut_before_a_slow_link() {
+    let mut file = Pcap::new(101);
+    for n in 0..20 {
+        file.packet(n * 50_000_000, &datagram(n as u8 % 3, 58_880));
+    }
+    let fifo = "version = 1\n[discipline]\nkind = \"fifo\"\n";
+    let (session, ..) = replay(&file.0, &[part("fifo", fifo, Some(12)), part("fast", fifo, Some(1_000))]);
+    let [slow, fast] = [0, 1].map(|n| &session.outcomes[n]);
+    // 58,880 bytes in segments of 1,472.
+    assert_eq!((slow.passed, fast.passed), (20 * 40, 20), "a superpacket that takes less than 1 ms stays whole");
+    let rate = slow.curves.iter().find(|c| c.measure == "throughput" && c.x == "time_s").expect("a rate over time");
+    // A bin of 10 ms has ten packets, and one more that begins in it.
+    let most = rate.points.iter().map(|point| point.1).fold(0.0, f64::max);
+    assert!((11.5e6..=13.3e6).contains(&most), "{most}");
+}
+
 #[test]
 fn series_add_up() {
     let mut file = Pcap::new(101);
