@@ -88,7 +88,7 @@ struct Connection {
     /// Bytes received by each end that are counted already.
     counted: [u64; 2],
     role: Role,
-    group: u16,
+    group: u32,
     opened: u64,
     connected: bool,
     completed: bool,
@@ -243,6 +243,22 @@ impl Simulation {
         let connection = self.connections[slot as usize].as_ref()?;
         Some([&connection.ends[0], &connection.ends[1]])
     }
+    /// The links that the packets of a flow cross, there (0) or back (1).
+    pub(crate) fn way(&self, flow: usize, side: usize) -> impl Iterator<Item = usize> + '_ {
+        let first = self.plans[flow].routes[side] as usize;
+        self.routes[first..].iter().take_while(|&&entry| entry != ARRIVED).map(|&entry| (entry & !EXPRESS) as usize)
+    }
+    /// The round trip of a flow over empty links, transmission not counted.
+    pub(crate) fn round_trip(&self, flow: usize) -> Span {
+        Span::from_nanos(self.plans[flow].ideal.iter().map(|way| way.0).sum())
+    }
+    /// The discipline before the transmitter of a link, where one is set.
+    pub(crate) fn discipline(&mut self, link: usize) -> Option<&mut Discipline> {
+        match &mut self.links[link].queue {
+            Queue::Discipline(discipline) | Queue::Driver(discipline, _) => Some(discipline),
+            Queue::Tail { .. } => None,
+        }
+    }
     /// Asks the discipline of `link` again: call it after changing one from outside.
     pub fn kick(&mut self, link: LinkId) {
         self.schedule_transmit(link.0);
@@ -360,7 +376,7 @@ impl Simulation {
         let shaped = l.queue.shaper().is_some();
         if let Some((arrival, mut packet)) = departure {
             if shaped {
-                packet.class = self.flows[usize::from(packet.group)].class;
+                packet.class = self.flows[packet.group as usize].class;
             }
             let index = self.packets.insert(&packet);
             self.launch(link, arrival, index);

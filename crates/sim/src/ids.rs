@@ -10,7 +10,7 @@ pub struct LinkId(pub(crate) u32);
 
 /// A flow of a network.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct FlowId(pub(crate) u16);
+pub struct FlowId(pub(crate) u32);
 
 impl NodeId {
     /// Its number, counted from 0 in the order of making: [`SimPacket::source`] and [`SimPacket::destination`].
@@ -29,7 +29,7 @@ impl LinkId {
 impl FlowId {
     /// Its number, counted from 0 in the order of making: [`SimPacket::group`].
     pub fn index(self) -> usize {
-        usize::from(self.0)
+        self.0 as usize
     }
 }
 

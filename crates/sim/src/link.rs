@@ -136,6 +136,13 @@ impl Discipline {
             Self::Shaper(shaper) => shaper.as_mut(),
         }
     }
+    /// The class that the rules of a shaper file give a packet; `None` where there are none.
+    pub fn class_of(&self, packet: &SimPacket) -> Option<u16> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Shaper(shaper) => Some(shaper.class_of(packet)),
+        }
+    }
 }
 
 impl Queue {
@@ -261,7 +268,7 @@ impl DropCounter<'_, '_> {
             series.dropped.add(at, 1);
             note(self.metrics, packet, |part| part.dropped.add(at, 1));
         }
-        self.counters.flows[usize::from(packet.group)].dropped.count(packet.size);
+        self.counters.flows[packet.group as usize].dropped.count(packet.size);
     }
 }
 
@@ -435,7 +442,7 @@ impl Link {
             self.see(start, Stage::Lost, packet);
             if counters.measuring {
                 self.metrics.lost += 1;
-                counters.flows[usize::from(packet.group)].dropped.count(packet.size);
+                counters.flows[packet.group as usize].dropped.count(packet.size);
             }
             return None;
         }

@@ -110,6 +110,9 @@ pub enum NetworkError {
     },
 }
 
+/// The most flows of a network.
+pub(crate) const MOST_FLOWS: usize = 1 << 20;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Host,
@@ -266,7 +269,7 @@ impl Network {
     /// Adds a flow.
     pub fn flow(&mut self, flow: FlowSpec) -> FlowId {
         self.flows.push(flow);
-        FlowId((self.flows.len() - 1) as u16)
+        FlowId((self.flows.len() - 1) as u32)
     }
     /// Measures nothing before this time. Default zero.
     pub fn warm_up(&mut self, span: Span) {
@@ -330,7 +333,7 @@ impl Network {
         for (what, count, most) in [
             ("node", self.nodes.len(), 1 << 31),
             ("link", self.edges.len(), 1 << 20),
-            ("flow", self.flows.len(), 1 << 16),
+            ("flow", self.flows.len(), MOST_FLOWS),
         ] {
             if count > most {
                 return Err(NetworkError::TooMany { what, most });

@@ -35,12 +35,12 @@ pub struct SimPacket {
     pub source: u32,
     /// The host it goes to.
     pub destination: u32,
+    /// The flow of the scenario it belongs to (a source of mice is one, with many connections).
+    pub group: u32,
     /// The class, see [`Packet::class`].
     pub class: u16,
     /// The profile, see [`Packet::profile`].
     pub profile: u16,
-    /// The flow of the scenario it belongs to (a source of mice is one, with many connections).
-    pub group: u16,
     /// The code point.
     pub dscp: Dscp,
     /// The colour that a meter set.

@@ -408,7 +408,8 @@ fn requests_are_answered_one_after_the_other() {
     let metrics = sim.flow(flow);
     // 20 ms of round trip and 80 ms of thinking: ten a second, the first 20 ms later.
     assert!((98..=100).contains(&metrics.completed), "{}", metrics.completed);
-    assert_eq!(metrics.opened, 1);
+    // The last may be under way.
+    assert!((metrics.completed..=metrics.completed + 1).contains(&metrics.opened), "{}", metrics.opened);
     let median = metrics.completion_ns.quantile(0.5).unwrap();
     assert!((20_000_000..21_000_000).contains(&median), "{median}");
 }

@@ -45,7 +45,7 @@ fn refused(text: &str, place: &str, parts: &[&str]) {
 }
 
 fn value(outcome: &Outcome, subject: &str, measure: &str) -> f64 {
-    let found = outcome.values.iter().find(|value| value.subject == subject && value.measure == measure);
+    let found = outcome.values.iter().find(|value| value.label() == subject && value.measure == measure);
     found.unwrap_or_else(|| panic!("no {measure} of {subject} in {:?}", outcome.values)).value
 }
 

@@ -88,7 +88,7 @@ impl Simulation {
         if let Some(arrival) = arrival {
             let mut packet = packet;
             if l.queue.shaper().is_some() {
-                packet.class = self.flows[usize::from(packet.group)].class;
+                packet.class = self.flows[packet.group as usize].class;
             }
             let index = self.packets.insert(&packet);
             self.launch(link, arrival, index);

@@ -13,7 +13,7 @@ impl Simulation {
         let measuring = self.measuring();
         let payload = u64::from(packet.payload());
         if measuring {
-            let metrics = &mut self.metrics[usize::from(packet.group)];
+            let metrics = &mut self.metrics[packet.group as usize];
             metrics.marked += u64::from(packet.segment.ecn == Ecn::Ce);
             if payload > 0 {
                 metrics.arrived[packet.colour as usize].count(packet.size);
@@ -57,7 +57,7 @@ impl Simulation {
             let (flow, group) = (connection.number << 1 | side as u64, connection.group);
             let size = TCP_HEADER + segment.option_bytes() + segment.len;
             if measuring && segment.len > 0 {
-                let metrics = &mut self.metrics[usize::from(group)];
+                let metrics = &mut self.metrics[group as usize];
                 metrics.sent.count(size);
                 if segment.flags.has(Flags::RETRANSMISSION) {
                     metrics.retransmitted.count(size);
@@ -83,7 +83,7 @@ impl Simulation {
     pub(super) fn send(
         &mut self,
         flow: u64,
-        group: u16,
+        group: u32,
         slot: u32,
         side: usize,
         segment: Segment,
@@ -91,7 +91,7 @@ impl Simulation {
         remaining: u32,
         transport: Proto,
     ) {
-        let spec = &self.flows[usize::from(group)];
+        let spec = &self.flows[group as usize];
         let (source, destination) = if side == 0 { (spec.from, spec.to) } else { (spec.to, spec.from) };
         let packet = SimPacket {
             flow,
@@ -100,7 +100,7 @@ impl Simulation {
             segment,
             remaining,
             slot,
-            hop: self.plans[usize::from(group)].routes[side],
+            hop: self.plans[group as usize].routes[side],
             size,
             source: source.0,
             destination: destination.0,
@@ -127,7 +127,7 @@ impl Simulation {
         let timeouts = connection.ends[side].counters().timeouts;
         let fresh = timeouts - connection.timeouts[side];
         connection.timeouts[side] = timeouts;
-        let group = usize::from(connection.group);
+        let group = connection.group as usize;
         if fresh > 0 && self.measuring() {
             self.metrics[group].timeouts += fresh;
         }
@@ -157,7 +157,7 @@ impl Simulation {
             armed: [NEVER; 2],
             counted: [0; 2],
             role,
-            group: flow as u16,
+            group: flow,
             opened: self.now,
             connected: false,
             completed: false,
@@ -187,7 +187,7 @@ impl Simulation {
     pub(super) fn react(&mut self, slot: u32, side: usize) {
         let measuring = self.measuring();
         let Some(connection) = &mut self.connections[slot as usize] else { return };
-        let group = usize::from(connection.group);
+        let group = connection.group as usize;
         let metrics = &mut self.metrics[group];
         let received = connection.ends[side].received();
         let new = received - connection.counted[side];
@@ -231,7 +231,7 @@ impl Simulation {
                 } else if side == 0 && received >= *answered && *taken < *answered {
                     *taken = *answered;
                     think = true;
-                    if measuring {
+                    if measuring && *asked_at >= self.warm_up {
                         let time = self.now - *asked_at;
                         book_completion(metrics, &self.plans[group], [0, 1], *response, time);
                     }
@@ -248,7 +248,8 @@ impl Simulation {
         }
         if let Some(size) = complete {
             connection.completed = true;
-            if measuring {
+            // What began in the warm-up is not among those that were opened either.
+            if measuring && connection.opened >= self.warm_up {
                 let ways = if side == 1 { [1, 0] } else { [0, 1] };
                 book_completion(metrics, &self.plans[group], ways, size, self.now - connection.opened);
             }

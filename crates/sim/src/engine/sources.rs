@@ -109,6 +109,9 @@ impl Simulation {
                             *asked_at = self.now;
                         }
                         connection.ends[0].write(request);
+                        if self.now >= self.warm_up {
+                            self.metrics[index].opened += 1;
+                        }
                         self.pump(slot, 0);
                     }
                 }
@@ -159,7 +162,7 @@ impl Simulation {
                 }
                 // The top bit keeps datagrams apart from connections.
                 let number = 1 << 63 | u64::from(flow) << 1;
-                self.send(number, flow as u16, flow, 0, segment, size, u32::MAX, Proto::Udp);
+                self.send(number, flow, flow, 0, segment, size, u32::MAX, Proto::Udp);
             }
             Transport::Tcp(_) => {
                 let slot = match self.sources[index].slot {

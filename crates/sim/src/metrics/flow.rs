@@ -84,9 +84,9 @@ pub struct FlowMetrics {
     pub marked: u64,
     /// Times a retransmission timer ran out.
     pub timeouts: u64,
-    /// Connections opened.
+    /// Connections opened; of a flow of requests, the requests.
     pub opened: u64,
-    /// Transfers that were complete.
+    /// Transfers that were complete, of those counted in `opened`: what began in the warm-up does not count.
     pub completed: u64,
     /// Connections given up.
     pub failed: u64,

@@ -59,9 +59,9 @@ pub struct Parts {
 
 impl Parts {
     /// Lets `note` see the series of the flow and of the class of a packet, which begin with bins of `width`.
-    pub(crate) fn note(&mut self, flow: u16, class: u16, width: Span, note: impl Fn(&mut PartSeries)) {
-        for (parts, number) in [(&mut self.flows, flow), (&mut self.classes, class)] {
-            let number = usize::from(number).min(PARTS);
+    pub(crate) fn note(&mut self, flow: u32, class: u16, width: Span, note: impl Fn(&mut PartSeries)) {
+        for (parts, number) in [(&mut self.flows, flow), (&mut self.classes, class.into())] {
+            let number = (number as usize).min(PARTS);
             if number >= parts.len() {
                 parts.resize(number + 1, None);
             }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
+use tidegate_config::Place;
 use tidegate_config::discipline::Site;
 use tidegate_config::edit;
 use tidegate_config::shaper::Config;
@@ -24,6 +25,8 @@ use crate::workload::FlowSpec;
 /// A link of a scenario, one direction.
 #[derive(Clone, Debug)]
 pub(super) struct Wire {
+    /// Where the file has it.
+    pub(super) place: Place,
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) line: Line,
@@ -36,6 +39,8 @@ pub(super) struct Wire {
 /// A section of flows: the specifications made from it, in order.
 #[derive(Clone, Debug)]
 pub(super) struct Section {
+    /// Where the file has it.
+    pub(super) place: Place,
     pub(super) name: String,
     pub(super) flows: Range<usize>,
 }
@@ -83,6 +88,8 @@ pub struct Scenario {
 /// Another discipline on one link.
 #[derive(Clone, Debug)]
 pub(super) struct Variant {
+    /// Where the file has it.
+    pub(super) place: Place,
     pub(super) name: String,
     pub(super) wire: usize,
     pub(super) queue: LinkQueue,
@@ -173,9 +180,9 @@ impl Scenario {
         }
     }
 
-    /// Checks that the network can work.
-    pub(super) fn probe(&self) -> Result<(), NetworkError> {
-        self.network(self.seed, None).build().map(|_| ())
+    /// Builds the network of a variant, which shows whether it can work.
+    pub(super) fn probe(&self, variant: Option<&Variant>) -> Result<Simulation, NetworkError> {
+        self.network(self.seed, variant).build()
     }
 
     /// Makes it ready to run under `seed`, without its variants.

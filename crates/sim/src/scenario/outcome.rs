@@ -14,6 +14,8 @@ use crate::metrics::{FlowMetrics, LinkMetrics, PARTS, SizeClass};
 /// One measured value, with what it is of.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Value {
+    /// The variant of the scenario; empty where there are none.
+    pub variant: String,
     /// The flow or link: `flow bulk`, `link r->b`.
     pub subject: String,
     /// The name of the quantity, with its unit.
@@ -22,6 +24,13 @@ pub struct Value {
     pub unit: &'static str,
     /// The value in the unit of the quantity.
     pub value: f64,
+}
+
+impl Value {
+    /// The subject for a table of all variants: `red: flow bulk`.
+    pub fn label(&self) -> String {
+        if self.variant.is_empty() { self.subject.clone() } else { format!("{}: {}", self.variant, self.subject) }
+    }
 }
 
 /// An action on the shaper of a link at a time, or a report of it.
@@ -102,7 +111,8 @@ struct Collector<'a> {
 
 impl Collector<'_> {
     fn add(&mut self, measure: impl Into<String>, unit: &'static str, value: f64) {
-        self.values.push(Value { subject: self.subject.clone(), measure: measure.into(), unit, value });
+        let (variant, subject) = (String::new(), self.subject.clone());
+        self.values.push(Value { variant, subject, measure: measure.into(), unit, value });
     }
     /// Mean, median and 99th percentile.
     fn spread(&mut self, measure: &str, unit: &'static str, scale: f64, histogram: &Histogram) {
@@ -138,7 +148,10 @@ impl Outcome {
             digest_link(&mut outcome.digest, link);
             if scenario.wires[index].watch {
                 let queue = scenario.queue_of(index, variant);
-                let classes = queue.and_then(LinkQueue::shaper).map(|config| config.class_names()).unwrap_or_default();
+                let classes = match queue.and_then(LinkQueue::shaper) {
+                    Some(config) => config.class_names(),
+                    None => queue.map(LinkQueue::classes).unwrap_or_default(),
+                };
                 outcome.link(scenario, sim, index, name, link, &classes);
             }
         }
@@ -156,10 +169,10 @@ impl Outcome {
         self.reports.extend(reports);
     }
 
-    /// The same with the name of a variant before every subject.
+    /// The same as the results of a variant.
     pub(super) fn called(mut self, name: &str) -> Self {
         for value in &mut self.values {
-            value.subject = format!("{name}: {}", value.subject);
+            name.clone_into(&mut value.variant);
         }
         for curve in &mut self.curves {
             curve.name = format!("{name} {}", curve.name);
@@ -251,7 +264,7 @@ impl Outcome {
         }
     }
 
-    /// `names` are those of the classes of a shaper; classes of disciplines go by their numbers.
+    /// `names` are those of the classes of its queue; packets of other classes go by the number of theirs.
     fn link(
         &mut self,
         scenario: &Scenario,

@@ -1,6 +1,7 @@
 //! From the sections of a file to a [`Scenario`], with a place for everything that is wrong.
 
 mod actions;
+mod advice;
 mod distributions;
 mod flows;
 mod links;
@@ -28,15 +29,21 @@ impl Scenario {
     /// `diagnostics`, and the result is then `None`.
     pub fn load(source: &Source, files: Option<Files<'_>>, diagnostics: &mut Diagnostics) -> Option<Self> {
         let file: File = read(source, diagnostics)?;
-        let mut resolver = Resolver { diagnostics, files, known: BTreeMap::new(), scenario: Self::empty(&file) };
+        let (known, node_places, scenario) = (BTreeMap::new(), Vec::new(), Self::empty(&file));
+        let mut resolver = Resolver { diagnostics, files, known, node_places, scenario };
         resolver.all(&file);
-        let (errors, scenario) = (resolver.diagnostics.errors(), resolver.scenario);
+        let (errors, scenario, nodes) = (resolver.diagnostics.errors(), resolver.scenario, resolver.node_places);
         if errors > 0 {
             return None;
         }
-        if let Err(error) = scenario.probe() {
-            refuse(&error, &file, diagnostics);
-            return None;
+        for variant in [None].into_iter().chain(scenario.variants.iter().map(Some)) {
+            match scenario.probe(variant) {
+                Ok(mut sim) => advice::advise(&scenario, variant, &mut sim, &nodes, diagnostics),
+                Err(error) => {
+                    refuse(&error, &file, diagnostics);
+                    return None;
+                }
+            }
         }
         Some(scenario)
     }
@@ -105,6 +112,8 @@ pub(super) struct Resolver<'a> {
     pub(super) diagnostics: &'a mut Diagnostics,
     files: Option<Files<'a>>,
     known: BTreeMap<String, usize>,
+    /// Where the file has each node.
+    node_places: Vec<Place>,
     pub(super) scenario: Scenario,
 }
 
@@ -192,6 +201,7 @@ impl Resolver<'_> {
                 return;
             }
             self.scenario.nodes.push((name, host));
+            self.node_places.push(pattern.place);
         }
     }
 

@@ -202,7 +202,7 @@ impl ShaperQueue {
     }
 
     fn fields(&self, packet: &SimPacket) -> Fields {
-        self.identities[usize::from(packet.group)].fields(packet)
+        self.identities[packet.group as usize].fields(packet)
     }
 
     /// Calls `work` between two packets, as live the control plane does.

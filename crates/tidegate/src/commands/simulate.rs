@@ -56,7 +56,10 @@ const STYLE: TableStyle = presets::NOTHING.header_separator(LineStyle::none().fi
 /// A value over all runs.
 #[derive(Serialize)]
 struct Item {
+    /// With the name of the variant before it, where there are variants.
     subject: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    variant: String,
     measure: String,
     unit: &'static str,
     mean: f64,
@@ -239,9 +242,10 @@ fn items(outcomes: &[Outcome]) -> Vec<Item> {
     let mut known = std::collections::BTreeMap::new();
     for (run, outcome) in outcomes.iter().enumerate() {
         for value in &outcome.values {
-            let index = *known.entry((value.subject.clone(), value.measure.clone())).or_insert_with(|| {
+            let index = *known.entry((value.label(), value.measure.clone())).or_insert_with(|| {
                 items.push(Item {
-                    subject: value.subject.clone(),
+                    subject: value.label(),
+                    variant: value.variant.clone(),
                     measure: value.measure.clone(),
                     unit: value.unit,
                     mean: 0.0,
@@ -363,7 +367,7 @@ fn tidy(report: &Report<'_>, outcomes: &[Outcome]) -> columns::Table {
         for item in &outcome.values {
             seed.push(Some(outcome.seed));
             kind.push(text("value"));
-            variant.push(None);
+            variant.push(text(&item.variant));
             subject.push(text(&item.subject));
             measure.push(text(&item.measure));
             part.push(None);

@@ -147,7 +147,7 @@ impl Rig {
         let sources = Rc::new(RefCell::new(Vec::<u32>::new()));
         let of_flow = sources.clone();
         network.tap(out, move |at, stage, packet| {
-            let source = of_flow.borrow()[usize::from(packet.group)];
+            let source = of_flow.borrow()[packet.group as usize];
             let number = packet.segment.seq;
             log.borrow_mut().push(Observation {
                 at,

@@ -92,7 +92,7 @@ fn simulate(system: System, load: Load, seed: u64) -> Outcome {
         network.flow(flow.to_port(FIRST_PORT + class as u16));
     }
     // When each packet of each flow went onto the wire.
-    let flows: Rc<RefCell<BTreeMap<u16, Vec<u64>>>> = Rc::default();
+    let flows: Rc<RefCell<BTreeMap<u32, Vec<u64>>>> = Rc::default();
     let by_flow = Rc::clone(&flows);
     network.tap(link, move |at, stage, packet| {
         if stage == Stage::Transmitting && at.as_nanos() >= WARM_UP.as_nanos() {

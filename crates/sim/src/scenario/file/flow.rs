@@ -18,8 +18,9 @@ tidegate_config::record! {
         pub to: Spanned<String>,
         /// How many of the same between the same hosts. Default 1.
         pub count: Spanned<u32> = 1,
-        /// Over what it sends. Default TCP.
-        pub transport: TransportWord = "tcp",
+        /// Over what it sends. Default: datagrams for packets at a rate (`constant`, `poisson`, `on-off`) unless `tcp`
+        /// is given, TCP for everything else.
+        pub transport: Option<TransportWord>,
         /// TCP's settings. Default: SACK, Reno's window, every default.
         pub tcp: Option<Spanned<TcpSection>>,
         /// Whether datagrams are sent as ECN-capable. Default no.

@@ -6,13 +6,11 @@ use tidegate_core::Instant;
 
 use super::Resolver;
 use crate::ids::NodeId;
+use crate::network::MOST_FLOWS;
 use crate::scenario::file::{FlowSection, WorkloadSection};
 use crate::scenario::model::Section;
 use crate::scenario::queue::LinkQueue;
 use crate::workload::{FlowSpec, PORT, Transport};
-
-/// The most flows of one scenario.
-const MOST_FLOWS: usize = 1 << 16;
 
 impl Resolver<'_> {
     pub(super) fn flow(&mut self, flow: &Spanned<FlowSection>) {
@@ -72,7 +70,7 @@ impl Resolver<'_> {
             self.wrong(flow.workload.place, "this workload needs TCP", "not over datagrams", help);
         }
         let flows = begin..self.scenario.flows.len();
-        self.scenario.sections.push(Section { name: flow.name.value.clone(), flows });
+        self.scenario.sections.push(Section { place: flow.place, name: flow.name.value.clone(), flows });
     }
 
     /// The number of a flow's class, from 0.

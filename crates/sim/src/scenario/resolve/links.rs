@@ -33,11 +33,20 @@ impl Resolver<'_> {
         for (a, b) in self.pairs(&link.from, &link.to) {
             let queue = queue.clone();
             let watch = link.watch.unwrap_or(queue.is_some());
-            self.scenario.wires.push(Wire { from: a, to: b, line, queue, driver, timer, watch });
+            self.scenario.wires.push(Wire { place: link.place, from: a, to: b, line, queue, driver, timer, watch });
             if link.both_ways {
                 let queue = queue_back.clone();
                 let watch = queue.is_some();
-                self.scenario.wires.push(Wire { from: b, to: a, line, queue, driver: None, timer, watch });
+                self.scenario.wires.push(Wire {
+                    place: link.place,
+                    from: b,
+                    to: a,
+                    line,
+                    queue,
+                    driver: None,
+                    timer,
+                    watch,
+                });
             }
         }
     }
@@ -57,7 +66,7 @@ impl Resolver<'_> {
         };
         self.scenario.wires[wire].watch = true;
         let (name, Some(queue)) = (variant.name.value.clone(), queue) else { return };
-        self.scenario.variants.push(Variant { name, wire, queue });
+        self.scenario.variants.push(Variant { place: variant.place, name, wire, queue });
     }
 
     pub(super) fn driver(&mut self, driver: &Spanned<DriverSection>, timer: Option<&Spanned<Span>>) -> Option<Driver> {

@@ -1,13 +1,20 @@
 //! The transport of flows, and TCP's settings.
 
 use super::Resolver;
-use crate::scenario::file::{AlgorithmWord, FlowSection, RecoveryWord, TcpSection, TransportWord, VintageWord};
+use crate::scenario::file::{
+    AlgorithmWord, FlowSection, RecoveryWord, TcpSection, TransportWord, VintageWord, WorkloadSection,
+};
 use crate::tcp::{Algorithm, Config, Recovery, RtoBounds, Vintage};
 use crate::workload::Transport;
 
 impl Resolver<'_> {
     pub(super) fn transport(&mut self, flow: &FlowSection) -> Option<Transport> {
-        match flow.transport {
+        let at_a_rate = matches!(
+            flow.workload.value,
+            WorkloadSection::Constant(_) | WorkloadSection::Poisson(_) | WorkloadSection::OnOff(_)
+        );
+        let usual = if at_a_rate && flow.tcp.is_none() { TransportWord::Udp } else { TransportWord::Tcp };
+        match flow.transport.unwrap_or(usual) {
             TransportWord::Udp => {
                 if let Some(tcp) = &flow.tcp {
                     self.wrong(tcp.place, "settings of TCP for datagrams", "transport is udp", "take one of them out");

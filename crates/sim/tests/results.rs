@@ -1,0 +1,122 @@
+//! What results are called, what is counted in them, and warnings about scenarios that hardly mean what they say.
+
+use tidegate_config::{Diagnostics, Source};
+use tidegate_sim::scenario::{Outcome, Scenario};
+
+const HEAD: &str = "version = 1\nduration = \"10s\"\nhosts = [\"a\", \"b\"]\nrouters = [\"r\"]\n\
+    [[link]]\nfrom = \"a\"\nto = \"r\"\nrate = \"100mbit\"\n";
+
+/// A scenario whose second link has `link`, with `flow` from `a` to `b`; and its warnings.
+fn load(link: &str, flow: &str) -> (Scenario, String) {
+    let text = format!(
+        "{HEAD}[[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"10mbit\"\n{link}\n[[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n{flow}\n"
+    );
+    let (source, mut found) = (Source::new("test.toml", text), Diagnostics::new());
+    let scenario = Scenario::load(&source, None, &mut found);
+    let text = found.render(&source);
+    (scenario.unwrap_or_else(|| panic!("{text}")), text)
+}
+
+fn value(outcome: &Outcome, subject: &str, measure: &str) -> f64 {
+    let found = outcome.values.iter().find(|value| value.label() == subject && value.measure == measure);
+    found.unwrap_or_else(|| panic!("no {measure} of {subject} in {:?}", outcome.values)).value
+}
+
+const BULK: &str = "workload = { kind = \"bulk\" }";
+
+#[test]
+fn packets_at_a_rate_are_datagrams_unless_tcp_is_asked_for() {
+    let retransmitted = |extra: &str| {
+        let flow = format!("{extra}workload = {{ kind = \"constant\", rate = \"20mbit\" }}");
+        let (scenario, _) = load("limit = 20", &flow);
+        let outcome = scenario.run(1, |_| ());
+        (value(&outcome, "flow f", "dropped"), value(&outcome, "flow f", "retransmitted"))
+    };
+    // Half of 20 Mbit/s for 10 s is 8,333 packets of 1,500 bytes.
+    let (dropped, again) = retransmitted("");
+    assert!((8_300.0..8_360.0).contains(&dropped) && again == 0.0, "{dropped} {again}");
+    for asked in ["transport = \"tcp\"\n", "tcp = { recovery = \"sack\" }\n"] {
+        let (dropped, again) = retransmitted(asked);
+        assert!(again > 0.0 && dropped < 1_000.0, "{asked}{dropped} {again}");
+    }
+}
+
+#[test]
+fn what_began_in_the_warm_up_is_not_completed_after_it() {
+    let warm = |flow: &str| load("", flow).0.run(1, |_| ());
+    // Nine transfers of 1 MB at once take 7.4 s of a line of 10 Mbit/s: all begin in the warm-up.
+    let text = "count = 9\nworkload = { kind = \"bulk\", bytes = \"1MB\" }";
+    let text = HEAD.replace("\"10s\"", "\"10s\"\nwarm-up = \"2s\"")
+        + "[[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"10mbit\"\n[[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n"
+        + text;
+    let scenario = Scenario::load(&Source::new("t", text), None, &mut Diagnostics::new()).unwrap();
+    let outcome = scenario.run(1, |_| ());
+    assert!(value(&outcome, "flow f", "goodput") > 5e6);
+    assert!(outcome.values.iter().all(|value| value.measure != "completed" || value.value == 0.0));
+    let outcome = warm(
+        "workload = { kind = \"requests\", request = { kind = \"constant\", value = \"200B\" }, \
+         response = { kind = \"constant\", value = \"20kB\" }, think = { kind = \"constant\", value = \"20ms\" } }",
+    );
+    let (opened, completed) = (value(&outcome, "flow f", "opened"), value(&outcome, "flow f", "completed"));
+    assert!(completed > 100.0 && completed <= opened && opened <= completed + 1.0, "{opened} {completed}");
+}
+
+#[test]
+fn classes_go_by_their_names_and_values_by_their_variant() {
+    let cbq = "queue = { kind = \"cbq\", link = \"10mbit\", class = [{ name = \"gold\", share = \"60%\" }, \
+               { name = \"rest\", share = \"40%\" }] }";
+    let second = "[[flow]]\nname = \"g\"\nfrom = \"a\"\nto = \"b\"\nclass = \"rest\"\n";
+    let other = "[[variant]]\nname = \"plain\"\nfrom = \"r\"\nto = \"b\"\nqueue = { kind = \"fifo\" }\n\
+                 [[variant]]\nname = \"shared\"\nfrom = \"r\"\nto = \"b\"\n";
+    let (scenario, warnings) = load(cbq, &format!("class = \"gold\"\n{BULK}\n{second}{BULK}\n{other}{cbq}"));
+    let outcome = scenario.run(1, |_| ());
+    let gold = value(&outcome, "shared: link r->b", "throughput class gold");
+    assert!((5.0e6..7.5e6).contains(&gold), "{gold}\n{warnings}");
+    assert!(outcome.values.iter().all(|value| ["plain", "shared"].contains(&value.variant.as_str())));
+    let of_curves: Vec<&str> = outcome.curves.iter().map(|curve| curve.variant.as_str()).collect();
+    assert!(of_curves.contains(&"plain") && of_curves.contains(&"shared"));
+}
+
+#[test]
+fn what_hardly_means_what_it_says_has_a_warning() {
+    let constant = |rate: &str| format!("workload = {{ kind = \"constant\", rate = \"{rate}\" }}");
+    let cases = [
+        ("queue = { kind = \"ared\", link = \"20mbit\" }", BULK.to_owned(), "faster than the line"),
+        (
+            "queue = { shaper = { class = [{ name = \"all\", rate = \"11mbit\", default = true }] } }",
+            BULK.to_owned(),
+            "faster than the line",
+        ),
+        (
+            "queue = { kind = \"fifo\", limit = \"1499B\" }",
+            BULK.to_owned(),
+            "too small for one packet of flow f, 1500 B",
+        ),
+        ("limit = 0", BULK.to_owned(), "no room for one packet"),
+        ("", constant("11mbit"), "overloaded on average"),
+        ("", format!("start = \"10s\"\n{BULK}"), "never used"),
+        ("queue-back = { kind = \"fifo\" }", constant("1mbit"), "its queue is never used"),
+        ("", format!("{BULK}\n[[link]]\nfrom = \"b\"\nto = \"c\"\nrate = \"1mbit\""), "no flow begins or ends at `c`"),
+    ];
+    for (link, flow, expected) in cases {
+        let link_text = link;
+        let (_, warnings) = if expected.contains("`c`") {
+            let text = format!("{HEAD}[[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"10mbit\"\n[[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n{flow}\n")
+                .replace("[\"a\", \"b\"]", "[\"a\", \"b\", \"c\"]");
+            let (source, mut found) = (Source::new("t", text), Diagnostics::new());
+            let scenario = Scenario::load(&source, None, &mut found).unwrap();
+            (scenario, found.render(&source))
+        } else {
+            load(link_text, &flow)
+        };
+        assert!(warnings.contains(expected), "{link} {flow}:\n{warnings}");
+    }
+    for (link, flow) in [
+        ("queue = { kind = \"ared\", link = \"10mbit\" }", BULK.to_owned()),
+        ("queue = { kind = \"fifo\", limit = \"1500B\" }", BULK.to_owned()),
+        ("", constant("10mbit")),
+    ] {
+        let (_, warnings) = load(link, &flow);
+        assert_eq!(warnings, "", "{link} {flow}");
+    }
+}
