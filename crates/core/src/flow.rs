@@ -90,6 +90,12 @@ impl FlowHash {
         FlowKey { flow, source, destination }
     }
 
+    /// The part of a flow key that identifies a class of this name, so that a flow is within one class. An exclusive or
+    /// of it and [`FlowKey::flow`] differs for each pair of flow and class, but for a probability of 2⁻⁶⁴ per pair.
+    pub fn class(&self, name: &[u8]) -> u64 {
+        self.secret.words(&[12 << 56, self.secret.bytes(name)])
+    }
+
     fn five_tuple(&self, fields: &Fields) -> u64 {
         // 17 bits per port and 9 for the protocol: an unknown value differs from zero.
         let port = |port: Option<u16>| port.map_or(0, |port| 1 << 16 | u64::from(port));

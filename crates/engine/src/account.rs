@@ -11,6 +11,7 @@ use tidegate_core::classify::Fields;
 use tidegate_core::packet::NO_SLOT;
 use tidegate_core::{Bytes, ClassId, DropReason, Instant, Packet, Rate};
 
+use crate::class_names::names_of;
 use crate::classes::Classes;
 use crate::flows::{self, FlowSlots, Flows, Leaving};
 use crate::packet::QueuedPacket;
@@ -29,14 +30,6 @@ pub(crate) struct Account {
     pub(crate) unclassified: u64,
     pub(crate) sent: Counter,
     pub(crate) dropped: u64,
-}
-
-/// The names of the classes of a configuration, one for all where it has none.
-pub(crate) fn names_of(config: &Config) -> Vec<String> {
-    match config.class_names() {
-        names if names.is_empty() => vec!["all".into()],
-        names => names.into_iter().map(String::from).collect(),
-    }
 }
 
 /// The table of flows that a configuration asks for.

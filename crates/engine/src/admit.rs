@@ -82,10 +82,17 @@ impl<H: Copy + Send + 'static> Admit<H> {
         self.hold.pass_by(flow).map(|slot| self.packets.packet(slot))
     }
 
+    /// The packet that had `slot` has left the scheduler, while flows are held.
+    pub(crate) fn left(&mut self, slot: u32) {
+        self.hold.left(self.packets.packet(slot).flow.flow, slot);
+    }
+
     /// The scheduler drops `packet`; returns whether the hold queue takes it back instead.
     #[inline]
     pub(crate) fn takes_back(&mut self, now: Instant, packet: &QueuedPacket<H>) -> bool {
-        let back = !self.hold.is_empty() && self.hold.dropped(now, packet.flow.flow, packet.class, packet.slot);
+        // The packet table has the flow by the present rules.
+        let back = !self.hold.is_empty()
+            && self.hold.dropped(now, self.packets.packet(packet.slot).flow.flow, packet.class, packet.slot);
         if back {
             self.packets.set_held(packet.slot, true);
         }

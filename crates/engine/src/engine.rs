@@ -214,7 +214,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         };
         self.send(now, &packet, out);
         if !self.admit.hold.is_empty() {
-            self.admit.hold.left(packet.flow.flow, packet.slot);
+            self.admit.left(packet.slot);
             self.admit.hold.retry_one();
             self.schedule_held(now, out);
         }

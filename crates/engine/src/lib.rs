@@ -6,6 +6,7 @@
 
 mod account;
 mod admit;
+mod class_names;
 mod classes;
 mod classify;
 pub mod driver;

@@ -184,7 +184,8 @@ impl FlowRegistry {
         let Some(number) = self.table.promise(fields) else { return };
         let Some(entry) = self.entries.get_mut(&number) else { return };
         entry.take_slot(fbc);
-        if fbc.expect(now, flow, packet.class(), packet.profile(), entry.terms, &mut Events(&mut self.pending)) {
+        if fbc.expect(now, packet.flow(), packet.class(), packet.profile(), entry.terms, &mut Events(&mut self.pending))
+        {
             entry.flows.insert(flow);
             self.started(flow, fields, Some(number), now);
         } else {

@@ -8,15 +8,15 @@
 
 use std::fmt;
 
-use tidegate_config::discipline::Discipline;
 use tidegate_config::discipline::cbq::{CbqQueue, Reservations as Section};
-use tidegate_config::shaper::{Config, Match, Root};
+use tidegate_config::shaper::{Config, Match};
 use tidegate_core::cbq::{Cbq, Removal};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::qdisc::Discard;
 use tidegate_core::reservation::{Grant, Refusal, Request, Reservations};
 use tidegate_core::{ClassId, Instant, Packet, Qdisc, Rate};
 
+use crate::class_names::cbq_of;
 use crate::engine::Engine;
 use crate::recorder::{ControlCall, Operation};
 use crate::rules::BuildFailure;
@@ -78,17 +78,6 @@ impl fmt::Display for ReserveError {
 }
 
 impl std::error::Error for ReserveError {}
-
-/// The section of CBQ, where that is what a configuration has.
-pub(crate) fn cbq_of(config: &Config) -> Option<&CbqQueue> {
-    match &config.root {
-        Root::Discipline(discipline) => match &**discipline {
-            Discipline::Cbq(section) => Some(section),
-            _ => None,
-        },
-        Root::Shaper(_) => None,
-    }
-}
 
 fn section(config: &Config) -> Option<&Section> {
     cbq_of(config).and_then(|cbq| cbq.reservations.as_ref()).map(|section| &section.value)

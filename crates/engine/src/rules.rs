@@ -8,6 +8,8 @@ use tidegate_core::classify::{self, BuildError, Classifier, Fields};
 use tidegate_core::flow::{self, FlowHash};
 use tidegate_core::{ClassId, FlowKey, Span};
 
+use crate::class_names::numbers_of;
+
 /// Why a configuration cannot run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BuildFailure {
@@ -77,7 +79,7 @@ pub struct Classification {
     pub rule: Option<u32>,
     /// Its class.
     pub class: ClassId,
-    /// Its flow.
+    /// Its flow, which is within the class: the key of the flow contains the class.
     pub flow: FlowKey,
 }
 
@@ -89,6 +91,8 @@ pub(crate) struct Rules {
     reserved_classes: Vec<ClassId>,
     classifier: Classifier,
     hash: FlowHash,
+    /// What the key of a flow contains of its class, by the number of the class.
+    salts: Vec<u64>,
     classes: Vec<ClassId>,
     default: ClassId,
 }
@@ -104,6 +108,20 @@ fn classifier<'a>(matches: impl Iterator<Item = &'a Match>, names: &Names) -> Re
         }
     }
     Classifier::new(rules).map_err(BuildFailure::Rules)
+}
+
+/// What the keys of flows contain of each class that has a name: a hash of the name, so that a flow keeps its key when
+/// the number of its class changes. Classes of reservations have numbers only.
+fn salts(secret: [u64; 2], config: &Config) -> Vec<u64> {
+    let hash = FlowHash::new(secret, flow::FlowBy::FiveTuple);
+    let named = numbers_of(config);
+    let mut salts: Vec<u64> = (0..named.values().map(|class| class.0 + 1).max().unwrap_or(0))
+        .map(|class| hash.class(&class.to_le_bytes()))
+        .collect();
+    for (name, class) in named {
+        salts[class.0 as usize] = hash.class(name.as_bytes());
+    }
+    salts
 }
 
 /// The place of the first that matches.
@@ -122,6 +140,7 @@ impl Rules {
             reserved_classes: Vec::new(),
             classifier: classifier(config.rules.iter().map(|rule| &rule.matches), &setup.names)?,
             hash: FlowHash::new(setup.secret, flow_by(by)),
+            salts: salts(setup.secret, config),
             classes: config.rules.iter().map(|rule| rule.class).collect(),
             default: config.default_class,
         })
@@ -136,13 +155,23 @@ impl Rules {
     }
 
     pub(crate) fn classify(&self, fields: &Fields) -> Classification {
-        let flow = self.hash.key(fields);
+        let (rule, class) = self.lookup(fields);
+        let mut flow = self.hash.key(fields);
+        // Both are keyed hashes, so that no sender can make two flows meet.
+        flow.flow ^= match self.salts.get(class.0 as usize) {
+            Some(salt) => *salt,
+            None => self.hash.class(&class.0.to_le_bytes()),
+        };
+        Classification { rule, class, flow }
+    }
+
+    fn lookup(&self, fields: &Fields) -> (Option<u32>, ClassId) {
         if let Some(at) = self.reserved.as_ref().and_then(|reserved| first_match(reserved, fields)) {
             let rule = Some(self.classes.len() as u32 + at);
-            return Classification { rule, class: self.reserved_classes[at as usize], flow };
+            return (rule, self.reserved_classes[at as usize]);
         }
         let rule = first_match(&self.classifier, fields);
-        Classification { rule, class: rule.map_or(self.default, |rule| self.classes[rule as usize]), flow }
+        (rule, rule.map_or(self.default, |rule| self.classes[rule as usize]))
     }
 }
 

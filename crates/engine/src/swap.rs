@@ -13,7 +13,7 @@
 //! | shaper: any key of classes (but `queue`), total, weights, minimums | continues | buckets, flows with their places, preferences and promises | what exceeds a smaller bucket |
 //! | CBQ: rate, share, priority, borrow, bursts of classes | continues | estimators, rounds, queues | what exceeds a smaller burst |
 //! | CBQ: a reservation is made or ends | continues | estimators, rounds | the averages of the queues that packets moved out of |
-//! | classes come, go or change their order, `flow-by`, `queue` | new | of classes that keep their name: counts, buckets or estimators | flow records, promises beside the configuration (their owner makes them again), averages of queues, marks made on what waits |
+//! | classes come, go or change their order, `flow-by`, `fair-by`, `queue` | new | of classes that keep their name: counts, buckets or estimators | flow records, promises beside the configuration (their owner makes them again), averages of queues, marks made on what waits |
 //! | the kind of discipline | new | counts by name, what was used of the total's burst | everything else |
 //!
 //! The source of the hold queue has what waits in front of a new tree, and why none of it can be lost
@@ -29,14 +29,15 @@ use tidegate_config::shaper::{Config, Root};
 use tidegate_core::cbq::{Cbq, Class};
 use tidegate_core::{ClassId, Instant, Packet, Qdisc, Rate};
 
-use crate::account::{flows_of, names_of};
+use crate::account::flows_of;
+use crate::class_names::{cbq_of, names_of, numbers_of};
 use crate::engine::Engine;
 use crate::flows::Flows;
 use crate::hold_queue::{HoldQueue, Inside};
 use crate::packet::QueuedPacket;
 use crate::recorder::Operation;
 use crate::registry::FlowRegistry;
-use crate::reserve::{ReserveError, cbq_of};
+use crate::reserve::ReserveError;
 use crate::rules::{BuildFailure, Rules, Setup};
 use crate::sink::Sink;
 use crate::tree::Tree;
@@ -226,6 +227,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
                         }
                 };
                 if old.flow_by != new.flow_by
+                    || old.fair_by != new.fair_by
                     || old.classes.len() != new.classes.len()
                     || !old.classes.iter().zip(&new.classes).all(alike)
                 {
@@ -329,8 +331,9 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 if self.admit.hold.is_attempted(key, at) {
                     flow.attempt = Some(at);
                 }
-                flow.changes |=
-                    classification.class != packet.class && !self.tree.moves_queues(packet.class, classification.class);
+                flow.changes |= classification.class != packet.class;
+                // What leaves is counted out of the queue of its flow by the present rules.
+                self.admit.packets.packet_mut(at).flow = classification.flow;
             }
         }
         self.admit.hold = HoldQueue::new();
@@ -347,14 +350,6 @@ impl<H: Copy + Send + 'static> Engine<H> {
         }
         self.schedule_held(now, out);
         rehomed
-    }
-}
-
-/// The numbers of all classes that a configuration names.
-fn numbers_of(config: &Config) -> HashMap<String, ClassId> {
-    match cbq_of(config) {
-        Some(cbq) => cbq.numbers().into_iter().map(|(name, id)| (name.to_owned(), id)).collect(),
-        None => names_of(config).into_iter().zip((0..).map(ClassId)).collect(),
     }
 }
 

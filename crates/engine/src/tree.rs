@@ -140,13 +140,6 @@ impl<P: Packet + 'static> Tree<P> {
             }
         }
     }
-    /// Whether a flow that goes from one class to another takes its queue along.
-    pub(crate) fn moves_queues(&self, from: ClassId, to: ClassId) -> bool {
-        match self {
-            Self::Shaper(nested) => !nested.has_own(from) && !nested.has_own(to),
-            Self::Cbq(_) | Self::Any { .. } => false,
-        }
-    }
     /// The classes of the end-system shaper; nothing for another discipline.
     pub fn classes(&self) -> Vec<ClassView> {
         self.shaper().map(|fbc| fbc.classes().collect()).unwrap_or_default()

@@ -627,7 +627,14 @@ fn preference_agrees_with_its_definition_whatever_happens() {
                 2 => {
                     let terms =
                         Terms { steps: random.below(4) as u32, minimum: kbit(random.below(2) * 400), displace: None };
-                    shaper.expect(now, flow, ClassId(in_class), 0, terms, &mut Discard);
+                    shaper.expect(
+                        now,
+                        tidegate_core::FlowKey::numbered(flow),
+                        ClassId(in_class),
+                        0,
+                        terms,
+                        &mut Discard,
+                    );
                 }
                 3 => {
                     let rate = Rate::from_mbit(5 + random.below(30));

@@ -63,6 +63,21 @@ fn a_minimum_is_held_against_fifty_greedy_flows() {
     near(promised + wire_rate(&outcome, "greedy", 700.0), 10e6, 0.02);
 }
 
+/// Live: `hosts::a_host_keeps_its_call_beside_its_own_uploads`.
+#[test]
+fn a_host_keeps_its_call_beside_its_own_uploads() {
+    let outcome = scenario!("gateway");
+    for call in ["flow call", "flow other call"] {
+        let (sent, dropped) = (value(&outcome, call, "sent"), value(&outcome, call, "dropped"));
+        let p99 = value(&outcome, call, "delay p99");
+        assert!(sent >= 700.0 && dropped == 0.0 && p99 < 10e6, "{call}: {dropped} of {sent} dropped, p99 {p99} ns");
+    }
+    // Four connections have what thirty have.
+    let uploads = value(&outcome, "flow uploads", "goodput");
+    near(uploads, value(&outcome, "flow other uploads", "goodput"), 0.1);
+    assert!(uploads > 20e6, "{uploads}");
+}
+
 /// Live: `flows::preference_raises_a_share_at_once`.
 #[test]
 fn preference_raises_a_share_at_once() {

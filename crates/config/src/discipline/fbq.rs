@@ -12,7 +12,7 @@ use super::{Section, Site};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 use crate::shaper::file::{ClassSection, DisplaceSection, ShaperSection};
-use crate::shaper::{self, Displace, FlowBy, Rule, Shaper};
+use crate::shaper::{self, Displace, FairBy, FlowBy, Rule, Shaper};
 
 crate::record! {
     /// Classes in the order of their priorities, and in each the flows by their shares: FBC over FBQ.
@@ -65,7 +65,8 @@ impl FbqQueue {
         let total = ShaperSection {
             rate: self.rate,
             burst: self.burst,
-            flow_by: FlowBy::FiveTuple,
+            flow_by: Spanned { value: FlowBy::FiveTuple, place: self.mtu.place },
+            fair_by: Spanned { value: FairBy::Flow, place: self.mtu.place },
             idle_timeout: self.idle_timeout,
             flows: self.flows,
         };

@@ -109,6 +109,21 @@ crate::words! {
     }
 }
 
+crate::words! {
+    /// What shares a class equally.
+    pub enum FairBy as "kind of fairness" {
+        /// Flows.
+        Flow = "flow",
+        /// Hosts on this side of the interface, and in each its flows: what leaves goes by the sending address, what
+        /// arrives by the receiving one.
+        Host = "host",
+        /// Sending hosts, and in each its flows.
+        Source = "source",
+        /// Receiving hosts, and in each its flows.
+        Destination = "destination",
+    }
+}
+
 crate::record! {
     /// What the classes share: the total, and what a flow is.
     pub struct ShaperSection as "shaper" {
@@ -117,8 +132,12 @@ crate::record! {
         /// What may leave at once over all classes. Default: 1 ms at the total rate, at least two of the largest
         /// packets: short enough for a neighbour's jitter, long enough for a timer's lateness.
         pub burst: Option<Spanned<Bytes>>,
-        /// Whose packets are one flow. Default 5-tuple, a connection.
-        pub flow_by: FlowBy = "5-tuple",
+        /// Whose packets are one flow, within a class. Default 5-tuple, a connection.
+        pub flow_by: Spanned<FlowBy> = "5-tuple",
+        /// What shares a class equally, in rate and in buffer. Default flow: a host has as many shares as connections.
+        /// With host it has one, whatever it opens, and its connections share that; weights and preferences then act
+        /// among the flows of a host. Addresses are those behind address translation by this machine.
+        pub fair_by: Spanned<FairBy> = "flow",
         /// A flow without packets for so long is over, and its share goes back. Default 10 s: longer than the
         /// pauses of interactive use, shorter than the time in which ports are used again.
         pub idle_timeout: Spanned<Span> = "10s",

@@ -26,7 +26,7 @@ use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User, dscp_name};
 
 pub use conditions::{Owners, UnknownOwner};
 pub use control::{Bounds, Control, EVENTS, Hook};
-pub use file::{Bursts, Detail, Direction, FlowBy, Sharing};
+pub use file::{Bursts, Detail, Direction, FairBy, FlowBy, Sharing};
 pub use metrics::Metrics;
 
 /// Reads a shaper file and checks it. `None` exactly when errors went to `diagnostics`; warnings may go there in
@@ -165,6 +165,8 @@ pub struct Shaper {
     pub burst: Bytes,
     /// Whose packets are one flow.
     pub flow_by: FlowBy,
+    /// What shares a class equally. [`FairBy::Host`] is resolved to one of the two addresses.
+    pub fair_by: FairBy,
     /// A flow without packets for so long is over.
     pub idle_timeout: Span,
     /// How many flows are distinguished at once.

@@ -4,7 +4,7 @@ use tidegate_core::fbq::{self, Borrow, ClassParams, Fbc, FbcParams, Feedback, Ma
 use tidegate_core::nested::Nested;
 use tidegate_core::{Bytes, Packet, Span};
 
-use super::{Bursts, Class, Config, EcnFeedback, Rule, Shaper, Sharing};
+use super::{Bursts, Class, Config, EcnFeedback, FairBy, Rule, Shaper, Sharing};
 use crate::discipline::Site;
 
 /// A class with loose bursts may save up this many flow bursts: its flows are bounded each by itself, the class
@@ -20,6 +20,11 @@ impl Shaper {
             idle_timeout: self.idle_timeout,
             max_flows: self.flows as usize,
             catch_up,
+            fair_by: match self.fair_by {
+                FairBy::Flow => fbq::FairBy::Flow,
+                FairBy::Host | FairBy::Source => fbq::FairBy::Source,
+                FairBy::Destination => fbq::FairBy::Destination,
+            },
         }
     }
 

@@ -7,7 +7,7 @@ use tidegate_core::{Bytes, ClassId, Rate, Span};
 use super::file::{ClassSection, File, InterfaceSection, ShaperSection, StatisticsSection};
 use super::rules::{lookup, numbered, rules};
 use super::{
-    Borrow, Bursts, Class, Config, Direction, EcnFeedback, Feedback, FlowBy, Interface, Root, Shaper, Sharing,
+    Borrow, Bursts, Class, Config, Direction, EcnFeedback, FairBy, Feedback, FlowBy, Interface, Root, Shaper, Sharing,
     Statistics, control, metrics,
 };
 use crate::decode::Spanned;
@@ -152,7 +152,7 @@ fn without_owners(file: &File, diagnostics: &mut Diagnostics) {
         }
     }
     if let Some(section) = &file.shaper
-        && matches!(section.flow_by, FlowBy::User | FlowBy::ControlGroup)
+        && matches!(section.flow_by.value, FlowBy::User | FlowBy::ControlGroup)
     {
         refuse(section.place, "flows by owner for");
     }
@@ -173,7 +173,55 @@ fn shaper(file: &File, interface: &Interface, diagnostics: &mut Diagnostics) -> 
             .help("add [[class]] with a name, a rate and default = true, or one [discipline]");
     }
     let default_class = default_class(&file.class, diagnostics);
-    (classes(file.shaper.as_ref(), &file.class, largest, diagnostics), default_class)
+    let mut shaper = classes(file.shaper.as_ref(), &file.class, largest, diagnostics);
+    if let Some(section) = &file.shaper {
+        hosts(file, section, interface.direction, diagnostics);
+    }
+    if shaper.fair_by == FairBy::Host {
+        shaper.fair_by = match interface.direction {
+            Direction::Egress => FairBy::Source,
+            Direction::Ingress => FairBy::Destination,
+        };
+    }
+    (shaper, default_class)
+}
+
+/// What hosts that share classes do not go with, and files in which a flow is a host.
+fn hosts(file: &File, section: &ShaperSection, direction: Direction, diagnostics: &mut Diagnostics) {
+    let inner = match direction {
+        Direction::Egress => FlowBy::Source,
+        Direction::Ingress => FlowBy::Destination,
+    };
+    if section.flow_by.value == inner {
+        diagnostics
+            .warning(section.flow_by.place, "all that a host sends or receives in a class waits in one queue")
+            .label("an upload of a host delays its other traffic of the same class, and drops it")
+            .help("write fair-by = \"host\" instead: hosts share equally, and the flows of a host as well");
+    }
+    if section.fair_by.value == FairBy::Flow {
+        return;
+    }
+    if matches!(section.flow_by.value, FlowBy::User | FlowBy::ControlGroup | FlowBy::Dscp | FlowBy::Mark) {
+        diagnostics
+            .error(section.fair_by.place, format!("hosts cannot share what flows by {} span", section.flow_by.value))
+            .label("such a flow has packets of several hosts")
+            .related(section.flow_by.place, "because of this")
+            .help("remove one of the two");
+    }
+    if let Some(class) = file.class.iter().find(|class| class.share.value == Sharing::Strict) {
+        diagnostics
+            .error(class.share.place, format!("hosts cannot share class `{}`", class.name.value))
+            .label("each of its flows is limited to its own share")
+            .related(section.fair_by.place, "because of this")
+            .help("write share = \"work-conserving\", or fair-by = \"flow\"");
+    }
+    if let Some(displace) = file.rule.iter().find_map(|rule| rule.displace.as_ref()) {
+        diagnostics
+            .error(displace.below.place, "a flow cannot be displaced where hosts share the classes")
+            .label("its share depends on its host")
+            .related(section.fair_by.place, "because of this")
+            .help("remove `displace`, or write fair-by = \"flow\"");
+    }
 }
 
 /// Classes and what they share, without the rules that lead to them.
@@ -216,7 +264,8 @@ pub(crate) fn classes(
     Shaper {
         rate,
         burst: burst.map_or_else(|| default_burst(rate, largest), |burst| burst.value),
-        flow_by: section.map_or(FlowBy::FiveTuple, |section| section.flow_by),
+        flow_by: section.map_or(FlowBy::FiveTuple, |section| section.flow_by.value),
+        fair_by: section.map_or(FairBy::Flow, |section| section.fair_by.value),
         idle_timeout: section.map_or(Span::from_secs(10), |section| section.idle_timeout.value),
         flows: section.map_or(65_536, |section| section.flows.value),
         classes,

@@ -4,18 +4,19 @@ use alloc::vec::Vec;
 
 use super::class::{Borrow, ClassParams, Spare};
 use super::fbc::{Fbc, FbcParams, ParamError};
+use super::hosts::FairBy;
 use super::profile::Profile;
 use crate::packet::{ClassId, Packet};
 use tidegate_units::{Credit, Instant, Rate};
 
 /// Checks that the parameters are consistent.
-pub(super) fn check(params: &FbcParams, classes: &[ClassParams], profiles: &[Profile]) -> Result<(), ParamError> {
+pub(super) fn check(total: &FbcParams, classes: &[ClassParams], profiles: &[Profile]) -> Result<(), ParamError> {
     let sum: Rate = classes.iter().map(|class| class.rate).sum();
     if classes.is_empty() {
         return Err(ParamError::NoClass);
     }
-    if sum > params.rate {
-        return Err(ParamError::SumExceedsTotal { sum, total: params.rate });
+    if sum > total.rate {
+        return Err(ParamError::SumExceedsTotal { sum, total: total.rate });
     }
     for (class, params) in (0..).zip(classes) {
         if params.burst == tidegate_units::Bytes::ZERO {
@@ -23,6 +24,9 @@ pub(super) fn check(params: &FbcParams, classes: &[ClassParams], profiles: &[Pro
         }
         if params.spare == Spare::Idle && params.borrow == Borrow::FromOthers {
             return Err(ParamError::StrictBorrower { class });
+        }
+        if params.spare == Spare::Idle && total.fair_by != FairBy::Flow {
+            return Err(ParamError::StrictHosts { class });
         }
     }
     for (profile, wanted) in (0..).zip(profiles) {
@@ -47,7 +51,8 @@ impl<P: Packet> Fbc<P> {
     /// *Cost*: linear in classes, and in flows where profiles or rates change.
     ///
     /// # Errors
-    /// When the parameters are inconsistent or the number of classes differs; then nothing has changed.
+    /// When the parameters are inconsistent, or the number of classes or what shares them differs; then nothing has
+    /// changed.
     pub fn change(
         &mut self,
         now: Instant,
@@ -58,6 +63,9 @@ impl<P: Packet> Fbc<P> {
         check(&params, classes, &profiles)?;
         if classes.len() != self.classes.len() {
             return Err(ParamError::NumberOfClasses { now: self.classes.len(), asked: classes.len() });
+        }
+        if params.fair_by != self.params.fair_by {
+            return Err(ParamError::FairBy);
         }
         let now = now.max(self.now);
         self.now = now;

@@ -6,7 +6,8 @@ use core::ops::Bound;
 use tidegate_units::{Bytes, Credit, Instant, Rate};
 
 use super::flow::{Flow, Flows};
-use super::shares::{Ratio, Shares, WHOLE};
+use super::hosts::{FairBy, Hosts};
+use super::shares::{Ratio, Shares, WEIGHT_ONE, WHOLE};
 use crate::accounts::Account;
 use crate::bucket::TokenBucket;
 use crate::heap::Heap;
@@ -23,6 +24,8 @@ const THRESHOLD_FACTOR: u64 = 4;
 /// The fraction (1/n) of the buffer reserved for flows with a granted minimum, in a class that has such flows.
 const PROMISED_PART: u64 = 8;
 
+/// Where virtual time starts: not at zero, because saved tokens are a time before the present.
+pub(super) const VIRTUAL_START: u128 = 1 << 100;
 /// Binary places of a virtual time below one bit·ns/s at weight 1/65536.
 const PLACES: u32 = 24;
 
@@ -151,12 +154,14 @@ pub(super) struct Class {
     /// The sum of the granted minimum rates of these flows.
     pub queued_minimum: Rate,
     pub candidate: Option<Candidate>,
-    /// Flows with a queue, by the virtual time at which their head is covered by their share.
-    share: Heap<u128>,
+    /// The hosts that share the class, if it is shared by hosts.
+    pub hosts: Option<Hosts>,
+    /// Hosts with a queue, or else flows with a queue, by the virtual time at which their head is covered by their share.
+    pub share: Heap<u128>,
     /// Flows with a queue and a granted minimum, by the time at which their head is covered by it.
     guarantee: Heap<Instant>,
     /// V, and the instant it belongs to.
-    virtual_now: u128,
+    pub virtual_now: u128,
     virtual_at: Instant,
     virtual_rest: u128,
     /// Flows whose minimum waits to be granted, in order of request.
@@ -175,7 +180,7 @@ pub(super) struct Class {
 }
 
 impl Class {
-    pub fn new(params: ClassParams, now: Instant) -> Self {
+    pub fn new(params: ClassParams, fair_by: FairBy, now: Instant) -> Self {
         Self {
             params,
             bucket: TokenBucket::full(params.rate, params.burst, now),
@@ -185,10 +190,10 @@ impl Class {
             queued: 0,
             queued_minimum: Rate::ZERO,
             candidate: None,
+            hosts: (fair_by != FairBy::Flow).then(Hosts::new),
             share: Heap::new(),
             guarantee: Heap::new(),
-            // Not zero, because saved tokens are a time before the present.
-            virtual_now: 1 << 100,
+            virtual_now: VIRTUAL_START,
             virtual_at: now,
             virtual_rest: 0,
             waiting: BTreeMap::new(),
@@ -202,7 +207,7 @@ impl Class {
     }
 
     /// `bytes` in virtual time for a flow of `weight`, rounded against the sender.
-    fn virtual_length(bytes: Bytes, weight: u64) -> u128 {
+    pub fn virtual_length(bytes: Bytes, weight: u64) -> u128 {
         let credit = (Credit::of(bytes).as_raw() as u128) << PLACES;
         if weight.is_power_of_two() {
             let places = weight.trailing_zeros();
@@ -214,7 +219,7 @@ impl Class {
     }
 
     /// V at `t`. With spare rate shared, V is the tag of the last served packet and does not depend on time.
-    fn virtual_time(&self, t: Instant) -> u128 {
+    pub fn virtual_time(&self, t: Instant) -> u128 {
         match self.params.spare {
             Spare::Shared => self.virtual_now,
             Spare::Idle => self.virtual_now + self.virtual_gain(t).0,
@@ -297,20 +302,17 @@ impl Class {
     /// Adds a flow without packets at `now`. Its bucket is full if no flow is backlogged here and the class has
     /// credit; otherwise it is empty, so that a stream of new flows cannot delay the old ones.
     pub fn admit(&mut self, flows: &mut Flows, at: u32, now: Instant) {
-        let virtual_now = self.virtual_time(now);
+        let virtual_now = self.virtual_time_of(&flows[at], now);
         let flow = &mut flows[at];
-        let credit = if self.backlog.is_empty() {
-            self.params.flow_burst.min(self.bucket.level(now).bytes_floor())
-        } else {
-            Bytes::ZERO
-        };
+        let alone = self.host(flow).map_or(self.backlog.is_empty(), |host| host.queued == 0);
+        let credit = if alone { self.params.flow_burst.min(self.bucket.level(now).bytes_floor()) } else { Bytes::ZERO };
         flow.start = virtual_now.saturating_sub(Self::virtual_length(credit, flow.weight));
         flow.guarantee = TokenBucket::full(flow.stake().minimum, self.params.flow_burst, now);
     }
 
     /// Called when a flow without a queue gets its first packet at `now`: its saved tokens are bounded by TB(f) (5.2).
     pub fn activate(&mut self, flows: &mut Flows, at: u32, now: Instant) {
-        let virtual_now = self.virtual_time(now);
+        let virtual_now = self.virtual_time_of(&flows[at], now);
         let flow = &mut flows[at];
         let saved = Self::virtual_length(self.params.flow_burst, flow.weight);
         flow.start = flow.start.max(virtual_now.saturating_sub(saved));
@@ -321,13 +323,19 @@ impl Class {
     pub fn key(&mut self, flows: &mut Flows, at: u32) {
         let flow = &flows[at];
         let tag = flow.start + Self::virtual_length(flow.head_size, flow.weight);
-        let (share_at, guarantee_at) = (flow.share_at, flow.guarantee_at);
+        let (share_at, guarantee_at, host) = (flow.share_at, flow.guarantee_at, flow.host);
         let covered = flow
             .granted
             .then(|| flow.guarantee.time_of(Instant::ZERO, flow.head_size.min(flow.guarantee.depth())))
             .flatten()
             .map(|time| time.max(flow.head_arrived));
-        self.share.set(share_at, tag, at, &mut flows.place_share());
+        match &mut self.hosts {
+            Some(hosts) => {
+                hosts[host].share.set(share_at, tag, at, &mut flows.place_share());
+                self.key_host(flows, host);
+            }
+            None => self.share.set(share_at, tag, at, &mut flows.place_share()),
+        }
         match covered {
             Some(time) => self.guarantee.set(guarantee_at, time, at, &mut flows.place_guarantee()),
             None => self.guarantee.remove(guarantee_at, &mut flows.place_guarantee()),
@@ -336,8 +344,14 @@ impl Class {
 
     /// Removes a flow from both orders.
     pub fn unkey(&mut self, flows: &mut Flows, at: u32) {
-        let (share_at, guarantee_at) = (flows[at].share_at, flows[at].guarantee_at);
-        self.share.remove(share_at, &mut flows.place_share());
+        let (share_at, guarantee_at, host) = (flows[at].share_at, flows[at].guarantee_at, flows[at].host);
+        match &mut self.hosts {
+            Some(hosts) => {
+                hosts[host].share.remove(share_at, &mut flows.place_share());
+                self.key_host(flows, host);
+            }
+            None => self.share.remove(share_at, &mut flows.place_share()),
+        }
         self.guarantee.remove(guarantee_at, &mut flows.place_guarantee());
         if self.candidate.is_some_and(|candidate| candidate.flow == at) {
             self.candidate = None;
@@ -364,7 +378,11 @@ impl Class {
     }
 
     fn next(&self, base: Instant) -> Option<(u32, By, Instant)> {
-        let (tag, sharer) = self.share.peek()?;
+        let (tag, first) = self.share.peek()?;
+        let sharer = match &self.hosts {
+            Some(hosts) => hosts[first].share.peek()?.1,
+            None => first,
+        };
         let covered = self.guarantee.peek();
         if let Some((time, flow)) = covered
             && time <= base
@@ -388,13 +406,29 @@ impl Class {
         match by {
             By::Share => {
                 flow.start += length;
-                if self.params.spare == Spare::Shared {
+                if let Some(hosts) = &mut self.hosts {
+                    let host = &mut hosts[flow.host];
+                    host.virtual_now = host.virtual_now.max(flow.start);
+                    host.start += Self::virtual_length(flow.head_size, WEIGHT_ONE);
+                    self.virtual_now = self.virtual_now.max(host.start);
+                } else if self.params.spare == Spare::Shared {
                     self.virtual_now = self.virtual_now.max(flow.start);
                 }
             }
             // Served by its minimum: the share is charged too, but at most to a debt of one packet, so that the flow
             // gets the larger of minimum and share, not first the one and then neither.
-            By::Guarantee => flow.start = flow.start.min(self.virtual_time(then)) + length,
+            By::Guarantee => {
+                let virtual_now = self.virtual_time(then);
+                let inside = match &mut self.hosts {
+                    Some(hosts) => {
+                        let host = &mut hosts[flow.host];
+                        host.start = host.start.min(virtual_now) + Self::virtual_length(flow.head_size, WEIGHT_ONE);
+                        host.virtual_now
+                    }
+                    None => virtual_now,
+                };
+                flow.start = flow.start.min(inside) + length;
+            }
         }
         if flow.granted {
             flow.guarantee.forgive(then);
@@ -423,14 +457,30 @@ impl Class {
         let any = self.shares.unpromised() < self.params.rate;
         Bytes::new(if any { self.params.limit.as_u64() / PROMISED_PART } else { 0 })
     }
-    /// The most that one of `queued` flows may queue, with a granted `minimum` or zero: its part by the minimum, or
-    /// an equal part of what these leave, whichever is larger.
-    pub fn most_queued(&self, minimum: Rate, queued: u64) -> Bytes {
+    /// The space that flows without a granted minimum share.
+    fn unpromised_part(&self) -> Bytes {
         let left = self.params.limit.saturating_sub(self.promised_part(self.queued_minimum));
-        let left = left.saturating_sub(self.kept_for_promised());
-        let shares = queued.saturating_mul(THRESHOLD_FACTOR).saturating_add(1);
-        let equal = left.as_u64() / shares * THRESHOLD_FACTOR;
-        Bytes::new(equal).min(self.params.flow_limit).max(self.promised_part(minimum))
+        left.saturating_sub(self.kept_for_promised())
+    }
+    /// The most that `flow` may queue: its part by its granted minimum, or an equal part of what these leave, whichever
+    /// is larger. The equal part is of the flows with a queue, and of this one when it `joins` them; where hosts share the
+    /// class, it is of the hosts, and of that of the flows of the host.
+    pub fn most_queued(&self, flow: &Flow, joins: bool) -> Bytes {
+        let more = u64::from(joins);
+        let equal = match self.host(flow) {
+            Some(host) => equal_part(self.host_part(host.queued == 0), (host.queued + more).max(1)),
+            None => equal_part(self.unpromised_part(), (self.queued + more).max(1)),
+        };
+        equal.min(self.params.flow_limit).max(self.promised_part(flow.stake().minimum))
+    }
+    /// The most that a host may queue; `joins` when it has no queue yet.
+    fn host_part(&self, joins: bool) -> Bytes {
+        let queued = self.hosts.as_ref().map_or(0, |hosts| hosts.queued) + u64::from(joins);
+        equal_part(self.unpromised_part(), queued.max(1))
+    }
+    /// Whether the host of `flow` has a queue and no space in its part for `size` more.
+    pub fn is_host_full(&self, flow: &Flow, size: Bytes) -> bool {
+        self.host(flow).is_some_and(|host| host.queued > 0 && host.bytes + size > self.host_part(false))
     }
 
     /// Changes the minimum or preference of a flow by `change`, which is called while the flow is not in the shares.
@@ -451,6 +501,8 @@ impl Class {
         }
         flow.part = self.part_of(flow.preferred);
         flow.weight = self.shares.join(flow.stake());
+        self.host_weighed(&flows[at], before);
+        let flow = &mut flows[at];
         let minimum = flow.stake().minimum;
         flow.guarantee.set_rate(now, minimum);
         let preferred = flow.part > 0;
@@ -478,6 +530,7 @@ impl Class {
         self.settle(now);
         self.shares.weigh(flow.stake(), after);
         flow.weight = after;
+        self.host_weighed(&flows[at], before);
         self.virtual_rest = 0;
         self.unsettled = true;
         self.reweighed(flows, at, now, before);
@@ -486,7 +539,7 @@ impl Class {
 
     /// Updates the position of a flow whose weight was `before`.
     fn reweighed(&mut self, flows: &mut Flows, at: u32, now: Instant, before: u64) {
-        let virtual_now = self.virtual_time(now);
+        let virtual_now = self.virtual_time_of(&flows[at], now);
         let flow = &mut flows[at];
         let after = flow.weight;
         if after != before {
@@ -507,4 +560,10 @@ impl Class {
             self.key(flows, at);
         }
     }
+}
+
+/// One of `queued` equal parts of `space`, with a quarter of a part to spare.
+fn equal_part(space: Bytes, queued: u64) -> Bytes {
+    let shares = queued.saturating_mul(THRESHOLD_FACTOR).saturating_add(1);
+    Bytes::new(space.as_u64() / shares * THRESHOLD_FACTOR)
 }

@@ -124,6 +124,7 @@ impl<P: Packet> Fbc<P> {
         if flow.part > 0 {
             class.list_preferred(at, true);
         }
+        class.join_host(flow, now);
         class.admit(&mut self.flows, at, now);
         class.shares_changed();
         let flow = &self.flows[at];
@@ -159,6 +160,8 @@ impl<P: Packet> Fbc<P> {
         if let Some(displace) = flow.profile.displace {
             class.thresholds.remove(&(Ratio::new(displace.below, flow.weight), at));
         }
+        class.leave_host(&mut self.flows[at]);
+        let flow = &self.flows[at];
         class.backlog.packets -= flow.backlog.packets;
         class.backlog.bytes -= flow.backlog.bytes;
         if chosen {
@@ -439,11 +442,11 @@ impl<P: Packet> Fbc<P> {
     pub fn outlook_at(&self, at: Option<u32>, class: ClassId) -> Option<Rate> {
         let q = self.classes.get(at.map_or(class.0, |at| self.flows[at].class) as usize)?;
         let promised = match at {
-            Some(at) => q.shares.rate_of(self.flows[at].stake()),
+            Some(at) => q.nominal(&self.flows[at]),
             None => q.shares.prospect(super::shares::WEIGHT_ONE),
         };
         let waits = at.is_some_and(|at| !self.flows[at].backlog.is_empty());
-        let queued = q.queued + u64::from(!waits);
+        let queued = q.rivals(at.map(|at| &self.flows[at]), !waits);
         Some(match q.params.spare {
             Spare::Shared => promised.max(Rate::from_bps(q.params.rate.as_bps() / queued.max(1))),
             Spare::Idle => promised,
@@ -457,7 +460,7 @@ impl<P: Packet> Fbc<P> {
             class: ClassId(flow.class),
             home: ClassId(flow.home),
             profile: flow.profile_index,
-            rate: self.classes[flow.class as usize].shares.rate_of(flow.stake()),
+            rate: self.classes[flow.class as usize].nominal(flow),
             minimum: flow.profile.minimum,
             granted: flow.granted,
             preferred: flow.preferred,

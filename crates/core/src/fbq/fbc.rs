@@ -8,6 +8,7 @@ use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 use super::class::{Borrow, Class, ClassParams, Feedback, Marking};
 use super::class_order::ClassOrder;
 use super::flow::{Flow, Flows, NONE};
+use super::hosts::FairBy;
 use super::profile::Profile;
 use crate::bucket::TokenBucket;
 use crate::packet::{ClassId, Packet};
@@ -27,11 +28,13 @@ pub struct FbcParams {
     /// The lateness of `dequeue` that is compensated: a packet that was due at most this long ago is charged at the
     /// time it was due. Zero in a simulation; some milliseconds where the process may be scheduled late.
     pub catch_up: Span,
+    /// What shares a class equally.
+    pub fair_by: FairBy,
 }
 
 impl FbcParams {
     /// A total of `rate` with defaults: a burst of two full-size packets, an idle timeout of 10 s, a million flows,
-    /// no compensation of lateness.
+    /// no compensation of lateness, classes shared by flows.
     pub fn new(rate: Rate) -> Self {
         Self {
             rate,
@@ -39,6 +42,7 @@ impl FbcParams {
             idle_timeout: Span::from_secs(10),
             max_flows: 1 << 20,
             catch_up: Span::ZERO,
+            fair_by: FairBy::Flow,
         }
     }
 }
@@ -67,6 +71,13 @@ pub enum ParamError {
         /// The number of the class.
         class: u32,
     },
+    /// A class with [`Spare::Idle`](super::Spare::Idle) shares by flows only.
+    StrictHosts {
+        /// The number of the class.
+        class: u32,
+    },
+    /// [`FbcParams::fair_by`] cannot be changed.
+    FairBy,
     /// The number of classes of a shaper cannot be changed.
     NumberOfClasses {
         /// The number of classes now.
@@ -97,6 +108,10 @@ impl fmt::Display for ParamError {
             Self::StrictBorrower { class } => {
                 write!(f, "class {class} limits flows to their share, so it cannot borrow")
             }
+            Self::StrictHosts { class } => {
+                write!(f, "class {class} limits flows to their share, so hosts cannot share it")
+            }
+            Self::FairBy => write!(f, "what shares a class equally cannot be changed"),
             Self::NumberOfClasses { now, asked } => write!(f, "there are {now} classes, and {asked} were specified"),
             Self::NoSuchTarget { profile } => write!(f, "profile {profile} displaces to a class that does not exist"),
             Self::ThresholdBelowMinimum { profile } => {
@@ -182,7 +197,7 @@ impl<P: Packet> Fbc<P> {
             class_order: ClassOrder::new(classes.len()),
             borrow_now: 0,
             borrowed_until: alloc::vec![0; classes.len()],
-            classes: classes.into_iter().map(|class| Class::new(class, now)).collect(),
+            classes: classes.into_iter().map(|class| Class::new(class, params.fair_by, now)).collect(),
             profiles,
             flows: Flows::new(),
             root: TokenBucket::full(params.rate, params.burst, now),
@@ -259,8 +274,8 @@ impl<P: Packet> Fbc<P> {
 
     /// The record of the flow of `packet`, created if it is new. `None` when there are too many flows.
     fn flow_of(&mut self, now: Instant, packet: &P, out: &mut dyn Outlet<P>) -> Option<u32> {
-        let (key, home, profile) = (packet.flow().flow, packet.class().0, packet.profile());
-        if let Some(at) = self.flows.find_at(key, packet.flow_slot()) {
+        let (key, home, profile) = (packet.flow(), packet.class().0, packet.profile());
+        if let Some(at) = self.flows.find_at(key.flow, packet.flow_slot()) {
             if self.flows[at].home != home {
                 self.rehome(now, at, home, out);
             }
@@ -282,17 +297,17 @@ impl<P: Packet> Fbc<P> {
     /// The reason why the flow may not queue `size` more, if any.
     fn refusal(&self, flow: &Flow, size: Bytes) -> Option<DropReason> {
         let class = &self.classes[flow.class as usize];
-        let queued = class.queued + u64::from(flow.backlog.is_empty());
         let minimum = flow.stake().minimum;
-        let within = flow.backlog.bytes + size <= class.most_queued(minimum, queued);
+        let within = flow.backlog.bytes + size <= class.most_queued(flow, flow.backlog.is_empty());
         // If some flow has a granted minimum, the last part of the buffer is reserved for such flows: otherwise many
         // greedy flows leave less free than one of its packets needs.
         let kept = if within && !minimum.is_zero() { Bytes::ZERO } else { class.kept_for_promised() };
         if size > class.params.limit.saturating_sub(class.backlog.bytes).saturating_sub(kept) {
             return Some(DropReason::ClassLimit);
         }
-        // A flow without a queue may always queue one packet.
-        (!flow.backlog.is_empty() && !within).then_some(DropReason::FlowLimit)
+        // A flow without a queue may always queue one packet; where hosts share the class, of a host within its part.
+        let first = flow.backlog.is_empty() && !class.is_host_full(flow, size);
+        (!first && !within).then_some(DropReason::FlowLimit)
     }
 
     fn push(&mut self, at: u32, packet: P, now: Instant) {
@@ -321,11 +336,13 @@ impl<P: Packet> Fbc<P> {
         let tail = core::mem::replace(&mut flow.tail, index);
         if tail != NONE {
             self.nodes[tail as usize].next = index;
+            self.classes[q].host_queued(&self.flows[at], size);
             return;
         }
         (flow.head, flow.head_size, flow.head_arrived) = (index, size, now);
         self.flows.idle_take(at);
         self.classes[q].queues(&self.flows[at]);
+        self.classes[q].host_queued(&self.flows[at], size);
         self.classes[q].activate(&mut self.flows, at, now);
     }
 
@@ -339,6 +356,7 @@ impl<P: Packet> Fbc<P> {
         self.backlog.remove(size);
         let class = &mut self.classes[flow.class as usize];
         class.backlog.remove(size);
+        class.host_sent(flow, size);
         flow.backlog.remove(size);
         flow.last = now;
         flow.head = node.next;
@@ -363,7 +381,7 @@ impl<P: Packet> Fbc<P> {
         let feedback = match class.params.feedback {
             Some(feedback) => feedback,
             None if flow.watched => {
-                let part = class.most_queued(flow.stake().minimum, class.queued.max(1)).as_u64();
+                let part = class.most_queued(flow, false).as_u64();
                 Feedback { above: Bytes::new(part / 4 * 3), below: Bytes::new(part / 4), mark: Marking::Never }
             }
             None => return,

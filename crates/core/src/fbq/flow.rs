@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 use tidegate_units::{Bytes, Instant, Rate};
 
+use super::hosts::NO_HOST;
 use super::profile::{Profile, Terms};
 use super::shares::{Stake, WEIGHT_MAX};
 use crate::accounts::Account;
@@ -32,6 +33,9 @@ pub struct FlowCounts {
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub key: u64,
+    /// The key of its host where hosts share the class, and the place of that host in its class.
+    pub host_key: Option<u64>,
+    pub host: u32,
     /// `false` once the flow has ended and its record is free.
     pub live: bool,
     /// The class assigned by the classifier; differs from `class` while the flow is displaced.
@@ -207,6 +211,8 @@ impl core::ops::IndexMut<u32> for Flows {
 pub(super) fn record(key: u64, class: u32, profile: Profile, profile_index: u32, now: Instant) -> Flow {
     Flow {
         key,
+        host_key: None,
+        host: NO_HOST,
         live: true,
         home: class,
         class,

@@ -15,6 +15,9 @@
 //! 5. Preference: a flow preferred by k steps has the nominal rate that it would have without preference and k·`incr`
 //!    of d(q) more, at most what the others have above their minimums (4.5), for as long as it is preferred,
 //!    whichever flows join or leave.
+//! 6. Hosts: with [`FairBy::Source`] or [`FairBy::Destination`] two hosts that stay backlogged in a class are served
+//!    equally, up to one packet each and the unused TB(f) of one of them, however many flows they have, and each has
+//!    an equal part of the buffer. 2 holds; 3 and 5 hold among the flows of a host.
 //!
 //! *Source*: FBQ paper, equations (4.1) to (5.4). With spare rate shared, the next flow of a class is selected by
 //! self-clocked fair queueing (Golestani, INFOCOM 1994) with a bucket of unused service for each flow.
@@ -40,6 +43,7 @@ mod class_order;
 mod control;
 mod fbc;
 mod flow;
+mod hosts;
 mod profile;
 mod shares;
 mod terms;
@@ -48,5 +52,6 @@ pub use class::{Borrow, ClassParams, Feedback, Marking, Spare};
 pub use control::{ClassView, FlowView, Levels, NoSuchFlow, Promise};
 pub use fbc::{Fbc, FbcParams, ParamError};
 pub use flow::FlowCounts;
+pub use hosts::FairBy;
 pub use profile::{Displace, Profile, Terms};
 pub use shares::WEIGHT_ONE;

@@ -15,7 +15,7 @@ use super::fbc::Fbc;
 use super::flow::{Flow, record};
 use super::profile::Terms;
 use super::shares::Ratio;
-use crate::packet::{ClassId, Packet};
+use crate::packet::{ClassId, FlowKey, Packet};
 use crate::qdisc::{Event, Outlet};
 
 impl<P: Packet> Fbc<P> {
@@ -57,14 +57,14 @@ impl<P: Packet> Fbc<P> {
     pub fn expect(
         &mut self,
         now: Instant,
-        key: u64,
+        key: FlowKey,
         class: ClassId,
         profile: u32,
         terms: Terms,
         out: &mut dyn Outlet<P>,
     ) -> bool {
         let now = now.max(self.now);
-        self.flows.find(key).is_some()
+        self.flows.find(key.flow).is_some()
             || ((class.0 as usize) < self.classes.len()
                 && self.begin(now, key, class.0, profile, Some(terms), out).is_some())
     }
@@ -73,7 +73,7 @@ impl<P: Packet> Fbc<P> {
     pub(super) fn begin(
         &mut self,
         now: Instant,
-        key: u64,
+        key: FlowKey,
         home: u32,
         profile: u32,
         terms: Option<Terms>,
@@ -88,10 +88,11 @@ impl<P: Packet> Fbc<P> {
         let at = self.flows.insert(Flow {
             own: terms,
             preferred: terms.map_or(0, |terms| terms.steps),
-            ..record(key, home, wanted, profile, now)
+            host_key: self.params.fair_by.host(key),
+            ..record(key.flow, home, wanted, profile, now)
         });
         self.join(now, at, home);
-        out.event(Event::FlowStarted { flow: key, class: ClassId(home) });
+        out.event(Event::FlowStarted { flow: key.flow, class: ClassId(home) });
         Some(at)
     }
 

@@ -11,6 +11,7 @@ mod conditioning;
 mod congestion;
 mod endings;
 mod flows;
+mod hosts;
 mod malformed;
 mod office;
 mod order;
@@ -66,6 +67,7 @@ fn main() {
         superpackets::are_cut_where_they_would_last_too_long,
         superpackets::stay_whole_where_they_are_short,
         congestion::feedback_marks_what_is_capable,
+        hosts::a_host_keeps_its_call_beside_its_own_uploads,
         office::a_file_gives_the_rates_of_the_simulator,
         arriving::classes_of_both_protocols_get_their_rates,
         arriving::loopback_arrivals_are_shaped,

@@ -7,7 +7,7 @@ use comfy_table::{LineStyle, Table, TableStyle, presets};
 use serde_json::{Value, json};
 use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::guarantees::{Guarantees, guarantees};
-use tidegate_config::shaper::{Borrow, Config, Direction, Root, Shaper};
+use tidegate_config::shaper::{Borrow, Config, Direction, FairBy, Root, Shaper};
 use tidegate_config::values::dscp_name;
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Span};
@@ -150,10 +150,15 @@ fn print(out: &mut dyn Write, source: &Source, config: &Config) -> Result<(), Fa
     )?;
     match &config.root {
         Root::Shaper(shaper) => {
-            let Shaper { rate, burst, flow_by, idle_timeout, flows, .. } = shaper;
+            let Shaper { rate, burst, flow_by, fair_by, idle_timeout, flows, .. } = shaper;
+            let hosts = match fair_by {
+                FairBy::Flow => "",
+                FairBy::Host | FairBy::Source => ", sending hosts share equally",
+                FairBy::Destination => ", receiving hosts share equally",
+            };
             writeln!(
                 out,
-                "shaper {rate}, bursts up to {burst}; flows by {flow_by}, over after {idle_timeout}, up to {flows}\n"
+                "shaper {rate}, bursts up to {burst}; flows by {flow_by}{hosts}, over after {idle_timeout}, up to {flows}\n"
             )?;
             if let Some(sums) = guarantees(config) {
                 writeln!(out, "{}\n", tree(config, shaper, &sums))?;
@@ -399,6 +404,7 @@ fn shaper_json(config: &Config, shaper: &Shaper) -> Value {
         "promised_bps": sums.as_ref().map(|sums| sums.promised.as_bps()),
         "left_bps": sums.as_ref().map(|sums| sums.left.as_bps()),
         "flow_by": shaper.flow_by.word(),
+        "fair_by": shaper.fair_by.word(),
         "idle_timeout_ns": shaper.idle_timeout.as_nanos(),
         "flows": shaper.flows,
         "classes": classes,
