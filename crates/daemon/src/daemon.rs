@@ -10,6 +10,7 @@ use tidegate_config::shaper::{self, Config};
 use tidegate_control::calls;
 use tidegate_control::protocol::Message;
 use tidegate_engine::ClassStatus;
+use tidegate_live::privileges;
 use tidegate_live::shaping::{Options, StartError};
 
 use crate::caller::Caller;
@@ -111,7 +112,9 @@ impl Daemon {
         let mode = first.config.control.mode;
         let interface = crate::directions::interface(&directions, &options).to_owned();
         let listening = listen(&control, &interface, mode, print)?;
-        raise_file_limit();
+        for message in privileges::raise_limits(options.priority) {
+            print(&message);
+        }
         let server = listening.map(Server::start).transpose().map_err(DaemonError::Serve)?;
         let notifier = Notifier::new(server.as_ref().map(|(server, _)| server.handle().clone()), print);
         let supervisor = Supervisor::start(&directions, options).map_err(DaemonError::Serve)?;
@@ -251,13 +254,4 @@ fn listen(control: &Control, interface: &str, mode: u32, print: fn(&str)) -> Res
             Err(error) => Err(error),
         },
     }
-}
-
-/// Allows as many open files as the hard limit: the soft limit is often no more than a thousand, one for each client.
-fn raise_file_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // Where this fails there are fewer clients.
-    let _ = setrlimit(Resource::Nofile, limit);
 }

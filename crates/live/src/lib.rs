@@ -28,6 +28,7 @@ pub mod netlink;
 pub mod netns;
 pub mod nfqueue;
 pub mod nft;
+pub mod privileges;
 pub mod probe;
 pub mod rtnl;
 pub mod rules;

@@ -56,15 +56,19 @@ impl Files {
     pub fn wanted(&self) -> bool {
         self.report.is_some() || self.parquet.is_some() || self.table.is_some()
     }
+    /// The requested files.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let table = self.table.as_ref().map(|table| &table.path);
+        self.report.iter().chain(&self.parquet).chain(table).map(PathBuf::as_path)
+    }
     /// Checks that the requested files can be written, before a long run, and are none of the files that are `read`.
     /// Existing files stay as they are, and no new file is left.
     ///
     /// # Errors
     /// Invalid usage, with the file that cannot be written.
     pub fn try_them<'a>(&self, read: impl IntoIterator<Item = &'a Path, IntoIter: Clone>) -> Result<(), Failure> {
-        let table = self.table.as_ref().map(|table| &table.path);
         let read = read.into_iter();
-        self.report.iter().chain(&self.parquet).chain(table).try_for_each(|path| {
+        self.paths().try_for_each(|path| {
             spare(path, read.clone())?;
             let there = path.symlink_metadata().is_ok();
             // Opening a pipe would wait for its reader.

@@ -106,6 +106,40 @@ fn makes_no_burst(what: &str, arrivals: &Arrivals) -> Result<(), String> {
     if most <= 50 + 12 + 5 { Ok(()) } else { Err(format!("{what}: {most} packets in 200 ms")) }
 }
 
+/// Started by hand, it has the privileges that it needs, and a data path that begins later is as the first was.
+fn privileges_are_given_up_and_a_data_path_starts_again() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let mut running = shaped(&pair, &scratch, "panic:1s");
+    let pid = running.child.id();
+    let scheduling = || {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        let threads = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok());
+        // The 41st field is the policy: the 39th after the name.
+        let policy = |stat: String| {
+            let (_, rest) = stat.rsplit_once(')')?;
+            Some(rest.split_ascii_whitespace().nth(38)?.to_owned())
+        };
+        let mut policies: Vec<_> = threads.filter_map(policy).collect();
+        policies.sort();
+        policies
+    };
+    let before = scheduling();
+    let traffic = Traffic::start(&pair, PAYLOAD, FULL);
+    let shown = status(&pair, &scratch);
+    let privileges = &shown["privileges"];
+    let kept = |name: &serde_json::Value| ["CAP_NET_ADMIN", "CAP_SYS_PTRACE"].contains(&name.as_str().unwrap());
+    assert!(privileges["capabilities"].as_array().unwrap().iter().all(kept), "{privileges}");
+    assert_eq!(privileges["obtainable"], serde_json::Value::Null, "{privileges}");
+    assert_eq!((&privileges["no_new_privs"], &privileges["filtered"]), (&true.into(), &true.into()), "{privileges}");
+    running.says("is in force again");
+    until(&pair, &scratch, "its being in force", |shown| shown["in_force"] == true);
+    assert!(!before.is_empty());
+    assert_eq!(scheduling(), before);
+    traffic.stop_now();
+    orderly(running);
+    Ended::Passed
+}
+
 fn a_stalled_data_path_is_let_pass_and_started_again() -> Ended {
     patiently(|| {
         // It would be stuck for 3 s; again and again, one second after each start.
@@ -217,6 +251,17 @@ fn a_renamed_interface_stays_shaped() -> Ended {
                 let through = shown["directions"][0]["classes"][0]["through_packets"].as_u64();
                 shown["interface"] == "uplink0" && through > Some(200)
             });
+            // The lock has followed: a second instance is refused.
+            let mut second = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
+            second.arg("run").arg(scratch.write("second.toml", SHAPER)).args([
+                "--interface",
+                "uplink0",
+                "--control",
+                "off",
+            ]);
+            let (ended, _, said) = Running::start(second).end();
+            assert_eq!(ended.code(), Some(1), "{said}");
+            assert!(said.contains("another tidegate is shaping what leaves by uplink0"), "{said}");
         });
         let arrivals = traffic.stop();
         orderly(running);
@@ -353,6 +398,10 @@ fn main() -> ! {
             (
                 "memory_refused_ends_the_process_and_stops_no_traffic",
                 memory_refused_ends_the_process_and_stops_no_traffic,
+            ),
+            (
+                "privileges_are_given_up_and_a_data_path_starts_again",
+                privileges_are_given_up_and_a_data_path_starts_again,
             ),
             ("a_renamed_interface_stays_shaped", a_renamed_interface_stays_shaped),
             ("without_descriptors_shaping_goes_on", without_descriptors_shaping_goes_on),

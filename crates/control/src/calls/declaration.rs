@@ -101,12 +101,14 @@ fn reread<T: Serialize + DeserializeOwned>(value: &Value) -> Result<Value, serde
 calls! {
     /// Returns what is in force and what every class has counted, at most 20 ms old.
     ///
-    /// The reply has `trouble` while traffic passes unshaped, and `trial_ns` while a change is on trial.
+    /// The reply has `trouble` while traffic passes unshaped, and `trial_ns` while a change is on trial. `privileges` is what
+    /// the process may do, and is absent where that cannot be read; `obtainable` has capabilities that it lacks and a program
+    /// which it runs could have.
     status "status" (StatusQuery) -> Status {
         permission: Permission::Anyone,
         client: (),
         request: r#"{}"#,
-        reply: r#"{"version":"0.1.0","pid":4711,"interface":"eth0","file":"/etc/tidegate/eth0.toml","uptime_ns":61000000000,"in_force":true,"directions":[{"name":"up","rate_bps":12000000,"classes":[{"name":"media","rate_bps":8000000,"unpromised_bps":8000000,"flows":1,"enqueued_packets":10,"enqueued_bytes":12000,"through_packets":10,"through_bytes":12000,"queue_packets":0,"queue_bytes":0,"dropped":[{"reason":"flow_limit","packets":1,"bytes":1200}],"marked_packets":0,"remarked_packets":10,"wait_p50_ns":52000,"wait_p99_ns":115000}]}],"control":{"clients":1,"subscriptions":0,"requests":1,"refused":0,"cut":0,"pushes":0,"lost":0}}"#,
+        reply: r#"{"version":"0.1.0","pid":4711,"interface":"eth0","file":"/etc/tidegate/eth0.toml","uptime_ns":61000000000,"in_force":true,"privileges":{"capabilities":["CAP_NET_ADMIN","CAP_SYS_PTRACE"],"no_new_privs":true,"filtered":true},"directions":[{"name":"up","rate_bps":12000000,"classes":[{"name":"media","rate_bps":8000000,"unpromised_bps":8000000,"flows":1,"enqueued_packets":10,"enqueued_bytes":12000,"through_packets":10,"through_bytes":12000,"queue_packets":0,"queue_bytes":0,"dropped":[{"reason":"flow_limit","packets":1,"bytes":1200}],"marked_packets":0,"remarked_packets":10,"wait_p50_ns":52000,"wait_p99_ns":115000}]}],"control":{"clients":1,"subscriptions":0,"requests":1,"refused":0,"cut":0,"pushes":0,"lost":0}}"#,
     }
     /// Returns what is measured of every class, at most a quarter of a second old.
     ///

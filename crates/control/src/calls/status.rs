@@ -32,10 +32,27 @@ pub struct Status {
     /// The time left of the trial of a change, which is then taken back unless it is confirmed; none without a trial.
     #[serde(rename = "trial_ns", with = "ns::option", default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Span>,
+    /// What the process of the daemon may do, all threads together; absent where that cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub privileges: Option<PrivilegeStatus>,
     /// The shaped directions: egress, ingress, or both.
     pub directions: Vec<DirectionStatus>,
     /// The counters of the control socket.
     pub control: ControlStatus,
+}
+
+/// What a process may do.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PrivilegeStatus {
+    /// Its capabilities, as `CAP_NET_ADMIN`.
+    pub capabilities: Vec<String>,
+    /// Capabilities that a program which it runs could have beside these, if `no_new_privs` did not prevent it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub obtainable: Vec<String>,
+    /// Whether it gains no privileges by running a program.
+    pub no_new_privs: bool,
+    /// Whether system calls are filtered.
+    pub filtered: bool,
 }
 
 /// One direction of the traffic.

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::Root;
-use tidegate_control::calls::{ClassStatus, ControlStatus, DirectionStatus, DropCount, Status};
+use tidegate_control::calls::{ClassStatus, ControlStatus, DirectionStatus, DropCount, PrivilegeStatus, Status};
 use tidegate_core::DropReason;
 use tidegate_engine::ClassStatus as EngineStatus;
+use tidegate_live::privileges::Privileges;
 use tidegate_units::{Rate, Span};
 
 use super::observer::Health;
@@ -17,18 +18,20 @@ const FRESH: Duration = Duration::from_millis(20);
 
 /// The last reply of `status`.
 #[derive(Debug, Default)]
-pub(crate) struct StatusCache(Option<(Instant, u64, Vec<DirectionStatus>)>);
+pub(crate) struct StatusCache(Option<(Instant, u64, Vec<DirectionStatus>, Option<PrivilegeStatus>)>);
 
 impl StatusCache {
-    /// The counts of every direction, at most [`FRESH`] old and of the present classes.
-    fn directions(&mut self, directions: &[ShapedDirection]) -> Vec<DirectionStatus> {
+    /// The counts of every direction, at most [`FRESH`] old and of the present classes; and the privileges, as old.
+    fn read(&mut self, directions: &[ShapedDirection]) -> (Vec<DirectionStatus>, Option<PrivilegeStatus>) {
         let generation = directions.iter().map(ShapedDirection::generation).sum();
         match &self.0 {
-            Some((time, of, known)) if time.elapsed() < FRESH && *of == generation => known.clone(),
+            Some((time, of, known, privileges)) if time.elapsed() < FRESH && *of == generation => {
+                (known.clone(), privileges.clone())
+            }
             _ => {
-                let read: Vec<_> = directions.iter().map(direction).collect();
-                self.0 = Some((Instant::now(), generation, read.clone()));
-                read
+                let (read, privileges): (Vec<_>, _) = (directions.iter().map(direction).collect(), privileges());
+                self.0 = Some((Instant::now(), generation, read.clone(), privileges.clone()));
+                (read, privileges)
             }
         }
     }
@@ -42,6 +45,7 @@ impl StatusCache {
         trial: Option<Span>,
         control: ControlStatus,
     ) -> Status {
+        let (directions, privileges) = self.read(directions);
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
@@ -51,10 +55,19 @@ impl StatusCache {
             in_force: health.trouble.is_none(),
             trouble: health.trouble.map(Into::into),
             trial,
-            directions: self.directions(directions),
+            privileges,
+            directions,
             control,
         }
     }
+}
+
+/// What this process may do. A few small files are read.
+fn privileges() -> Option<PrivilegeStatus> {
+    let Privileges { capabilities, bounding_set, no_new_privs, filtered } = Privileges::in_force().ok()?;
+    let (capabilities, mut obtainable) = (capabilities.names(), bounding_set.names());
+    obtainable.retain(|name| !capabilities.contains(name));
+    Some(PrivilegeStatus { capabilities, obtainable, no_new_privs, filtered })
 }
 
 /// Without classes while there is no data path; `trouble` has the reason.

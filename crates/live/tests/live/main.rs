@@ -9,6 +9,7 @@ mod links;
 mod mark;
 mod proof;
 mod queue;
+mod restricted;
 mod steady;
 mod unproven;
 mod wire;
@@ -41,6 +42,9 @@ fn main() {
         crash::a_living_instance_is_not_disturbed,
         crash::a_user_cannot_keep_an_instance_from_starting,
         crash::the_lock_lasts_as_long_as_a_process_has_its_socket,
+        restricted::a_restricted_process_shapes_and_does_nothing_else,
+        restricted::only_the_calls_that_were_named_are_left,
+        restricted::files_of_others_need_a_capability,
         proof::tampering_is_found,
         proof::probes_of_each_class_come_through,
         proof::probes_that_take_another_way_are_missed,

@@ -4,11 +4,13 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use tidegate_config::shaper::Config;
+use tidegate_control::{Client, Place};
 use tidegate_live::doctor::{self, Examination, Finding, Severity, Subject};
 use tidegate_live::shaping::known_owners;
 
 use crate::Failure;
 use crate::commands::check;
+use crate::commands::status::privileges_text;
 
 /// Report what on this machine would prevent shaping, and how to fix it
 ///
@@ -40,6 +42,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(config) = config.as_ref().filter(|config| !config.rules.is_empty()) {
         examination.findings.push(owners(config));
     }
+    examination.findings.extend(running(args.interface.as_deref().or(named)));
     if args.json {
         json(&examination)?
     } else {
@@ -55,6 +58,19 @@ fn owners(config: &Config) -> Finding {
         Err(error) => (Severity::Prevents, error.to_string(), "create what is missing, or change the rule"),
     };
     Finding { about: "owners", severity, found, remedy: remedy.into() }
+}
+
+/// What a tidegate that runs may do; nothing without one that answers.
+fn running(interface: Option<&str>) -> Option<Finding> {
+    let place = interface.map_or(Place::Any, |interface| Place::Interface(interface.to_owned()));
+    let status = Client::connect(&place.find().ok()?).ok()?.status().ok()?;
+    let privileges = status.privileges?;
+    let text = format!("process {} has {}", status.pid, privileges_text(&privileges));
+    let (severity, remedy) = match (privileges.no_new_privs, privileges.filtered) {
+        (true, true) => (Severity::Note, ""),
+        _ => (Severity::Weakens, "a kernel with CONFIG_SECCOMP_FILTER; what it said at its start has the reason"),
+    };
+    Some(Finding { about: "confinement", severity, found: text, remedy: remedy.into() })
 }
 
 fn json(examination: &Examination) -> Result<(), Failure> {

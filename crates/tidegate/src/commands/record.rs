@@ -38,6 +38,19 @@ pub struct Args {
     record_files: Option<u64>,
 }
 
+impl Args {
+    /// The files that may be written: of one direction, of the other, and the one that follows when it is full.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        let with = |end: &str| {
+            self.record.clone().map(|mut path| {
+                path.as_mut_os_string().push(end);
+                path
+            })
+        };
+        [".ingress", ".egress", ".1", ""].into_iter().filter_map(with).collect()
+    }
+}
+
 /// One recording for each direction: its interface's name with the direction, and the file.
 type Recordings = Arc<Mutex<Vec<(String, PathBuf, Recording)>>>;
 

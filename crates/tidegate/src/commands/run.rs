@@ -1,18 +1,20 @@
 //! `tidegate run`: shapes an interface, proves it, and runs until stopped.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
+use tidegate_config::shaper::Config;
 use tidegate_control::EventKind;
 use tidegate_core::DropReason;
 use tidegate_daemon::web::{Reach, WebError, WebSettings};
 use tidegate_daemon::{Control, Daemon, DaemonError, Settings};
 use tidegate_engine::ClassStatus;
 use tidegate_live::nfqueue::Outcome;
+use tidegate_live::privileges::{self, Calls, Capabilities, Restriction, SHAPER};
 use tidegate_live::rules::Direction;
 use tidegate_live::shaping::{Injection, Options, Shaping, StartError};
 use tidegate_live::timing::Priority;
@@ -161,6 +163,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             rate: 10,
         }),
     };
+    restrict(args, &configs, settings.options.priority)?;
     let recorders = record::start(&args.record, args.file.as_deref(), &mut settings.options)?;
     let wanted = args.files.wanted();
     let mut daemon = Daemon::start(configs, settings, |line| say!("{line}")).map_err(explain)?;
@@ -183,6 +186,35 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     report(args, &ended)?;
     recorded
+}
+
+/// Gives up the privileges that this run does not need. Called before there is a second thread: capabilities are those
+/// of a thread.
+fn restrict(args: &Args, configs: &[Config], priority: Priority) -> Result<(), Failure> {
+    for message in privileges::raise_limits(priority) {
+        say!("  {message}");
+    }
+    let hooks = configs.iter().filter_map(|config| config.control.hook.as_ref()).map(|hook| &hook.program);
+    let reads: Vec<&Path> = args.file.iter().chain(&args.hook).chain(hooks).map(PathBuf::as_path).collect();
+    let recorded = args.record.paths();
+    let control = args.control.as_deref().filter(|path| path.as_os_str() != "off");
+    let writes: Vec<&Path> = args.files.paths().chain(recorded.iter().map(PathBuf::as_path)).chain(control).collect();
+    let mut keep = SHAPER | privileges::needed(&reads, &writes)?;
+    let listens = configs.iter().filter_map(|config| config.metrics.map(|metrics| metrics.listen));
+    if args.metrics.into_iter().chain(listens).any(|address| address.port() < 1_024) {
+        keep = keep | Capabilities::NET_BIND_SERVICE;
+    }
+    let restricted = privileges::restrict(&Restriction { keep, calls: Calls::Program });
+    for (what, outcome, effect) in [
+        ("giving up capabilities", &restricted.capabilities, "it keeps what it was started with"),
+        ("no_new_privs", &restricted.no_new_privs, "a program that it runs may gain privileges"),
+        ("a filter of system calls", &restricted.calls, "it may make every system call"),
+    ] {
+        if let Outcome::Refused(why) = outcome {
+            say!("  {what}: refused ({why}); {effect}");
+        }
+    }
+    Ok(())
 }
 
 /// An invalid name is a usage error; everything else is a failure.

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use comfy_table::{Table, presets};
 use tidegate_control::Status;
-use tidegate_control::calls::InForce;
+use tidegate_control::calls::{InForce, PrivilegeStatus};
 use tidegate_units::Rate;
 
 use crate::Failure;
@@ -67,6 +67,9 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
         let left = trial.as_nanos().div_ceil(1_000_000_000);
         writeln!(out, "a change is on trial for another {left} s; `tidegate confirm` keeps it")?;
     }
+    if let Some(privileges) = &status.privileges {
+        writeln!(out, "privileges: {}", privileges_text(privileges))?;
+    }
     for direction in &status.directions {
         match direction.rate {
             Some(rate) => writeln!(out, "{}: {rate} in total", direction.name)?,
@@ -103,6 +106,19 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
         writeln!(out, "{table}")?;
     }
     Ok(())
+}
+
+/// What a process may do, in a line.
+pub fn privileges_text(privileges: &PrivilegeStatus) -> String {
+    let capabilities = match privileges.capabilities.as_slice() {
+        [] => "no capability".to_owned(),
+        some => some.join(", "),
+    };
+    let filtered = if privileges.filtered { "system calls are filtered" } else { "system calls are NOT filtered" };
+    match privileges.no_new_privs {
+        true => format!("{capabilities}; none is gained (no_new_privs); {filtered}"),
+        false => format!("{capabilities}; more CAN be gained by running programs; {filtered}"),
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,359 @@
+//! What the process may do: capabilities, system calls, and the limits of the kernel on its resources.
+//!
+//! [`restrict`] is called once, by the first thread before there are others, and cannot be undone. Afterwards the process
+//! and the programs that it runs have the capabilities that were kept and no others, gain none by running a program
+//! (`no_new_privs`), turn no memory into code, and get `EPERM` from system calls outside of [`Calls`].
+//!
+//! What a process with the capabilities of [`SHAPER`] is for: rules, queues and links of its network namespace
+//! (`CAP_NET_ADMIN`), and the sockets of a process in `/proc` (`CAP_SYS_PTRACE`; tracing itself is a system call that is
+//! refused). Real-time scheduling and locked memory need limits of resources and no capability: [`raise_limits`] sets
+//! them before the capability to do so is given up.
+//!
+//! *Source*: capabilities(7), seccomp(2), `include/uapi/linux/capability.h`.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::nfqueue::Outcome;
+use crate::timing::Priority;
+
+mod filter;
+mod limits;
+
+pub use filter::Calls;
+pub use limits::raise_limits;
+
+/// A set of capabilities.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Capabilities(u64);
+
+impl Capabilities {
+    /// No capability.
+    pub const NONE: Self = Self(0);
+    /// Files of other users: writing.
+    pub const DAC_OVERRIDE: Self = Self(1 << 1);
+    /// Files of other users: reading.
+    pub const DAC_READ_SEARCH: Self = Self(1 << 2);
+    /// Ports below 1024.
+    pub const NET_BIND_SERVICE: Self = Self(1 << 10);
+    /// Rules, queues and links.
+    pub const NET_ADMIN: Self = Self(1 << 12);
+    /// Sockets bound to an interface, before Linux 5.7.
+    pub const NET_RAW: Self = Self(1 << 13);
+    /// Looking into other processes.
+    pub const SYS_PTRACE: Self = Self(1 << 19);
+
+    /// Whether all of `other` are in this set.
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The names, as `CAP_NET_ADMIN`, in the order of the kernel.
+    pub fn names(self) -> Vec<String> {
+        (0..64).filter(|bit| self.0 >> bit & 1 == 1).map(name).collect()
+    }
+}
+
+impl std::ops::BitOr for Capabilities {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl fmt::Display for Capabilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.names().as_slice() {
+            [] => f.write_str("none"),
+            names => f.write_str(&names.join(" ")),
+        }
+    }
+}
+
+/// The capabilities of a process that shapes.
+pub const SHAPER: Capabilities = Capabilities(Capabilities::NET_ADMIN.0 | Capabilities::SYS_PTRACE.0);
+
+/// Names by number; a later kernel may have more.
+const NAMES: [&str; 41] = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "LINUX_IMMUTABLE",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_ADMIN",
+    "NET_RAW",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "SYS_MODULE",
+    "SYS_RAWIO",
+    "SYS_CHROOT",
+    "SYS_PTRACE",
+    "SYS_PACCT",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_NICE",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "MKNOD",
+    "LEASE",
+    "AUDIT_WRITE",
+    "AUDIT_CONTROL",
+    "SETFCAP",
+    "MAC_OVERRIDE",
+    "MAC_ADMIN",
+    "SYSLOG",
+    "WAKE_ALARM",
+    "BLOCK_SUSPEND",
+    "AUDIT_READ",
+    "PERFMON",
+    "BPF",
+    "CHECKPOINT_RESTORE",
+];
+
+fn name(bit: u32) -> String {
+    match NAMES.get(bit as usize) {
+        Some(name) => format!("CAP_{name}"),
+        None => format!("CAP_{bit}"),
+    }
+}
+
+/// What a process keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Restriction<'a> {
+    /// The capabilities that it keeps of those that it has.
+    pub keep: Capabilities,
+    /// The system calls that it keeps.
+    pub calls: Calls<'a>,
+}
+
+/// The result of each part of a restriction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Restricted {
+    /// The process has no other capability.
+    pub capabilities: Outcome,
+    /// The programs that it runs have no other either. Without this `no_new_privs` keeps them from gaining any.
+    pub bounding_set: Outcome,
+    /// No program that it runs gains privileges by being run.
+    pub no_new_privs: Outcome,
+    /// No memory becomes code (Linux 6.3).
+    pub no_new_code: Outcome,
+    /// System calls are filtered.
+    pub calls: Outcome,
+}
+
+/// Restricts the process for good. Parts that the kernel refuses are reported; the others are in force.
+///
+/// Capabilities are those of a thread: it must be the only one. The programs that it runs inherit everything but the
+/// refusal of new code.
+pub fn restrict(restriction: &Restriction<'_>) -> Restricted {
+    let bounding_set = drop_bounding_set(restriction.keep);
+    let capabilities = outcome(keep_only(restriction.keep));
+    // SAFETY: each of these calls takes numbers only and concerns this process.
+    let (no_new_privs, no_new_code) = unsafe {
+        libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+        let no_new_privs = checked(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+        // PR_SET_MDWE, which libc does not have: refuse the gain of execution, but not for programs that are run.
+        (no_new_privs, checked(libc::prctl(65, 0b11, 0, 0, 0)))
+    };
+    let calls = outcome(filter::install(&restriction.calls));
+    Restricted {
+        capabilities,
+        bounding_set,
+        no_new_privs: outcome(no_new_privs),
+        no_new_code: outcome(no_new_code),
+        calls,
+    }
+}
+
+/// The capabilities that a shaper needs beside [`SHAPER`] to read and write these files, and to bind probes to an
+/// interface on this kernel. Found out by trying each without privileges.
+///
+/// A file that does not exist yet is looked for by its directory. The calling thread loses its privileges while this
+/// runs.
+///
+/// # Errors
+/// When the thread cannot change its capabilities; nothing has changed then.
+pub fn needed(reads: &[&Path], writes: &[&Path]) -> io::Result<Capabilities> {
+    let [effective, permitted] = capabilities_of_thread()?;
+    set_capabilities(Capabilities(effective.0 & SHAPER.0), permitted)?;
+    let mut needed = Capabilities::NONE;
+    if reads.iter().any(|path| is_denied(path, libc::R_OK)) {
+        needed = needed | Capabilities::DAC_READ_SEARCH;
+    }
+    let denied = |path: &&Path| match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            is_denied(parent, libc::W_OK | libc::X_OK)
+        }
+        _ => is_denied(path, libc::W_OK),
+    };
+    if writes.iter().any(denied) {
+        needed = needed | Capabilities::DAC_OVERRIDE;
+    }
+    if binding_to_an_interface_is_denied() {
+        needed = needed | Capabilities::NET_RAW;
+    }
+    set_capabilities(effective, permitted)?;
+    Ok(needed)
+}
+
+/// Whether the effective user is refused access for want of a permission, and not because there is no such file.
+fn is_denied(path: &Path, mode: i32) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: the path ends in a zero byte and is live for the call.
+    let result = unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), mode, libc::AT_EACCESS) };
+    result < 0 && matches!(io::Error::last_os_error().raw_os_error(), Some(libc::EACCES | libc::EPERM))
+}
+
+fn binding_to_an_interface_is_denied() -> bool {
+    let Ok(socket) = std::net::UdpSocket::bind("127.0.0.1:0") else { return false };
+    // SAFETY: the name is live for the call and its length is given.
+    let result = unsafe {
+        let socket = std::os::fd::AsRawFd::as_raw_fd(&socket);
+        libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, c"lo".as_ptr().cast(), 3)
+    };
+    result < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+}
+
+/// The privileges of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Privileges {
+    /// The capabilities that any of its threads has or can take.
+    pub capabilities: Capabilities,
+    /// The capabilities that a program which any of them runs can have.
+    pub bounding_set: Capabilities,
+    /// Whether no thread gains privileges by running a program.
+    pub no_new_privs: bool,
+    /// Whether system calls of every thread are filtered.
+    pub filtered: bool,
+}
+
+impl Privileges {
+    /// Of this process, all threads together.
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read.
+    pub fn in_force() -> io::Result<Self> {
+        let mut all = Self { no_new_privs: true, filtered: true, ..Self::default() };
+        for thread in fs::read_dir("/proc/self/task")? {
+            // A thread that has ended meanwhile has none.
+            let Ok(status) = fs::read_to_string(thread?.path().join("status")) else { continue };
+            let one = Self::parse(&status).ok_or(io::ErrorKind::InvalidData)?;
+            all.capabilities = all.capabilities | one.capabilities;
+            all.bounding_set = all.bounding_set | one.bounding_set;
+            all.no_new_privs &= one.no_new_privs;
+            all.filtered &= one.filtered;
+        }
+        Ok(all)
+    }
+
+    /// From the `status` of a thread in `/proc`.
+    fn parse(status: &str) -> Option<Self> {
+        let field =
+            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+        let set = |name| Some(Capabilities(u64::from_str_radix(field(name)?, 16).ok()?));
+        Some(Self {
+            capabilities: set("CapPrm")? | set("CapEff")?,
+            bounding_set: set("CapBnd")?,
+            no_new_privs: field("NoNewPrivs")? == "1",
+            // A kernel without seccomp has no such field.
+            filtered: field("Seccomp").is_some_and(|mode| mode == "2"),
+        })
+    }
+}
+
+/// Drops every other capability of the calling thread.
+fn keep_only(keep: Capabilities) -> io::Result<()> {
+    let [_, permitted] = capabilities_of_thread()?;
+    let kept = Capabilities(permitted.0 & keep.0);
+    set_capabilities(kept, kept)?;
+    match fs::read_dir("/proc/self/task")?.count() {
+        1 => Ok(()),
+        threads => Err(io::Error::other(format!("{} threads that exist already keep theirs", threads - 1))),
+    }
+}
+
+fn drop_bounding_set(keep: Capabilities) -> Outcome {
+    for bit in (0..64).filter(|bit| keep.0 >> bit & 1 == 0) {
+        // SAFETY: takes a number and concerns this thread.
+        match checked(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, bit as libc::c_ulong, 0, 0, 0) }) {
+            // Beyond the last capability of this kernel.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => break,
+            Err(error) => return Outcome::Refused(error.to_string()),
+            Ok(()) => {}
+        }
+    }
+    Outcome::InForce
+}
+
+/// Version 3 of the capability calls: 64 bits, in two halves.
+const VERSION: u32 = 0x2008_0522;
+
+/// The effective and the permitted capabilities of the calling thread.
+fn capabilities_of_thread() -> io::Result<[Capabilities; 2]> {
+    let (mut header, mut sets) = ([VERSION, 0], [0_u32; 6]);
+    // SAFETY: both are live for the call and have the sizes of this version; 0 is the calling thread.
+    checked(unsafe { libc::syscall(libc::SYS_capget, header.as_mut_ptr(), sets.as_mut_ptr()) } as i32)?;
+    Ok([0, 1].map(|set| Capabilities(u64::from(sets[set]) | u64::from(sets[set + 3]) << 32)))
+}
+
+/// Sets the effective and the permitted capabilities of the calling thread; no program inherits any.
+fn set_capabilities(effective: Capabilities, permitted: Capabilities) -> io::Result<()> {
+    let mut header = [VERSION, 0];
+    let [low, high] =
+        [0, 32].map(|shift| [effective, permitted, Capabilities::NONE].map(|set| (set.0 >> shift) as u32));
+    let sets: Vec<u32> = [low, high].concat();
+    // SAFETY: as above.
+    checked(unsafe { libc::syscall(libc::SYS_capset, header.as_mut_ptr(), sets.as_ptr()) } as i32)
+}
+
+fn checked(result: i32) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn outcome(result: io::Result<()>) -> Outcome {
+    result.map_or_else(|error| Outcome::Refused(error.to_string()), |()| Outcome::InForce)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_of_a_thread_is_read() {
+        let status = "Name:\tx\nCapInh:\t0\nCapPrm:\t0000000000081000\nCapEff:\t0000000000001000\n\
+            CapBnd:\t000001ffffffffff\nCapAmb:\t0\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t1\n";
+        let read = Privileges::parse(status).unwrap();
+        assert_eq!((read.capabilities, read.no_new_privs, read.filtered), (SHAPER, true, true));
+        assert_eq!(read.capabilities.to_string(), "CAP_NET_ADMIN CAP_SYS_PTRACE");
+        assert_eq!(read.bounding_set.names().len(), NAMES.len());
+        assert_eq!(Privileges::parse("CapPrm: 1"), None);
+        assert_eq!(
+            (Capabilities::NONE.to_string(), Capabilities(1 << 60).to_string()),
+            ("none".into(), "CAP_60".into())
+        );
+        assert!(Privileges::in_force().unwrap().bounding_set.contains(Capabilities::NONE));
+    }
+
+    #[test]
+    fn files_that_anybody_may_use_need_nothing() {
+        let open = [Path::new("/proc/self/status"), Path::new("/no/such/file")];
+        let writable = std::env::temp_dir().join("not yet");
+        let found = needed(&open, &[Path::new("/dev/null"), &writable]).unwrap();
+        assert!(
+            !found.contains(Capabilities::DAC_OVERRIDE) && !found.contains(Capabilities::DAC_READ_SEARCH),
+            "{found}"
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! A process without privileges that it does not need.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+
+use tidegate_live::netlink::{Protocol, Socket};
+use tidegate_live::netns::Namespace;
+use tidegate_live::nfqueue::{Outcome, QueueSettings, QueueSocket};
+use tidegate_live::nft;
+use tidegate_live::privileges::{Calls, Capabilities, Privileges, Restriction, SHAPER, needed, restrict};
+use tidegate_live::rtnl::Rtnl;
+use tidegate_live::rules::{Rules, Spec};
+
+use crate::queue::{PATIENCE, QUEUE};
+use crate::support::{Child, DEVICE, Ended, Pair};
+
+/// Does `work` in a process that has given up privileges, in the left namespace.
+fn restricted(pair: &Pair, calls: Calls<'_>, work: impl FnOnce()) {
+    let (mut ended, mut tell) = UnixStream::pair().unwrap();
+    let child = Child::fork(|| {
+        pair.left.enter_thread().unwrap();
+        let result = restrict(&Restriction { keep: SHAPER, calls });
+        assert_eq!((&result.capabilities, &result.no_new_privs), (&Outcome::InForce, &Outcome::InForce));
+        assert_eq!(result.calls, Outcome::InForce);
+        work();
+        tell.write_all(b"d").unwrap();
+        0
+    });
+    drop(tell);
+    ended.set_read_timeout(Some(PATIENCE)).unwrap();
+    let done = ended.read_exact(&mut [0]);
+    child.kill();
+    done.expect("the process has done everything");
+}
+
+pub fn a_restricted_process_shapes_and_does_nothing_else() -> Ended {
+    let pair = Pair::new();
+    restricted(&pair, Calls::Program, || {
+        let mut queue = QueueSocket::open(1 << 20).unwrap();
+        queue.bind(QUEUE, &QueueSettings::default()).unwrap();
+        let mut rules = Rules::install(&Spec::new(DEVICE, QUEUE)).unwrap();
+        assert_eq!(rules.verify().unwrap(), []);
+        rules.remove().unwrap();
+        let index = Rtnl::open().unwrap().index(DEVICE).unwrap();
+        Rtnl::open().unwrap().rename(index, "other0").unwrap();
+        // Threads are made, and have no more.
+        std::thread::spawn(|| {
+            assert!(nft::tables(&mut Socket::open(Protocol::Netfilter).unwrap()).unwrap().is_empty())
+        })
+        .join()
+        .unwrap();
+        let found = Privileges::in_force().unwrap();
+        assert!(
+            SHAPER.contains(found.capabilities) && found.capabilities.contains(Capabilities::NET_ADMIN),
+            "{found:?}"
+        );
+        assert!(found.no_new_privs && found.filtered);
+        // What an attacker would do next.
+        let refused = |what: &str, result: std::io::Result<()>| {
+            let error = result.expect_err(what);
+            assert_eq!(error.raw_os_error(), Some(libc::EPERM), "{what}: {error}");
+        };
+        refused("a namespace", Namespace::create().map(drop));
+        refused("another namespace", Namespace::current().unwrap().enter_thread());
+        refused("a vsock", socket(libc::AF_VSOCK));
+        let call = |number| {
+            // SAFETY: every argument is zero, with which none of these calls has an effect.
+            let result = unsafe { libc::syscall(number, 0, 0, 0, 0, 0) };
+            if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+        };
+        refused("a mount", call(libc::SYS_mount));
+        refused("a trace", call(libc::SYS_ptrace));
+        refused("a program of BPF", call(libc::SYS_bpf));
+        refused("a ring", call(libc::SYS_io_uring_setup));
+        // A program that it runs inherits all of that.
+        let output = Command::new("cat").arg("/proc/self/status").output().unwrap();
+        let status = String::from_utf8(output.stdout).unwrap();
+        assert!(status.contains("NoNewPrivs:\t1") && status.contains("Seccomp:\t2"), "{status}");
+    });
+    Ended::Passed
+}
+
+/// As a process that only reads and writes is.
+pub fn only_the_calls_that_were_named_are_left() -> Ended {
+    let pair = Pair::new();
+    // The standard library sends on a stream socket.
+    let calls = [libc::SYS_write, libc::SYS_sendto, libc::SYS_exit_group];
+    restricted(&pair, Calls::Only(&calls), || {
+        assert_eq!(socket(libc::AF_UNIX).unwrap_err().raw_os_error(), Some(libc::EPERM));
+    });
+    Ended::Passed
+}
+
+pub fn files_of_others_need_a_capability() -> Ended {
+    let pair = Pair::new();
+    let directory = std::env::temp_dir().join(format!("tidegate-restricted-{}", std::process::id()));
+    std::fs::create_dir(&directory).unwrap();
+    let file = directory.join("file");
+    std::fs::write(&file, "").unwrap();
+    let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+    std::fs::set_permissions(&file, mode(0o000)).unwrap();
+    let child = Child::fork(|| {
+        pair.left.enter_thread().unwrap();
+        let (both, new) = (Capabilities::DAC_READ_SEARCH | Capabilities::DAC_OVERRIDE, directory.join("new"));
+        assert!(needed(&[&file], &[&file]).unwrap().contains(both));
+        assert!(!needed(&[&directory], &[&new]).unwrap().contains(Capabilities::DAC_OVERRIDE));
+        std::fs::set_permissions(&directory, mode(0o555)).unwrap();
+        assert!(needed(&[], &[&new]).unwrap().contains(Capabilities::DAC_OVERRIDE));
+        0
+    });
+    let began = std::time::Instant::now();
+    let ended = loop {
+        match child.try_wait() {
+            Some(ended) => break ended,
+            None => assert!(began.elapsed() < PATIENCE),
+        }
+    };
+    std::fs::set_permissions(&directory, mode(0o755)).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(ended, Ok(0));
+    Ended::Passed
+}
+
+fn socket(family: i32) -> std::io::Result<()> {
+    // SAFETY: takes numbers only.
+    match unsafe { libc::socket(family, libc::SOCK_DGRAM, 0) } {
+        -1 => Err(std::io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
