@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut left = args.count.unwrap_or(u64::MAX);
     let subscription = client.events(&which)?;
     // A script that causes an event and wants to see it has to know from when on it would.
-    eprintln!("subscribed: events are printed from now on");
+    say!("subscribed: events are printed from now on");
     for pushed in subscription {
         let mut out = std::io::stdout().lock();
         match pushed? {
