@@ -33,14 +33,13 @@
 //! # Ok::<(), ParamError>(())
 //! ```
 
-use alloc::vec::Vec;
-
 use crate::codel;
+use crate::flow_queues::{FlowQueues, QueueAqm};
 use crate::packet::Packet;
 use crate::params::ParamError;
-use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
-use crate::queues::{Links, List, Pool, Queue};
-use crate::round::{Deficit, check_quantum, check_queues, spread};
+use crate::qdisc::{Backlog, Deadline, Outlet, Qdisc};
+use crate::queues::{Queue, Store};
+use crate::round::{check_quantum, check_queues};
 use tidegate_units::{Bytes, Instant};
 
 /// Parameters.
@@ -86,35 +85,34 @@ pub struct Stats {
     pub new_flows: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Place {
-    /// Not in a list.
-    #[default]
-    Off,
-    New,
-    Old,
+/// CoDel for each of many queues.
+#[derive(Clone, Debug)]
+struct PerQueue {
+    params: codel::Params,
+    stats: codel::Stats,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Flow {
-    queue: Queue,
-    codel: codel::State,
-    deficit: Deficit,
-    place: Place,
+impl<P: Packet> QueueAqm<P> for PerQueue {
+    type State = codel::State;
+
+    fn fresh(&self) -> codel::State {
+        codel::State::default()
+    }
+    fn dequeue(
+        &mut self,
+        state: &mut codel::State,
+        store: &mut Store<P>,
+        queue: &mut Queue,
+        now: Instant,
+        out: &mut dyn Outlet<P>,
+    ) -> Option<P> {
+        state.dequeue(&self.params, &mut self.stats, store, queue, now, out)
+    }
 }
 
 /// FQ-CoDel. See the [module](self).
 #[derive(Clone, Debug)]
-pub struct FqCodel<P> {
-    params: Params,
-    flows: Vec<Flow>,
-    new: List,
-    old: List,
-    links: Links,
-    pool: Pool<P>,
-    stats: Stats,
-    latest: Instant,
-}
+pub struct FqCodel<P: Packet>(FlowQueues<P, PerQueue>);
 
 impl<P: Packet> FqCodel<P> {
     /// Creates a scheduler with empty queues.
@@ -122,88 +120,28 @@ impl<P: Packet> FqCodel<P> {
     /// # Errors
     /// As [`Params::validate`].
     pub fn new(params: Params) -> Result<Self, ParamError> {
-        let params = params.validate()?;
-        Ok(Self {
-            params,
-            flows: alloc::vec![Flow::default(); params.queues as usize],
-            new: List::default(),
-            old: List::default(),
-            links: Links::default(),
-            pool: Pool::new(params.codel.limit),
-            stats: Stats::default(),
-            latest: Instant::ZERO,
-        })
+        let Params { codel, queues, quantum } = params.validate()?;
+        let aqm = PerQueue { params: codel, stats: codel::Stats::default() };
+        Ok(Self(FlowQueues::new(aqm, queues, quantum, codel.limit)))
     }
     /// Counts since the start.
-    pub fn stats(&self) -> &Stats {
-        &self.stats
-    }
-    /// The queue that `flow` is hashed onto.
-    fn index(&self, flow: u64) -> u32 {
-        spread(flow, self.params.queues)
+    pub fn stats(&self) -> Stats {
+        Stats { codel: self.0.aqm().stats, overflowed: self.0.overflowed(), new_flows: self.0.new_flows() }
     }
 }
 
 impl<P: Packet> Qdisc<P> for FqCodel<P> {
     fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
-        self.latest = self.latest.max(now);
-        if !self.pool.can_hold(packet.size()) {
-            return out.dropped(packet, DropReason::QueueLimit);
-        }
-        let index = self.index(packet.flow().flow);
-        let flow = &mut self.flows[index as usize];
-        self.pool.push(index, &mut flow.queue, packet, self.latest);
-        if flow.place == Place::Off {
-            flow.place = Place::New;
-            flow.deficit = Deficit::starting_with(self.params.quantum.as_u64() as i64);
-            self.stats.new_flows += 1;
-            self.links.push_back(&mut self.new, index);
-        }
-        // One arrival of s bytes can need several small packets to be dropped; each arrived before.
-        while let Some(longest) = self.pool.over_limit() {
-            let Some((packet, _)) = self.pool.pop(longest, &mut self.flows[longest as usize].queue) else { return };
-            self.stats.overflowed += 1;
-            out.dropped(packet, DropReason::FlowLimit);
-        }
+        self.0.enqueue(now, packet, out);
     }
-
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
-        self.latest = self.latest.max(now);
-        loop {
-            let from_new = !self.new.is_empty();
-            let index = self.new.front().or(self.old.front())?;
-            let flow = &mut self.flows[index as usize];
-            if flow.deficit.renew(self.params.quantum.as_u64() as i64) {
-                flow.place = Place::Old;
-                self.links.remove(if from_new { &mut self.new } else { &mut self.old }, index);
-                self.links.push_back(&mut self.old, index);
-                continue;
-            }
-            let (params, stats) = (&self.params.codel, &mut self.stats.codel);
-            let packet = self.pool.take(index, &mut flow.queue, |store, queue| {
-                flow.codel.dequeue(params, stats, store, queue, self.latest, out)
-            });
-            if let Some(packet) = packet {
-                flow.deficit.spend(packet.size().as_u64() as i64);
-                return Some(packet);
-            }
-            // A new queue that runs empty waits a turn among the old ones, or it would be new for ever.
-            self.links.remove(if from_new { &mut self.new } else { &mut self.old }, index);
-            if from_new && !self.old.is_empty() {
-                flow.place = Place::Old;
-                self.links.push_back(&mut self.old, index);
-            } else {
-                flow.place = Place::Off;
-            }
-        }
+        self.0.dequeue(now, out)
     }
-
-    fn deadline(&self, _now: Instant) -> Deadline {
-        self.pool.deadline()
+    fn deadline(&self, now: Instant) -> Deadline {
+        self.0.deadline(now)
     }
-
     fn backlog(&self) -> Backlog {
-        self.pool.backlog()
+        self.0.backlog()
     }
 }
 
@@ -211,6 +149,9 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
 mod tests {
     use super::*;
     use crate::FlowKey;
+    use crate::qdisc::DropReason;
+    use crate::round::spread;
+    use alloc::vec::Vec;
     use tidegate_units::Span;
 
     #[derive(Clone, Copy, Debug, PartialEq)]

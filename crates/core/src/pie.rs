@@ -122,9 +122,9 @@ pub struct Stats {
     pub updates: u64,
 }
 
-/// The controller's state.
+/// The controller of one queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct State {
+pub struct State {
     /// The drop probability, times [`ONE`].
     probability: i128,
     /// The delay of the last packet that left.
@@ -134,9 +134,104 @@ struct State {
     burst: Span,
     /// The probability accumulated since the last drop, times [`ONE`].
     gathered: i128,
+    next_update: Instant,
 }
 
 impl State {
+    /// A controller whose queue is empty, updated for the first time after `params.update`.
+    pub fn new(params: &Params) -> Self {
+        Self {
+            probability: 0,
+            delay: Span::ZERO,
+            delay_before: Span::ZERO,
+            burst: params.burst,
+            gathered: 0,
+            next_update: Instant::ZERO + params.update,
+        }
+    }
+    /// Returns the present drop probability.
+    pub fn probability(&self) -> Probability {
+        Probability::saturating_from_bits((self.probability >> 28) as u128)
+    }
+
+    /// Makes the updates that were due by `now`.
+    pub fn catch_up(&mut self, params: &Params, stats: &mut Stats, now: Instant) {
+        for _ in 0..MOST_UPDATES {
+            if self.next_update > now {
+                return;
+            }
+            let before = *self;
+            self.update(params);
+            stats.updates += 1;
+            let same = *self == before;
+            self.next_update += params.update;
+            if same {
+                break;
+            }
+        }
+        // The state is stationary, or the update limit is reached: skip to the first update after now, in phase.
+        let missed = now.since(self.next_update).as_nanos() / params.update.as_nanos();
+        if self.next_update <= now {
+            self.next_update += params.update.saturating_mul(missed + 1);
+        }
+    }
+
+    /// Whether a packet of `size` that arrives at a queue of `backlog` is to be dropped or marked (RFC 8033, sections 4.1
+    /// and 5.4).
+    fn unlucky(&mut self, params: &Params, random: &mut Stream, size: Bytes, backlog: Backlog) -> bool {
+        if !self.burst.is_zero() {
+            return false;
+        }
+        let calm = self.delay_before.as_nanos() < params.target.as_nanos() / 2 && self.probability < ONE / 5;
+        if calm || backlog.bytes <= params.mean.saturating_mul(2) {
+            return false;
+        }
+        let p = match params.sizing {
+            Sizing::PerPacket => self.probability,
+            Sizing::PerByte { mean } => self.probability * i128::from(size.as_u64()) / i128::from(mean.as_u64()),
+        };
+        if self.probability == 0 {
+            self.gathered = 0;
+        }
+        self.gathered += p;
+        // Not earlier after the last drop than 0.85 of a mean gap, and not later than 8.5 gaps.
+        let hit = if self.gathered < ONE / 100 * 85 {
+            false
+        } else {
+            self.gathered >= ONE / 10 * 85 || i128::from(random.next_u64() >> 4) < p
+        };
+        if hit {
+            self.gathered = 0;
+        }
+        hit
+    }
+
+    /// Whether `packet`, which arrives at a queue of `backlog`, is enqueued, marked if need be. One that is not must be
+    /// dropped.
+    pub fn admits<P: Packet>(
+        &mut self,
+        params: &Params,
+        stats: &mut Stats,
+        random: &mut Stream,
+        packet: &mut P,
+        backlog: Backlog,
+        out: &mut dyn Outlet<P>,
+    ) -> bool {
+        if !self.unlucky(params, random, packet.size(), backlog) {
+            return true;
+        }
+        let signal = if self.probability() < params.most_marked { params.signal } else { Signal::Drop };
+        let marked = mark(signal, packet, out);
+        stats.marked += u64::from(marked);
+        stats.dropped += u64::from(!marked);
+        marked
+    }
+
+    /// A packet that was queued for `delay` has left, and the queue is empty or not.
+    pub fn departed(&mut self, delay: Span, is_empty: bool) {
+        self.delay = if is_empty { Span::ZERO } else { delay };
+    }
+
     /// One update (RFC 8033, sections 4.2, 4.4 and 5.5).
     fn update(&mut self, params: &Params) {
         let p = self.probability;
@@ -179,7 +274,6 @@ pub struct Pie<P> {
     store: Store<P>,
     queue: Queue,
     latest: Instant,
-    next_update: Instant,
 }
 
 impl<P: Packet> Pie<P> {
@@ -190,19 +284,12 @@ impl<P: Packet> Pie<P> {
     pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
         let params = params.validate()?;
         Ok(Self {
-            state: State {
-                probability: 0,
-                delay: Span::ZERO,
-                delay_before: Span::ZERO,
-                burst: params.burst,
-                gathered: 0,
-            },
+            state: State::new(&params),
             stats: Stats::default(),
             random: Stream::named(seed, name),
             store: Store::default(),
             queue: Queue::default(),
             latest: Instant::ZERO,
-            next_update: Instant::ZERO + params.update,
             params,
         })
     }
@@ -212,61 +299,12 @@ impl<P: Packet> Pie<P> {
     }
     /// Returns the present drop probability.
     pub fn probability(&self) -> Probability {
-        Probability::saturating_from_bits((self.state.probability >> 28) as u128)
+        self.state.probability()
     }
 
-    /// Makes the updates that were due by `now`.
     fn catch_up(&mut self, now: Instant) {
         self.latest = self.latest.max(now);
-        for _ in 0..MOST_UPDATES {
-            if self.next_update > self.latest {
-                return;
-            }
-            let before = self.state;
-            self.state.update(&self.params);
-            self.stats.updates += 1;
-            self.next_update += self.params.update;
-            if self.state == before {
-                break;
-            }
-        }
-        // The state is stationary, or the update limit is reached: skip to the first update after now, in phase.
-        let missed = self.latest.since(self.next_update).as_nanos() / self.params.update.as_nanos();
-        if self.next_update <= self.latest {
-            self.next_update += self.params.update.saturating_mul(missed + 1);
-        }
-    }
-
-    /// Whether the packet is dropped early (RFC 8033, sections 4.1 and 5.4).
-    fn unlucky(&mut self, packet: &P) -> bool {
-        let state = &mut self.state;
-        if !state.burst.is_zero() {
-            return false;
-        }
-        let calm = state.delay_before.as_nanos() < self.params.target.as_nanos() / 2 && state.probability < ONE / 5;
-        if calm || self.queue.backlog().bytes <= self.params.mean.saturating_mul(2) {
-            return false;
-        }
-        let p = match self.params.sizing {
-            Sizing::PerPacket => state.probability,
-            Sizing::PerByte { mean } => {
-                state.probability * i128::from(packet.size().as_u64()) / i128::from(mean.as_u64())
-            }
-        };
-        if state.probability == 0 {
-            state.gathered = 0;
-        }
-        state.gathered += p;
-        // Not earlier after the last drop than 0.85 of a mean gap, and not later than 8.5 gaps.
-        let hit = if state.gathered < ONE / 100 * 85 {
-            false
-        } else {
-            state.gathered >= ONE / 10 * 85 || i128::from(self.random.next_u64() >> 4) < p
-        };
-        if hit {
-            state.gathered = 0;
-        }
-        hit
+        self.state.catch_up(&self.params, &mut self.stats, self.latest);
     }
 }
 
@@ -276,16 +314,9 @@ impl<P: Packet> Qdisc<P> for Pie<P> {
         if !self.params.limit.admits(self.queue.backlog(), packet.size()) {
             return out.dropped(packet, DropReason::QueueLimit);
         }
-        if self.unlucky(&packet) {
-            let signal = match self.probability() < self.params.most_marked {
-                true => self.params.signal,
-                false => Signal::Drop,
-            };
-            if !mark(signal, &mut packet, out) {
-                self.stats.dropped += 1;
-                return out.dropped(packet, DropReason::Early);
-            }
-            self.stats.marked += 1;
+        let (params, backlog) = (&self.params, self.queue.backlog());
+        if !self.state.admits(params, &mut self.stats, &mut self.random, &mut packet, backlog, out) {
+            return out.dropped(packet, DropReason::Early);
         }
         self.store.push(&mut self.queue, packet, self.latest);
     }
@@ -293,7 +324,7 @@ impl<P: Packet> Qdisc<P> for Pie<P> {
     fn dequeue(&mut self, now: Instant, _out: &mut dyn Outlet<P>) -> Option<P> {
         self.catch_up(now);
         let (packet, at) = self.store.pop(&mut self.queue)?;
-        self.state.delay = if self.queue.is_empty() { Span::ZERO } else { self.latest.since(at) };
+        self.state.departed(self.latest.since(at), self.queue.is_empty());
         Some(packet)
     }
 
@@ -330,6 +361,7 @@ mod tests {
             delay_before: Span::from_millis(before_ms),
             burst: Span::ZERO,
             gathered: 0,
+            next_update: Instant::ZERO,
         };
         state.update(&Params::default());
         state.probability as f64 / ONE as f64
@@ -392,7 +424,7 @@ mod tests {
             }
         }
         assert!(out.is_empty(), "{}", out.len());
-        assert!(queue.next_update > Instant::ZERO + Span::from_millis(1_099), "no update is owed");
+        assert!(queue.state.next_update > Instant::ZERO + Span::from_millis(1_099), "no update is owed");
     }
 
     #[test]
@@ -411,7 +443,7 @@ mod tests {
                 }
             }
             queue.catch_up(Instant::ZERO + Span::from_secs(5));
-            (queue.state, queue.next_update)
+            queue.state
         };
         assert_eq!(run(1), run(1_000));
     }

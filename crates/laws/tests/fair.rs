@@ -5,6 +5,7 @@ use tidegate_core::codel::{self, CoDel};
 use tidegate_core::drr::{self, Drr};
 use tidegate_core::fifo::Limit;
 use tidegate_core::fq_codel::{self, FqCodel};
+use tidegate_core::fq_pie::{self, FqPie};
 use tidegate_core::pie::{self, Pie};
 use tidegate_core::random::Stream;
 use tidegate_core::red::{Signal, Sizing};
@@ -75,6 +76,27 @@ fn fq_codel_obeys_the_laws() {
             };
             let params = fq_codel::Params { codel, queues, quantum: Bytes::new(300) };
             reached(&check_seeds(|| Accounted::new(FqCodel::new(params).unwrap()), &shape, 4 * 25, 2_000));
+        }
+    }
+}
+
+#[test]
+fn fq_pie_obeys_the_laws() {
+    for queues in [1, 4, 1_024] {
+        for shape in shapes() {
+            // A fast controller, so that its probability matters within a script.
+            let pie = pie::Params {
+                target: Span::from_millis(1),
+                update: Span::from_millis(1),
+                burst: Span::from_millis(5),
+                alpha: 1_600,
+                beta: 1_600,
+                mean: Bytes::new(500),
+                limit: LIMIT,
+                ..pie::Params::default()
+            };
+            let params = fq_pie::Params { pie, queues, quantum: Bytes::new(300) };
+            reached(&check_seeds(|| Accounted::new(FqPie::new(params, 7, "laws").unwrap()), &shape, 4 * 25, 2_000));
         }
     }
 }

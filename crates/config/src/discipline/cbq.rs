@@ -8,9 +8,9 @@ use tidegate_core::cbq::{
 };
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::reservation::{Policy, Request, Service};
-use tidegate_core::{Bytes, ClassId, FlowKey, Instant, Packet, Qdisc, Rate, Span};
+use tidegate_core::{Bytes, ClassId, Instant, Packet, Qdisc, Rate, Span};
 
-use super::{Discipline, Inside, Section, Site};
+use super::{Discipline, Inside, NoPacket, Section, Site};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 use crate::suggest;
@@ -234,18 +234,6 @@ crate::record! {
         pub reservations: Option<Spanned<Reservations>>,
         /// The classes.
         pub class: Vec<Spanned<CbqClass>>,
-    }
-}
-
-/// A packet for checking trees, where none passes.
-struct NoPacket;
-
-impl Packet for NoPacket {
-    fn size(&self) -> Bytes {
-        Bytes::ZERO
-    }
-    fn flow(&self) -> FlowKey {
-        FlowKey::default()
     }
 }
 

@@ -15,9 +15,13 @@ mod codel;
 mod drr;
 pub mod early;
 mod elephants;
+mod fair;
 pub mod fbq;
 mod fifo;
 mod fq_codel;
+mod fq_pie;
+mod hfsc;
+mod htb;
 mod ingress_filter;
 mod marker;
 mod mered;
@@ -29,9 +33,10 @@ mod ras;
 mod red;
 mod rio;
 mod sfq;
+mod tree;
 mod wred;
 
-use tidegate_core::{Instant, Packet, ParamError, Qdisc, Rate};
+use tidegate_core::{Bytes, FlowKey, Instant, Packet, ParamError, Qdisc, Rate};
 
 use crate::decode::Decode;
 use crate::diagnostic::{Diagnostics, Place};
@@ -130,6 +135,12 @@ kinds! {
     Fifo(fifo::Fifo) = "fifo",
     /// Fair queueing with controlled delay.
     FqCodel(fq_codel::FqCodelQueue) = "fq-codel",
+    /// Fair queueing with PIE.
+    FqPie(fq_pie::FqPieQueue) = "fq-pie",
+    /// Guarantees of rate and delay apart, and shares in a tree.
+    Hfsc(hfsc::HfscQueue) = "hfsc",
+    /// Token buckets in a tree that borrow from those above.
+    Htb(htb::HtbQueue) = "htb",
     /// Mice and Elephants without a queue, on what arrives.
     IngressFilter(ingress_filter::IngressQueue) = "ingress-filter",
     /// A meter, and what is done about its colours, around another discipline.
@@ -148,6 +159,10 @@ kinds! {
     Rio(rio::RioQueue) = "rio",
     /// Stochastic fairness queueing.
     Sfq(sfq::SfqQueue) = "sfq",
+    /// Weighted fair queueing that is also worst-case fair.
+    Wf2q(fair::Wf2qQueue) = "wf2q",
+    /// Weighted fair queueing.
+    Wfq(fair::WfqQueue) = "wfq",
     /// Random early detection with a curve for each colour.
     Wred(wred::WredQueue) = "wred",
 }
@@ -188,6 +203,18 @@ impl Discipline {
     /// Whether both have the same values, at whatever place and however the values are written.
     pub fn is_same(&self, other: &Self) -> bool {
         format!("{self:?}") == format!("{other:?}")
+    }
+}
+
+/// A packet for checking trees, where none passes.
+struct NoPacket;
+
+impl Packet for NoPacket {
+    fn size(&self) -> Bytes {
+        Bytes::ZERO
+    }
+    fn flow(&self) -> FlowKey {
+        FlowKey::default()
     }
 }
 

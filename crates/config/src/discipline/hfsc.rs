@@ -1,0 +1,151 @@
+//! `kind = "hfsc"`: [`tidegate_core::hfsc`].
+
+use tidegate_core::hfsc::{Class, Curve, Hfsc, Node};
+use tidegate_core::{Bytes, Packet, ParamError, Qdisc, Rate, Span};
+
+use super::fair::default_lead;
+use super::tree::{self, Branch};
+use super::{Inside, Section, Site, report};
+use crate::decode::Spanned;
+use crate::diagnostic::{Diagnostics, Place};
+
+crate::record! {
+    /// A service curve.
+    pub struct ServiceCurve as "service curve" {
+        /// The rate in the long run.
+        pub rate: Spanned<Rate>,
+        /// What is sent `within` a time, whatever the rate. Default nothing.
+        pub burst: Bytes = "0B",
+        /// The time for `burst`. Default none.
+        pub within: Spanned<Span> = "0s",
+    }
+}
+
+crate::record! {
+    /// A class of H-FSC. One that no other names as its parent has a queue, and packets.
+    pub struct HfscClass as "hfsc class" {
+        /// Its name.
+        pub name: Spanned<String>,
+        /// The class above it, with whose others it shares. Default the link.
+        pub parent: Option<Spanned<String>>,
+        /// What a class with a queue is sure of, and when.
+        pub guarantee: Option<Spanned<ServiceCurve>>,
+        /// Its part of what is left is this in proportion to the others'. Default as its guarantee; 0bit for a class with a
+        /// queue that gets its guarantee alone.
+        pub share: Option<Spanned<Rate>>,
+        /// Its queue. Default a FIFO of 1 MB.
+        pub queue: Option<Spanned<Inside>>,
+    }
+}
+
+crate::record! {
+    /// The hierarchical fair service curve scheduler: guarantees of rate and delay apart, and shares in a tree.
+    pub struct HfscQueue as "hfsc" {
+        /// The rate of the link. No more is sent.
+        pub link: Spanned<Rate>,
+        /// How far ahead of the link packets are given. Default the time of two Ethernet frames, at least half a
+        /// millisecond: a process that is scheduled later than that loses capacity.
+        pub lead: Option<Span>,
+        /// The class of packets that match no rule. Default: they are dropped.
+        pub default: Option<Spanned<String>>,
+        /// The classes.
+        pub class: Vec<Spanned<HfscClass>>,
+    }
+}
+
+impl Branch for HfscClass {
+    fn name(&self) -> &Spanned<String> {
+        &self.name
+    }
+    fn parent(&self) -> Option<&Spanned<String>> {
+        self.parent.as_ref()
+    }
+    fn queue(&self) -> Option<&Spanned<Inside>> {
+        self.queue.as_ref()
+    }
+}
+
+impl ServiceCurve {
+    fn curve(&self) -> Curve {
+        if self.burst == Bytes::ZERO && self.within.value.is_zero() {
+            return Curve::linear(self.rate.value);
+        }
+        Curve::burst_within(self.rate.value, self.burst, self.within.value)
+    }
+}
+
+impl HfscClass {
+    fn class(&self) -> Class {
+        let guarantee = self.guarantee.as_ref().map(|curve| curve.value.curve());
+        let share = match &self.share {
+            Some(share) => (!share.value.is_zero()).then(|| Curve::linear(share.value)),
+            None => guarantee,
+        };
+        Class { guarantee, share }
+    }
+}
+
+impl HfscQueue {
+    fn tree<P: Packet + 'static>(&self, site: &Site) -> Result<Hfsc<P>, ParamError> {
+        let inner = tree::inner(&self.class);
+        let nodes = tree::ordered(&self.class).into_iter().map(|(class, parent)| {
+            let class = &class.value;
+            match class.class().share {
+                Some(share) if inner.contains(class.name.value.as_str()) => Node::inner(share, parent),
+                _ => Node::leaf(class.class(), parent, tree::build_queue(class, site)),
+            }
+        });
+        let lead = self.lead.unwrap_or_else(|| default_lead(self.link.value));
+        let default = tree::default_class(&self.class, self.default.as_ref());
+        Hfsc::new(self.link.value, lead, nodes.collect(), default)
+    }
+}
+
+impl Section for HfscQueue {
+    fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
+        if !tree::check("hfsc", &self.class, self.default.as_ref(), place, diagnostics) {
+            return;
+        }
+        let mut good = true;
+        let inner = tree::inner(&self.class);
+        for class in &self.class {
+            let class = &class.value;
+            let name = &class.name;
+            let is_inner = inner.contains(name.value.as_str());
+            let Class { guarantee, share } = class.class();
+            if let (true, Some(curve)) = (is_inner, &class.guarantee) {
+                diagnostics
+                    .error(curve.place, format!("class `{}` has classes under it, and so no guarantee", name.value))
+                    .help("give the guarantee to the classes under it, and a `share` to this");
+                good = false;
+            } else if share.is_none() && (is_inner || guarantee.is_none()) {
+                diagnostics
+                    .error(name.place, format!("class `{}` has neither a guarantee nor a share", name.value))
+                    .help("write for example share = \"1mbit\"");
+                good = false;
+            }
+            for curve in [guarantee, share].iter().flatten() {
+                let Err(error) = curve.validate() else { continue };
+                let of_share = class.share.as_ref().map_or(name.place, |share| share.place);
+                let rate = class.guarantee.as_ref().map_or(of_share, |curve| curve.value.rate.place);
+                let within = class.guarantee.as_ref().map_or(name.place, |curve| curve.value.within.place);
+                report(&error, &[("rate", rate), ("within", within)], name.place, diagnostics);
+                good = false;
+                break;
+            }
+        }
+        let site = Site { seed: 0, name: String::new(), now: tidegate_core::Instant::ZERO };
+        if good && let Err(error) = self.tree::<super::NoPacket>(&site) {
+            report(&error, &[("link", self.link.place), ("guarantee", self.link.place)], place, diagnostics);
+        }
+    }
+    fn classes(&self) -> Vec<&str> {
+        tree::leaves(&self.class)
+    }
+    fn line(&self) -> Option<Rate> {
+        Some(self.link.value)
+    }
+    fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
+        Box::new(self.tree(site).expect("checked"))
+    }
+}

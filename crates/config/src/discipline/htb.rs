@@ -1,0 +1,159 @@
+//! `kind = "htb"`: [`tidegate_core::htb`].
+
+use tidegate_core::htb::{Class, Htb, Node};
+use tidegate_core::{Bytes, Packet, ParamError, Qdisc, Rate, Span};
+
+use super::tree::{self, Branch};
+use super::{Inside, Section, Site, report};
+use crate::decode::Spanned;
+use crate::diagnostic::{Diagnostics, Place};
+
+crate::record! {
+    /// A class of HTB. One that no other names as its parent has a queue, and packets.
+    pub struct HtbClass as "htb class" {
+        /// Its name.
+        pub name: Spanned<String>,
+        /// The class above it, from which it borrows. Default none.
+        pub parent: Option<Spanned<String>>,
+        /// What it is sure of.
+        pub rate: Spanned<Rate>,
+        /// What it may send with what it borrows. Default its rate: it does not borrow.
+        pub ceil: Option<Spanned<Rate>>,
+        /// What it may send at once within its rate. Default a millisecond of it and 1600 B, as of `tc` where timers have
+        /// a kilohertz: a process that is scheduled later than that loses capacity.
+        pub burst: Option<Spanned<Bytes>>,
+        /// What it may send at once within its ceil. Default a millisecond of that and 1600 B.
+        pub cburst: Option<Spanned<Bytes>>,
+        /// 0 borrows first, 7 last. Default 0.
+        pub priority: Spanned<u8> = 0,
+        /// Its part of what is borrowed is this in proportion to those of others of its priority. Default what its rate
+        /// sends in 100 ms, between 1000 B and 200 kB: in proportion to the rates, as of `tc`.
+        pub quantum: Option<Spanned<Bytes>>,
+        /// Its queue. Default a FIFO of 1 MB.
+        pub queue: Option<Spanned<Inside>>,
+    }
+}
+
+crate::record! {
+    /// Hierarchical token buckets: classes with a rate each, that borrow from those above up to a ceil.
+    pub struct HtbQueue as "htb" {
+        /// The class of packets that match no rule. Default: they are dropped.
+        pub default: Option<Spanned<String>>,
+        /// The classes.
+        pub class: Vec<Spanned<HtbClass>>,
+    }
+}
+
+impl Branch for HtbClass {
+    fn name(&self) -> &Spanned<String> {
+        &self.name
+    }
+    fn parent(&self) -> Option<&Spanned<String>> {
+        self.parent.as_ref()
+    }
+    fn queue(&self) -> Option<&Spanned<Inside>> {
+        self.queue.as_ref()
+    }
+}
+
+impl HtbClass {
+    fn class(&self) -> Class {
+        let rate = self.rate.value;
+        let ceil = self.ceil.as_ref().map_or(rate, |ceil| ceil.value);
+        let burst = |rate: Rate| rate.bytes_in_floor(Span::from_millis(1)) + Bytes::new(1_600);
+        let new = Class::new(rate);
+        Class {
+            ceil,
+            burst: self.burst.as_ref().map_or(burst(rate), |burst| burst.value),
+            cburst: self.cburst.as_ref().map_or(burst(ceil), |burst| burst.value),
+            priority: self.priority.value,
+            quantum: self.quantum.as_ref().map_or(new.quantum, |quantum| quantum.value),
+            ..new
+        }
+    }
+
+    fn report(&self, error: &ParamError, diagnostics: &mut Diagnostics) {
+        let place = |bytes: &Option<Spanned<Bytes>>| bytes.as_ref().map_or(self.name.place, |bytes| bytes.place);
+        let places = [
+            ("rate", self.rate.place),
+            ("ceil", self.ceil.as_ref().map_or(self.rate.place, |ceil| ceil.place)),
+            ("burst", place(&self.burst)),
+            ("cburst", place(&self.cburst)),
+            ("priority", self.priority.place),
+            ("quantum", place(&self.quantum)),
+        ];
+        report(error, &places, self.name.place, diagnostics);
+    }
+}
+
+impl HtbQueue {
+    fn tree<P: Packet + 'static>(&self, site: &Site) -> Result<Htb<P>, ParamError> {
+        let inner = tree::inner(&self.class);
+        let nodes = tree::ordered(&self.class).into_iter().map(|(class, parent)| {
+            let class = &class.value;
+            if inner.contains(class.name.value.as_str()) {
+                Node::inner(class.class(), parent)
+            } else {
+                Node::leaf(class.class(), parent, tree::build_queue(class, site))
+            }
+        });
+        Htb::new(nodes.collect(), tree::default_class(&self.class, self.default.as_ref()))
+    }
+
+    /// Warns of classes under which more is promised than they have.
+    fn check_rates(&self, diagnostics: &mut Diagnostics) {
+        for class in &self.class {
+            let class = &class.value;
+            let below = self.class.iter().map(|below| &below.value);
+            let below =
+                below.filter(|below| below.parent.as_ref().is_some_and(|parent| parent.value == class.name.value));
+            let promised: Rate = below.map(|below| below.rate.value).sum();
+            if promised > class.rate.value {
+                diagnostics
+                    .warning(
+                        class.rate.place,
+                        format!(
+                            "the classes under `{}` are promised {promised}, and it has {}",
+                            class.name.value, class.rate.value
+                        ),
+                    )
+                    .label("their rates are not assured")
+                    .help("a class within its rate sends whatever those above have: give it more, or them less");
+            }
+        }
+    }
+}
+
+impl Section for HtbQueue {
+    fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
+        if !tree::check("htb", &self.class, self.default.as_ref(), place, diagnostics) {
+            return;
+        }
+        let mut good = true;
+        for class in &self.class {
+            if let Err(error) = class.value.class().validate() {
+                class.value.report(&error, diagnostics);
+                good = false;
+            }
+        }
+        let site = Site { seed: 0, name: String::new(), now: tidegate_core::Instant::ZERO };
+        if good && let Err(error) = self.tree::<super::NoPacket>(&site) {
+            report(&error, &[], place, diagnostics);
+        }
+        self.check_rates(diagnostics);
+    }
+    fn classes(&self) -> Vec<&str> {
+        tree::leaves(&self.class)
+    }
+    /// The ceil of the class above all others, where there is one.
+    fn line(&self) -> Option<Rate> {
+        let mut top = self.class.iter().filter(|class| class.value.parent.is_none());
+        match (top.next(), top.next()) {
+            (Some(class), None) => Some(class.value.class().ceil),
+            _ => None,
+        }
+    }
+    fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
+        Box::new(self.tree(site).expect("checked"))
+    }
+}
