@@ -13,9 +13,12 @@ const BITS: u32 = 6;
 const BUCKETS: usize = scale::bucket(u64::MAX, BITS) + 1;
 
 /// A log-linear histogram: constant memory, quantiles at most 1/64 too high.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Histogram(Option<Box<Counts>>);
+
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Histogram {
-    counts: Vec<u64>,
+struct Counts {
+    buckets: [u64; BUCKETS],
     total: u64,
     sum: u128,
     least: u64,
@@ -43,9 +46,13 @@ pub struct Quantiles {
     pub max: u64,
 }
 
-impl Default for Histogram {
-    fn default() -> Self {
-        Self { counts: Vec::new(), total: 0, sum: 0, least: u64::MAX, most: 0 }
+impl Counts {
+    /// The largest value of a bucket.
+    fn value_of(&self, bucket: usize) -> u64 {
+        scale::highest(bucket, BITS).min(self.most)
+    }
+    fn empty() -> Box<Self> {
+        Box::new(Self { buckets: [0; BUCKETS], total: 0, sum: 0, least: u64::MAX, most: 0 })
     }
 }
 
@@ -56,82 +63,78 @@ impl Histogram {
     }
     /// Counts `value` `times` times.
     pub fn record_many(&mut self, value: u64, times: u64) {
-        if self.counts.is_empty() {
-            // A histogram that stays empty needs no memory.
-            self.counts = vec![0; BUCKETS];
-        }
-        self.counts[scale::bucket(value, BITS)] += times;
-        self.total += times;
-        self.sum += u128::from(value) * u128::from(times);
-        self.least = self.least.min(value);
-        self.most = self.most.max(value);
+        // A histogram that stays empty needs no memory.
+        let counts = self.0.get_or_insert_with(Counts::empty);
+        counts.buckets[scale::bucket(value, BITS)] += times;
+        counts.total += times;
+        counts.sum += u128::from(value) * u128::from(times);
+        counts.least = counts.least.min(value);
+        counts.most = counts.most.max(value);
     }
     /// Bytes of memory.
     pub fn footprint(&self) -> usize {
-        size_of::<Self>() + self.counts.len() * size_of::<u64>()
+        size_of::<Self>() + self.0.as_ref().map_or(0, |_| size_of::<Counts>())
     }
     /// The number of values.
     pub fn count(&self) -> u64 {
-        self.total
+        self.0.as_ref().map_or(0, |counts| counts.total)
     }
     /// The exact mean; `None` without values.
     pub fn mean(&self) -> Option<f64> {
-        (self.total > 0).then(|| self.sum as f64 / self.total as f64)
+        self.used().map(|counts| counts.sum as f64 / counts.total as f64)
     }
     /// The smallest value.
     pub fn least(&self) -> Option<u64> {
-        (self.total > 0).then_some(self.least)
+        self.used().map(|counts| counts.least)
     }
     /// The largest value.
     pub fn most(&self) -> Option<u64> {
-        (self.total > 0).then_some(self.most)
+        self.used().map(|counts| counts.most)
     }
     /// The value that a share of `q` of the values do not exceed (0.5: the median), at most 1/64 too large.
     pub fn quantile(&self, q: f64) -> Option<u64> {
-        let bucket = scale::quantile(q, self.total, self.counts.iter().copied())?;
-        Some(self.value_of(bucket))
+        let counts = self.used()?;
+        Some(counts.value_of(scale::quantile(q, counts.total, counts.buckets.iter().copied())?))
     }
     /// The quantiles that reports show.
     pub fn quantiles(&self) -> Quantiles {
         let quantile = |q| self.quantile(q).unwrap_or(0);
         Quantiles {
-            count: self.total,
+            count: self.count(),
             min: self.least().unwrap_or(0),
             mean: self.mean().unwrap_or(0.0),
             p50: quantile(0.5),
             p90: quantile(0.9),
             p99: quantile(0.99),
             p999: quantile(0.999),
-            max: self.most,
+            max: self.most().unwrap_or(0),
         }
     }
     /// Adds the values of `other`.
     pub fn merge(&mut self, other: &Self) {
-        if other.total == 0 {
-            return;
-        }
-        if self.counts.is_empty() {
-            self.counts = vec![0; BUCKETS];
-        }
-        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+        let Some(other) = other.used() else { return };
+        let counts = self.0.get_or_insert_with(Counts::empty);
+        for (mine, theirs) in counts.buckets.iter_mut().zip(&other.buckets) {
             *mine += theirs;
         }
-        self.total += other.total;
-        self.sum += other.sum;
-        self.least = self.least.min(other.least);
-        self.most = self.most.max(other.most);
+        counts.total += other.total;
+        counts.sum += other.sum;
+        counts.least = counts.least.min(other.least);
+        counts.most = counts.most.max(other.most);
     }
     /// The buckets in use, from low to high: the largest value of each, and how many values it has.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let used = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        used.map(|(bucket, count)| (self.value_of(bucket), *count))
+        self.used().into_iter().flat_map(|counts| {
+            let used = counts.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+            used.map(|(bucket, count)| (counts.value_of(bucket), *count))
+        })
     }
     /// The distribution as (value, share of the values that are at most it), one point for each bucket in use.
     pub fn distribution(&self) -> impl Iterator<Item = (u64, f64)> + '_ {
-        let mut seen = 0;
+        let (mut seen, total) = (0, self.count());
         self.buckets().map(move |(value, count)| {
             seen += count;
-            (value, seen as f64 / self.total as f64)
+            (value, seen as f64 / total as f64)
         })
     }
     /// The histogram of `f(value)`, where each value counts as the largest of its bucket.
@@ -141,8 +144,8 @@ impl Histogram {
         mapped
     }
 
-    fn value_of(&self, bucket: usize) -> u64 {
-        scale::highest(bucket, BITS).min(self.most)
+    fn used(&self) -> Option<&Counts> {
+        self.0.as_deref().filter(|counts| counts.total > 0)
     }
 }
 

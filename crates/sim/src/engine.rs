@@ -53,29 +53,35 @@ pub(crate) struct Plan {
     pub routes: [u32; 2],
     /// Their propagation delays and slowest links.
     pub ideal: [(u64, Rate); 2],
+    /// The flow whose distributions its delays and times are added to.
+    pub pool: u32,
 }
 
 /// The role of a connection in its workload.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(PartialEq, Eq, Debug)]
 enum Role {
     /// One transfer from the client, which may have no end.
     Upload { size: Option<u64> },
     /// A request, and the transfer as answer.
     Download { request: u64, size: u64, answered: bool },
     /// Requests and answers for ever.
-    Requests {
-        /// Bytes of the first request, of all requests so far, and of those that the server has answered.
-        request: u64,
-        asked: u64,
-        served: u64,
-        /// Bytes of the current answer, of all answers so far, and of those that the client has.
-        response: u64,
-        answered: u64,
-        taken: u64,
-        asked_at: u64,
-    },
+    Requests(Box<Exchange>),
     /// Data as the source makes it.
     Stream,
+}
+
+/// Requests and answers on a connection.
+#[derive(PartialEq, Eq, Debug)]
+struct Exchange {
+    /// Bytes of the first request, of all requests so far, and of those that the server has answered.
+    request: u64,
+    asked: u64,
+    served: u64,
+    /// Bytes of the current answer, of all answers so far, and of those that the client has.
+    response: u64,
+    answered: u64,
+    taken: u64,
+    asked_at: u64,
 }
 
 /// A connection: both ends, and the ways between.
@@ -475,9 +481,10 @@ impl Simulation {
 }
 
 /// Books a transfer of `size` bytes that took `time`; `ways` are the way of the first packet and that of the data.
-fn book_completion(metrics: &mut FlowMetrics, plan: &Plan, ways: [usize; 2], size: u64, time: u64) {
+fn book_completion(flows: &mut [FlowMetrics], flow: usize, plan: &Plan, ways: [usize; 2], size: u64, time: u64) {
     let class = SizeClass::of(tidegate_core::Bytes::new(size)) as usize;
-    metrics.completed += 1;
+    flows[flow].completed += 1;
+    let metrics = &mut flows[plan.pool as usize];
     metrics.completion_ns.record(time);
     metrics.completion_by_size_ns[class].record(time);
     // One round trip for the handshake, then the data, one segment of headers for each 1460 bytes.

@@ -303,7 +303,8 @@ impl Network {
                 crate::Transport::Tcp(_) => planner.way(&self, flow, flow.to, flow.from)?,
                 crate::Transport::Udp { .. } => forward,
             };
-            plans.push(Plan { routes: [forward.first, back.first], ideal: [forward.ideal, back.ideal] });
+            let pool = flow.pool.map_or(plans.len() as u32, |pool| pool.0);
+            plans.push(Plan { routes: [forward.first, back.first], ideal: [forward.ideal, back.ideal], pool });
         }
         let routes = planner.finish(&self);
         let (seed, bin) = (self.seed, self.bin);
@@ -318,7 +319,10 @@ impl Network {
         let metrics = self
             .flows
             .iter()
-            .map(|flow| FlowMetrics { series: flow.watch.then(|| Series::new(bin)), ..FlowMetrics::default() })
+            .map(|flow| FlowMetrics {
+                series: flow.watch.then(|| Box::new(Series::new(bin))),
+                ..FlowMetrics::default()
+            })
             .collect();
         Ok(Simulation::new(seed, self.warm_up, links, names, routes, self.flows, plans, metrics))
     }
@@ -373,6 +377,10 @@ impl Network {
             }
         }
         for flow in &self.flows {
+            if flow.pool.is_some_and(|pool| pool.index() >= self.flows.len()) {
+                let problem = "its delays are added to those of a flow that is not there";
+                return Err(NetworkError::Workload { flow: flow.name.clone(), problem });
+            }
             for node in [flow.from, flow.to] {
                 if self.nodes[node.0 as usize].kind == Kind::Router {
                     let why = "is a router; flows begin and end at hosts";

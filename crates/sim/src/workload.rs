@@ -1,17 +1,19 @@
 //! What hosts send: [`FlowSpec`].
 
+use std::sync::Arc;
+
 use tidegate_config::values::User;
 use tidegate_core::{Bytes, Dscp, Instant, Rate, Span};
 
 use crate::distribution::Distribution;
-use crate::ids::NodeId;
+use crate::ids::{FlowId, NodeId};
 use crate::tcp;
 
 /// Over what a flow sends.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Transport {
     /// TCP; see [`tcp::Config`].
-    Tcp(tcp::Config),
+    Tcp(Arc<tcp::Config>),
     /// Datagrams without acknowledgements.
     Udp {
         /// Whether they are sent as ECN-capable (ECT(0)), as a transport that reacts to marks would.
@@ -117,7 +119,7 @@ pub struct FlowSpec {
     /// The transport protocol.
     pub transport: Transport,
     /// The traffic that it sends.
-    pub workload: Workload,
+    pub workload: Arc<Workload>,
     /// When it begins. Default: at once.
     pub start: Instant,
     /// It begins later than `start` by a random time below this. Default: zero.
@@ -132,6 +134,9 @@ pub struct FlowSpec {
     pub dscp: Dscp,
     /// Whether to keep its goodput over time. Default no.
     pub watch: bool,
+    /// The flow to whose distributions of delays and times its own values are added: for thousands of flows alike, of
+    /// which each would keep 30 kB. Default: its own.
+    pub pool: Option<FlowId>,
     /// The port at `to`. Default 5001.
     pub port: u16,
     /// The port at `from`. Default: one of its own for each flow, and for each connection of a flow with many.
@@ -149,13 +154,19 @@ pub const PORT: u16 = 5_001;
 
 impl FlowSpec {
     /// A flow from `from` to `to`.
-    pub fn new(name: impl Into<String>, from: NodeId, to: NodeId, transport: Transport, workload: Workload) -> Self {
+    pub fn new(
+        name: impl Into<String>,
+        from: NodeId,
+        to: NodeId,
+        transport: Transport,
+        workload: impl Into<Arc<Workload>>,
+    ) -> Self {
         Self {
             name: name.into(),
             from,
             to,
             transport,
-            workload,
+            workload: workload.into(),
             start: Instant::ZERO,
             jitter: Span::ZERO,
             stop: None,
@@ -163,6 +174,7 @@ impl FlowSpec {
             profile: 0,
             dscp: Dscp::BEST_EFFORT,
             watch: false,
+            pool: None,
             port: PORT,
             source_port: None,
             mark: 0,
@@ -171,11 +183,17 @@ impl FlowSpec {
         }
     }
     /// A TCP flow.
-    pub fn tcp(name: impl Into<String>, from: NodeId, to: NodeId, config: tcp::Config, workload: Workload) -> Self {
-        Self::new(name, from, to, Transport::Tcp(config), workload)
+    pub fn tcp(
+        name: impl Into<String>,
+        from: NodeId,
+        to: NodeId,
+        config: impl Into<Arc<tcp::Config>>,
+        workload: impl Into<Arc<Workload>>,
+    ) -> Self {
+        Self::new(name, from, to, Transport::Tcp(config.into()), workload)
     }
     /// A flow of datagrams.
-    pub fn udp(name: impl Into<String>, from: NodeId, to: NodeId, workload: Workload) -> Self {
+    pub fn udp(name: impl Into<String>, from: NodeId, to: NodeId, workload: impl Into<Arc<Workload>>) -> Self {
         Self::new(name, from, to, Transport::Udp { ecn: false }, workload)
     }
     /// Begins at `at`.
@@ -213,6 +231,11 @@ impl FlowSpec {
     pub fn to_port(self, port: u16) -> Self {
         Self { port, ..self }
     }
+    /// With its delays and times among those of `flow`.
+    #[must_use]
+    pub fn pooled(self, flow: FlowId) -> Self {
+        Self { pool: Some(flow), ..self }
+    }
     /// With its goodput over time.
     #[must_use]
     pub fn watched(self) -> Self {
@@ -222,7 +245,7 @@ impl FlowSpec {
     /// The error, in a few words.
     pub(crate) fn validate(&self) -> Result<(), &'static str> {
         let tcp = matches!(self.transport, Transport::Tcp(_));
-        match &self.workload {
+        match &*self.workload {
             Workload::Bulk { .. } | Workload::Mice { .. } | Workload::Requests { .. } if !tcp => {
                 Err("this workload needs TCP")
             }

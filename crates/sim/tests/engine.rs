@@ -373,7 +373,7 @@ fn sources_send_as_configured() {
         (FlowSpec::udp("pareto", a, b, Workload::OnOff { rate, packet, on: pareto, off }), 2e6, 0.2),
         (FlowSpec::tcp("over tcp", a, b, tcp::Config::sack(), Workload::Constant { rate, packet }), 8e6, 0.001),
     ];
-    let ids: Vec<_> = flows.iter().map(|(flow, ..)| (net.flow(flow.clone()), flow.transport)).collect();
+    let ids: Vec<_> = flows.iter().map(|(flow, ..)| (net.flow(flow.clone()), flow.transport.clone())).collect();
     let half = FlowSpec::udp("half", a, b, Workload::Constant { rate, packet })
         .starting(millis(200_000))
         .stopping(millis(400_000));

@@ -68,7 +68,7 @@ fn every_part_of_the_language_can_be_said() {
     let text = r#"
 version = 1
 sentence = "Everything at once"
-duration = "3s"
+duration = "5s"
 warm-up = "500ms"
 seed = 4
 runs = 2
@@ -122,6 +122,7 @@ name = "bulk"
 from = "s{1..4}"
 to = "d{1..4}"
 count = 2
+start = "500ms"
 stagger = "10ms"
 class = "3"
 dscp = "af11"

@@ -1,11 +1,13 @@
 //! Hosts: connections, their timers, and the applications at their ends.
 
+use std::sync::Arc;
+
 use tidegate_core::{Colour, Ecn, Instant};
 
-use super::{Connection, KIND_SHIFT, Kind, Role, Simulation, book_completion, target};
+use super::{Connection, Exchange, KIND_SHIFT, Kind, Role, Simulation, book_completion, target};
 use crate::link::NEVER;
 use crate::packet::{Proto, SimPacket, TCP_HEADER};
-use crate::tcp::{Config, Endpoint, Flags, Segment, State};
+use crate::tcp::{Endpoint, Flags, Segment, State};
 use crate::workload::{Transport, Workload};
 
 impl Simulation {
@@ -13,11 +15,14 @@ impl Simulation {
         let measuring = self.measuring();
         let payload = u64::from(packet.payload());
         if measuring {
+            if payload > 0 {
+                let pool = self.plans[packet.group as usize].pool;
+                self.metrics[pool as usize].delay_ns.record(self.now - packet.sent);
+            }
             let metrics = &mut self.metrics[packet.group as usize];
             metrics.marked += u64::from(packet.segment.ecn == Ecn::Ce);
             if payload > 0 {
                 metrics.arrived[packet.colour as usize].count(packet.size);
-                metrics.delay_ns.record(self.now - packet.sent);
             }
             if packet.transport == Proto::Udp {
                 metrics.goodput_bytes += payload;
@@ -138,17 +143,18 @@ impl Simulation {
         let now = Instant::from_nanos(self.now);
         let spec = &self.flows[flow as usize];
         let config = match &spec.transport {
-            Transport::Tcp(config) => *config,
-            Transport::Udp { .. } => Config::default(),
+            Transport::Tcp(config) => Arc::clone(config),
+            Transport::Udp { .. } => Arc::default(),
         };
-        let mut client = Endpoint::connect(config, now);
-        match role {
+        let mut client = Endpoint::connect(Arc::clone(&config), now);
+        match &role {
             Role::Upload { size: None } => client.write_endlessly(),
             Role::Upload { size: Some(size) } => {
-                client.write(size);
+                client.write(*size);
                 client.close();
             }
-            Role::Download { request, .. } | Role::Requests { request, .. } => client.write(request),
+            Role::Download { request, .. } => client.write(*request),
+            Role::Requests(exchange) => client.write(exchange.request),
             Role::Stream => {}
         }
         let connection = Box::new(Connection {
@@ -188,11 +194,11 @@ impl Simulation {
         let measuring = self.measuring();
         let Some(connection) = &mut self.connections[slot as usize] else { return };
         let group = connection.group as usize;
-        let metrics = &mut self.metrics[group];
         let received = connection.ends[side].received();
         let new = received - connection.counted[side];
         connection.counted[side] = received;
         if new > 0 && measuring {
+            let metrics = &mut self.metrics[group];
             metrics.goodput_bytes += new;
             if let Some(series) = &mut metrics.series {
                 series.add(Instant::from_nanos(self.now), new);
@@ -201,7 +207,8 @@ impl Simulation {
         if side == 0 && !connection.connected && connection.ends[0].established_at().is_some() {
             connection.connected = true;
             if measuring {
-                metrics.connect_ns.record(self.now - connection.opened);
+                let pool = self.plans[group].pool as usize;
+                self.metrics[pool].connect_ns.record(self.now - connection.opened);
             }
         }
         let mut complete = None;
@@ -224,7 +231,8 @@ impl Simulation {
                     connection.ends[0].close();
                 }
             }
-            Role::Requests { asked, served, response, answered, taken, asked_at, .. } => {
+            Role::Requests(exchange) => {
+                let Exchange { asked, served, response, answered, taken, asked_at, .. } = &mut **exchange;
                 if side == 1 && received >= *asked && *served < *asked {
                     *served = *asked;
                     connection.ends[1].write(*response);
@@ -233,7 +241,7 @@ impl Simulation {
                     think = true;
                     if measuring && *asked_at >= self.warm_up {
                         let time = self.now - *asked_at;
-                        book_completion(metrics, &self.plans[group], [0, 1], *response, time);
+                        book_completion(&mut self.metrics, group, &self.plans[group], [0, 1], *response, time);
                     }
                 }
                 if side == 1 && closed {
@@ -251,13 +259,13 @@ impl Simulation {
             // What began in the warm-up is not among those that were opened either.
             if measuring && connection.opened >= self.warm_up {
                 let ways = if side == 1 { [1, 0] } else { [0, 1] };
-                book_completion(metrics, &self.plans[group], ways, size, self.now - connection.opened);
+                book_completion(&mut self.metrics, group, &self.plans[group], ways, size, self.now - connection.opened);
             }
         }
         let failed = connection.ends.iter().any(|end| end.state() == State::Closed)
             && !(connection.completed || connection.ends[side].peer_closed());
         if failed && measuring {
-            metrics.failed += 1;
+            self.metrics[group].failed += 1;
         }
         let over = failed || connection.ends.iter().all(Endpoint::is_over);
         if think {
@@ -278,7 +286,7 @@ impl Simulation {
 
     /// Pauses before the next request.
     pub(super) fn think(&mut self, flow: u32) {
-        let Workload::Requests { think, .. } = &self.flows[flow as usize].workload else { return };
+        let Workload::Requests { think, .. } = &*self.flows[flow as usize].workload else { return };
         let pause = think.sample_span(&mut self.sources[flow as usize].random).as_nanos();
         self.events.push(self.now.saturating_add(pause), target(Kind::Source, flow));
     }

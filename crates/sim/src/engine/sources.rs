@@ -2,7 +2,7 @@
 
 use tidegate_core::{Ecn, Span};
 
-use super::{Kind, Role, Simulation, target};
+use super::{Exchange, Kind, Role, Simulation, target};
 use crate::distribution::Distribution;
 use crate::packet::{Proto, UDP_HEADER};
 use crate::tcp::Segment;
@@ -29,7 +29,7 @@ impl Simulation {
         let source = &mut self.sources[index];
         let random = &mut source.random;
         let mut wait = None;
-        match &spec.workload {
+        match &*spec.workload {
             Workload::Bulk { bytes } => {
                 let role = Role::Upload { size: bytes.map(|bytes| bytes.as_u64()) };
                 let slot = self.open(flow, role);
@@ -88,7 +88,7 @@ impl Simulation {
                 let response = response.sample_bytes(random).as_u64();
                 match source.slot {
                     None => {
-                        let role = Role::Requests {
+                        let role = Role::Requests(Box::new(Exchange {
                             request,
                             asked: request,
                             served: 0,
@@ -96,13 +96,14 @@ impl Simulation {
                             answered: response,
                             taken: 0,
                             asked_at: self.now,
-                        };
+                        }));
                         let slot = self.open(flow, role);
                         self.sources[index].slot = Some(slot);
                     }
                     Some(slot) => {
                         let Some(connection) = &mut self.connections[slot as usize] else { return };
-                        if let Role::Requests { asked, response: next, answered, asked_at, .. } = &mut connection.role {
+                        if let Role::Requests(exchange) = &mut connection.role {
+                            let Exchange { asked, response: next, answered, asked_at, .. } = &mut **exchange;
                             *asked += request;
                             *next = response;
                             *answered += response;

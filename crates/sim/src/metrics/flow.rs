@@ -103,7 +103,7 @@ pub struct FlowMetrics {
     /// Completion time in thousandths of what the path alone would take (1000: not slowed down), by [`SizeClass`].
     pub slowdown_milli: [Histogram; 4],
     /// Goodput bytes over time, where the flow is watched.
-    pub series: Option<Series>,
+    pub series: Option<Box<Series>>,
 }
 
 impl FlowMetrics {
@@ -140,7 +140,7 @@ impl FlowMetrics {
     pub(crate) fn footprint(&self) -> usize {
         let single = [&self.delay_ns, &self.connect_ns, &self.completion_ns];
         let all = single.into_iter().chain(&self.completion_by_size_ns).chain(&self.slowdown_milli);
-        all.map(Histogram::footprint).sum::<usize>() + self.series.as_ref().map_or(0, Series::footprint)
+        all.map(Histogram::footprint).sum::<usize>() + self.series.as_ref().map_or(0, |series| series.footprint())
     }
     /// Goodput over `span`.
     pub fn goodput(&self, span: Span) -> Rate {

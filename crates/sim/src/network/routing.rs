@@ -1,6 +1,16 @@
 //! The ways of flows: the shortest, and those that routes override, in one table.
+//!
+//! *Law*: at each node the way takes the link over which the rest is shortest (transmission of 1500 bytes and
+//! propagation delay of each link), of equal ones the link that was made first.
+//! *Cost*: hosts forward nothing, so that distances are needed between routers only; and a destination that only one
+//! router leads to is as far from everywhere as that router, plus the link. Hosts at one router, and routers in a chain
+//! before them, share its distances: set-up is linear in hosts, links and the lengths of the ways.
 
-use tidegate_core::{Rate, Span};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::rc::Rc;
+
+use tidegate_core::{Bytes, Rate, Span};
 
 use super::{Kind, Network, NetworkError};
 use crate::ids::{ARRIVED, EXPRESS, LinkId, NodeId};
@@ -13,75 +23,140 @@ pub(super) struct Way {
     pub ideal: (u64, Rate),
 }
 
+/// A link as routing sees it.
+#[derive(Clone, Copy)]
+struct Hop {
+    link: u32,
+    node: u32,
+    cost: u64,
+}
+
+/// How far routers are from a node, in ns.
+type Distances = HashMap<u32, u64>;
+
+/// The distances to a destination: along the chain that ends at it, and beyond the chain's first node.
+struct Target {
+    /// The destination and the routers that alone lead to it, with what is left from each.
+    chain: Vec<(u32, u64)>,
+    /// To the last of the chain.
+    beyond: Rc<Distances>,
+}
+
+impl Target {
+    fn distance(&self, node: u32) -> Option<u64> {
+        let in_chain = self.chain.iter().find(|link| link.0 == node).map(|link| link.1);
+        let rest = self.chain.last().map_or(0, |last| last.1);
+        in_chain.or_else(|| self.beyond.get(&node).map(|far| far.saturating_add(rest)))
+    }
+}
+
 /// Finds ways, and writes them one behind the other into one table.
 pub(super) struct Planner {
     table: Vec<u32>,
-    // Next link of each node, by destination; made when first needed.
-    next: Vec<Option<Vec<Option<LinkId>>>>,
-    known: std::collections::BTreeMap<(NodeId, NodeId), Way>,
+    /// The links from each node, and those from routers to it, in the order of making.
+    from: Vec<Vec<Hop>>,
+    into: Vec<Vec<Hop>>,
+    overrides: HashMap<(u32, u32), u32>,
+    distances: HashMap<u32, Rc<Distances>>,
+    /// The target of the flow before: flows of a section often have the same.
+    last: Option<(NodeId, Target)>,
+    known: BTreeMap<(NodeId, NodeId), Way>,
 }
 
 impl Planner {
     pub fn new(net: &Network) -> Self {
-        Self { table: Vec::new(), next: vec![None; net.nodes.len()], known: Default::default() }
+        let n = net.nodes.len();
+        let (mut from, mut into) = (vec![Vec::new(); n], vec![Vec::new(); n]);
+        for (link, edge) in (0..).zip(&net.edges) {
+            let hop = edge.line.rate.time_for_ceil(Bytes::new(1500)).unwrap_or(Span::MAX);
+            let cost = hop.as_nanos().saturating_add(edge.line.delay.as_nanos()).max(1);
+            from[edge.from.0 as usize].push(Hop { link, node: edge.to.0, cost });
+            if net.nodes[edge.from.0 as usize].kind == Kind::Router {
+                into[edge.to.0 as usize].push(Hop { link, node: edge.from.0, cost });
+            }
+        }
+        // Of two routes for the same the later one holds.
+        let overrides = net.overrides.iter().map(|&(node, to, link)| ((node.0, to.0), link.0)).collect();
+        Self { table: Vec::new(), from, into, overrides, distances: HashMap::new(), last: None, known: BTreeMap::new() }
     }
 
-    /// Dijkstra towards `to`; ties go to the link that was made first.
-    fn towards(net: &Network, to: NodeId) -> Vec<Option<LinkId>> {
-        let n = net.nodes.len();
-        let mut into: Vec<Vec<usize>> = vec![Vec::new(); n];
-        for (index, edge) in net.edges.iter().enumerate() {
-            into[edge.to.0 as usize].push(index);
+    /// The chain of `to`, and the distances beyond it.
+    fn target(&mut self, to: u32) -> Target {
+        let mut chain = vec![(to, 0_u64)];
+        while let Some(&(node, rest)) = chain.last() {
+            let mut feeders = self.into[node as usize].iter();
+            let Some(first) = feeders.next() else { break };
+            let cost =
+                feeders.try_fold(first.cost, |least, hop| (hop.node == first.node).then_some(least.min(hop.cost)));
+            let Some(cost) = cost else { break };
+            if chain.iter().any(|link| link.0 == first.node) {
+                break;
+            }
+            chain.push((first.node, rest.saturating_add(cost)));
         }
-        let mut best: Vec<u64> = vec![u64::MAX; n];
-        let mut next = vec![None; n];
-        let mut heap = std::collections::BinaryHeap::new();
-        best[to.0 as usize] = 0;
-        heap.push(core::cmp::Reverse((0_u64, to.0)));
-        while let Some(core::cmp::Reverse((cost, node))) = heap.pop() {
-            // Hosts do not forward.
-            if cost > best[node as usize] || node != to.0 && net.nodes[node as usize].kind == Kind::Host {
+        let end = chain.last().map_or(to, |last| last.0);
+        let beyond = match self.distances.get(&end) {
+            Some(known) => Rc::clone(known),
+            None => {
+                let found = Rc::new(self.dijkstra(end));
+                self.distances.insert(end, Rc::clone(&found));
+                found
+            }
+        };
+        Target { chain, beyond }
+    }
+
+    /// The distances of all routers from which ways lead to `to`.
+    fn dijkstra(&self, to: u32) -> Distances {
+        let mut best = Distances::from([(to, 0)]);
+        let mut heap = BinaryHeap::from([Reverse((0_u64, to))]);
+        while let Some(Reverse((cost, node))) = heap.pop() {
+            if best.get(&node).is_some_and(|&known| cost > known) {
                 continue;
             }
-            for &index in &into[node as usize] {
-                let edge = &net.edges[index];
-                let hop = edge.line.rate.time_for_ceil(tidegate_core::Bytes::new(1500)).unwrap_or(Span::MAX);
-                let cost = cost.saturating_add(hop.as_nanos()).saturating_add(edge.line.delay.as_nanos()).max(1);
-                let from = edge.from.0 as usize;
-                let earlier = next[from].is_some_and(|LinkId(known)| known as usize > index);
-                if cost < best[from] || cost == best[from] && earlier {
-                    best[from] = cost;
-                    next[from] = Some(LinkId(index as u32));
-                    heap.push(core::cmp::Reverse((cost, edge.from.0)));
+            for hop in &self.into[node as usize] {
+                let cost = cost.saturating_add(hop.cost);
+                let known = best.entry(hop.node).or_insert(u64::MAX);
+                if cost < *known {
+                    *known = cost;
+                    heap.push(Reverse((cost, hop.node)));
                 }
             }
         }
-        for &(node, dest, link) in &net.overrides {
-            if dest == to {
-                next[node.0 as usize] = Some(link);
-            }
+        best
+    }
+
+    /// The link from `node` on the way to the target at `to`.
+    fn step(&self, net: &Network, node: u32, to: u32, target: &Target) -> Option<u32> {
+        if let Some(&link) = self.overrides.get(&(node, to)) {
+            return Some(link);
         }
-        next
+        let forwards = |hop: &&Hop| hop.node == to || net.nodes[hop.node as usize].kind == Kind::Router;
+        let length = |hop: &Hop| Some((target.distance(hop.node)?.saturating_add(hop.cost), hop.link));
+        self.from[node as usize].iter().filter(forwards).filter_map(length).min().map(|(_, link)| link)
     }
 
     pub fn way(&mut self, net: &Network, flow: &FlowSpec, from: NodeId, to: NodeId) -> Result<Way, NetworkError> {
         if let Some(way) = self.known.get(&(from, to)) {
             return Ok(*way);
         }
-        let next = self.next[to.0 as usize].get_or_insert_with(|| Self::towards(net, to));
+        let target = match self.last.take() {
+            Some((node, target)) if node == to => target,
+            _ => self.target(to.0),
+        };
         let first = self.table.len() as u32;
         let (mut node, mut visited) = (from, vec![from]);
         let (mut delay, mut slowest) = (0_u64, Rate::from_bps(u64::MAX));
         while node != to {
-            let Some(link) = next[node.0 as usize] else {
+            let Some(link) = self.step(net, node.0, to.0, &target) else {
                 return Err(NetworkError::Unreachable {
                     flow: flow.name.clone(),
                     from: net.name(from).into(),
                     to: net.name(to).into(),
                 });
             };
-            let edge = &net.edges[link.index()];
-            self.table.push(link.0);
+            let edge = &net.edges[LinkId(link).index()];
+            self.table.push(link);
             delay = delay.saturating_add(edge.line.delay.as_nanos());
             slowest = slowest.min(edge.line.rate);
             node = edge.to;
@@ -99,6 +174,7 @@ impl Planner {
         self.table.push(ARRIVED);
         let way = Way { first, ideal: (delay, slowest) };
         self.known.insert((from, to), way);
+        self.last = Some((to, target));
         Ok(way)
     }
 
@@ -135,5 +211,104 @@ impl Planner {
             }
         }
         self.table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Line;
+    use crate::workload::Workload;
+    use tidegate_core::random::Stream;
+
+    /// The links of the way by the definition: distances to `to` by relaxing until nothing changes, then at each node
+    /// the link with the least rest, of equal ones the first.
+    fn by_definition(net: &Network, from: u32, to: u32) -> Option<Vec<u32>> {
+        let cost = |edge: &super::super::Edge| {
+            let hop = edge.line.rate.time_for_ceil(Bytes::new(1500)).unwrap();
+            hop.as_nanos() + edge.line.delay.as_nanos()
+        };
+        let forwards = |node: u32| node == to || net.nodes[node as usize].kind == Kind::Router;
+        let mut far = vec![u64::MAX; net.nodes.len()];
+        far[to as usize] = 0;
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for edge in net.edges.iter().filter(|edge| forwards(edge.to.0)) {
+                if far[edge.to.0 as usize] == u64::MAX {
+                    continue;
+                }
+                let found = far[edge.to.0 as usize] + cost(edge);
+                if found < far[edge.from.0 as usize] && edge.from.0 != to {
+                    far[edge.from.0 as usize] = found;
+                    changed = true;
+                }
+            }
+        }
+        let (mut node, mut links) = (from, Vec::new());
+        while node != to {
+            let given = net.overrides.iter().rev().find(|route| (route.0.0, route.1.0) == (node, to));
+            let usual = (0..).zip(&net.edges).filter(|(_, edge)| edge.from.0 == node && forwards(edge.to.0));
+            let shortest = usual
+                .filter(|(_, edge)| far[edge.to.0 as usize] < u64::MAX)
+                .min_by_key(|(number, edge)| (far[edge.to.0 as usize] + cost(edge), *number));
+            let link = given.map(|route| route.2.0).or(shortest.map(|(number, _)| number))?;
+            links.push(link);
+            node = net.edges[link as usize].to.0;
+            if links.len() > 64 {
+                return None;
+            }
+        }
+        Some(links)
+    }
+
+    #[test]
+    fn ways_are_those_of_the_definition_in_random_networks() {
+        let mut random = Stream::named(3, "networks");
+        let (mut found, mut none) = (0, 0);
+        for case in 0..200 {
+            let mut net = Network::new(1);
+            let routers = 1 + random.below(7) as u32;
+            let nodes = routers + 2 + random.below(6) as u32;
+            for n in 0..nodes {
+                if n < routers {
+                    net.router(format!("r{n}"))
+                } else {
+                    net.host(format!("h{n}"))
+                };
+            }
+            let mut pick = |below: u32| random.below(below.into()) as u32;
+            // Hosts at one router mostly, chains and meshes of routers, few costs so that ways are often equally long.
+            for n in 0..nodes {
+                for _ in 0..1 + pick(if n < routers { 3 } else { 2 }) {
+                    let anywhere = pick(8) == 0;
+                    let other = pick(if anywhere { nodes } else { routers });
+                    if other != n {
+                        let line = Line::new(Rate::from_mbit(10), Span::from_millis(u64::from(1 + pick(2))));
+                        net.duplex(NodeId(n), NodeId(other), line);
+                    }
+                }
+            }
+            if pick(3) == 0 && !net.edges.is_empty() {
+                let link = pick(net.edges.len() as u32);
+                let node = net.edges[link as usize].from;
+                net.route(node, NodeId(routers + pick(nodes - routers)), LinkId(link));
+            }
+            let mut planner = Planner::new(&net);
+            for from in routers..nodes {
+                for to in (routers..nodes).filter(|&to| to != from) {
+                    let flow = FlowSpec::udp("f", NodeId(from), NodeId(to), Workload::BULK);
+                    let expected = by_definition(&net, from, to);
+                    let way = planner.way(&net, &flow, NodeId(from), NodeId(to)).ok();
+                    let got = way.map(|way| {
+                        let rest = &planner.table[way.first as usize..];
+                        rest.iter().copied().take_while(|&link| link != ARRIVED).collect::<Vec<_>>()
+                    });
+                    assert_eq!(got, expected, "case {case}: from {from} to {to} of {routers} routers");
+                    if got.is_some() { found += 1 } else { none += 1 }
+                }
+            }
+        }
+        assert!(found > 1_000 && none > 50, "{found} {none}");
     }
 }

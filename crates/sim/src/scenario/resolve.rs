@@ -8,7 +8,7 @@ mod links;
 mod transport;
 mod workloads;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tidegate_config::decode::read;
@@ -30,7 +30,8 @@ impl Scenario {
     pub fn load(source: &Source, files: Option<Files<'_>>, diagnostics: &mut Diagnostics) -> Option<Self> {
         let file: File = read(source, diagnostics)?;
         let (known, node_places, scenario) = (BTreeMap::new(), Vec::new(), Self::empty(&file));
-        let mut resolver = Resolver { diagnostics, files, known, node_places, scenario };
+        let (sections, addressed) = (BTreeSet::new(), Default::default());
+        let mut resolver = Resolver { diagnostics, files, known, sections, addressed, node_places, scenario };
         resolver.all(&file);
         let (errors, scenario, nodes) = (resolver.diagnostics.errors(), resolver.scenario, resolver.node_places);
         if errors > 0 {
@@ -112,6 +113,10 @@ pub(super) struct Resolver<'a> {
     pub(super) diagnostics: &'a mut Diagnostics,
     files: Option<Files<'a>>,
     known: BTreeMap<String, usize>,
+    /// The names of the sections of flows.
+    sections: BTreeSet<String>,
+    /// The hosts that have an address, and their addresses.
+    addressed: (BTreeSet<usize>, BTreeSet<IpAddr>),
     /// Where the file has each node.
     node_places: Vec<Place>,
     pub(super) scenario: Scenario,
@@ -268,7 +273,7 @@ impl Resolver<'_> {
                 IpAddr::V4(address) => IpAddr::V4(Ipv4Addr::from_bits(address.to_bits().wrapping_add(n))),
                 IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits().wrapping_add(n.into()))),
             };
-            if self.scenario.addresses.iter().any(|known| known.0 == node || known.1 == next) {
+            if !(self.addressed.0.insert(node) && self.addressed.1.insert(next)) {
                 let message = format!("`{name}` has an address already, or another host has {next}");
                 self.wrong(host.address.place, message, "given twice", "give each host one address of its own");
                 return;

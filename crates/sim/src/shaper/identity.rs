@@ -139,7 +139,7 @@ impl Population {
             fields[0].cgroup = flow.control_group.as_ref().and_then(|path| group_number(path, names));
         }
         let of_connections = matches!(flow.transport, Transport::Tcp(_))
-            && matches!(flow.workload, Workload::Mice { .. } | Workload::Trace(_));
+            && matches!(*flow.workload, Workload::Mice { .. } | Workload::Trace(_));
         Identity { from: flow.from.index(), fields, many: of_connections && flow.source_port.is_none() }
     }
 }

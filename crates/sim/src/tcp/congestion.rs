@@ -95,7 +95,8 @@ pub enum Algorithm {
 /// The congestion control of a connection, without a virtual call for those that are built in.
 pub(crate) enum Controller {
     Reno(Reno),
-    Cubic(Cubic),
+    /// Twice the size of Reno's.
+    Cubic(Box<Cubic>),
     Custom(Box<dyn CongestionControl>),
 }
 
@@ -113,7 +114,7 @@ impl Controller {
     pub fn new(algorithm: Algorithm, mss: u64, initial: u64) -> Self {
         match algorithm {
             Algorithm::Reno => Self::Reno(Reno::new(mss, initial)),
-            Algorithm::Cubic => Self::Cubic(Cubic::new(mss, initial)),
+            Algorithm::Cubic => Self::Cubic(Box::new(Cubic::new(mss, initial))),
             Algorithm::Custom(make) => Self::Custom(make(mss, initial)),
         }
     }

@@ -14,6 +14,8 @@ mod receive;
 mod sack;
 mod send;
 
+use std::sync::Arc;
+
 use tidegate_core::{Instant, Span};
 
 use super::congestion::{Algorithm, Controller};
@@ -183,7 +185,7 @@ enum AckPending {
 /// One end of a connection. See the [module](super).
 #[derive(Debug)]
 pub struct Endpoint {
-    config: Config,
+    config: Arc<Config>,
     state: State,
     counters: Counters,
     mss: u64,
@@ -254,14 +256,16 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// The active opener: the next [`Endpoint::poll`] returns a SYN.
-    pub fn connect(config: Config, now: Instant) -> Self {
+    pub fn connect(config: impl Into<Arc<Config>>, now: Instant) -> Self {
         Self { state: State::SynSent, syn_pending: true, opened: Some(now), ..Self::listen(config) }
     }
 
     /// The passive opener.
-    pub fn listen(config: Config) -> Self {
+    pub fn listen(config: impl Into<Arc<Config>>) -> Self {
+        let config = config.into();
         let mss = u64::from(config.mss.max(1));
         let initial = u64::from(config.initial_window.max(1)) * mss;
+        let (controller, rtt) = (Controller::new(config.algorithm, mss, initial), RttEstimator::new(config.rto));
         Self {
             config,
             state: State::Listen,
@@ -284,8 +288,8 @@ impl Endpoint {
             high_rxt: 0,
             rescue_rxt: 0,
             cwnd_limited: false,
-            controller: Controller::new(config.algorithm, mss, initial),
-            rtt: RttEstimator::new(config.rto),
+            controller,
+            rtt,
             timed_segment: None,
             rto_at: None,
             persist_at: None,

@@ -168,7 +168,11 @@ impl Advice<'_> {
         for section in &self.scenario.sections {
             for number in section.flows.clone() {
                 let spec = &self.scenario.flows[number];
-                let name = self.scenario.flow_name(number);
+                let name = if section.flows.len() == 1 {
+                    format!("flow {}", section.name)
+                } else {
+                    format!("flow {} {}", section.name, number - section.flows.start + 1)
+                };
                 let help = "make it earlier, or the duration longer".to_owned();
                 if spec.start >= end {
                     let message = format!("{name} begins at the end or after it, and never sends");
@@ -205,7 +209,7 @@ impl Advice<'_> {
 
 /// The direction, there (0) or back (1), in which most of a flow's bytes go.
 fn data_side(spec: &FlowSpec) -> usize {
-    match &spec.workload {
+    match &*spec.workload {
         Workload::Mice { direction: Direction::Download { .. }, .. } | Workload::Requests { .. } => 1,
         _ => 0,
     }
@@ -213,11 +217,11 @@ fn data_side(spec: &FlowSpec) -> usize {
 
 /// The size of the largest packet of a flow.
 fn largest(spec: &FlowSpec) -> u32 {
-    let of_transport = match spec.transport {
+    let of_transport = match &spec.transport {
         Transport::Tcp(config) => return u32::from(config.mss) + TCP_HEADER,
         Transport::Udp { .. } => 1500,
     };
-    match &spec.workload {
+    match &*spec.workload {
         Workload::Constant { packet, .. } | Workload::Poisson { packet, .. } | Workload::OnOff { packet, .. } => {
             packet.as_u64() as u32
         }
@@ -231,7 +235,7 @@ fn largest(spec: &FlowSpec) -> u32 {
 /// The mean rate of a flow that sends however congested its way is, in bit/s; 0 for others.
 fn offered(spec: &FlowSpec) -> f64 {
     let bits = |rate: Rate| rate.as_bps() as f64;
-    match (&spec.workload, &spec.transport) {
+    match (&*spec.workload, &spec.transport) {
         (Workload::Constant { rate, .. } | Workload::Poisson { rate, .. }, Transport::Udp { .. }) => bits(*rate),
         (Workload::OnOff { rate, on, off, .. }, Transport::Udp { .. }) => {
             bits(*rate) * on.mean() / (on.mean() + off.mean())

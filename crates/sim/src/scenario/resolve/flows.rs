@@ -1,21 +1,27 @@
 //! Flows: their ends, ports, classes and profiles.
 
+use std::sync::Arc;
+
 use tidegate_config::values::Ports;
 use tidegate_config::{Spanned, suggest};
 use tidegate_core::Instant;
 
 use super::Resolver;
-use crate::ids::NodeId;
+use crate::ids::{FlowId, NodeId};
 use crate::network::MOST_FLOWS;
 use crate::scenario::file::{FlowSection, WorkloadSection};
 use crate::scenario::model::Section;
 use crate::scenario::queue::LinkQueue;
 use crate::workload::{FlowSpec, PORT, Transport};
 
+/// Distributions of delays and times are kept for each flow of a section with at most so many, and for the section as a
+/// whole otherwise: results show those of sections, and each takes 30 kB.
+const KEPT_APART: usize = 1_024;
+
 impl Resolver<'_> {
     pub(super) fn flow(&mut self, flow: &Spanned<FlowSection>) {
         self.positive(&flow.count, "a number of flows", "1");
-        if self.scenario.sections.iter().any(|section| section.name == flow.name.value) {
+        if !self.sections.insert(flow.name.value.clone()) {
             let message = format!("two flows are called `{}`", flow.name.value);
             self.wrong(flow.name.place, message, "the second", "give each its own name");
             return;
@@ -26,6 +32,8 @@ impl Resolver<'_> {
         let pairs = self.pairs(&flow.from, &flow.to);
         let total = pairs.len() * flow.count.value as usize;
         let begin = self.scenario.flows.len();
+        let workload = Arc::new(workload);
+        let pool = (total > KEPT_APART).then_some(FlowId(begin as u32));
         if begin + total > MOST_FLOWS {
             let message = format!("more than {MOST_FLOWS} flows");
             self.wrong(flow.count.place, message, "too many", "let a source of mice stand for many");
@@ -44,10 +52,12 @@ impl Resolver<'_> {
             let name = if total == 1 { flow.name.value.clone() } else { format!("{}.{}", flow.name.value, number + 1) };
             let [from, to] = [from, to].map(|node| NodeId(node as u32));
             let start = Instant::ZERO + flow.start + flow.stagger.saturating_mul(number as u64);
-            let mut spec = FlowSpec::new(name, from, to, transport, workload.clone()).starting(start).in_class(class);
+            let mut spec =
+                FlowSpec::new(name, from, to, transport.clone(), Arc::clone(&workload)).starting(start).in_class(class);
             spec.stop = flow.stop.as_ref().map(|stop| Instant::ZERO + stop.value);
             spec.dscp = flow.dscp.unwrap_or_default();
             spec.watch = flow.watch;
+            spec.pool = pool;
             spec.jitter = flow.jitter;
             spec.profile = profile;
             spec.port = flow.port.as_ref().map_or(PORT, |ports| nth_port(&ports.value, number));

@@ -1,5 +1,7 @@
 //! The transport of flows, and TCP's settings.
 
+use std::sync::Arc;
+
 use super::Resolver;
 use crate::scenario::file::{
     AlgorithmWord, FlowSection, RecoveryWord, TcpSection, TransportWord, VintageWord, WorkloadSection,
@@ -23,9 +25,10 @@ impl Resolver<'_> {
             }
             TransportWord::Tcp => {
                 let Some(tcp) = &flow.tcp else {
-                    return Some(Transport::Tcp(Config { ecn: flow.ecn, ..Config::default() }));
+                    return Some(Transport::Tcp(Arc::new(Config { ecn: flow.ecn, ..Config::default() })));
                 };
-                self.tcp(&tcp.value).map(|config| Transport::Tcp(Config { ecn: config.ecn || flow.ecn, ..config }))
+                self.tcp(&tcp.value)
+                    .map(|config| Transport::Tcp(Arc::new(Config { ecn: config.ecn || flow.ecn, ..config })))
             }
         }
     }

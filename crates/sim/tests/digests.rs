@@ -1,0 +1,39 @@
+//! Results of the scenarios of this repository. A digest that changes is a change of results: it belongs into
+//! BEHAVIOUR.md, with the reason. A scenario that names a file of `examples` is not among them: examples change.
+
+use std::path::Path;
+
+use tidegate_config::{Diagnostics, Source};
+use tidegate_metrics::Digest;
+use tidegate_sim::scenario::Scenario;
+
+const DIGESTS: [(&str, &str); 7] = [
+    ("experiments/scenarios/dumbbell.toml", "847f06dcaa36e11abae1c452bb32d510"),
+    ("experiments/scenarios/mice-and-an-elephant.toml", "7eb373c5ae6bfa157104fa2499d387cc"),
+    ("experiments/scenarios/web-at-ninety-percent.toml", "570d7fa8ef6e38a4925d8589a2f04ed6"),
+    ("experiments/rfc2963/scenario.toml", "150ddbc838a5916ecba96d3912b6f24e"),
+    ("crates/sim/tests/shapers/displacement.scenario.toml", "5ad6e2a26319884a84795499b98999d0"),
+    ("crates/sim/tests/shapers/minimum.scenario.toml", "b22cf6143e67b423aeeeb7855a71a107"),
+    ("crates/sim/tests/shapers/preference.scenario.toml", "29342402f5d305ab563088e27aca734a"),
+];
+
+#[test]
+fn results_are_those_that_were_published() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut wrong = Vec::new();
+    for (file, expected) in DIGESTS {
+        let path = root.join(file);
+        let source = Source::open(&path).expect("a file of the repository");
+        let open = |name: &str| Source::open(&path.with_file_name(name));
+        let mut diagnostics = Diagnostics::new();
+        let scenario = Scenario::load(&source, Some(&open), &mut diagnostics);
+        let scenario = scenario.unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
+        // As `tidegate simulate --runs 1 --hash` prints it.
+        let mut digest = Digest::default();
+        digest.digest(scenario.run(scenario.seed, |_| ()).digest);
+        if digest.to_string() != expected {
+            wrong.push(format!("{file}: {digest}, not {expected}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
