@@ -6,13 +6,13 @@
 //! keys of one table together.
 //!
 //! ```
-//! use tidegate_config::edit::Document;
+//! use tidegate_config::{Diagnostics, Source, edit, shaper};
 //! let old = "version = 1\n[[class]]\nname = \"all\"\nrate = \"5mbit\" # for now\ndefault = true\n";
-//! let before = Document::parse(old)?;
-//! let mut after = before.clone();
-//! after.set("class", Some("all"), "rate", "8mbit")?;
-//! assert_eq!(after.text(), old.replace("5mbit", "8mbit"));
-//! let all = before.differences(&after);
+//! let mut file = edit::Document::parse(old)?;
+//! file.set("class", Some("all"), "rate", "8mbit")?;
+//! assert_eq!(file.text(), old.replace("5mbit", "8mbit"));
+//! let load = |text| shaper::load(&Source::new("office.toml", text), &mut Diagnostics::new()).ok_or("it is not valid");
+//! let all = edit::differences(&load(old)?, &load(file.text())?);
 //! assert_eq!(all.iter().map(ToString::to_string).collect::<Vec<_>>(), ["class all: rate 5mbit -> 8mbit"]);
 //! # Ok::<(), String>(())
 //! ```
@@ -29,62 +29,24 @@ use crate::shaper::Match;
 use crate::suggest;
 use layout::{End, Entries, Layout, Splice};
 
-pub use difference::Difference;
+pub use difference::differences;
+pub use tidegate_control::calls::{Difference, Edit};
 
 /// A file that is being edited.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Document {
-    text: String,
-}
-
-/// One change of a file: a key set, or a section added or removed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Edit {
-    /// [`Document::set`].
-    Set {
-        /// `class`, `rule`, or the name of a table such as `shaper` or `discipline`.
-        section: String,
-        /// The name of the class, or the number of the rule, from 1.
-        name: Option<String>,
-        /// The key; dots lead into tables.
-        key: String,
-        /// The value as TOML; a text needs no quotes.
-        value: String,
-    },
-    /// [`Document::add`].
-    Add {
-        /// `class` or `rule`.
-        section: String,
-        /// Its keys and values.
-        values: Vec<(String, String)>,
-    },
-    /// [`Document::remove`].
-    Remove {
-        /// `class` or `rule`.
-        section: String,
-        /// The name of the class, or the number of the rule, from 1.
-        name: String,
-    },
-}
-
-type Parsed<'a> = toml_edit::Document<&'a str>;
-
-fn parse(text: &str) -> Result<Parsed<'_>, String> {
-    toml_edit::Document::parse(text).map_err(|error| error.message().to_owned())
-}
+#[derive(Clone, Debug)]
+pub struct Document(toml_edit::Document<String>);
 
 impl Document {
     /// The file of this text.
     ///
     /// # Errors
     /// When it is not TOML.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        parse(text)?;
-        Ok(Self { text: text.to_owned() })
+    pub fn parse(text: impl Into<String>) -> Result<Self, String> {
+        toml_edit::Document::parse(text.into()).map(Self).map_err(|error| error.message().to_owned())
     }
     /// Returns the text with all edits so far.
     pub fn text(&self) -> &str {
-        &self.text
+        self.0.raw()
     }
     /// The file after `edits`, one after the other.
     ///
@@ -100,10 +62,6 @@ impl Document {
             }
         }
         Ok(new)
-    }
-    /// The differences of `new` from this file: classes and rules that are added or removed, and values.
-    pub fn differences(&self, new: &Self) -> Vec<Difference> {
-        difference::differences(&self.text, &new.text)
     }
 
     /// Sets the value of a key; an empty value removes the key. `section` is `class`, `rule`, or a table such as
@@ -197,8 +155,7 @@ impl Document {
 
     /// Whether `key` is a table of several lines or keys.
     fn is_table(&self, section: &str, name: Option<&str>, key: &[&str]) -> Result<bool, String> {
-        let document = parse(&self.text)?;
-        let Ok(mut node) = find(document.as_table(), section, name) else { return Ok(false) };
+        let Ok(mut node) = find(self.0.as_table(), section, name) else { return Ok(false) };
         for key in key {
             let Some(item) = node.get(key) else { return Ok(false) };
             match Node::of(item) {
@@ -211,13 +168,12 @@ impl Document {
 
     /// Applies the splices that `work` makes, if the text is TOML then. Returns whether there were any.
     fn change(&mut self, work: impl FnOnce(&Layout, &Table) -> Result<Vec<Splice>, String>) -> Result<bool, String> {
-        let document = parse(&self.text)?;
-        let splices = work(&Layout::new(&self.text, document.as_table()), document.as_table())?;
-        let changes = !splices.is_empty();
-        let text = layout::apply(&self.text, splices);
-        parse(&text)?;
-        self.text = text;
-        Ok(changes)
+        let splices = work(&Layout::new(self.text(), self.0.as_table()), self.0.as_table())?;
+        if splices.is_empty() {
+            return Ok(false);
+        }
+        *self = Self::parse(layout::apply(self.text(), splices))?;
+        Ok(true)
     }
 }
 

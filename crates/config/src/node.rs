@@ -60,9 +60,14 @@ impl Node {
 
     /// The text of a table, as a file of its own. Comments and the way in which values are written are lost.
     pub fn to_text(&self) -> String {
+        self.to_table().to_string()
+    }
+
+    /// The same table without places; empty for what is no table.
+    pub(crate) fn to_table(&self) -> toml::Table {
         match self.plain() {
-            Some(toml::Value::Table(table)) => table.to_string(),
-            _ => String::new(),
+            Some(toml::Value::Table(table)) => table,
+            _ => toml::Table::new(),
         }
     }
 

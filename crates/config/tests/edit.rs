@@ -1,7 +1,8 @@
 //! Edits change what they name, and no other byte.
 
 use proptest::prelude::*;
-use tidegate_config::edit::{Document, matching};
+use tidegate_config::edit::{self, Document, matching};
+use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_core::random::Stream;
 use toml::{Table, Value};
 
@@ -13,8 +14,11 @@ fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 fn shown(old: &str, new: &str) -> Vec<String> {
-    let (old, new) = (Document::parse(old).unwrap(), Document::parse(new).unwrap());
-    old.differences(&new).iter().map(ToString::to_string).collect()
+    let load = |text| {
+        let (source, mut diagnostics) = (Source::new("shaper.toml", text), Diagnostics::new());
+        shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)))
+    };
+    edit::differences(&load(old), &load(new)).iter().map(ToString::to_string).collect()
 }
 
 #[test]

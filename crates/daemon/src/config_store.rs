@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tidegate_config::edit::{self, Document};
 use tidegate_config::shaper::{self, Config};
 use tidegate_config::{Diagnostics, Source};
-use tidegate_control::calls::{Applied, Apply, Confirmed, Difference, Edit, InForce, Text};
+use tidegate_control::calls::{Applied, Apply, Confirmed, InForce, Text};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_engine::{SwapKind, SwapReport};
 use tidegate_live::shaping::StartError;
@@ -102,24 +102,18 @@ impl ConfigStore {
         if confirm.is_some_and(|confirm| confirm > LONGEST || confirm.is_zero()) {
             return Err(invalid("a trial lasts from a moment to an hour"));
         }
-        let old = Document::parse(&directions[at].config.text).map_err(invalid)?;
-        let edits: Vec<_> = request.edits.into_iter().map(edit_of).collect();
-        let (config, warnings, new) = match (request.text, edits.is_empty()) {
-            (None, true) => return Err(invalid("neither a file nor an edit was given")),
-            (Some(text), true) => {
-                let (config, warnings) = load("the new file", &text)?;
-                (config, warnings, Document::parse(&text).map_err(invalid)?)
-            }
-            (text, false) => {
-                let given = text.as_deref().map(Document::parse).transpose().map_err(invalid)?;
-                let new = given.as_ref().unwrap_or(&old).edited(&edits).map_err(invalid)?;
+        let in_force = &directions[at].config;
+        let (config, warnings) = match (request.text, &request.edits[..]) {
+            (None, []) => return Err(invalid("neither a file nor an edit was given")),
+            (Some(text), []) => load("the new file", &text)?,
+            (text, edits) => {
+                let base = Document::parse(text.as_deref().unwrap_or(&in_force.text)).map_err(invalid)?;
+                let new = base.edited(edits).map_err(invalid)?;
                 // The text that was edited is that in force, which the user does not see.
-                let name = "what runs (`tidegate status --file`), changed";
-                let (config, warnings) = load(name, new.text())?;
-                (config, warnings, new)
+                load("what runs (`tidegate status --file`), changed", new.text())?
             }
         };
-        let differences = old.differences(&new).into_iter().map(difference_of).collect();
+        let differences = edit::differences(in_force, &config);
         let mut applied = Applied { differences, warnings, applied: false, in_place: false, rehomed: 0 };
         if request.dry_run || applied.differences.is_empty() {
             return Ok(applied);
@@ -285,19 +279,6 @@ fn invalid(text: impl Into<String>) -> Refusal {
 
 fn no_trial() -> Refusal {
     Refusal::new(Code::NotFound, "no change is on trial").help("it was confirmed, or its time was over")
-}
-
-fn edit_of(edit: Edit) -> edit::Edit {
-    match edit {
-        Edit::Set { section, name, key, value } => edit::Edit::Set { section, name, key, value },
-        Edit::Add { section, values } => edit::Edit::Add { section, values },
-        Edit::Remove { section, name } => edit::Edit::Remove { section, name },
-    }
-}
-
-fn difference_of(difference: edit::Difference) -> Difference {
-    let text = difference.to_string();
-    Difference { text, what: difference.what, key: difference.key, from: difference.from, to: difference.to }
 }
 
 /// Reads a text as a shaper file of this name, and returns it with warnings for people.

@@ -1,38 +1,11 @@
 //! [`differences`]: what distinguishes two files, by class, rule and key.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
+use tidegate_control::calls::Difference;
 use toml::{Table, Value};
 
-/// A difference between two files in one place.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Difference {
-    /// The place: `class calls`, `rule`, `shaper`.
-    pub what: String,
-    /// The key; none for the whole place.
-    pub key: Option<String>,
-    /// The value in the first file.
-    pub from: Option<String>,
-    /// The value in the second file.
-    pub to: Option<String>,
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = self.key.as_ref().map(|key| format!(": {key}")).unwrap_or_default();
-        match (&self.from, &self.to) {
-            (Some(from), Some(to)) => write!(f, "{}{key} {from} -> {to}", self.what),
-            (None, Some(to)) => write!(f, "+ {}{key} {to}", self.what),
-            (Some(from), None) => write!(f, "- {}{key} {from}", self.what),
-            (None, None) => write!(f, "{}{key}", self.what),
-        }
-    }
-}
-
-fn parse(text: &str) -> Table {
-    text.trim_start_matches('\u{feff}').parse().unwrap_or_default()
-}
+use crate::shaper::Config;
 
 /// A value on one line.
 fn shown(value: &Value) -> String {
@@ -71,7 +44,7 @@ fn compare(what: &str, old: Option<&Table>, new: Option<&Table>, into: &mut Vec<
     for key in all {
         let (from, to) = (old.get(key).cloned(), new.get(key).cloned());
         if from != to {
-            into.push(Difference { what: what.to_owned(), key: Some(key.clone()), from, to });
+            into.push(Difference::new(what.to_owned(), Some(key.clone()), from, to));
         }
     }
 }
@@ -89,9 +62,9 @@ fn classes(root: &mut Table) -> Vec<(String, Table)> {
     .collect()
 }
 
-/// The differences between two texts that are TOML: classes and rules that are added or removed, and values.
-pub(super) fn differences(old: &str, new: &str) -> Vec<Difference> {
-    let (mut old, mut new) = (parse(old), parse(new));
+/// The differences of `new` from `old`: classes and rules that are added or removed, and values.
+pub fn differences(old: &Config, new: &Config) -> Vec<Difference> {
+    let (mut old, mut new) = (old.tables.to_table(), new.tables.to_table());
     let mut all = Vec::new();
     let (before, after) = (classes(&mut old), classes(&mut new));
     let of = |list: &[(String, Table)], name: &str| {
@@ -102,11 +75,11 @@ pub(super) fn differences(old: &str, new: &str) -> Vec<Difference> {
         let what = format!("class {name}");
         match of(&after, name) {
             Some(now) => compare(&what, Some(table), Some(&now), &mut all),
-            None => all.push(Difference { what, key: None, from: whole(table), to: None }),
+            None => all.push(Difference::new(what, None, whole(table), None)),
         }
     }
     for (name, table) in after.iter().filter(|(name, _)| of(&before, name).is_none()) {
-        all.push(Difference { what: format!("class {name}"), key: None, from: None, to: whole(table) });
+        all.push(Difference::new(format!("class {name}"), None, None, whole(table)));
     }
     let rules = |root: &mut Table| -> Vec<String> {
         let list = root.remove("rule").and_then(|list| list.as_array().cloned()).unwrap_or_default();
@@ -118,14 +91,14 @@ pub(super) fn differences(old: &str, new: &str) -> Vec<Difference> {
     for rule in &before {
         match left.iter().position(|other| other == rule) {
             Some(at) => kept.push(left.remove(at)),
-            None => all.push(Difference { what: "rule".into(), key: None, from: Some(rule.clone()), to: None }),
+            None => all.push(Difference::new("rule".into(), None, Some(rule.clone()), None)),
         }
     }
     for rule in &left {
-        all.push(Difference { what: "rule".into(), key: None, from: None, to: Some(rule.clone()) });
+        all.push(Difference::new("rule".into(), None, None, Some(rule.clone())));
     }
     if after.iter().filter(|rule| kept.contains(rule)).ne(kept.iter()) {
-        all.push(Difference { what: "rules: another order".into(), key: None, from: None, to: None });
+        all.push(Difference::new("rules: another order".into(), None, None, None));
     }
     let sections: BTreeSet<String> = old.keys().chain(new.keys()).cloned().collect();
     for section in sections {

@@ -32,8 +32,8 @@ pub use metrics::Metrics;
 /// Reads a shaper file and checks it. `None` exactly when errors went to `diagnostics`; warnings may go there in
 /// any case.
 pub fn load(source: &Source, diagnostics: &mut Diagnostics) -> Option<Config> {
-    let file: file::File = crate::read(source, diagnostics)?;
-    resolve::resolve(&file, diagnostics).map(|config| Config { text: source.text().into(), ..config })
+    let node = Node::parse(source, diagnostics)?;
+    resolve::resolve(source.text().into(), node, diagnostics)
 }
 
 /// A whole shaper file, or the same tables within another file: the value of a key of that file.
@@ -57,9 +57,8 @@ impl Decode for Embedded {
                     let version = Node { place: node.place, value: Value::Integer(Some(1)) };
                     own.insert(0, Entry { key: "version".into(), key_place: node.place, node: version });
                 }
-                let file = file::File::decode(&node, diagnostics)?;
-                let config = resolve::resolve(&file, diagnostics)?;
-                Some(Self::Tables(Box::new(Config { text: node.to_text().into(), ..config })))
+                let config = resolve::resolve(node.to_text().into(), node, diagnostics)?;
+                Some(Self::Tables(Box::new(config)))
             }
             _ => {
                 let wanted = "the name of a shaper file, or its tables";
@@ -87,6 +86,8 @@ pub fn schema() -> serde_json::Value {
 pub struct Config {
     /// The text that it was read from, for recordings.
     pub text: Arc<str>,
+    /// The same as tables.
+    pub(crate) tables: Arc<Node>,
     /// Where the traffic leaves or arrives.
     pub interface: Interface,
     /// The discipline or the shaper of this direction.

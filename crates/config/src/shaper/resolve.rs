@@ -1,6 +1,7 @@
 //! From the sections as written to a [`Config`] whose guarantees add up, or to errors with the reason why they do not.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tidegate_core::{Bytes, ClassId, Rate, Span};
 
@@ -10,13 +11,16 @@ use super::{
     Borrow, Bursts, Class, Config, Direction, EcnFeedback, FairBy, Feedback, FlowBy, Interface, Root, Shaper, Sharing,
     Statistics, control, metrics,
 };
-use crate::decode::Spanned;
+use crate::decode::{Decode, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
+use crate::node::Node;
 
 /// The most classes of a shaper.
 const MOST_CLASSES: usize = 4096;
 
-pub(super) fn resolve(file: &File, diagnostics: &mut Diagnostics) -> Option<Config> {
+/// Checks the tables of a file with this text.
+pub(super) fn resolve(text: Arc<str>, tables: Node, diagnostics: &mut Diagnostics) -> Option<Config> {
+    let file = &File::decode(&tables, diagnostics)?;
     let before = diagnostics.errors();
     if file.version.value != 1 {
         diagnostics
@@ -65,7 +69,8 @@ pub(super) fn resolve(file: &File, diagnostics: &mut Diagnostics) -> Option<Conf
     let control = control::control(file.control.as_ref(), &names, diagnostics);
     let metrics = metrics::metrics(file.metrics.as_ref(), diagnostics);
     (diagnostics.errors() == before).then_some(Config {
-        text: "".into(),
+        text,
+        tables: Arc::new(tables),
         interface,
         root,
         rules,

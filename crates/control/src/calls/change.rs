@@ -1,5 +1,7 @@
 //! `apply`, `confirm`, `rollback` and `in-force`: changes of the configuration in force.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use tidegate_units::Span;
 
@@ -36,7 +38,7 @@ pub enum Edit {
         /// The name of the class, or the number of the rule, from 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
-        /// The key of the setting.
+        /// The key; dots lead into tables.
         key: String,
         /// The value, as it would stand in the file; texts need no quotes.
         value: String,
@@ -57,7 +59,7 @@ pub enum Edit {
     },
 }
 
-/// A difference in one place.
+/// A difference between two shaper files in one place.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Difference {
     /// The place: `class calls`, `rule`, `shaper`.
@@ -73,6 +75,26 @@ pub struct Difference {
     pub to: Option<String>,
     /// The difference in a line, for people.
     pub text: String,
+}
+
+impl Difference {
+    /// Describes a difference, in fields and in a line.
+    pub fn new(what: String, key: Option<String>, from: Option<String>, to: Option<String>) -> Self {
+        let place = key.as_ref().map_or_else(|| what.clone(), |key| format!("{what}: {key}"));
+        let text = match (&from, &to) {
+            (Some(from), Some(to)) => format!("{place} {from} -> {to}"),
+            (None, Some(to)) => format!("+ {place} {to}"),
+            (Some(from), None) => format!("- {place} {from}"),
+            (None, None) => place,
+        };
+        Self { what, key, from, to, text }
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 /// The effects of a change, or of a dry run.

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use tidegate_control::calls::{Event, EventKind};
 use tidegate_control::protocol::{Code, Refusal};
-use tidegate_core::classify::{BuildError, Classifier, Rule};
 use tidegate_core::fbq::{Displace, Terms};
 use tidegate_engine::PromiseTable;
 use tidegate_live::shaping::LiveEngine;
@@ -200,31 +199,14 @@ impl Promises {
 
     /// Installs the conditions of all promises and watches of a direction in its engine, and has its flows reviewed.
     fn install(&self, directions: &[ShapedDirection], notifier: &Notifier, at: usize) -> Result<(), Refusal> {
-        let unbuildable = |error: BuildError| {
+        let promises = self.promises.iter().filter(|promise| promise.direction == at);
+        let promises = promises.map(|promise| (promise.number, promise.selection.matches.as_slice()));
+        let watches = self.watches.iter().filter(|watch| watch.direction == at);
+        let watches = watches.map(|watch| (watch.delay, watch.selection.matches.as_slice()));
+        let table = PromiseTable::new(promises, watches).map_err(|error| {
             let text = format!("these conditions cannot be looked up with those of the others: {error}");
             Refusal::new(Code::NoRoom, text)
-        };
-        let mut table = PromiseTable::default();
-        let mut rules = Vec::new();
-        for promise in self.promises.iter().filter(|promise| promise.direction == at) {
-            let target = table.numbers.len() as u32;
-            table.numbers.push(promise.number);
-            rules.extend(promise.selection.matches.iter().map(|matching| Rule { matching: matching.clone(), target }));
-        }
-        if !rules.is_empty() {
-            table.promises = Some(Classifier::new(rules).map_err(unbuildable)?);
-        }
-        let mut watches: Vec<&Watch> = self.watches.iter().filter(|watch| watch.direction == at).collect();
-        watches.sort_by_key(|watch| watch.delay);
-        let mut rules = Vec::new();
-        for watch in watches {
-            let target = table.delays.len() as u32;
-            table.delays.push(watch.delay);
-            rules.extend(watch.selection.matches.iter().map(|matching| Rule { matching: matching.clone(), target }));
-        }
-        if !rules.is_empty() {
-            table.watches = Some(Classifier::new(rules).map_err(unbuildable)?);
-        }
+        })?;
         let direction = &directions[at];
         // The previous table is returned, and freed on this thread.
         drop(direction.ask(move |engine, now| engine.promises(now).set_table(table))?);

@@ -411,14 +411,13 @@ impl<'a> Control<'a> {
     }
 
     fn reconfigure(&mut self, sim: &mut Simulation, wire: usize, config: &Config) -> Done {
-        let before = queue(sim, wire)?.engine().config().text.clone();
+        let before = queue(sim, wire)?.engine().config().clone();
         let swapped = sim.reconfigure(link(wire), config).ok_or("there is no shaper")?;
         let swapped = swapped.map_err(|failure| failure.to_string())?;
         if swapped.how == SwapKind::Replaced {
             self.reinstate(sim, wire, config);
         }
-        let (before, after) = (Document::parse(&before)?, Document::parse(&config.text)?);
-        let differences: Vec<String> = before.differences(&after).iter().map(ToString::to_string).collect();
+        let differences: Vec<String> = edit::differences(&before, config).iter().map(ToString::to_string).collect();
         Ok(json!({
             "differences": differences,
             "in_place": swapped.how == SwapKind::InPlace,
