@@ -2,6 +2,7 @@
 
 use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 use tidegate_report::assets::THEME_CSS;
+use tidegate_report::escape;
 
 use crate::Chapter;
 
@@ -17,10 +18,6 @@ pub fn pages(chapters: &[Chapter]) -> Vec<(String, String)> {
         pages.push(("index.html".to_owned(), page(first, None, chapters.get(1), chapters)));
     }
     pages
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Converts a title to one line of HTML; code stays code.

@@ -8,7 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for direction in status.directions {
         for class in direction.classes {
             let flows = class.flows.unwrap_or_default();
-            println!("{} {}: {flows} flows, {} waits", direction.name, class.name, class.queue_bytes);
+            println!("{} {}: {flows} flows, {} waits", direction.name, class.name, class.queue.bytes);
         }
     }
     Ok(())

@@ -30,6 +30,7 @@ pub mod number;
 pub mod palette;
 mod svg;
 
+pub use html::escape;
 pub use model::{
     Align, Axis, Cell, Column, Curve, Fold, Mood, Part, Plot, Report, Scale, Section, Source, Style, Table,
 };

@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use tidegate_units::{Bytes, Rate, Span};
+use tidegate_units::{Rate, Span};
 
+use super::observation::{QueueFields, Queued};
 use super::{Flow, FlowObservation, Protocol};
-use crate::quantities::{bps, bytes, ns};
+use crate::quantities::{bps, ns};
 
 /// The request `explain`: the known fields of a packet.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -53,14 +54,12 @@ pub struct Explained {
     pub class: String,
     /// The flow of the packet.
     pub flow: Flow,
-    /// Packets queued in all classes.
-    pub queue_packets: u64,
-    /// Bytes that are queued.
-    #[serde(with = "bytes")]
-    pub queue_bytes: Bytes,
+    /// What is queued in all classes.
+    #[serde(flatten, with = "QueueFields")]
+    pub queue: Queued,
     /// The queue of its class, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub class_queue: Option<Waiting>,
+    pub class_queue: Option<Queued>,
     /// The rate of its class.
     #[serde(rename = "class_rate_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub class_rate: Option<Rate>,
@@ -76,16 +75,6 @@ pub struct Explained {
     /// The measurements of the flow, if it is present and flows are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<FlowObservation>,
-}
-
-/// The backlog of a queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Waiting {
-    /// Packets that are queued.
-    pub packets: u64,
-    /// Their bytes.
-    #[serde(with = "bytes")]
-    pub bytes: Bytes,
 }
 
 /// Levels of token buckets, in bytes; below zero a bucket is in debt.

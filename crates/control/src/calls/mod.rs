@@ -12,10 +12,10 @@ mod status;
 pub use change::{Applied, Apply, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text};
 pub use declaration::{Authority, CALLS, Declaration, Permission, Service, answer};
 pub use events::{Event, EventKind, Events, Flow, Protocol, Subscribed, Unsubscribe, Unsubscribed};
-pub use explain::{Buckets, Explain, Explained, Waiting};
+pub use explain::{Buckets, Explain, Explained};
 pub use observation::{
     ClassObservation, Classes, DataPathCounters, DirectionObservation, FlowDrops, FlowObservation, FlowSort,
-    FlowTableState, Flows, Observation, Waits,
+    FlowTableState, Flows, Observation, Queued, WaitTimes, Waits,
 };
 pub use promise::{
     Displacement, Feedback, FlowState, PromiseCall, PromiseList, PromiseState, Promised, Promises, Release, Released,

@@ -82,8 +82,8 @@ impl FlowSort {
         let key = |flow: &FlowObservation| match self {
             Self::Rate => flow.rate.as_bps(),
             Self::Bytes => flow.sent_bytes.as_u64(),
-            Self::Queue => flow.queue_bytes.as_u64(),
-            Self::Delay => flow.wait_p99.as_nanos(),
+            Self::Queue => flow.queue.bytes.as_u64(),
+            Self::Delay => flow.wait.p99.as_nanos(),
             Self::Drops => flow.dropped_packets(),
             Self::Recent => u64::MAX - flow.idle.as_nanos(),
         };
@@ -219,38 +219,64 @@ pub struct ClassObservation {
     /// Bytes sent on rate borrowed from other classes.
     #[serde(with = "bytes")]
     pub borrowed_bytes: Bytes,
-    /// Packets queued.
-    pub queue_packets: u64,
-    /// Bytes that are queued.
-    #[serde(with = "bytes")]
-    pub queue_bytes: Bytes,
+    /// What is queued.
+    #[serde(flatten, with = "QueueFields")]
+    pub queue: Queued,
     /// Drops by reason; reasons without a drop are absent.
     pub dropped: Vec<DropCount>,
     /// Packets marked congestion experienced.
     pub marked_packets: u64,
     /// Packets sent with another code point than they arrived with.
     pub remarked_packets: u64,
-    /// The median wait of the packets of the last second.
-    #[serde(rename = "wait_p50_ns", with = "ns")]
-    pub wait_p50: Span,
-    /// The 90th percentile of the waits.
-    #[serde(rename = "wait_p90_ns", with = "ns")]
-    pub wait_p90: Span,
-    /// The 99th percentile of the waits.
-    #[serde(rename = "wait_p99_ns", with = "ns")]
-    pub wait_p99: Span,
-    /// The longest wait since the start.
-    #[serde(rename = "wait_longest_ns", with = "ns")]
-    pub wait_longest: Span,
-    /// The variation of the wait from packet to packet of a flow (RFC 3550, 6.4.1).
-    #[serde(rename = "jitter_ns", with = "ns")]
-    pub jitter: Span,
+    /// The waits of its packets.
+    #[serde(flatten)]
+    pub wait: WaitTimes,
     /// The distribution of all waits since the start.
     pub waits: Waits,
     /// Seconds in which the class offered its promised rate or more, and was served it.
     pub promise_kept_seconds: u64,
     /// Seconds in which it offered it and was not served it.
     pub promise_missed_seconds: u64,
+}
+
+/// The backlog of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Queued {
+    /// Packets that are queued.
+    pub packets: u64,
+    /// Their bytes.
+    #[serde(with = "bytes")]
+    pub bytes: Bytes,
+}
+
+/// The keys of [`Queued`] among those of other fields.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Queued")]
+pub(super) struct QueueFields {
+    #[serde(rename = "queue_packets")]
+    packets: u64,
+    #[serde(rename = "queue_bytes", with = "bytes")]
+    bytes: Bytes,
+}
+
+/// The waits of the packets of a class or a flow: quantiles of recent ones, and the longest since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct WaitTimes {
+    /// The median.
+    #[serde(rename = "wait_p50_ns", with = "ns")]
+    pub p50: Span,
+    /// The 90th percentile.
+    #[serde(rename = "wait_p90_ns", with = "ns")]
+    pub p90: Span,
+    /// The 99th percentile.
+    #[serde(rename = "wait_p99_ns", with = "ns")]
+    pub p99: Span,
+    /// The longest wait since the start, or since the first packet of the flow.
+    #[serde(rename = "wait_longest_ns", with = "ns")]
+    pub longest: Span,
+    /// The variation of the wait from packet to packet of a flow (RFC 3550, 6.4.1).
+    #[serde(rename = "jitter_ns", with = "ns")]
+    pub jitter: Span,
 }
 
 /// The waits of packets, as a cumulative histogram that only grows.
@@ -317,26 +343,12 @@ pub struct FlowObservation {
     /// Bytes sent on rate borrowed from other classes, since the shaper has the flow.
     #[serde(with = "bytes")]
     pub borrowed_bytes: Bytes,
-    /// Packets queued.
-    pub queue_packets: u64,
-    /// Bytes that are queued.
-    #[serde(with = "bytes")]
-    pub queue_bytes: Bytes,
-    /// The median wait of its packets.
-    #[serde(rename = "wait_p50_ns", with = "ns")]
-    pub wait_p50: Span,
-    /// The 90th percentile of the waits.
-    #[serde(rename = "wait_p90_ns", with = "ns")]
-    pub wait_p90: Span,
-    /// The 99th percentile of the waits.
-    #[serde(rename = "wait_p99_ns", with = "ns")]
-    pub wait_p99: Span,
-    /// The longest wait since its first packet.
-    #[serde(rename = "wait_longest_ns", with = "ns")]
-    pub wait_longest: Span,
-    /// The variation of its wait from packet to packet (RFC 3550, 6.4.1).
-    #[serde(rename = "jitter_ns", with = "ns")]
-    pub jitter: Span,
+    /// What is queued.
+    #[serde(flatten, with = "QueueFields")]
+    pub queue: Queued,
+    /// The waits of its packets.
+    #[serde(flatten)]
+    pub wait: WaitTimes,
     /// Drops by reason, in packets; reasons without a drop are left out.
     pub dropped: Vec<FlowDrops>,
     /// Bytes dropped.

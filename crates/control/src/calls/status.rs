@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
+use super::observation::{QueueFields, Queued};
 use crate::quantities::{bps, bytes, ns};
 
 /// The request `status`.
@@ -94,11 +95,9 @@ pub struct ClassStatus {
     /// Their bytes.
     #[serde(with = "bytes")]
     pub through_bytes: Bytes,
-    /// Packets queued.
-    pub queue_packets: u64,
-    /// Bytes that are queued.
-    #[serde(with = "bytes")]
-    pub queue_bytes: Bytes,
+    /// What is queued.
+    #[serde(flatten, with = "QueueFields")]
+    pub queue: Queued,
     /// Drops by reason; reasons without a drop are absent.
     pub dropped: Vec<DropCount>,
     /// Packets marked congestion experienced.

@@ -5,11 +5,12 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tidegate_control as control;
+use tidegate_engine::guard::lock;
 
 /// Errors of making the control socket.
 #[derive(Debug, thiserror::Error)]
@@ -129,7 +130,7 @@ impl Listening {
     /// # Errors
     /// When the system refuses; the path is unchanged then.
     pub fn follow(&self, interface: &str) -> Result<(), SocketError> {
-        let mut path = self.path.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut path = lock(&self.path);
         let Some(directory) = path.parent().filter(|_| self.by_interface) else { return Ok(()) };
         let [long, plain] = control::candidates(directory, interface);
         for new in [plain, long] {
@@ -170,7 +171,7 @@ impl Listening {
 
     /// The path of the socket.
     pub fn path(&self) -> PathBuf {
-        self.path.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.path).clone()
     }
     /// The socket, nonblocking.
     pub fn listener(&self) -> &UnixListener {

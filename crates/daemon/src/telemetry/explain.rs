@@ -1,6 +1,6 @@
 //! `explain`: the class, flow and queues that a packet would meet now.
 
-use tidegate_control::calls::{Buckets, Explain, Explained, Waiting};
+use tidegate_control::calls::{Buckets, Explain, Explained, Queued};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{Credit, Dscp, Qdisc};
@@ -31,11 +31,10 @@ pub(crate) fn explain(directions: &[ShapedDirection], request: &Explain) -> Resu
             rule: classification.rule.map(|rule| rule + 1),
             class: lease.or_else(|| known.get(class.0 as usize).cloned()).unwrap_or_default(),
             flow: who(key, &FlowIdentity::from(&fields)),
-            queue_packets: backlog.packets,
-            queue_bytes: backlog.bytes,
+            queue: Queued { packets: backlog.packets, bytes: backlog.bytes },
             class_queue: rows
                 .first()
-                .map(|row| Waiting { packets: row.counts.backlog.packets, bytes: row.counts.backlog.bytes }),
+                .map(|row| Queued { packets: row.counts.backlog.packets, bytes: row.counts.backlog.bytes }),
             class_rate: tree.class_rate(class),
             buckets: shaper.and_then(|shaper| shaper.levels(now, class)).map(|levels| Buckets {
                 class_bytes: bytes_of(levels.class),

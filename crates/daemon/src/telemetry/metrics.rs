@@ -84,15 +84,12 @@ impl Family<'_, '_> {
     }
     fn seconds<'a>(&mut self, name: &str, help: &str, items: impl Iterator<Item = (Labels<'a>, Span)>) -> fmt::Result {
         self.each(name, help, MetricType::Counter, items, |family, (labels, value)| {
-            let value = seconds(value);
+            let value = value.as_secs_f64();
             family.encode_family(&labels)?.encode_counter::<[(&str, &str); 0], f64, f64>(&value, None)
         })
     }
 }
 
-fn seconds(span: Span) -> f64 {
-    span.as_nanos() as f64 / 1e9
-}
 fn bytes_per_second(rate: Rate) -> f64 {
     rate.as_bps() as f64 / 8.0
 }
@@ -110,7 +107,7 @@ impl Collector for Collected {
             "Whether shaping is in force: 1, or 0 while traffic passes unshaped",
             one(f64::from(u8::from(observation.in_force))),
         )?;
-        to.gauges("uptime_seconds", "Since the start", one(seconds(observation.uptime)))?;
+        to.gauges("uptime_seconds", "Since the start", one(observation.uptime.as_secs_f64()))?;
         classes(&mut to, observation)?;
         flows(&mut to, observation)?;
         data_path(&mut to, observation)?;
@@ -147,12 +144,12 @@ fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
         gauge(|class| class.unpromised.map(bytes_per_second)),
     )?;
     to.gauges("class_flows", "Flows present", gauge(|class| class.flows.map(|flows| flows as f64)))?;
-    to.gauges("class_queue_packets", "Packets that wait", gauge(|class| Some(class.queue_packets as f64)))?;
-    to.gauges("class_queue_bytes", "Bytes that wait", gauge(|class| Some(class.queue_bytes.as_u64() as f64)))?;
+    to.gauges("class_queue_packets", "Packets that wait", gauge(|class| Some(class.queue.packets as f64)))?;
+    to.gauges("class_queue_bytes", "Bytes that wait", gauge(|class| Some(class.queue.bytes.as_u64() as f64)))?;
     to.gauges(
         "class_jitter_seconds",
         "How much the wait differs from packet to packet of a flow (RFC 3550)",
-        gauge(|class| Some(seconds(class.jitter))),
+        gauge(|class| Some(class.wait.jitter.as_secs_f64())),
     )?;
     let counter = |value: fn(&ClassObservation) -> u64| each().map(move |(labels, class)| (labels, value(class)));
     to.counters(
@@ -205,12 +202,12 @@ fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
             let mut before = 0;
             let mut buckets: Vec<(f64, u64)> = Vec::with_capacity(waits.up_to.len() + 1);
             for (n, &up_to) in waits.up_to.iter().enumerate() {
-                buckets.push((seconds(Waits::bound(n)), up_to - before));
+                buckets.push((Waits::bound(n).as_secs_f64(), up_to - before));
                 before = up_to;
             }
             buckets.push((f64::INFINITY, waits.count - before));
             family.encode_family(&labels)?.encode_histogram::<[(&str, &str); 0]>(
-                seconds(waits.sum),
+                waits.sum.as_secs_f64(),
                 waits.count,
                 &buckets,
                 None,
@@ -260,7 +257,7 @@ fn flows(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
     for direction in &observation.directions {
         let mut flows: Vec<&FlowObservation> = direction.flows.iter().collect();
         // By their present rates; flows that have stopped sending are left out.
-        flows.retain(|flow| !flow.rate.is_zero() || flow.queue_packets > 0);
+        flows.retain(|flow| !flow.rate.is_zero() || flow.queue.packets > 0);
         flows.sort_by(|a, b| b.rate.cmp(&a.rate).then_with(|| a.flow.key.cmp(&b.flow.key)));
         let text = |value: Option<String>| value.unwrap_or_default();
         top.extend(flows.into_iter().take(FLOWS).map(|flow| Top {
@@ -287,16 +284,16 @@ fn flows(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
         "What the flow shall have at least",
         gauge(|flow| flow.minimum.map(bytes_per_second)),
     )?;
-    to.gauges("flow_queue_bytes", "Bytes that wait", gauge(|flow| Some(flow.queue_bytes.as_u64() as f64)))?;
+    to.gauges("flow_queue_bytes", "Bytes that wait", gauge(|flow| Some(flow.queue.bytes.as_u64() as f64)))?;
     to.gauges(
         "flow_wait_p99_seconds",
         "The wait that 99 of 100 packets of the last seconds did not exceed",
-        gauge(|flow| Some(seconds(flow.wait_p99))),
+        gauge(|flow| Some(flow.wait.p99.as_secs_f64())),
     )?;
     to.gauges(
         "flow_jitter_seconds",
         "How much the wait differs from packet to packet (RFC 3550)",
-        gauge(|flow| Some(seconds(flow.jitter))),
+        gauge(|flow| Some(flow.wait.jitter.as_secs_f64())),
     )?;
     to.counters("flow_sent_packets", "Packets that left", counter(|flow| flow.sent_packets))?;
     to.counters("flow_sent_bytes", "Their bytes", counter(|flow| flow.sent_bytes.as_u64()))?;

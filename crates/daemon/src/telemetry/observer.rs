@@ -5,16 +5,17 @@
 //! only while there is a reader for them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_config::shaper::{Config, Root};
 use tidegate_control::calls::{
     ClassObservation, DataPathCounters, DirectionObservation, DropCount, Flow, FlowDrops, FlowObservation,
-    FlowTableState, Flows, Observation, Protocol, Waits,
+    FlowTableState, Flows, Observation, Protocol, Queued, WaitTimes, Waits,
 };
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::DropReason;
+use tidegate_engine::guard::lock;
 use tidegate_engine::{ClassRow, FlowIdentity, FlowRow};
 use tidegate_metrics::Delays;
 use tidegate_units::{Bytes, Rate, Span};
@@ -60,11 +61,6 @@ impl Shared {
     fn flows_wanted(&self) -> bool {
         lock(&self.wanted).is_some_and(|time| time.elapsed() < WANTED)
     }
-}
-
-/// Locks a mutex whose data is consistent after every statement, even if a holder panicked.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The counts of a class a second ago, and what was derived from them.
@@ -330,8 +326,8 @@ impl Observer {
                         rate: rate.as_bps() as f32,
                         borrowed: borrowing.as_bps() as f32,
                         queue: counts.backlog.bytes.as_u64() as f32,
-                        median: seconds(quantiles[0]) as f32,
-                        long: seconds(quantiles[2]) as f32,
+                        median: quantiles[0].as_secs_f64() as f32,
+                        long: quantiles[2].as_secs_f64() as f32,
                         drops: dropped.saturating_sub(past.drops) as f32,
                         marks: counts.marked.saturating_sub(past.marks) as f32,
                         missed: missed.saturating_sub(past.missed) as f32,
@@ -366,16 +362,17 @@ impl Observer {
             sent_packets: counts.through.packets,
             sent_bytes: counts.through.bytes,
             borrowed_bytes: borrowed,
-            queue_packets: counts.backlog.packets,
-            queue_bytes: counts.backlog.bytes,
+            queue: Queued { packets: counts.backlog.packets, bytes: counts.backlog.bytes },
             dropped: reasons.filter(|count| count.packets > 0).collect(),
             marked_packets: counts.marked,
             remarked_packets: counts.remarked,
-            wait_p50: quantiles[0],
-            wait_p90: quantiles[1],
-            wait_p99: quantiles[2],
-            wait_longest: counts.waited.longest(),
-            jitter: counts.jitter(),
+            wait: WaitTimes {
+                p50: quantiles[0],
+                p90: quantiles[1],
+                p99: quantiles[2],
+                longest: counts.waited.longest(),
+                jitter: counts.jitter(),
+            },
             waits: Waits {
                 count: counts.waited.count(),
                 sum: counts.waited.sum(),
@@ -415,10 +412,6 @@ fn passes(flow: &FlowObservation, request: &Flows) -> bool {
         && request.port.is_none_or(port)
 }
 
-fn seconds(span: Span) -> f64 {
-    span.as_nanos() as f64 / 1e9
-}
-
 /// A flow in the form of the protocol.
 pub(super) fn flow(row: &FlowRow, now: tidegate_units::Instant, names: &[String], config: &Config) -> FlowObservation {
     let record = &row.record;
@@ -444,13 +437,14 @@ pub(super) fn flow(row: &FlowRow, now: tidegate_units::Instant, names: &[String]
         sent_packets: record.sent.packets,
         sent_bytes: record.sent.bytes,
         borrowed_bytes: row.view.map_or(Bytes::ZERO, |view| view.counts.borrowed.bytes),
-        queue_packets: record.waits.packets,
-        queue_bytes: record.waits.bytes,
-        wait_p50: record.delays.quantile(0.5).min(record.longest),
-        wait_p90: record.delays.quantile(0.9).min(record.longest),
-        wait_p99: record.delays.quantile(0.99).min(record.longest),
-        wait_longest: record.longest,
-        jitter: record.jitter(),
+        queue: Queued { packets: record.waits.packets, bytes: record.waits.bytes },
+        wait: WaitTimes {
+            p50: record.delays.quantile(0.5).min(record.longest),
+            p90: record.delays.quantile(0.9).min(record.longest),
+            p99: record.delays.quantile(0.99).min(record.longest),
+            longest: record.longest,
+            jitter: record.jitter(),
+        },
         dropped: drops.filter(|count| count.packets > 0).collect(),
         dropped_bytes: record.dropped_bytes,
         marked_packets: record.marked.into(),

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::Root;
-use tidegate_control::calls::{ClassStatus, ControlStatus, DirectionStatus, DropCount, PrivilegeStatus, Status};
+use tidegate_control::calls::{
+    ClassStatus, ControlStatus, DirectionStatus, DropCount, PrivilegeStatus, Queued, Status,
+};
 use tidegate_core::DropReason;
 use tidegate_engine::ClassStatus as EngineStatus;
 use tidegate_live::privileges::Privileges;
@@ -103,8 +105,7 @@ fn class(status: &EngineStatus, unpromised: Option<Rate>) -> ClassStatus {
         enqueued_bytes: counts.accounts.enqueued.bytes,
         through_packets: counts.through.packets,
         through_bytes: counts.through.bytes,
-        queue_packets: counts.backlog.packets,
-        queue_bytes: counts.backlog.bytes,
+        queue: Queued { packets: counts.backlog.packets, bytes: counts.backlog.bytes },
         dropped: dropped.filter(|count| count.packets > 0).collect(),
         marked_packets: counts.marked,
         remarked_packets: counts.remarked,

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate_config::shaper::Metrics;
 use tidegate_control::calls::{ControlStatus, DirectionObservation, FlowObservation, FlowSort, Observation};
+use tidegate_engine::guard::lock;
 use tidegate_report::assets;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -153,7 +154,7 @@ impl Web {
 
     /// Sets the counters of the control socket.
     pub(crate) fn set_control(&self, control: ControlStatus) {
-        *self.served.control.lock().unwrap_or_else(PoisonError::into_inner) = control;
+        *lock(&self.served.control) = control;
     }
 }
 
@@ -254,7 +255,7 @@ fn answer(request: &Request<Incoming>, served: &Served) -> Answer {
         "/licence" => asset("text/plain; charset=utf-8", assets::UPLOT_LICENCE),
         "/metrics" => {
             served.shared.want_flows();
-            let control = *served.control.lock().unwrap_or_else(PoisonError::into_inner);
+            let control = *lock(&served.control);
             match metrics::text(&served.shared.observation(), &control) {
                 Ok(text) => data(metrics::CONTENT_TYPE, text.into()),
                 Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written\n"),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parser::{Family, parse};
 use tidegate_control::calls::{
     ClassObservation, ControlStatus, DirectionObservation, DropCount, Flow, FlowDrops, FlowObservation, Observation,
-    Protocol, Waits,
+    Protocol, Queued, WaitTimes, Waits,
 };
 use tidegate_daemon::metrics;
 use tidegate_units::{Bytes, Rate, Span};
@@ -56,13 +56,14 @@ fn flow(port: u16, rate: u64) -> FlowObservation {
         sent_packets: 8,
         sent_bytes: Bytes::new(800),
         borrowed_bytes: Bytes::ZERO,
-        queue_packets: 1,
-        queue_bytes: Bytes::new(100),
-        wait_p50: Span::from_millis(1),
-        wait_p90: Span::from_millis(2),
-        wait_p99: Span::from_millis(3),
-        wait_longest: Span::from_millis(4),
-        jitter: Span::from_micros(50),
+        queue: Queued { packets: 1, bytes: Bytes::new(100) },
+        wait: WaitTimes {
+            p50: Span::from_millis(1),
+            p90: Span::from_millis(2),
+            p99: Span::from_millis(3),
+            longest: Span::from_millis(4),
+            jitter: Span::from_micros(50),
+        },
         dropped: vec![FlowDrops { reason: "flow_limit".into(), packets: 1 }],
         dropped_bytes: Bytes::new(100),
         marked_packets: 0,

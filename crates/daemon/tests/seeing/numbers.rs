@@ -48,7 +48,7 @@ pub fn flows_and_classes_are_seen_as_they_are() -> Ended {
     assert_eq!(to_port(&observation, 9_001).rule, None);
     // The flood exceeds its rate: it is queued and dropped from, and the reason is reported.
     let flood = to_port(&observation, 9_001);
-    let balance = flood.sent_packets + flood.queue_packets + flood.dropped_packets();
+    let balance = flood.sent_packets + flood.queue.packets + flood.dropped_packets();
     assert_eq!(flood.arrived_packets, balance, "every packet is somewhere");
     let best = |observation: &Observation| {
         up(observation).classes.iter().find(|class| class.name == "besteffort").expect("a class").clone()
@@ -80,8 +80,8 @@ pub fn flows_and_classes_are_seen_as_they_are() -> Ended {
         let (call, flood, best) = (to_port(&observation, 5004), to_port(&observation, 9_001), best(&observation));
         // Its class is promised 3 Mbit/s, and asks for more all the time: each second is kept or missed.
         let kept = best.promise_kept_seconds >= 2 || best.rate.as_bps() < 2_980_000;
-        let full = best.rate.as_bps() > 2_000_000 && best.queue_bytes.as_u64() > 0;
-        let waits = flood.queue_packets > 0 && flood.wait_p99 > call.wait_p99;
+        let full = best.rate.as_bps() > 2_000_000 && best.queue.bytes.as_u64() > 0;
+        let waits = flood.queue.packets > 0 && flood.wait.p99 > call.wait.p99;
         if kept && full && waits { Ok(()) } else { Err(format!("{best:?} {flood:?}")) }
     });
 

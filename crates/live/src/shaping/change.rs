@@ -1,6 +1,7 @@
 //! Replacing the configuration of a running shaper.
 
 use tidegate_config::shaper::Config;
+use tidegate_engine::guard::lock;
 use tidegate_engine::{PreparedConfig, Setup, SwapReport, guarded};
 
 use super::{Command, Rules, Shaping, Spec, StartError, find, permission, resolve};
@@ -77,9 +78,6 @@ impl Shaping {
     }
 
     fn retag(&mut self, spec: &Spec) -> Result<(), StartError> {
-        super::watchdog::lock(&self.rules)
-            .as_mut()
-            .map_or(Ok(()), |rules: &mut Rules| rules.retag(spec))
-            .map_err(permission)
+        lock(&self.rules).as_mut().map_or(Ok(()), |rules: &mut Rules| rules.retag(spec)).map_err(permission)
     }
 }

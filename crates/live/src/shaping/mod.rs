@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use tidegate_config::shaper::Config;
 use tidegate_core::Event;
+use tidegate_engine::guard::lock;
 use tidegate_engine::{ClassStatus, Engine, NotificationKind, Setup};
 use tidegate_units::Instant;
 
@@ -50,7 +51,7 @@ pub use options::{MakeRecorder, Options, RecorderFactory};
 pub use owners::{known_owners, user_number};
 pub use prove::Proof;
 pub use watchdog::{Fault, Injection, WatchdogHandle};
-use watchdog::{SharedRules, WorkerState, lock};
+use watchdog::{SharedRules, WorkerState};
 pub use worker::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
 
 use error::{is_permission, no_queue, permission, system};

@@ -11,10 +11,11 @@
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use tidegate_engine::guard::lock;
 use tidegate_units::{Instant, Span};
 
 use crate::netlink;
@@ -54,11 +55,6 @@ impl WorkerState {
 
 /// Rules that more than one thread may have to remove.
 pub(super) type SharedRules = Arc<Mutex<Option<Rules>>>;
-
-/// Locks a mutex even if a holder panicked: no update here leaves an inconsistent state.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A handle of a running [`Shaping`](super::Shaping) for the watchdog's thread.
 #[derive(Debug)]

@@ -14,10 +14,11 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use tidegate_capture::dissect::{self, Dissection};
 use tidegate_core::{DropReason, Qdisc};
 use tidegate_engine::driver::{self, Arrival, DataPath, Driver, Failure, Offered, Params, Segmentation, Wait};
+use tidegate_engine::guard::lock;
 use tidegate_engine::{Change, Classification, Engine, Notification, PacketMeta, Shape, Sink, guarded};
 use tidegate_units::{Instant, Span};
 
-use super::watchdog::{Fault, Injection, MonotonicClock, WorkerState, lock};
+use super::watchdog::{Fault, Injection, MonotonicClock, WorkerState};
 use crate::marks::{Action, MarkLayout};
 use crate::netlink::Error;
 use crate::nfqueue::{Packet, QueueSocket, Ring, SocketCounters, Verdicts};

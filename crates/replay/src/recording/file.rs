@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use tidegate_core::DropReason;
+use tidegate_engine::guard::lock;
 use tidegate_units::{Bytes, Instant};
 
 use super::codec::{Cursor, put};
@@ -114,11 +115,6 @@ impl Shared {
             setup.configuration = to.configuration;
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What it guards is whole between any two statements.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The file that is number `part` of the recording at `path`: `path` itself, then `path.1`, `path.2`, and so on.

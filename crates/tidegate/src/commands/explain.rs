@@ -218,8 +218,8 @@ fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Result<()
     writeln!(
         out,
         "at this moment, {} packets ({} bytes) wait in all{}",
-        explained.queue_packets,
-        explained.queue_bytes.as_u64(),
+        explained.queue.packets,
+        explained.queue.bytes.as_u64(),
         match explained.due {
             None => String::new(),
             Some(Span::ZERO) => "; the next may leave at once".to_owned(),
@@ -246,8 +246,8 @@ fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Result<()
         "its flow: {} packets came, {} left, {} wait ({} bytes); it sends at {}",
         seen.arrived_packets,
         seen.sent_packets,
-        seen.queue_packets,
-        seen.queue_bytes.as_u64(),
+        seen.queue.packets,
+        seen.queue.bytes.as_u64(),
         output::rate(seen.rate)
     )?;
     if let Some(through) = &seen.through {
@@ -260,8 +260,8 @@ fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Result<()
     writeln!(
         out,
         "    of its last packets half waited at most {}, 99 of 100 {}",
-        millis(seen.wait_p50),
-        millis(seen.wait_p99)
+        millis(seen.wait.p50),
+        millis(seen.wait.p99)
     )?;
     for drops in &seen.dropped {
         let known = tidegate_core::DropReason::ALL.into_iter().find(|reason| reason.name() == drops.reason);
@@ -373,7 +373,7 @@ fn packet_line(seen: &PacketMeta) -> String {
 }
 
 fn seconds(span: Span) -> String {
-    format!("{:.9} s", span.as_nanos() as f64 / 1e9)
+    format!("{:.9} s", span.as_secs_f64())
 }
 
 fn millis(span: Span) -> String {

@@ -1,10 +1,11 @@
 //! `tidegate run --record`: records the calls of the engine.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_config::shaper::Config;
+use tidegate_engine::guard::lock;
 use tidegate_engine::{Recorder, Setup as EngineSetup};
 use tidegate_live::shaping::{Options, RecorderFactory};
 use tidegate_live::timing;
@@ -85,7 +86,7 @@ pub fn start(args: &Args, read: Option<&Path>, options: &mut Options) -> Result<
         let name = interface.as_deref().or(config.interface.name.as_deref()).unwrap_or("");
         let direction = format!("{:?}", config.interface.direction).to_lowercase();
         let of = format!("{name} {direction}");
-        let mut recordings = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recordings = lock(&shared);
         let known = recordings.iter().position(|(known, ..)| *known == of);
         let at = match known {
             Some(at) => at,
@@ -121,7 +122,7 @@ impl Recorders {
     /// When one of them stopped before its engine.
     pub fn finish(self) -> Result<(), Failure> {
         let Some(recordings) = self.0 else { return Ok(()) };
-        let recordings = std::mem::take(&mut *recordings.lock().unwrap_or_else(PoisonError::into_inner));
+        let recordings = std::mem::take(&mut *lock(&recordings));
         let mut outcome = Ok(());
         for (of, path, recording) in recordings {
             let (counts, lost) = match recording.finish() {

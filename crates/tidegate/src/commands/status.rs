@@ -95,7 +95,7 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
                 class.flows.map_or("-".into(), |flows| flows.to_string()),
                 class.through_packets.to_string(),
                 class.through_bytes.as_u64().to_string(),
-                class.queue_bytes.to_string(),
+                class.queue.bytes.to_string(),
                 class.dropped.iter().map(|count| count.packets).sum::<u64>().to_string(),
                 class.marked_packets.to_string(),
                 wait(class.wait_p50),

@@ -8,13 +8,14 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
+use tidegate_engine::guard::lock;
 use tidegate_units::Rate;
 
 use crate::Failure;
@@ -48,11 +49,6 @@ pub struct Control {
     wanted: Mutex<Wanted>,
     standing: Mutex<Standing>,
     changes: AtomicU64,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No thread panics while holding this lock; and if one did, the values are consistent.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Control {

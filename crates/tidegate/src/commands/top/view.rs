@@ -279,7 +279,7 @@ impl View {
                 Cell::from(if FLOWS[n].left { fit(&text, width) } else { format!("{text:>width$}", width = width) })
             });
             let row = Row::new(cells);
-            if flow.rate.is_zero() && flow.queue_packets == 0 {
+            if flow.rate.is_zero() && flow.queue.packets == 0 {
                 row.style(Style::new().add_modifier(Modifier::DIM))
             } else if flow.promise_missed_seconds > 0 {
                 row.style(Style::new().fg(Color::Yellow))
@@ -305,11 +305,11 @@ impl View {
             "rate" => rate(flow.rate),
             "share" => maybe(flow.share),
             "lent" => show::borrowed(flow),
-            "queue" => scaled(flow.queue_bytes.as_u64()),
-            "p50" => wait(flow.wait_p50),
-            "p90" => wait(flow.wait_p90),
-            "p99" => wait(flow.wait_p99),
-            "jitter" => wait(flow.jitter),
+            "queue" => scaled(flow.queue.bytes.as_u64()),
+            "p50" => wait(flow.wait.p50),
+            "p90" => wait(flow.wait.p90),
+            "p99" => wait(flow.wait.p99),
+            "jitter" => wait(flow.wait.jitter),
             "drops" => scaled(flow.dropped_packets()),
             "marks" => scaled(flow.marked_packets),
             "minimum" => maybe(flow.minimum),
@@ -360,10 +360,10 @@ impl View {
                     )),
                     Line::from(format!(
                         "wait p50 {} p90 {} p99 {} longest {}; drops: {drops}",
-                        wait(flow.wait_p50),
-                        wait(flow.wait_p90),
-                        wait(flow.wait_p99),
-                        wait(flow.wait_longest),
+                        wait(flow.wait.p50),
+                        wait(flow.wait.p90),
+                        wait(flow.wait.p99),
+                        wait(flow.wait.longest),
                     )),
                 ]
             }
@@ -511,11 +511,11 @@ fn paint_classes(frame: &mut Frame<'_>, area: Rect, direction: &DirectionObserva
                 "free" => maybe(class.unpromised),
                 "lent" => rate(class.borrowed),
                 "flows" => class.flows.map_or("-".into(), |flows| flows.to_string()),
-                "queue" => scaled(class.queue_bytes.as_u64()),
-                "p50" => wait(class.wait_p50),
-                "p90" => wait(class.wait_p90),
-                "p99" => wait(class.wait_p99),
-                "jitter" => wait(class.jitter),
+                "queue" => scaled(class.queue.bytes.as_u64()),
+                "p50" => wait(class.wait.p50),
+                "p90" => wait(class.wait.p90),
+                "p99" => wait(class.wait.p99),
+                "jitter" => wait(class.wait.jitter),
                 "drops" => scaled(show::class_drops(class)),
                 "marks" => scaled(class.marked_packets),
                 "promise" => promise(class.promise_kept_seconds, class.promise_missed_seconds),

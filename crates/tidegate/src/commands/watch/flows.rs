@@ -92,9 +92,9 @@ impl FlowWatch {
             let live = self.flows.of(key, sent, || flow.flow.to_string());
             live.sent.add(at, sent);
             live.dropped.add(at, dropped);
-            live.queue.add(at, flow.queue_bytes.as_u64());
+            live.queue.add(at, flow.queue.bytes.as_u64());
             if sent > 0 {
-                live.wait.add(at, flow.wait_p99.as_nanos());
+                live.wait.add(at, flow.wait.p99.as_nanos());
             }
         }
         self.before = now;
@@ -167,7 +167,7 @@ impl FlowWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_control::calls::{Flow, FlowDrops};
+    use tidegate_control::calls::{Flow, FlowDrops, Queued};
     use tidegate_units::Bytes;
 
     fn seen(key: u64, sent: u64, dropped: u64, queue: u64) -> FlowObservation {
@@ -175,7 +175,7 @@ mod tests {
         FlowObservation {
             flow: Flow { key: format!("{key:016x}"), ..Flow::default() },
             sent_bytes: Bytes::new(sent),
-            queue_bytes: Bytes::new(queue),
+            queue: Queued { bytes: Bytes::new(queue), ..Queued::default() },
             dropped: vec![drops],
             ..FlowObservation::default()
         }

@@ -3,7 +3,7 @@
 use super::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use tidegate_control::calls::{Flow, FlowDrops, FlowTableState, Protocol};
+use tidegate_control::calls::{Flow, FlowDrops, FlowTableState, Protocol, Queued, WaitTimes};
 use tidegate_units::{Bytes, Rate, Span};
 
 fn flow(n: u16) -> FlowObservation {
@@ -32,13 +32,14 @@ fn flow(n: u16) -> FlowObservation {
         sent_packets: 900,
         sent_bytes: Bytes::new(1_350_000),
         borrowed_bytes: Bytes::new(135_000),
-        queue_packets: 10,
-        queue_bytes: Bytes::new(15_000),
-        wait_p50: Span::from_millis(12),
-        wait_p90: Span::from_millis(22),
-        wait_p99: Span::from_micros(33_300),
-        wait_longest: Span::from_millis(50),
-        jitter: Span::from_micros(1_234),
+        queue: Queued { packets: 10, bytes: Bytes::new(15_000) },
+        wait: WaitTimes {
+            p50: Span::from_millis(12),
+            p90: Span::from_millis(22),
+            p99: Span::from_micros(33_300),
+            longest: Span::from_millis(50),
+            jitter: Span::from_micros(1_234),
+        },
         dropped: vec![FlowDrops { reason: "flow_limit".into(), packets: u64::from(n) }],
         dropped_bytes: Bytes::new(1_500),
         marked_packets: 4,
