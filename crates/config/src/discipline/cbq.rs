@@ -7,7 +7,6 @@ use tidegate_core::cbq::{
     TreeError,
 };
 use tidegate_core::fifo::{Fifo, Limit};
-use tidegate_core::reservation::{Policy, Request, Service};
 use tidegate_core::{Bytes, ClassId, Instant, Packet, Qdisc, Rate, Span};
 
 use super::{Discipline, Inside, NoPacket, Section, Site};
@@ -15,6 +14,10 @@ use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 use crate::suggest;
 use crate::values::Percent;
+
+mod reservations;
+
+pub use reservations::Reservations;
 
 crate::words! {
     /// Which classes may borrow.
@@ -134,73 +137,6 @@ crate::record! {
 }
 
 crate::record! {
-    /// Where flows get classes of their own on request (`tidegate reserve`), and how much one may ask for.
-    pub struct Reservations as "reservations" {
-        /// The class under which they get theirs. Its rate is what they share; it has no queue and no other classes.
-        pub class: Spanned<String>,
-        /// Their priority. Default 0: only there delays are bounded.
-        pub priority: Spanned<u8> = 0,
-        /// Whether they may borrow. Default from-parent, as the paper's.
-        pub borrow: Borrow = "from-parent",
-        /// The most at a time; all delay bounds grow with it. Default 16.
-        pub flows: Spanned<u32> = 16,
-        /// What their queues may hold together. Default 4 MB: one second of 32 Mbit/s.
-        pub buffer: Spanned<Bytes> = "4MB",
-        /// How long one lives without being refreshed. Default 90 s, three times RSVP's refresh period.
-        pub lifetime: Spanned<Span> = "90s",
-        /// What is queued behind the discipline beyond its `lead`, for delay bounds. Default nothing: set it where a
-        /// modem or a driver queues more.
-        pub device: Spanned<Bytes> = "0B",
-        /// The largest rate that one may get: token rate r, or what a delay needs. Default what is free.
-        pub max_rate: Option<Spanned<Rate>>,
-        /// The largest bucket b. Default 64 kB.
-        pub max_bucket: Spanned<Bytes> = "64kB",
-        /// The largest peak rate p. Default any: the bucket bounds what it can do.
-        pub max_peak: Option<Spanned<Rate>>,
-        /// The smallest minimum policed unit m. Default 1 B: accounting in bytes does not need it.
-        pub min_unit: Spanned<Bytes> = "1B",
-        /// The largest packet M. Default the `mtu`.
-        pub max_packet: Option<Spanned<Bytes>>,
-    }
-}
-
-impl Reservations {
-    /// Checks a request against what the file allows one flow; the tree checks the rest.
-    ///
-    /// # Errors
-    /// The field, what was asked for, and the bound.
-    pub fn admits(&self, request: &Request) -> Result<(), String> {
-        let tspec = &request.tspec;
-        let above = |what: &str, asked: String, most: String| {
-            Err(format!("a {what} of {asked} was asked for, and one reservation may have {most}"))
-        };
-        let rate = match request.service {
-            Service::Guaranteed { rate: Some(rate), .. } => rate.max(tspec.rate),
-            _ => tspec.rate,
-        };
-        match (&self.max_rate, &self.max_peak) {
-            (Some(most), _) if rate > most.value => above("rate", rate.to_string(), most.value.to_string()),
-            (_, Some(most)) if tspec.peak > most.value => {
-                above("peak rate", tspec.peak.to_string(), most.value.to_string())
-            }
-            _ if tspec.bucket > self.max_bucket.value => {
-                above("bucket", tspec.bucket.to_string(), self.max_bucket.value.to_string())
-            }
-            _ if tspec.min_unit < self.min_unit.value => Err(format!(
-                "a minimum policed unit of {} was asked for, and the least here is {}",
-                tspec.min_unit, self.min_unit.value
-            )),
-            _ => match &self.max_packet {
-                Some(most) if tspec.max_packet > most.value => {
-                    above("largest packet", tspec.max_packet.to_string(), most.value.to_string())
-                }
-                _ => Ok(()),
-            },
-        }
-    }
-}
-
-crate::record! {
     /// Class-based queueing: a tree of classes that share a link, each sure of its part.
     pub struct CbqQueue as "cbq" {
         /// The rate of the link. No more is sent.
@@ -315,28 +251,6 @@ impl CbqQueue {
             max_burst: class.max_burst.value,
             min_burst: class.min_burst.value,
         })
-    }
-
-    /// Where reservations go, if they do.
-    pub fn policy(&self) -> Option<Policy> {
-        let section = self.reservations.as_ref()?;
-        let new = Policy::new(*self.numbers().get(section.class.value.as_str())?);
-        Some(Policy {
-            priority: section.priority.value,
-            borrow: section.borrow,
-            first_id: ClassId(self.first_reserved()),
-            max_rate: section.max_rate.as_ref().map(|most| most.value),
-            flows: section.flows.value,
-            buffer: section.buffer.value,
-            lifetime: section.lifetime.value,
-            device: section.device.value,
-            ..new
-        })
-    }
-
-    /// The number of the first class of a reservation: always the same, unless there are very many others.
-    pub fn first_reserved(&self) -> u32 {
-        Policy::new(self.root()).first_id.0.max(self.root().0 + 1)
     }
 
     /// Each class as the tree has it: its number and parameters.
@@ -509,43 +423,6 @@ impl CbqQueue {
             above.push(next);
         }
         above
-    }
-
-    fn check_reservations(&self, names: &[&str], diagnostics: &mut Diagnostics) {
-        let Some(section) = &self.reservations else { return };
-        let class = &section.class;
-        if !names.contains(&class.value.as_str()) {
-            diagnostics
-                .error(class.place, format!("no class is called `{}`", class.value))
-                .label("not a class")
-                .help(suggest::help(&class.value, names));
-            return;
-        }
-        let parent = |other: &CbqClass| other.parent.as_ref().is_some_and(|parent| parent.value == class.value);
-        if let Some(child) = self.class.iter().find(|other| parent(other)) {
-            diagnostics
-                .error(class.place, format!("class `{}` has classes of its own", class.value))
-                .label("only reservations may be under it")
-                .related(child.name.place, "such as this")
-                .help("make a class for reservations alone");
-            return;
-        }
-        let wrong = match self.policy().map(|policy| policy.validate()) {
-            Some(Err(error)) => Some((error.field, error.to_string())),
-            _ if section.max_packet.as_ref().is_some_and(|most| most.value > self.mtu.value) => {
-                Some(("max_packet", "packets above `mtu` do not fit the link".to_owned()))
-            }
-            _ => None,
-        };
-        let Some((field, message)) = wrong else { return };
-        let place = match field {
-            "priority" => section.priority.place,
-            "flows" => section.flows.place,
-            "lifetime" => section.lifetime.place,
-            "max_packet" => section.max_packet.as_ref().map_or(section.place, |most| most.place),
-            _ => section.place,
-        };
-        diagnostics.error(place, message).label("cannot work");
     }
 
     /// Builds the tree itself, which can be changed while packets pass. The section has passed its check.
