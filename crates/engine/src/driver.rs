@@ -331,11 +331,13 @@ pub trait DataPath {
     fn receive(&mut self, now: Instant, driver: &mut Driver<Self::Handle>) -> Result<usize, Self::Error>;
     /// Returns the sink of verdicts.
     fn sink(&mut self) -> &mut Self::Sink;
-    /// Carries out what the sink has collected.
+    /// Carries out what the sink has collected, if it collects.
     ///
     /// # Errors
     /// When packets cannot be sent; the loop ends.
-    fn flush(&mut self) -> Result<(), Self::Error>;
+    fn flush(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
     /// Executes commands between two packets. [`ControlFlow::Break`] ends the loop.
     ///
     /// # Errors
