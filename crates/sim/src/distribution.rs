@@ -146,21 +146,41 @@ impl Distribution {
             }
             Self::Normal { mean, deviation } => (mean + deviation * normal(open(), open())).max(0.0),
             Self::LogNormal { mean, deviation } => {
-                let ratio = deviation / mean;
-                let variance = libm::log(1.0 + ratio * ratio);
-                let mu = libm::log(mean) - variance / 2.0;
-                libm::exp(mu + variance.sqrt() * normal(open(), open()))
+                let (mu, sigma) = of_logarithm(mean, deviation);
+                libm::exp(mu + sigma * normal(open(), open()))
             }
             Self::Empirical(ref points) => {
                 let u = 1.0 - open();
-                let index = points.partition_point(|point| point.1 <= u).min(points.len() - 1);
-                let (high, share) = points[index];
-                let Some(&(low, below)) = index.checked_sub(1).and_then(|before| points.get(before)) else {
-                    return high;
-                };
-                if share > below { low + (high - low) * (u - below) / (share - below) } else { high }
+                interpolated(points, u)
             }
         }
+    }
+
+    /// The value that has the rank of `z` among standard normal values: drawn so, values that are correlated keep the
+    /// distribution.
+    pub fn at(&self, z: f64) -> f64 {
+        // The share of the values above it; of its complement a far tail would lose all digits.
+        let above = (0.5 * libm::erfc(z / core::f64::consts::SQRT_2)).max(f64::MIN_POSITIVE);
+        match *self {
+            Self::Constant(value) => value,
+            Self::Uniform { low, high } => low + (high - low) * (1.0 - above),
+            Self::Exponential { mean } => -mean * libm::log(above),
+            Self::Pareto { shape, least } => least * libm::pow(above, -1.0 / shape),
+            Self::BoundedPareto { shape, least, most } => {
+                let cut = libm::pow(least / most, shape);
+                (least * libm::pow(above + (1.0 - above) * cut, -1.0 / shape)).clamp(least, most)
+            }
+            Self::Normal { mean, deviation } => (mean + deviation * z).max(0.0),
+            Self::LogNormal { mean, deviation } => {
+                let (mu, sigma) = of_logarithm(mean, deviation);
+                libm::exp(mu + sigma * z)
+            }
+            Self::Empirical(ref points) => interpolated(points, 1.0 - above),
+        }
+    }
+    /// The same as a time, from seconds.
+    pub(crate) fn span_at(&self, z: f64) -> Span {
+        Span::from_nanos((self.at(z) * 1e9) as u64)
     }
 
     /// The next value as a time, from seconds.
@@ -172,6 +192,29 @@ impl Distribution {
     pub fn sample_bytes(&self, random: &mut Stream) -> Bytes {
         Bytes::new((self.sample(random) as u64).max(1))
     }
+}
+
+/// The mean and the standard deviation of the logarithm of a lognormal value.
+fn of_logarithm(mean: f64, deviation: f64) -> (f64, f64) {
+    let ratio = deviation / mean;
+    let variance = libm::log(1.0 + ratio * ratio);
+    (libm::log(mean) - variance / 2.0, variance.sqrt())
+}
+
+/// The value at or below which a share of `u` lies.
+fn interpolated(points: &[(f64, f64)], u: f64) -> f64 {
+    let index = points.partition_point(|point| point.1 <= u).min(points.len() - 1);
+    let (high, share) = points[index];
+    let Some(&(low, below)) = index.checked_sub(1).and_then(|before| points.get(before)) else {
+        return high;
+    };
+    if share > below { low + (high - low) * (u - below) / (share - below) } else { high }
+}
+
+/// The next standard normal value.
+pub(crate) fn standard_normal(random: &mut Stream) -> f64 {
+    let (u, v) = (1.0 - random.unit(), 1.0 - random.unit());
+    normal(u, v)
 }
 
 /// A standard normal value from two uniform ones.

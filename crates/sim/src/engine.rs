@@ -114,8 +114,25 @@ struct Source {
     /// Trace: the next entry.
     entry: usize,
     stopped: bool,
+    /// When it acts next: events at other times are obsolete.
+    due: u64,
     /// Datagrams so far, for their sequence numbers.
     datagrams: u32,
+}
+
+/// A line on which one of two directions transmits at a time.
+#[derive(Debug)]
+struct SharedLine {
+    free_at: u64,
+    /// The direction that transmitted last, and whether the other waits since.
+    last: u32,
+    waits: bool,
+}
+
+impl Default for SharedLine {
+    fn default() -> Self {
+        Self { free_at: 0, last: u32::MAX, waits: false }
+    }
 }
 
 /// A network that runs. Made by [`Network::build`](crate::Network::build).
@@ -124,6 +141,7 @@ pub struct Simulation {
     events: EventQueue,
     links: Vec<Link>,
     packets: Slab,
+    shared_lines: Vec<SharedLine>,
     link_names: Vec<String>,
     routes: Vec<u32>,
     flows: Vec<FlowSpec>,
@@ -144,6 +162,7 @@ impl Simulation {
         seed: u64,
         warm_up: Span,
         links: Vec<Link>,
+        shared_lines: u32,
         link_names: Vec<String>,
         routes: Vec<u32>,
         mut flows: Vec<FlowSpec>,
@@ -168,6 +187,7 @@ impl Simulation {
                 burst_end: 0,
                 entry: 0,
                 stopped: false,
+                due: flow.start.as_nanos(),
                 datagrams: 0,
             });
         }
@@ -176,6 +196,7 @@ impl Simulation {
             events,
             links,
             packets: Slab::default(),
+            shared_lines: (0..shared_lines).map(|_| SharedLine::default()).collect(),
             link_names,
             routes,
             flows,
@@ -349,6 +370,7 @@ impl Simulation {
             let packets = l.backlog().packets;
             l.observe_backlog(now, packets);
         }
+        l.wait_for_line(now);
         if l.free_at <= now {
             // Idle: the packet, or another, leaves at once, unless a shaper holds it.
             self.serve(link);
@@ -360,6 +382,9 @@ impl Simulation {
     /// The transmitter of `link` is free: transmits what the discipline releases.
     fn serve(&mut self, link: u32) {
         let (now, measuring) = (self.now, self.measuring());
+        if !self.has_line(link) {
+            return;
+        }
         let l = &mut self.links[link as usize];
         let mut counters = FlowCounters { flows: &mut self.metrics, measuring };
         let mut departure = None;
@@ -387,6 +412,7 @@ impl Simulation {
             let index = self.packets.insert(&packet);
             self.launch(link, arrival, index);
         }
+        self.take_line(link);
         // Better a word than a loop without end.
         assert!(
             fruitless < 1_000_000,
@@ -394,6 +420,46 @@ impl Simulation {
             self.link_names[link as usize]
         );
         self.schedule_transmit(link);
+    }
+
+    /// Whether `link` may transmit now: its line works, and the other direction, where that shares it, is silent and had
+    /// its turn. Where not, it is served again when it may.
+    fn has_line(&mut self, link: u32) -> bool {
+        let now = self.now;
+        let l = &mut self.links[link as usize];
+        l.wait_for_line(now);
+        if l.free_at > now {
+            self.schedule_transmit(link);
+            return false;
+        }
+        let Some(number) = l.shared_line else { return true };
+        let line = &mut self.shared_lines[number as usize];
+        if line.free_at > now {
+            line.waits |= line.last != link;
+            l.free_at = line.free_at;
+            self.schedule_transmit(link);
+            return false;
+        }
+        if line.last == link && line.waits {
+            // The other direction has an event at this time, and goes first, once.
+            line.waits = false;
+            l.transmit_at = now;
+            self.events.push(now, target(Kind::Transmit, link));
+            return false;
+        }
+        true
+    }
+
+    /// Notes that `link` occupies the line that two directions share.
+    fn take_line(&mut self, link: u32) {
+        let l = &self.links[link as usize];
+        if let Some(number) = l.shared_line
+            && l.free_at > self.now
+        {
+            let line = &mut self.shared_lines[number as usize];
+            line.waits &= line.last == link;
+            (line.free_at, line.last) = (l.free_at, link);
+        }
     }
 
     /// Sees to it that `link` is served as soon as there is something to serve and the transmitter is free.
@@ -437,9 +503,21 @@ impl Simulation {
         }
     }
 
-    /// Puts a packet on the line of `link`, and through the links behind it that nothing else feeds.
+    /// Puts a packet on the line of `link`, or two of it, and through the links behind it that nothing else feeds.
     #[inline]
-    fn launch(&mut self, mut link: u32, mut arrival: u64, index: u32) {
+    fn launch(&mut self, link: u32, arrival: u64, index: u32) {
+        if self.links[link as usize].duplicates() {
+            let copy = *self.packets.at(index);
+            self.launch_one(link, arrival, index);
+            let second = self.packets.insert(&copy);
+            self.launch_one(link, arrival, second);
+        } else {
+            self.launch_one(link, arrival, index);
+        }
+    }
+
+    #[inline]
+    fn launch_one(&mut self, mut link: u32, mut arrival: u64, index: u32) {
         let measuring = self.measuring();
         let packet = self.packets.at(index);
         loop {

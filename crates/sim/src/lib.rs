@@ -9,12 +9,14 @@
 //! simulated time.
 #![forbid(unsafe_code)]
 
+mod conditions;
 pub mod distribution;
 mod driver;
 mod engine;
 mod event;
 mod ids;
 mod link;
+mod loss;
 pub mod metrics;
 mod network;
 mod packet;
@@ -25,11 +27,13 @@ pub mod srpt;
 pub mod tcp;
 mod workload;
 
+pub use conditions::{Cellular, Conditions, Failures, Jitter, LineChange, MarkovState, RateProcess};
 pub use distribution::Distribution;
 pub use driver::{Driver, Service};
 pub use engine::Simulation;
 pub use ids::{FlowId, LinkId, NodeId};
-pub use link::{Conditioner, Line, Loss, Stage, Tap, Verdict};
+pub use link::{Conditioner, Line, Stage, Tap, Verdict};
+pub use loss::Loss;
 pub use network::{Network, NetworkError};
 pub use packet::{Proto, SimPacket, TCP_HEADER, UDP_HEADER};
 pub use shaper::{FIRST_USER, LinkSink, Notification, ShaperQueue};

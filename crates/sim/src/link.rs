@@ -13,7 +13,9 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, DropReason, Event, Instant, Outlet, Qdisc, Rate, Span};
 use tidegate_metrics::PartSeries;
 
+use crate::conditions::LineState;
 use crate::driver::DriverState;
+use crate::loss::{Loss, LossState};
 use crate::metrics::{FlowMetrics, LinkMetrics};
 use crate::packet::SimPacket;
 use crate::shaper::ShaperQueue;
@@ -49,26 +51,6 @@ impl Line {
     pub const fn loss(self, loss: Loss) -> Self {
         Self { loss, ..self }
     }
-}
-
-/// The loss of a line, after the transmission.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Loss {
-    /// No packet is lost.
-    None,
-    /// Each packet with this probability.
-    Random(f64),
-    /// Each packet with data with this probability; acknowledgements pass.
-    RandomData(f64),
-    /// Bursts (Gilbert and Elliott): everything is lost in the bad state, nothing in the good one.
-    Bursts {
-        /// The probability, at each packet, that a good line becomes bad.
-        begin: f64,
-        /// The probability, at each packet, that a bad line becomes good: the mean burst is its reciprocal.
-        end: f64,
-    },
-    /// The packets of these numbers (counted from 0 over packets with data), at most eight; `u64::MAX` for none.
-    Numbers([u64; 8]),
 }
 
 /// The decision of a conditioner on a packet.
@@ -201,14 +183,6 @@ impl Slab {
     }
 }
 
-/// The loss of a line, and the state of its random process.
-struct LossState {
-    loss: Loss,
-    bad: bool,
-    data_packets: u64,
-    random: Stream,
-}
-
 /// Conditioners and the tap of a link.
 #[derive(Default)]
 pub(crate) struct Hooks {
@@ -233,6 +207,9 @@ pub(crate) struct Link {
     // The transmission time of the last two sizes: mostly full segments and acknowledgements.
     cached: [(u32, u64); 2],
     loss: Option<Box<LossState>>,
+    pub conditions: Option<Box<LineState>>,
+    /// Which of the lines that two directions share it is on.
+    pub shared_line: Option<u32>,
     pub metrics: LinkMetrics,
     pub hooks: Option<Box<Hooks>>,
     pub watched: bool,
@@ -300,7 +277,8 @@ impl Outlet<SimPacket> for DropCounter<'_, '_> {
 }
 
 impl Link {
-    pub fn new(line: &Line, random: Stream) -> Self {
+    /// `loss_changes`: the line loses packets later if not from the beginning.
+    pub fn new(line: &Line, random: Stream, loss_changes: bool) -> Self {
         Self {
             rate: line.rate,
             delay: line.delay.as_nanos(),
@@ -310,8 +288,9 @@ impl Link {
             tick: 0,
             pipe: VecDeque::new(),
             cached: [(0, 0); 2],
-            loss: (line.loss != Loss::None)
-                .then(|| Box::new(LossState { loss: line.loss, bad: false, data_packets: 0, random })),
+            loss: (line.loss != Loss::None || loss_changes).then(|| Box::new(LossState::new(line.loss, random))),
+            conditions: None,
+            shared_line: None,
             metrics: LinkMetrics::default(),
             hooks: None,
             watched: false,
@@ -389,6 +368,7 @@ impl Link {
         if !admitted {
             return None;
         }
+        self.wait_for_line(at);
         let start = self.free_at.max(at);
         if self.watched && counters.measuring {
             let packets = self.waiting_at(at);
@@ -422,7 +402,16 @@ impl Link {
     /// Puts `packet` on the transmitter at `start`, and returns the time it arrives; `None` when the line loses it.
     #[inline]
     pub fn transmit(&mut self, start: u64, packet: &SimPacket, counters: &mut FlowCounters<'_>) -> Option<u64> {
-        self.free_at = start + self.transmission(packet.size);
+        let carried = self.conditions.as_mut().map(|conditions| conditions.carry(start, packet.size));
+        match &carried {
+            None => self.free_at = start + self.transmission(packet.size),
+            Some(carried) => {
+                self.free_at = carried.free_at;
+                if let Some(loss) = carried.loss {
+                    self.set_loss(loss);
+                }
+            }
+        }
         if self.watched {
             let at = Instant::from_nanos(start);
             note(&mut self.metrics, packet, |part| part.gone.add(at, packet.size.into()));
@@ -436,9 +425,13 @@ impl Link {
         if self.hooks.is_some() {
             self.see(start, Stage::Transmitting, packet);
         }
-        if let Some(loss) = &mut self.loss
-            && loss.loses(packet)
-        {
+        let arrival = match carried {
+            None => Some(self.free_at + self.delay),
+            Some(carried) => carried.arrival,
+        };
+        // The random process of the loss takes its step whatever else happens to the packet.
+        let lost = self.loss.as_mut().is_some_and(|loss| loss.loses(packet));
+        if lost || arrival.is_none() {
             self.see(start, Stage::Lost, packet);
             if counters.measuring {
                 self.metrics.lost += 1;
@@ -446,7 +439,39 @@ impl Link {
             }
             return None;
         }
-        Some(self.free_at + self.delay)
+        arrival
+    }
+
+    /// Lets the line have another loss from now on.
+    fn set_loss(&mut self, loss: Loss) {
+        if let Some(state) = &mut self.loss {
+            state.set(loss);
+        }
+    }
+
+    /// Where the line has failed by `now`, the transmitter is not free before it returns.
+    #[inline]
+    pub fn wait_for_line(&mut self, now: u64) {
+        if let Some(conditions) = &mut self.conditions {
+            let from = self.free_at.max(now);
+            let available = conditions.available(from);
+            if available > from {
+                self.free_at = available;
+            }
+        }
+    }
+
+    /// Whether what was transmitted last arrives twice.
+    #[inline]
+    pub fn duplicates(&mut self) -> bool {
+        let twice = self.conditions.as_mut().is_some_and(|conditions| conditions.duplicates());
+        self.metrics.duplicated += u64::from(twice);
+        twice
+    }
+
+    /// Whether packets may overtake each other on the line.
+    fn reorders(&self) -> bool {
+        self.conditions.as_ref().is_some_and(|conditions| conditions.reorders())
     }
 
     fn observe(&mut self, start: u64, packet: &SimPacket) {
@@ -484,6 +509,11 @@ impl Link {
     /// Puts `packet` on the line until `at`; whether an event is needed for it.
     #[inline]
     pub fn launch(&mut self, at: u64, packet: u32) -> bool {
+        if self.reorders() {
+            let place = self.pipe.partition_point(|other| other.0 <= at);
+            self.pipe.insert(place, (at, packet));
+            return true;
+        }
         debug_assert!(self.pipe.back().is_none_or(|last| last.0 <= at), "overtaken on the line");
         self.pipe.push_back((at, packet));
         self.pipe.len() == 1
@@ -493,7 +523,9 @@ impl Link {
     #[inline]
     pub fn land(&mut self) -> (u32, Option<u64>) {
         let (_, packet) = self.pipe.pop_front().expect("an event for each packet on the line");
-        (packet, self.pipe.front().map(|next| next.0))
+        // Where packets overtake each other each has an event of its own.
+        let next = if self.reorders() { None } else { self.pipe.front().map(|next| next.0) };
+        (packet, next)
     }
 
     /// The backlog before the transmitter.
@@ -517,27 +549,6 @@ pub(crate) fn see(hooks: &mut Option<Box<Hooks>>, at: u64, stage: Stage, packet:
         && let Some(tap) = &mut hooks.tap
     {
         tap(Instant::from_nanos(at), stage, packet);
-    }
-}
-
-impl LossState {
-    fn loses(&mut self, packet: &SimPacket) -> bool {
-        let data = packet.payload() > 0;
-        let number = self.data_packets;
-        self.data_packets += u64::from(data);
-        match self.loss {
-            Loss::None => false,
-            Loss::Random(p) => self.random.unit() < p,
-            Loss::RandomData(p) => data && self.random.unit() < p,
-            Loss::Bursts { begin, end } => {
-                let turn = if self.bad { end } else { begin };
-                if self.random.unit() < turn {
-                    self.bad = !self.bad;
-                }
-                self.bad
-            }
-            Loss::Numbers(numbers) => data && numbers.contains(&number),
-        }
     }
 }
 

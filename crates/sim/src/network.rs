@@ -6,10 +6,12 @@ use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
 
 use tidegate_config::shaper::Config;
+use tidegate_core::fifo::Fifo;
 use tidegate_core::random::Stream;
 use tidegate_core::{Instant, Qdisc, Span};
 use tidegate_metrics::Series;
 
+use crate::conditions::{Conditions, LineState};
 use crate::driver::{Driver, DriverState};
 use crate::engine::{Plan, Simulation};
 use crate::ids::{FlowId, LinkId, NodeId};
@@ -30,6 +32,14 @@ pub enum NetworkError {
     /// A probability outside 0 to 1.
     #[error("link {0} has a loss outside 0 to 1")]
     Loss(String),
+    /// A line that cannot be.
+    #[error("link {link}: {problem}")]
+    Conditions {
+        /// The name of the link.
+        link: String,
+        /// The problem, for people.
+        problem: &'static str,
+    },
     /// No way leads from the first to the second.
     #[error("flow {flow}: no way leads from {from} to {to}: add a link, in both directions where replies are needed")]
     Unreachable {
@@ -138,6 +148,8 @@ struct Edge {
     queue: Option<Wanted>,
     driver: Option<Driver>,
     tick: Option<Span>,
+    conditions: Option<Conditions>,
+    shared_line: Option<u32>,
     watched: bool,
     parts: bool,
     entry: Vec<Conditioner>,
@@ -170,6 +182,7 @@ pub struct Network {
     overrides: Vec<(NodeId, NodeId, LinkId)>,
     warm_up: Span,
     bin: Span,
+    shared_lines: u32,
 }
 
 impl Network {
@@ -183,6 +196,7 @@ impl Network {
             overrides: Vec::new(),
             warm_up: Span::ZERO,
             bin: Span::from_millis(10),
+            shared_lines: 0,
         }
     }
 
@@ -209,7 +223,22 @@ impl Network {
     pub fn simplex(&mut self, from: NodeId, to: NodeId, line: Line) -> LinkId {
         let (queue, driver, tick, tap) = (None, None, None, None);
         let (entry, exit) = (Vec::new(), Vec::new());
-        self.edges.push(Edge { from, to, line, queue, driver, tick, watched: false, parts: false, entry, exit, tap });
+        let (conditions, shared_line, watched, parts) = (None, None, false, false);
+        self.edges.push(Edge {
+            from,
+            to,
+            line,
+            queue,
+            driver,
+            tick,
+            conditions,
+            shared_line,
+            watched,
+            parts,
+            entry,
+            exit,
+            tap,
+        });
         LinkId(self.edges.len() as u32 - 1)
     }
     /// Links both ways between `a` and `b`: the one from `a`, and the one from `b`.
@@ -231,6 +260,19 @@ impl Network {
     /// Lets `link` notice the deadlines of its discipline at multiples of `tick` only, as a kernel timer would.
     pub fn timer(&mut self, link: LinkId, tick: Span) {
         self.edges[link.index()].tick = Some(tick);
+    }
+    /// Lets the line of `link` do more than a constant rate and delay.
+    pub fn conditions(&mut self, link: LinkId, conditions: Conditions) {
+        self.edges[link.index()].conditions = Some(conditions);
+    }
+    /// Lets `a` and `b`, the two directions between two nodes, share a line: one of them transmits at a time, in turns.
+    /// Neither may have a driver.
+    pub fn half_duplex(&mut self, a: LinkId, b: LinkId) {
+        let number = self.shared_lines;
+        self.shared_lines += 1;
+        for link in [a, b] {
+            self.edges[link.index()].shared_line = Some(number);
+        }
     }
     /// Keeps delays, classes and time series of `link`.
     pub fn watch(&mut self, link: LinkId) {
@@ -324,7 +366,7 @@ impl Network {
                 ..FlowMetrics::default()
             })
             .collect();
-        Ok(Simulation::new(seed, self.warm_up, links, names, routes, self.flows, plans, metrics))
+        Ok(Simulation::new(seed, self.warm_up, links, self.shared_lines, names, routes, self.flows, plans, metrics))
     }
 
     /// The addresses of the nodes.
@@ -360,11 +402,20 @@ impl Network {
             let probable = |p: f64| (0.0..=1.0).contains(&p);
             let sound = match edge.line.loss {
                 crate::Loss::Random(p) | crate::Loss::RandomData(p) => probable(p),
-                crate::Loss::Bursts { begin, end } => probable(begin) && probable(end),
+                crate::Loss::Bursts { begin, end, losses } => {
+                    [begin, end, losses[0], losses[1]].into_iter().all(probable)
+                }
                 crate::Loss::None | crate::Loss::Numbers(_) => true,
             };
             if !sound {
                 return Err(NetworkError::Loss(name()));
+            }
+            if let Some(conditions) = &edge.conditions {
+                conditions.validate().map_err(|problem| NetworkError::Conditions { link: name(), problem })?;
+            }
+            if edge.shared_line.is_some() && edge.driver.is_some() {
+                let problem = "a line that both directions share has no driver";
+                return Err(NetworkError::Conditions { link: name(), problem });
             }
         }
         for &(node, to, link) in &self.overrides {
@@ -410,7 +461,12 @@ impl Edge {
         bin: Span,
         population: Option<&Population>,
     ) -> Result<Link, NetworkError> {
-        let mut link = Link::new(&self.line, Stream::named(seed, &format!("link {name}")));
+        let loss_changes =
+            self.conditions.as_ref().is_some_and(|c| c.changes.iter().any(|change| change.loss.is_some()));
+        let mut link = Link::new(&self.line, Stream::named(seed, &format!("link {name}")), loss_changes);
+        let state = |conditions| Box::new(LineState::new(conditions, self.line.rate, self.line.delay, seed, name));
+        link.conditions = self.conditions.map(state);
+        link.shared_line = self.shared_line;
         link.watched = self.watched;
         if self.watched {
             let parts = self.parts.then(Box::default);
@@ -435,11 +491,13 @@ impl Edge {
                 if let Some(hz) = driver.timer_hz {
                     link.tick = 1_000_000_000 / u64::from(hz.max(1));
                 }
-                let queue = queue.unwrap_or_else(|| Discipline::Plain(Box::new(tidegate_core::fifo::Fifo::new(limit))));
+                let queue = queue.unwrap_or_else(|| Discipline::Plain(Box::new(Fifo::new(limit))));
                 link.queue = Queue::Driver(queue, Box::new(DriverState::new(driver)));
             }
             None => {
-                if let Some(queue) = queue {
+                // The departures from a shared line are not known on arrival.
+                let shared = || self.shared_line.map(|_| Discipline::Plain(Box::new(Fifo::new(limit)) as _));
+                if let Some(queue) = queue.or_else(shared) {
                     link.queue = Queue::Discipline(queue);
                 }
             }

@@ -83,7 +83,9 @@ impl Simulation {
         let Some(&packet) = driver.hardware.front() else { return };
         driver.sending = true;
         let mut counters = FlowCounters { flows: &mut self.metrics, measuring };
-        let arrival = l.transmit(now, &packet, &mut counters);
+        l.wait_for_line(now);
+        let start = if l.conditions.is_some() { l.free_at.max(now) } else { now };
+        let arrival = l.transmit(start, &packet, &mut counters);
         self.events.push(l.free_at, target(Kind::Transmit, link));
         if let Some(arrival) = arrival {
             let mut packet = packet;

@@ -268,7 +268,8 @@ impl Simulation {
             self.metrics[group].failed += 1;
         }
         let over = failed || connection.ends.iter().all(Endpoint::is_over);
-        if think {
+        // Not after an answer to a request of the workload before.
+        if think && self.sources[group].slot == Some(slot) {
             let flow = group as u32;
             self.think(flow);
         }
@@ -287,7 +288,7 @@ impl Simulation {
     /// Pauses before the next request.
     pub(super) fn think(&mut self, flow: u32) {
         let Workload::Requests { think, .. } = &*self.flows[flow as usize].workload else { return };
-        let pause = think.sample_span(&mut self.sources[flow as usize].random).as_nanos();
-        self.events.push(self.now.saturating_add(pause), target(Kind::Source, flow));
+        let pause = think.sample_span(&mut self.sources[flow as usize].random);
+        self.schedule_source(flow, pause);
     }
 }

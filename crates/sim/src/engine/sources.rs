@@ -1,12 +1,16 @@
 //! Sources: what begins flows, and when.
 
-use tidegate_core::{Ecn, Span};
+use std::sync::Arc;
+
+use tidegate_core::{Ecn, Instant, Span};
 
 use super::{Exchange, Kind, Role, Simulation, target};
 use crate::distribution::Distribution;
+use crate::ids::FlowId;
+use crate::link::NEVER;
 use crate::packet::{Proto, UDP_HEADER};
 use crate::tcp::Segment;
-use crate::workload::{Direction, Transport, Workload};
+use crate::workload::{Direction, FlowSpec, Transport, Workload};
 
 impl Simulation {
     pub(super) fn on_stop(&mut self, flow: u32) {
@@ -22,9 +26,10 @@ impl Simulation {
 
     pub(super) fn on_source(&mut self, flow: u32) {
         let index = flow as usize;
-        if self.sources[index].stopped {
+        if self.sources[index].stopped || self.sources[index].due != self.now {
             return;
         }
+        self.sources[index].due = NEVER;
         let spec = &self.flows[index];
         let source = &mut self.sources[index];
         let random = &mut source.random;
@@ -140,8 +145,41 @@ impl Simulation {
             }
         }
         if let Some(wait) = wait {
-            self.events.push(self.now.saturating_add(wait.as_nanos()), target(Kind::Source, flow));
+            self.schedule_source(flow, wait);
         }
+    }
+
+    /// Lets a source act after `wait`.
+    pub(super) fn schedule_source(&mut self, flow: u32, wait: Span) {
+        let due = self.now.saturating_add(wait.as_nanos());
+        self.sources[flow as usize].due = due;
+        self.events.push(due, target(Kind::Source, flow));
+    }
+
+    /// Gives a flow another workload from now on: what it sends on a connection of its own ends as when the flow stops,
+    /// transfers under way go on, and the new workload begins, unless the flow begins later anyway.
+    ///
+    /// # Errors
+    /// The reason for which the flow cannot have this workload.
+    pub fn set_workload(&mut self, flow: FlowId, workload: impl Into<Arc<Workload>>) -> Result<(), &'static str> {
+        let index = flow.index();
+        let spec = FlowSpec { workload: workload.into(), ..self.flows[index].clone() };
+        spec.validate()?;
+        self.flows[index] = spec;
+        let source = &mut self.sources[index];
+        (source.burst_end, source.entry) = (0, 0);
+        let slot = source.slot.take();
+        if let Some(slot) = slot
+            && let Some(connection) = &mut self.connections[slot as usize]
+        {
+            connection.ends[0].finish();
+            self.pump(slot, 0);
+        }
+        if self.flows[index].start.as_nanos() <= self.now {
+            self.flows[index].start = Instant::from_nanos(self.now);
+            self.schedule_source(flow.0, Span::ZERO);
+        }
+        Ok(())
     }
 
     /// A source makes a packet of `size` bytes on the link: a datagram, or as much data for its connection.

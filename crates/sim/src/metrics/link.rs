@@ -16,6 +16,8 @@ pub struct LinkMetrics {
     pub dropped_for: [u64; DropReason::ALL.len()],
     /// Packets that the line lost.
     pub lost: u64,
+    /// Packets that arrived twice, from the beginning of the run.
+    pub duplicated: u64,
     /// Packets that the discipline marked.
     pub marked: u64,
     /// Time from the queue's entry to the beginning of the transmission, in nanoseconds; only where watched.

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use tidegate_core::{Bytes, Rate, Span};
 
 use super::{Kind, Network, NetworkError};
+use crate::conditions::Conditions;
 use crate::ids::{ARRIVED, EXPRESS, LinkId, NodeId};
 use crate::workload::FlowSpec;
 
@@ -202,8 +203,15 @@ impl Planner {
         }
         for entry in &mut self.table {
             if *entry != ARRIVED {
+                // Behind a line on which packets overtake each other arrivals are not known in order.
+                if let Feeder::One(feeder) = feeders[*entry as usize]
+                    && net.edges[feeder as usize].conditions.as_ref().is_some_and(Conditions::reorders)
+                {
+                    continue;
+                }
                 let edge = &net.edges[*entry as usize];
                 let plain = edge.queue.is_none() && edge.driver.is_none() && edge.tap.is_none();
+                let plain = plain && edge.conditions.is_none() && edge.shared_line.is_none();
                 let unconditional = edge.entry.is_empty() && edge.exit.is_empty();
                 if plain && unconditional && matches!(feeders[*entry as usize], Feeder::One(_)) {
                     *entry |= EXPRESS;

@@ -7,8 +7,10 @@ use tidegate_config::values::{Prefix, Protocol, User};
 use tidegate_config::{Decode, Diagnostics, Schemas, Spanned};
 use tidegate_core::{Bytes, Rate, Span};
 
+use super::file::{LossSection, WorkloadSection};
+
 tidegate_config::record! {
-    /// An action on the shaper of a link at a time, as live over the control socket.
+    /// An action on the shaper of a link at a time, as live over the control socket; or on its line, or on flows.
     pub struct AtSection as "action at a time" {
         /// When, in simulated time.
         pub time: Spanned<Span>,
@@ -22,7 +24,7 @@ tidegate_config::record! {
 }
 
 tidegate_config::choice! {
-    /// What is done to a shaper. Refusals are results of the scenario, not errors.
+    /// What is done to a shaper, a line or a flow. Refusals are results of the scenario, not errors.
     pub enum ActionSection as "action" by "kind" {
         /// Promises flows a minimum, a preference or another class, as `tidegate promise` does.
         Promise(PromiseSection) = "promise",
@@ -45,6 +47,10 @@ tidegate_config::choice! {
         Status(StatusSection) = "status",
         /// Reports the state of flows, from now on, as the call `feedback` of the control protocol does.
         Feedback(FeedbackSection) = "feedback",
+        /// Changes the line of a link from now on.
+        Line(LineSection) = "line",
+        /// Gives flows another workload from now on.
+        Workload(WorkloadChange) = "workload",
         /// Reports the events of all flows from now on, as `tidegate events` does.
         Events(EventsSection) = "events",
     }
@@ -145,6 +151,30 @@ tidegate_config::record! {
     pub struct UnreserveSection as "unreserve action" {
         /// The name of the reservation.
         pub name: Spanned<String>,
+    }
+}
+
+tidegate_config::record! {
+    /// A change of a line. What is not given stays as it is.
+    pub struct LineSection as "line action" {
+        /// A constant rate, instead of whatever it was.
+        pub rate: Option<Spanned<Rate>>,
+        /// The propagation delay.
+        pub delay: Option<Span>,
+        /// The loss, at random.
+        pub loss: Option<Spanned<LossSection>>,
+        /// Whether the other direction changes as well. Default no.
+        pub both_ways: bool = false,
+    }
+}
+
+tidegate_config::record! {
+    /// A change of a workload: connections of the old one end as at `stop`, and the new one begins.
+    pub struct WorkloadChange as "workload action" {
+        /// A section of flows of the scenario, or with its number one flow of it: `call`, `call.2`.
+        pub flow: Spanned<String>,
+        /// What it sends from now on.
+        pub workload: Spanned<WorkloadSection>,
     }
 }
 

@@ -4,6 +4,7 @@
 //! happen in the order of the file.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tidegate_config::edit::Document;
@@ -22,7 +23,7 @@ use super::model::{Flows, Scenario, Variant, What};
 use super::outcome::Report;
 use super::report;
 use crate::engine::Simulation;
-use crate::ids::LinkId;
+use crate::ids::{FlowId, LinkId};
 use crate::shaper::{Notification, ShaperQueue};
 
 /// Places of the table of flows that one review takes.
@@ -161,7 +162,8 @@ impl<'a> Control<'a> {
                 let action = &self.scenario.actions[index];
                 let (wire, kind) = (action.wire, action.what.kind());
                 // A variant may have a discipline where others have a shaper.
-                if self.shapers.contains_key(&wire) {
+                let anywhere = matches!(action.what, What::Line(_) | What::Workload { .. });
+                if anywhere || self.shapers.contains_key(&wire) {
                     let done = self.act(sim, now, wire, &action.what);
                     self.report(now, wire, kind, done);
                 }
@@ -198,6 +200,18 @@ impl<'a> Control<'a> {
 
     fn act(&mut self, sim: &mut Simulation, now: Instant, wire: usize, what: &What) -> Done {
         match what {
+            What::Line(change) => Ok(json!({
+                "rate_bps": change.rate.map(Rate::as_bps),
+                "delay_ns": change.delay.map(Span::as_nanos),
+                "loss_changes": change.loss.is_some(),
+            })),
+            What::Workload { flows, workload } => {
+                for number in flows.clone() {
+                    sim.set_workload(FlowId(number as u32), Arc::clone(workload))?;
+                }
+                let names: Vec<String> = flows.clone().map(|number| self.scenario.flow_name(number)).collect();
+                Ok(json!({ "flows": names }))
+            }
             What::Promise(flows, section) => self.promise(sim, now, wire, flows, section),
             What::Release(name) => match self.end_promise(sim, wire, |promise| promise.name == *name) {
                 Some(name) => Ok(json!({ "name": name })),

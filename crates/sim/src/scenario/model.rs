@@ -9,18 +9,21 @@ use tidegate_config::discipline::Site;
 use tidegate_config::edit;
 use tidegate_config::shaper::Config;
 use tidegate_config::values::User;
+use tidegate_core::random::Stream;
 use tidegate_core::{Instant, Span};
 use tidegate_engine::Target;
 
 use super::actions::{PromiseSection, ReserveSection};
 use super::file::Measure;
 use super::queue::LinkQueue;
+use crate::conditions::{Conditions, LineChange};
+use crate::distribution::Distribution;
 use crate::driver::Driver;
 use crate::engine::Simulation;
 use crate::ids::LinkId;
 use crate::link::Line;
 use crate::network::{Network, NetworkError};
-use crate::workload::FlowSpec;
+use crate::workload::{FlowSpec, Workload};
 
 /// A link of a scenario, one direction.
 #[derive(Clone, Debug)]
@@ -34,6 +37,11 @@ pub(super) struct Wire {
     pub(super) driver: Option<Driver>,
     pub(super) timer: Option<Span>,
     pub(super) watch: bool,
+    /// The distribution from which its delay is drawn, and the number of the wire by which it is.
+    pub(super) drawn: Option<(Distribution, usize)>,
+    pub(super) conditions: Option<Conditions>,
+    /// The wire with which it shares its line.
+    pub(super) shares: Option<usize>,
 }
 
 /// A section of flows: the specifications made from it, in order.
@@ -116,7 +124,18 @@ impl Scenario {
         }
         let mut links: Vec<LinkId> = Vec::with_capacity(self.wires.len());
         for (number, wire) in self.wires.iter().enumerate() {
-            let link = net.simplex(nodes[wire.from], nodes[wire.to], wire.line);
+            let mut line = wire.line;
+            if let Some((distribution, of)) = &wire.drawn {
+                let mut random = Stream::named(seed, &format!("delay {}", self.wire_name(*of)));
+                line.delay = distribution.sample_span(&mut random);
+            }
+            let link = net.simplex(nodes[wire.from], nodes[wire.to], line);
+            if let Some(conditions) = &wire.conditions {
+                net.conditions(link, conditions.clone());
+            }
+            if let Some(other) = wire.shares {
+                net.half_duplex(links[other], link);
+            }
             match self.queue_of(number, variant) {
                 Some(LinkQueue::Discipline(queue)) => {
                     let name = net.link_name(link);
@@ -210,9 +229,22 @@ pub(super) enum What {
     Unreserve(String),
     Edit(Vec<edit::Edit>),
     Apply(Arc<Config>),
-    Status { flows: u32 },
-    Feedback { flows: Flows, delay: Span },
-    Events { kinds: Vec<String> },
+    Status {
+        flows: u32,
+    },
+    Feedback {
+        flows: Flows,
+        delay: Span,
+    },
+    Events {
+        kinds: Vec<String>,
+    },
+    /// The line itself knows of it from the beginning; this is for the report.
+    Line(LineChange),
+    Workload {
+        flows: Range<usize>,
+        workload: Arc<Workload>,
+    },
 }
 
 impl What {
@@ -232,6 +264,8 @@ impl What {
             Self::Status { .. } => "status",
             Self::Feedback { .. } => "feedback",
             Self::Events { .. } => "events",
+            Self::Line(_) => "line",
+            Self::Workload { .. } => "workload",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The results of a run of a scenario: values, curves, and a digest of all of it.
 
-use tidegate_core::{Colour, Instant};
+use tidegate_core::{Colour, DropReason, Instant};
 use tidegate_metrics::{
     Curve, Digest, Histogram, OTHER_CLASSES, OTHER_FLOWS, Part, PartSeries, Points, SHOWN_PARTS, jain, largest,
 };
@@ -93,6 +93,9 @@ fn digest_link(digest: &mut Digest, link: &LinkMetrics) {
     }
     for &count in link.dropped_for.iter().chain([&link.lost, &link.marked]) {
         digest.number(count);
+    }
+    if link.duplicated > 0 {
+        digest.number(link.duplicated);
     }
     digest.histogram(&link.delay_ns);
     if let Some(series) = &link.series {
@@ -287,6 +290,20 @@ impl Outcome {
             to.spread("queueing", "ns", 1.0, &link.delay_ns);
             to.add("dropped", "packets", link.dropped_total().packets as f64);
             to.add("marked", "packets", link.marked as f64);
+            for (measure, count) in [("lost", link.lost), ("duplicated", link.duplicated)] {
+                if count > 0 {
+                    to.add(measure, "packets", count as f64);
+                }
+            }
+            for (reason, &count) in DropReason::ALL.iter().zip(&link.dropped_for).filter(|(_, count)| **count > 0) {
+                to.add(format!("dropped for {}", reason.name().replace('_', " ")), "packets", count as f64);
+            }
+            for (name, colour) in [("yellow", Colour::Yellow), ("red", Colour::Red)] {
+                let dropped = link.dropped[colour as usize].packets;
+                if dropped > 0 {
+                    to.add(format!("dropped {name}"), "packets", dropped as f64);
+                }
+            }
             if link.classes.iter().filter(|tally| tally.packets > 0).count() > 1 {
                 for (class, tally) in link.classes.iter().enumerate().filter(|(_, tally)| tally.packets > 0) {
                     to.add(

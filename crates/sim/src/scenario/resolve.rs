@@ -2,6 +2,7 @@
 
 mod actions;
 mod advice;
+mod conditions;
 mod distributions;
 mod flows;
 mod links;

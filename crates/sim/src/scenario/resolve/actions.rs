@@ -1,6 +1,8 @@
 //! From `[[at]]` to [`Action`]s, with a place for everything that is wrong.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 
 use tidegate_config::shaper::{Config, EVENTS};
 use tidegate_config::values::Prefix;
@@ -9,9 +11,10 @@ use tidegate_core::{Instant, Span};
 use tidegate_engine::Target;
 
 use super::Resolver;
-use crate::scenario::actions::{ActionSection, AtSection, TargetSection, Values};
+use crate::scenario::actions::{ActionSection, AtSection, TargetSection, Values, WorkloadChange};
 use crate::scenario::control::edited;
 use crate::scenario::model::{Action, Flows, What};
+use crate::workload::FlowSpec;
 
 /// The most flows for which one promise holds rate, and the most steps of preference; as live.
 const MOST_FLOWS: u32 = 1_024;
@@ -26,8 +29,14 @@ impl Resolver<'_> {
                 let help = "make it earlier, or the duration longer";
                 self.wrong(section.time.place, "an action after the end", "after `duration`", help);
             }
-            let Some(wire) = self.shaped_wire(section) else { continue };
-            let Some(what) = self.action(&section.action) else { continue };
+            let resolved = match &section.action.value {
+                ActionSection::Line(line) => {
+                    self.line_change(section, line).map(|(wire, change)| (wire, What::Line(change)))
+                }
+                ActionSection::Workload(change) => self.workload_change(change),
+                _ => self.shaped_wire(section).and_then(|wire| Some((wire, self.action(&section.action)?))),
+            };
+            let Some((wire, what)) = resolved else { continue };
             actions.push((Action { time: Instant::ZERO + section.time.value, wire, what }, section));
         }
         actions.sort_by_key(|(action, _)| action.time);
@@ -129,6 +138,8 @@ impl Resolver<'_> {
             ActionSection::Feedback(section) => {
                 What::Feedback { flows: self.flows(&section.target)?, delay: section.delay.max(Span::from_micros(1)) }
             }
+            // Resolved apart: they need no shaper.
+            ActionSection::Line(_) | ActionSection::Workload(_) => return None,
             ActionSection::Events(section) => {
                 for kind in section.kinds.iter().filter(|kind| !EVENTS.contains(&kind.value.as_str())) {
                     let help = suggest::help(&kind.value, &EVENTS);
@@ -139,18 +150,34 @@ impl Resolver<'_> {
         })
     }
 
+    /// A change of the workload of flows, and the link on which they begin.
+    fn workload_change(&mut self, section: &WorkloadChange) -> Option<(usize, What)> {
+        let flows = self.flows_called(&section.flow)?;
+        let workload = self.workload(&section.workload)?;
+        let first = self.scenario.flows.get(flows.start)?;
+        let changed = FlowSpec { workload: Arc::new(workload), ..first.clone() };
+        if let Err(problem) = changed.validate() {
+            self.wrong(section.workload.place, problem, "not for these flows", "give the flow this transport");
+            return None;
+        }
+        let wire = self.scenario.wires.iter().position(|wire| wire.from as u32 == first.from.index())?;
+        Some((wire, What::Workload { flows, workload: changed.workload }))
+    }
+
+    fn flows_called(&mut self, name: &Spanned<String>) -> Option<Range<usize>> {
+        let found = self.scenario.flows_named(&name.value);
+        if found.is_none() {
+            let names: Vec<&str> = self.scenario.sections.iter().map(|one| one.name.as_str()).collect();
+            let help = suggest::help(&name.value, &names);
+            self.wrong(name.place, format!("no flow is called `{}`", name.value), "unknown", help);
+        }
+        found
+    }
+
     fn flows(&mut self, section: &Spanned<TargetSection>) -> Option<Flows> {
         let flows = match &section.flow {
             None => None,
-            Some(name) => {
-                let found = self.scenario.flows_named(&name.value);
-                if found.is_none() {
-                    let names: Vec<&str> = self.scenario.sections.iter().map(|one| one.name.as_str()).collect();
-                    let help = suggest::help(&name.value, &names);
-                    self.wrong(name.place, format!("no flow is called `{}`", name.value), "unknown", help);
-                }
-                Some(found?)
-            }
+            Some(name) => Some(self.flows_called(name)?),
         };
         let mut address = |prefix: &Option<Spanned<Prefix>>| {
             let prefix = prefix.as_ref()?;

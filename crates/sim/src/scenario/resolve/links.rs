@@ -8,8 +8,9 @@ use tidegate_core::Span;
 use tidegate_core::fifo::Limit;
 
 use super::Resolver;
+use crate::conditions::Conditions;
 use crate::driver::{Driver, Service};
-use crate::link::{Line, Loss};
+use crate::link::Line;
 use crate::scenario::file::{DriverSection, LinkSection, ServiceWord, VariantSection};
 use crate::scenario::model::{Variant, Wire};
 use crate::scenario::queue::{LinkQueue, QueueSection};
@@ -27,26 +28,51 @@ impl Resolver<'_> {
             self.positive(timer, "a timer", "\"10ms\"");
         }
         let driver = link.driver.as_ref().and_then(|driver| self.driver(driver, timer));
-        let loss = link.loss.map_or(Loss::None, |p| Loss::Random(f64::from(p.millionths()) / 1e6));
-        let line = Line::new(link.rate.value, link.delay).limit(Limit::packets(link.limit.value)).loss(loss);
+        if let Some(rate) = &link.rate_back {
+            self.positive(rate, "a rate", "\"10mbit\"");
+        }
+        let (loss, lost) = self.loss(link.loss.as_ref());
+        let (loss_back, lost_back) = match &link.loss_back {
+            Some(section) => self.loss(Some(section)),
+            None => (loss, lost.clone()),
+        };
+        let (Some(delay), Some(conditions)) = (self.delay(link.delay.as_ref()), self.conditions(link)) else { return };
+        let delay_back = match &link.delay_back {
+            Some(section) => self.delay(Some(section)),
+            None => Some(delay.clone()),
+        };
+        let Some(delay_back) = delay_back else { return };
+        if link.half_duplex && (!link.both_ways || link.driver.is_some()) {
+            let help = "leave half-duplex out, or both-ways and the driver";
+            self.wrong(link.place, "a line that is shared needs both directions and no driver", "not shared", help);
+        }
+        let limit = Limit::packets(link.limit.value);
+        let line = Line::new(link.rate.value, delay.0).limit(limit).loss(loss);
+        let rate_back = link.rate_back.as_ref().map_or(link.rate.value, |rate| rate.value);
+        let line_back = Line::new(rate_back, delay_back.0).limit(limit).loss(loss_back);
+        let with = |lost: &Arc<[u64]>| {
+            let conditions = Conditions { lost: lost.clone(), ..conditions.clone() };
+            (conditions != Conditions::default()).then_some(conditions)
+        };
         let timer = timer.map(|timer| timer.value);
         for (a, b) in self.pairs(&link.from, &link.to) {
             let queue = queue.clone();
             let watch = link.watch.unwrap_or(queue.is_some());
-            self.scenario.wires.push(Wire { place: link.place, from: a, to: b, line, queue, driver, timer, watch });
+            let (place, there) = (link.place, self.scenario.wires.len());
+            let drawn = delay.1.clone().map(|distribution| (distribution, there));
+            let conditions = with(&lost);
+            let wire =
+                Wire { place, from: a, to: b, line, queue, driver, timer, watch, drawn, conditions, shares: None };
+            self.scenario.wires.push(wire);
             if link.both_ways {
                 let queue = queue_back.clone();
-                let watch = queue.is_some();
-                self.scenario.wires.push(Wire {
-                    place: link.place,
-                    from: b,
-                    to: a,
-                    line,
-                    queue,
-                    driver: None,
-                    timer,
-                    watch,
-                });
+                let (driver, watch) = (None, queue.is_some());
+                // Unless it has a delay of its own, the same value for both directions.
+                let of = if link.delay_back.is_some() { there + 1 } else { there };
+                let drawn = delay_back.1.clone().map(|distribution| (distribution, of));
+                let (line, conditions, shares) = (line_back, with(&lost_back), link.half_duplex.then_some(there));
+                let wire = Wire { place, from: b, to: a, line, queue, driver, timer, watch, drawn, conditions, shares };
+                self.scenario.wires.push(wire);
             }
         }
     }

@@ -1,0 +1,314 @@
+//! Rates over time.
+//!
+//! *Source*: R. Netravali et al., "Mahimahi: accurate record-and-replay for HTTP", 2015, for traces of delivery
+//! opportunities; K. Winstein, A. Sivaraman and H. Balakrishnan, "Stochastic forecasts achieve high throughput and low
+//! delay over cellular networks", 2013, section 3.1, for [`Cellular`].
+//! *Departures from the source*: an opportunity of a Mahimahi trace carries 1500 bytes of whatever packets, of which
+//! nothing is kept for later; a cellular link sends at its rate and not as a Poisson process of that rate.
+
+use std::sync::Arc;
+
+use tidegate_core::random::Stream;
+use tidegate_core::{Rate, Span};
+
+use crate::distribution::{Distribution, standard_normal};
+use crate::link::NEVER;
+
+/// A state of a Markov chain of rates.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MarkovState {
+    /// The rate in this state.
+    pub rate: Rate,
+    /// The mean time in it; times are exponential.
+    pub mean: Span,
+    /// The weights by which the next state is chosen, one for each; empty for all others alike.
+    pub next: Vec<f64>,
+}
+
+/// A cellular link: the rate does a Brownian motion between zero and a greatest value; at zero it stays for an
+/// exponential time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Cellular {
+    /// The standard deviation of the rate after one second, in packets of 1500 bytes a second. The source has 200.
+    pub deviation: f64,
+    /// How often an outage ends, per second. The source has 1.
+    pub escape: f64,
+    /// The greatest rate. The source has 1000 packets a second, 12 Mbit/s.
+    pub most: Rate,
+    /// How often the rate changes. The source has 20 ms.
+    pub tick: Span,
+}
+
+impl Default for Cellular {
+    fn default() -> Self {
+        Self { deviation: 200.0, escape: 1.0, most: Rate::from_mbit(12), tick: Span::from_millis(20) }
+    }
+}
+
+/// A rate as a function of time.
+#[derive(Clone, PartialEq, Debug)]
+pub enum RateProcess {
+    /// The rate from each time on; before the first, the first. After `repeat` it begins anew.
+    Steps {
+        /// Times and rates, rising.
+        steps: Arc<[(Span, Rate)]>,
+        /// The period; `None` for the last rate for ever.
+        repeat: Option<Span>,
+    },
+    /// A sine around a mean, not below zero, in steps.
+    Sine {
+        /// The mean.
+        mean: Rate,
+        /// The greatest distance from the mean.
+        amplitude: Rate,
+        /// The time from maximum to maximum.
+        period: Span,
+        /// The length of a step.
+        step: Span,
+    },
+    /// A Markov chain in continuous time, which begins in the first state.
+    Markov(Arc<[MarkovState]>),
+    /// See [`Cellular`]; begins at half of the greatest rate.
+    Cellular(Cellular),
+}
+
+impl RateProcess {
+    pub(crate) fn constant(rate: Rate) -> Self {
+        Self::Steps { steps: [(Span::ZERO, rate)].into(), repeat: None }
+    }
+
+    /// A Mahimahi trace: milliseconds at which 1500 bytes can be delivered, one a line, repeated after the last.
+    ///
+    /// # Errors
+    /// The line, and the problem.
+    pub fn mahimahi(text: &str) -> Result<Self, String> {
+        let mut counts: Vec<(u64, u64)> = Vec::new();
+        for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+            let at: u64 = line.trim().parse().map_err(|_| format!("line {number}: not milliseconds: {line}"))?;
+            // An opportunity ends its millisecond.
+            let from = at.saturating_sub(1);
+            match counts.last_mut() {
+                Some(last) if last.0 == from => last.1 += 1,
+                Some(last) if last.0 > from => return Err(format!("line {number}: earlier than the one before")),
+                _ => counts.push((from, 1)),
+            }
+        }
+        let Some(end) = counts.last().map(|last| last.0 + 1) else { return Err("no line with a time".into()) };
+        let mut steps: Vec<(Span, Rate)> = Vec::new();
+        let mut push = |at: u64, rate: u64| {
+            let rate = Rate::from_bps(rate);
+            if steps.last().is_none_or(|last| last.1 != rate) {
+                steps.push((Span::from_millis(at), rate));
+            }
+        };
+        let mut before = 0;
+        for (from, count) in counts {
+            if from > before {
+                push(before, 0);
+            }
+            push(from, count.saturating_mul(1500 * 8 * 1000));
+            before = from + 1;
+        }
+        Ok(Self::Steps { steps: steps.into(), repeat: Some(Span::from_millis(end)) })
+    }
+
+    /// Lines `seconds,rate`, rising; a rate has a unit, or is in bit/s. One line of headings, empty lines and comments
+    /// with `#` are passed over.
+    ///
+    /// # Errors
+    /// The line, and the problem.
+    pub fn csv(text: &str, repeat: Option<Span>) -> Result<Self, String> {
+        let mut steps: Vec<(Span, Rate)> = Vec::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            let fields = line.split_once([',', ';', '\t']).map(|(time, rate)| (time.trim(), rate.trim()));
+            let read = fields.and_then(|(time, rate)| {
+                let seconds = time.parse::<f64>().ok().filter(|seconds| (0.0..1e9).contains(seconds))?;
+                let rate = match rate.parse::<u64>() {
+                    Ok(bps) => Rate::from_bps(bps),
+                    Err(_) => rate.parse().ok()?,
+                };
+                Some((Span::from_nanos((seconds * 1e9 + 0.5) as u64), rate))
+            });
+            match read {
+                Some(step) if steps.last().is_some_and(|last| last.0 >= step.0) => {
+                    return Err(format!("line {number}: not later than the one before"));
+                }
+                Some(step) => steps.push(step),
+                None if steps.is_empty() && line.starts_with(|c: char| c.is_alphabetic()) => {}
+                None => return Err(format!("line {number}: not `seconds,rate`: {line}")),
+            }
+        }
+        Ok(Self::Steps { steps: steps.into(), repeat })
+    }
+
+    /// The error, in a few words.
+    pub(crate) fn validate(&self) -> Result<(), &'static str> {
+        match self {
+            Self::Steps { steps, repeat } => {
+                if steps.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
+                    return Err("the times of a rate must rise");
+                }
+                let Some(last) = steps.last() else { return Err("a rate over time needs a step") };
+                match repeat {
+                    Some(repeat) if *repeat <= last.0 => Err("a rate must repeat after its last step"),
+                    Some(_) if steps.iter().all(|step| step.1.is_zero()) => Err("a rate must not be zero for ever"),
+                    None if last.1.is_zero() => Err("a rate must not end at zero: let the line fail instead"),
+                    _ => Ok(()),
+                }
+            }
+            Self::Sine { mean, period, step, .. } => {
+                if mean.is_zero() || step.is_zero() || *step > *period {
+                    Err("a sine needs a mean above zero, and a step of at most its period")
+                } else {
+                    Ok(())
+                }
+            }
+            Self::Markov(states) => {
+                let n = states.len();
+                if n < 2 || states.iter().all(|state| state.rate.is_zero()) {
+                    return Err("a Markov chain needs two states, of which one has a rate above zero");
+                }
+                if states.iter().any(|state| state.mean.is_zero()) {
+                    return Err("the mean time in a state must be above zero");
+                }
+                let sound = |state: &MarkovState| {
+                    state.next.is_empty()
+                        || state.next.len() == n
+                            && state.next.iter().all(|weight| *weight >= 0.0 && weight.is_finite())
+                            && state.next.iter().sum::<f64>() > 0.0
+                };
+                if states.iter().all(sound) { Ok(()) } else { Err("a state needs a weight for each state, or none") }
+            }
+            Self::Cellular(Cellular { deviation, escape, most, tick }) => {
+                let positive = |value: f64| value > 0.0 && value.is_finite();
+                if positive(*deviation) && positive(*escape) && !most.is_zero() && !tick.is_zero() {
+                    Ok(())
+                } else {
+                    Err("a cellular link needs a deviation, an escape, a greatest rate and a tick above zero")
+                }
+            }
+        }
+    }
+}
+
+/// A rate as time passes.
+pub(super) struct RateState {
+    process: RateProcess,
+    random: Stream,
+    /// The rate now, and until when.
+    rate: u64,
+    until: u64,
+    /// Steps: the next, and when the current period began. Sine: the number of the next step. Markov: the state.
+    index: usize,
+    begin: u64,
+    /// Cellular: packets a second.
+    packets: f64,
+}
+
+impl RateState {
+    pub fn new(process: RateProcess, random: Stream) -> Self {
+        let packets = match &process {
+            RateProcess::Cellular(cellular) => cellular.most.as_bps() as f64 / 12_000.0 / 2.0,
+            _ => 0.0,
+        };
+        let mut state = Self { process, random, rate: 0, until: 0, index: 0, begin: 0, packets };
+        state.advance();
+        state
+    }
+
+    /// From now on the rate is constant.
+    pub fn set(&mut self, rate: Rate) {
+        (self.process, self.rate, self.until) = (RateProcess::constant(rate), rate.as_bps(), NEVER);
+    }
+
+    /// When `bytes` that begin at `start` are transmitted, if the rate changes to a constant at each of `changes`. Calls
+    /// must not go back in time.
+    pub fn finish(&mut self, start: u64, bytes: u32, changes: impl Iterator<Item = (u64, Rate)>) -> u64 {
+        // In bit·ns/s.
+        let mut left = u128::from(bytes) * 8 * 1_000_000_000;
+        let mut at = start;
+        let mut changes = changes.peekable();
+        loop {
+            while let Some((_, rate)) = changes.next_if(|change| change.0 <= at) {
+                self.set(rate);
+            }
+            while self.until <= at {
+                self.advance();
+            }
+            let until = changes.peek().map_or(self.until, |change| self.until.min(change.0));
+            let room = u128::from(self.rate) * u128::from(until - at);
+            if room >= left {
+                return at + left.div_ceil(u128::from(self.rate.max(1))) as u64;
+            }
+            if until == NEVER {
+                return NEVER / 4;
+            }
+            left -= room;
+            at = until;
+        }
+    }
+
+    /// Goes to the next step.
+    fn advance(&mut self) {
+        let from = self.until;
+        match &self.process {
+            RateProcess::Steps { steps, repeat } => {
+                if self.index == steps.len() {
+                    // Only a repeating one comes here.
+                    self.begin += repeat.map_or(NEVER / 4, Span::as_nanos);
+                    self.index = 0;
+                }
+                self.rate = steps[self.index].1.as_bps();
+                self.index += 1;
+                self.until = match (steps.get(self.index), repeat) {
+                    (Some(next), _) => self.begin + next.0.as_nanos(),
+                    (None, Some(repeat)) => self.begin + repeat.as_nanos(),
+                    (None, None) => NEVER,
+                };
+            }
+            RateProcess::Sine { mean, amplitude, period, step } => {
+                let phase = (from % period.as_nanos()) as f64 / period.as_nanos() as f64;
+                let value = libm::sin(2.0 * core::f64::consts::PI * phase);
+                let rate = mean.as_bps() as f64 + amplitude.as_bps() as f64 * value;
+                (self.rate, self.until) = (rate.max(0.0) as u64, from + step.as_nanos());
+            }
+            RateProcess::Markov(states) => {
+                if from > 0 {
+                    let state = &states[self.index];
+                    let weight = |n: usize| match state.next.get(n) {
+                        Some(weight) => *weight,
+                        None => f64::from(u8::from(n != self.index)),
+                    };
+                    let total: f64 = (0..states.len()).map(weight).sum();
+                    let mut drawn = self.random.unit() * total;
+                    let next = (0..states.len()).find(|&n| {
+                        drawn -= weight(n);
+                        drawn < 0.0
+                    });
+                    self.index = next.unwrap_or(states.len() - 1);
+                }
+                let state = &states[self.index];
+                let stay = Distribution::Exponential { mean: state.mean.as_secs_f64() }.sample_span(&mut self.random);
+                (self.rate, self.until) = (state.rate.as_bps(), from.saturating_add(stay.as_nanos().max(1)));
+            }
+            RateProcess::Cellular(Cellular { deviation, escape, most, tick }) => {
+                let greatest = most.as_bps() as f64 / 12_000.0;
+                let mut stay = tick.as_nanos();
+                if from > 0 {
+                    let step = deviation * tick.as_secs_f64().sqrt() * standard_normal(&mut self.random);
+                    self.packets = (self.packets + step).min(greatest);
+                    if self.packets <= 0.0 {
+                        self.packets = 0.0;
+                        let outage = Distribution::Exponential { mean: 1.0 / escape }.sample_span(&mut self.random);
+                        stay = outage.as_nanos().max(1);
+                    }
+                }
+                (self.rate, self.until) = ((self.packets * 12_000.0) as u64, from.saturating_add(stay));
+            }
+        }
+    }
+}

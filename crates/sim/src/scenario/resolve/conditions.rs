@@ -1,0 +1,198 @@
+//! What lines do beyond a constant rate and delay: rates over time, jitter, loss, failures.
+
+use std::sync::Arc;
+
+use tidegate_config::Spanned;
+use tidegate_config::values::Percent;
+use tidegate_core::{Instant, Span};
+
+use super::Resolver;
+use super::distributions::Kind;
+use crate::conditions::{Cellular, Conditions, Failures, Jitter, LineChange, MarkovState, RateProcess};
+use crate::distribution::Distribution;
+use crate::loss::Loss;
+use crate::scenario::actions::{AtSection, LineSection};
+use crate::scenario::file::{DelaySection, LinkSection, LossLaw, LossSection, RateSection};
+
+/// A delay as it is written: constant, or a distribution from which each link has its own.
+pub(super) type Delay = (Span, Option<Distribution>);
+
+fn probability(share: Percent) -> f64 {
+    f64::from(share.millionths()) / 1e6
+}
+
+impl Resolver<'_> {
+    /// What both directions of a link have; the numbers of lost packets are added for each.
+    pub(super) fn conditions(&mut self, link: &Spanned<LinkSection>) -> Option<Conditions> {
+        let rate = match &link.rate_over_time {
+            Some(section) => Some(self.rate_process(section)?),
+            None => None,
+        };
+        let jitter = match &link.jitter {
+            Some(section) => Some(Jitter {
+                distribution: self.distribution(&section.delay, Kind::Time)?,
+                correlation: section.correlation.value,
+                reorders: section.reorder,
+            }),
+            None => None,
+        };
+        let failures = match &link.failures {
+            Some(section) => Some(Failures {
+                works: self.distribution(&section.works, Kind::Time)?,
+                fails: self.distribution(&section.fails, Kind::Time)?,
+            }),
+            None => None,
+        };
+        let outage = |from: Span, to: Span| (Instant::ZERO + from, Instant::ZERO + to);
+        let conditions = Conditions {
+            rate,
+            jitter,
+            duplication: link.duplication.map_or(0.0, probability),
+            outages: link.outage.iter().map(|section| outage(section.from.value, section.to.value)).collect(),
+            failures,
+            frame: link.frame.as_ref().map(|frame| frame.value),
+            ..Conditions::default()
+        };
+        if let Err(problem) = conditions.validate() {
+            let place = link.rate_over_time.as_ref().map_or(link.place, |section| section.place);
+            self.wrong(place, format!("no such line: {problem}"), "cannot be", "change the value");
+            return None;
+        }
+        Some(conditions)
+    }
+
+    pub(super) fn delay(&mut self, section: Option<&Spanned<DelaySection>>) -> Option<Delay> {
+        match section.map(|section| (&section.value, section.place)) {
+            None => Some((Span::from_millis(1), None)),
+            Some((DelaySection::Same(span), _)) => Some((*span, None)),
+            Some((DelaySection::Drawn(distribution), place)) => {
+                let section = Spanned { value: distribution.clone(), place };
+                self.distribution(&section, Kind::Time).map(|distribution| (Span::ZERO, Some(distribution)))
+            }
+        }
+    }
+
+    /// The random loss of a line, and the numbers of packets that it loses beside.
+    pub(super) fn loss(&mut self, section: Option<&Spanned<LossSection>>) -> (Loss, Arc<[u64]>) {
+        let random =
+            |share: Percent| if share.millionths() == 0 { Loss::None } else { Loss::Random(probability(share)) };
+        let none: Arc<[u64]> = Arc::default();
+        let Some(section) = section else { return (Loss::None, none) };
+        match &section.value {
+            LossSection::Share(share) => (Loss::Random(probability(*share)), none),
+            LossSection::Law(LossLaw::Random(law)) if law.data_only => {
+                (Loss::RandomData(probability(law.probability)), none)
+            }
+            LossSection::Law(LossLaw::Random(law)) => (random(law.probability), none),
+            LossSection::Law(LossLaw::GilbertElliott(law)) => {
+                if law.begin.millionths() > 0 && law.end.millionths() == 0 {
+                    let help = "write for example end = \"25%\", for bursts of four packets in the mean";
+                    self.wrong(law.end.place, "a line that becomes bad for ever", "never good again", help);
+                }
+                let [begin, end] = [law.begin.value, law.end.value].map(probability);
+                (Loss::Bursts { begin, end, losses: [law.good, law.bad].map(probability) }, none)
+            }
+            LossSection::Law(LossLaw::List(list)) => {
+                let rising = list.packets.windows(2).all(|pair| pair[0] < pair[1]);
+                if !rising || list.packets.first() == Some(&0) {
+                    let help = "write for example [3, 4, 90]: the first packet is number 1";
+                    self.wrong(list.packets.place, "the numbers of lost packets do not rise from 1 on", "here", help);
+                }
+                (Loss::None, list.packets.value.as_slice().into())
+            }
+        }
+    }
+
+    fn rate_process(&mut self, section: &Spanned<RateSection>) -> Option<RateProcess> {
+        let trace =
+            |file: &Spanned<String>, read: &dyn Fn(&str) -> Result<RateProcess, String>, this: &mut Self| match this
+                .open(&file.value)
+                .and_then(|source| read(source.text()))
+            {
+                Ok(process) => Some(process),
+                Err(error) => {
+                    let message = format!("the trace `{}` cannot be used: {error}", file.value);
+                    this.wrong(file.place, message, "this file", "name a file beside the scenario");
+                    None
+                }
+            };
+        Some(match &section.value {
+            RateSection::Steps(it) => RateProcess::Steps {
+                steps: it.steps.iter().map(|step| (step.at, step.rate)).collect(),
+                repeat: it.repeat,
+            },
+            RateSection::Sine(it) => {
+                RateProcess::Sine { mean: it.mean, amplitude: it.amplitude, period: it.period, step: it.step }
+            }
+            RateSection::Mahimahi(it) => trace(&it.file, &RateProcess::mahimahi, self)?,
+            RateSection::Csv(it) => trace(&it.file, &|text| RateProcess::csv(text, it.repeat), self)?,
+            RateSection::Markov(it) => {
+                let state = |state: &crate::scenario::file::MarkovStateSection| MarkovState {
+                    rate: state.rate,
+                    mean: state.mean,
+                    next: state.next.clone(),
+                };
+                RateProcess::Markov(it.states.iter().map(state).collect())
+            }
+            RateSection::Cellular(it) => RateProcess::Cellular(Cellular {
+                deviation: it.deviation,
+                escape: it.escape,
+                most: it.most,
+                tick: it.tick,
+            }),
+        })
+    }
+
+    /// Adds a change of a link at a time, and returns the first of its wires.
+    pub(super) fn line_change(
+        &mut self,
+        at: &Spanned<AtSection>,
+        section: &LineSection,
+    ) -> Option<(usize, LineChange)> {
+        let (Some(from), Some(to)) = (&at.from, &at.to) else {
+            let help = "add from and to, as in the [[link]]";
+            self.wrong(at.place, "it is not said which line changes", "which of them?", help);
+            return None;
+        };
+        let (a, b) = (self.node(from)?, self.node(to)?);
+        if section.rate.is_none() && section.delay.is_none() && section.loss.is_none() {
+            self.wrong(at.action.place, "nothing of the line changes", "changes nothing", "give a rate, delay or loss");
+        }
+        let (loss, listed) = self.loss(section.loss.as_ref());
+        if let (Some(section), false) = (&section.loss, listed.is_empty()) {
+            let help = "give the list to the link: its numbers count from the beginning";
+            self.wrong(section.place, "a list of losses cannot begin later", "not a share", help);
+        }
+        let change = LineChange {
+            at: Instant::ZERO + at.time.value,
+            rate: section.rate.as_ref().map(|rate| rate.value),
+            delay: section.delay,
+            loss: section.loss.as_ref().map(|_| loss),
+        };
+        let mut first = None;
+        for (number, wire) in self.scenario.wires.iter_mut().enumerate() {
+            let is_back = section.both_ways && (wire.from, wire.to) == (b, a);
+            if (wire.from, wire.to) != (a, b) && !is_back {
+                continue;
+            }
+            if !is_back {
+                first = first.or(Some(number));
+            }
+            let conditions = wire.conditions.get_or_insert_default();
+            let mut changes = conditions.changes.to_vec();
+            let place = changes.partition_point(|known| known.at <= change.at);
+            changes.insert(place, change.clone());
+            conditions.changes = changes.into();
+        }
+        if let Some(rate) = &section.rate
+            && rate.value.is_zero()
+        {
+            self.wrong(rate.place, "a rate of zero", "must be above zero", "let the line fail: [[link.outage]]");
+        }
+        if first.is_none() {
+            let message = format!("no link leads from `{}` to `{}`", from.value, to.value);
+            self.wrong(to.place, message, "not a neighbour", "name a node that a link leads to");
+        }
+        first.map(|first| (first, change))
+    }
+}
