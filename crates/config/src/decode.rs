@@ -234,9 +234,22 @@ fn decode_all<T: Decode>(list: &[Node], diagnostics: &mut Diagnostics) -> Option
     decoded.into_iter().collect()
 }
 
+/// Whether a character changes the direction of writing of those around it, so that a text is shown in another order than
+/// it is read in (the Bidi_Control property of Unicode).
+pub fn is_bidi_control(character: char) -> bool {
+    matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 impl Decode for String {
     fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
         match &node.value {
+            Value::Text(text) if text.chars().any(is_bidi_control) => {
+                diagnostics
+                    .error(node.place, "a text that is not shown in the order in which it is read")
+                    .label("has characters that change the direction of writing")
+                    .help("remove them: U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069");
+                None
+            }
             Value::Text(text) => Some(text.clone()),
             _ => {
                 mismatch(node, "a text", "put it in quotation marks", diagnostics);

@@ -1,7 +1,7 @@
 //! [`Source`]: a text with a name; [`Diagnostics`]: what is wrong with it, and where.
 
 use std::fmt::{Display, Write as _};
-use std::io::{ErrorKind, Read as _};
+use std::io::{ErrorKind, Read};
 use std::ops::Range;
 use std::path::Path;
 
@@ -9,6 +9,9 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 /// The most findings that are kept: more are not read, and each costs a pass over the text.
 const MOST_SHOWN: usize = 64;
+
+/// The largest file that is read: a hundred times what a large scenario has, and read in a fraction of a second.
+pub const LARGEST_FILE: u64 = 16 << 20;
 
 /// A text to read a configuration from, and the name that errors call it by.
 #[derive(Clone, Debug)]
@@ -22,20 +25,36 @@ impl Source {
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { name: name.into(), text: text.into() }
     }
-    /// Reads the file at `path`; `-` is standard input.
+    /// Reads the file at `path`, at most [`LARGEST_FILE`] bytes; `-` is standard input.
     ///
     /// # Errors
-    /// When it cannot be read, or is not UTF-8; the error names the file.
+    /// When it cannot be read, is too large, or is not UTF-8; the error names the file.
     pub fn open(path: &Path) -> std::io::Result<Self> {
         let name = path.display().to_string();
         let mut bytes = Vec::new();
+        // A pipe has no size; so the end is looked for beyond the limit, and no more is read.
+        let mut read = |from: &mut dyn Read| from.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map(drop);
         let read = match name.as_str() {
-            "-" => std::io::stdin().read_to_end(&mut bytes).map(drop),
-            _ => std::fs::read(path).map(|read| bytes = read),
+            "-" => read(&mut std::io::stdin()),
+            _ => std::fs::File::open(path).and_then(|mut file| match file.metadata()?.len() {
+                0..=LARGEST_FILE => read(&mut file),
+                _ => Err(ErrorKind::FileTooLarge.into()),
+            }),
+        };
+        let read = match read {
+            Ok(()) if bytes.len() as u64 > LARGEST_FILE => Err(ErrorKind::FileTooLarge.into()),
+            other => other,
         };
         let name = if name == "-" { "<stdin>".into() } else { name };
         let failed = |kind, why: &dyn Display| std::io::Error::new(kind, format!("cannot read {name}: {why}"));
-        read.map_err(|error| failed(error.kind(), &error))?;
+        read.map_err(|error| match error.kind() {
+            ErrorKind::FileTooLarge => {
+                let why =
+                    format!("it is larger than {} MiB, which is the most; is it the right file?", LARGEST_FILE >> 20);
+                failed(ErrorKind::FileTooLarge, &why)
+            }
+            kind => failed(kind, &error),
+        })?;
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Self::new(name, text)),
             Err(error) => {

@@ -249,6 +249,34 @@ fn all_errors_in_one_go_in_the_order_of_the_file() {
 }
 
 #[test]
+fn a_text_that_is_shown_in_another_order_is_refused() {
+    for hidden in ['\u{202e}', '\u{2066}', '\u{200f}', '\u{61c}'] {
+        let (source, diagnostics, _) = findings(&GOOD.replacen("\"premium\"", &format!("\"pre{hidden}mium\""), 1));
+        let rendered = diagnostics.render(&source);
+        assert!(rendered.contains("not shown in the order") && rendered.contains("broken.toml:10:8"), "{rendered}");
+    }
+    // Other scripts are welcome.
+    let (source, diagnostics, valid) = findings(&GOOD.replace("premium", "\u{05e9}\u{05dc}\u{05d5}\u{05dd}"));
+    assert!(valid, "{}", diagnostics.render(&source));
+}
+
+#[test]
+fn a_file_that_is_too_large_is_refused_unread() {
+    let path = std::env::temp_dir().join(format!("tidegate-large-{}", std::process::id()));
+    let file = std::fs::File::create(&path).unwrap();
+    // With nothing in it: it takes no space.
+    file.set_len(1 << 40).unwrap();
+    let error = Source::open(&path).unwrap_err().to_string();
+    assert!(error.contains("larger than 16 MiB") && error.contains("tidegate-large-"), "{error}");
+    file.set_len(16 << 20).unwrap();
+    assert_eq!(Source::open(&path).unwrap().text().len(), 16 << 20);
+    std::fs::remove_file(&path).unwrap();
+    // One that says nothing about its size.
+    let error = Source::open(std::path::Path::new("/dev/zero")).unwrap_err().to_string();
+    assert!(error.contains("larger than 16 MiB"), "{error}");
+}
+
+#[test]
 fn a_thousand_errors_are_not_a_thousand_pages() {
     let (source, diagnostics, _) = findings(&format!("{GOOD}{}", "[[rule]]\n".repeat(1_000)));
     assert_eq!(diagnostics.errors(), 1_000);

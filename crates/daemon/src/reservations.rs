@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use tidegate_config::decode::is_bidi_control;
 use tidegate_config::discipline::Discipline;
 use tidegate_config::edit;
 use tidegate_config::shaper::{Match, Root};
@@ -254,7 +255,8 @@ fn service(call: &Reserve) -> Service {
 /// The name of a reservation. Every user may make one, and others see its name, on terminals too.
 fn name_of(name: Option<String>, number: u64) -> Result<String, Refusal> {
     let Some(name) = name else { return Ok(format!("reservation {number}")) };
-    if name.trim().is_empty() || name.chars().count() > NAME || name.chars().any(char::is_control) {
+    let hidden = |c: char| c.is_control() || is_bidi_control(c);
+    if name.trim().is_empty() || name.chars().count() > NAME || name.chars().any(hidden) {
         return Err(Refusal::new(Code::Invalid, "a reservation cannot be called that")
             .help(format!("give a name of at most {NAME} characters in one line, or none")));
     }

@@ -64,6 +64,31 @@ fn a_scenario_has_the_same_digest_for_the_same_seed() {
 }
 
 #[test]
+fn what_would_never_end_is_refused_with_the_limit() {
+    let mice = |often: &str| {
+        let workload =
+            format!("workload = {{ kind = \"mice\", {often}, size = {{ kind = \"constant\", value = \"4kB\" }} }}");
+        scenario(&format!("{LINKS}{}", FLOW.replace("workload = { kind = \"bulk\" }", &workload)))
+    };
+    load(&mice("per-second = 100.0")).unwrap();
+    refused(&mice("per-second = 2002147483648.0"), "19:", &["2.002e12 mice a second", "1e8 are the most"]);
+    let never = "interval = { kind = \"constant\", value = \"0s\" }";
+    refused(&mice(never), "19:", &["inf mice a second", "1e8 are the most"]);
+    let packets = "workload = { kind = \"constant\", rate = \"100gbit\", packet = \"1B\" }";
+    let text = scenario(&format!("{LINKS}{}", FLOW.replace("workload = { kind = \"bulk\" }", packets)));
+    refused(&text, "19:", &["packets a second", "1e8 are the most"]);
+    let slow = packets.replace("100gbit", "1gbit").replace("1B", "2B");
+    let text = scenario(&format!("{LINKS}{}", FLOW.replace("workload = { kind = \"bulk\" }", &slow)));
+    load(&text).unwrap();
+    refused(&text.replace("\"5s\"", "\"60s\""), "19:", &["3.750e9 packets in a run", "1e9 are the most"]);
+    let bulk = scenario(&format!("{LINKS}{FLOW}"));
+    refused(&bulk.replace("\"5s\"", "\"9000h\""), "2:", &["more than 30 days"]);
+    let header = |line: &str| bulk.replacen("version = 1\n", &format!("version = 1\n{line}\n"), 1);
+    refused(&header("runs = 4000000000"), "2:", &["10000 are the most"]);
+    refused(&header("bin = \"1us\""), "2:", &["more than 1000000 bins"]);
+}
+
+#[test]
 fn every_part_of_the_language_can_be_said() {
     let text = r#"
 version = 1

@@ -5,6 +5,7 @@ mod advice;
 mod conditions;
 mod distributions;
 mod flows;
+mod limits;
 mod links;
 mod transport;
 mod workloads;
@@ -179,6 +180,7 @@ impl Resolver<'_> {
         self.positive(&file.duration, "a duration", "\"60s\"");
         self.positive(&file.runs, "a number of runs", "5");
         self.positive(&file.bin, "a bin", "\"100ms\"");
+        self.limits(file);
         if file.warm_up.value >= file.duration.value {
             self.diagnostics
                 .error(file.warm_up.place, "the warm-up takes all of the duration")

@@ -32,6 +32,9 @@ impl Resolver<'_> {
                 let (rate, packet) = self.pace(&bursts.rate, &bursts.packet)?;
                 let (on, off) =
                     (self.distribution(&bursts.on, Kind::Time)?, self.distribution(&bursts.off, Kind::Time)?);
+                if !self.arrives(bursts.on.place, 1.0 / (on.mean() + off.mean()), "bursts") {
+                    return None;
+                }
                 Workload::OnOff { rate, packet, on, off }
             }
             WorkloadSection::Mice(mice) => {
@@ -53,6 +56,10 @@ impl Resolver<'_> {
                         return None;
                     }
                 };
+                let often = mice.per_second.as_ref().map_or(place, |rate| rate.place);
+                if !self.arrives(often, 1.0 / interval.mean(), "mice") {
+                    return None;
+                }
                 let size = self.distribution(&mice.size, Kind::Size)?;
                 self.positive(&mice.most_open, "a bound", "10000");
                 let direction = match mice.direction {
@@ -89,6 +96,7 @@ impl Resolver<'_> {
             self.wrong(packet.place, "no such packet", label, "write for example \"1500B\"");
             return None;
         }
-        Some((rate.value, packet.value))
+        let per_second = rate.value.as_bps() as f64 / (packet.value.as_u64() * 8) as f64;
+        self.arrives(rate.place, per_second, "packets").then_some((rate.value, packet.value))
     }
 }

@@ -9,6 +9,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
+use tidegate_config::decode::is_bidi_control;
 use tidegate_control::calls::Flow;
 
 /// The shortest interval between scans of all processes.
@@ -110,7 +111,8 @@ impl Programs {
                 let Some(inode) = inode.filter(|inode| wanted.contains(inode)) else { continue };
                 let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
                 // The name is under the control of the program; control characters must not reach the terminal.
-                let name: String = name.trim_end().chars().filter(|c| !c.is_control()).collect();
+                let shown = |c: &char| !c.is_control() && !is_bidi_control(*c);
+                let name: String = name.trim_end().chars().filter(shown).collect();
                 self.owners.insert(inode, Program { pid, name });
             }
         }

@@ -1,0 +1,53 @@
+//! Limits of a scenario, so that every scenario that is accepted ends.
+
+use tidegate_config::Place;
+use tidegate_core::Span;
+
+use super::Resolver;
+use crate::scenario::file::File;
+
+/// The longest run: thirty days.
+const LONGEST: Span = Span::from_secs(30 * 86_400);
+/// Runs with different seeds.
+const RUNS: u64 = 10_000;
+/// Bins of a run.
+const BINS: u64 = 1_000_000;
+/// Packets or connections that a flow begins, on average, in a run; links may pass fewer.
+const ARRIVALS: f64 = 1e9;
+/// Packets or connections in a second: one a nanosecond is the finest that time can show, and bursts need space.
+const ARRIVALS_PER_SECOND: f64 = 1e8;
+
+impl Resolver<'_> {
+    /// Checks the duration, the number of runs and the bins.
+    pub(super) fn limits(&mut self, file: &File) {
+        if file.duration.value > LONGEST {
+            let help = format!("write at most \"{}h\"", LONGEST.as_nanos() / 3_600_000_000_000);
+            self.wrong(file.duration.place, "a simulation of more than 30 days", "too long", help);
+        }
+        if u64::from(file.runs.value) > RUNS {
+            let message = format!("{} runs, and {RUNS} are the most", file.runs.value);
+            self.wrong(file.runs.place, message, "too many", "give fewer; their mean is known well before");
+        }
+        let bin = file.bin.value.as_nanos().max(1);
+        if file.duration.value.as_nanos() / bin > BINS {
+            let message = format!("more than {BINS} bins in a run");
+            self.wrong(file.bin.place, message, "too short for the duration", "make the bin longer");
+        }
+    }
+
+    /// Whether a flow that begins `per_second` packets or connections ends within the limits; if not, says so.
+    pub(super) fn arrives(&mut self, place: Place, per_second: f64, what: &str) -> bool {
+        if per_second > ARRIVALS_PER_SECOND {
+            let message = format!("{per_second:.3e} {what} a second, and {ARRIVALS_PER_SECOND:e} are the most");
+            self.wrong(place, message, "too many", "let fewer come");
+            return false;
+        }
+        let all = per_second * self.scenario.duration.as_secs_f64();
+        if all > ARRIVALS {
+            let message = format!("{all:.3e} {what} in a run, and {ARRIVALS:e} are the most");
+            self.wrong(place, message, "too many", "let fewer come, or make the duration shorter");
+            return false;
+        }
+        true
+    }
+}
