@@ -3,19 +3,8 @@
 use proptest::prelude::*;
 use tidegate_config::shaper::guarantees::guarantees;
 use tidegate_config::{Diagnostics, Source, shaper};
-use tidegate_core::{Bytes, FlowKey, Instant, Packet, Qdisc as _, Span};
+use tidegate_core::{Instant, Qdisc as _, Span};
 use tidegate_engine::Tree;
-
-struct Nothing;
-
-impl Packet for Nothing {
-    fn size(&self) -> Bytes {
-        Bytes::new(1)
-    }
-    fn flow(&self) -> FlowKey {
-        FlowKey::numbered(0)
-    }
-}
 
 /// Reads `text`; what is valid must also be something that can be built, so that nothing fails after the check.
 fn try_text(text: &str) -> bool {
@@ -27,7 +16,7 @@ fn try_text(text: &str) -> bool {
     let rendered = diagnostics.render(&source);
     assert_eq!(rendered.is_empty(), diagnostics.is_empty());
     if let Some(config) = config {
-        let built = Tree::<Nothing>::build(&config, 1, Instant::ZERO, Span::ZERO);
+        let built = Tree::build(&config, 1, Instant::ZERO, Span::ZERO);
         assert_eq!(built.map(|tree| tree.backlog().packets), Ok(0), "{text}");
         let _ = guarantees(&config);
     }

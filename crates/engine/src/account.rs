@@ -106,15 +106,7 @@ impl Account {
     }
 
     /// A packet is sent, with `change` made to it.
-    pub(crate) fn sent<H>(
-        &mut self,
-        now: Instant,
-        packet: &QueuedPacket<H>,
-        change: Change,
-        tree: &Tree<QueuedPacket<H>>,
-    ) where
-        H: Copy + Send + 'static,
-    {
+    pub(crate) fn sent(&mut self, now: Instant, packet: &QueuedPacket, change: Change, tree: &Tree) {
         self.sent.count(packet.size);
         let index = self.classes.index(packet.class);
         let counts = self.classes.at(index);
@@ -144,7 +136,7 @@ impl Account {
     }
 
     /// A packet is dropped.
-    pub(crate) fn dropped<H: Send>(&mut self, now: Instant, packet: &QueuedPacket<H>, reason: DropReason) {
+    pub(crate) fn dropped(&mut self, now: Instant, packet: &QueuedPacket, reason: DropReason) {
         self.dropped += 1;
         self.classes.of(packet.class).dropped(packet.size(), reason);
         if let Some(flows) = &mut self.flows {
@@ -154,10 +146,7 @@ impl Account {
 
     /// Once a second: whether the class and the flow of `packet` had the rate that they are granted.
     #[inline]
-    pub(crate) fn check_minimums<H>(&mut self, now: Instant, packet: &QueuedPacket<H>, tree: &Tree<QueuedPacket<H>>)
-    where
-        H: Copy + Send + 'static,
-    {
+    pub(crate) fn check_minimums(&mut self, now: Instant, packet: &QueuedPacket, tree: &Tree) {
         let index = self.classes.index(packet.class);
         if self.detail != Detail::Off && self.classes.at(index).promise_is_due(now) {
             let rate = tree.class_rate(ClassId(index as u32)).unwrap_or(Rate::ZERO);

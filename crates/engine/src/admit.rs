@@ -37,10 +37,10 @@ impl<H: Copy + Send + 'static> Admit<H> {
         Self { packets: PacketTable::new(), hold: HoldQueue::new(), registry: FlowRegistry::default() }
     }
 
-    /// Enters `packet`, which then knows its slot, with the fields that classified it.
+    /// Enters `packet`, which then knows its slot, with the data path's handle and the fields that classified it.
     #[inline]
-    pub(crate) fn enter(&mut self, now: Instant, packet: &mut QueuedPacket<H>, fields: &Fields) -> Entry {
-        let slot = self.packets.insert(packet, fields);
+    pub(crate) fn enter(&mut self, now: Instant, handle: H, packet: &mut QueuedPacket, fields: &Fields) -> Entry {
+        let slot = self.packets.insert(handle, packet, fields);
         match self.hold.arrive(now, packet.flow.flow, packet.class, slot) {
             Ok(false) => Entry::Schedule,
             Ok(true) => {
@@ -54,12 +54,7 @@ impl<H: Copy + Send + 'static> Admit<H> {
     /// Prepares the scheduler for a packet that it is about to take: a new flow under a promise gets its terms. Returns
     /// whether there are events to report.
     #[inline]
-    pub(crate) fn prepare(
-        &mut self,
-        now: Instant,
-        packet: &mut QueuedPacket<H>,
-        tree: &mut Tree<QueuedPacket<H>>,
-    ) -> bool {
+    pub(crate) fn prepare(&mut self, now: Instant, packet: &mut QueuedPacket, tree: &mut Tree) -> bool {
         self.registry.prepare(now, packet, self.packets.fields(packet.slot), tree)
     }
 
@@ -69,13 +64,13 @@ impl<H: Copy + Send + 'static> Admit<H> {
         Some((flow, self.hold.step(flow)))
     }
     /// Takes a held packet out of the hold queue's care.
-    pub(crate) fn unhold(&mut self, slot: u32) -> QueuedPacket<H> {
+    pub(crate) fn unhold(&mut self, slot: u32) -> QueuedPacket {
         self.packets.set_held(slot, false);
         self.packets.packet(slot)
     }
     /// The scheduler, which is empty, has just refused the packet of `flow` at the head: returns it if it has waited
     /// long enough to pass by the scheduler.
-    pub(crate) fn pass_by(&mut self, now: Instant, flow: u64, tree: &Tree<QueuedPacket<H>>) -> Option<QueuedPacket<H>> {
+    pub(crate) fn pass_by(&mut self, now: Instant, flow: u64, tree: &Tree) -> Option<QueuedPacket> {
         if !tree.backlog().is_empty() || !self.hold.is_overdue(now) {
             return None;
         }
@@ -89,7 +84,7 @@ impl<H: Copy + Send + 'static> Admit<H> {
 
     /// The scheduler drops `packet`; returns whether the hold queue takes it back instead.
     #[inline]
-    pub(crate) fn takes_back(&mut self, now: Instant, packet: &QueuedPacket<H>) -> bool {
+    pub(crate) fn takes_back(&mut self, now: Instant, packet: &QueuedPacket) -> bool {
         // The packet table has the flow by the present rules.
         let back = !self.hold.is_empty()
             && self.hold.dropped(now, self.packets.packet(packet.slot).flow.flow, packet.class, packet.slot);
@@ -121,9 +116,8 @@ mod tests {
 
     use crate::hold_queue::Inside;
 
-    fn packet(handle: u32, flow: u64) -> QueuedPacket<u32> {
+    fn packet(flow: u64) -> QueuedPacket {
         QueuedPacket {
-            handle,
             size: Bytes::new(100),
             flow: FlowKey::numbered(flow),
             class: ClassId(0),
@@ -134,22 +128,22 @@ mod tests {
     #[test]
     fn a_packet_of_a_flow_that_is_not_held_is_scheduled_at_once() {
         let mut admit: Admit<u32> = Admit::new();
-        let mut first = packet(1, 1);
-        assert_eq!(admit.enter(Instant::ZERO, &mut first, &Fields::default()), Entry::Schedule);
-        assert_eq!((admit.packets.len(), admit.packets.packet(first.slot).handle), (1, 1));
+        let mut first = packet(1);
+        assert_eq!(admit.enter(Instant::ZERO, 7, &mut first, &Fields::default()), Entry::Schedule);
+        assert_eq!((admit.packets.len(), admit.packets.remove(first.slot)), (1, 7));
     }
 
     /// Flow 1 has one packet left in a class that it leaves; what arrives is held until that has left.
     #[test]
     fn a_held_flow_keeps_its_order() {
         let mut admit: Admit<u32> = Admit::new();
-        let mut inside = packet(1, 1);
-        admit.enter(Instant::ZERO, &mut inside, &Fields::default());
+        let mut inside = packet(1);
+        admit.enter(Instant::ZERO, 1, &mut inside, &Fields::default());
         admit.hold.hold_flow(1, Inside::Before(1), VecDeque::new());
-        let [mut second, mut third, mut other] = [packet(2, 1), packet(3, 1), packet(4, 2)];
-        assert_eq!(admit.enter(Instant::ZERO, &mut second, &Fields::default()), Entry::Held);
-        assert_eq!(admit.enter(Instant::ZERO, &mut third, &Fields::default()), Entry::Held);
-        assert_eq!(admit.enter(Instant::ZERO, &mut other, &Fields::default()), Entry::Schedule);
+        let [mut second, mut third, mut other] = [packet(1), packet(1), packet(2)];
+        assert_eq!(admit.enter(Instant::ZERO, 2, &mut second, &Fields::default()), Entry::Held);
+        assert_eq!(admit.enter(Instant::ZERO, 3, &mut third, &Fields::default()), Entry::Held);
+        assert_eq!(admit.enter(Instant::ZERO, 4, &mut other, &Fields::default()), Entry::Schedule);
         assert_eq!(admit.next_step(), None);
         admit.hold.left(1, inside.slot);
         assert_eq!(admit.next_step(), Some((1, Step::Open([second.slot, third.slot].into()))));

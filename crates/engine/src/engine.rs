@@ -35,7 +35,7 @@ pub struct Engine<H: Send> {
     pub(crate) account: Account,
     pub(crate) admit: Admit<H>,
     /// The stage `schedule`.
-    pub(crate) tree: Tree<QueuedPacket<H>>,
+    pub(crate) tree: Tree,
     pub(crate) leases: Leases,
     pub(crate) recorder: Option<Box<dyn Recorder>>,
 }
@@ -108,7 +108,6 @@ impl<H: Copy + Send + 'static> Engine<H> {
         }
         let record = self.account.arrived(now, &classification, &meta.fields, wire.size, slots);
         let mut packet = QueuedPacket {
-            handle,
             number,
             size: wire.size,
             flow,
@@ -129,7 +128,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             slot: 0,
         };
         self.account.check_minimums(now, &packet, &self.tree);
-        match self.admit.enter(now, &mut packet, fields) {
+        match self.admit.enter(now, handle, &mut packet, fields) {
             Entry::Schedule => {
                 self.schedule(now, packet, out);
                 self.schedule_held(now, out);
@@ -146,14 +145,14 @@ impl<H: Copy + Send + 'static> Engine<H> {
     }
 
     /// Enqueues an admitted packet in the tree.
-    fn schedule(&mut self, now: Instant, mut packet: QueuedPacket<H>, sink: &mut impl Sink<H>) {
+    fn schedule(&mut self, now: Instant, mut packet: QueuedPacket, sink: &mut impl Sink<H>) {
         let Self { tree, account, admit, recorder, .. } = self;
         let events = admit.prepare(now, &mut packet, tree);
         let (record, flow, slot) = (packet.record, packet.flow.flow, packet.flow_slot);
         let mut outlet = TreeOutlet { now, account, admit, current: Some(packet.slot), recorder, sink };
         if events {
             while let Some(event) = outlet.admit.registry.next_pending() {
-                Outlet::<QueuedPacket<H>>::event(&mut outlet, event);
+                Outlet::<QueuedPacket>::event(&mut outlet, event);
             }
         }
         tree.enqueue(now, packet, &mut outlet);
@@ -222,16 +221,16 @@ impl<H: Copy + Send + 'static> Engine<H> {
     }
 
     /// Counts a packet out and sends it.
-    fn send(&mut self, now: Instant, packet: &QueuedPacket<H>, out: &mut impl Sink<H>) {
-        self.admit.packets.remove(packet.slot);
+    fn send(&mut self, now: Instant, packet: &QueuedPacket, out: &mut impl Sink<H>) {
+        let handle = self.admit.packets.remove(packet.slot);
         let dscp = (packet.dscp != packet.arrived_as).then_some(packet.dscp);
         let change = Change { dscp, congestion: packet.marked };
         self.account.sent(now, packet, change, &self.tree);
         if let Some(recorder) = &mut self.recorder {
             recorder.sent(packet.number, change);
         }
-        out.observe(packet, self.admit.packets.fields(packet.slot), Disposition::Sent(change));
-        out.transmit(packet.handle, change);
+        out.observe(handle, packet, self.admit.packets.fields(packet.slot), Disposition::Sent(change));
+        out.transmit(handle, change);
     }
 
     /// When to call [`Engine::dequeue`] next. It may then send nothing, but release a fragment, try a held packet
@@ -262,11 +261,11 @@ impl<H: Copy + Send + 'static> Engine<H> {
     }
 
     /// The tree of disciplines.
-    pub fn tree(&self) -> &Tree<QueuedPacket<H>> {
+    pub fn tree(&self) -> &Tree {
         &self.tree
     }
     /// The tree, to change it in a way that has no method here. A recording cannot be replayed beyond that.
-    pub fn tree_mut(&mut self) -> &mut Tree<QueuedPacket<H>> {
+    pub fn tree_mut(&mut self) -> &mut Tree {
         self.record(Instant::ZERO, Operation::Unrecorded);
         &mut self.tree
     }
@@ -286,7 +285,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
     }
 
     /// Access of the control plane to promises and to the registry of flows.
-    pub fn promises(&mut self, now: Instant) -> PromiseControl<'_, H> {
+    pub fn promises(&mut self, now: Instant) -> PromiseControl<'_> {
         PromiseControl { tree: &mut self.tree, registry: &mut self.admit.registry, recorder: &mut self.recorder, now }
     }
     /// When [`Engine::poll`] is to be called; `None` while no flow is watched.

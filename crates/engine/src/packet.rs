@@ -2,11 +2,10 @@
 
 use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Instant, Packet, packet_fields};
 
-/// A packet in the engine. The data path keeps the bytes; `handle` is its way to find them again.
+/// A packet in the engine, the same type for every data path: disciplines are compiled for it once. The data path keeps
+/// the bytes; its handle stands in the packet table, under `slot`.
 #[derive(Clone, Copy, Debug)]
-pub struct QueuedPacket<H> {
-    /// The data path's own name for the packet.
-    pub handle: H,
+pub struct QueuedPacket {
     /// The number of its arrival, from 0.
     pub number: u64,
     /// Bytes on the link, the headers of every segment and the overhead of the link included.
@@ -43,7 +42,7 @@ pub struct QueuedPacket<H> {
     pub slot: u32,
 }
 
-impl<H: Send> Packet for QueuedPacket<H> {
+impl Packet for QueuedPacket {
     packet_fields!(size, flow, flow_slot, class, profile, dscp, ecn, colour, segments, pure_ack);
 
     fn leaves_by(&mut self, class: ClassId) {
@@ -58,11 +57,10 @@ impl<H: Send> Packet for QueuedPacket<H> {
 }
 
 #[cfg(test)]
-impl QueuedPacket<u32> {
+impl QueuedPacket {
     /// A packet of 0 bytes of no flow, for tests to change.
     pub(crate) fn example() -> Self {
         Self {
-            handle: 0,
             number: 0,
             size: Bytes::ZERO,
             flow: FlowKey::default(),

@@ -13,7 +13,9 @@ use crate::packet::QueuedPacket;
 const NIL: u32 = u32::MAX;
 
 struct Entry<H> {
-    packet: QueuedPacket<H>,
+    /// The data path's own name for the packet.
+    handle: H,
+    packet: QueuedPacket,
     fields: Fields,
     /// Whether it is held before the tree.
     held: bool,
@@ -38,11 +40,11 @@ impl<H: Copy> PacketTable<H> {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
-    /// Appends a packet, and writes its slot into it.
-    pub(crate) fn insert(&mut self, packet: &mut QueuedPacket<H>, fields: &Fields) -> u32 {
+    /// Appends a packet that the data path names `handle`, and writes its slot into it.
+    pub(crate) fn insert(&mut self, handle: H, packet: &mut QueuedPacket, fields: &Fields) -> u32 {
         let slot = if self.free == NIL { self.entries.len() as u32 } else { self.free };
         packet.slot = slot;
-        let entry = Entry { packet: *packet, fields: *fields, held: false, previous: self.last, next: NIL };
+        let entry = Entry { handle, packet: *packet, fields: *fields, held: false, previous: self.last, next: NIL };
         match self.entries.get_mut(slot as usize) {
             Some(old) => {
                 self.free = old.next;
@@ -58,9 +60,9 @@ impl<H: Copy> PacketTable<H> {
         self.len += 1;
         slot
     }
-    /// Removes a packet. Its fields stay readable until the next [`PacketTable::insert`].
-    pub(crate) fn remove(&mut self, slot: u32) {
-        let (previous, next) = (self.entries[slot as usize].previous, self.entries[slot as usize].next);
+    /// Removes a packet, and returns its handle. Its fields stay readable until the next [`PacketTable::insert`].
+    pub(crate) fn remove(&mut self, slot: u32) -> H {
+        let Entry { handle, previous, next, .. } = self.entries[slot as usize];
         match previous {
             NIL => self.first = next,
             previous => self.entries[previous as usize].next = next,
@@ -72,12 +74,13 @@ impl<H: Copy> PacketTable<H> {
         self.entries[slot as usize].next = self.free;
         self.free = slot;
         self.len -= 1;
+        handle
     }
     /// A packet as it arrived.
-    pub(crate) fn packet(&self, slot: u32) -> QueuedPacket<H> {
+    pub(crate) fn packet(&self, slot: u32) -> QueuedPacket {
         self.entries[slot as usize].packet
     }
-    pub(crate) fn packet_mut(&mut self, slot: u32) -> &mut QueuedPacket<H> {
+    pub(crate) fn packet_mut(&mut self, slot: u32) -> &mut QueuedPacket {
         &mut self.entries[slot as usize].packet
     }
     /// The fields that classify it.
@@ -111,14 +114,17 @@ mod tests {
     fn slots_are_in_the_order_of_arrival_and_used_again() {
         let mut table = PacketTable::new();
         let insert = |table: &mut PacketTable<u32>, handle| {
-            table.insert(&mut QueuedPacket { handle, ..QueuedPacket::example() }, &Fields::default())
+            table.insert(
+                handle,
+                &mut QueuedPacket { number: handle.into(), ..QueuedPacket::example() },
+                &Fields::default(),
+            )
         };
         let slots: Vec<u32> = (0..4).map(|handle| insert(&mut table, handle)).collect();
-        table.remove(slots[1]);
-        table.remove(slots[3]);
+        assert_eq!([1, 3].map(|at| table.remove(slots[at])), [1, 3], "the handles");
         let again = insert(&mut table, 9);
         assert!(slots.contains(&again));
-        let handles: Vec<u32> = table.slots().into_iter().map(|slot| table.packet(slot).handle).collect();
-        assert_eq!((handles, table.len()), (vec![0, 2, 9], 3));
+        let numbers: Vec<u64> = table.slots().into_iter().map(|slot| table.packet(slot).number).collect();
+        assert_eq!((numbers, table.len()), (vec![0, 2, 9], 3));
     }
 }

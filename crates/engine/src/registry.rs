@@ -161,13 +161,7 @@ impl FlowRegistry {
     /// Before the scheduler takes `packet`: a new flow under a promise gets its record with the terms. Returns whether
     /// events are pending.
     #[inline]
-    pub fn prepare<H: Copy + Send + 'static>(
-        &mut self,
-        now: Instant,
-        packet: &mut QueuedPacket<H>,
-        fields: &Fields,
-        tree: &mut Tree<QueuedPacket<H>>,
-    ) -> bool {
+    pub fn prepare(&mut self, now: Instant, packet: &mut QueuedPacket, fields: &Fields, tree: &mut Tree) -> bool {
         if self.table.promises.is_some()
             && let Tree::Shaper(nested) = tree
         {
@@ -296,7 +290,7 @@ impl FlowRegistry {
 
     /// After a call to the shaper: rate of flows that ended is held again for those to come.
     #[inline]
-    pub fn settle<P: Packet + 'static>(&mut self, tree: &mut Tree<P>) {
+    pub fn settle(&mut self, tree: &mut Tree) {
         if self.ended.is_empty() && self.watch_now.is_empty() {
             return;
         }
@@ -323,7 +317,7 @@ impl FlowRegistry {
     }
 
     /// Polls watched flows, and notifies of what has changed.
-    pub fn poll<P: Packet + 'static>(&mut self, now: Instant, tree: &Tree<P>, out: &mut dyn FnMut(&Notification<'_>)) {
+    pub fn poll(&mut self, now: Instant, tree: &Tree, out: &mut dyn FnMut(&Notification<'_>)) {
         let Some(fbc) = tree.shaper() else { return };
         let all = self.watched.len();
         let looks = all.min(LOOKS);
@@ -410,8 +404,8 @@ impl Entry {
 }
 
 /// The control plane's way to the flow registry, between two packets.
-pub struct PromiseControl<'a, H: Send> {
-    pub(crate) tree: &'a mut Tree<QueuedPacket<H>>,
+pub struct PromiseControl<'a> {
+    pub(crate) tree: &'a mut Tree,
     pub(crate) registry: &'a mut FlowRegistry,
     pub(crate) recorder: &'a mut Option<Box<dyn Recorder>>,
     pub(crate) now: Instant,
@@ -426,7 +420,7 @@ pub enum PromiseError {
     NoRoom(Rate),
 }
 
-impl<H: Copy + Send + 'static> PromiseControl<'_, H> {
+impl PromiseControl<'_> {
     fn record(&mut self, control: ControlCall<'_>) {
         if let Some(recorder) = self.recorder {
             recorder.operation(self.now, Operation::Control(control));

@@ -19,13 +19,7 @@ use crate::wire::OnWire;
 pub const LONGEST_WHOLE: Span = Span::from_millis(1);
 
 /// Whether `wire` is more than a flow may send in one piece; `slots` then knows the flow's slot.
-pub(crate) fn is_too_long<H: Copy + Send + 'static>(
-    tree: &Tree<QueuedPacket<H>>,
-    flow: u64,
-    class: ClassId,
-    wire: OnWire,
-    slots: &mut FlowSlots,
-) -> bool {
+pub(crate) fn is_too_long(tree: &Tree, flow: u64, class: ClassId, wire: OnWire, slots: &mut FlowSlots) -> bool {
     let lasts = |rate: Rate| rate.time_for_ceil(wire.size).is_none_or(|time| time > LONGEST_WHOLE);
     if let Some(shaper) = tree.shaper() {
         let slot = shaper.find(flow, slots.scheduler);
@@ -48,19 +42,19 @@ pub(crate) struct TreeOutlet<'a, H, S> {
 
 impl<H: Copy + Send + 'static, S: Sink<H>> TreeOutlet<'_, H, S> {
     /// Counts a packet out and drops it.
-    pub(crate) fn drop_packet(&mut self, packet: &QueuedPacket<H>, reason: DropReason) {
-        self.admit.packets.remove(packet.slot);
+    pub(crate) fn drop_packet(&mut self, packet: &QueuedPacket, reason: DropReason) {
+        let handle = self.admit.packets.remove(packet.slot);
         self.account.dropped(self.now, packet, reason);
         if let Some(recorder) = self.recorder {
             recorder.dropped(packet.number, reason);
         }
-        self.sink.observe(packet, self.admit.packets.fields(packet.slot), Disposition::Dropped(reason));
-        self.sink.drop_packet(packet.handle, reason);
+        self.sink.observe(handle, packet, self.admit.packets.fields(packet.slot), Disposition::Dropped(reason));
+        self.sink.drop_packet(handle, reason);
     }
 }
 
-impl<H: Copy + Send + 'static, S: Sink<H>> Outlet<QueuedPacket<H>> for TreeOutlet<'_, H, S> {
-    fn dropped(&mut self, packet: QueuedPacket<H>, reason: DropReason) {
+impl<H: Copy + Send + 'static, S: Sink<H>> Outlet<QueuedPacket> for TreeOutlet<'_, H, S> {
+    fn dropped(&mut self, packet: QueuedPacket, reason: DropReason) {
         if !self.admit.takes_back(self.now, &packet) {
             self.drop_packet(&packet, reason);
         }
@@ -84,7 +78,7 @@ mod tests {
     use tidegate_core::qdisc::Discard;
     use tidegate_core::{Bytes, FlowKey, Qdisc};
 
-    fn tree() -> Tree<QueuedPacket<u32>> {
+    fn tree() -> Tree {
         let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
         let config = shaper::load(&Source::new("schedule.toml", text), &mut Diagnostics::new()).expect("valid");
         Tree::build(&config, 1, Instant::ZERO, Span::ZERO).expect("valid")

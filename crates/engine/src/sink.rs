@@ -61,7 +61,7 @@ pub trait Sink<H> {
     /// Receives a notification.
     fn notify(&mut self, _notification: &Notification<'_>) {}
     /// A packet is about to be sent or dropped; `fields` are those that classified it. For measurements.
-    fn observe(&mut self, _held: &QueuedPacket<H>, _fields: &Fields, _fate: Disposition) {}
+    fn observe(&mut self, _handle: H, _packet: &QueuedPacket, _fields: &Fields, _disposition: Disposition) {}
 }
 
 /// The fate of a packet in the engine.

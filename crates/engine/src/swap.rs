@@ -34,7 +34,6 @@ use crate::class_names::{cbq_of, names_of, numbers_of};
 use crate::engine::Engine;
 use crate::flows::Flows;
 use crate::hold_queue::{HoldQueue, Inside};
-use crate::packet::QueuedPacket;
 use crate::recorder::Operation;
 use crate::registry::FlowRegistry;
 use crate::reserve::ReserveError;
@@ -43,14 +42,14 @@ use crate::sink::Sink;
 use crate::tree::Tree;
 
 /// A configuration made ready to take the place of another. Making it takes time, using it hardly any.
-pub struct PreparedConfig<H: Send> {
+pub struct PreparedConfig {
     config: Config,
     text: Option<String>,
     /// The instant at which it was built.
     built: Instant,
     setup: Setup,
     rules: Rules,
-    tree: Tree<QueuedPacket<H>>,
+    tree: Tree,
     flows: Option<Flows>,
 }
 
@@ -73,8 +72,8 @@ pub struct SwapReport {
 }
 
 /// What a change has replaced. Freeing it takes time, and need not happen on the data path.
-pub struct Retired<H: Send> {
-    _tree: Tree<QueuedPacket<H>>,
+pub struct Retired {
+    _tree: Tree,
     _rules: Rules,
     _config: Config,
 }
@@ -99,7 +98,7 @@ impl std::fmt::Display for SwapError {
 
 impl std::error::Error for SwapError {}
 
-impl<H: Copy + Send + 'static> PreparedConfig<H> {
+impl PreparedConfig {
     /// Builds rules and tree of `config`. `setup` must have the secret of the engine that runs.
     ///
     /// # Errors
@@ -145,10 +144,10 @@ impl<H: Copy + Send + 'static> Engine<H> {
     /// When reservations do not fit; nothing has changed then.
     pub fn swap(
         &mut self,
-        next: PreparedConfig<H>,
+        next: PreparedConfig,
         now: Instant,
         out: &mut impl Sink<H>,
-    ) -> Result<(SwapReport, Retired<H>), ReserveError> {
+    ) -> Result<(SwapReport, Retired), ReserveError> {
         let PreparedConfig { config, text, built, setup, mut rules, mut tree, flows } = next;
         if rules.set_reserved(&self.leases.rules(), &setup.names).is_err() {
             return Err(ReserveError::InTheWay {

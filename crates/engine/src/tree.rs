@@ -1,4 +1,4 @@
-//! [`Tree`]: the discipline of a configuration, built.
+//! [`Tree`]: the discipline of a configuration, built. It is compiled here once, and not with each data path.
 
 use tidegate_config::discipline::{Discipline, Site};
 use tidegate_config::shaper::{Config, Root};
@@ -6,26 +6,27 @@ use tidegate_core::accounts::Account;
 use tidegate_core::cbq::Cbq;
 use tidegate_core::fbq::{ClassView, Fbc, FlowView};
 use tidegate_core::nested::{Nested, Staged};
-use tidegate_core::{Backlog, ClassId, Credit, Deadline, Instant, Outlet, Packet, Qdisc, Rate, Span};
+use tidegate_core::{Backlog, ClassId, Credit, Deadline, Instant, Outlet, Qdisc, Rate, Span};
 
 use crate::guard::guarded;
+use crate::packet::QueuedPacket;
 
 /// The discipline at the root: the end-system shaper with all that can be asked of it, or any other.
-pub enum Tree<P: Packet> {
+pub enum Tree {
     /// Classes of flows.
-    Shaper(Box<Nested<P>>),
+    Shaper(Box<Nested<QueuedPacket>>),
     /// Classes that share a link, and where flows may reserve.
-    Cbq(Box<Cbq<P>>),
+    Cbq(Box<Cbq<QueuedPacket>>),
     /// Any discipline.
     Any {
         /// The discipline at the root.
-        discipline: Box<dyn Qdisc<P>>,
+        discipline: Box<dyn Qdisc<QueuedPacket>>,
         /// The rate of the link that it shapes, where that is configured.
         line: Option<Rate>,
     },
 }
 
-impl<P: Packet + 'static> Tree<P> {
+impl Tree {
     /// Builds the discipline of `config`. `catch_up` is the lateness a live data path makes up for.
     ///
     /// # Errors
@@ -59,28 +60,28 @@ impl<P: Packet + 'static> Tree<P> {
     }
 
     /// The end-system shaper, when that is what it is.
-    pub fn shaper(&self) -> Option<&Fbc<Staged<P>>> {
+    pub fn shaper(&self) -> Option<&Fbc<Staged<QueuedPacket>>> {
         match self {
             Self::Shaper(nested) => Some(nested.fbc()),
             Self::Cbq(_) | Self::Any { .. } => None,
         }
     }
     /// The same, to steer it.
-    pub fn shaper_mut(&mut self) -> Option<&mut Fbc<Staged<P>>> {
+    pub fn shaper_mut(&mut self) -> Option<&mut Fbc<Staged<QueuedPacket>>> {
         match self {
             Self::Shaper(nested) => Some(nested.fbc_mut()),
             Self::Cbq(_) | Self::Any { .. } => None,
         }
     }
     /// CBQ, when that is what it is.
-    pub fn cbq(&self) -> Option<&Cbq<P>> {
+    pub fn cbq(&self) -> Option<&Cbq<QueuedPacket>> {
         match self {
             Self::Cbq(cbq) => Some(cbq),
             Self::Shaper(_) | Self::Any { .. } => None,
         }
     }
     /// The same, to change it. What reservations hold is the [`Engine`](crate::Engine)'s to change.
-    pub fn cbq_mut(&mut self) -> Option<&mut Cbq<P>> {
+    pub fn cbq_mut(&mut self) -> Option<&mut Cbq<QueuedPacket>> {
         match self {
             Self::Cbq(cbq) => Some(cbq),
             Self::Shaper(_) | Self::Any { .. } => None,
@@ -159,15 +160,15 @@ impl<P: Packet + 'static> Tree<P> {
     }
 }
 
-impl<P: Packet + 'static> Qdisc<P> for Tree<P> {
-    fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) {
+impl Qdisc<QueuedPacket> for Tree {
+    fn enqueue(&mut self, now: Instant, packet: QueuedPacket, out: &mut dyn Outlet<QueuedPacket>) {
         match self {
             Self::Shaper(shaper) => shaper.enqueue(now, packet, out),
             Self::Cbq(cbq) => cbq.enqueue(now, packet, out),
             Self::Any { discipline, .. } => discipline.enqueue(now, packet, out),
         }
     }
-    fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
+    fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<QueuedPacket>) -> Option<QueuedPacket> {
         match self {
             Self::Shaper(shaper) => shaper.dequeue(now, out),
             Self::Cbq(cbq) => cbq.dequeue(now, out),

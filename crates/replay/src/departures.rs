@@ -91,7 +91,7 @@ impl<W: Write> Departures<W> {
     /// # Errors
     /// When the sink does not take it.
     pub fn write(&mut self, from: &From<'_>, departure: &Departure) -> Result<(), WriteError> {
-        let ticket = departure.packet.handle;
+        let ticket = departure.ticket;
         let key = (from.engine, ticket.packet);
         let Some(frame) = self.frames.get_mut(&key) else { return Ok(()) };
         frame.out -= 1;

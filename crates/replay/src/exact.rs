@@ -138,8 +138,8 @@ impl Sink<Ticket> for Both<'_> {
         self.outcomes.push_back((ticket.packet, PacketOutcome::Refused(reason)));
         self.meter.drop_packet(ticket, reason);
     }
-    fn observe(&mut self, packet: &QueuedPacket<Ticket>, fields: &Fields, fate: Disposition) {
-        self.meter.observe(packet, fields, fate);
+    fn observe(&mut self, ticket: Ticket, packet: &QueuedPacket, fields: &Fields, fate: Disposition) {
+        self.meter.observe(ticket, packet, fields, fate);
     }
 }
 

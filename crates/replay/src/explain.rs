@@ -289,7 +289,7 @@ impl Watch {
     /// Counts what left; returns whether that was the end of the packet.
     fn observe(&mut self, departures: impl Iterator<Item = Departure>) -> bool {
         for departure in departures {
-            if departure.packet.handle.packet == self.packet {
+            if departure.ticket.packet == self.packet {
                 self.tickets -= 1;
                 self.last = Some(Box::new(departure));
                 if self.tickets == 0 {

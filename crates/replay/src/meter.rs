@@ -28,8 +28,10 @@ pub struct Departure {
     pub time: Instant,
     /// The time between arrival and departure.
     pub waited: Span,
+    /// Which packet of the source it was.
+    pub ticket: Ticket,
     /// The packet as it left.
-    pub packet: QueuedPacket<Ticket>,
+    pub packet: QueuedPacket,
     /// Whether it passed.
     pub fate: Disposition,
 }
@@ -141,10 +143,10 @@ impl Sink<Ticket> for Meter {
         self.refused += 1;
         self.digest_one(ticket, code_of_drop(reason));
     }
-    fn observe(&mut self, packet: &QueuedPacket<Ticket>, fields: &Fields, fate: Disposition) {
+    fn observe(&mut self, ticket: Ticket, packet: &QueuedPacket, fields: &Fields, fate: Disposition) {
         let waited = self.now.since(packet.arrived);
         if let Some(departures) = &mut self.departures {
-            departures.push(Departure { time: self.now, waited, packet: *packet, fate });
+            departures.push(Departure { time: self.now, waited, ticket, packet: *packet, fate });
         }
         let Some(flows) = &mut self.flows else { return };
         let from_start = |time: Instant| Instant::ZERO + time.since(self.start);

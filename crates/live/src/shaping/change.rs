@@ -67,7 +67,7 @@ impl Shaping {
         }
     }
 
-    fn exchange(&mut self, next: PreparedConfig<super::Handle>) -> Result<SwapReport, StartError> {
+    fn exchange(&mut self, next: PreparedConfig) -> Result<SwapReport, StartError> {
         let outcome = self.change(move |engine, now, sink| engine.swap(next, now, sink))?;
         // What was replaced is freed here and not on the data path, where a panic of a discipline would stop shaping.
         let swapped = outcome.map(|(swapped, spare)| {

@@ -112,9 +112,9 @@ impl Sink<u32> for LinkSink<'_> {
         let time = self.now;
         self.packets.notifications.push(Notification { time, kind, flow, fields: fields.copied(), promise, state });
     }
-    fn observe(&mut self, queued: &QueuedPacket<u32>, _fields: &Fields, _disposition: Disposition) {
+    fn observe(&mut self, handle: u32, queued: &QueuedPacket, _fields: &Fields, _disposition: Disposition) {
         // For the metrics of the link.
-        self.packets.slots[queued.handle as usize].class = u16::try_from(queued.class.0).unwrap_or(u16::MAX);
+        self.packets.slots[handle as usize].class = u16::try_from(queued.class.0).unwrap_or(u16::MAX);
     }
 }
 
