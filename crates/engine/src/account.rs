@@ -160,3 +160,129 @@ impl Account {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_config::{Diagnostics, Source, shaper};
+    use tidegate_core::qdisc::Discard;
+    use tidegate_core::{Dscp, FlowKey, Qdisc, Span};
+
+    /// Two classes of 8 Mbit/s, the first with a minimum of 4 Mbit/s for each flow of its rule.
+    fn stage(detail: &str) -> (Account, Tree) {
+        let text = format!(
+            "version = 1\n[statistics]\ndetail = \"{detail}\"\n\
+             [[class]]\nname = \"a\"\nrate = \"8mbit\"\n[[class]]\nname = \"b\"\nrate = \"8mbit\"\ndefault = true\n\
+             [[rule]]\nclass = \"a\"\nprotocol = \"udp\"\nminimum = \"4mbit\"\n"
+        );
+        let source = Source::new("account.toml", text);
+        let mut diagnostics = Diagnostics::new();
+        let config =
+            shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
+        let tree = Tree::build(&config, 1, Instant::ZERO, Span::ZERO).expect("valid");
+        (Account::new(&config, 1 << 16).expect("valid"), tree)
+    }
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Span::from_millis(millis)
+    }
+    /// A packet of `flow` in class `class` arrives at `now`.
+    fn arrive(account: &mut Account, now: Instant, flow: u64, class: u32, size: u64) -> QueuedPacket {
+        let (class, flow, size) = (ClassId(class), FlowKey::numbered(flow), Bytes::new(size));
+        let classification = Classification { rule: (class.0 == 0).then_some(0), class, flow };
+        let slots = account.find(flow.flow);
+        let record = account.arrived(now, &classification, &Fields::default(), size, slots);
+        let profile = u32::from(class.0 == 0);
+        QueuedPacket { size, flow, class, left_by: class, profile, arrived: now, record, ..QueuedPacket::example() }
+    }
+
+    #[test]
+    fn what_arrived_is_sent_dropped_or_queued() {
+        let (mut account, tree) = stage("flows");
+        let [first, second, _third] = [1, 1, 2].map(|flow| arrive(&mut account, at(0), flow, 0, 100));
+        let other = arrive(&mut account, at(0), 3, 1, 1_000);
+        account.sent(at(1), &first, Change::default(), &tree);
+        account.dropped(at(1), &second, DropReason::FlowLimit);
+        account.sent(at(1), &other, Change::default(), &tree);
+        let counts = &account.classes.all()[0];
+        assert_eq!((counts.accounts.enqueued.packets, counts.accounts.dequeued.packets), (3, 1));
+        assert_eq!(counts.accounts.dropped[DropReason::FlowLimit as usize].bytes, Bytes::new(100));
+        assert_eq!((counts.backlog.packets, counts.backlog.bytes), (1, Bytes::new(100)));
+        assert!(account.classes.all()[1].backlog.is_empty());
+        assert_eq!((account.sent.packets, account.sent.bytes, account.dropped), (2, Bytes::new(1_100), 1));
+        assert_eq!(account.unclassified, 1, "the packet of class b matched no rule");
+        let record = account.flows.as_ref().and_then(|flows| flows.find(1)).expect("the flow is counted");
+        assert_eq!((record.arrived.packets, record.sent.packets, record.dropped_total()), (2, 1, 1));
+        assert!(record.waits.is_empty());
+    }
+
+    #[test]
+    fn a_displaced_packet_counts_in_both_classes() {
+        let (mut account, tree) = stage("flows");
+        let packet = QueuedPacket { left_by: ClassId(1), ..arrive(&mut account, at(0), 1, 0, 100) };
+        account.sent(at(3), &packet, Change { congestion: true, ..Change::default() }, &tree);
+        let [from, by] = account.classes.all() else { panic!("two classes") };
+        assert_eq!((from.accounts.dequeued.packets, from.marked, from.through.packets), (1, 1, 0));
+        assert_eq!((by.accounts.dequeued.packets, by.marked, by.through.packets), (0, 0, 1));
+        assert_eq!((from.waited.count(), by.waited.count(), by.waited.longest()), (0, 1, Span::from_millis(3)));
+        let record = account.flows.as_ref().and_then(|flows| flows.find(1)).expect("the flow is counted");
+        assert_eq!((record.class, record.through, record.marked, record.remarked), (ClassId(0), ClassId(1), 1, 0));
+    }
+
+    #[test]
+    fn the_detail_limits_what_is_measured() {
+        for (detail, waits, flows) in [("flows", 1, 1), ("classes", 1, 0), ("off", 0, 0)] {
+            let (mut account, tree) = stage(detail);
+            let packet = arrive(&mut account, at(0), 1, 0, 100);
+            account.sent(at(3), &packet, Change { dscp: Some(Dscp::BEST_EFFORT), ..Change::default() }, &tree);
+            let counts = &account.classes.all()[0];
+            assert_eq!((counts.accounts.dequeued.packets, counts.remarked), (1, 1), "{detail}");
+            assert_eq!(counts.waited.count(), waits, "{detail}");
+            assert_eq!(account.flows.as_ref().map_or(0, Flows::len), flows, "{detail}");
+            assert_eq!(packet.record == flows::UNTRACKED, flows == 0, "{detail}");
+            assert_eq!(account.find(1).record.is_some(), flows == 1, "{detail}");
+        }
+    }
+
+    #[test]
+    fn jitter_is_that_of_the_class_a_packet_leaves_through() {
+        let (mut account, tree) = stage("flows");
+        for (sent, waited) in [(0, 0), (20, 16)] {
+            let packet = arrive(&mut account, at(sent), 1, 0, 100);
+            account.sent(at(sent + waited), &packet, Change::default(), &tree);
+        }
+        // RFC 3550: a sixteenth of the difference of 16 ms.
+        assert_eq!(account.classes.all()[0].jitter(), Span::from_millis(1));
+        assert_eq!(account.classes.all()[1].jitter(), Span::ZERO);
+    }
+
+    #[test]
+    fn a_record_holds_the_slot_of_its_flow() {
+        let (mut account, _) = stage("flows");
+        assert_eq!(account.find(7), FlowSlots { record: None, scheduler: NO_SLOT });
+        let packet = arrive(&mut account, at(0), 7, 0, 100);
+        account.scheduled(packet.record, 5);
+        assert_eq!(account.find(7), FlowSlots { record: Some(packet.record), scheduler: 5 });
+        account.scheduled(flows::UNTRACKED, 6);
+        assert_eq!(account.find(7).scheduler, 5);
+    }
+
+    /// 1,000 bytes in a second are less than the class and the flow are granted, while more is queued.
+    #[test]
+    fn a_missed_minimum_is_noticed_with_the_next_packet() {
+        let (mut account, mut tree) = stage("flows");
+        let packets: Vec<_> = (0..4).map(|_| arrive(&mut account, at(0), 1, 0, 1_000)).collect();
+        tree.enqueue(at(0), packets[0], &mut Discard);
+        assert!(tree.shaper().and_then(|shaper| shaper.flow(1)).is_some_and(|view| view.granted));
+        let missed = |account: &Account| {
+            let record = account.flows.as_ref().and_then(|flows| flows.find(1)).expect("the flow is counted");
+            (account.classes.all()[0].promise().missed(), record.promise().missed())
+        };
+        // The first check only begins a second.
+        account.sent(at(1_000), &packets[0], Change::default(), &tree);
+        assert_eq!(missed(&account), (0, 0));
+        account.sent(at(1_999), &packets[1], Change::default(), &tree);
+        assert_eq!(missed(&account), (0, 0), "the second is not over");
+        account.sent(at(2_000), &packets[2], Change::default(), &tree);
+        assert_eq!(missed(&account), (1, 1));
+    }
+}
