@@ -112,7 +112,7 @@ impl<T: Scalar> Decode for T {
 /// sections with the same values look the same at whatever place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Spanned<T> {
-    /// The value.
+    /// What was read, or the default.
     pub value: T,
     /// Its place in the file; for a default, the table that does not hold the key.
     pub place: Place,

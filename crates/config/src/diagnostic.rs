@@ -65,11 +65,11 @@ impl Source {
             }
         }
     }
-    /// The name.
+    /// The name that errors begin with: the path of a file, or what stands for it.
     pub fn name(&self) -> &str {
         &self.name
     }
-    /// The text.
+    /// The text, into which places point by byte.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -108,11 +108,11 @@ pub enum Severity {
 /// One finding: severity, place, message, and remedy.
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
-    /// The severity.
+    /// Whether the text can be used all the same.
     pub severity: Severity,
     /// The text that is marked.
     pub place: Place,
-    /// The message.
+    /// What is wrong, in a line, without place and remedy.
     pub message: String,
     /// The text at the mark.
     pub label: Option<String>,

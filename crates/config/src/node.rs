@@ -27,18 +27,18 @@ pub enum Value {
     Truth(bool),
     /// A date or a time, which nothing here wants.
     Date,
-    /// A list.
+    /// An array, or an array of tables.
     List(Vec<Node>),
-    /// A table.
+    /// A table with a header, in braces or made by dotted keys, in the order of the text.
     Table(Vec<Entry>),
 }
 
 /// A key of a table, and its value.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The key.
+    /// One part of a dotted key, without quotation marks.
     pub key: String,
-    /// The place of the key.
+    /// Its place, without that of the value.
     pub key_place: Place,
     /// The value.
     pub node: Node,

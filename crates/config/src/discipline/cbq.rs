@@ -113,7 +113,7 @@ crate::words! {
 crate::record! {
     /// A class of CBQ. One that no other names as its parent has a queue, and packets.
     pub struct CbqClass as "cbq class" {
-        /// Its name.
+        /// By which rules and other classes name it; unique in the tree.
         pub name: Spanned<String>,
         /// The class above it. Default: the link.
         pub parent: Option<Spanned<String>>,

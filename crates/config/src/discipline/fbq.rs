@@ -39,7 +39,7 @@ crate::record! {
 crate::record! {
     /// The promise for the flows of a profile.
     pub struct ProfileSection as "profile" {
-        /// Its name.
+        /// Shown as the rule of its flows.
         pub name: Spanned<String>,
         /// How much of the class each flow gets beside flows of weight 1. Default 1.
         pub weight: Spanned<u32> = 1,

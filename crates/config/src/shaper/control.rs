@@ -128,7 +128,7 @@ pub const EVENTS: [&str; 14] = [
 /// A program to run on events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hook {
-    /// The program.
+    /// Runs with the fields of an event in its environment, `TIDEGATE_EVENT` and others.
     pub program: PathBuf,
     /// Kinds of events by their names; none for the default.
     pub events: Vec<String>,

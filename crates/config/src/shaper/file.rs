@@ -170,7 +170,7 @@ crate::words! {
 crate::record! {
     /// A class: a rate, and the flows that share it.
     pub struct ClassSection as "class" {
-        /// Its name.
+        /// By which rules and `tidegate status` name it; unique in the file.
         pub name: Spanned<String>,
         /// The rate that the class is allocated.
         pub rate: Spanned<Rate>,
@@ -229,7 +229,7 @@ crate::record! {
         pub class: Spanned<String>,
         /// Code points.
         pub dscp: Many<Dscp>,
-        /// Protocols.
+        /// Protocols above IP, by name or number; any of them matches.
         pub protocol: Many<Spanned<Protocol>>,
         /// Sending addresses.
         pub source: Many<Spanned<Prefix>>,

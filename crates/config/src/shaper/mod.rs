@@ -179,7 +179,7 @@ pub struct Shaper {
 /// A class: an FBQ, or a discipline behind a bucket.
 #[derive(Clone, Debug)]
 pub struct Class {
-    /// Its name.
+    /// By which rules, calls and counters name it; unique in the file.
     pub name: String,
     /// The rate that the class is allocated.
     pub rate: Rate,
@@ -243,7 +243,7 @@ pub enum EcnFeedback {
 pub struct Rule {
     /// Its name, where the file has one.
     pub name: Option<String>,
-    /// The class.
+    /// Where packets that match go.
     pub class: ClassId,
     /// The conditions on a packet.
     pub matches: Match,
@@ -262,7 +262,7 @@ pub struct Rule {
 pub struct Match {
     /// Code points.
     pub dscps: Vec<Dscp>,
-    /// Protocols.
+    /// Protocol numbers above IP; any of them matches, and all protocols if there are none.
     pub protocols: Vec<Protocol>,
     /// Sending addresses.
     pub sources: Vec<Prefix>,
