@@ -60,7 +60,7 @@ impl Promises {
             self.watches.pop();
             return Err(refusal);
         }
-        subscriptions.add(caller.client, subscription);
+        subscriptions.add(caller, subscription);
         let names = direction.config.class_names();
         let (mut from, mut flows) = (Some(0), Vec::new());
         while let Some(place) = from.filter(|_| flows.len() < LISTED) {

@@ -4,18 +4,17 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::epoll;
 use tidegate_control::protocol::{Code, LONGEST, Message, Refusal, Request};
 
+use super::allowance::{Allowance, REQUESTS};
 use super::event::Selector;
 use crate::caller::Peer;
 
 /// Requests without a reply; further ones are not read.
 const OUTSTANDING: u32 = 8;
-/// Requests a second, and in a burst.
-const REQUESTS: u32 = 200;
 /// Unread bytes beyond which notifications are lost.
 pub const UNREAD_EVENTS: usize = 256 << 10;
 /// Unread bytes beyond which no further request is read.
@@ -85,7 +84,7 @@ impl Client {
             output: Vec::new(),
             written: 0,
             outstanding: 0,
-            allowance: Allowance { left: REQUESTS, at: Instant::now() },
+            allowance: Allowance::new(REQUESTS),
             deferred: None,
             subscriptions: Vec::new(),
             interest: epoll::EventFlags::empty(),
@@ -132,8 +131,8 @@ impl Client {
         Ok(())
     }
 
-    /// Returns the next complete request, if one may be taken.
-    pub fn take(&mut self, now: Instant) -> Taken {
+    /// Returns the next complete request, if one may be taken; `user` is what the user of the connection has left.
+    pub fn take(&mut self, now: Instant, mut user: Option<&mut Allowance>) -> Taken {
         self.paused = false;
         self.blocked = self.unread() >= UNREAD_REPLIES;
         if self.is_full() || (self.deferred.is_some() && self.outstanding > 0) {
@@ -156,16 +155,22 @@ impl Client {
         if end >= LONGEST {
             return self.too_long();
         }
-        if let Some(time) = self.allowance.refuses(now) {
+        // What one bucket permits and the other refuses stays in the first.
+        let of_user = user.as_ref().and_then(|user| user.empty_until(now));
+        if let Some(time) = of_user.max(self.allowance.empty_until(now)) {
             self.paused = true;
             return Taken::Later(time);
+        }
+        self.allowance.take(now);
+        if let Some(user) = &mut user {
+            user.take(now);
         }
         let line: Vec<u8> = self.input.drain(..=end).collect();
         self.searched = 0;
         let line = line[..end].trim_ascii();
         if line.is_empty() {
             // Counts against the rate of requests.
-            return self.take(now);
+            return self.take(now, user);
         }
         match Request::parse(line) {
             Ok(request) => {
@@ -315,36 +320,11 @@ fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// A token bucket of requests: [`REQUESTS`] a second, and as many in a burst.
-#[derive(Debug)]
-struct Allowance {
-    left: u32,
-    at: Instant,
-}
-
-impl Allowance {
-    /// Takes a token; when there is none, returns when there will be one.
-    fn refuses(&mut self, now: Instant) -> Option<Instant> {
-        let each = Duration::from_secs(1) / REQUESTS;
-        let gained = now.saturating_duration_since(self.at).as_nanos() / each.as_nanos();
-        let gained = u32::try_from(gained).unwrap_or(u32::MAX);
-        if self.left.saturating_add(gained) >= REQUESTS {
-            (self.left, self.at) = (REQUESTS, now);
-        } else {
-            (self.left, self.at) = (self.left + gained, self.at + each * gained);
-        }
-        if self.left == 0 {
-            return Some(self.at + each);
-        }
-        self.left -= 1;
-        None
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::BufRead;
+    use std::time::Duration;
 
     const STATUS: &str = "{\"id\":7,\"version\":1,\"call\":\"status\"}\n";
 
@@ -361,7 +341,7 @@ mod tests {
 
     /// The number of what is taken next, and whether it is a request.
     fn next(client: &mut Client) -> Option<(u64, bool)> {
-        match client.take(Instant::now()) {
+        match client.take(Instant::now(), None) {
             Taken::Request(request) => Some((request.id, true)),
             Taken::Wrong(id, _) => Some((id, false)),
             Taken::Later(_) | Taken::Nothing => None,
@@ -379,6 +359,19 @@ mod tests {
             client.answered(&done);
         }
         assert_eq!([next(&mut client), next(&mut client)], [Some((0, false)), Some((7, true))]);
+    }
+
+    #[test]
+    fn the_connections_of_a_user_share_an_allowance() {
+        let (now, mut user) = (Instant::now(), Allowance::new(2));
+        let [(mut one, _far), (mut other, _far_too)] = [sent(&STATUS.repeat(3)), sent(STATUS)];
+        for client in [&mut one, &mut other] {
+            assert!(matches!(client.take(now, Some(&mut user)), Taken::Request(_)));
+        }
+        let Taken::Later(time) = one.take(now, Some(&mut user)) else { panic!("a third request of two") };
+        // What the user had not left is no loss of the connection.
+        assert!(time > now && matches!(one.take(now, None), Taken::Request(_)));
+        assert!(matches!(one.take(time, Some(&mut user)), Taken::Request(_)));
     }
 
     #[test]

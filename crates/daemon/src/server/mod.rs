@@ -4,6 +4,7 @@
 //! over another. What a client does not read is kept in a buffer of limited size: notifications beyond it are counted and
 //! lost, a reply beyond it closes the connection. What a client sends too fast stays in its own socket, unread.
 
+mod allowance;
 mod client;
 pub(crate) mod event;
 mod socket;
@@ -27,6 +28,7 @@ use tidegate_engine::NotificationKind;
 
 use crate::caller::Peer;
 use crate::telemetry::hook::Hook;
+use allowance::{Allowance, REQUESTS_OF_ONE};
 use client::{Client, Taken, UNREAD_EVENTS};
 use event::{DirectionNames, FlowEvent, Selector};
 use turns::Turns;
@@ -42,6 +44,8 @@ pub const CLIENTS_OF_ONE: usize = 256;
 pub const UNREAD_OF_ONE: usize = 8 << 20;
 /// The maximum number of subscriptions of one connection to events and feedback; those of promises do not count.
 pub const SUBSCRIPTIONS: usize = 16;
+/// The same of one user who is not root, over all connections.
+pub const SUBSCRIPTIONS_OF_ONE: usize = 512;
 /// Events of the data path that are queued for the server; further ones are lost and counted.
 const EVENTS: usize = 16_384;
 /// Events handled before the sockets are served again.
@@ -229,10 +233,18 @@ const WAKER: u64 = 1;
 const FIRST_CLIENT: u64 = 2;
 
 /// What one user occupies.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug)]
 struct User {
     connections: usize,
     unread: usize,
+    /// The requests of all connections; none is counted for operators.
+    allowance: Allowance,
+}
+
+impl Default for User {
+    fn default() -> Self {
+        Self { connections: 0, unread: 0, allowance: Allowance::new(REQUESTS_OF_ONE) }
+    }
 }
 
 /// The state of the server's thread.
@@ -308,6 +320,10 @@ impl Serving {
                     }
                     let token = self.next;
                     self.next += 1;
+                    if self.users.len() >= CLIENTS {
+                        let now = Instant::now();
+                        self.users.retain(|_, user| user.connections > 0 || !user.allowance.is_full(now));
+                    }
                     if client.register(&self.epoll, token).is_ok() {
                         self.users.entry(uid).or_default().connections += 1;
                         self.clients.insert(token, client);
@@ -347,8 +363,10 @@ impl Serving {
     fn serve(&mut self, token: u64) {
         let Some(client) = self.clients.get_mut(&token) else { return };
         let now = Instant::now();
+        let user = self.users.entry(client.peer().uid).or_default();
         loop {
-            match client.take(now) {
+            let allowance = (!client.peer().is_operator()).then_some(&mut user.allowance);
+            match client.take(now, allowance) {
                 Taken::Request(request) => {
                     count(&self.counters.requests);
                     let peer = client.peer();
@@ -397,7 +415,8 @@ impl Serving {
         let (before, _) = client.count_buffers();
         if let Some(user) = self.users.get_mut(&peer.uid) {
             (user.connections, user.unread) = (user.connections - 1, user.unread - before);
-            if user.connections == 0 {
+            // One that connects again goes on with the allowance that it had left.
+            if user.connections == 0 && user.allowance.is_full(Instant::now()) {
                 self.users.remove(&peer.uid);
             }
         }
