@@ -1,0 +1,29 @@
+//! No bytes of the kernel panic the readers of netlink messages and of queued packets, whose payload others wrote.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tidegate_live::netlink::{Attributes, Messages};
+use tidegate_live::nfqueue::Packet;
+
+/// Reads attributes as each kind of value, and as a list of further attributes.
+fn read(attributes: Attributes<'_>, depth: usize) {
+    for attribute in attributes {
+        let _ = (attribute.u8(), attribute.u16(), attribute.u32(), attribute.be16(), attribute.be32(), attribute.be64());
+        let _ = attribute.string();
+        if depth > 0 {
+            read(attribute.nested(), depth - 1);
+        }
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    for message in Messages::new(bytes) {
+        let _ = message.verdict();
+        for header in [0, 4, 16] {
+            read(message.attributes(header), 4);
+        }
+        if let Some(packet) = Packet::parse(&message) {
+            let _ = tidegate_capture::dissect::network(packet.payload, packet.payload.len());
+        }
+    }
+});
