@@ -82,7 +82,12 @@ pub struct Args {
     #[command(flatten)]
     record: record::Args,
     /// Inject a fault into the data path, for tests: KIND:AFTER[:LENGTH]
-    #[arg(long, hide = true, value_name = "FAULT", value_parser = Injection::parse)]
+    // Tests run a build with assertions, and releases and packages have none: the product takes no such option.
+    #[cfg_attr(
+        debug_assertions,
+        arg(long, hide = true, value_name = "FAULT", value_parser = Injection::parse)
+    )]
+    #[cfg_attr(not(debug_assertions), arg(skip))]
     inject: Option<Injection>,
 }
 
