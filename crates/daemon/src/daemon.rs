@@ -16,6 +16,7 @@ use tidegate_live::shaping::{Options, StartError};
 use crate::caller::Caller;
 use crate::config_store::{ConfigStore, Followers};
 use crate::directions::ShapedDirection;
+use crate::handover::{self, Handover};
 use crate::notifier::Notifier;
 use crate::promises::Promises;
 use crate::reservations::Reservations;
@@ -55,6 +56,8 @@ pub struct Settings {
     pub options: Options,
     /// Set from outside to have the file read again.
     pub reload: Arc<AtomicBool>,
+    /// Set from outside to leave the queues and what was promised to a successor at the end.
+    pub leave: Arc<AtomicBool>,
     /// The control socket.
     pub control: Control,
     /// Where metrics and the web page are served, in the place of what the configuration specifies.
@@ -95,7 +98,10 @@ pub struct Daemon {
     pub(crate) supervisor: Supervisor,
     pub(crate) notifier: Notifier,
     server: Option<(Server, Receiver<Inbound>)>,
+    handover: Handover,
+    kept: Instant,
     limit: Option<Duration>,
+    leave: Arc<AtomicBool>,
     checked: Instant,
 }
 
@@ -105,7 +111,7 @@ impl Daemon {
     /// # Errors
     /// See [`DaemonError`]; nothing is left behind then.
     pub fn start(configs: Vec<Config>, settings: Settings, print: fn(&str)) -> Result<Self, DaemonError> {
-        let Settings { file, modified, limit, options, reload, control, web, hook } = settings;
+        let Settings { file, modified, limit, options, reload, leave, control, web, hook } = settings;
         let start = |config| ShapedDirection::start(config, &options);
         let directions: Vec<_> = configs.into_iter().map(start).collect::<Result<_, _>>()?;
         let Some(first) = directions.first() else { return Err(StartError::NoInterface.into()) };
@@ -124,16 +130,21 @@ impl Daemon {
         let mut telemetry = Telemetry::new(web, hook);
         telemetry.serve_web(&directions)?;
         telemetry.serve_hook(&directions, &notifier, &interface).map_err(DaemonError::Hook)?;
+        let (mut promises, mut reservations) = (Promises::default(), Reservations::default());
+        handover::restore(&directions, &mut promises, &mut reservations, &notifier);
         Ok(Self {
             directions,
             store: ConfigStore::new(file, modified, reload),
-            promises: Promises::default(),
-            reservations: Reservations::default(),
+            promises,
+            reservations,
+            handover: Handover::default(),
+            kept: Instant::now(),
             telemetry,
             supervisor,
             notifier,
             server,
             limit,
+            leave,
             checked: Instant::now(),
         })
     }
@@ -163,7 +174,10 @@ impl Daemon {
     pub fn run(mut self, stop: &AtomicBool) -> Result<Vec<(String, Vec<ClassStatus>)>, DaemonError> {
         service::notify(&format!("READY=1\nSTATUS=shaping {}", self.interface()));
         let mut next = Instant::now() + TICK;
-        while !stop.load(Ordering::Relaxed) && self.limit.is_none_or(|limit| self.supervisor.uptime() < limit) {
+        while !stop.load(Ordering::Relaxed)
+            && !self.supervisor.has_successor()
+            && self.limit.is_none_or(|limit| self.supervisor.uptime() < limit)
+        {
             let wake = self.promises.next().map_or(next, |due| due.min(next));
             let wait = wake.saturating_duration_since(Instant::now());
             match self.server.as_ref().map(|(_, inbox)| inbox.recv_timeout(wait)) {
@@ -209,12 +223,17 @@ impl Daemon {
 
     /// Everything that is due besides requests.
     fn tick(&mut self) {
-        let Self { directions, store, promises, reservations, telemetry, supervisor, notifier, .. } = self;
+        let Self { directions, store, promises, reservations, telemetry, supervisor, notifier, handover, kept, .. } =
+            self;
         supervisor.tick(directions, &mut Grants { promises: &mut *promises, reservations, notifier });
         telemetry.tick(directions, &supervisor.health(directions), notifier);
         let interface = supervisor.interface(directions).to_owned();
         store.tick(directions, Followers { promises, telemetry, notifier, interface: &interface });
         reservations.tick(directions);
+        if kept.elapsed() >= handover::EVERY {
+            *kept = Instant::now();
+            handover.keep(directions, promises, reservations, notifier);
+        }
         if self.checked.elapsed() >= FILE {
             self.checked = Instant::now();
             self.store.look_at_file(&self.notifier);
@@ -225,9 +244,28 @@ impl Daemon {
         service::notify("STOPPING=1");
         let interface = self.interface().to_owned();
         self.telemetry.finish(&self.directions, &self.supervisor.health(&self.directions));
+        let leaves = self.leave.load(Ordering::Relaxed) || self.supervisor.has_successor();
         // The watchdog ends first: data paths that end on purpose are no failures.
         drop(self.supervisor);
         let mut ended = Vec::new();
+        if leaves {
+            self.handover.keep(&self.directions, &self.promises, &self.reservations, &self.notifier);
+            for direction in &mut self.directions {
+                if let Some(shaping) = direction.shaping() {
+                    ended.push((direction.name.clone(), shaping.status()?));
+                }
+                direction.leave();
+            }
+            let left: Vec<_> = self.directions.iter_mut().filter_map(ShapedDirection::take_left).collect();
+            if !left.is_empty() {
+                let text = format!("shaping {interface} is left to a successor; packets pass unshaped until then");
+                self.notifier.print(&text);
+            }
+            // A successor needs the addresses of the sockets.
+            drop((self.telemetry, self.server, self.notifier));
+            drop(left);
+            return Ok(ended);
+        }
         for direction in &mut self.directions {
             if let Some(shaping) = direction.take_shaping() {
                 let status = shaping.status()?;

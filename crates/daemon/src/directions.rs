@@ -4,9 +4,11 @@ use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::{Bounds, Config, Direction};
 use tidegate_config::values::User;
+use tidegate_control::calls::GuardianStatus;
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
-use tidegate_live::shaping::{LiveEngine, Options, Shaping, StartError, WorkerCounts, user_number};
+use tidegate_live::guardian::{Condition, Guardian};
+use tidegate_live::shaping::{Inherited, LiveEngine, Options, Shaping, StartError, WorkerCounts, user_number};
 use tidegate_units::Span;
 
 /// One shaped direction of the traffic.
@@ -17,6 +19,8 @@ pub struct ShapedDirection {
     pub config: Config,
     /// The running data path; missing between its end and its next start.
     shaping: Option<Shaping>,
+    /// What the last data path has left to the next; its guardian lets packets pass meanwhile.
+    left: Option<Inherited>,
     /// The heartbeat last seen, and since when.
     heartbeat: (u64, Instant),
     /// Counts changes of the data path and of its classes.
@@ -31,7 +35,7 @@ impl ShapedDirection {
     pub fn start(config: Config, options: &Options) -> Result<Self, StartError> {
         let shaping = Shaping::start(&config, options)?;
         let heartbeat = (shaping.heartbeat(), Instant::now());
-        Ok(Self { name: name_of(&config).into(), config, shaping: Some(shaping), heartbeat, generation: 0 })
+        Ok(Self { name: name_of(&config).into(), config, shaping: Some(shaping), left: None, heartbeat, generation: 0 })
     }
 
     /// The data path, while there is one.
@@ -48,11 +52,43 @@ impl ShapedDirection {
         self.generation += 1;
         self.shaping.take()
     }
+    /// Ends the data path, and leaves its queues and rules to the next one where there is a guardian.
+    pub(crate) fn leave(&mut self) {
+        self.left = self.take_shaping().and_then(Shaping::leave).or(self.left.take());
+    }
+    /// What [`leave`](Self::leave) has left. Shaping ends when it is dropped, unless a successor takes it over.
+    pub(crate) fn take_left(&mut self) -> Option<Inherited> {
+        self.left.take()
+    }
     /// Starts the data path again, by the configuration in force.
     pub(crate) fn start_again(&mut self, options: &Options) -> Result<(), StartError> {
         self.generation += 1;
-        self.shaping = Some(Shaping::start(&self.config, options)?);
+        self.shaping = Some(Shaping::start_from(&self.config, options, self.left.take())?);
         Ok(())
+    }
+    /// The state of the guardian, in the form of the protocol.
+    pub(crate) fn guardian(&self) -> Option<GuardianStatus> {
+        let shaping = self.shaping()?;
+        let (guardian, missing) = (shaping.guardian(), shaping.unguarded().map(str::to_owned));
+        if guardian.is_none() && missing.is_none() {
+            return None;
+        }
+        let granted = guardian.map(Guardian::granted).unwrap_or_default();
+        Some(GuardianStatus {
+            pid: guardian.and_then(Guardian::process),
+            missing,
+            takeovers: shaping.page().takeovers(),
+            passed_packets: shaping.page().passed(),
+            restarts: guardian.map_or(0, Guardian::restarts),
+            locked: granted.locked,
+            real_time: granted.real_time,
+            restricted: granted.dropped,
+            reachable: guardian.is_some_and(Guardian::is_reachable),
+        })
+    }
+    /// Looks at the guardian. Called with every tick.
+    pub(crate) fn tend_guardian(&mut self) -> Condition {
+        self.shaping.as_mut().map_or(Condition::Watching, Shaping::tend_guardian)
     }
 
     /// Changes whenever the data path or its classes may have changed.

@@ -24,6 +24,7 @@ mod caller;
 mod config_store;
 mod daemon;
 mod directions;
+mod handover;
 mod notifier;
 mod promises;
 mod requests;

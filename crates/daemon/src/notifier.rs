@@ -88,6 +88,15 @@ impl Notifier {
         self.server.as_ref().map(|server| server.counters().status()).unwrap_or_default()
     }
 
+    /// The next number; lower ones may have been used.
+    pub fn numbers_used(&self) -> u64 {
+        self.next_number.get()
+    }
+    /// Has [`next_number`](Self::next_number) continue with `number`, to give again what a predecessor had given.
+    pub fn continue_numbers(&self, number: u64) {
+        self.next_number.set(number);
+    }
+
     /// A number that was not used before: of a subscription, of a promise, of a reservation.
     pub fn next_number(&self) -> u64 {
         let number = self.next_number.get();

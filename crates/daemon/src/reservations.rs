@@ -19,6 +19,7 @@ use tidegate_units::{Bytes, Instant as Time, Rate, Span};
 
 use crate::caller::Caller;
 use crate::directions::{ShapedDirection, beyond_bounds, direction_named};
+use crate::handover::{Grant, GrantRequest};
 use crate::notifier::Notifier;
 
 /// The longest name of a reservation.
@@ -41,6 +42,9 @@ struct Reservation {
     /// The time of the next refresh.
     refresh: Instant,
     every: Duration,
+    /// The process that requested it, and its request, for a successor.
+    pid: i32,
+    call: Reserve,
 }
 
 /// The reservations of all directions, by their numbers.
@@ -68,6 +72,7 @@ impl Reservations {
             matches.users = vec![User::Id(caller.peer.uid)];
         }
         let request = Request { tspec: tspec(&call, link, mtu), service: service(&call) };
+        let kept = call.clone();
         let number = notifier.next_number();
         let name = name_of(call.name, number)?;
         let (requested, packets) = (name.clone(), matches.clone());
@@ -90,9 +95,24 @@ impl Reservations {
             until,
             refresh: Instant::now() + every,
             every,
+            pid: caller.peer.pid,
+            call: kept,
         };
         self.0.insert(number, reservation);
         Ok(reserved(number, &lease, until, free, now))
+    }
+
+    /// The reservations of a direction that do not end with a connection.
+    pub fn lasting(&self, at: usize) -> impl Iterator<Item = Grant> {
+        self.0.iter().filter(move |(_, held)| held.direction == at && held.until.is_some()).map(|(number, held)| {
+            Grant {
+                number: *number,
+                uid: held.uid,
+                pid: held.pid,
+                until: held.until,
+                request: GrantRequest::Reservation(held.call.clone()),
+            }
+        })
     }
 
     /// Refuses what exceeds the bounds of the configuration for a user who is not root.

@@ -13,6 +13,7 @@
 //! | [`rules`] | the rules that lead an interface through a queue, verified and removed |
 //! | [`rtnl`] | links, addresses, routes, and notice of their changes |
 //! | [`netns`] | temporary network namespaces, as root and without |
+//! | [`guardian`] | the process that lets packets pass when the shaper cannot |
 //! | [`tun`] | interfaces whose other end is this process |
 //! | [`timing`] | the clock, and waiting for a packet or an instant |
 //! | [`bypass`] | what carries packets of an interface past its rules |
@@ -23,6 +24,7 @@
 
 pub mod bypass;
 pub mod doctor;
+pub mod guardian;
 pub mod marks;
 pub mod netlink;
 pub mod netns;

@@ -178,6 +178,8 @@ pub struct QueueSocket {
     queues: Vec<u16>,
     pending: VecDeque<Vec<u8>>,
     counters: SocketCounters,
+    /// Whether another process receives replies at the moment, so that none is requested.
+    silent: bool,
 }
 
 impl QueueSocket {
@@ -196,26 +198,62 @@ impl QueueSocket {
                 source,
             })?;
         }
-        let mut size = 0i32;
-        let mut length = size_of::<i32>() as libc::socklen_t;
-        // SAFETY: `size` and `length` are live for the call and agree.
+        // SAFETY: numbers.
         unsafe {
-            let level = libc::SOL_SOCKET;
-            libc::getsockopt(fd.as_raw_fd(), level, libc::SO_RCVBUF, (&raw mut size).cast(), &mut length);
             let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
             if flags < 0 || libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) < 0 {
                 return Err(Error::last("make the queue socket nonblocking"));
             }
         }
-        Ok(Self {
+        let mut socket = Self {
             fd,
             port,
             sequence: 0,
-            receive_buffer: size.max(0) as usize,
+            receive_buffer: 0,
             queues: Vec::new(),
             pending: VecDeque::new(),
             counters: SocketCounters::default(),
-        })
+            silent: false,
+        };
+        socket.receive_buffer = socket.read_receive_buffer();
+        Ok(socket)
+    }
+
+    /// A socket that another process has opened, with the queues that it has bound, while a guardian reads from it.
+    /// Returns it with the settings of the queues, which are set up again; what the kernel refuses of them is not known,
+    /// because the guardian receives the replies.
+    ///
+    /// # Errors
+    /// When the descriptor is no netlink socket.
+    pub(crate) fn adopt(fd: OwnedFd, queues: &[(u16, QueueSettings)]) -> Result<(Self, Vec<QueueReport>)> {
+        let plain = netlink::Socket::adopt(fd)?;
+        let (port, fd) = (plain.port(), plain.into_fd());
+        let mut socket = Self {
+            fd,
+            port,
+            // Other numbers than those of replies to the earlier owner that are still to be read.
+            sequence: std::process::id() << 12,
+            receive_buffer: 0,
+            queues: queues.iter().map(|(queue, _)| *queue).collect(),
+            pending: VecDeque::new(),
+            counters: SocketCounters::default(),
+            silent: true,
+        };
+        socket.receive_buffer = socket.read_receive_buffer();
+        let reports = queues.iter().map(|(queue, settings)| socket.set_up(*queue, settings)).collect::<Result<_>>()?;
+        socket.silent = false;
+        Ok((socket, reports))
+    }
+
+    fn read_receive_buffer(&self) -> usize {
+        let mut size = 0i32;
+        let mut length = size_of::<i32>() as libc::socklen_t;
+        // SAFETY: `size` and `length` are live for the call and agree.
+        unsafe {
+            let level = libc::SOL_SOCKET;
+            libc::getsockopt(self.fd.as_raw_fd(), level, libc::SO_RCVBUF, (&raw mut size).cast(), &mut length);
+        }
+        size.max(0) as usize
     }
 
     /// The netlink port, by which the kernel's list of queues names this socket
@@ -259,6 +297,10 @@ impl QueueSocket {
             _ => e,
         })?;
         self.queues.push(queue);
+        self.set_up(queue, settings)
+    }
+
+    fn set_up(&mut self, queue: u16, settings: &QueueSettings) -> Result<QueueReport> {
         self.configure(&format!("set what queue {queue} copies"), queue, |m| {
             let mut parameters = [0; 5];
             parameters[..4].copy_from_slice(&settings.copy_range.to_be_bytes());
@@ -296,12 +338,16 @@ impl QueueSocket {
         self.sequence = self.sequence.wrapping_add(1).max(1);
         let sequence = self.sequence;
         let mut builder = Builder::new();
-        builder.message(MSG_CONFIG, netlink::REQUEST | netlink::ACK, sequence, |m| {
+        let reply = if self.silent { 0 } else { netlink::ACK };
+        builder.message(MSG_CONFIG, netlink::REQUEST | reply, sequence, |m| {
             m.raw(&generic_header(queue));
             fill(m);
         });
         let system = |source| Error::System { operation: operation.into(), source };
         send_bytes(self.fd.as_fd(), builder.bytes()).map_err(system)?;
+        if self.silent {
+            return Ok(());
+        }
         let mut buffer = vec![0; 65_536];
         loop {
             // SAFETY: the buffer is live for the call and its length is given.
@@ -427,6 +473,12 @@ impl Releaser {
             verdicts.sent_chunk();
         }
         Ok(())
+    }
+}
+
+impl AsFd for Releaser {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

@@ -59,6 +59,7 @@ use crate::marks::MarkLayout;
 use crate::netlink::{Error, Protocol, Socket};
 use crate::nft::{self, Chain, Family, Found, Ownership, Rule, Table};
 
+mod adopt;
 mod plan;
 mod stale;
 mod verify;
@@ -287,6 +288,15 @@ impl Rules {
             }
             error => error,
         })?;
+        Self::create(socket, spec, attempts)
+    }
+
+    /// Installs the rules by the first of `attempts` that the kernel accepts.
+    fn create(
+        mut socket: Socket,
+        spec: &Spec,
+        attempts: impl IntoIterator<Item = Attempt>,
+    ) -> Result<Self, RulesError> {
         let mut refused = Vec::new();
         for attempt in attempts {
             for limits in [Limits::Available, Limits::Missing] {
@@ -421,7 +431,7 @@ fn is_missing_feature(error: &Error) -> bool {
 }
 
 /// The name of the table for an interface. Letters, digits and `_` stay; other bytes become `.xx`.
-fn table_name(interface: &str, direction: Direction) -> String {
+pub(crate) fn table_name(interface: &str, direction: Direction) -> String {
     let mut name = String::from(match direction {
         Direction::Egress => PREFIX,
         Direction::Ingress => PREFIX_IN,

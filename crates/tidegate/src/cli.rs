@@ -57,6 +57,9 @@ enum Command {
     Man(commands::man::Args),
     Completions(commands::completions::Args),
     Help(commands::book::HelpArgs),
+    /// Guard the shaper that started this process
+    #[command(hide = true)]
+    Guardian,
 }
 
 /// Why a command did not succeed. The text is written to standard error before the process exits.
@@ -170,6 +173,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::Man(args) => commands::man::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Help(args) => commands::book::help(&args),
+        Command::Guardian => tidegate_live::guardian::run().map_err(Failure::from),
     };
     match outcome {
         Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,

@@ -22,4 +22,6 @@ pub use promise::{
     Renew, Target, Watching,
 };
 pub use reserve::{Refresh, Refreshed, ReservationList, ReservationsQuery, Reserve, Reserved, Unreserve, Unreserved};
-pub use status::{ClassStatus, ControlStatus, DirectionStatus, DropCount, PrivilegeStatus, Status, StatusQuery};
+pub use status::{
+    ClassStatus, ControlStatus, DirectionStatus, DropCount, GuardianStatus, PrivilegeStatus, Status, StatusQuery,
+};

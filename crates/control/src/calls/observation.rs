@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
 use super::events::Flow;
-use super::status::DropCount;
+use super::status::{DropCount, GuardianStatus};
 use crate::quantities::{bps, bytes, ns};
 
 /// The request `classes`.
@@ -145,6 +145,9 @@ pub struct DirectionObservation {
     pub table: FlowTableState,
     /// The counters of the data path.
     pub data_path: DataPathCounters,
+    /// The guardian; absent where none was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guardian: Option<GuardianStatus>,
 }
 
 /// The state of a flow table.
@@ -374,6 +377,7 @@ impl DirectionObservation {
             flows,
             table: self.table.clone(),
             data_path: self.data_path.clone(),
+            guardian: self.guardian.clone(),
         }
     }
 }

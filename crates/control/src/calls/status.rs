@@ -69,6 +69,34 @@ pub struct DirectionStatus {
     pub unproven: Vec<String>,
     /// In the order of the file; empty while there is no data path.
     pub classes: Vec<ClassStatus>,
+    /// The guardian, which lets packets pass when the shaper cannot; absent where none was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guardian: Option<GuardianStatus>,
+}
+
+/// The guardian of a direction.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct GuardianStatus {
+    /// Number of its process; absent while there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// Why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// How often it let packets pass, since the first of the shapers that took over from each other.
+    pub takeovers: u64,
+    /// Packets that arrived meanwhile.
+    pub passed_packets: u64,
+    /// How often another guardian was started in its place.
+    pub restarts: u64,
+    /// Whether its memory is locked.
+    pub locked: bool,
+    /// Whether it is scheduled before the data path.
+    pub real_time: bool,
+    /// Whether it has given up all privileges that it does not need.
+    pub restricted: bool,
+    /// Whether a restart or another version can take over through it.
+    pub reachable: bool,
 }
 
 /// The counts of a class, since the start.

@@ -13,7 +13,7 @@ mod targets;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tidegate_control::calls::{Event, EventKind};
+use tidegate_control::calls::{Event, EventKind, PromiseCall};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::fbq::{Displace, Terms};
 use tidegate_engine::PromiseTable;
@@ -21,6 +21,7 @@ use tidegate_live::shaping::LiveEngine;
 use tidegate_units::{Rate, Span};
 
 use crate::directions::ShapedDirection;
+use crate::handover::{Grant, GrantRequest};
 use crate::notifier::{Notifier, now};
 use crate::server::event::Selector;
 use targets::Selection;
@@ -48,6 +49,9 @@ struct Promise {
     displace: Option<(Rate, String)>,
     flows: u32,
     until: Option<Instant>,
+    /// The process that requested it, and its request, for a successor.
+    pid: i32,
+    request: PromiseCall,
 }
 
 /// A subscription to the feedback of flows.
@@ -92,6 +96,17 @@ impl Promises {
 
     fn pause(&self) -> Duration {
         if self.flow_began { READ_AGAIN } else { READ }
+    }
+
+    /// The promises of a direction that do not end with a connection.
+    pub fn lasting(&self, at: usize) -> impl Iterator<Item = Grant> {
+        self.promises.iter().filter(move |promise| promise.direction == at && promise.detached).map(|promise| Grant {
+            number: promise.number,
+            uid: promise.uid,
+            pid: promise.pid,
+            until: promise.until,
+            request: GrantRequest::Promise(promise.request.clone()),
+        })
     }
 
     /// Whether the notifications of a promise of this connection have this subscription.

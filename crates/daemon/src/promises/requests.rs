@@ -55,6 +55,7 @@ impl Promises {
                 Some(Displace { below: displace.below, to: to.0 })
             }
         };
+        let kept = request.clone();
         let number = notifier.next_number();
         let subscription = notifier.next_number();
         let (terms, flows, wait) = (Terms { minimum, steps: request.prefer, displace }, request.flows, request.wait);
@@ -75,6 +76,8 @@ impl Promises {
             displace: request.displace.map(|displace| (displace.below, displace.to)),
             flows,
             until: request.lease.map(from_now),
+            pid: caller.peer.pid,
+            request: kept,
         });
         // Before the promise is in force, so that no event that follows from it is missed.
         notifier.subscribe(caller.client, subscription, Selector::Promise(number));

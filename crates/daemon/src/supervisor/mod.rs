@@ -9,6 +9,7 @@ mod watchdog;
 
 use std::time::{Duration, Instant};
 
+use tidegate_live::guardian::Condition;
 use tidegate_live::rtnl::LinkMonitor;
 use tidegate_live::shaping::{Options, Shaping, StartError};
 
@@ -47,6 +48,8 @@ pub(crate) struct Supervisor {
     started: Instant,
     /// Why shaping is not in force, if it is not.
     trouble: Option<String>,
+    /// Another process waits to take over.
+    successor: bool,
     /// One for each direction.
     states: Vec<State>,
 }
@@ -106,10 +109,11 @@ impl Supervisor {
             inspected: Instant::now(),
             started: Instant::now(),
             trouble: None,
+            successor: false,
             states: directions.iter().map(state).collect(),
         };
         for (at, direction) in directions.iter().enumerate() {
-            supervisor.watch(at, direction)?;
+            supervisor.watch(at, direction);
         }
         Ok(supervisor)
     }
@@ -117,6 +121,10 @@ impl Supervisor {
     /// The shaped interface.
     pub fn interface<'a>(&'a self, directions: &'a [ShapedDirection]) -> &'a str {
         interface(directions, &self.options)
+    }
+    /// Whether another process waits to take over.
+    pub fn has_successor(&self) -> bool {
+        self.successor
     }
     /// Since the start.
     pub fn uptime(&self) -> Duration {
@@ -131,6 +139,19 @@ impl Supervisor {
     pub fn tick(&mut self, directions: &mut [ShapedDirection], grants: &mut Grants<'_>) {
         self.follow_links(directions, grants);
         self.handle_reports(directions, grants);
+        for direction in directions.iter_mut() {
+            match direction.tend_guardian() {
+                Condition::Watching => {}
+                Condition::Successor => self.successor = true,
+                Condition::Restarted(why) => {
+                    grants.notifier.log(&format!("{}: another guardian has been started: {why}", direction.name));
+                }
+                Condition::Missing(why) => {
+                    let text = "packets that are held are lost if this process ends unexpectedly";
+                    grants.notifier.log(&format!("{}: there is no guardian: {why}; {text}", direction.name));
+                }
+            }
+        }
         directions.iter_mut().for_each(ShapedDirection::note_progress);
         for at in 0..directions.len() {
             self.prove(directions, grants.notifier, at);
@@ -154,7 +175,7 @@ impl Supervisor {
         at: usize,
     ) -> Result<(), StartError> {
         self.watchdog.unwatch(at);
-        drop(directions[at].take_shaping());
+        directions[at].leave();
         directions[at].start_again(&self.options)?;
         // Whether traffic bypasses the queue is for the new data path to find out.
         if let Some(text) = self.states[at].bypass.take()
@@ -162,8 +183,7 @@ impl Supervisor {
         {
             self.trouble = None;
         }
-        self.watch(at, &directions[at])
-            .map_err(|source| StartError::System { operation: "watch the data path".into(), source })?;
+        self.watch(at, &directions[at]);
         grants.notifier.attach(at, &directions[at])?;
         grants.promises.reinstate(directions, grants.notifier, at);
         grants.reservations.reinstate(directions, grants.notifier, at);
@@ -171,11 +191,10 @@ impl Supervisor {
     }
 
     /// Has the watchdog watch the data path of a direction.
-    fn watch(&self, at: usize, direction: &ShapedDirection) -> std::io::Result<()> {
+    fn watch(&self, at: usize, direction: &ShapedDirection) {
         if let Some(shaping) = direction.shaping() {
-            self.watchdog.watch(at, shaping.watchdog_handle()?);
+            self.watchdog.watch(at, shaping.watchdog_handle());
         }
-        Ok(())
     }
 
     /// Handles what the watchdog found, and starts again what has failed.
@@ -184,8 +203,8 @@ impl Supervisor {
             match report {
                 Report::Note(text) => grants.notifier.log(&text),
                 Report::Failed(at, why) => {
-                    // Its thread may be stuck: this does not wait for it.
-                    drop(directions[at].take_shaping());
+                    // Its thread may be stuck: this does not wait for it for long.
+                    directions[at].leave();
                     self.outage(grants.notifier, at, &why);
                 }
             }

@@ -346,6 +346,30 @@ fn data_path(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result 
             .iter()
             .map(|direction| (vec![("direction", direction.name.as_str())], direction.data_path.processor)),
     )?;
+    let guardians = || {
+        observation.directions.iter().filter_map(|d| Some((vec![("direction", d.name.as_str())], d.guardian.as_ref()?)))
+    };
+    let present = guardians().map(|(labels, guardian)| (labels, f64::from(u8::from(guardian.pid.is_some()))));
+    to.gauges(
+        "guardian_present",
+        "Whether there is a guardian, which lets packets pass when the shaper cannot",
+        present,
+    )?;
+    to.counters(
+        "guardian_takeovers",
+        "How often the guardian let packets pass",
+        guardians().map(|(labels, guardian)| (labels, guardian.takeovers)),
+    )?;
+    to.counters(
+        "guardian_passed_packets",
+        "Packets that arrived while the guardian let them pass",
+        guardians().map(|(labels, guardian)| (labels, guardian.passed_packets)),
+    )?;
+    to.counters(
+        "guardian_restarts",
+        "How often another guardian was started",
+        guardians().map(|(labels, guardian)| (labels, guardian.restarts)),
+    )?;
     let records = observation.directions.iter().map(|d| (vec![("direction", d.name.as_str())], d.table.flows as f64));
     to.gauges("flow_records", "Flows that are remembered", records)?;
     to.counters("flow_records_created", "Flows that were remembered since the start", each(|d| d.table.created))?;

@@ -286,6 +286,7 @@ impl Observer {
                 processor: counts.usage.user + counts.usage.system,
                 lost_messages: counts.socket.overruns,
             },
+            guardian: direction.guardian(),
         })
     }
 

@@ -86,7 +86,7 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
     };
     let awaited = direction.shaping().into_iter().flat_map(|shaping| &shaping.proof().awaited);
     let unproven = awaited.map(|(version, reason)| format!("{version}: {reason}")).collect();
-    DirectionStatus { name: direction.name.clone(), rate, unproven, classes }
+    DirectionStatus { name: direction.name.clone(), rate, unproven, classes, guardian: direction.guardian() }
 }
 
 /// A class in the form of the protocol.

@@ -71,6 +71,27 @@ impl Socket {
         Ok(socket)
     }
 
+    /// A socket that another process has opened and configured.
+    ///
+    /// # Errors
+    /// When the descriptor is no netlink socket.
+    pub(crate) fn adopt(fd: OwnedFd) -> Result<Self> {
+        // SAFETY: as in `with_groups`.
+        let port = unsafe {
+            let mut address: libc::sockaddr_nl = std::mem::zeroed();
+            let mut length = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+            if libc::getsockname(fd.as_raw_fd(), (&raw mut address).cast(), &mut length) < 0
+                || i32::from(address.nl_family) != libc::AF_NETLINK
+            {
+                return Err(Error::last("take over a netlink socket"));
+            }
+            address.nl_pid
+        };
+        // Other numbers than those of replies to the earlier owner that are still to be read.
+        let sequence = std::process::id() << 12;
+        Ok(Self { fd, port, sequence, buffer: vec![0; BUFFER] })
+    }
+
     /// Sets an integer socket option.
     pub fn option(&self, level: i32, name: i32, value: i32) -> io::Result<()> {
         set_option(&self.fd, level, name, &value)

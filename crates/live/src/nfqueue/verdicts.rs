@@ -68,7 +68,7 @@ impl Verdicts {
     ///
     /// The kernel accepts all packets whose id is not after the given one, modulo 2^32: three such verdicts cover every
     /// possible id, older ones first.
-    pub(super) fn accept_all(&mut self, queue: u16) {
+    pub(crate) fn accept_all(&mut self, queue: u16) {
         for id in [0x7fff_ffff, 0xffff_ffff, 0x7fff_ffff] {
             self.builder.message(MSG_VERDICT_BATCH, REQUEST, 0, |m| {
                 let mut header = [0; 8];
@@ -107,7 +107,7 @@ impl Verdicts {
     }
 
     /// The next run of whole messages to send in one datagram, and how many they are.
-    pub(super) fn next_chunk(&mut self) -> Option<(&[u8], u64)> {
+    pub(crate) fn next_chunk(&mut self) -> Option<(&[u8], u64)> {
         let rest = &self.ends[self.sent_messages..];
         let limit = self.sent_bytes + CHUNK;
         let count = rest.partition_point(|&end| end <= limit).max(usize::from(!rest.is_empty()));

@@ -8,7 +8,7 @@ const FILES: u64 = 1_024;
 /// Raises the limits that shaping needs, as far as the process may, and returns messages about those that remain too low.
 ///
 /// Open files are allowed up to the hard limit, which is left as it is: an administrator may have set it. Real-time
-/// scheduling of the lowest priority and locked memory are allowed for the process, so that no capability is needed for
+/// scheduling of the two lowest priorities and locked memory are allowed for the process, so that no capability is needed for
 /// them, unless `priority` asks for neither.
 pub fn raise_limits(priority: Priority) -> Vec<String> {
     let mut messages = Vec::new();
@@ -22,7 +22,8 @@ pub fn raise_limits(priority: Priority) -> Vec<String> {
     }
     if priority == Priority::RealTime {
         // Refusals are reported where the data path asks for what these allow.
-        raise(libc::RLIMIT_RTPRIO, 1);
+        // One for the data path, and one above it for the guardian.
+        raise(libc::RLIMIT_RTPRIO, 2);
         raise(libc::RLIMIT_MEMLOCK, libc::RLIM_INFINITY);
         if let Some((soft, _)) = get(libc::RLIMIT_RTTIME).filter(|(soft, _)| *soft != libc::RLIM_INFINITY) {
             let text = format!("a real-time thread is ended after {soft} us without a pause (RLIMIT_RTTIME)");

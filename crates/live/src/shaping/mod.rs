@@ -16,6 +16,7 @@
 mod change;
 mod coverage;
 mod error;
+mod guard;
 mod options;
 mod owners;
 mod prove;
@@ -25,7 +26,6 @@ mod worker;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -38,6 +38,7 @@ use tidegate_engine::{ClassStatus, Engine, NotificationKind, Setup};
 use tidegate_units::Instant;
 
 use crate::bypass::{self, Takes};
+use crate::guardian::{Guardian, Page};
 use crate::netlink;
 use crate::nfqueue::{QueueReport, QueueSettings, QueueSocket, Superpackets};
 use crate::probe::{Inspection, Version, inspect};
@@ -47,6 +48,7 @@ use crate::timing::{self, Readiness};
 
 pub use coverage::Coverage;
 pub use error::{StartError, Unproven};
+pub use guard::Inherited;
 pub use options::{MakeRecorder, Options, RecorderFactory};
 pub use owners::{known_owners, user_number};
 pub use prove::Proof;
@@ -96,14 +98,27 @@ pub struct Shaping {
     named: bool,
     /// The counters of the interface and the queue at the last measurement.
     coverage: coverage::Monitor,
+    guardian: Option<Guardian>,
+    /// Why there is no guardian, although one was asked for.
+    unguarded: Option<String>,
 }
 
 impl Shaping {
     /// Starts to shape packets that leave or arrive by the interface, in the network namespace of the calling thread.
+    /// Takes over what an earlier shaper has left to its guardian.
     ///
     /// # Errors
     /// See [`StartError`]; no rule and no thread remains then.
     pub fn start(config: &Config, options: &Options) -> Result<Self, StartError> {
+        Self::start_from(config, options, None)
+    }
+
+    /// As [`start`](Self::start), from what an earlier data path of this process has left: nothing is lost or reordered
+    /// between the two.
+    ///
+    /// # Errors
+    /// See [`StartError`]; packets pass unshaped then.
+    pub fn start_from(config: &Config, options: &Options, left: Option<Inherited>) -> Result<Self, StartError> {
         let interface =
             options.interface.clone().or_else(|| config.interface.name.clone()).ok_or(StartError::NoInterface)?;
         let direction = config.interface.direction;
@@ -124,13 +139,27 @@ impl Shaping {
         let spare_setup = setup.clone();
         let mut settings = QueueSettings::default();
         settings.copy_range = options.copy_range.unwrap_or(settings.copy_range);
-        let (socket, queues, reports) = bind(&settings)?;
+        let left = match left {
+            None => Inherited::find(options, &interface, direction)?,
+            left => left,
+        };
+        let (socket, queues, reports) = match &left {
+            Some(left) => left.queues(&settings)?,
+            None => bind(&settings)?,
+        };
         let (commands, inbox) = mpsc::channel();
         let (waker, woken) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
         for end in [&waker, &woken] {
             end.set_nonblocking(true).map_err(system("make a socket nonblocking"))?;
         }
-        let state = Arc::new(WorkerState::default());
+        let page = match &left {
+            Some(left) => left.page(),
+            None => Arc::new(Page::create().map_err(system("share memory with the guardian"))?),
+        };
+        let state = Arc::new(WorkerState::new(page));
+        let spec = Spec { direction, marks: options.marks, tags, ..Spec::new(&interface, queues[0]) };
+        // A guardian serves the queue of what was left; otherwise the data path must, before packets are led there.
+        let adopted = left.as_ref().map(|left| left.rules(&spec)).transpose()?;
         *lock(&state.releaser) = Some(socket.releaser().map_err(system("share the queue socket"))?);
         let received = Arc::new(Received::default());
         let parts = PathParts {
@@ -177,15 +206,21 @@ impl Shaping {
             class_names,
             config: config.clone(),
             setup: spare_setup,
-            spec: Spec { direction, marks: options.marks, tags, ..Spec::new(&interface, queues[0]) },
+            spec,
             groups,
             named: options.interface.is_some(),
             coverage: coverage::Monitor::default(),
+            guardian: None,
+            unguarded: None,
         };
         // From here on a failure drops `shaping`, which stops the data path and removes the rules.
-        let rules = Rules::install(&shaping.spec).map_err(permission)?;
+        let rules = match adopted {
+            Some(rules) => rules,
+            None => Rules::install(&shaping.spec).map_err(permission)?,
+        };
         shaping.installed = Some(rules.installed().clone());
         *lock(&shaping.rules) = Some(rules);
+        shaping.guard(options.guardian.as_ref(), left);
         shaping.proof = shaping.prove(config, index)?;
         Ok(shaping)
     }
@@ -241,16 +276,12 @@ impl Shaping {
     }
     /// The number of turns of the data path so far.
     pub fn heartbeat(&self) -> u64 {
-        self.state.beats.load(Ordering::Relaxed)
+        self.state.page.beats()
     }
 
     /// A handle for the watchdog's thread, which lets traffic pass when the data path has stopped.
-    ///
-    /// # Errors
-    /// When the process has no descriptor left.
-    pub fn watchdog_handle(&self) -> io::Result<WatchdogHandle> {
-        let (state, rules) = (Arc::clone(&self.state), Arc::clone(&self.rules));
-        Ok(WatchdogHandle { waker: self.waker.try_clone()?, state, rules })
+    pub fn watchdog_handle(&self) -> WatchdogHandle {
+        WatchdogHandle { state: Arc::clone(&self.state), rules: Arc::clone(&self.rules) }
     }
 
     /// Calls `work` with the engine, between two packets, and returns its result.
@@ -327,11 +358,15 @@ impl Shaping {
         }
         let removed = lock(&self.rules).take().map(Rules::remove);
         let _ = self.send(Command::Stop);
+        let guardian = self.guardian.take();
         let ended = match self.worker.take().map(JoinHandle::join) {
             Some(Ok(counts)) => counts.map_err(StartError::Netlink),
             Some(Err(_)) => Err(StartError::DataPath("it panicked".into())),
             None => Ok(WorkerCounts::default()),
         };
+        if let Some(guardian) = guardian {
+            guardian.end();
+        }
         if let Some(Err(error)) = removed {
             return Err(error.into());
         }
@@ -342,7 +377,15 @@ impl Shaping {
     /// never receive it. The thread ends by itself when it wakes.
     fn abandon(&mut self) -> Result<WorkerCounts, StartError> {
         drop(self.worker.take());
-        lock(&self.rules).take().map_or(Ok(()), Rules::remove)?;
+        let mut rules = lock(&self.rules).take();
+        let bypassed = rules.as_mut().map_or(Ok(()), Rules::bypass);
+        if let Some(releaser) = &*lock(&self.state.releaser) {
+            releaser.accept_all()?;
+        }
+        bypassed.and(rules.map_or(Ok(()), Rules::remove))?;
+        if let Some(guardian) = self.guardian.take() {
+            guardian.end();
+        }
         Err(StartError::DataPath("it was given up".into()))
     }
 
@@ -370,9 +413,13 @@ impl Shaping {
 
     fn send(&self, command: Command) -> Result<(), StartError> {
         self.commands.send(command).map_err(|_| StartError::DataPath("it is not running".into()))?;
+        self.wake();
+        Ok(())
+    }
+
+    fn wake(&self) {
         // A full pipe wakes it as well.
         let _ = (&self.waker).write(&[1]);
-        Ok(())
     }
 }
 

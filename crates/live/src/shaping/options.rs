@@ -7,6 +7,7 @@ use tidegate_engine::{Recorder, Setup};
 use tidegate_units::{Instant, Span};
 
 use super::watchdog::Injection;
+use crate::guardian;
 use crate::marks::MarkLayout;
 use crate::timing::Priority;
 
@@ -35,6 +36,8 @@ pub struct Options {
     pub copy_range: Option<u32>,
     /// Makes the recorder of an engine before it runs.
     pub recorder: Option<RecorderFactory>,
+    /// How to start the guardian; without it packets pass only as long as the process runs.
+    pub guardian: Option<guardian::Settings>,
     /// A fault to inject, to test that traffic passes nevertheless.
     pub inject: Option<Injection>,
 }
@@ -65,6 +68,7 @@ impl Default for Options {
             secret: None,
             copy_range: None,
             recorder: None,
+            guardian: None,
             inject: None,
         }
     }

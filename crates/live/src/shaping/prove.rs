@@ -228,9 +228,6 @@ impl Shaping {
         // traffic, leave the host and create a flow. If the data path does not reply, the probes are lost, which is
         // reported below.
         let _ = self.counts();
-        let handle = self
-            .watchdog_handle()
-            .map_err(|source| StartError::System { operation: "look at the data path".into(), source })?;
         let mut unsent: HashMap<u32, String> = HashMap::new();
         for _ in 0..ATTEMPTS {
             let awaited: Vec<Probe> =
@@ -245,13 +242,13 @@ impl Shaping {
             while sent_probes.awaited().any(|probe| !unsent.contains_key(&probe.number)) {
                 let wait = end.saturating_duration_since(Clock::now()).max(Duration::from_millis(5));
                 // Read before the reports, so that no report is missed.
-                let beats = handle.beats();
+                let beats = self.heartbeat();
                 if let Ok((number, classification)) = arrivals.recv_timeout(wait) {
                     sent_probes.arrived(number, classification.class);
                 } else if beats >= *turned.get_or_insert(beats) + TURNS || Clock::now() > end + LONGEST {
                     break;
                 } else {
-                    handle.wake();
+                    self.wake();
                 }
             }
         }

@@ -5,12 +5,11 @@
 //! that they queue no more packets, and sends one verdict over the data path's own socket (the kernel accepts verdicts
 //! from no other) that releases all queued packets in order. No packet is lost in either case.
 //!
-//! When the process dies, the kernel drops the packets in its queues; later packets pass because the rules have
-//! `bypass`.
+//! With a [guardian](crate::guardian) the other thread only abandons the data path, so that another one is started in
+//! its place; the guardian lets packets pass, also when the whole process has stopped or died. Without one the kernel
+//! drops the packets in the queues of a process that dies; later packets pass because the rules have `bypass`.
 
-use std::io::Write;
-use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -18,6 +17,7 @@ use std::time::Duration;
 use tidegate_engine::guard::lock;
 use tidegate_units::{Instant, Span};
 
+use crate::guardian::{Page, Reason};
 use crate::netlink;
 use crate::nfqueue::Releaser;
 use crate::rules::Rules;
@@ -27,10 +27,12 @@ use crate::timing;
 const SWEEP: Duration = Duration::from_micros(50);
 
 /// The state of the worker that other threads read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct WorkerState {
-    /// Incremented with each turn.
-    pub beats: AtomicU64,
+    /// Its turns, and whether it or the guardian receives packets.
+    pub page: Arc<Page>,
+    /// Whether there is a guardian, which lets packets pass in the place of the worker.
+    pub guarded: AtomicBool,
     /// Why the worker no longer shapes.
     fault: Mutex<Option<String>>,
     /// Conditions to report although shaping continues.
@@ -42,6 +44,20 @@ pub(super) struct WorkerState {
 }
 
 impl WorkerState {
+    pub fn new(page: Arc<Page>) -> Self {
+        Self {
+            page,
+            guarded: AtomicBool::new(false),
+            fault: Mutex::default(),
+            notes: Mutex::default(),
+            abandoned: AtomicBool::new(false),
+            releaser: Mutex::default(),
+        }
+    }
+    /// Makes the worker end without touching a packet.
+    pub fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+    }
     pub fn fail(&self, why: String) {
         lock(&self.fault).get_or_insert(why);
     }
@@ -59,7 +75,6 @@ pub(super) type SharedRules = Arc<Mutex<Option<Rules>>>;
 /// A handle of a running [`Shaping`](super::Shaping) for the watchdog's thread.
 #[derive(Debug)]
 pub struct WatchdogHandle {
-    pub(super) waker: UnixStream,
     pub(super) state: Arc<WorkerState>,
     pub(super) rules: SharedRules,
 }
@@ -67,13 +82,7 @@ pub struct WatchdogHandle {
 impl WatchdogHandle {
     /// The number of turns of the data path so far.
     pub fn beats(&self) -> u64 {
-        self.state.beats.load(Ordering::Relaxed)
-    }
-
-    /// Wakes the data path; one that is not stalled makes a turn at once.
-    pub fn wake(&self) {
-        // A full pipe wakes it as well.
-        let _ = (&self.waker).write(&[1]);
+        self.state.page.beats()
     }
 
     /// Why the data path no longer shapes, if it has reported a fault. It lets traffic pass then.
@@ -86,7 +95,8 @@ impl WatchdogHandle {
         std::mem::take(&mut *lock(&self.state.notes))
     }
 
-    /// Abandons the data path because of `why` and lets traffic pass: queued packets first, in order, then all.
+    /// Abandons the data path because of `why` and lets traffic pass: queued packets first, in order, then all. The
+    /// guardian does that where there is one; otherwise the rules are changed here.
     ///
     /// No packet is lost. Queued packets are released every 50 us while the kernel changes its rules: a packet that
     /// arrives during the change can overtake only those that arrived within one such interval before it.
@@ -95,7 +105,11 @@ impl WatchdogHandle {
     /// When the kernel refuses the rules; queued packets have been released nevertheless.
     pub fn let_pass(&self, why: &str) -> Result<(), netlink::Error> {
         self.state.fail(why.into());
-        self.state.abandoned.store(true, Ordering::Relaxed);
+        self.state.abandon();
+        if self.state.guarded.load(Ordering::Relaxed) {
+            self.state.page.take(Reason::Asked);
+            return Ok(());
+        }
         let releaser = lock(&self.state.releaser);
         let release = || releaser.as_ref().map_or(Ok(()), Releaser::accept_all);
         let changed = AtomicBool::new(false);
@@ -223,7 +237,7 @@ mod tests {
 
     #[test]
     fn time_continues_when_the_clock_goes_back_and_this_is_reported() {
-        let state = Arc::new(WorkerState::default());
+        let state = Arc::new(WorkerState::new(Arc::new(Page::create().unwrap())));
         let mut steady = MonotonicClock::new(Arc::clone(&state));
         let (began, before) = (timing::now(), steady.now());
         steady.inject(Span::ZERO, Span::from_secs(5));
@@ -245,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_jump_forward_is_reported() {
-        let state = Arc::new(WorkerState::default());
+        let state = Arc::new(WorkerState::new(Arc::new(Page::create().unwrap())));
         let mut steady = MonotonicClock::new(Arc::clone(&state));
         steady.inject(Span::from_secs(10), Span::ZERO);
         steady.now();

@@ -19,6 +19,7 @@ use tidegate_engine::{Change, Classification, Engine, Notification, PacketMeta, 
 use tidegate_units::{Instant, Span};
 
 use super::watchdog::{Fault, Injection, MonotonicClock, WorkerState};
+use crate::guardian::{LONGEST_WAIT, Reason, Turn};
 use crate::marks::{Action, MarkLayout};
 use crate::netlink::Error;
 use crate::nfqueue::{Packet, QueueSocket, Ring, SocketCounters, Verdicts};
@@ -299,6 +300,32 @@ impl QueuePath {
         }
     }
 
+    /// The guardian has let packets pass: what the engine holds has left. Asks for the turn, and waits for it.
+    fn take_back(&mut self, driver: &mut Driver<Handle>) -> Result<(), Error> {
+        driver.release_all(&mut self.sink);
+        self.sink.verdicts.discard();
+        let page = &self.parts.state.page;
+        let asked = timing::now();
+        page.ask_back();
+        while page.turn() != Turn::Shaper && !self.parts.state.is_abandoned() {
+            page.beat();
+            if timing::now().since(asked) > ANSWER {
+                // It has ended or has stopped itself, and may have left packets in the queue.
+                if let Some(releaser) = &*lock(&self.parts.state.releaser) {
+                    releaser.accept_all()?;
+                }
+                page.give_back();
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_micros(200));
+        }
+        self.parts.state.note(match page.reason() {
+            Some(Reason::Silent) => "the guardian has let packets pass, because the shaper made no progress".into(),
+            _ => "the guardian has let packets pass".into(),
+        });
+        Ok(())
+    }
+
     /// Makes the injected fault happen, once it is time and packets wait.
     fn inject(&mut self, now: Instant, driver: &Driver<Handle>) {
         let due = |injection: &Injection| now.since(self.started) >= injection.after;
@@ -321,17 +348,21 @@ impl QueuePath {
     /// [`Command::Stop`].
     fn accept_all(self) -> Result<WorkerCounts, Error> {
         let Self { mut parts, mut ring, .. } = self;
-        parts.socket.releaser().map_err(wait_failed)?.accept_all()?;
+        // One that exists: the process may have no descriptor left.
+        if let Some(releaser) = &*lock(&parts.state.releaser) {
+            releaser.accept_all()?;
+        }
         let (waiter, mut verdicts) = (Waiter::new(Span::ZERO), Verdicts::new());
         let mut counts = WorkerCounts::default();
         loop {
-            waiter.wait(&[&parts.socket.as_fd(), &parts.waker.as_fd()], None).map_err(wait_failed)?;
-            parts.state.beats.fetch_add(1, Ordering::Relaxed);
+            let until = Some(timing::now() + LONGEST_WAIT);
+            waiter.wait(&[&parts.socket.as_fd(), &parts.waker.as_fd()], until).map_err(wait_failed)?;
+            parts.state.page.beat();
             if parts.state.is_abandoned() {
                 return Ok(counts);
             }
             // Before commands are executed, so that everything that arrived before a confirmation has passed.
-            while parts.socket.receive(&mut ring)? > 0 {
+            while parts.state.page.turn() == Turn::Shaper && parts.socket.receive(&mut ring)? > 0 {
                 for packet in ring.packets() {
                     parts.received.count(packet.length);
                     verdicts.accept(packet.queue, packet.id);
@@ -368,17 +399,25 @@ impl DataPath for QueuePath {
         if let Some(until) = wait.ignore_arrivals_until {
             self.waiter.wait(&[&waker], Some(self.clock.to_system_time(until))).map_err(wait_failed)?;
         }
-        let until = wait.until.map(|until| self.clock.to_system_time(until));
-        self.waiter.wait(&[&socket, &waker], until).map_err(wait_failed)?;
-        self.parts.state.beats.fetch_add(1, Ordering::Relaxed);
+        let latest = timing::now() + LONGEST_WAIT;
+        let until = wait.until.map_or(latest, |until| self.clock.to_system_time(until).min(latest));
+        self.waiter.wait(&[&socket, &waker], Some(until)).map_err(wait_failed)?;
+        self.parts.state.page.beat();
         Ok(if self.parts.state.is_abandoned() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
     fn receive(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<usize, Error> {
+        if self.parts.state.page.turn() != Turn::Shaper {
+            self.take_back(driver)?;
+        }
         let received = self.parts.socket.receive(&mut self.ring)?;
         let before = driver.counters().segmented;
         if received > 0 {
             self.offer_all(now, driver);
+            // Before the verdicts: of a flow, what is held in the first queue then precedes what is in the second.
+            if let Some(last) = self.ring.packets().filter(|packet| packet.queue == self.parts.whole).last() {
+                self.parts.state.page.set_received(last.id);
+            }
         }
         if self.parts.inject.is_some() {
             // Before departures: a packet that arrives in an empty queue may leave in the same turn.
@@ -450,6 +489,8 @@ impl PathParts {
     }
 }
 
+/// How long to wait for a guardian to return the turn.
+const ANSWER: Span = Span::from_millis(100);
 /// The most batches that are received at an end before it is confirmed that nothing waits any more.
 const LAST_BATCHES: u32 = 1_000;
 

@@ -5,6 +5,7 @@ mod support;
 
 mod crash;
 mod exempt;
+mod guardian;
 mod links;
 mod mark;
 mod proof;
@@ -21,6 +22,10 @@ macro_rules! tests {
 }
 
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("guard-a-shaper") {
+        tidegate_live::guardian::run().unwrap();
+        return;
+    }
     tests!(
         queue::packets_of_both_families_arrive_and_verdicts_work,
         queue::verdicts_may_come_in_any_order,
@@ -45,6 +50,11 @@ fn main() {
         restricted::a_restricted_process_shapes_and_does_nothing_else,
         restricted::only_the_calls_that_were_named_are_left,
         restricted::files_of_others_need_a_capability,
+        guardian::a_stopped_shaper_loses_nothing_and_shapes_again_when_it_continues,
+        guardian::a_killed_shaper_loses_nothing_and_its_rules_go,
+        guardian::a_successor_takes_over_from_a_killed_shaper_and_from_one_that_runs,
+        guardian::a_guardian_that_ends_or_stops_is_replaced,
+        guardian::a_data_path_leaves_its_queue_to_the_next_one,
         proof::tampering_is_found,
         proof::probes_of_each_class_come_through,
         proof::probes_that_take_another_way_are_missed,

@@ -13,6 +13,7 @@ use tidegate_core::DropReason;
 use tidegate_daemon::web::{Reach, WebError, WebSettings};
 use tidegate_daemon::{Control, Daemon, DaemonError, Settings};
 use tidegate_engine::ClassStatus;
+use tidegate_live::guardian;
 use tidegate_live::nfqueue::Outcome;
 use tidegate_live::privileges::{self, Calls, Capabilities, Restriction, SHAPER};
 use tidegate_live::rules::Direction;
@@ -71,6 +72,10 @@ pub struct Args {
     /// The kinds of events for --hook, as in `tidegate events`; default: trouble, and promises that wait or end
     #[arg(long, value_name = "KIND", value_delimiter = ',', requires = "hook")]
     hook_event: Vec<EventKind>,
+    /// Take over from a tidegate that shapes the interface, which ends; and on SIGTERM leave queues, promises and
+    /// reservations to a successor, for 10 s. Nothing is lost or reordered
+    #[arg(long)]
+    hand_over: bool,
     /// Do not request real-time scheduling
     #[arg(long)]
     normal_priority: bool,
@@ -128,7 +133,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::Usage("--hook needs the control socket; leave out --control off".into()));
     }
     args.files.try_them(args.file.as_deref())?;
-    let stop = Arc::new(AtomicBool::new(false));
+    let (stop, leave) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    if args.hand_over {
+        // Before `stop`: flags are set in the order in which they are registered.
+        signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&leave))?;
+    }
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
@@ -149,10 +158,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             quantum: args.quantum,
             spin: args.spin,
             priority: if args.normal_priority { Priority::Normal } else { Priority::RealTime },
+            guardian: Some(guardian(args)),
             inject: args.inject,
             ..Options::default()
         },
         reload,
+        leave,
         control: match &args.control {
             None => Control::Default,
             Some(path) if path.as_os_str() == "off" => Control::Off,
@@ -222,6 +233,22 @@ fn restrict(args: &Args, configs: &[Config], priority: Priority) -> Result<(), F
     Ok(())
 }
 
+/// The guardian is this program, with another subcommand. Its socket lies beside the control socket.
+fn guardian(args: &Args) -> guardian::Settings {
+    let beside = args.control.as_ref().filter(|path| path.as_os_str() != "off");
+    let directory = match beside {
+        Some(path) => path.parent().map(|parent| std::path::absolute(parent).unwrap_or_else(|_| parent.into())),
+        None => tidegate_control::directories().into_iter().next(),
+    };
+    guardian::Settings {
+        program: "/proc/self/exe".into(),
+        arguments: vec!["guardian".into()],
+        directory,
+        linger: Duration::from_secs(10),
+        take_over: args.hand_over,
+    }
+}
+
 /// An invalid name is a usage error; everything else is a failure.
 fn explain(error: DaemonError) -> Failure {
     match error {
@@ -278,6 +305,16 @@ fn announce_one(shaping: &Shaping, direction: &str, args: &Args) {
     }
     if shaping.direction() == Direction::Ingress {
         say!("  its rate must be below the line's: arriving packets have used the line already");
+    }
+    match (shaping.guardian(), shaping.unguarded()) {
+        (_, Some(why)) => {
+            say!("  guardian: there is none ({why}); packets that are held are lost if this process ends unexpectedly");
+        }
+        (Some(guardian), None) => {
+            let process = guardian.process().map_or("-".into(), |process| process.to_string());
+            say!("  guardian: process {process} lets packets pass if this one stops, hangs or ends");
+        }
+        (None, None) => {}
     }
     let readiness = shaping.readiness();
     for (what, outcome, effect) in [

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use comfy_table::{Table, presets};
 use tidegate_control::Status;
-use tidegate_control::calls::{InForce, PrivilegeStatus};
+use tidegate_control::calls::{GuardianStatus, InForce, PrivilegeStatus};
 use tidegate_units::Rate;
 
 use crate::Failure;
@@ -79,6 +79,20 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
         }
         for unproven in &direction.unproven {
             writeln!(out, "{}: not proven yet, {unproven}", direction.name)?;
+        }
+        match &direction.guardian {
+            Some(GuardianStatus { missing: Some(why), .. }) => {
+                writeln!(out, "{}: there is no guardian, {why}", direction.name)?;
+            }
+            Some(GuardianStatus { pid: Some(pid), takeovers, passed_packets, .. }) => {
+                write!(out, "{}: guardian, process {pid}", direction.name)?;
+                match takeovers {
+                    0 => writeln!(out)?,
+                    1 => writeln!(out, "; let packets pass once, {passed_packets} of them")?,
+                    n => writeln!(out, "; let packets pass {n} times, {passed_packets} of them")?,
+                }
+            }
+            _ => {}
         }
         let mut table = Table::new();
         table.load_style(presets::UTF8_HORIZONTAL_ONLY);

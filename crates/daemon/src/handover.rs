@@ -1,0 +1,155 @@
+//! What was granted, from one process to the next: promises and reservations that do not end with a connection.
+//!
+//! They are kept as they were requested, in the memory that the guardian holds for a successor ([`Shaping::set_state`]), so
+//! that they survive a process that is killed as well. The successor makes them again, with their numbers.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tidegate_control::calls::{PromiseCall, Reserve};
+use tidegate_control::protocol::Refusal;
+use tidegate_live::shaping::Shaping;
+use tidegate_live::timing;
+use tidegate_units::Span;
+
+use crate::caller::{Caller, Peer};
+use crate::directions::ShapedDirection;
+use crate::notifier::Notifier;
+use crate::promises::Promises;
+use crate::reservations::Reservations;
+
+/// The version of what is kept. One that is not known is not read.
+const VERSION: u32 = 1;
+
+/// A promise or a reservation.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub number: u64,
+    pub uid: u32,
+    pub pid: i32,
+    /// When it ends.
+    pub until: Option<Instant>,
+    pub request: GrantRequest,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum GrantRequest {
+    Promise(PromiseCall),
+    Reservation(Reserve),
+}
+
+/// What is kept of a direction.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    version: u32,
+    /// Numbers below it have been used.
+    next: u64,
+    grants: Vec<KeptGrant>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeptGrant {
+    number: u64,
+    uid: u32,
+    pid: i32,
+    /// When it ends, in nanoseconds of the monotonic clock, which all processes share.
+    until: Option<u64>,
+    request: GrantRequest,
+}
+
+/// Keeps the grants of each direction for a successor; what was kept before is compared.
+#[derive(Debug, Default)]
+pub(crate) struct Handover(Vec<Vec<u8>>);
+
+impl Handover {
+    /// Called with every tick.
+    pub fn keep(
+        &mut self,
+        directions: &[ShapedDirection],
+        promises: &Promises,
+        reservations: &Reservations,
+        notifier: &Notifier,
+    ) {
+        self.0.resize(directions.len(), Vec::new());
+        let (now, clock) = (Instant::now(), timing::now());
+        let until = |time: Instant| {
+            (clock + Span::from_nanos(time.saturating_duration_since(now).as_nanos() as u64)).as_nanos()
+        };
+        for (at, direction) in directions.iter().enumerate() {
+            let Some(shaping) = direction.shaping() else { continue };
+            let mut grants: Vec<Grant> = promises.lasting(at).chain(reservations.lasting(at)).collect();
+            grants.sort_by_key(|grant| grant.number);
+            // Rounded to seconds, up, so that what has not changed is the same.
+            let kept = grants.into_iter().map(|grant| KeptGrant {
+                number: grant.number,
+                uid: grant.uid,
+                pid: grant.pid,
+                until: grant.until.map(|time| until(time).div_ceil(1_000_000_000) * 1_000_000_000),
+                request: of_direction(grant.request, &direction.name),
+            });
+            let kept = Kept { version: VERSION, next: notifier.numbers_used(), grants: kept.collect() };
+            let bytes = serde_json::to_vec(&kept).unwrap_or_default();
+            if bytes != self.0[at] && shaping.set_state(&bytes).is_ok() {
+                self.0[at] = bytes;
+            }
+        }
+    }
+}
+
+/// Makes again what the predecessor of this process had granted.
+pub(crate) fn restore(
+    directions: &[ShapedDirection],
+    promises: &mut Promises,
+    reservations: &mut Reservations,
+    notifier: &Notifier,
+) {
+    let kept = directions.iter().filter_map(|direction| {
+        let bytes = direction.shaping().and_then(Shaping::left_state)?;
+        serde_json::from_slice::<Kept>(&bytes).ok().filter(|kept| kept.version == VERSION)
+    });
+    let mut next = notifier.numbers_used();
+    let mut grants = Vec::new();
+    for kept in kept {
+        next = next.max(kept.next);
+        grants.extend(kept.grants);
+    }
+    grants.sort_by_key(|grant| grant.number);
+    let now = timing::now().as_nanos();
+    for grant in grants {
+        let left = grant.until.map(|until| Span::from_nanos(until.saturating_sub(now)));
+        if left.is_some_and(Span::is_zero) {
+            continue;
+        }
+        notifier.continue_numbers(grant.number);
+        // Of a connection that no longer exists: another one for each, as the limits are by connection.
+        let caller = Caller { client: u64::MAX - grant.number, peer: Peer { uid: grant.uid, pid: grant.pid } };
+        let outcome = match grant.request {
+            GrantRequest::Promise(request) => {
+                let request = PromiseCall { lease: left, ..request };
+                promises.promise(directions, notifier, &caller, request).map(drop)
+            }
+            GrantRequest::Reservation(request) => {
+                let request = Reserve { lasts: left, ..request };
+                reservations.reserve(directions, notifier, &caller, request).map(drop)
+            }
+        };
+        if let Err(Refusal { message, .. }) = outcome {
+            notifier
+                .log(&format!("number {} is granted no longer, it could not be made again: {message}", grant.number));
+        }
+        next = next.max(notifier.numbers_used());
+    }
+    notifier.continue_numbers(next);
+}
+
+/// The request, of the direction that it was resolved to.
+fn of_direction(request: GrantRequest, name: &str) -> GrantRequest {
+    let direction = Some(name.to_owned());
+    match request {
+        GrantRequest::Promise(request) => GrantRequest::Promise(PromiseCall { direction, ..request }),
+        GrantRequest::Reservation(request) => GrantRequest::Reservation(Reserve { direction, ..request }),
+    }
+}
+
+/// How often the grants are kept.
+pub(crate) const EVERY: Duration = Duration::from_millis(500);

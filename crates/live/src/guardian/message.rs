@@ -1,0 +1,199 @@
+//! What a shaper, its guardian and its successor send each other: messages of at most [`LONGEST`] bytes, with
+//! descriptors, over a socket that keeps their boundaries.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// The shaper: watch from now on.
+pub(super) const GO: u8 = b'G';
+/// The shaper: the turn has changed.
+pub(super) const TURN: u8 = b'P';
+/// The shaper: another guardian replaces you; end without touching a packet.
+pub(super) const REPLACED: u8 = b'X';
+/// The guardian: it is prepared.
+pub(super) const READY: u8 = b'R';
+/// The guardian: a successor waits until the shaper ends.
+pub(super) const SUCCESSOR: u8 = b'H';
+/// A successor: it takes over what has been left, and nothing of a shaper that runs.
+pub(super) const TAKE_LEFT: u8 = b'L';
+/// A successor: it takes over, also from a shaper that runs.
+pub(super) const TAKE: u8 = b'T';
+
+/// The longest message.
+pub(super) const LONGEST: usize = 2_048;
+/// The descriptors of [`Held`]: queue, rules, page, state.
+pub(super) const HELD: usize = 4;
+/// The most descriptors of a message: those of [`Held`] and a listening socket.
+const DESCRIPTORS: usize = HELD + 1;
+/// The longest batch of messages that opens the rules.
+const BYPASS: usize = 1_536;
+/// The longest path of a socket, with the byte that ends it.
+pub(super) const PATH: usize = 108;
+
+/// What a guardian keeps beside descriptors.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Kept {
+    /// Both queues.
+    pub queues: [u16; 2],
+    /// How long it waits for a successor of a shaper that ended without announcing it.
+    pub linger_millis: u32,
+    /// The messages that make the rules queue no more packets.
+    bypass: [u8; BYPASS],
+    bypass_length: usize,
+    /// The path of the listening socket, which is removed at the end.
+    path: [u8; PATH],
+}
+
+impl Kept {
+    /// Fails when the messages or the path are too long.
+    pub fn new(queues: [u16; 2], linger_millis: u32, bypass: &[u8], path: &[u8]) -> Option<Self> {
+        let mut kept =
+            Self { queues, linger_millis, bypass: [0; BYPASS], bypass_length: bypass.len(), path: [0; PATH] };
+        kept.bypass.get_mut(..bypass.len())?.copy_from_slice(bypass);
+        kept.path[..PATH - 1].get_mut(..path.len())?.copy_from_slice(path);
+        Some(kept)
+    }
+    pub fn bypass(&self) -> &[u8] {
+        &self.bypass[..self.bypass_length]
+    }
+    /// The path, ended by a zero; empty if there is no listening socket.
+    pub fn path(&self) -> &[u8; PATH] {
+        &self.path
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(LONGEST);
+        self.queues.iter().for_each(|queue| bytes.extend(queue.to_ne_bytes()));
+        bytes.extend(self.linger_millis.to_ne_bytes());
+        bytes.extend(self.path);
+        bytes.extend(self.bypass());
+        bytes
+    }
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (queues, rest) = bytes.split_at_checked(4)?;
+        let (linger, rest) = rest.split_first_chunk()?;
+        let (path, bypass) = rest.split_first_chunk::<PATH>()?;
+        let end = path.iter().position(|&byte| byte == 0)?;
+        let queue = |at: usize| u16::from_ne_bytes([queues[at], queues[at + 1]]);
+        Self::new([queue(0), queue(2)], u32::from_ne_bytes(*linger), bypass, &path[..end])
+    }
+}
+
+/// A pair of connected sockets that keep the boundaries of messages.
+pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    // SAFETY: the array has room for the two descriptors, which have no other owner.
+    unsafe {
+        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+        if libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])))
+    }
+}
+
+/// Room for the descriptors of a message, aligned as a control message must be.
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Sends a message with descriptors. Never waits.
+pub(super) fn send(to: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    assert!(descriptors.len() <= DESCRIPTORS, "at most the room for them");
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut control = Control([0; 64]);
+    let size = size_of_val(descriptors) as u32;
+    // SAFETY: an all-zero msghdr is valid. It points at `part` and `control`, which are live for the call and of the
+    // sizes given; the room of `control` suffices for five descriptors (CMSG_SPACE(20) is 40), so that CMSG_FIRSTHDR
+    // is not null and CMSG_DATA has room. A borrowed descriptor is one integer in memory.
+    let sent = unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        if !descriptors.is_empty() {
+            message.msg_control = control.0.as_mut_ptr().cast();
+            message.msg_controllen = libc::CMSG_SPACE(size) as usize;
+            let header = libc::CMSG_FIRSTHDR(&raw const message);
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = libc::SCM_RIGHTS;
+            (*header).cmsg_len = libc::CMSG_LEN(size) as usize;
+            let data: *mut i32 = libc::CMSG_DATA(header).cast();
+            for (at, descriptor) in descriptors.iter().enumerate() {
+                data.add(at).write_unaligned(descriptor.as_raw_fd());
+            }
+        }
+        libc::sendmsg(to.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+    };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Receives a message into `buffer`; returns its length, 0 at the end of the connection, and puts its descriptors into
+/// `descriptors`. Waits as long as the socket does.
+pub(super) fn receive(
+    from: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    descriptors: &mut [Option<OwnedFd>],
+) -> io::Result<usize> {
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut control = MaybeUninit::<Control>::zeroed();
+    // SAFETY: as in `send`. The kernel writes headers within the control buffer, which the macros walk; descriptors
+    // that it installs have no other owner.
+    unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of::<Control>();
+        let length = libc::recvmsg(from.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC);
+        if length < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut places = descriptors.iter_mut();
+        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+        while !header.is_null() {
+            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS {
+                let data: *const i32 = libc::CMSG_DATA(header).cast();
+                let count = ((*header).cmsg_len as usize - libc::CMSG_LEN(0) as usize) / size_of::<i32>();
+                for at in 0..count {
+                    let descriptor = OwnedFd::from_raw_fd(data.add(at).read_unaligned());
+                    if let Some(place) = places.next() {
+                        *place = Some(descriptor);
+                    }
+                }
+            }
+            header = libc::CMSG_NXTHDR(&raw const message, header);
+        }
+        Ok(length as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_message_arrives_with_its_descriptors() {
+        let (a, b) = pair().unwrap();
+        let kept = Kept::new([7_400, 7_401], 10_000, b"messages", b"/run/x").unwrap();
+        assert_eq!(Kept::decode(&kept.encode()), Some(kept.clone()));
+        send(a.as_fd(), &kept.encode(), &[a.as_fd(), b.as_fd()]).unwrap();
+        send(a.as_fd(), &[GO], &[]).unwrap();
+        drop(a);
+        let (mut buffer, mut found) = ([0; LONGEST], [None, None, None, None, None]);
+        let length = receive(b.as_fd(), &mut buffer, &mut found).unwrap();
+        assert_eq!(Kept::decode(&buffer[..length]), Some(kept));
+        assert_eq!(found.iter().flatten().count(), 2);
+        assert_eq!(receive(b.as_fd(), &mut buffer, &mut []).unwrap(), 1);
+        drop(found);
+        assert_eq!(receive(b.as_fd(), &mut buffer, &mut []).unwrap(), 0, "the end");
+    }
+
+    #[test]
+    fn what_is_too_long_or_too_short_is_refused() {
+        assert_eq!(Kept::new([0; 2], 0, &[0; BYPASS + 1], b""), None);
+        assert_eq!(Kept::new([0; 2], 0, &[], &[b'x'; PATH]), None);
+        assert_eq!(Kept::decode(&[0; 20]), None);
+        assert_eq!(Kept::decode(&[1; 150]), None);
+    }
+}

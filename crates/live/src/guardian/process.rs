@@ -1,0 +1,463 @@
+//! The process of the guardian.
+//!
+//! After its preparation it allocates nothing and opens nothing; of packets it reads the queue and the id.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use tidegate_units::{Instant, Span};
+
+use super::message::{self, GO, HELD, Kept, LONGEST, READY, REPLACED, SUCCESSOR, TAKE};
+use super::page::{Ending, Page, Reason, Turn};
+use crate::netlink::send_bytes;
+use crate::privileges::{self, Calls, Restriction};
+use crate::timing;
+
+/// The interval between checks of the shaper's progress.
+const CHECK: Span = Span::from_millis(50);
+/// The checks without progress after which the shaper has stopped. Checks are counted, not time: a machine that was
+/// suspended has checked once. A data path that runs makes a turn every 100 ms, see
+/// [`LONGEST_WAIT`](super::LONGEST_WAIT).
+const CHECKS: u32 = 7;
+/// The longest wait while packets pass.
+const PASSING: Span = Span::from_millis(5);
+/// The quiet time after which no packet is on its way to the queue any more.
+const QUIET: Span = Span::from_millis(20);
+
+/// The packets of one system call.
+const BATCH: usize = 64;
+/// What is read of a packet's message: its headers and the first attribute, which has the packet's id.
+const HEADERS: usize = 32;
+const MSG_PACKET: u16 = (libc::NFNL_SUBSYS_QUEUE as u16) << 8 | libc::NFQNL_MSG_PACKET as u16;
+const MSG_VERDICT_BATCH: u16 = (libc::NFNL_SUBSYS_QUEUE as u16) << 8 | libc::NFQNL_MSG_VERDICT_BATCH as u16;
+/// The ids that together cover all, older ones first: a verdict concerns what is not after its id, modulo 2^32.
+const ALL: [u32; 3] = [0x7fff_ffff, 0xffff_ffff, 0x7fff_ffff];
+
+/// Runs the guardian of the shaper at the other end of standard input. Returns when it has nothing to guard any more.
+///
+/// # Errors
+/// When standard input is not the socket of a shaper.
+pub fn run() -> io::Result<()> {
+    become_independent();
+    // SAFETY: standard input is a descriptor that nothing else in this process uses or closes.
+    let control = unsafe { OwnedFd::from_raw_fd(libc::STDIN_FILENO) };
+    let mut setup = [0; LONGEST];
+    let mut descriptors = [const { None }; HELD + 1];
+    let length = message::receive(control.as_fd(), &mut setup, &mut descriptors)?;
+    let missing = || io::Error::other("it is started by `tidegate run`, not by hand");
+    let kept = Kept::decode(&setup[..length]).ok_or_else(missing)?;
+    let [queue, rules, page, state, listener] = descriptors;
+    let (Some(queue), Some(rules), Some(page), Some(state)) = (queue, rules, page, state) else {
+        return Err(missing());
+    };
+    // Mapped before memory is locked and the limit of locked memory applies again.
+    let page = Page::open(page)?;
+    let granted = prepare(kept.queues[0]);
+    let mut guard = Guard {
+        page,
+        queue,
+        rules,
+        state,
+        listener,
+        kept,
+        setup,
+        length,
+        control: Some(control),
+        successor: None,
+        begun: false,
+        beats: 0,
+        quiet: 0,
+        checked: timing::now(),
+        gone: None,
+    };
+    guard.send_control(&[READY, granted.locked.into(), granted.real_time.into(), granted.dropped.into()]);
+    let mut first = [0; 1];
+    let heard = guard.control.as_ref().map(|control| message::receive(control.as_fd(), &mut first, &mut []));
+    if !matches!(heard, Some(Ok(1))) || first[0] != GO {
+        // The shaper has ended or has changed its mind.
+        return Ok(());
+    }
+    guard.watch();
+    Ok(())
+}
+
+struct Guard {
+    page: Page,
+    queue: OwnedFd,
+    /// The socket that owns the rules: they last as long as it.
+    rules: OwnedFd,
+    /// What the shaper leaves to its successor; not read here.
+    state: OwnedFd,
+    listener: Option<OwnedFd>,
+    kept: Kept,
+    /// The message that this guardian was set up with, for a successor.
+    setup: [u8; LONGEST],
+    length: usize,
+    /// The shaper, until it ends.
+    control: Option<OwnedFd>,
+    /// A successor that waits for the end of the shaper.
+    successor: Option<OwnedFd>,
+    /// What was held at the beginning of this turn has been accepted.
+    begun: bool,
+    beats: u64,
+    quiet: u32,
+    checked: Instant,
+    gone: Option<Instant>,
+}
+
+impl Guard {
+    fn watch(&mut self) {
+        loop {
+            let [control, listener, successor] = self.wait();
+            self.page.guardian_beat();
+            if control && self.read_control() {
+                return;
+            }
+            if successor {
+                self.read_successor();
+            }
+            if listener {
+                self.accept();
+            }
+            self.check();
+            match self.page.turn() {
+                Turn::Shaper => self.begun = false,
+                Turn::Guardian => self.pass(),
+                Turn::Return => {
+                    if !self.begun {
+                        self.pass();
+                    }
+                    (self.begun, self.quiet) = (!self.page.give_back(), 0);
+                }
+            }
+            let linger = Span::from_millis(self.kept.linger_millis.into());
+            if self.gone.is_some_and(|gone| timing::now().since(gone) >= linger) {
+                self.finish();
+                return;
+            }
+        }
+    }
+
+    fn send_control(&self, bytes: &[u8]) {
+        if let Some(control) = &self.control {
+            // What is not received is noticed as the end of the connection.
+            let _ = message::send(control.as_fd(), bytes, &[]);
+        }
+    }
+
+    /// Waits for the next check, for packets while they pass, and for the others. Returns which of control, listener
+    /// and successor are ready.
+    fn wait(&self) -> [bool; 3] {
+        let number = |descriptor: &Option<OwnedFd>| descriptor.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let passing = self.page.turn() != Turn::Shaper;
+        let queue = if passing { self.queue.as_raw_fd() } else { -1 };
+        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut polled = [number(&self.control), number(&self.listener), number(&self.successor), queue].map(entry);
+        let wait = if passing { PASSING } else { CHECK };
+        // SAFETY: the entries are live for the call, and their number is given. Negative descriptors are ignored.
+        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, (wait.as_nanos() / 1_000_000) as i32) };
+        [0, 1, 2].map(|at: usize| polled[at].revents != 0)
+    }
+
+    /// Reads a message of the shaper; returns whether the guardian ends.
+    fn read_control(&mut self) -> bool {
+        let Some(control) = &self.control else { return false };
+        let mut byte = [0; 1];
+        match message::receive(control.as_fd(), &mut byte, &mut []) {
+            Ok(1) => byte[0] == REPLACED,
+            Err(error) if error.raw_os_error() == Some(libc::EINTR) => false,
+            _ => {
+                self.control = None;
+                if self.page.ending() == Ending::Orderly {
+                    return true;
+                }
+                self.gone = Some(timing::now());
+                self.page.take(Reason::Gone);
+                // Packets first, then the successor.
+                self.pass();
+                self.give();
+                false
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        let Some(listener) = &self.listener else { return };
+        // SAFETY: no address is asked for; the descriptor has no other owner.
+        let peer = unsafe {
+            let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+            let (none, no_length) = (std::ptr::null_mut(), std::ptr::null_mut());
+            let peer = libc::accept4(listener.as_raw_fd(), none, no_length, flags);
+            if peer < 0 {
+                return;
+            }
+            OwnedFd::from_raw_fd(peer)
+        };
+        // One successor at a time; the last one, because an earlier one may have given up.
+        if super::is_trusted(peer.as_fd()) {
+            self.successor = Some(peer);
+        }
+    }
+
+    fn read_successor(&mut self) {
+        let Some(successor) = &self.successor else { return };
+        let mut byte = [0; 1];
+        match message::receive(successor.as_fd(), &mut byte, &mut []) {
+            Ok(1) if self.control.is_none() => self.give(),
+            Ok(1) if byte[0] == TAKE => self.send_control(&[SUCCESSOR]),
+            // Of a shaper that runs nothing is left.
+            _ => self.successor = None,
+        }
+    }
+
+    /// Gives everything that is held to the successor, which is the shaper from then on.
+    fn give(&mut self) {
+        let Some(successor) = self.successor.take() else { return };
+        let held = [self.queue.as_fd(), self.rules.as_fd(), self.page.as_fd(), self.state.as_fd()];
+        if message::send(successor.as_fd(), &self.setup[..self.length], &held).is_ok() {
+            (self.control, self.gone, self.quiet) = (Some(successor), None, 0);
+        }
+    }
+
+    /// Takes the turn when the shaper has made no progress.
+    fn check(&mut self) {
+        let now = timing::now();
+        if self.control.is_none() || self.page.turn() != Turn::Shaper || now.since(self.checked) < CHECK {
+            return;
+        }
+        self.checked = now;
+        let beats = self.page.beats();
+        if beats == self.beats {
+            self.quiet += 1;
+        } else {
+            (self.beats, self.quiet) = (beats, 0);
+        }
+        if self.quiet >= CHECKS {
+            self.page.take(Reason::Silent);
+        }
+    }
+
+    /// Accepts what was held at the beginning of the turn, then what has arrived since, in order.
+    fn pass(&mut self) {
+        if !self.begun {
+            let [whole, cut] = self.kept.queues;
+            // What the shaper holds of the first queue arrived before what it has had segmented of the same flow, in the
+            // second; the rest of the first queue arrived later.
+            self.accept_up_to(whole, self.page.received());
+            ALL.into_iter().for_each(|id| self.accept_up_to(cut, id));
+            ALL.into_iter().for_each(|id| self.accept_up_to(whole, id));
+            self.begun = true;
+        }
+        // Messages of packets that were accepted above are removed here, so that the shaper does not receive them later.
+        loop {
+            let mut buffers = [[0; HEADERS]; BATCH];
+            let (count, from_kernel) = receive(self.queue.as_fd(), &mut buffers);
+            if count == 0 {
+                return;
+            }
+            let (mut last, mut packets) = ([None; 2], 0);
+            for (buffer, _) in buffers[..count].iter().zip(from_kernel).filter(|(_, from_kernel)| *from_kernel) {
+                if let Some((queue, id)) = queue_and_id(buffer)
+                    && let Some(at) = self.kept.queues.iter().position(|&of| of == queue)
+                {
+                    (last[at], packets) = (Some(id), packets + 1);
+                }
+            }
+            for (queue, last) in self.kept.queues.into_iter().zip(last).rev() {
+                if let Some(id) = last {
+                    self.accept_up_to(queue, id);
+                }
+            }
+            self.page.add_passed(packets);
+        }
+    }
+
+    /// Accepts what waits in a queue up to an id, in order.
+    fn accept_up_to(&mut self, queue: u16, id: u32) {
+        if send_bytes(self.queue.as_fd(), &accept_batch(queue, id)).is_err() {
+            // The kernel has no memory for it now: everything again in the next turn of the loop.
+            self.begun = false;
+        }
+    }
+
+    /// No successor has come: the rules are opened, what is on its way passes, and the kernel removes the rules when
+    /// their socket is closed.
+    fn finish(&mut self) {
+        self.pass();
+        let _ = send_bytes(self.rules.as_fd(), self.kept.bypass());
+        let opened = timing::now();
+        while timing::now().since(opened) < QUIET {
+            self.begun = false;
+            self.pass();
+        }
+        if self.listener.is_some() {
+            // SAFETY: the path ends with a zero.
+            unsafe { libc::unlink(self.kept.path().as_ptr().cast()) };
+        }
+    }
+}
+
+/// The message that accepts what waits in a queue up to an id.
+fn accept_batch(queue: u16, id: u32) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes[..4].copy_from_slice(&32_u32.to_ne_bytes());
+    bytes[4..6].copy_from_slice(&MSG_VERDICT_BATCH.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    bytes[18..20].copy_from_slice(&queue.to_be_bytes());
+    bytes[20..22].copy_from_slice(&12_u16.to_ne_bytes());
+    bytes[22..24].copy_from_slice(&(libc::NFQA_VERDICT_HDR as u16).to_ne_bytes());
+    bytes[24..28].copy_from_slice(&(libc::NF_ACCEPT as u32).to_be_bytes());
+    bytes[28..32].copy_from_slice(&id.to_be_bytes());
+    bytes
+}
+
+/// The queue and the id of the packet that a message is about.
+fn queue_and_id(bytes: &[u8; HEADERS]) -> Option<(u16, u32)> {
+    let short = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+    let is_packet = short(4) == MSG_PACKET && short(22) == libc::NFQA_PACKET_HDR as u16;
+    let queue = u16::from_be_bytes([bytes[18], bytes[19]]);
+    is_packet.then(|| (queue, u32::from_be_bytes([bytes[24], bytes[25], bytes[26], bytes[27]])))
+}
+
+/// Receives the beginnings of messages; returns how many, and which are from the kernel.
+fn receive(from: BorrowedFd<'_>, buffers: &mut [[u8; HEADERS]; BATCH]) -> (usize, [bool; BATCH]) {
+    // SAFETY: all-zero headers, vectors and addresses are valid, empty ones.
+    let (mut headers, mut vectors, mut senders): (
+        [libc::mmsghdr; BATCH],
+        [libc::iovec; BATCH],
+        [libc::sockaddr_nl; BATCH],
+    ) = unsafe { std::mem::zeroed() };
+    for (at, buffer) in buffers.iter_mut().enumerate() {
+        vectors[at] = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: HEADERS };
+        headers[at].msg_hdr.msg_iov = &raw mut vectors[at];
+        headers[at].msg_hdr.msg_iovlen = 1;
+        headers[at].msg_hdr.msg_name = (&raw mut senders[at]).cast();
+        headers[at].msg_hdr.msg_namelen = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+    }
+    loop {
+        // SAFETY: each header points at its own vector and address, each vector at its own buffer, all live for the call
+        // and of the sizes given.
+        let count = unsafe {
+            let none = std::ptr::null_mut();
+            libc::recvmmsg(from.as_raw_fd(), headers.as_mut_ptr(), BATCH as u32, libc::MSG_DONTWAIT, none)
+        };
+        if count > 0 {
+            return (count as usize, senders.map(|sender| sender.nl_pid == 0));
+        }
+        match io::Error::last_os_error().raw_os_error() {
+            // Packets whose messages found no room have passed already.
+            Some(libc::ENOBUFS | libc::EINTR) => {}
+            _ => return (0, [false; BATCH]),
+        }
+    }
+}
+
+/// Leaves the shaper's terminal, process group and signals.
+fn become_independent() {
+    // SAFETY: each call takes numbers, or a C string that lives for ever, and concerns this process, which has one
+    // thread.
+    unsafe {
+        libc::setsid();
+        libc::prctl(libc::PR_SET_NAME, c"tidegate-guard".as_ptr());
+        // It ends with its shaper. What a terminal or a service manager sends to all processes concerns the shaper.
+        for signal in [
+            libc::SIGHUP,
+            libc::SIGINT,
+            libc::SIGQUIT,
+            libc::SIGTERM,
+            libc::SIGPIPE,
+            libc::SIGUSR1,
+            libc::SIGUSR2,
+            libc::SIGALRM,
+            libc::SIGTSTP,
+            libc::SIGTTIN,
+            libc::SIGTTOU,
+        ] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+    }
+}
+
+struct Granted {
+    locked: bool,
+    real_time: bool,
+    dropped: bool,
+}
+
+/// Requests what lets the guardian run at any time, then gives up every privilege but CAP_NET_ADMIN, which verdicts need.
+fn prepare(queue: u16) -> Granted {
+    // On the processor of the data path: packets that two processors send may overtake each other.
+    let _ = timing::stay_on_a_processor(usize::from(queue) / 2);
+    let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
+    // SAFETY: the calls take numbers and parameters that are live for them, and concern this process.
+    let (real_time, locked) = unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);
+        // Before the data path, which may be what does not stop running.
+        let parameter = libc::sched_param { sched_priority: 2 };
+        let real_time = libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) == 0;
+        // Nothing is mapped later; a stack that grows needs no more than what is mapped already.
+        let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+        libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const unlimited);
+        (real_time, libc::mlockall(libc::MCL_CURRENT) == 0)
+    };
+    let keep = privileges::Capabilities::NET_ADMIN;
+    let restricted = privileges::restrict(&Restriction { keep, calls: Calls::Only(CALLS) });
+    Granted { locked, real_time, dropped: restricted.capabilities.in_force() && restricted.calls.in_force() }
+}
+
+/// The system calls of a guardian that watches, and of its end.
+const CALLS: &[libc::c_long] = &[
+    libc::SYS_ppoll,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_sendto,
+    libc::SYS_accept4,
+    libc::SYS_getsockopt,
+    libc::SYS_geteuid,
+    libc::SYS_clock_gettime,
+    libc::SYS_unlinkat,
+    libc::SYS_close,
+    libc::SYS_munmap,
+    libc::SYS_madvise,
+    libc::SYS_sigaltstack,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_restart_syscall,
+    libc::SYS_futex,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nfqueue::Verdicts;
+
+    #[test]
+    fn the_message_that_accepts_is_that_of_the_shaper() {
+        let mut verdicts = Verdicts::new();
+        verdicts.accept_all(7_401);
+        let (bytes, count) = verdicts.next_chunk().unwrap();
+        assert_eq!((bytes.len(), count), (96, 3));
+        for (message, id) in bytes.chunks(32).zip(ALL) {
+            assert_eq!(message, accept_batch(7_401, id));
+        }
+    }
+
+    #[test]
+    fn only_a_message_of_a_packet_has_an_id() {
+        let mut bytes = [0; HEADERS];
+        bytes[4..6].copy_from_slice(&MSG_PACKET.to_ne_bytes());
+        bytes[18..20].copy_from_slice(&7_400_u16.to_be_bytes());
+        bytes[22..24].copy_from_slice(&(libc::NFQA_PACKET_HDR as u16).to_ne_bytes());
+        bytes[24..28].copy_from_slice(&77_u32.to_be_bytes());
+        assert_eq!(queue_and_id(&bytes), Some((7_400, 77)));
+        bytes[4..6].copy_from_slice(&(libc::NLMSG_ERROR as u16).to_ne_bytes());
+        assert_eq!(queue_and_id(&bytes), None);
+    }
+}

@@ -1,0 +1,341 @@
+//! The guardian: traffic while the shaper is stopped, killed and replaced, and while the guardian itself is.
+//!
+//! The process of the test only sends and receives; shapers are processes of their own, and their guardians run this
+//! test's program (see `main`).
+
+use std::io::{Read, Write};
+use std::net::UdpSocket;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_config::{Diagnostics, Source, shaper};
+use tidegate_live::guardian::{Condition, Settings};
+use tidegate_live::netlink::{Protocol, Socket};
+use tidegate_live::nft;
+use tidegate_live::shaping::{Options, Shaping};
+
+use crate::queue::PATIENCE;
+use crate::support::steady::patiently;
+use crate::support::{Child, DEVICE, Ended, LEFT, Pair, RIGHT};
+
+/// 500 bytes with headers, at 2,000 a second: 8 Mbit/s. The shaper lets 7.5 Mbit/s pass, so that packets are held.
+const PAYLOAD: usize = 472;
+const EVERY: Duration = Duration::from_micros(500);
+const SHAPER: &str = "version = 1\n[shaper]\nrate = \"7500kbit\"\nburst = \"3000B\"\n\
+    [[class]]\nname = \"rest\"\nrate = \"7500kbit\"\nburst = \"3000B\"\ndefault = true\n\
+    limit = \"8MB\"\nflow-limit = \"4MB\"\n";
+
+/// What a shaper does when its test writes a byte.
+const LEAVE: u8 = b'l';
+const END: u8 = b'e';
+
+/// A process that shapes. It answers each byte that it is sent with the number of its guardian.
+struct Shaper {
+    child: Child,
+    pipe: UnixStream,
+}
+
+impl Shaper {
+    /// A process that starts to shape when [`start`](Self::start) is called: later no process can be forked.
+    fn fork(pair: &Pair, directory: &std::path::Path, take_over: bool) -> Self {
+        let (pipe, theirs) = UnixStream::pair().unwrap();
+        pipe.set_read_timeout(Some(PATIENCE)).unwrap();
+        let child = Child::fork(|| {
+            pair.left.enter_thread().unwrap();
+            shape(theirs, directory, take_over);
+            0
+        });
+        Self { child, pipe }
+    }
+    /// Sends a byte and returns the answer.
+    fn tell(&mut self, byte: u8) -> i32 {
+        self.pipe.write_all(&[byte]).unwrap();
+        let mut answer = [0; 4];
+        self.pipe.read_exact(&mut answer).unwrap();
+        i32::from_ne_bytes(answer)
+    }
+    /// Starts to shape; returns the number of the guardian.
+    fn start(&mut self) -> i32 {
+        self.tell(b's')
+    }
+    fn signal(&self, signal: i32) {
+        kill(self.child.id(), signal);
+    }
+}
+
+fn kill(process: i32, signal: i32) {
+    // SAFETY: a process that the test has started, directly or through a shaper.
+    assert_eq!(unsafe { libc::kill(process, signal) }, 0);
+}
+
+fn shape(mut pipe: UnixStream, directory: &std::path::Path, take_over: bool) {
+    let mut byte = [0; 1];
+    pipe.read_exact(&mut byte).unwrap();
+    let config = shaper::load(&Source::new("shaper", SHAPER), &mut Diagnostics::default()).unwrap();
+    let guardian = Settings {
+        program: "/proc/self/exe".into(),
+        arguments: vec!["guard-a-shaper".into()],
+        directory: Some(directory.to_owned()),
+        linger: Duration::from_secs(3),
+        take_over,
+    };
+    let options = Options { interface: Some(DEVICE.into()), guardian: Some(guardian), ..Options::default() };
+    let mut shaping = Some(Shaping::start(&config, &options).unwrap());
+    assert_eq!(shaping.as_ref().and_then(Shaping::unguarded), None);
+    pipe.set_nonblocking(true).unwrap();
+    loop {
+        if byte[0] != 0 {
+            let process = shaping.as_ref().and_then(Shaping::guardian).and_then(|guardian| guardian.process());
+            pipe.write_all(&process.unwrap_or(0).to_ne_bytes()).unwrap();
+            byte[0] = 0;
+        }
+        thread::sleep(Duration::from_millis(5));
+        let condition = shaping.as_mut().unwrap().tend_guardian();
+        let _ = pipe.read(&mut byte);
+        if byte[0] == LEAVE {
+            // To the next data path of this process.
+            let left = shaping.take().unwrap().leave();
+            assert!(left.is_some());
+            shaping = Some(Shaping::start_from(&config, &options, left).unwrap());
+        }
+        if byte[0] == END {
+            shaping.take().unwrap().stop().unwrap();
+            pipe.write_all(&[0; 4]).unwrap();
+            return;
+        }
+        if condition == Condition::Successor {
+            drop(shaping.take().unwrap().leave());
+            return;
+        }
+    }
+}
+
+/// What arrived.
+struct Arrivals {
+    sent: u64,
+    lost: u64,
+    reordered: u64,
+    gap: Duration,
+}
+
+impl Arrivals {
+    fn all_in_order(&self) {
+        assert!(self.sent > 500, "{} sent", self.sent);
+        assert_eq!((self.lost, self.reordered), (0, 0), "lost and reordered of {}", self.sent);
+    }
+    fn within(&self, most: Duration) -> Result<(), String> {
+        println!("  {} sent, longest gap {:?}", self.sent, self.gap);
+        if self.gap <= most { Ok(()) } else { Err(format!("nothing passed for {:?}", self.gap)) }
+    }
+}
+
+/// Numbered datagrams from left to right, 2,000 a second, while `work` runs.
+fn traffic(pair: &Pair, work: impl FnOnce(&dyn Fn(u64))) -> Arrivals {
+    let receiver = pair.right.run(|| UdpSocket::bind((RIGHT[0], 0)).unwrap()).unwrap();
+    let sender = pair.left.run(|| UdpSocket::bind((LEFT[0], 0)).unwrap()).unwrap();
+    sender.connect(receiver.local_addr().unwrap()).unwrap();
+    receiver.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let size: libc::c_int = 8 << 20;
+    for name in [libc::SO_RCVBUFFORCE, libc::SO_RCVBUF] {
+        // SAFETY: `size` is live for the call and its size is given. As large as allowed is enough.
+        unsafe {
+            let (socket, value) = (std::os::fd::AsRawFd::as_raw_fd(&receiver), (&raw const size).cast());
+            if libc::setsockopt(socket, libc::SOL_SOCKET, name, value, size_of_val(&size) as u32) == 0 {
+                break;
+            }
+        }
+    }
+    let (stop, sent, arrived) = (AtomicBool::new(false), AtomicU64::new(0), Arc::new(AtomicU64::new(0)));
+    thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            let (mut payload, began) = ([0; PAYLOAD], Instant::now());
+            while !stop.load(Ordering::Relaxed) {
+                let number = sent.load(Ordering::Relaxed);
+                payload[..8].copy_from_slice(&number.to_be_bytes());
+                if sender.send(&payload).is_ok() {
+                    sent.store(number + 1, Ordering::Relaxed);
+                }
+                thread::sleep((began + EVERY * number as u32).saturating_duration_since(Instant::now()));
+            }
+        });
+        let receiving = scope.spawn(|| {
+            let (mut buffer, mut next, mut reordered) = ([0; 2_048], 0, 0);
+            let (mut last, mut gap) = (None::<Instant>, Duration::ZERO);
+            loop {
+                match receiver.recv(&mut buffer) {
+                    Ok(_) => {
+                        let number = u64::from_be_bytes(buffer[..8].try_into().unwrap());
+                        reordered += u64::from(number < next);
+                        next = next.max(number + 1);
+                        arrived.fetch_add(1, Ordering::Relaxed);
+                        let now = Instant::now();
+                        gap = gap.max(last.map_or(Duration::ZERO, |last| now - last));
+                        last = Some(now);
+                    }
+                    // What is held leaves within seconds.
+                    Err(_) if stop.load(Ordering::Relaxed) => return (reordered, gap),
+                    Err(_) => {}
+                }
+            }
+        });
+        let until = |count: u64| {
+            let (from, deadline) = (arrived.load(Ordering::Relaxed), Instant::now() + PATIENCE);
+            while arrived.load(Ordering::Relaxed) < from + count {
+                assert!(Instant::now() < deadline, "traffic does not pass");
+                thread::sleep(Duration::from_millis(1));
+            }
+        };
+        work(&until);
+        stop.store(true, Ordering::Relaxed);
+        sending.join().unwrap();
+        let (reordered, gap) = receiving.join().unwrap();
+        let sent = sent.load(Ordering::Relaxed);
+        Arrivals { sent, lost: sent - arrived.load(Ordering::Relaxed), reordered, gap }
+    })
+}
+
+/// A directory for the sockets of guardians.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("tidegate-guardian-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn tables(pair: &Pair) -> usize {
+    pair.left.run(|| nft::tables(&mut Socket::open(Protocol::Netfilter).unwrap()).unwrap().len()).unwrap()
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// How long traffic may pause when the shaper is silent, and when it ends; and what a busy machine adds.
+const SILENT: Duration = Duration::from_millis(500);
+const GONE: Duration = Duration::from_millis(50);
+
+pub fn a_stopped_shaper_loses_nothing_and_shapes_again_when_it_continues() -> Ended {
+    patiently(|| {
+        let (pair, directory) = (Pair::new(), Directory::new());
+        let mut shaper = Shaper::fork(&pair, &directory.0, false);
+        assert_ne!(shaper.start(), 0);
+        let arrivals = traffic(&pair, |until| {
+            until(1_500);
+            shaper.signal(libc::SIGSTOP);
+            until(2_000);
+            shaper.signal(libc::SIGCONT);
+            until(1_500);
+            shaper.tell(END);
+        });
+        arrivals.all_in_order();
+        assert_eq!(tables(&pair), 0, "nothing is left behind");
+        arrivals.within(SILENT)
+    })
+}
+
+pub fn a_killed_shaper_loses_nothing_and_its_rules_go() -> Ended {
+    patiently(|| {
+        let (pair, directory) = (Pair::new(), Directory::new());
+        let mut shaper = Shaper::fork(&pair, &directory.0, false);
+        shaper.start();
+        let arrivals = traffic(&pair, |until| {
+            until(1_500);
+            shaper.child.kill();
+            // Longer than the guardian waits for a successor.
+            until(8_000);
+        });
+        arrivals.all_in_order();
+        until("the rules remain", || tables(&pair) == 0);
+        until("a socket remains", || directory.0.read_dir().unwrap().count() == 0);
+        arrivals.within(GONE)
+    })
+}
+
+pub fn a_successor_takes_over_from_a_killed_shaper_and_from_one_that_runs() -> Ended {
+    patiently(|| {
+        let (pair, directory) = (Pair::new(), Directory::new());
+        let mut first = Shaper::fork(&pair, &directory.0, false);
+        let mut second = Shaper::fork(&pair, &directory.0, false);
+        let mut third = Shaper::fork(&pair, &directory.0, true);
+        first.start();
+        let arrivals = traffic(&pair, |until| {
+            until(1_500);
+            first.child.kill();
+            until(200);
+            second.start();
+            until(1_500);
+            third.start();
+            until(1_500);
+            assert_eq!(tables(&pair), 1);
+            third.tell(END);
+        });
+        arrivals.all_in_order();
+        assert_eq!(second.child.try_wait(), Some(Ok(0)));
+        assert_eq!(tables(&pair), 0);
+        arrivals.within(GONE)
+    })
+}
+
+pub fn a_guardian_that_ends_or_stops_is_replaced() -> Ended {
+    let (pair, directory) = (Pair::new(), Directory::new());
+    let mut shaper = Shaper::fork(&pair, &directory.0, false);
+    let first = shaper.start();
+    let arrivals = traffic(&pair, |passed| {
+        passed(500);
+        kill(first, libc::SIGKILL);
+        let mut second = first;
+        let deadline = Instant::now() + PATIENCE;
+        while second == first {
+            assert!(Instant::now() < deadline, "no other guardian");
+            second = shaper.tell(b'?');
+        }
+        kill(second, libc::SIGSTOP);
+        let mut third = second;
+        while third == second {
+            assert!(Instant::now() < deadline, "the stopped guardian stays");
+            third = shaper.tell(b'?');
+        }
+        // The last one does what the first one would have done.
+        shaper.signal(libc::SIGSTOP);
+        passed(2_000);
+        shaper.signal(libc::SIGCONT);
+        passed(500);
+        shaper.tell(END);
+    });
+    arrivals.all_in_order();
+    Ended::Passed
+}
+
+pub fn a_data_path_leaves_its_queue_to_the_next_one() -> Ended {
+    let (pair, directory) = (Pair::new(), Directory::new());
+    let mut shaper = Shaper::fork(&pair, &directory.0, false);
+    shaper.start();
+    let arrivals = traffic(&pair, |until| {
+        for _ in 0..3 {
+            until(700);
+            shaper.tell(LEAVE);
+        }
+        until(700);
+        shaper.tell(END);
+    });
+    arrivals.all_in_order();
+    assert_eq!(tables(&pair), 0);
+    Ended::Passed
+}
