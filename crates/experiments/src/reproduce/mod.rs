@@ -1,6 +1,7 @@
 //! The experiments of the papers, the paper's value beside ours.
 
 mod cbq;
+mod faults;
 mod fbq;
 mod mice;
 pub mod output;
@@ -26,6 +27,8 @@ pub struct Options {
     pub seed: u64,
     /// Where plots go, if they are wanted.
     pub plots: Arc<Gallery>,
+    /// The page that the table of an experiment is written into, if it has one.
+    pub page: Option<PathBuf>,
 }
 
 /// Where the plots of an experiment go.
@@ -167,6 +170,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         page: include_str!("../../../../experiments/cbq/README.md"),
         sentence: "A CBQ router: each defect of 1999 and its cure, and link sharing as of 1995",
         run: cbq::run,
+    },
+    Experiment {
+        name: "faults",
+        page: include_str!("../../../../experiments/faults/README.md"),
+        sentence: faults::SENTENCE,
+        run: faults::run,
     },
     Experiment {
         name: "mice",

@@ -30,6 +30,9 @@ pub struct Args {
     /// Write plots as SVG into this folder, where the experiment has some
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
+    /// Write the table of measurements into this page of the book, where the experiment has one
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
     #[command(flatten)]
     files: Files,
     /// Print the result as JSON
@@ -53,7 +56,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     args.files.try_them([])?;
     let plots = Arc::new(Gallery::new(args.plots.clone(), args.files.report.is_some()));
-    let options = Options { only: args.only.clone(), runs: args.runs, seed: args.seed, plots };
+    let options = Options { only: args.only.clone(), runs: args.runs, seed: args.seed, plots, page: args.page.clone() };
     let items = experiment.run(&options)?;
     if items.is_empty() {
         let only = args.only.as_deref().unwrap_or_default();

@@ -1,0 +1,381 @@
+//! Faults of a running shaper, and what each costs the traffic: `tidegate run` between two namespaces, 2,000 packets a
+//! second with a queue, one fault, and what was lost, what was reordered and how long nothing arrived.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tidegate_live::netlink::{Protocol, Socket};
+use tidegate_live::netns;
+use tidegate_live::nft;
+use tidegate_units::{Bytes, Rate};
+
+use super::{Item, Options};
+use crate::Failure;
+use crate::lab::{FlowSpec, Pair, Senders, Sink, dropped_between};
+
+pub const SENTENCE: &str =
+    "A fault in a running shaper: what is lost, what is reordered, and for how long nothing passes";
+
+/// 7.5 Mbit/s of the 8 that are offered, and room for what waits: packets are queued all the time, and none is dropped.
+const SHAPER: &str = "version = 1\n[shaper]\nrate = \"7500kbit\"\nburst = \"3000B\"\n\
+    [[class]]\nname = \"rest\"\nrate = \"7500kbit\"\nburst = \"3000B\"\ndefault = true\n\
+    limit = \"8MB\"\nflow-limit = \"4MB\"\n";
+/// With 28 bytes of headers 500 bytes, 2,000 times a second.
+const PAYLOAD: u64 = 472;
+const RATE: Rate = Rate::from_kbit(7_552);
+/// Traffic before the fault, and after what was done about it.
+const BEFORE: Duration = Duration::from_millis(1_500);
+const AFTER: Duration = Duration::from_millis(1_500);
+/// How long to wait for a process on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// How long nothing arrives before all that was sent has arrived or is lost.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// The bounds: when the shaper is silent, when its process ends or is replaced, and when it runs on.
+const SILENT: u32 = 500;
+const REPLACED: u32 = 50;
+
+/// A fault, how to cause it, and what may come of it.
+struct Fault {
+    id: &'static str,
+    what: &'static str,
+    /// Further arguments of `tidegate run`.
+    arguments: &'static [&'static str],
+    cause: fn(&mut Bench) -> io::Result<()>,
+    /// The longest time without an arrival, in milliseconds; none where the link itself is down.
+    gap: Option<u32>,
+}
+
+const fn fault(
+    id: &'static str,
+    what: &'static str,
+    arguments: &'static [&'static str],
+    gap: Option<u32>,
+    cause: fn(&mut Bench) -> io::Result<()>,
+) -> Fault {
+    Fault { id, what, arguments, cause, gap }
+}
+
+const FAULTS: &[Fault] = &[
+    fault("none", "no fault", &[], Some(REPLACED), |_| Ok(())),
+    fault("stop", "the process is stopped for 2 s (SIGSTOP)", &[], Some(SILENT), |bench| {
+        bench.signal(Signal::SIGSTOP)?;
+        sleep(Duration::from_secs(2));
+        bench.signal(Signal::SIGCONT)
+    }),
+    fault("stall", "the data path hangs for 3 s", &["--inject", "stall:1s:3s"], Some(SILENT), |_| {
+        sleep(Duration::from_secs(3));
+        Ok(())
+    }),
+    fault("panic", "a discipline panics", &["--inject", "panic:1s"], Some(SILENT), |_| Ok(())),
+    fault("abort", "the process aborts (SIGABRT)", &[], Some(REPLACED), |bench| bench.signal(Signal::SIGABRT)),
+    fault("kill", "the process is killed (SIGKILL)", &[], Some(REPLACED), |bench| bench.signal(Signal::SIGKILL)),
+    fault("memory", "memory is refused", &["--inject", "memory:1s"], Some(REPLACED), |_| Ok(())),
+    fault("descriptors", "clients take every descriptor", &["--few-descriptors"], Some(REPLACED), |bench| {
+        let clients: Vec<UnixStream> = (0..100).map_while(|_| UnixStream::connect(bench.control()).ok()).collect();
+        sleep(Duration::from_secs(1));
+        drop(clients);
+        Ok(())
+    }),
+    fault("processor", "busy programs on every processor, four each, for 2 s", &[], Some(SILENT), |_| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let count = 4 * thread::available_parallelism().map_or(2, usize::from);
+        for _ in 0..count {
+            let stop = Arc::clone(&stop);
+            thread::Builder::new().spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })?;
+        }
+        sleep(Duration::from_secs(2));
+        stop.store(true, Ordering::Relaxed);
+        Ok(())
+    }),
+    fault("forward", "the clock jumps 10 s ahead", &["--inject", "forward:1s:10s"], Some(REPLACED), |_| Ok(())),
+    fault("back", "the clock goes back 10 s", &["--inject", "back:1s:10s"], Some(REPLACED), |_| Ok(())),
+    fault("flush", "another program deletes all rules", &[], Some(REPLACED), |bench| {
+        bench.pair.sender.namespace.run(|| {
+            let mut socket = Socket::open(Protocol::Netfilter).map_err(io::Error::other)?;
+            for (family, name) in nft::tables(&mut socket).map_err(io::Error::other)? {
+                // The kernel refuses it where a process owns the table.
+                let _ = nft::delete(&mut socket, family, &name);
+            }
+            Ok(())
+        })?
+    }),
+    fault("down", "the link is down for 500 ms", &[], None, |bench| {
+        bench.pair.at_sender(|rtnl, index| rtnl.down(index))?;
+        sleep(Duration::from_millis(500));
+        bench.pair.at_sender(|rtnl, index| rtnl.up(index))
+    }),
+    fault("rename", "the interface is renamed", &[], Some(SILENT), |bench| {
+        bench.pair.at_sender(|rtnl, index| rtnl.rename(index, "uplink0"))?;
+        bench.says("shaping uplink0 is in force")
+    }),
+    fault("recreate", "the interface is deleted and made again", &[], None, |bench| {
+        bench.pair.disconnect()?;
+        bench.pair.connect()
+    }),
+    fault("mtu", "the MTU changes ten times", &[], Some(REPLACED), |bench| {
+        for n in 0..10 {
+            bench.pair.at_sender(|rtnl, index| rtnl.set_mtu(index, if n % 2 == 0 { 1_400 } else { 1_500 }))?;
+            sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }),
+    fault("disk", "standard output is a full disk", &["--full-disk"], Some(REPLACED), |bench| {
+        bench.signal(Signal::SIGHUP)
+    }),
+    fault("terminal", "the terminal is gone", &[], Some(REPLACED), |bench| {
+        bench.shaper.lines = None;
+        let _ = UnixStream::connect(bench.control())?;
+        Ok(())
+    }),
+    fault("guardian", "the guardian is killed, then the shaper", &[], Some(REPLACED), |bench| {
+        let first = bench.guardian()?;
+        kill(Pid::from_raw(first), Signal::SIGKILL)?;
+        bench.says("another guardian has been started")?;
+        bench.signal(Signal::SIGKILL)
+    }),
+    fault("restart", "restart: SIGTERM, and a new process", &["--hand-over"], Some(REPLACED), |bench| {
+        bench.signal(Signal::SIGTERM)?;
+        bench.shaper.child.wait()?;
+        bench.shaper = bench.start(&["--hand-over"])?;
+        Ok(())
+    }),
+    fault("killed-restart", "restart after SIGKILL", &["--hand-over"], Some(REPLACED), |bench| {
+        bench.signal(Signal::SIGKILL)?;
+        bench.shaper.child.wait()?;
+        bench.shaper = bench.start(&["--hand-over"])?;
+        Ok(())
+    }),
+    fault("upgrade", "another process takes over from one that runs", &["--hand-over"], Some(REPLACED), |bench| {
+        let new = bench.start(&["--hand-over"])?;
+        let mut old = std::mem::replace(&mut bench.shaper, new);
+        old.child.wait().map(drop)
+    }),
+];
+
+/// A shaper that runs, and traffic through it.
+struct Bench {
+    pair: Pair,
+    directory: PathBuf,
+    shaper: Shaper,
+}
+
+struct Shaper {
+    child: Child,
+    /// What it prints; closed when this is dropped.
+    lines: Option<Receiver<String>>,
+    said: String,
+}
+
+impl Bench {
+    fn new(arguments: &[&str]) -> io::Result<Self> {
+        let directory = std::env::temp_dir().join(format!("tidegate-faults-{}", std::process::id()));
+        fs::create_dir_all(&directory)?;
+        fs::write(directory.join("shaper.toml"), SHAPER)?;
+        let pair = Pair::create()?;
+        let shaper = start(&pair, &directory, arguments)?;
+        Ok(Self { pair, directory, shaper })
+    }
+    fn start(&self, arguments: &[&str]) -> io::Result<Shaper> {
+        start(&self.pair, &self.directory, arguments)
+    }
+    fn control(&self) -> PathBuf {
+        self.directory.join("control")
+    }
+    fn signal(&mut self, signal: Signal) -> io::Result<()> {
+        kill(Pid::from_raw(self.shaper.child.id() as i32), signal).map_err(io::Error::from)
+    }
+    fn says(&mut self, text: &str) -> io::Result<()> {
+        self.shaper.says(text)
+    }
+    /// The process of the guardian, as it was announced at the start.
+    fn guardian(&self) -> io::Result<i32> {
+        let said = self.shaper.said.split_once("guardian: process ").map(|(_, rest)| rest);
+        let number = said.and_then(|rest| rest.split(' ').next()?.parse().ok());
+        number.ok_or_else(|| io::Error::other(format!("there is no guardian: {}", self.shaper.said)))
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = self.signal(Signal::SIGINT);
+        let _ = self.shaper.child.wait();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl Shaper {
+    fn says(&mut self, text: &str) -> io::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.said.contains(text) {
+            let wait = deadline.saturating_duration_since(Instant::now());
+            let lines = self.lines.as_ref().ok_or_else(|| io::Error::other("it is not listened to"))?;
+            match lines.recv_timeout(wait) {
+                Ok(line) => self.said = format!("{}{line}\n", self.said),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    return Err(io::Error::other(format!("it does not report {text:?}, but: {}", self.said)));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn start(pair: &Pair, directory: &Path, arguments: &[&str]) -> io::Result<Shaper> {
+    let program = std::env::current_exe()?;
+    let mut command: Command = if arguments.contains(&"--few-descriptors") {
+        let mut shell = pair.sender.namespace.command("sh")?;
+        shell.args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\""]).arg(program);
+        shell
+    } else {
+        pair.sender.namespace.command(program)?
+    };
+    command.arg("run").arg(directory.join("shaper.toml")).args(["--interface", pair.sender.interface]);
+    command.arg("--control").arg(directory.join("control"));
+    // Looking up the names of functions takes longer than anything that is measured.
+    command.env_remove("RUST_BACKTRACE");
+    command.args(arguments.iter().filter(|argument| !matches!(**argument, "--few-descriptors" | "--full-disk")));
+    let output = if arguments.contains(&"--full-disk") {
+        Stdio::from(fs::File::options().write(true).open("/dev/full")?)
+    } else {
+        Stdio::null()
+    };
+    let mut child = command.stdin(Stdio::null()).stdout(output).stderr(Stdio::piped()).spawn()?;
+    let printed = child.stderr.take().ok_or_else(|| io::Error::other("its standard error was asked for"))?;
+    let (to, lines) = mpsc::channel();
+    // Ends, and closes the pipe, when nobody reads the lines.
+    thread::Builder::new()
+        .spawn(move || BufReader::new(printed).lines().map_while(Result::ok).try_for_each(|line| to.send(line)))?;
+    let mut shaper = Shaper { child, lines: Some(lines), said: String::new() };
+    shaper.says("control socket")?;
+    Ok(shaper)
+}
+
+/// What became of the traffic.
+struct Outcome {
+    sent: u64,
+    lost: u64,
+    reordered: u64,
+    gap: Duration,
+}
+
+fn measure(fault: &Fault) -> io::Result<Outcome> {
+    let mut bench = Bench::new(fault.arguments)?;
+    let flow = [FlowSpec::udp("packets", 6_000, 0, RATE, Bytes::new(PAYLOAD))];
+    let ends = [bench.pair.sender.namespace.try_clone()?, bench.pair.receiver.namespace.try_clone()?];
+    let dropped = dropped_between(&ends[0], &ends[1])?;
+    let sink = Sink::start(&bench.pair.receiver, &flow)?;
+    let senders = Senders::start(&bench.pair.sender, &bench.pair.receiver, &flow)?;
+    sleep(BEFORE);
+    let caused = (fault.cause)(&mut bench);
+    sleep(AFTER);
+    // What is queued leaves at the rate of the shaper.
+    senders.set_rate(0, Rate::ZERO);
+    sleep(Duration::from_millis(50));
+    let sent = senders.sent(0).packets.load(Ordering::Relaxed);
+    let (mut before, mut since) = (sink.report(0).packets, Instant::now());
+    while before < sent && since.elapsed() < QUIET {
+        sleep(Duration::from_millis(20));
+        let arrived = sink.report(0).packets;
+        if arrived > before {
+            (before, since) = (arrived, Instant::now());
+        }
+    }
+    senders.stop();
+    let report = sink.stop().swap_remove(0);
+    caused?;
+    // A receiver without processor time drops packets that have passed.
+    let excused = if fault.gap.is_some() { dropped_between(&ends[0], &ends[1])?.saturating_sub(dropped) } else { 0 };
+    Ok(Outcome {
+        sent,
+        lost: sent.saturating_sub(report.packets + excused),
+        reordered: report.reordered,
+        gap: Duration::from_nanos(report.gaps.max()),
+    })
+}
+
+pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
+    if let Some(page) = &options.page {
+        // Before minutes of measurements.
+        write_page(page, "")?;
+    }
+    let wanted: Vec<&Fault> = FAULTS.iter().filter(|fault| options.wants(fault.id)).collect();
+    let unmeasured = |fault: &Fault, why: &str| Item::unmeasured(fault.id, fault.what, why);
+    if let Err(error) = netns::enter() {
+        return Ok(wanted.iter().map(|fault| unmeasured(fault, &error.to_string())).collect());
+    }
+    let (mut items, mut rows) = (Vec::new(), Vec::new());
+    for fault in wanted {
+        match measure(fault) {
+            Ok(outcome) => {
+                items.extend(judge(fault, &outcome));
+                rows.push((fault, outcome));
+            }
+            Err(error) => items.push(unmeasured(fault, &error.to_string())),
+        }
+    }
+    if let Some(page) = &options.page {
+        write_page(page, &table(&rows))?;
+    }
+    Ok(items)
+}
+
+fn judge(fault: &Fault, outcome: &Outcome) -> Vec<Item> {
+    let item = |part: &str, unit, value| Item::measured(format!("{}.{part}", fault.id), fault.what, unit, value);
+    let gap = outcome.gap.as_secs_f64() * 1e3;
+    let sent = item("sent", "packets", outcome.sent as f64);
+    match fault.gap {
+        Some(most) => vec![
+            sent,
+            item("lost", "packets", outcome.lost as f64).within(0.0, 0.0),
+            item("reordered", "packets", outcome.reordered as f64).within(0.0, 0.0),
+            item("gap", "ms", gap).within(0.0, f64::from(most)),
+        ],
+        None => vec![
+            sent,
+            item("lost", "packets", outcome.lost as f64).note("the link itself is down"),
+            item("reordered", "packets", outcome.reordered as f64),
+            item("gap", "ms", gap),
+        ],
+    }
+}
+
+/// The results as a table of the page.
+fn table(rows: &[(&Fault, Outcome)]) -> String {
+    let mut text =
+        String::from("| fault | sent | lost | reordered | longest gap | aim |\n|---|---:|---:|---:|---:|---:|\n");
+    for (fault, outcome) in rows {
+        let aim = fault.gap.map_or("-".into(), |most| format!("{most} ms"));
+        let gap = outcome.gap.as_millis();
+        let Outcome { sent, lost, reordered, .. } = outcome;
+        let _ = writeln!(text, "| {} | {sent} | {lost} | {reordered} | {gap} ms | {aim} |", fault.what);
+    }
+    text
+}
+
+/// The lines of the page between which the table stands.
+const BEGIN: &str = "<!-- written by tidegate reproduce faults --page -->\n";
+const END: &str = "<!-- end -->\n";
+
+fn write_page(path: &Path, table: &str) -> Result<(), Failure> {
+    let failed = |text: String| Failure::Failed(format!("{}: {text}", path.display()));
+    let page = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let parts = page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let (before, after) = parts.ok_or_else(|| failed(format!("it has no place for the table: {BEGIN}{END}")))?;
+    fs::write(path, format!("{before}{BEGIN}{table}{END}{after}")).map_err(|error| failed(error.to_string()))
+}

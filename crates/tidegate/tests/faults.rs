@@ -1,0 +1,50 @@
+//! The short form of `tidegate reproduce faults`: nothing is lost or reordered when a shaper is stopped, killed or
+//! replaced. How long nothing passes is for the long form: it depends on the machine.
+
+use std::process::Command;
+
+fn items(only: &str) -> Vec<serde_json::Value> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let output = command.args(["reproduce", "faults", "--json", "--only", only]).output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let report: serde_json::Value = serde_json::from_str(&text)
+        .unwrap_or_else(|error| panic!("{error}: {text}{}", String::from_utf8_lossy(&output.stderr)));
+    report["items"].as_array().expect("items").clone()
+}
+
+#[test]
+fn a_shaper_that_is_stopped_killed_or_replaced_loses_and_reorders_nothing() {
+    for fault in ["stop", "kill", "restart", "upgrade"] {
+        let items = items(fault);
+        let of = |part: &str| items.iter().find(|item| item["id"] == format!("{fault}.{part}"));
+        let Some(sent) = of("sent") else {
+            // A machine without namespaces or NFQUEUE.
+            let why = items[0]["note"].as_str().unwrap_or_default().to_owned();
+            assert!(items[0]["holds"].is_null(), "{items:?}");
+            eprintln!("SKIP: {fault}: {why}");
+            if let Some(log) = std::env::var_os("TIDEGATE_SKIP_LOG") {
+                let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
+                let _ = file.and_then(|mut file| {
+                    std::io::Write::write_all(&mut file, format!("SKIP: {fault}: {why}\n").as_bytes())
+                });
+            }
+            continue;
+        };
+        assert!(sent["measured"].as_f64() > Some(1_000.0), "{items:?}");
+        for part in ["lost", "reordered"] {
+            assert_eq!(of(part).and_then(|item| item["measured"].as_f64()), Some(0.0), "{fault}: {items:?}");
+        }
+    }
+}
+
+#[test]
+fn a_page_without_a_place_for_the_table_is_refused() {
+    let page = std::env::temp_dir().join(format!("tidegate-faults-{}.md", std::process::id()));
+    std::fs::write(&page, "# Faults\n").expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let output = command.args(["reproduce", "faults", "--only", "nosuch", "--page"]).arg(&page).output();
+    let output = output.expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("it has no place for the table"));
+    std::fs::remove_file(&page).expect("our file");
+}
