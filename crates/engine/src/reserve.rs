@@ -190,7 +190,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             return Err(ReserveError::Rules(failure));
         }
         self.account.classes.open(grant.id);
-        self.rehouse(now, &[], out);
+        self.requeue(now, &[], out);
         let lease = self.leases.list.last().cloned();
         lease.ok_or(ReserveError::Nowhere)
     }
@@ -229,7 +229,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         reservations.release(now, cbq, id, Removal::Flush, &mut Discard).map_err(ReserveError::Admission)?;
         self.leases.list.retain(|lease| lease.grant.id != id);
         self.classify.set_reserved(&self.leases.rules(), &self.setup.names).map_err(ReserveError::Rules)?;
-        self.rehouse(now, &[id], out);
+        self.requeue(now, &[id], out);
         Ok(())
     }
 

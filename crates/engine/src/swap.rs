@@ -198,7 +198,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             self.admit.registry = FlowRegistry::default();
         }
         let rehomed = match how {
-            SwapKind::InPlace => self.rehouse(now, &[], out),
+            SwapKind::InPlace => self.requeue(now, &[], out),
             SwapKind::Replaced => {
                 let numbers = self.admit.packets.slots();
                 let places: Vec<_> =
@@ -239,10 +239,10 @@ impl<H: Copy + Send + 'static> Engine<H> {
             (Root::Discipline(old), Root::Discipline(new)) if old.is_same(new) => true,
             (Root::Discipline(_), Root::Discipline(_)) => {
                 let (Some(old), Some(new)) = (cbq_of(&self.config), cbq_of(config)) else { return false };
-                let same_desk = format!("{:?}", old.reservations) == format!("{:?}", new.reservations);
+                let same_reservations = format!("{:?}", old.reservations) == format!("{:?}", new.reservations);
                 let parameters = new.parameters();
                 match (self.tree.cbq_mut(), parameters) {
-                    (Some(cbq), Ok(parameters)) if same_desk && old.is_same_tree(new) => {
+                    (Some(cbq), Ok(parameters)) if same_reservations && old.is_same_tree(new) => {
                         change_classes(cbq, now, &parameters)
                     }
                     _ => false,
@@ -254,7 +254,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
 
     /// After rules have changed, or the leaves `gone` were removed with their packets: queues of a tree of CBQ out of
     /// which packets must move begin anew; for other trees what comes waits until what is there has left.
-    pub(crate) fn rehouse(&mut self, now: Instant, gone: &[ClassId], out: &mut impl Sink<H>) -> usize {
+    pub(crate) fn requeue(&mut self, now: Instant, gone: &[ClassId], out: &mut impl Sink<H>) -> usize {
         let numbers = self.admit.packets.slots();
         let mut emptied: HashSet<ClassId> = gone.iter().copied().collect();
         if let Tree::Cbq(cbq) = &mut self.tree {

@@ -56,7 +56,7 @@ impl Sink<u64> for Log {
 }
 
 /// Promise `number` for what goes to `port`.
-fn book(entries: &[(u64, u16)]) -> PromiseTable {
+fn table_of(entries: &[(u64, u16)]) -> PromiseTable {
     let rule = |(target, (_, port)): (usize, &(u64, u16))| Rule {
         matching: Match { destination_ports: vec![*port..=*port], ..Match::default() },
         target: target as u32,
@@ -109,7 +109,7 @@ fn a_promise_is_in_force_with_the_first_packet_and_gone_with_its_end() {
     let (mut engine, mut log) = (engine(), Log::default());
     let class = ClassId(0);
     engine.promises(at(0)).promise(7, terms(5), class, 1, false).unwrap();
-    drop(engine.promises(at(0)).set_table(book(&[(7, 1)])));
+    drop(engine.promises(at(0)).set_table(table_of(&[(7, 1)])));
     // 3 of 8 Mbit/s are left to promise.
     let refused = engine.promises(at(0)).promise(8, terms(4), class, 1, false);
     assert_eq!(refused, Err(PromiseError::NoRoom(Rate::from_mbit(3))));
@@ -148,7 +148,7 @@ fn a_promise_applies_to_present_flows_and_waits_where_rate_is_short() {
     engine.promises(at(500)).promise(1, terms(6), class, 1, false).unwrap();
     // (4.4): there are 2 left, and it begins without.
     engine.promises(at(500)).promise(2, terms(4), class, 1, true).unwrap();
-    drop(engine.promises(at(500)).set_table(book(&[(1, 1), (2, 2)])));
+    drop(engine.promises(at(500)).set_table(table_of(&[(1, 1), (2, 2)])));
     review(&mut engine, at(500));
     assert_eq!(engine.promises(at(500)).view(2).unwrap().waiting, 1);
     let counts = run(&mut engine, &mut log, &[1, 2, 3], at(500), at(1_500));
@@ -156,7 +156,7 @@ fn a_promise_applies_to_present_flows_and_waits_where_rate_is_short() {
     // The first ends: at once the second has its minimum, and is notified.
     log.notifications.clear();
     engine.promises(at(1_500)).end(1);
-    drop(engine.promises(at(1_500)).set_table(book(&[(2, 2)])));
+    drop(engine.promises(at(1_500)).set_table(table_of(&[(2, 2)])));
     review(&mut engine, at(1_500));
     let counts = run(&mut engine, &mut log, &[1, 2, 3], at(1_500), at(2_500));
     assert!(counts[1].abs_diff(500) < 25, "{counts:?}");
@@ -178,7 +178,7 @@ fn a_promise_applies_to_present_flows_and_waits_where_rate_is_short() {
 fn rate_is_held_again_when_a_flow_under_a_promise_ends() {
     let (mut engine, mut log) = (engine(), Log::default());
     engine.promises(at(0)).promise(1, terms(6), ClassId(0), 1, false).unwrap();
-    drop(engine.promises(at(0)).set_table(book(&[(1, 1)])));
+    drop(engine.promises(at(0)).set_table(table_of(&[(1, 1)])));
     run(&mut engine, &mut log, &[1], at(0), at(100));
     assert_eq!(engine.promises(at(100)).view(1).unwrap().held, 0);
     // Silent for longer than a second, while another flow keeps the class busy.
@@ -197,7 +197,7 @@ fn preference_ends_with_the_promise() {
     let preferred = Terms { steps: 2, ..Terms::default() };
     engine.promises(at(0)).promise(1, preferred, ClassId(0), 1, false).unwrap();
     run(&mut engine, &mut log, &[1, 2, 3, 4], at(0), at(200));
-    drop(engine.promises(at(200)).set_table(book(&[(1, 1)])));
+    drop(engine.promises(at(200)).set_table(table_of(&[(1, 1)])));
     review(&mut engine, at(200));
     // (4.5): two steps of a tenth above a quarter are 0.45; the others share 0.55.
     let counts = run(&mut engine, &mut log, &[1, 2, 3, 4], at(200), at(1_200));
@@ -213,7 +213,7 @@ fn a_preference_of_a_flow_alone_counts_when_others_come_and_its_owner_is_notifie
     let (mut engine, mut log) = (engine(), Log::default());
     let preferred = Terms { steps: 2, ..Terms::default() };
     engine.promises(at(0)).promise(1, preferred, ClassId(0), 1, false).unwrap();
-    drop(engine.promises(at(0)).set_table(book(&[(1, 1)])));
+    drop(engine.promises(at(0)).set_table(table_of(&[(1, 1)])));
     // No other flow is present: it is granted all.
     run(&mut engine, &mut log, &[1], at(0), at(200));
     let rates = |log: &mut Log| -> Vec<u64> {

@@ -146,7 +146,7 @@ enum Back {
 enum Output {
     Left(Instant, TestPacket),
     Dropped(Instant, TestPacket, DropReason),
-    Told(Event),
+    Reported(Event),
     Asked(Deadline),
 }
 
@@ -154,7 +154,7 @@ enum Output {
 #[derive(Default)]
 struct Tray {
     dropped: Vec<(TestPacket, DropReason)>,
-    told: Vec<Event>,
+    events: Vec<Event>,
 }
 
 impl Outlet<TestPacket> for Tray {
@@ -162,7 +162,7 @@ impl Outlet<TestPacket> for Tray {
         self.dropped.push((packet, reason));
     }
     fn event(&mut self, event: Event) {
-        self.told.push(event);
+        self.events.push(event);
     }
 }
 
@@ -313,7 +313,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
             }
             self.outputs.push(Output::Left(self.now, packet));
         }
-        self.outputs.extend(tray.told.into_iter().map(Output::Told));
+        self.outputs.extend(tray.events.into_iter().map(Output::Reported));
         let backlog = self.qdisc.backlog();
         let bytes: Bytes = self.inside.values().map(|packet| packet.size).sum();
         if backlog.packets != self.inside.len() as u64 || backlog.bytes != bytes {

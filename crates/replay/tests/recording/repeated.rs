@@ -64,7 +64,7 @@ fn swap_to(text: &str, now: Instant, engine: &mut Engine<u64>, sink: &mut Outcom
 }
 
 /// Conditions of promises to flows of UDP from one port each.
-fn book(promises: &[(u64, u16)]) -> PromiseTable {
+fn table_of(promises: &[(u64, u16)]) -> PromiseTable {
     let rule = |(target, (_, port)): (usize, &(u64, u16))| {
         let protocol = Some(17);
         let (source_ports, destination) = (vec![*port..=*port], Some("10.0.0.0/8".parse().unwrap()));
@@ -78,8 +78,8 @@ fn book(promises: &[(u64, u16)]) -> PromiseTable {
     }
 }
 
-fn rebook(promises: &[(u64, u16)], now: Instant, engine: &mut Engine<u64>) {
-    drop(engine.promises(now).set_table(book(promises)));
+fn set_table(promises: &[(u64, u16)], now: Instant, engine: &mut Engine<u64>) {
+    drop(engine.promises(now).set_table(table_of(promises)));
     let mut from = Some(0);
     while let Some(place) = from {
         from = engine.promises(now).review(place, 16);
@@ -100,18 +100,18 @@ fn a_recording_is_exact_through_changes_and_promises() {
             engine.promises(now).promise(1, terms(1_500), ClassId(0), 1, false).unwrap();
             refused = engine.promises(now).promise(2, terms(9_000), ClassId(0), 1, false).is_err();
             engine.promises(now).promise(3, Terms { steps: 3, ..Terms::default() }, ClassId(0), 2, true).unwrap();
-            rebook(&[(1, 1_001), (3, 1_002)], now, engine);
+            set_table(&[(1, 1_001), (3, 1_002)], now, engine);
         }
         3_000 => {
             engine.promises(now).end(3);
-            rebook(&[(1, 1_001)], now, engine);
+            set_table(&[(1, 1_001)], now, engine);
         }
         4_000 => hows.push(swap_to(OTHER, now, engine, sink)),
         4_001 => {
             // As a daemon restores promises.
             engine.promises(now).clear();
             engine.promises(now).promise(1, terms(1_000), ClassId(2), 1, true).unwrap();
-            rebook(&[(1, 1_001)], now, engine);
+            set_table(&[(1, 1_001)], now, engine);
         }
         5_000 => hows.push(swap_to(&slower, now, engine, sink)),
         6_000 => hows.push(swap_to(SHAPER, now, engine, sink)),
@@ -130,7 +130,7 @@ fn a_recording_is_exact_through_changes_and_promises() {
     assert!(exact.compared > sink.passed + sink.refused);
     assert_eq!(exact.here, exact.recorded);
     // The changes do something: left out, the departures are others.
-    for left_out in ["promise", "review", "book", "swap"] {
+    for left_out in ["promise", "review", "table", "swap"] {
         assert!(matches!(without(&folder, left_out), Verdict::Different(_)), "{left_out}");
     }
 }
@@ -144,7 +144,7 @@ fn without(folder: &Folder, kind: &str) -> Verdict {
         let leave_out = match &record {
             Record::Control { control, .. } => match control {
                 Control::Promise { .. } => kind == "promise",
-                Control::PromiseTable { .. } => kind == "book",
+                Control::PromiseTable { .. } => kind == "table",
                 Control::Review { .. } => kind == "review",
                 Control::Reserve { .. } => kind == "reserve",
                 Control::Refresh { .. } => kind == "refresh",
@@ -323,7 +323,7 @@ fn a_recording_of_version_2_can_be_done_again() {
             if handle == 4 {
                 let terms = Terms { minimum: kbit(500), ..Terms::default() };
                 engine.promises(now).promise(1, terms, ClassId(0), 1, false).unwrap();
-                rebook(&[(1, 1_001)], now, engine);
+                set_table(&[(1, 1_001)], now, engine);
             }
         });
         recording.finish().unwrap();
