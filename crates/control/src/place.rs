@@ -74,12 +74,11 @@ impl Place {
             }
             Self::Any => {
                 let directories = directories();
-                let mut found: Vec<PathBuf> = directories.iter().flat_map(|directory| sockets(directory)).collect();
+                let all = directories.iter().flat_map(|directory| sockets(directory));
+                let (mut found, left): (Vec<_>, Vec<_>) = all.partition(|path| is_served(path));
                 match (found.len(), found.pop()) {
                     (1, Some(only)) => Ok(only),
-                    (_, None) => {
-                        Err(PlaceError::Nothing { looked: format!("there is no socket in {}", listed(&directories)) })
-                    }
+                    (_, None) => Err(PlaceError::Nothing { looked: nothing(&directories, &left) }),
                     (_, Some(last)) => {
                         found.push(last);
                         Err(PlaceError::Several(found.iter().map(|path| path.display().to_string()).collect()))
@@ -94,18 +93,52 @@ fn listed(directories: &[PathBuf]) -> String {
     directories.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" nor in ")
 }
 
-/// The sockets in a directory on which a process listens.
+/// What was found where no process listens.
+fn nothing(directories: &[PathBuf], left: &[PathBuf]) -> String {
+    match left {
+        [] => format!("there is no socket in {}", listed(directories)),
+        _ => {
+            let paths: Vec<_> = left.iter().map(|path| path.display().to_string()).collect();
+            format!("nothing listens at {}, whose process was killed", paths.join(", "))
+        }
+    }
+}
+
+/// The sockets in a directory.
 fn sockets(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut found: Vec<_> = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|end| end == "sock"))
-        .filter(|path| match std::os::unix::net::UnixStream::connect(path) {
-            Ok(_) => true,
-            // One without permission to connect counts too.
-            Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
-        })
-        .collect();
+    let mut found: Vec<_> =
+        entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "sock")).collect();
     found.sort();
     found
+}
+
+/// Whether a process listens on a socket. One without permission to connect counts too.
+fn is_served(path: &Path) -> bool {
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => true,
+        Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_whose_process_was_killed_is_named() {
+        let directory = std::env::temp_dir().join(format!("tidegate-place-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let directories = [directory.clone()];
+        assert!(nothing(&directories, &sockets(&directory)).contains("there is no socket in"));
+        let path = directory.join("eth0.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        assert!(is_served(&path));
+        // Dropping the listener leaves its file, as a kill does.
+        drop(listener);
+        assert!(!is_served(&path));
+        let said = nothing(&directories, &sockets(&directory));
+        assert_eq!(said, format!("nothing listens at {}, whose process was killed", path.display()));
+        fs::remove_dir_all(&directory).unwrap();
+    }
 }
