@@ -41,6 +41,11 @@ pub enum Workload {
         /// The size of the transfer; `None` for an endless one.
         bytes: Option<Bytes>,
     },
+    /// One transfer, whose size each flow draws. TCP only.
+    Transfer {
+        /// The size, in bytes.
+        size: Distribution,
+    },
     /// Packets of a size at a constant rate (of bytes on the link for datagrams, of data over TCP).
     Constant {
         /// The rate: of bytes on the link for datagrams, of data over TCP.
@@ -246,7 +251,9 @@ impl FlowSpec {
     pub(crate) fn validate(&self) -> Result<(), &'static str> {
         let tcp = matches!(self.transport, Transport::Tcp(_));
         match &*self.workload {
-            Workload::Bulk { .. } | Workload::Mice { .. } | Workload::Requests { .. } if !tcp => {
+            Workload::Bulk { .. } | Workload::Transfer { .. } | Workload::Mice { .. } | Workload::Requests { .. }
+                if !tcp =>
+            {
                 Err("this workload needs TCP")
             }
             Workload::Bulk { bytes: Some(bytes) } if *bytes == Bytes::ZERO => Err("a transfer of no bytes"),
@@ -277,6 +284,7 @@ impl FlowSpec {
                     Err("the times of a trace must not fall")
                 }
             }
+            Workload::Transfer { size } => size.validate(),
             Workload::Bulk { .. } => Ok(()),
         }
     }

@@ -109,6 +109,16 @@ fn directions_differ_and_delays_are_drawn() {
 }
 
 #[test]
+fn sizes_are_drawn_for_each_flow() {
+    let flow = BULK.replace("kind = \"bulk\"", "kind = \"bulk\", bytes = { kind = \"exponential\", mean = \"50kB\" }");
+    let outcome = run("", &flow.replace("workload", "count = 400\nworkload"));
+    assert_eq!(value(&outcome, "flow f", "completed"), 400.0);
+    // 20 MB in the mean, with a deviation of a twentieth.
+    let bytes = value(&outcome, "flow f", "goodput") * 40.0 / 8.0;
+    assert!((bytes / 20e6 - 1.0).abs() < 0.25, "{bytes}");
+}
+
+#[test]
 fn a_trace_is_the_bottleneck_that_it_says() {
     let outcome = run("rate-over-time = { kind = \"mahimahi\", file = \"lte.trace\" }\nlimit = 20", BULK);
     // Five packets in 10 ms are 6 Mbit/s, of which 1460 of 1500 bytes are data.

@@ -40,6 +40,11 @@ impl Simulation {
                 let slot = self.open(flow, role);
                 self.sources[index].slot = Some(slot);
             }
+            Workload::Transfer { size } => {
+                let size = Some(size.sample_bytes(random).as_u64());
+                let slot = self.open(flow, Role::Upload { size });
+                self.sources[index].slot = Some(slot);
+            }
             Workload::Constant { rate, packet } => {
                 wait = rate.time_for_ceil(*packet);
                 let size = packet.as_u64() as u32;

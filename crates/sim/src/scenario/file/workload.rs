@@ -1,6 +1,7 @@
 //! What flows send.
 
-use tidegate_config::Spanned;
+use tidegate_config::node::{Node, Value};
+use tidegate_config::{Decode, Diagnostics, Schemas, Spanned};
 use tidegate_core::{Bytes, Rate};
 
 use super::distribution::DistributionSection;
@@ -28,8 +29,34 @@ tidegate_config::choice! {
 tidegate_config::record! {
     /// One transfer.
     pub struct BulkSection as "bulk workload" {
-        /// How much. Default without end.
-        pub bytes: Option<Spanned<Bytes>>,
+        /// How much; or a distribution, from which each flow draws: `{ kind = "exponential", mean = "1MB" }`. Default
+        /// without end.
+        pub bytes: Option<Spanned<SizeSection>>,
+    }
+}
+
+/// The size of a transfer.
+#[derive(Clone, Debug)]
+pub enum SizeSection {
+    /// The same for every flow.
+    Same(Bytes),
+    /// Drawn by each flow.
+    Drawn(DistributionSection),
+}
+
+impl Decode for SizeSection {
+    fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
+        match &node.value {
+            Value::Table(_) => DistributionSection::decode(node, diagnostics).map(Self::Drawn),
+            _ => Bytes::decode(node, diagnostics).map(Self::Same),
+        }
+    }
+    fn example() -> String {
+        Bytes::example()
+    }
+    fn schema(schemas: &mut Schemas) -> serde_json::Value {
+        let (same, drawn) = (Bytes::schema(schemas), DistributionSection::schema(schemas));
+        serde_json::json!({ "anyOf": [same, drawn] })
     }
 }
 

@@ -6,7 +6,7 @@ use tidegate_core::{Bytes, Rate, Span};
 use super::Resolver;
 use super::distributions::Kind;
 use crate::distribution::Distribution;
-use crate::scenario::file::{DirectionWord, WorkloadSection};
+use crate::scenario::file::{DirectionWord, SizeSection, WorkloadSection};
 use crate::scenario::trace;
 use crate::workload::{Direction, Workload};
 
@@ -15,10 +15,18 @@ impl Resolver<'_> {
         let place = workload.place;
         Some(match &workload.value {
             WorkloadSection::Bulk(bulk) => {
-                if let Some(bytes) = &bulk.bytes {
-                    self.positive(bytes, "a transfer", "\"1MB\"");
+                let Some(Spanned { value, place }) = bulk.bytes.as_ref() else { return Some(Workload::BULK) };
+                let place = *place;
+                match value {
+                    SizeSection::Same(value) => {
+                        self.positive(&Spanned { value: *value, place }, "a transfer", "\"1MB\"");
+                        Workload::Bulk { bytes: Some(*value) }
+                    }
+                    SizeSection::Drawn(value) => {
+                        let size = self.distribution(&Spanned { value: value.clone(), place }, Kind::Size)?;
+                        Workload::Transfer { size }
+                    }
                 }
-                Workload::Bulk { bytes: bulk.bytes.as_ref().map(|bytes| bytes.value) }
             }
             WorkloadSection::Constant(constant) => {
                 let (rate, packet) = self.pace(&constant.rate, &constant.packet)?;
