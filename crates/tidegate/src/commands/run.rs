@@ -215,7 +215,7 @@ fn restrict(args: &Args, configs: &[Config], priority: Priority) -> Result<(), F
     let recorded = args.record.paths();
     let control = args.control.as_deref().filter(|path| path.as_os_str() != "off");
     let writes: Vec<&Path> = args.files.paths().chain(recorded.iter().map(PathBuf::as_path)).chain(control).collect();
-    let mut keep = SHAPER | privileges::needed(&reads, &writes)?;
+    let mut keep = SHAPER | privileges::needed(&reads, &writes, priority)?;
     let listens = configs.iter().filter_map(|config| config.metrics.map(|metrics| metrics.listen));
     if args.metrics.into_iter().chain(listens).any(|address| address.port() < 1_024) {
         keep = keep | Capabilities::NET_BIND_SERVICE;
