@@ -328,6 +328,37 @@ mod tests {
         }
     }
 
+    /// Five times the rate for ten seconds, of a sender that heeds no drop: one packet leaves each 10 ms.
+    #[test]
+    fn a_sender_that_heeds_no_drop_does_not_wait_for_longer() {
+        let longest_wait = |longest| {
+            let target = Span::from_millis(60);
+            let interval = Span::from_millis(300);
+            let params = Params { target, interval, longest, ..Params::default() };
+            let mut queue = CoDel::new(params).unwrap();
+            let mut worst = Span::ZERO;
+            for ms in 0..10_000 {
+                let now = Instant::ZERO + Span::from_millis(ms);
+                if ms.is_multiple_of(2) {
+                    queue.enqueue(now, P(ms, Ecn::NotEct), &mut crate::qdisc::Discard);
+                }
+                if ms.is_multiple_of(10) {
+                    let packet = queue.dequeue(now, &mut crate::qdisc::Discard).expect("the queue is not empty");
+                    let waited = Span::from_millis(ms - packet.0);
+                    // It takes two intervals to know the sender, in which the queue grows to 2.4 s; they are dropped by
+                    // sixteen packets a call.
+                    worst = if ms > 1_500 { worst.max(waited) } else { worst };
+                }
+            }
+            worst
+        };
+        let without = longest_wait(None);
+        let with = longest_wait(Some(Span::from_millis(120)));
+        assert!(without > Span::from_secs(1) && with <= Span::from_millis(130), "{without} and {with}");
+        let target = Params { longest: Some(Span::from_millis(5)), ..Params::default() };
+        assert!(target.validate().is_err(), "not above the target");
+    }
+
     /// 500 packets at t = 0, one `dequeue` per millisecond from 10 ms on. Returns the milliseconds of the drops, and
     /// those at which a marked packet left.
     fn overload(ecn: Ecn) -> (Vec<u64>, Vec<u64>) {

@@ -35,11 +35,15 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let config = args.file.as_deref().map(check::load).transpose()?;
-    let named = config.as_ref().and_then(|config| config.interface.name.as_deref());
-    let mtu = config.as_ref().map(|config| config.interface.mtu.as_u64() as u32);
+    let configs = match &args.file {
+        Some(file) => check::load_all(&check::open(file)?)?,
+        None => Vec::new(),
+    };
+    let config = configs.first();
+    let named = config.and_then(|config| config.interface.name.as_deref());
+    let mtu = config.map(|config| config.interface.mtu.as_u64() as u32);
     let mut examination = doctor::examine(Subject { interface: args.interface.as_deref().or(named), mtu });
-    if let Some(config) = config.as_ref().filter(|config| !config.rules.is_empty()) {
+    for config in configs.iter().filter(|config| !config.rules.is_empty()) {
         examination.findings.push(owners(config));
     }
     examination.findings.extend(running(args.interface.as_deref().or(named)));
