@@ -9,6 +9,8 @@ use std::process::{Command, Output};
 
 use running::{Running, Scratch};
 use support::{DEVICE, Ended, Pair};
+use tidegate_live::netlink::{Protocol, Socket};
+use tidegate_live::nft;
 use tidegate_live::rtnl::Rtnl;
 
 const BOTH: &str = "version = 1\n\
@@ -105,6 +107,29 @@ fn the_preset_is_a_file() -> Ended {
     Ended::Passed
 }
 
+fn doctor_tries_both_ways_and_leaves_nothing() -> Ended {
+    let pair = Pair::new();
+    let tables = || {
+        let tables = || nft::tables(&mut Socket::open(Protocol::Netfilter).unwrap()).unwrap().len();
+        pair.left.run(tables).unwrap()
+    };
+    let before = tables();
+    let said = succeeds(&pair, &["doctor", "--interface", DEVICE, "--try"]);
+    for way in ["what leaves: packets came through (IPv4", "what arrives: packets came through (IPv4"] {
+        assert!(said.contains(way), "{said}");
+    }
+    assert_eq!(tables(), before);
+    // Beside a running shaper it fails, and the shaper stays.
+    let mut running =
+        Running::start(command(&pair, &["run", "--up", "5mbit", "--interface", DEVICE, "--control", "off"]));
+    running.says("is in force");
+    let (code, said) = output(&pair, &["doctor", "--interface", DEVICE, "--try"]);
+    assert!(code == Some(1) && said.contains("what arrives: packets came through"), "{said}");
+    running.signal(libc::SIGINT);
+    assert!(running.end().0.success());
+    Ended::Passed
+}
+
 fn it_waits_for_its_interface() -> Ended {
     let (pair, scratch) = (Pair::new(), Scratch::new());
     let file = scratch.write("both.toml", BOTH);
@@ -170,6 +195,7 @@ fn main() {
     support::main(&[
         ("one_file_shapes_both_ways", one_file_shapes_both_ways),
         ("the_preset_is_a_file", the_preset_is_a_file),
+        ("doctor_tries_both_ways_and_leaves_nothing", doctor_tries_both_ways_and_leaves_nothing),
         ("it_waits_for_its_interface", it_waits_for_its_interface),
         ("two_processes_have_plain_sockets_and_one_status", two_processes_have_plain_sockets_and_one_status),
     ]);
