@@ -33,7 +33,6 @@ pub mod server;
 pub mod service;
 mod supervisor;
 pub mod telemetry;
-mod waiting;
 
 pub use caller::{Caller, Peer};
 pub use config_store::modified;
@@ -41,4 +40,3 @@ pub use daemon::{Control, Daemon, DaemonError, Settings};
 pub use directions::ShapedDirection;
 pub use server::{Listening, SocketError};
 pub use telemetry::{Sampler, metrics, web};
-pub use waiting::wait_for_interface;

@@ -28,7 +28,6 @@ More:
   tidegate schema --text  every key of a shaper file";
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one of it")]
 enum Command {
     Run(commands::run::Args),
     Status(commands::status::Args),

@@ -402,17 +402,24 @@ fn what_is_late_is_dropped_and_counted() {
 fn the_paper_is_reproduced_and_deterministic() {
     let run = || {
         Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["reproduce", "pacing", "--only", "fig", "--json"])
+            .args(["reproduce", "pacing", "--only", "fig", "--recorded", "--json"])
             .output()
             .unwrap()
     };
     let (one, two) = (run(), run());
-    assert_eq!(one.status.code(), Some(0), "{}", String::from_utf8_lossy(&one.stdout));
+    assert_eq!(one.status.code(), Some(0), "{}", String::from_utf8_lossy(&one.stderr));
     assert!(one.stdout == two.stdout);
     let report: serde_json::Value = serde_json::from_slice(&one.stdout).unwrap();
     let items = report["items"].as_array().unwrap();
     let item = |id: &str| items.iter().find(|item| item["id"] == id).unwrap();
     assert_eq!(item("fig7.size500.asked")["measured"], 152.0);
     assert_eq!(item("fig7.size500.slept")["paper"], 819.0);
+    assert_eq!(item("fig7.size500.slept")["verdict"], "reproduced");
+    assert!(item("fig7.size500.slept")["source"].as_str().unwrap().starts_with("paper: section 3"));
+    // A result that contradicts the paper stays one: exit code 1 without the record.
+    assert_eq!(item("fig6.size1100")["verdict"], "contradicted");
+    assert_eq!((&report["holds"], &report["verdicts"]["unmeasured"]), (&false.into(), &0.into()));
+    let plain = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["reproduce", "pacing", "--only", "fig6"]).output();
+    assert_eq!(plain.unwrap().status.code(), Some(1));
     assert!(items.len() > 200);
 }

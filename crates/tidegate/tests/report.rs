@@ -155,7 +155,7 @@ fn a_simulation_has_its_flows_its_variants_and_its_digest() {
 fn an_experiment_has_its_items_and_its_page() {
     let folder = Folder::new("reproduce");
     let page = folder.file("r.html");
-    let run = tidegate(&["reproduce", "pacing", "--only", "fig6", "--report", &page, "--json"]);
+    let run = tidegate(&["reproduce", "pacing", "--only", "fig6", "--report", &page, "--recorded", "--json"]);
     assert!(run.status.success(), "{}", text(&run.stderr));
     let found = plots(Path::new(&page));
     assert!(found.iter().any(|(title, _)| title == "Ours by the paper's: 1 is equal"), "{found:?}");

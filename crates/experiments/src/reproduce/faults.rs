@@ -20,6 +20,7 @@ use tidegate_live::netns;
 use tidegate_live::nft;
 use tidegate_units::{Bytes, Rate};
 
+use super::item::{Bound, theory};
 use super::{Item, Options};
 use crate::Failure;
 use crate::lab::{FlowSpec, Pair, Senders, Sink, dropped_between};
@@ -336,15 +337,18 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
 }
 
 fn judge(fault: &Fault, outcome: &Outcome) -> Vec<Item> {
+    let none = |why: &'static str| Bound::at_most(0.0, theory(why));
     let item = |part: &str, unit, value| Item::measured(format!("{}.{part}", fault.id), fault.what, unit, value);
     let gap = outcome.gap.as_secs_f64() * 1e3;
     let sent = item("sent", "packets", outcome.sent as f64);
     match fault.gap {
         Some(most) => vec![
             sent,
-            item("lost", "packets", outcome.lost as f64).within(0.0, 0.0),
-            item("reordered", "packets", outcome.reordered as f64).within(0.0, 0.0),
-            item("gap", "ms", gap).within(0.0, f64::from(most)),
+            item("lost", "packets", outcome.lost as f64)
+                .bound(none("a shaper that is gone or stopped lets traffic pass")),
+            item("reordered", "packets", outcome.reordered as f64).bound(none("one queue keeps the order of a flow")),
+            item("gap", "ms", gap)
+                .bound(Bound::at_most(f64::from(most), theory("the time after which the kernel or the watchdog acts"))),
         ],
         None => vec![
             sent,

@@ -80,11 +80,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
-/// The mean of `value` over the seeds of the runs.
-fn mean_over_seeds(options: &Options, mut value: impl FnMut(u64) -> Result<f64, Failure>) -> Result<f64, Failure> {
-    let mut sum = 0.0;
-    for run in 0..u64::from(options.runs) {
-        sum += value(options.seed + run)?;
-    }
-    Ok(sum / f64::from(options.runs))
+/// The seeds of a scenario that makes `each` runs for one of the command line.
+fn seeds(options: &Options, each: u64) -> impl Iterator<Item = u64> + use<> {
+    options.seed..options.seed + each * u64::from(options.runs)
 }

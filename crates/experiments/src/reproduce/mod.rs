@@ -3,24 +3,28 @@
 mod cbq;
 mod faults;
 mod fbq;
+pub mod item;
 mod mice;
 pub mod output;
 mod pacing;
 mod rfc2963;
+pub mod verdicts;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::Serialize;
 use tidegate_report::Plot;
 
 use crate::Failure;
+pub use item::{Item, Verdict};
 
 /// How an experiment is to be run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Only items whose id begins with this.
     pub only: Option<String>,
+    /// No items of groups that begin with one of these: see [`Experiment::on_this_machine`].
+    pub without: &'static [&'static str],
     /// Runs with seeds `seed .. seed + runs`.
     pub runs: u32,
     /// The first seed.
@@ -74,74 +78,7 @@ impl Options {
     /// Whether the item (or, for a prefix of ids, any item of the group) is wanted.
     pub fn wants(&self, id: &str) -> bool {
         self.only.as_deref().is_none_or(|only| id.starts_with(only) || only.starts_with(id))
-    }
-}
-
-/// One cell, figure reading or claim of a paper.
-#[derive(Debug, Clone, Serialize)]
-pub struct Item {
-    /// Unique within the experiment, groups first: `a2.c1.green`.
-    pub id: String,
-    /// What is measured, in words.
-    pub what: String,
-    /// The unit of the value.
-    pub unit: String,
-    /// The paper's value, where it states a number.
-    pub paper: Option<f64>,
-    /// Ours; null when it could not be measured here.
-    pub measured: Option<f64>,
-    /// The least that `measured` may be; the experiment's page has the reason for the bound.
-    pub low: Option<f64>,
-    /// The most that `measured` may be.
-    pub high: Option<f64>,
-    /// Whether it is within the bounds; null when it could not be measured here.
-    pub holds: Option<bool>,
-    /// A remark: why it deviates, what the machine lacks.
-    pub note: String,
-}
-
-impl Item {
-    /// A measured item; `holds` follows from the bounds.
-    pub fn measured(id: impl Into<String>, what: impl Into<String>, unit: impl Into<String>, measured: f64) -> Self {
-        Self {
-            id: id.into(),
-            what: what.into(),
-            unit: unit.into(),
-            paper: None,
-            measured: Some(measured),
-            low: None,
-            high: None,
-            holds: Some(true),
-            note: String::new(),
-        }
-    }
-    /// A claim that is true or false: measured 1 or 0, and it must be 1.
-    pub fn claim(id: impl Into<String>, what: impl Into<String>, holds: bool) -> Self {
-        Self::measured(id, what, "true=1", f64::from(u8::from(holds))).within(1.0, 1.0)
-    }
-    /// What this machine cannot measure, and why: never a silent pass.
-    pub fn unmeasured(id: impl Into<String>, what: impl Into<String>, why: impl Into<String>) -> Self {
-        Self { measured: None, holds: None, note: why.into(), ..Self::measured(id, what, "", 0.0) }
-    }
-    /// With the paper's value.
-    #[must_use]
-    pub fn paper(mut self, value: f64) -> Self {
-        self.paper = Some(value);
-        self
-    }
-    /// With bounds on `measured`.
-    #[must_use]
-    pub fn within(mut self, low: f64, high: f64) -> Self {
-        self.low = Some(low);
-        self.high = Some(high);
-        self.holds = self.measured.map(|value| value >= low && value <= high);
-        self
-    }
-    /// Returns the row with a note.
-    #[must_use]
-    pub fn note(mut self, note: impl Into<String>) -> Self {
-        self.note = note.into();
-        self
+            && !self.without.iter().any(|group| id.starts_with(group))
     }
 }
 
@@ -154,6 +91,13 @@ pub struct Experiment {
     pub sentence: &'static str,
     /// Its page: what is expected, what was found, where the bounds come from.
     page: &'static str,
+    /// The groups of items that are measured on the clock and the kernel of this machine; all others are the same on
+    /// every machine.
+    pub on_this_machine: &'static [&'static str],
+    /// How many seeds a result needs, where each of the runs that are asked for is one.
+    pub runs: u32,
+    /// The verdicts of the others, as recorded.
+    pub recorded: &'static str,
     run: fn(&Options) -> Result<Vec<Item>, Failure>,
 }
 
@@ -162,36 +106,55 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "fbq",
         page: include_str!("../../../../experiments/fbq/README.md"),
+        on_this_machine: &["live"],
+        runs: 20,
+        recorded: include_str!("../../../../experiments/fbq/verdicts.csv"),
         sentence: fbq::SENTENCE,
         run: fbq::run,
     },
     Experiment {
         name: "cbq",
         page: include_str!("../../../../experiments/cbq/README.md"),
+        on_this_machine: &["s6.2"],
+        runs: 1,
+        recorded: include_str!("../../../../experiments/cbq/verdicts.csv"),
         sentence: "A CBQ router: each defect of 1999 and its cure, and link sharing as of 1995",
         run: cbq::run,
     },
     Experiment {
         name: "faults",
         page: include_str!("../../../../experiments/faults/README.md"),
+        // All of it shapes live traffic.
+        on_this_machine: &[""],
+        runs: 1,
+        recorded: "id,verdict\n",
         sentence: faults::SENTENCE,
         run: faults::run,
     },
     Experiment {
         name: "mice",
         page: include_str!("../../../../experiments/mice/README.md"),
+        on_this_machine: &["live"],
+        runs: 1,
+        recorded: include_str!("../../../../experiments/mice/verdicts.csv"),
         sentence: "Short transfers among long ones: Mice and Elephants beside its peers",
         run: mice::run,
     },
     Experiment {
         name: "pacing",
         page: include_str!("../../../../experiments/pacing/README.md"),
+        on_this_machine: &["real"],
+        runs: 1,
+        recorded: include_str!("../../../../experiments/pacing/verdicts.csv"),
         sentence: "Pacing a sender on a sleep of 10 ms: DT0 loses to it, DT1, DT2 and AT0 do not (SMLI TR-99-77)",
         run: pacing::run,
     },
     Experiment {
         name: "rfc2963",
         page: include_str!("../../../../experiments/rfc2963/README.md"),
+        on_this_machine: &[],
+        runs: 3,
+        recorded: include_str!("../../../../experiments/rfc2963/verdicts.csv"),
         sentence: "A rate adaptive shaper before a three colour marker, at ten customers of a 70 Mbit/s backbone",
         run: rfc2963::run,
     },
@@ -201,6 +164,21 @@ impl Experiment {
     /// The experiment of that name.
     pub fn find(name: &str) -> Option<&'static Self> {
         EXPERIMENTS.iter().find(|experiment| experiment.name == name)
+    }
+    /// Its page in the repository.
+    pub fn page(&self) -> &'static str {
+        self.page
+    }
+    /// Compares the verdicts of `items`, of a run with `options`, with those recorded; one line for each difference.
+    /// Items of this machine are not compared.
+    ///
+    /// # Errors
+    /// When the recorded verdicts are not readable.
+    pub fn differences(&self, items: &[Item], options: &Options) -> Result<Vec<String>, String> {
+        let here = |item: &&Item| self.on_this_machine.iter().any(|group| item.id.starts_with(group));
+        let items: Vec<Item> = items.iter().filter(|item| !here(item)).cloned().collect();
+        let found = verdicts::differences(&items, self.recorded, options.only.as_deref().unwrap_or_default());
+        found.map_err(|wrong| format!("experiments/{}/verdicts.csv, {wrong}", self.name))
     }
     /// Runs it. The items are those that the options ask for.
     ///

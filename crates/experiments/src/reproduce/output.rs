@@ -6,7 +6,8 @@ use serde::Serialize;
 use tidegate_report::columns::{self, Column};
 use tidegate_report::{Axis, Cell, Curve, Mood, Plot, Report as Page, Section, Source, Style};
 
-use super::{Experiment, Item, Options};
+use super::item::{Basis, Counts};
+use super::{Experiment, Item, Options, Verdict};
 use crate::Failure;
 
 #[derive(Serialize)]
@@ -15,12 +16,13 @@ struct Report<'a> {
     version: &'a str,
     seed: u64,
     holds: bool,
+    verdicts: Counts,
     items: &'a [Item],
 }
 
 /// The bounds as text.
 fn bounds(item: &Item) -> String {
-    match (item.low, item.high) {
+    match (item.low(), item.high()) {
         (None, None) => String::new(),
         (low, high) => format!("{} .. {}", number(low), number(high)),
     }
@@ -38,39 +40,54 @@ fn deviation(item: &Item) -> String {
     }
 }
 
-fn holds(item: &Item) -> &'static str {
-    match item.holds {
-        Some(true) => "yes",
-        Some(false) => "NO",
-        None => "not here",
+fn verdict(item: &Item) -> &'static str {
+    item.verdict().map_or("not here", Verdict::name)
+}
+
+/// The interval of the mean as text.
+fn interval(item: &Item) -> String {
+    item.interval.map_or(String::new(), |(low, high)| format!("{low:.4} .. {high:.4}"))
+}
+
+/// Where the bound comes from, or nothing.
+fn source(item: &Item) -> String {
+    item.basis().map_or(String::new(), Basis::line)
+}
+
+/// The note, with what explains a deviation.
+fn note(item: &Item) -> String {
+    match item.finding().filter(|_| item.verdict() == Some(Verdict::Deviates)) {
+        Some(finding) if item.note.is_empty() => format!("cause: {finding}"),
+        Some(finding) => format!("cause: {finding}; {}", item.note),
+        None => item.note.clone(),
     }
 }
 
-/// Whether no item fails its bounds.
-pub fn all_hold(items: &[Item]) -> bool {
-    items.iter().all(|item| item.holds != Some(false))
+/// Whether no item contradicts its paper.
+pub fn nothing_contradicted(items: &[Item]) -> bool {
+    items.iter().all(|item| item.verdict() != Some(Verdict::Contradicted))
 }
 
 /// The report of an experiment.
 pub fn page(experiment: &Experiment, options: &Options, items: &[Item]) -> Page {
-    let count = |holds| items.iter().filter(|item| item.holds == holds).count();
-    let verdict = format!("{} hold, {} do not, {} not here", count(Some(true)), count(Some(false)), count(None));
     let facts = [
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("experiment", experiment.name.to_owned()),
         ("only", options.only.clone().unwrap_or_else(|| "all".to_owned())),
         ("seed", options.seed.to_string()),
         ("runs", options.runs.to_string()),
-        ("items", verdict),
+        ("items", Counts::of(items).to_string()),
         ("digest", digest(items)),
     ];
-    let heads = ["item", "what", "unit", ">paper", ">measured", ">deviation", ">bounds", "holds", "note"];
+    let heads =
+        ["item", "what", "unit", ">paper", ">measured", ">95 %", ">deviation", ">bounds", "verdict", "source", "note"];
     let mut table = tidegate_report::Table::new("The paper's values beside ours", heads);
     for item in items {
-        let mood = match item.holds {
-            Some(true) => Mood::Good,
-            Some(false) => Mood::Bad,
-            None => Mood::Unsure,
+        let mood = match item.verdict() {
+            Some(Verdict::Reproduced) => Mood::Good,
+            Some(Verdict::Contradicted) => Mood::Bad,
+            Some(Verdict::Deviates) | None => Mood::Unsure,
+            Some(Verdict::Information) => Mood::Plain,
         };
         table.row([
             item.id.as_str().into(),
@@ -78,10 +95,12 @@ pub fn page(experiment: &Experiment, options: &Options, items: &[Item]) -> Page 
             item.unit.as_str().into(),
             number(item.paper).into(),
             number(item.measured).into(),
+            interval(item).into(),
             deviation(item).into(),
             bounds(item).into(),
-            Cell { text: holds(item).to_owned(), mood },
-            item.note.as_str().into(),
+            Cell { text: verdict(item).to_owned(), mood },
+            source(item).into(),
+            note(item).into(),
         ]);
     }
     let mut sections = vec![Section::new("Items").with(table)];
@@ -141,6 +160,7 @@ pub fn tidy(experiment: &Experiment, seed: u64, items: &[Item]) -> columns::Tabl
     fn text(items: &[Item], of: impl Fn(&Item) -> &str) -> Column {
         Column::Text(items.iter().map(|item| Some(of(item).to_owned())).collect())
     }
+    let holds = |item: &Item| item.verdict().map(|verdict| verdict != Verdict::Contradicted);
     let number = |of: fn(&Item) -> Option<f64>| Column::Number(items.iter().map(of).collect());
     columns::Table::default()
         .with("experiment", text(items, |_| experiment.name))
@@ -150,10 +170,14 @@ pub fn tidy(experiment: &Experiment, seed: u64, items: &[Item]) -> columns::Tabl
         .with("unit", text(items, |item| &item.unit))
         .with("paper", number(|item| item.paper))
         .with("measured", number(|item| item.measured))
-        .with("low", number(|item| item.low))
-        .with("high", number(|item| item.high))
-        .with("holds", Column::Truth(items.iter().map(|item| item.holds).collect()))
-        .with("note", text(items, |item| &item.note))
+        .with("low", number(Item::low))
+        .with("high", number(Item::high))
+        .with("interval_low", number(|item| item.interval.map(|(low, _)| low)))
+        .with("interval_high", number(|item| item.interval.map(|(_, high)| high)))
+        .with("verdict", Column::Text(items.iter().map(|item| Some(item.verdict()?.name().to_owned())).collect()))
+        .with("holds", Column::Truth(items.iter().map(holds).collect()))
+        .with("source", Column::Text(items.iter().map(|item| item.basis().map(Basis::line)).collect()))
+        .with("note", Column::Text(items.iter().map(|item| Some(note(item))).collect()))
 }
 
 /// The result as JSON.
@@ -161,8 +185,9 @@ pub fn tidy(experiment: &Experiment, seed: u64, items: &[Item]) -> columns::Tabl
 /// # Errors
 /// When it cannot be written.
 pub fn json(out: &mut impl Write, experiment: &Experiment, seed: u64, items: &[Item]) -> Result<(), Failure> {
-    let (version, holds) = (env!("CARGO_PKG_VERSION"), all_hold(items));
-    let report = Report { experiment: experiment.name, version, seed, holds, items };
+    let (version, holds) = (env!("CARGO_PKG_VERSION"), nothing_contradicted(items));
+    let verdicts = Counts::of(items);
+    let report = Report { experiment: experiment.name, version, seed, holds, verdicts, items };
     serde_json::to_writer_pretty(&mut *out, &report).map_err(std::io::Error::from)?;
     writeln!(out)?;
     Ok(())
@@ -175,7 +200,19 @@ pub fn json(out: &mut impl Write, experiment: &Experiment, seed: u64, items: &[I
 pub fn table(out: &mut impl Write, sentence: &str, items: &[Item]) -> Result<(), Failure> {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["item", "what", "unit", "paper", "measured", "deviation", "bounds", "holds", "note"]);
+    table.set_header([
+        "item",
+        "what",
+        "unit",
+        "paper",
+        "measured",
+        "95 %",
+        "deviation",
+        "bounds",
+        "verdict",
+        "source",
+        "note",
+    ]);
     for item in items {
         table.add_row([
             item.id.clone(),
@@ -183,14 +220,15 @@ pub fn table(out: &mut impl Write, sentence: &str, items: &[Item]) -> Result<(),
             item.unit.clone(),
             number(item.paper),
             number(item.measured),
+            interval(item),
             deviation(item),
             bounds(item),
-            holds(item).into(),
-            item.note.clone(),
+            verdict(item).into(),
+            source(item),
+            note(item),
         ]);
     }
     writeln!(out, "{sentence}\n{table}")?;
-    let count = |holds| items.iter().filter(|item| item.holds == holds).count();
-    writeln!(out, "{} hold, {} do not, {} not here", count(Some(true)), count(Some(false)), count(None))?;
+    writeln!(out, "{}", Counts::of(items))?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidegate_experiments::reproduce::{EXPERIMENTS, Experiment, Gallery, Options, output};
+use tidegate_experiments::reproduce::{EXPERIMENTS, Experiment, Gallery, Options, output, verdicts};
 
 use crate::Failure;
 use crate::output::Files;
@@ -21,9 +21,18 @@ pub struct Args {
     /// Only the items whose id begins with this
     #[arg(long, value_name = "ID")]
     only: Option<String>,
-    /// Runs with different seeds, where the experiment is random
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    runs: u32,
+    /// Only what gives the same numbers on every machine: nothing that needs its clock or its kernel
+    #[arg(long)]
+    simulated: bool,
+    /// Write the verdicts as CSV into this file
+    #[arg(long, value_name = "FILE")]
+    verdicts: Option<PathBuf>,
+    /// Compare the verdicts with the recorded ones, name what differs, and succeed if nothing does
+    #[arg(long)]
+    recorded: bool,
+    /// Runs with different seeds, where the experiment is random [default: as many as its results need]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: Option<u32>,
     /// The first seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -56,17 +65,33 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     args.files.try_them([])?;
     let plots = Arc::new(Gallery::new(args.plots.clone(), args.files.report.is_some()));
-    let options = Options { only: args.only.clone(), runs: args.runs, seed: args.seed, plots, page: args.page.clone() };
+    let without = if args.simulated { experiment.on_this_machine } else { &[] };
+    let options = Options {
+        only: args.only.clone(),
+        without,
+        runs: args.runs.unwrap_or(experiment.runs),
+        seed: args.seed,
+        plots,
+        page: args.page.clone(),
+    };
     let items = experiment.run(&options)?;
     if items.is_empty() {
         let only = args.only.as_deref().unwrap_or_default();
         return Err(Failure::Usage(format!("no item of `{name}` has an id that begins with `{only}`")));
     }
     args.files.write(|| output::page(experiment, &options, &items), || output::tidy(experiment, args.seed, &items))?;
+    if let Some(file) = &args.verdicts {
+        let written = std::fs::write(file, verdicts::csv(&items));
+        written.map_err(|error| Failure::Failed(format!("cannot write {}: {error}", file.display())))?;
+    }
     if args.json {
         output::json(&mut out, experiment, args.seed, &items)?;
     } else {
         output::table(&mut out, experiment.sentence, &items)?;
     }
-    if output::all_hold(&items) { Ok(()) } else { Err(Failure::Negative) }
+    if !args.recorded {
+        return if output::nothing_contradicted(&items) { Ok(()) } else { Err(Failure::Negative) };
+    }
+    let differences = experiment.differences(&items, &options).map_err(Failure::Failed)?;
+    if differences.is_empty() { Ok(()) } else { Err(Failure::Failed(differences.join("\n"))) }
 }

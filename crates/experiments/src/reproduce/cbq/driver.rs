@@ -5,11 +5,12 @@ use tidegate_sim::Driver;
 use super::rig::{Leaf, Rig};
 use super::{Item, Options, Paper, TCP, UDP, at_500_hz, cured, draw_pattern, exact, held_clock, kernel, percent};
 use crate::Failure;
+use crate::reproduce::item::{Bound, paper, theory};
 
-pub fn run(options: &Options, paper: &Paper) -> Result<Vec<Item>, Failure> {
+pub fn run(options: &Options, numbers: &Paper) -> Result<Vec<Item>, Failure> {
     let leaves = || vec![Leaf::new(1, percent(75).borrowing(), TCP), Leaf::new(2, percent(25).borrowing(), UDP)];
     let what = "most UDP packets between the arrival of a TCP packet at an empty queue and its leaving";
-    let numbers = &paper.overtaken;
+    let numbers = &numbers.overtaken;
     let classes = [(1, "TCP"), (2, "UDP")];
     let mut items = Vec::new();
 
@@ -19,8 +20,12 @@ pub fn run(options: &Options, paper: &Paper) -> Result<Vec<Item>, Failure> {
     items.push(
         Item::measured("s4.1.original", format!("{what}: drain-all driver, 20 KB"), "packets", most as f64)
             .paper(numbers.original)
-            .within(12.0, 18.0)
-            .note("20 KB hold 14 packets of 1500 B"),
+            .bound(Bound::between(
+                13.0,
+                numbers.original,
+                paper("section 4.1: 16 packets in a trace; the 20 KB hold 13 of them"),
+            ))
+            .note("20 KB hold 13.7 packets of 1500 B"),
     );
 
     let outcome = Rig::new(held_clock(1_500), leaves()).with_driver(at_500_hz(Driver::MODIFIED)).run();
@@ -29,7 +34,7 @@ pub fn run(options: &Options, paper: &Paper) -> Result<Vec<Item>, Failure> {
     items.push(
         Item::measured("s4.1.modified", format!("{what}: one packet a call, 20 KB"), "packets", most as f64)
             .paper(numbers.modified)
-            .within(4.0, 8.0)
+            .bound(Bound::around(numbers.modified, 1.0, paper("section 4.1: 6 packets in a trace; one more or less")))
             .note("with the clock held at its lead; set back, the buffer fills here too: see the page"),
     );
 
@@ -39,7 +44,7 @@ pub fn run(options: &Options, paper: &Paper) -> Result<Vec<Item>, Failure> {
     items.push(
         Item::measured("s4.2.small", format!("{what}: 2 KB"), "packets", most as f64)
             .paper(numbers.small)
-            .within(0.0, 2.0),
+            .bound(Bound::at_most(numbers.small, paper("section 4.2: no more than two"))),
     );
 
     let outcome = Rig::new(cured(1_500), leaves()).with_driver(exact(Driver::ORIGINAL)).run();
@@ -59,7 +64,7 @@ pub fn run(options: &Options, paper: &Paper) -> Result<Vec<Item>, Failure> {
             "packets",
             most as f64,
         )
-        .within(0.0, 2.0)
+        .bound(Bound::at_most(2.0, theory("a lead of two packets")))
         .note("cure: packets wait in CBQ, not in the driver"),
     );
     Ok(items)

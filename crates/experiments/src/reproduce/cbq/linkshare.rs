@@ -10,6 +10,7 @@ use tidegate_core::{Bytes, ClassId, Rate, Span};
 use super::rig::{Leaf, Load, Outcome, ROOT, Rig};
 use super::{Item, Options, Paper, draw};
 use crate::Failure;
+use crate::reproduce::item::{Bound, paper, theory};
 
 const LINK: Rate = Rate::from_mbit(10);
 const TOP: ClassId = ClassId(100);
@@ -94,7 +95,10 @@ fn shares(
                 least(outcome, leaf, settling),
             )
             .paper(100.0)
-            .within(98.0, 10_000.0),
+            .bound(Bound::at_least(
+                98.0,
+                paper("1995, sections 5 and 6: each class gets its allocation; 2 % of a second are 2 packets"),
+            )),
         );
     }
 }
@@ -123,7 +127,11 @@ fn flat(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
                 "%",
                 (1..=3).map(|id| part(&outcome, id, 11, 15)).sum(),
             )
-            .within(99.0, 100.5),
+            .bound(Bound::between(
+                99.0,
+                100.5,
+                paper("1995, section 2: unused bandwidth is distributed; the classes have 99 %"),
+            )),
         );
     }
     Ok(())
@@ -154,15 +162,21 @@ fn agencies(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
         let what = "the least that any class had in a second with demand, seconds after a change counted";
         let item = Item::measured(format!("ls.agencies.{name}.least"), what, "%", worst);
         items.push(if settling > 0 {
-            item.within(0.0, 90.0).note("as the 1995 paper says: it may borrow although a brother is unsatisfied")
+            item.bound(Bound::below(
+                98.0,
+                paper("1995, section 4: ancestor-only may borrow although a class is unsatisfied"),
+            ))
         } else {
-            item.within(98.0, 1_000.0)
+            item.bound(Bound::at_least(
+                98.0,
+                paper("1995, sections 3 and 4: no class is unsatisfied for long; 2 % as above"),
+            ))
         });
         // What A's video leaves from 10 to 15 s is for A's data; what B's video leaves from 15 to 20 s for B's data.
         let kept = |id: &str, what: &str, value: f64, of: f64| {
-            Item::measured(format!("ls.agencies.{name}.{id}"), what, "% of the link", value)
-                .paper(of)
-                .within(of * 0.97, of * 1.04)
+            Item::measured(format!("ls.agencies.{name}.{id}"), what, "% of the link", value).paper(of).bound(
+                Bound::near(of, 0.04, paper("1995, section 2: what a class leaves goes to its own agency first")),
+            )
         };
         if name == "formal" || name.starts_with("top-level") {
             items.push(kept("a-keeps", "A's data while A's video rests: what A has", part(&outcome, 12, 11, 15), 69.3));
@@ -201,7 +215,14 @@ fn who_borrows(items: &mut Vec<Item>) {
             wait,
         );
         // Formal: the packet on the link and the lead of two, 2.4 ms at most.
-        items.push(if name == "formal" { item.within(0.0, 2.5) } else { item });
+        items.push(if name == "formal" {
+            item.bound(Bound::at_most(
+                2.5,
+                theory("the packet on the link and the lead of two: 0.4 + 0.8 + 0.8 ms, and its own"),
+            ))
+        } else {
+            item
+        });
         items.push(
             Item::measured(
                 format!("ls.borrow.{name}.part"),
@@ -209,17 +230,23 @@ fn who_borrows(items: &mut Vec<Item>) {
                 "%",
                 outcome.kbit(22, 2) / 29.0,
             )
-            .within(98.0, 100.5),
+            .bound(Bound::between(
+                98.0,
+                100.5,
+                paper("1995, section 2: a class within its allocation gets what it asks for"),
+            )),
         );
     }
     items.push(Item::claim(
         "ls.borrow.ancestor-only.later",
         "ancestor-only: A's video borrows while B's data is unsatisfied, and B's packets wait longer than by the formal guideline",
         waits[1] > waits[0],
+        paper("1995, section 4: ancestor-only borrows although another class is unsatisfied"),
     ));
     items.push(Item::claim(
         "ls.borrow.top-level.as-formal",
         "top-level: an arrival for B's data stops the borrowing at once, and B's packets wait no longer than by the formal guideline",
         waits[2] <= waits[0] * 1.01 && waits[3] <= waits[0] * 1.01,
+        paper("1995, section 4: top-level approximates the formal guidelines"),
     ));
 }

@@ -340,6 +340,23 @@ impl Outcome {
         most
     }
 
+    /// The median of how many packets of a class left in a row, after the first two seconds.
+    pub fn median_row(&self, class: u32) -> f64 {
+        let begin = Instant::ZERO + Span::from_secs(2);
+        let left = self.observations.iter().filter(|packet| packet.stage == Stage::Transmitting && packet.at >= begin);
+        let (mut rows, mut row) = (Vec::new(), 0_u64);
+        for packet in left {
+            if packet.class == class {
+                row += 1;
+            } else if row > 0 {
+                rows.push(row);
+                row = 0;
+            }
+        }
+        rows.sort_unstable();
+        rows.get(rows.len() / 2).map_or(f64::NAN, |row| *row as f64)
+    }
+
     /// The longest time between two packets of a class that left, in ms, after the first two seconds.
     pub fn longest_gap_ms(&self, class: u32) -> f64 {
         let begin = Instant::ZERO + Span::from_secs(2);

@@ -3,8 +3,10 @@
 mod live;
 
 pub use live::busy_time;
+mod shares;
 mod simulated;
 
+use super::item::{Bound, Sample, paper};
 use super::{Item, Options};
 use crate::Failure;
 
@@ -22,17 +24,21 @@ const HEADERS: u64 = 28;
 enum System {
     Raw,
     Cbq,
+    /// With the paper's equations (5.1) to (5.3): a flow never has more than its share.
     Fbq,
+    /// With our default: what a flow leaves of its share is shared.
+    Shared,
 }
 
 impl System {
-    const ALL: [Self; 3] = [Self::Raw, Self::Cbq, Self::Fbq];
+    const ALL: [Self; 4] = [Self::Raw, Self::Cbq, Self::Fbq, Self::Shared];
 
     fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
             Self::Cbq => "cbq",
             Self::Fbq => "fbq",
+            Self::Shared => "fbq-shared",
         }
     }
 }
@@ -48,10 +54,11 @@ struct Load {
 }
 
 /// Flows of 0.5 and 1 Mbit/s and larger, the classes full and beyond.
-const LOADS: [Load; 5] = [
+const LOADS: [Load; 6] = [
     Load { id: "full.500k", kbit: 500, percent: 95 },
     Load { id: "full.1m", kbit: 1_000, percent: 95 },
     Load { id: "full.5m", kbit: 5_000, percent: 95 },
+    Load { id: "beyond.500k", kbit: 500, percent: 150 },
     Load { id: "beyond.1m", kbit: 1_000, percent: 150 },
     Load { id: "beyond.5m", kbit: 5_000, percent: 150 },
 ];
@@ -76,6 +83,10 @@ struct Outcome {
     loss: f64,
     /// Processor time in seconds for each second, where it is known.
     processor: Option<f64>,
+    /// Bits a second of each class, on the wire.
+    classes: [f64; 3],
+    /// The least that a flow has of the mean of its class, and the most.
+    flows: (f64, f64),
 }
 
 /// Runs the experiment.
@@ -88,43 +99,45 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     if options.wants("sim") {
         items.extend(simulated::run(options));
     }
+    if options.wants("shares") {
+        items.extend(shares::run());
+    }
     Ok(items)
 }
 
-/// The items of one load: each system's figures, and the paper's claims about them.
-fn items(prefix: &str, load: Load, results: [Outcome; 3], claims_bind: bool, note: &str) -> Vec<Item> {
+/// The items of one load: each system's figures, and the paper's claims about them. `results` has the runs of each of
+/// [`System::ALL`], equal places with equal arrivals.
+fn items(prefix: &str, load: Load, results: &[Vec<Outcome>; 4], claims_bind: bool, note: &str) -> Vec<Item> {
     let id = |what: &str| format!("{prefix}.{}.{what}", load.id);
     let mut items = Vec::new();
-    for (system, result) in System::ALL.iter().zip(&results) {
+    for (system, runs) in System::ALL.iter().zip(results) {
         let name = system.name();
-        items.push(Item::measured(
-            id(&format!("{name}.jitter")),
-            format!("jitter of a flow, {name}"),
-            "ms",
-            result.jitter / 1e6,
-        ));
-        items.push(Item::measured(
-            id(&format!("{name}.rate")),
-            format!("all flows, {name}"),
-            "Mbit/s",
-            result.rate / 1e6,
-        ));
-        items.push(Item::measured(
-            id(&format!("{name}.loss")),
-            format!("not delivered, {name}"),
-            "%",
-            result.loss * 100.0,
-        ));
-        if let Some(processor) = result.processor {
-            let what = format!("processor time of senders, receiver and shaper, {name}");
-            items.push(Item::measured(id(&format!("{name}.cpu")), what, "% of one", processor * 100.0));
+        let mut item = |key: &str, what: &str, unit: &str, of: &dyn Fn(&Outcome) -> f64| {
+            let sample = Sample::of(runs.iter().map(of));
+            items.push(Item::sampled(id(&format!("{name}.{key}")), format!("{what}, {name}"), unit, sample));
+        };
+        item("jitter", "jitter of a flow", "ms", &|run| run.jitter / 1e6);
+        item("rate", "all flows", "Mbit/s", &|run| run.rate / 1e6);
+        item("loss", "not delivered", "%", &|run| run.loss * 100.0);
+        if runs.iter().all(|run| run.processor.is_some()) {
+            let what = "processor time of senders, receiver and shaper";
+            item("cpu", what, "% of one", &|run| run.processor.unwrap_or(f64::NAN) * 100.0);
         }
     }
-    let [raw, cbq, fbq] = results;
-    for (than, other) in [("cbq", cbq), ("raw", raw)] {
-        let what = format!("jitter of FBQ over that of {}; the paper: less in all cases", than.to_uppercase());
-        let item = Item::measured(id(&format!("fbq-to-{than}")), what, "ratio", fbq.jitter / other.jitter.max(1.0));
-        items.push(if claims_bind { item.within(0.0, 1.01) } else { item }.note(note));
+    for (than, system) in [("cbq", System::Cbq), ("raw", System::Raw)] {
+        for (fbq, key) in [(System::Fbq, "fbq"), (System::Shared, "shared")] {
+            let ratios = Sample::of(ratios(results, fbq, system));
+            let what = format!("jitter of {} over that of {}", fbq.name().to_uppercase(), than.to_uppercase());
+            let item = Item::sampled(id(&format!("{key}-to-{than}")), what, "ratio", ratios).note(note);
+            let smaller = paper("section 7, figure 3: in all cases smaller than under CBQ and RAW");
+            items.push(if claims_bind { item.bound(Bound::below(1.0, smaller)) } else { item });
+        }
     }
     items
+}
+
+/// The jitter under one system by that under another, for each run.
+fn ratios(results: &[Vec<Outcome>; 4], of: System, by: System) -> Vec<f64> {
+    let pairs = results[of as usize].iter().zip(&results[by as usize]);
+    pairs.map(|(of, by)| of.jitter / by.jitter.max(1.0)).collect()
 }

@@ -10,7 +10,8 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, Instant, Rate, Span};
 use tidegate_sim::{FlowSpec, Line, Network, Stage, Workload};
 
-use super::{HEADERS, LOADS, Load, Outcome, PAYLOAD, System, items};
+use super::{CLASSES, HEADERS, LOADS, Load, Outcome, PAYLOAD, System, items, ratios};
+use crate::reproduce::item::{Bound, Sample, paper};
 use crate::reproduce::{Item, Options};
 
 const WIRE: Rate = Rate::from_mbit(100);
@@ -23,48 +24,161 @@ const FIRST_PORT: u16 = 5_001;
 
 pub fn run(options: &Options) -> Vec<Item> {
     let mut all = Vec::new();
-    for load in LOADS.into_iter().filter(|load| options.wants(&format!("sim.{}", load.id))) {
-        let results = System::ALL.map(|system| {
-            let runs: Vec<_> = (0..options.runs).map(|n| simulate(system, load, options.seed + u64::from(n))).collect();
-            let mean = |of: fn(&Outcome) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
-            Outcome { jitter: mean(|r| r.jitter), rate: mean(|r| r.rate), loss: mean(|r| r.loss), processor: None }
-        });
+    // The two comparisons between loads need both of theirs.
+    let between = options.wants("sim.claim");
+    let needed = |load: &Load| {
+        options.wants(&format!("sim.{}", load.id)) || between && load.id != "full.5m" && load.id != "beyond.5m"
+    };
+    let mut by_load = BTreeMap::new();
+    for load in LOADS.into_iter().filter(needed) {
+        let results = System::ALL.map(|system| simulate_runs(system, load, options));
         let note = "same arrivals for all; each up to 10 ms late, as on a machine with a 100 Hz tick";
-        all.extend(items("sim", load, results, true, note));
-        all.push(bounded(load, &results));
+        all.extend(items("sim", load, &results, true, note));
+        all.extend(kept(load, &results));
+        by_load.insert(load.id, results);
     }
-    if options.wants("sim.claim") {
-        all.extend(claims(options));
+    if between {
+        all.extend(claims(&by_load));
+    }
+    if options.wants("sim.unused") {
+        all.extend(unused(options));
     }
     all
 }
 
-/// Whatever is sent, the shaped total is kept: 80 Mbit/s and the bursts of the start.
-fn bounded(load: Load, [_, _, fbq]: &[Outcome; 3]) -> Item {
-    let what = "all flows under FBQ, against the shaped total; the rest of the wire stays unused";
-    Item::measured(format!("sim.{}.total", load.id), what, "Mbit/s", fbq.rate / 1e6).paper(80.0).within(0.0, 80.1)
+/// The runs of one system under the seeds that `options` asks for, on the cores there are.
+fn simulate_runs(system: System, load: Load, options: &Options) -> Vec<Outcome> {
+    let seeds: Vec<u64> = (0..u64::from(options.runs)).map(|n| options.seed + n).collect();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from).min(seeds.len());
+    let part = seeds.len().div_ceil(cores);
+    std::thread::scope(|scope| {
+        let run = |seeds: &[u64]| seeds.iter().map(|&seed| simulate(system, load, seed)).collect::<Vec<_>>();
+        let threads: Vec<_> = seeds.chunks(part).map(|seeds| scope.spawn(move || run(seeds))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("a simulation panicked")).collect()
+    })
 }
 
-/// When demand exceeds the allocation, CBQ's jitter grows strongly and FBQ's does not.
-fn claims(options: &Options) -> Vec<Item> {
-    let jitter = |system, load| simulate(system, load, options.seed).jitter;
-    let (full, beyond) = (LOADS[1], LOADS[3]);
-    let growth = |system| jitter(system, beyond) / jitter(system, full).max(1.0);
-    vec![
-        Item::measured(
+/// What section 7 says of rates: the total is kept; the classes have theirs; nothing is held back that fits.
+fn kept(load: Load, results: &[Vec<Outcome>; 4]) -> Vec<Item> {
+    let mut items = Vec::new();
+    for (system, key) in [(System::Fbq, "fbq"), (System::Shared, "shared")] {
+        let runs = &results[system as usize];
+        let mut item =
+            |what: &str, text: String, unit: &str, paper_: Option<f64>, bound, of: &dyn Fn(&Outcome) -> f64| {
+                let item =
+                    Item::sampled(format!("sim.{}.{key}.{what}", load.id), text, unit, Sample::of(runs.iter().map(of)));
+                let item = if let Some(value) = paper_ { item.paper(value) } else { item };
+                items.push(item.bound(bound));
+            };
+        let name = system.name();
+        if load.percent < 100 {
+            // 0.5 %: what waits when the run ends.
+            let basis =
+                paper("section 7: shaping did not reduce the data rate, as the flows do not exceed the allocation");
+            item(
+                "delivered",
+                format!("delivered of what was sent, {name}"),
+                "share",
+                Some(1.0),
+                Bound::near(1.0, 0.005, basis),
+                &|run| 1.0 - run.loss,
+            );
+            continue;
+        }
+        let basis =
+            paper("section 7: 80 Mbit/s in all, the remaining 20 must not be used; 0.1 for the bursts of the start");
+        item("total", format!("all flows, {name}"), "Mbit/s", Some(80.0), Bound::between(79.2, 80.1, basis), &|run| {
+            run.rate / 1e6
+        });
+        for (n, (class, mbit)) in CLASSES.into_iter().enumerate() {
+            let basis = paper("section 7: 10, 30 and 40 Mbit/s for the classes; one in a hundred for whole packets");
+            let text = format!("flows of class {class}, {name}");
+            item(
+                &format!("class.{}", class.replace(' ', "-")),
+                text,
+                "Mbit/s",
+                Some(mbit as f64),
+                Bound::near(mbit as f64, 0.01, basis),
+                &|run| run.classes[n] / 1e6,
+            );
+        }
+        // Two packets of those that a flow sends in the three seconds.
+        let packets = 3.0 * load.kbit as f64 * 1e3 / (load.percent as f64 / 100.0) / ((PAYLOAD + HEADERS) * 8) as f64;
+        let margin = 2.0 / packets;
+        for (what, text, of) in [
+            (
+                "least",
+                "the least that a flow has of the mean of its class",
+                (|run: &Outcome| run.flows.0) as fn(&Outcome) -> f64,
+            ),
+            ("most", "the most that a flow has of the mean of its class", |run| run.flows.1),
+        ] {
+            let basis = paper("section 4.1: each flow has the same share 1/n of its class; two packets more or less");
+            item(what, format!("{text}, {name}"), "share", Some(1.0), Bound::near(1.0, margin, basis), &of);
+        }
+    }
+    items
+}
+
+/// What section 7 says of the loads beside each other.
+fn claims(by_load: &BTreeMap<&str, [Vec<Outcome>; 4]>) -> Vec<Item> {
+    let jitter =
+        |load: &str, system: System| by_load[load][system as usize].iter().map(|run| run.jitter).collect::<Vec<_>>();
+    let growth = |system| {
+        let pairs = jitter("beyond.1m", system).into_iter().zip(jitter("full.1m", system));
+        Sample::of(pairs.map(|(beyond, full)| beyond / full.max(1.0)))
+    };
+    let mut items = vec![
+        Item::sampled(
             "sim.claim.cbq-grows",
             "jitter of CBQ at 150 % over that at 95 %, flows of 1 Mbit/s",
             "ratio",
             growth(System::Cbq),
-        ),
-        Item::measured(
-            "sim.claim.fbq-does-not",
-            "the same for FBQ; the paper: it does not",
-            "ratio",
-            growth(System::Fbq),
         )
-        .within(0.0, 1.01),
-    ]
+        .bound(Bound::above(1.0, paper("section 7: beyond the allocated rate CBQ generates a high jitter"))),
+        Item::sampled("sim.claim.fbq-does-not", "the same for FBQ", "ratio", growth(System::Fbq)).bound(
+            Bound::at_most(1.0, paper("section 7: FBQ reduces the jitter significantly beyond the allocated rate")),
+        ),
+    ];
+    for (key, than) in [("cbq", System::Cbq), ("raw", System::Raw)] {
+        for load in ["full", "beyond"] {
+            let of = |rate: &str| ratios(&by_load[format!("{load}.{rate}").as_str()], System::Fbq, than);
+            let difference = of("500k").into_iter().zip(of("1m")).map(|(half, one)| half - one);
+            let what = format!(
+                "jitter of FBQ over that of {}, {load}: flows of 0.5 less flows of 1 Mbit/s",
+                than.name().to_uppercase()
+            );
+            let basis = paper("section 7: with flows of 0.5 Mbit/s the jitter is not reduced to the same extent");
+            items.push(
+                Item::sampled(
+                    format!("sim.claim.less-at-half-a-mbit.{load}.{key}"),
+                    what,
+                    "difference",
+                    Sample::of(difference),
+                )
+                .bound(Bound::above(0.0, basis)),
+            );
+        }
+    }
+    items
+}
+
+/// Best effort alone, with more than the total: what the others leave.
+fn unused(options: &Options) -> Vec<Item> {
+    let only = Load { id: "unused", kbit: 1_000, percent: 250 };
+    [(System::Fbq, "fbq"), (System::Shared, "shared")]
+        .into_iter()
+        .map(|(system, key)| {
+            let runs = (0..u64::from(options.runs))
+                .map(|n| simulate_flows(system, only, &[2; 100], options.seed + n).rate / 1e6);
+            let what = format!("best effort alone with 100 Mbit/s of demand, {}", system.name());
+            let basis = paper("section 7: it was allowed to share unused data rate across classes, up to 80 Mbit/s");
+            let item = Item::sampled(format!("sim.unused.{key}"), what, "Mbit/s", Sample::of(runs)).paper(80.0);
+            let item = item.bound(Bound::between(79.2, 80.1, basis));
+            // A flow that never exceeds its share of its class's rate leaves nothing for rate of other classes.
+            if system == System::Fbq { item.because("sim.unused.shared", 39.6, 40.1) } else { item }
+        })
+        .collect()
 }
 
 /// The shaper file of a system.
@@ -73,19 +187,25 @@ fn config(system: System) -> Config {
         System::Raw => ("raw.toml", include_str!("../../../../../experiments/fbq/raw.toml")),
         System::Cbq => ("cbq.toml", include_str!("../../../../../experiments/fbq/cbq.toml")),
         System::Fbq => ("fbq.toml", include_str!("../../../../../experiments/fbq/fbq.toml")),
+        System::Shared => ("fbq-shared.toml", include_str!("../../../../../experiments/fbq/fbq-shared.toml")),
     };
     let (source, mut diagnostics) = (Source::new(name, text), Diagnostics::new());
     shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)))
 }
 
 fn simulate(system: System, load: Load, seed: u64) -> Outcome {
+    simulate_flows(system, load, &load.flows(), seed)
+}
+
+/// A run with a flow for each of `classes`.
+fn simulate_flows(system: System, load: Load, classes: &[usize], seed: u64) -> Outcome {
     let mut network = Network::new(seed);
     let (sender, receiver) = (network.host("sender"), network.host("receiver"));
     let (link, _) = network.duplex(sender, receiver, Line::new(WIRE, Span::from_micros(10)));
     network.shaper(link, &config(system));
     let end = SECONDS * 1_000_000_000;
     let mut sent = 0_u64;
-    for (n, class) in load.flows().into_iter().enumerate() {
+    for (n, &class) in classes.iter().enumerate() {
         let times = arrivals(seed, n, load.kbit, end);
         sent += times.iter().filter(|(at, _)| at.as_nanos() >= WARM_UP.as_nanos()).count() as u64;
         let flow = FlowSpec::udp(format!("flow {n}"), sender, receiver, Workload::Trace(times));
@@ -104,11 +224,27 @@ fn simulate(system: System, load: Load, seed: u64) -> Outcome {
     let flows = std::mem::take(&mut *flows.borrow_mut());
     let delivered: u64 = flows.values().map(|times| times.len() as u64).sum();
     let measured = (SECONDS * 1_000_000_000 - WARM_UP.as_nanos()) as f64 / 1e9;
+    let bits = |packets: u64| packets as f64 * (PAYLOAD + HEADERS) as f64 * 8.0 / measured;
+    let packets_of = |n: usize| flows.get(&(n as u32)).map_or(0, |times| times.len() as u64);
+    let mut rates = [0.0; 3];
+    let mut ends = (f64::INFINITY, 0.0_f64);
+    for (class, rate) in rates.iter_mut().enumerate() {
+        let own: Vec<u64> =
+            classes.iter().enumerate().filter(|(_, of)| **of == class).map(|(n, _)| packets_of(n)).collect();
+        let sum: u64 = own.iter().sum();
+        *rate = bits(sum);
+        for packets in &own {
+            let part = *packets as f64 * own.len() as f64 / sum.max(1) as f64;
+            ends = (ends.0.min(part), ends.1.max(part));
+        }
+    }
     Outcome {
         jitter: flows.values().map(|times| deviation(times)).sum::<f64>() / flows.len().max(1) as f64,
-        rate: delivered as f64 * (PAYLOAD + HEADERS) as f64 * 8.0 / measured,
+        rate: bits(delivered),
         loss: 1.0 - (delivered as f64 / sent.max(1) as f64).min(1.0),
         processor: None,
+        classes: rates,
+        flows: ends,
     }
 }
 
@@ -137,7 +273,7 @@ mod tests {
 
     #[test]
     fn the_shaped_total_is_kept_and_runs_are_equal() {
-        let load = LOADS[4];
+        let load = LOADS[5];
         let (one, two) = (simulate(System::Fbq, load, 7), simulate(System::Fbq, load, 7));
         assert_eq!(one.jitter.to_bits(), two.jitter.to_bits());
         assert!(one.rate <= 80.1e6 && one.rate > 79.0e6, "{one:?}");

@@ -4,14 +4,18 @@ use tidegate_core::aqm::{AqmFifo, Verdict};
 use tidegate_core::ared::{self, Ared};
 use tidegate_core::fifo::Limit;
 use tidegate_core::red::{self, EarlyDrop, Red, Spacing, Thresholds, Zone};
-use tidegate_core::{Backlog, Bytes, Instant, Probability, Rate, Span};
+use tidegate_core::{Backlog, Bytes, DropReason, Instant, Outlet, Probability, Qdisc, Rate, Span, mered};
 use tidegate_sim::tcp::Config;
 use tidegate_sim::{FlowSpec, Line, Network, Shared, SimPacket, Workload};
 
 use super::{Item, Options};
 use crate::Failure;
+use crate::reproduce::item::{Bound, Sample, paper, theory};
 
 const LINE: Rate = Rate::from_mbit(15);
+
+/// Runs with different seeds for one of the command line.
+const SEEDS: u64 = 20;
 
 /// Flows in each phase of a minute.
 const PHASES: [usize; 3] = [5, 40, 5];
@@ -78,37 +82,84 @@ fn gap(spacing: Spacing, percent: u64, seed: u64) -> Result<f64, Failure> {
     Ok(f64::from(packets) / drops as f64)
 }
 
+/// Early drops of a flow that keeps ten packets queued, the middle of ARED's thresholds: as elephant of M&E, and under
+/// ARED alone.
+fn early_drops(link: Rate, seed: u64) -> Result<(f64, f64), Failure> {
+    let limit = Limit::packets(100);
+    let red = ared::Params { delay: Span::from_millis(5), ..ared::Params::for_link(link) };
+    let params = mered::Params { pair: None, limit, ared: red, ..mered::Params::for_link(link) };
+    let mut elephants = mered::Mered::new(params, seed, "elephants").map_err(wrong)?;
+    let mut alone = AqmFifo::<SimPacket, Ared>::new(limit, Ared::new(red, seed, "alone").map_err(wrong)?);
+    let count = |queue: &mut dyn Qdisc<SimPacket>| {
+        let mut drops = Drops(0);
+        let mut now = Instant::ZERO;
+        for n in 0..50_000 {
+            now += Span::from_micros(800);
+            // The first hundred make the flow an elephant.
+            if n == 100 {
+                drops.0 = 0;
+            }
+            queue.enqueue(now, SimPacket::datagram(1, 1_500), &mut drops);
+            while queue.backlog().packets > 10 || n < 100 && queue.backlog().packets > 0 {
+                queue.dequeue(now, &mut drops);
+            }
+        }
+        drops.0 as f64
+    };
+    Ok((count(&mut elephants), count(&mut alone)))
+}
+
+struct Drops(u64);
+
+impl Outlet<SimPacket> for Drops {
+    fn dropped(&mut self, _: SimPacket, reason: DropReason) {
+        self.0 += u64::from(reason == DropReason::Early);
+    }
+}
+
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     let item = |id: &str, what: &str, unit: &str, value: f64| Item::measured(format!("ared.{id}"), what, unit, value);
-    let paper = super::paper()?;
+    let numbers = super::paper()?;
     // 1/p; and the mean of 1 .. 1/p, (1/p + 1)/2.
     let mut items = Vec::new();
     for (id, what, spacing, expected) in [
-        ("gap.geometric", "RED, method 1: mean gap", Spacing::Geometric, paper.red.geometric),
-        ("gap.uniform", "RED, method 2: mean gap", Spacing::Uniform, paper.red.uniform),
+        ("gap.geometric", "RED, method 1: mean gap", Spacing::Geometric, numbers.red.geometric),
+        ("gap.uniform", "RED, method 2: mean gap", Spacing::Uniform, numbers.red.uniform),
     ] {
         let (percent, mean) = (expected.percent, expected.mean_gap_packets);
         items.push(
             item(id, &format!("{what} at p = {percent} %"), "packets", gap(spacing, percent, options.seed)?)
                 .paper(mean)
-                .within(mean * 0.98, mean * 1.02),
+                .bound(Bound::near(
+                    mean,
+                    0.02,
+                    theory("RED 1993, section 7: 1/p, or (1/p + 1)/2; four standard errors of two million packets"),
+                )),
         );
     }
-    let [low, high] = paper.ared.target_packets;
+    let drops = super::seeds(options, SEEDS).map(|seed| early_drops(LINE, seed)).collect::<Result<Vec<_>, _>>()?;
+    let ratio = Sample::of(drops.iter().map(|(elephants, alone)| elephants / alone));
+    let what = "early drops of an elephant of M&E by those of the same flow under ARED alone, ten packets queued";
+    let basis = paper("Mice and Elephants Strategies: elephants are dropped by RED; 5 % for chance");
+    items.push(Item::sampled("ared.elephants", what, "ratio", ratio).paper(1.0).bound(Bound::near(1.0, 0.05, basis)));
+    let [low, high] = numbers.ared.target_packets;
     for (id, name, adapt) in [("red", "RED with max_p 0.1", false), ("ared", "ARED", true)] {
-        let mut means = [0.0; 3];
-        let mut used = 0.0;
-        for run in 0..options.runs {
-            let (one, utilisation) = average_queue(adapt, options.seed + u64::from(run))?;
-            means.iter_mut().zip(one).for_each(|(sum, one)| *sum += one / f64::from(options.runs));
-            used += utilisation / f64::from(options.runs);
+        let runs =
+            super::seeds(options, SEEDS).map(|seed| average_queue(adapt, seed)).collect::<Result<Vec<_>, _>>()?;
+        for (n, flows) in PHASES.into_iter().enumerate() {
+            let what = format!("{name}, phase {} with {flows} flows: mean of the average queue", n + 1);
+            let sample = Sample::of(runs.iter().map(|(means, _)| means[n]));
+            let item = Item::sampled(format!("ared.{id}.phase{}", n + 1), what, "packets", sample);
+            let target =
+                paper("Adaptive RED, section 3: within the target range, the middle fifth between the thresholds");
+            items.push(if adapt {
+                item.paper(f64::midpoint(low, high)).bound(Bound::between(low, high, target))
+            } else {
+                item
+            });
         }
-        for (n, mean) in means.iter().enumerate() {
-            let what = format!("{name}, phase {} with {} flows: mean of the average queue", n + 1, PHASES[n]);
-            let item = item(&format!("{id}.phase{}", n + 1), &what, "packets", *mean);
-            items.push(if adapt { item.paper((low + high) / 2.0).within(low - 1.0, high + 1.0) } else { item });
-        }
-        items.push(item(&format!("{id}.used"), &format!("{name}, 5 flows: utilisation"), "share", used));
+        let used = Sample::of(runs.iter().map(|(_, used)| *used));
+        items.push(Item::sampled(format!("ared.{id}.used"), format!("{name}, 5 flows: utilisation"), "share", used));
     }
     Ok(items)
 }

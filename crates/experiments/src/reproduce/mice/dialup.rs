@@ -10,6 +10,7 @@ use tidegate_sim::{Direction, Distribution, FlowSpec, Line, Network, SimPacket, 
 use super::peers::Peer;
 use super::{Item, Options};
 use crate::Failure;
+use crate::reproduce::item::{Bound, Sample, paper, theory};
 
 const LINE: Rate = Rate::from_kbit(56);
 /// Packets that the queue before the line holds: 6.4 s of the line. The paper does not state it.
@@ -19,7 +20,7 @@ const DELAY: Span = Span::from_millis(50);
 /// Uploads that the client has open at most; the paper states that some could not be started, not when.
 const MOST_OPEN: u32 = 25;
 /// Runs with different seeds for one of the command line: a run is half an hour and takes some 20 ms.
-const SEEDS: u64 = 10;
+const SEEDS: u64 = 20;
 /// The same for what happens in the first minute and a half.
 const STARTS: u64 = 100;
 /// When measuring begins and ends: a TCP has learnt by then what a round trip is.
@@ -204,9 +205,7 @@ fn start(options: &Options, long_run: f64) -> Result<Vec<Item>, Failure> {
         items.push(item("starved", format!("from 15 to 90 s, {what}: runs in which it is starved"), "share", starved));
         means.push(mean);
     }
-    let ratio = |id: &str, what: &str, value| {
-        Item::measured(format!("dialup.start.{id}"), what, "ratio", value).within(0.9, f64::INFINITY)
-    };
+    let ratio = |id: &str, what: &str, value| Item::measured(format!("dialup.start.{id}"), what, "ratio", value);
     let credit = "from 15 to 90 s: the elephant, M&E with its defaults by the floor from packet to packet";
     items.push(ratio("credit", credit, means[3] / means[2]));
     let timeouts = "from 15 to 90 s, timeouts of 5 s or more: the elephant by what it has in the long run";
@@ -214,65 +213,98 @@ fn start(options: &Options, long_run: f64) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
+/// What the paper does not state moves its values by more than this: see `dialup.sensitivity`.
+const NEAR: f64 = 0.10;
+
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
-    let paper = super::paper()?.dialup;
-    let only = mean(options, Peer::Fifo, false)?;
-    let congested = mean(options, Peer::Fifo, true)?;
-    let ours = mean(options, Peer::MeredAsPublished, true)?;
-    let item = |id: &str, what: &str, unit: &str, value: f64| Item::measured(format!("dialup.{id}"), what, unit, value);
+    let numbers = super::paper()?.dialup;
+    let runs = |peer: Peer, with_elephant| {
+        let queue = |limit, seed| peer.make(LINE, limit, seed);
+        let setup = Setup::new(&queue, with_elephant);
+        super::seeds(options, SEEDS).map(|seed| simulate(&setup, seed)).collect::<Result<Vec<_>, _>>()
+    };
+    let only = runs(Peer::Fifo, false)?;
+    let congested = runs(Peer::Fifo, true)?;
+    let sampled = |id: &str, what: &str, unit: &str, runs: &[Outcome], of: fn(&Outcome) -> f64| {
+        Item::sampled(format!("dialup.{id}"), what, unit, Sample::of(runs.iter().map(of)))
+    };
+    let near = |item: Item, value: f64| {
+        let basis = paper("Scenario Testing; 10 % for a mean of an hour's transfers and what is not stated");
+        item.paper(value).bound(Bound::near(value, NEAR, basis))
+    };
+    let response = |run: &Outcome| run.response;
+    let connect = |run: &Outcome| run.connect;
     let mut items = vec![
-        item("only.response", "mice only: mean response", "s", only.response)
-            .paper(paper.only.response_s)
-            .within(1.2, 2.8),
-        item("only.connect", "mice only: mean time to connect", "s", only.connect)
-            .paper(paper.only.connect_s)
-            .within(0.4, 1.0),
-        item("congested.response", "with an elephant, drop tail: mean response", "s", congested.response)
-            .paper(paper.congested.response_s)
-            .within(12.0, 28.0),
-        item("congested.connect", "with an elephant, drop tail: mean time to connect", "s", congested.connect)
-            .paper(paper.congested.connect_s)
-            .within(3.0, 9.4),
-        Item::claim(
-            "dialup.congested.refused",
-            "with an elephant, drop tail: some mice cannot be started",
-            congested.refused > 0.0,
+        near(sampled("only.response", "mice only: mean response", "s", &only, response), numbers.only.response_s),
+        near(sampled("only.connect", "mice only: mean time to connect", "s", &only, connect), numbers.only.connect_s),
+        near(
+            sampled("congested.response", "with an elephant, drop tail: mean response", "s", &congested, response),
+            numbers.congested.response_s,
+        ),
+        near(
+            sampled("congested.connect", "with an elephant, drop tail: mean time to connect", "s", &congested, connect),
+            numbers.congested.connect_s,
+        ),
+        sampled(
+            "congested.refused",
+            "with an elephant, drop tail: mice that cannot be started",
+            "%",
+            &congested,
+            |run| run.refused * 100.0,
         )
-        .note(format!("{:.1} % of them", congested.refused * 100.0)),
-        item("me.response", "with an elephant, M&E as published: mean response", "s", ours.response),
-        item("me.connect", "with an elephant, M&E as published: mean time to connect", "s", ours.connect),
-        item("me.response_ratio", "that response by the one of mice only", "ratio", ours.response / only.response)
-            .within(0.0, 1.3),
-        item("me.connect_ratio", "that time to connect by the one of mice only", "ratio", ours.connect / only.connect)
-            .within(0.0, 1.5),
-        Item::claim("dialup.me.refused", "with an elephant, M&E: every mouse can be started", ours.refused == 0.0),
-        item("me.elephant", "goodput of the elephant, M&E by drop tail", "ratio", ours.goodput / congested.goodput)
-            .within(0.95, f64::INFINITY)
-            .note(format!("{:.0} by {:.0} bit/s", ours.goodput, congested.goodput)),
+        .bound(Bound::above(0.0, paper("Scenario Testing: not all of the mouse flows could be started"))),
     ];
-    let ours = mean(options, Peer::Mered, true)?;
-    let elephant = ours.goodput / congested.goodput;
-    items.extend([
-        item(
-            "default.response_ratio",
-            "M&E with its defaults: response by mice only",
-            "ratio",
-            ours.response / only.response,
-        )
-        .within(0.0, 1.3),
-        item(
-            "default.connect_ratio",
-            "M&E with its defaults: time to connect by mice only",
-            "ratio",
-            ours.connect / only.connect,
-        )
-        .within(0.0, 1.5),
-        Item::claim("dialup.default.refused", "M&E with its defaults: every mouse can be started", ours.refused == 0.0),
-        item("default.elephant", "goodput of the elephant, M&E with its defaults by drop tail", "ratio", elephant)
-            .within(0.95, f64::INFINITY),
-    ]);
+    // A mouse meets the elephant's packet on the line at the SYN, at its first window and at the rest.
+    let packet = LINE.time_for_ceil(Bytes::new(1_500)).map_or(0.0, Span::as_secs_f64);
+    let mut long_run = 0.0;
+    for (id, name, peer) in
+        [("me", "M&E as published", Peer::MeredAsPublished), ("default", "M&E with its defaults", Peer::Mered)]
+    {
+        let ours = runs(peer, true)?;
+        let id = |what: &str| format!("{id}.{what}");
+        let ratio = |id: &str, what: &str, of: fn(&Outcome) -> f64, by: &[Outcome]| {
+            let ratios = ours.iter().zip(by).map(|(ours, by)| of(ours) / of(by));
+            Item::sampled(format!("dialup.{id}"), format!("{name}: {what}"), "ratio", Sample::of(ratios))
+        };
+        let improved =
+            || paper("Scenario Testing, illustration 7: dramatic improvement of response and connection times");
+        let exchanges = |n: f64, of: f64| {
+            let basis =
+                theory(format!("{n} exchanges of a mouse may each meet a packet of the elephant, 214 ms, on the line"));
+            Bound::at_most(1.0 + n * packet / of, basis)
+        };
+        let goodput = |run: &Outcome| run.goodput;
+        items.extend([
+            sampled(&id("response"), &format!("{name}, with an elephant: mean response"), "s", &ours, response),
+            sampled(&id("connect"), &format!("{name}, with an elephant: mean time to connect"), "s", &ours, connect),
+            ratio(&id("response_gain"), "mean response by that under drop tail", response, &congested)
+                .bound(Bound::at_most(0.5, improved())),
+            ratio(&id("connect_gain"), "mean time to connect by that under drop tail", connect, &congested)
+                .bound(Bound::at_most(0.5, improved())),
+            ratio(&id("response_ratio"), "mean response by that of mice only", response, &only)
+                .bound(exchanges(3.0, numbers.only.response_s)),
+            ratio(&id("connect_ratio"), "mean time to connect by that of mice only", connect, &only)
+                .bound(exchanges(1.0, numbers.only.connect_s)),
+            sampled(
+                &id("refused"),
+                &format!("{name}, with an elephant: mice that cannot be started"),
+                "%",
+                &ours,
+                |run| run.refused * 100.0,
+            )
+            .bound(Bound::at_most(0.0, paper("Scenario Testing: not all could be started in the congested test only"))),
+            ratio(&id("elephant"), "goodput of the elephant by that under drop tail", goodput, &congested).bound(
+                Bound::at_least(
+                    0.95,
+                    theory("mice need what they need under both; nothing is lost by retransmissions"),
+                ),
+            ),
+        ]);
+        long_run = Sample::of(ours.iter().map(goodput)).mean;
+    }
+    let item = |id: &str, what: &str, unit: &str, value: f64| Item::measured(format!("dialup.{id}"), what, unit, value);
     if options.wants("dialup.start") {
-        items.extend(start(options, ours.goodput)?);
+        items.extend(start(options, long_run)?);
     }
     if options.wants("dialup.sensitivity") {
         items.extend(sensitivity(options)?);

@@ -10,6 +10,7 @@ use super::scenario::{CIRS, Customer, Setup, WINDOW};
 use super::{Options, Runs, cells, simulate_runs};
 use crate::Failure;
 use crate::reproduce::Item;
+use crate::reproduce::item::Sample;
 
 /// The chosen values, each with its reason. The page has the arguments at length.
 pub fn chosen() -> Vec<Item> {
@@ -65,12 +66,26 @@ const CHANGES: &[(&str, &str, Change)] = &[
     ("metered", "behind_the_queue", |s| s.metered_at = Point::Exit),
 ];
 
+/// Which values to try.
+#[derive(Clone, Copy)]
+pub enum Changes {
+    /// Those that the options ask for, beside the chosen ones.
+    Wanted,
+    /// Those that explain a cell: see [`super::cause`].
+    Causes,
+}
+
 /// The results of other values of the open parameters, with trRAS: for each the mean distance from tables A.2 and
 /// A.3, the least advantage of shaping at CBS 3 KB, and the advantage at CBS 25 KB.
-pub fn sensitivity(options: &Options) -> Result<Vec<Item>, Failure> {
+pub fn sensitivity(options: &Options, changes: Changes) -> Result<Vec<Item>, Failure> {
     let wanted: Vec<_> = CHANGES
         .iter()
-        .filter(|(parameter, value, _)| *parameter == "none" || options.wants(&id(parameter, value)))
+        .filter(|(parameter, value, _)| match changes {
+            Changes::Wanted => *parameter == "none" || options.wants(&id(parameter, value)),
+            Changes::Causes => cells()
+                .filter_map(|cell| super::cause(&cell))
+                .any(|(finding, ..)| finding.starts_with(&id(parameter, value))),
+        })
         .collect();
     let setups: Vec<Setup> = wanted
         .iter()
@@ -85,6 +100,17 @@ pub fn sensitivity(options: &Options) -> Result<Vec<Item>, Failure> {
     let runs = simulate_runs(&setups, options)?;
     let items = wanted.iter().zip(runs.chunks_exact(2)).flat_map(|((parameter, value, _), runs)| {
         let id = id(parameter, value);
+        let (prefix, small_cbs) = (id.clone(), &runs[0]);
+        // The cells that this value explains: see `cause`.
+        let cells =
+            cells().filter(move |cell| super::cause(cell).is_some_and(|(finding, ..)| finding.starts_with(&prefix)));
+        let cell_items = cells.map(|cell| {
+            let sample =
+                Sample::of(small_cbs.0.iter().map(|outcome| cell.measured(&outcome.customers[cell.customer - 1])));
+            let item = Item::sampled(format!("{id}.{}", cell.id()), cell.describe(), "Mbit/s", sample);
+            item.paper(cell.value).bound(super::bound(&cell))
+        });
+        let cell_items: Vec<Item> = cell_items.collect();
         let (small, large) = (&runs[0], &runs[1]);
         let least =
             |of: fn(&Customer) -> f64| (1..=CIRS.len()).map(|n| small.gain(n, of)).fold(f64::INFINITY, f64::min);
@@ -110,6 +136,8 @@ pub fn sensitivity(options: &Options) -> Result<Vec<Item>, Failure> {
                 gone[0].max(gone[1]),
             ),
         ]
+        .into_iter()
+        .chain(cell_items)
     });
     Ok(items.collect())
 }

@@ -1,0 +1,399 @@
+//! An item of an experiment: what was measured, what the paper has, the bound that follows from the paper, the verdict.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+
+/// What the comparison of an item with its paper results in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Within a bound that follows from the paper.
+    Reproduced,
+    /// Outside, for a cause that an experiment of its own found, and as far as that experiment predicts.
+    Deviates,
+    /// Outside.
+    Contradicted,
+    /// There is no bound.
+    Information,
+}
+
+impl Verdict {
+    /// All, in the order in which they are counted.
+    pub const ALL: [Self; 4] = [Self::Reproduced, Self::Deviates, Self::Contradicted, Self::Information];
+
+    /// The verdict in a table or a file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::Deviates => "deviates",
+            Self::Contradicted => "contradicted",
+            Self::Information => "information",
+        }
+    }
+}
+
+/// Where a bound comes from, with one line of text: the section, the formula, the runs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Basis {
+    /// A number or a claim of the paper.
+    Paper(Cow<'static, str>),
+    /// Arithmetic on parameters that the paper states.
+    Theory(Cow<'static, str>),
+    /// How far runs of the paper's own are from each other.
+    Spread(Cow<'static, str>),
+}
+
+/// A number or a claim of the paper as the basis of a bound.
+pub fn paper(text: impl Into<Cow<'static, str>>) -> Basis {
+    Basis::Paper(text.into())
+}
+/// Arithmetic as the basis of a bound.
+pub fn theory(text: impl Into<Cow<'static, str>>) -> Basis {
+    Basis::Theory(text.into())
+}
+/// The paper's own runs as the basis of a bound.
+pub fn spread(text: impl Into<Cow<'static, str>>) -> Basis {
+    Basis::Spread(text.into())
+}
+
+impl Basis {
+    /// The kind of the basis and its text in one line.
+    pub fn line(&self) -> String {
+        match self {
+            Self::Paper(text) => format!("paper: {text}"),
+            Self::Theory(text) => format!("theory: {text}"),
+            Self::Spread(text) => format!("spread: {text}"),
+        }
+    }
+}
+
+/// The values that an item may have, with the basis: there is no bound without one.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Bound {
+    low: f64,
+    high: f64,
+    basis: Basis,
+}
+
+impl Bound {
+    /// From `low` to `high`.
+    pub fn between(low: f64, high: f64, basis: Basis) -> Self {
+        assert!(low <= high, "the bound {low} .. {high} contains nothing");
+        Self { low, high, basis }
+    }
+    /// `high` or less.
+    pub fn at_most(high: f64, basis: Basis) -> Self {
+        Self::between(f64::NEG_INFINITY, high, basis)
+    }
+    /// `low` or more.
+    pub fn at_least(low: f64, basis: Basis) -> Self {
+        Self::between(low, f64::INFINITY, basis)
+    }
+    /// Less than `high`.
+    pub fn below(high: f64, basis: Basis) -> Self {
+        Self::at_most(high.next_down(), basis)
+    }
+    /// More than `low`.
+    pub fn above(low: f64, basis: Basis) -> Self {
+        Self::at_least(low.next_up(), basis)
+    }
+    /// Within `part` of `value` on either side.
+    pub fn near(value: f64, part: f64, basis: Basis) -> Self {
+        let margin = (value * part).abs();
+        Self::between(value - margin, value + margin, basis)
+    }
+    /// Within `margin` of `value` on either side.
+    pub fn around(value: f64, margin: f64, basis: Basis) -> Self {
+        Self::between(value - margin, value + margin, basis)
+    }
+    /// The least value, if it has one.
+    pub fn low(&self) -> Option<f64> {
+        self.low.is_finite().then_some(self.low)
+    }
+    /// The largest value, if it has one.
+    pub fn high(&self) -> Option<f64> {
+        self.high.is_finite().then_some(self.high)
+    }
+    /// Where it comes from.
+    pub fn basis(&self) -> &Basis {
+        &self.basis
+    }
+    /// Whether `value` is a number within the bound.
+    pub fn contains(&self, value: f64) -> bool {
+        value >= self.low && value <= self.high
+    }
+}
+
+/// Why a value is outside of its bound: what an experiment of its own found, and the values that it predicts.
+#[derive(Clone, PartialEq, Debug)]
+struct Cause {
+    finding: &'static str,
+    low: f64,
+    high: f64,
+}
+
+/// Mean and 95 % interval of the mean over runs with different seeds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Sample {
+    /// The mean.
+    pub mean: f64,
+    /// The ends of the interval, by Student's distribution; `None` for a single run.
+    pub interval: Option<(f64, f64)>,
+    /// The number of runs.
+    pub runs: usize,
+}
+
+impl Sample {
+    /// Of one value a run.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        /// Quantiles of Student's distribution at 97.5 % for 1 to 30 degrees of freedom.
+        const T: [f64; 30] = [
+            12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+            2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+        ];
+        let values: Vec<f64> = values.into_iter().collect();
+        let (runs, count) = (values.len(), values.len() as f64);
+        let mean = values.iter().sum::<f64>() / count;
+        let interval = (runs > 1).then(|| {
+            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+            let margin = T.get(runs - 2).copied().unwrap_or(1.98) * (variance / count).sqrt();
+            (mean - margin, mean + margin)
+        });
+        Self { mean, interval, runs }
+    }
+}
+
+/// One cell, figure reading or claim of a paper.
+#[derive(Debug, Clone, Serialize)]
+#[serde(into = "Record")]
+pub struct Item {
+    /// Unique within the experiment, groups first: `a2.c1.green`.
+    pub id: String,
+    /// What is measured, in words.
+    pub what: String,
+    /// The unit of the value.
+    pub unit: String,
+    /// The paper's value, where it states a number.
+    pub paper: Option<f64>,
+    /// Ours; null when it could not be measured here.
+    pub measured: Option<f64>,
+    /// The 95 % interval of the mean, where several runs with different seeds were made.
+    pub interval: Option<(f64, f64)>,
+    /// A remark: what the machine lacks, how it was measured.
+    pub note: String,
+    bound: Option<Bound>,
+    cause: Option<Cause>,
+}
+
+/// An item as JSON has it.
+#[derive(Serialize)]
+struct Record {
+    id: String,
+    what: String,
+    unit: String,
+    paper: Option<f64>,
+    measured: Option<f64>,
+    interval: Option<(f64, f64)>,
+    low: Option<f64>,
+    high: Option<f64>,
+    /// Where the bound comes from.
+    source: Option<String>,
+    /// What explains a value outside of the bound.
+    cause: Option<&'static str>,
+    verdict: Option<Verdict>,
+    /// Whether it is not contradicted: what there was before the verdict.
+    holds: Option<bool>,
+    note: String,
+}
+
+impl From<Item> for Record {
+    fn from(item: Item) -> Self {
+        let verdict = item.verdict();
+        Self {
+            low: item.low(),
+            high: item.high(),
+            source: item.bound.as_ref().map(|bound| bound.basis.line()),
+            cause: (verdict == Some(Verdict::Deviates)).then(|| item.finding()).flatten(),
+            verdict,
+            holds: verdict.map(|verdict| verdict != Verdict::Contradicted),
+            id: item.id,
+            what: item.what,
+            unit: item.unit,
+            paper: item.paper,
+            measured: item.measured,
+            interval: item.interval,
+            note: item.note,
+        }
+    }
+}
+
+impl Item {
+    /// A measured item: information, until it has a bound.
+    pub fn measured(id: impl Into<String>, what: impl Into<String>, unit: impl Into<String>, measured: f64) -> Self {
+        Self {
+            id: id.into(),
+            what: what.into(),
+            unit: unit.into(),
+            paper: None,
+            measured: Some(measured),
+            interval: None,
+            note: String::new(),
+            bound: None,
+            cause: None,
+        }
+    }
+    /// An item with one value for each run: the mean with its interval.
+    pub fn sampled(id: impl Into<String>, what: impl Into<String>, unit: impl Into<String>, sample: Sample) -> Self {
+        Self { interval: sample.interval, ..Self::measured(id, what, unit, sample.mean) }
+    }
+    /// A claim that is true or false: measured 1 or 0, and it must be 1.
+    pub fn claim(id: impl Into<String>, what: impl Into<String>, holds: bool, basis: Basis) -> Self {
+        Self::measured(id, what, "true=1", f64::from(u8::from(holds))).bound(Bound::at_least(1.0, basis))
+    }
+    /// What this machine cannot measure, and why: never a silent pass.
+    pub fn unmeasured(id: impl Into<String>, what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { measured: None, note: why.into(), ..Self::measured(id, what, "", 0.0) }
+    }
+    /// With the paper's value.
+    #[must_use]
+    pub fn paper(mut self, value: f64) -> Self {
+        self.paper = Some(value);
+        self.check();
+        self
+    }
+    /// With a bound on what was measured, in which the paper's value lies.
+    #[must_use]
+    pub fn bound(mut self, bound: Bound) -> Self {
+        self.bound = Some(bound);
+        self.check();
+        self
+    }
+    /// Outside of the bound it deviates, instead of contradicting the paper, from `low` to `high`: what `finding`, an
+    /// item, a group of items or a heading of the experiment's page, predicts.
+    #[must_use]
+    pub fn because(mut self, finding: &'static str, low: f64, high: f64) -> Self {
+        self.cause = Some(Cause { finding, low, high });
+        self
+    }
+    /// Returns the row with a note.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = note.into();
+        self
+    }
+    /// A bound without the paper's own value does not follow from the paper.
+    fn check(&self) {
+        if let (Some(paper), Some(bound)) = (self.paper, &self.bound) {
+            assert!(bound.contains(paper), "{}: the paper's value {paper} is outside of its bound {bound:?}", self.id);
+        }
+    }
+    /// The verdict; `None` when it could not be measured here. Where there is an interval, all of it must be within the
+    /// bound.
+    pub fn verdict(&self) -> Option<Verdict> {
+        let measured = self.measured?;
+        let Some(bound) = &self.bound else { return Some(Verdict::Information) };
+        let (low, high) = self.interval.unwrap_or((measured, measured));
+        Some(if bound.contains(low) && bound.contains(high) {
+            Verdict::Reproduced
+        } else if self.cause.as_ref().is_some_and(|cause| measured >= cause.low && measured <= cause.high) {
+            Verdict::Deviates
+        } else {
+            Verdict::Contradicted
+        })
+    }
+    /// The least that it may be.
+    pub fn low(&self) -> Option<f64> {
+        self.bound.as_ref().and_then(Bound::low)
+    }
+    /// The most that it may be.
+    pub fn high(&self) -> Option<f64> {
+        self.bound.as_ref().and_then(Bound::high)
+    }
+    /// Where the bound comes from.
+    pub fn basis(&self) -> Option<&Basis> {
+        self.bound.as_ref().map(Bound::basis)
+    }
+    /// The item, group or heading that explains a value outside of the bound.
+    pub fn finding(&self) -> Option<&'static str> {
+        self.cause.as_ref().map(|cause| cause.finding)
+    }
+}
+
+/// How many items have each verdict.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Within their bounds.
+    pub reproduced: usize,
+    /// Outside, with a cause that was found.
+    pub deviates: usize,
+    /// Outside.
+    pub contradicted: usize,
+    /// Without a bound.
+    pub information: usize,
+    /// Not measured here.
+    pub unmeasured: usize,
+}
+
+impl Counts {
+    /// Counts `items`.
+    pub fn of(items: &[Item]) -> Self {
+        let count = |verdict| items.iter().filter(|item| item.verdict() == verdict).count();
+        Self {
+            reproduced: count(Some(Verdict::Reproduced)),
+            deviates: count(Some(Verdict::Deviates)),
+            contradicted: count(Some(Verdict::Contradicted)),
+            information: count(Some(Verdict::Information)),
+            unmeasured: count(None),
+        }
+    }
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { reproduced, deviates, contradicted, information, unmeasured } = self;
+        write!(
+            f,
+            "{reproduced} reproduced, {deviates} deviate, {contradicted} contradicted, {information} information, \
+             {unmeasured} not here"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(value: f64) -> Item {
+        let bound = Bound::near(10.0, 0.1, paper("table 1"));
+        Item::measured("group.cell", "a cell", "s", value).paper(10.0).bound(bound)
+    }
+
+    #[test]
+    fn the_verdict_follows_from_bound_interval_and_cause() {
+        assert_eq!(item(9.0).verdict(), Some(Verdict::Reproduced));
+        assert_eq!(item(8.9).verdict(), Some(Verdict::Contradicted));
+        assert_eq!(item(8.9).because("group.other", 8.0, 9.0).verdict(), Some(Verdict::Deviates));
+        assert_eq!(item(7.9).because("group.other", 8.0, 9.0).verdict(), Some(Verdict::Contradicted));
+        assert_eq!(item(f64::NAN).verdict(), Some(Verdict::Contradicted));
+        assert_eq!(Item::measured("a", "b", "c", 1.0).verdict(), Some(Verdict::Information));
+        assert_eq!(Item::unmeasured("a", "b", "c").verdict(), None);
+        let wide = Sample::of([8.0, 12.0]);
+        assert_eq!(wide.mean, 10.0);
+        assert_eq!(Item { interval: wide.interval, ..item(wide.mean) }.verdict(), Some(Verdict::Contradicted));
+        assert!(Bound::above(1.0, paper("")).contains(1.001) && !Bound::above(1.0, paper("")).contains(1.0));
+    }
+
+    #[test]
+    #[should_panic(expected = "outside of its bound")]
+    fn a_bound_without_the_papers_value_is_none() {
+        let _ = Item::measured("a", "b", "c", 1.0).bound(Bound::near(1.0, 0.1, theory("ours"))).paper(2.0);
+    }
+
+    #[test]
+    fn the_interval_is_students() {
+        // Mean 3, deviation sqrt(2.5), four degrees of freedom: 2.776 * sqrt(2.5 / 5).
+        let (low, high) = Sample::of([1.0, 2.0, 3.0, 4.0, 5.0]).interval.unwrap();
+        assert!((low - 1.037).abs() < 1e-3 && (high - 4.963).abs() < 1e-3, "{low} {high}");
+    }
+}

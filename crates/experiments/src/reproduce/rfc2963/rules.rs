@@ -1,0 +1,140 @@
+//! Sections 2 and 3 of RFC 2963 on one shaper: the shaping rate by the occupancy of the buffer, and when a green shaper
+//! releases a packet. No chance is involved.
+
+use tidegate_core::marker::{Actions, Conditioner};
+use tidegate_core::meter::Mode;
+use tidegate_core::qdisc::Discard;
+use tidegate_core::ras::{Coupling, Curve, Params, Ras};
+use tidegate_core::trtcm::{self, TrTcm};
+use tidegate_core::{Bytes, Instant, Qdisc, Rate, Span};
+use tidegate_sim::SimPacket;
+
+use crate::Failure;
+use crate::reproduce::Item;
+use crate::reproduce::item::{Bound, paper};
+
+const CIR: Rate = Rate::from_mbit(2);
+const PIR: Rate = Rate::from_mbit(4);
+const MIR: Rate = Rate::from_mbit(34);
+/// CIR_th, PIR_th and MIR_th.
+const THRESHOLDS: [u64; 3] = [15_000, 30_000, 60_000];
+const SIZE: u32 = 1_500;
+
+fn shaper(coupling: Coupling, averaging: Span, meter: trtcm::Params) -> Result<Ras<SimPacket, TrTcm>, Failure> {
+    let wrong = |error: tidegate_core::ParamError| Failure::Failed(format!("a shaper of RFC 2963: {error}"));
+    let [cir_th, pir_th, mir_th] = THRESHOLDS.map(Bytes::new);
+    let curve = Curve::Two { cir: CIR, pir: PIR, mir: MIR, cir_th, pir_th, mir_th };
+    let params = Params { curve, buffer: Bytes::new(150_000), line_rate: MIR, averaging, coupling, slack: Span::ZERO };
+    let meter = TrTcm::new(meter, Instant::ZERO).map_err(wrong)?;
+    Ras::new(params, Conditioner::new(meter, Actions::default())).map_err(wrong)
+}
+
+fn meter(cbs: u64, pbs: u64) -> trtcm::Params {
+    trtcm::Params { cir: CIR, cbs: Bytes::new(cbs), pir: PIR, pbs: Bytes::new(pbs), mode: Mode::Blind }
+}
+
+/// When the packets leave that came at once at the beginning.
+fn departures(shaper: &mut Ras<SimPacket, TrTcm>, packets: usize) -> Vec<Instant> {
+    let mut now = Instant::ZERO;
+    for _ in 0..packets {
+        shaper.enqueue(now, SimPacket::datagram(1, SIZE), &mut Discard);
+    }
+    let mut left = Vec::new();
+    while let Some(due) = shaper.deadline(now).instant(now) {
+        now = now.max(due);
+        if shaper.dequeue(now, &mut Discard).is_some() {
+            left.push(now);
+        }
+    }
+    left
+}
+
+pub fn run() -> Result<Vec<Item>, Failure> {
+    let mut items = Vec::new();
+    // An average over a day: the rate follows from the occupancy alone.
+    let day = Span::from_secs(86_400);
+    for (id, packets, expected, text) in [
+        ("cir", 5, 2.0, "section 2.2: below CIR_th the rate is CIR"),
+        ("between", 15, 3.0, "section 2.2: half way from CIR_th to PIR_th, half way from CIR to PIR"),
+        ("pir", 20, 4.0, "section 2.2: at PIR_th it is PIR"),
+        ("above", 30, 19.0, "section 2.2: half way from PIR_th to MIR_th, half way from PIR to MIR"),
+        ("mir", 60, 34.0, "section 2.2: from MIR_th on it is MIR"),
+    ] {
+        let mut shaper = shaper(Coupling::Uncoupled, day, meter(3_000, 6_000))?;
+        for _ in 0..packets {
+            shaper.enqueue(Instant::ZERO, SimPacket::datagram(1, SIZE), &mut Discard);
+        }
+        let what =
+            format!("shaping rate with {} B queued and next to no average of arrivals", packets * u64::from(SIZE));
+        let rate = shaper.rate().as_bps() as f64 / 1e6;
+        items.push(
+            Item::measured(format!("section2.rate.{id}"), what, "Mbit/s", rate).paper(expected).bound(Bound::near(
+                expected,
+                0.005,
+                paper(text),
+            )),
+        );
+    }
+    // Arrivals of 3 Mbit/s for a second, ten times K: the average is their rate, though next to nothing is queued.
+    let mut steady = shaper(Coupling::Uncoupled, Span::from_millis(100), meter(3_000, 6_000))?;
+    let mut now = Instant::ZERO;
+    for _ in 0..250 {
+        now += Span::from_millis(4);
+        steady.enqueue(now, SimPacket::datagram(1, SIZE), &mut Discard);
+        while steady.dequeue(now, &mut Discard).is_some() {}
+    }
+    let rate = steady.rate().as_bps() as f64 / 1e6;
+    items.push(
+        Item::measured(
+            "section2.average",
+            "shaping rate after a second of 3 Mbit/s, CIR being 2 Mbit/s",
+            "Mbit/s",
+            rate,
+        )
+        .paper(3.0)
+        .bound(Bound::near(
+            3.0,
+            0.05,
+            paper("section 2: the larger of the estimated average rate and F(occupancy)"),
+        )),
+    );
+    let milli = |times: &[Instant], n: usize| times.get(n).map_or(f64::NAN, |at| at.as_nanos() as f64 / 1e6);
+    // Three packets at once. T1: 6 ms a packet at CIR. T2: enough in both buckets, of which each holds one packet at first.
+    for (id, coupling, cbs, pbs, expected, text) in [
+        (
+            "plain",
+            Coupling::Uncoupled,
+            15_000,
+            15_000,
+            12.0,
+            "section 2: the third of three packets is paid for after two at CIR",
+        ),
+        (
+            "both",
+            Coupling::Green,
+            15_000,
+            15_000,
+            0.0,
+            "section 3: released at T2 if that is before T1: with tokens in both buckets at once",
+        ),
+        (
+            "committed",
+            Coupling::Green,
+            1_500,
+            15_000,
+            12.0,
+            "section 3: T2 waits for the committed bucket: 6 ms a packet",
+        ),
+        ("peak", Coupling::Green, 15_000, 1_500, 6.0, "section 3: T2 waits for the peak bucket too: 3 ms a packet"),
+    ] {
+        let mut shaper = shaper(coupling, day, meter(cbs, pbs))?;
+        let left = departures(&mut shaper, 3);
+        let what = format!("when the third of three packets leaves: CBS {cbs} B, PBS {pbs} B, {id}");
+        items.push(
+            Item::measured(format!("section3.release.{id}"), what, "ms", milli(&left, 2))
+                .paper(expected)
+                .bound(Bound::around(expected, 0.01, paper(text))),
+        );
+    }
+    Ok(items)
+}
