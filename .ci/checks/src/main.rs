@@ -3,6 +3,7 @@
 
 mod boundaries;
 mod circles;
+mod planted;
 mod wasm;
 
 use std::path::Path;
@@ -14,9 +15,12 @@ fn main() -> ExitCode {
     let found = match arguments[..] {
         ["boundaries"] => boundaries::check(Path::new(".")),
         ["circles"] => circles::check(Path::new(".")),
+        ["planted"] => planted::check(false, ""),
+        ["planted", "--short"] => planted::check(true, ""),
+        ["planted", only] => planted::check(false, only),
         ["wasm", module] => wasm::check(Path::new(module)),
         _ => {
-            eprintln!("usage: tidegate-checks boundaries | circles | wasm MODULE");
+            eprintln!("usage: tidegate-checks boundaries | circles | planted [--short | NAME] | wasm MODULE");
             return ExitCode::from(2);
         }
     };
