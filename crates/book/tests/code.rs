@@ -39,7 +39,7 @@ fn files_load() {
             Scenario::load(&source, Some(&open), &mut diagnostics).is_some()
         } else {
             shapers += 1;
-            shaper::load(&source, &mut diagnostics).is_some()
+            shaper::load_all(&source, &mut diagnostics).is_some()
         };
         let said = diagnostics.render(&source);
         assert_eq!(loaded, !block.is("refused"), "{place}\n{said}");

@@ -175,6 +175,12 @@ impl Diagnostics {
         &mut self.list[last]
     }
 
+    /// Removes findings that repeat an earlier one.
+    pub(crate) fn remove_duplicates(&mut self) {
+        let mut seen = std::collections::HashSet::new();
+        self.list.retain(|found| seen.insert((found.place, found.message.clone())));
+    }
+
     /// The findings in the order in which they were made, without those in other files.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         self.list.iter()

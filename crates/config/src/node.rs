@@ -94,6 +94,14 @@ impl Node {
         })
     }
 
+    /// Whether both have the same values, wherever they are written, and tables in whatever order.
+    pub(crate) fn is_equal(&self, other: &Self) -> bool {
+        match (self.plain(), other.plain()) {
+            (Some(one), Some(other)) => one == other,
+            _ => false,
+        }
+    }
+
     /// What it is, with an article, for errors.
     pub fn what(&self) -> &'static str {
         match self.value {

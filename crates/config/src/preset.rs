@@ -64,6 +64,14 @@ impl Line {
         up.into_iter().chain(self.down.map(|_| Direction::Ingress))
     }
 
+    /// The file for all directions whose rate is known; `None` without a rate.
+    pub fn text(&self) -> Option<String> {
+        match (self.file(Direction::Egress), self.file(Direction::Ingress)) {
+            (Some(up), Some(down)) => crate::shaper::join(&up, &down),
+            (up, down) => up.or(down),
+        }
+    }
+
     /// The file for a direction; `None` when its rate is not known.
     pub fn file(&self, direction: Direction) -> Option<String> {
         let (rate, percent, why, hosts, tins) = match direction {
@@ -127,7 +135,7 @@ pub fn framing(word: &str) -> Option<Framing> {
 mod tests {
     use super::*;
     use crate::discipline::Discipline;
-    use crate::shaper::{Root, load};
+    use crate::shaper::{Root, load, load_all};
     use crate::{Diagnostics, Source};
 
     fn line(up: u64, down: u64, framing: Framing) -> Line {
@@ -155,6 +163,29 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_line_is_one_file_for_both_directions() {
+        let text = line(20_000, 100_000, framing("vdsl").unwrap()).text().unwrap();
+        let (source, mut diagnostics) = (Source::new("preset", &text), Diagnostics::new());
+        let configs = load_all(&source, &mut diagnostics);
+        assert!(diagnostics.is_empty(), "{}\n{text}", diagnostics.render(&source));
+        let configs = configs.unwrap();
+        assert_eq!(
+            configs.iter().map(|config| config.interface.direction.word()).collect::<Vec<_>>(),
+            ["egress", "ingress"]
+        );
+        assert!(text.contains("[up.discipline]") && text.contains("[down.discipline]"), "{text}");
+        // The comments are there, in the file and in the text of each direction.
+        for text in [&text, &configs[0].text.to_string()] {
+            assert!(text.contains("95 % of the line") && text.contains("What leaves, for a line of 20mbit"), "{text}");
+        }
+        assert!(
+            configs[1].text.contains("What arrives") && !configs[1].text.contains("What leaves"),
+            "{}",
+            configs[1].text
+        );
     }
 
     #[test]

@@ -25,5 +25,5 @@ mod quantities;
 
 pub use calls::{Event, EventKind, Status};
 pub use client::{Client, ClientError, Pushed, Subscription};
-pub use place::{Place, PlaceError, candidates, directories, file_name};
+pub use place::{Place, PlaceError, candidates, direction_name, directories, file_name};
 pub use protocol::{Call, Code, Refusal};

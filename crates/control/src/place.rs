@@ -47,6 +47,12 @@ pub fn file_name(interface: &str, namespace: Option<u64>) -> String {
     }
 }
 
+/// Returns the file name of the socket of one direction of `interface`, where another daemon shapes the other direction
+/// and has the plain name.
+pub fn direction_name(interface: &str, direction: &str) -> String {
+    format!("{interface}.{direction}.sock")
+}
+
 /// Returns the possible paths of the socket of `interface` in `directory`, the preferred one first.
 pub fn candidates(directory: &Path, interface: &str) -> [PathBuf; 2] {
     [directory.join(file_name(interface, own_namespace())), directory.join(file_name(interface, None))]
@@ -58,6 +64,27 @@ pub(crate) fn own_namespace() -> Option<u64> {
 }
 
 impl Place {
+    /// Returns the paths of all sockets that this may mean: of an interface both, where each direction has a daemon.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn find_all(&self) -> Result<Vec<PathBuf>, PlaceError> {
+        let directories = directories();
+        let mut found: Vec<PathBuf> = match self {
+            Self::Path(_) => vec![self.find()?],
+            Self::Interface(interface) => {
+                let of_direction = |directory: &PathBuf| {
+                    ["up", "down"].map(|direction| directory.join(direction_name(interface, direction)))
+                };
+                let others = directories.iter().flat_map(of_direction).filter(|path| path.exists());
+                self.find().ok().into_iter().chain(others).collect()
+            }
+            Self::Any => directories.iter().flat_map(|directory| sockets(directory)).collect(),
+        };
+        found.dedup();
+        if found.is_empty() { self.find().map(|path| vec![path]) } else { Ok(found) }
+    }
+
     /// Returns the path of the socket.
     ///
     /// # Errors

@@ -2,7 +2,8 @@
 //!
 //! *Law*: no packet is dropped while queueing delays are below `target` or at most `mtu` bytes remain. Once the delay
 //! was at least `target` for a whole `interval`, one packet is dropped (or marked). The n-th drop of the episode
-//! follows the one before by `interval / sqrt(n)`, until a packet was queued for less.
+//! follows the one before by `interval / sqrt(n)`, until a packet was queued for less. Where `longest` is set, a packet
+//! that was queued for longer is dropped once the delay was at least `target` for two intervals.
 //! *Source*: RFC 8289, section 5 (the annotated pseudocode); RFC 3168 for ECN.
 //! *Units*: `target` and `interval` in nanoseconds; the defaults are RFC 8289's 5 ms and 100 ms.
 //! *Example*: below.
@@ -12,6 +13,9 @@
 //! *Departures from the source, and why*: the control law is the exact `floor(sqrt(interval^2 / count))`, not the
 //! Newton step on a 16-bit reciprocal that kernels use: drops are rare, and results must be equal on every machine.
 //! The bound of drops per call is required by law 4. A marked packet leaves, and counts as the drop would have.
+//! `longest` is for senders that heed no drop: the law drops more often by the square root of the time, so that a sender
+//! of five times the rate fills any queue for seconds. A sender that heeds drops has emptied the queue within two
+//! intervals.
 //! *See also*: [`fq_codel`](crate::fq_codel), one CoDel for each flow; [`pie`](crate::pie), which decides on arrival;
 //! [`cake`](crate::cake), whose COBALT adds BLUE.
 //!
@@ -49,6 +53,8 @@ pub struct Params {
     pub signal: Signal,
     /// The limit of the queue.
     pub limit: Limit,
+    /// The longest delay of a packet while the queue does not respond to drops; `None` for whatever the law leads to.
+    pub longest: Option<Span>,
 }
 
 impl Default for Params {
@@ -60,6 +66,7 @@ impl Default for Params {
             mtu: Bytes::new(1_514),
             signal: Signal::Mark,
             limit: Limit::packets(1_000),
+            longest: None,
         }
     }
 }
@@ -68,13 +75,16 @@ impl Params {
     /// Checks the ranges.
     ///
     /// # Errors
-    /// When the interval is zero or above 4 s, or the target is not below it.
+    /// When the interval is zero or above 4 s, or the target is not below it, or the longest delay is not above the target.
     pub fn validate(self) -> Result<Self, ParamError> {
         if self.interval.is_zero() || self.interval > Span::from_secs(4) {
             return Err(ParamError::new("interval", "must be above 0 and at most 4s, for example 100ms"));
         }
         if self.target >= self.interval {
             return Err(ParamError::new("target", "must be below the interval; 5 to 10 % of it is usual"));
+        }
+        if self.longest.is_some_and(|longest| longest <= self.target) {
+            return Err(ParamError::new("longest", "must be above the target; twice the target is usual"));
         }
         Ok(self)
     }
@@ -118,13 +128,19 @@ impl State {
     }
 
     /// Takes a packet from `queue` and returns whether it may be dropped (`dodequeue` of the RFC).
-    fn take<P: Packet>(&mut self, params: &Params, store: &mut Store<P>, queue: &mut Queue, now: Instant) -> Taken<P> {
+    fn take<P: Packet>(
+        &mut self,
+        params: &Params,
+        store: &mut Store<P>,
+        queue: &mut Queue,
+        now: Instant,
+    ) -> Option<Taken<P>> {
         let Some((packet, at)) = store.pop(queue) else {
             self.first_above = None;
             return None;
         };
-        let mut may_drop = false;
-        if now.since(at) < params.target || queue.backlog().bytes <= params.mtu {
+        let (mut may_drop, waited) = (false, now.since(at));
+        if waited < params.target || queue.backlog().bytes <= params.mtu {
             self.first_above = None;
         } else {
             match self.first_above {
@@ -132,7 +148,10 @@ impl State {
                 Some(t) => may_drop = now >= t,
             }
         }
-        Some((packet, may_drop))
+        // `first_above` is an interval after the delay rose above the target.
+        let overdue = params.longest.is_some_and(|longest| waited > longest)
+            && self.first_above.is_some_and(|t| now >= t + params.interval);
+        Some(Taken { packet, may_drop, overdue })
     }
 
     /// Returns the packet that leaves `queue` at `now`; dropped packets go to `out`.
@@ -145,10 +164,21 @@ impl State {
         now: Instant,
         out: &mut dyn Outlet<P>,
     ) -> Option<P> {
-        let (mut packet, may_drop) = self.take(params, store, queue, now).or_else(|| {
-            self.dropping = false;
-            None
-        })?;
+        let mut drops = 0;
+        let Taken { mut packet, may_drop, .. } = loop {
+            match self.take(params, store, queue, now) {
+                None => {
+                    self.dropping = false;
+                    return None;
+                }
+                Some(Taken { packet, overdue: true, .. }) if drops < MOST_DROPS_A_CALL / 2 => {
+                    drops += 1;
+                    stats.dropped += 1;
+                    out.dropped(packet, DropReason::Early);
+                }
+                Some(taken) => break taken,
+            }
+        };
         if !self.dropping {
             if !may_drop {
                 return Some(packet);
@@ -167,10 +197,10 @@ impl State {
             }
             stats.dropped += 1;
             out.dropped(packet, DropReason::Early);
-            return self.take(params, store, queue, now).map(|(next, _)| next);
+            return self.take(params, store, queue, now).map(|taken| taken.packet);
         }
         self.dropping = may_drop;
-        for _ in 0..MOST_DROPS_A_CALL {
+        for _ in drops..MOST_DROPS_A_CALL {
             if !self.dropping || now < self.drop_next {
                 break;
             }
@@ -182,7 +212,7 @@ impl State {
             }
             stats.dropped += 1;
             out.dropped(packet, DropReason::Early);
-            let Some((next, still)) = self.take(params, store, queue, now) else {
+            let Some(Taken { packet: next, may_drop: still, .. }) = self.take(params, store, queue, now) else {
                 self.dropping = false;
                 return None;
             };
@@ -196,7 +226,14 @@ impl State {
     }
 }
 
-type Taken<P> = Option<(P, bool)>;
+/// A packet that was taken out of its queue.
+struct Taken<P> {
+    packet: P,
+    /// Whether the law may drop it.
+    may_drop: bool,
+    /// Whether it was queued for too long by a sender that heeds no drop.
+    overdue: bool,
+}
 
 /// Marks the packet if marking is enabled and the packet is ECN-capable, and reports the mark.
 pub(crate) fn mark<P: Packet>(signal: Signal, packet: &mut P, out: &mut dyn Outlet<P>) -> bool {
@@ -289,6 +326,37 @@ mod tests {
             }
             capable
         }
+    }
+
+    /// Five times the rate for ten seconds, of a sender that heeds no drop: one packet leaves each 10 ms.
+    #[test]
+    fn a_sender_that_heeds_no_drop_does_not_wait_for_longer() {
+        let longest_wait = |longest| {
+            let target = Span::from_millis(60);
+            let interval = Span::from_millis(300);
+            let params = Params { target, interval, longest, ..Params::default() };
+            let mut queue = CoDel::new(params).unwrap();
+            let mut worst = Span::ZERO;
+            for ms in 0..10_000 {
+                let now = Instant::ZERO + Span::from_millis(ms);
+                if ms.is_multiple_of(2) {
+                    queue.enqueue(now, P(ms, Ecn::NotEct), &mut crate::qdisc::Discard);
+                }
+                if ms.is_multiple_of(10) {
+                    let packet = queue.dequeue(now, &mut crate::qdisc::Discard).expect("the queue is not empty");
+                    let waited = Span::from_millis(ms - packet.0);
+                    // It takes two intervals to know the sender, in which the queue grows to 2.4 s; they are dropped by
+                    // sixteen packets a call.
+                    worst = if ms > 1_500 { worst.max(waited) } else { worst };
+                }
+            }
+            worst
+        };
+        let without = longest_wait(None);
+        let with = longest_wait(Some(Span::from_millis(120)));
+        assert!(without > Span::from_secs(1) && with <= Span::from_millis(130), "{without} and {with}");
+        let target = Params { longest: Some(Span::from_millis(5)), ..Params::default() };
+        assert!(target.validate().is_err(), "not above the target");
     }
 
     /// 500 packets at t = 0, one `dequeue` per millisecond from 10 ms on. Returns the milliseconds of the drops, and

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tidegate_config::edit::{self, Document};
 use tidegate_config::shaper::{self, Config};
 use tidegate_config::{Diagnostics, Source};
-use tidegate_control::calls::{Applied, Apply, Confirmed, InForce, Text};
+use tidegate_control::calls::{Applied, Apply, Confirmed, Difference, InForce, Text};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_engine::{SwapKind, SwapReport};
 use tidegate_live::shaping::StartError;
@@ -42,8 +42,8 @@ pub(crate) struct ConfigStore {
 /// What was in force before a change on trial.
 #[derive(Debug)]
 struct Trial {
-    direction: usize,
-    config: Config,
+    /// The directions that were changed, with their configurations before.
+    before: Vec<(usize, Config)>,
     until: Instant,
     /// It could not be taken back so far, which was logged.
     overdue: bool,
@@ -86,6 +86,13 @@ impl ConfigStore {
 
     /// Answers `in-force`.
     pub fn in_force(directions: &[ShapedDirection], request: &InForce) -> Result<Text, Refusal> {
+        if let (None, [up, down]) = (&request.direction, directions) {
+            let text = shaper::join(&up.config.text, &down.config.text).ok_or_else(|| {
+                Refusal::new(Code::Invalid, "the directions differ in [interface] or another table that both have")
+                    .help("ask for one of them, up or down")
+            })?;
+            return Ok(Text { text });
+        }
         let at = direction_named(directions, request.direction.as_deref())?;
         Ok(Text { text: directions[at].config.text.to_string() })
     }
@@ -97,23 +104,36 @@ impl ConfigStore {
         mut followers: Followers<'_>,
         request: Apply,
     ) -> Result<Applied, Refusal> {
-        let at = direction_named(directions, request.direction.as_deref())?;
+        let named = request.direction.as_deref();
         let confirm = request.confirm.map(|span| Duration::from_nanos(span.as_nanos()));
         if confirm.is_some_and(|confirm| confirm > LONGEST || confirm.is_zero()) {
             return Err(invalid("a trial lasts from a moment to an hour"));
         }
-        let in_force = &directions[at].config;
-        let (config, warnings) = match (request.text, &request.edits[..]) {
+        let (configs, warnings) = match (request.text, &request.edits[..]) {
             (None, []) => return Err(invalid("neither a file nor an edit was given")),
-            (Some(text), []) => load("the new file", &text)?,
+            (Some(text), []) => {
+                let (configs, warnings) = load("the new file", &text)?;
+                (placed(directions, configs, named)?, warnings)
+            }
             (text, edits) => {
-                let base = Document::parse(text.as_deref().unwrap_or(&in_force.text)).map_err(invalid)?;
-                let new = base.edited(edits).map_err(invalid)?;
+                let (at, new) = edited(directions, text.as_deref(), edits, named)?;
                 // The text that was edited is that in force, which the user does not see.
-                load("what runs (`tidegate status --file`), changed", new.text())?
+                let (mut configs, warnings) = load("what runs (`tidegate status --file`), changed", new.text())?;
+                (configs.pop().map(|config| (at, config)).into_iter().collect(), warnings)
             }
         };
-        let differences = edit::differences(in_force, &config);
+        let mut differences = Vec::new();
+        let mut changes = Vec::new();
+        for (at, config) in configs {
+            let found = edit::differences(&directions[at].config, &config);
+            if found.is_empty() {
+                continue;
+            }
+            let of = if directions.len() > 1 { format!("{}: ", directions[at].name) } else { String::new() };
+            let named = |it: Difference| Difference::new(format!("{of}{}", it.what), it.key, it.from, it.to);
+            differences.extend(found.into_iter().map(named));
+            changes.push((at, config));
+        }
         let mut applied = Applied { differences, warnings, applied: false, in_place: false, rehomed: 0 };
         if request.dry_run || applied.differences.is_empty() {
             return Ok(applied);
@@ -123,14 +143,13 @@ impl ConfigStore {
             return Err(invalid(format!("a change is on trial for another {left} s"))
                 .help("run `tidegate confirm` or `tidegate confirm --rollback` first"));
         }
-        let before = directions[at].config.clone();
-        let swapped = change(directions, &mut followers, at, config)?;
+        let (before, swapped) = change_all(directions, &mut followers, changes)?;
         applied.applied = true;
-        applied.in_place = swapped.how == SwapKind::InPlace;
-        applied.rehomed = swapped.rehomed as u64;
+        applied.in_place = swapped.iter().all(|swapped| swapped.how == SwapKind::InPlace);
+        applied.rehomed = swapped.iter().map(|swapped| swapped.rehomed as u64).sum();
         if let Some(confirm) = confirm {
             let until = Instant::now() + confirm;
-            self.trial = Some(Trial { direction: at, config: before, until, overdue: false });
+            self.trial = Some(Trial { before, until, overdue: false });
         }
         let differences = match applied.differences.len() {
             1 => "1 difference".to_owned(),
@@ -144,7 +163,7 @@ impl ConfigStore {
     pub fn confirm(&mut self, directions: &[ShapedDirection], notifier: &Notifier) -> Result<Confirmed, Refusal> {
         let trial = self.trial.take().ok_or_else(no_trial)?;
         notifier.log("the change is confirmed");
-        Ok(Confirmed { direction: directions[trial.direction].name.clone() })
+        Ok(Confirmed { direction: trial.names(directions) })
     }
 
     /// Answers `rollback`.
@@ -154,7 +173,7 @@ impl ConfigStore {
         followers: Followers<'_>,
     ) -> Result<Confirmed, Refusal> {
         let trial = self.trial.take().ok_or_else(no_trial)?;
-        let direction = directions[trial.direction].name.clone();
+        let direction = trial.names(directions);
         self.take_back(directions, followers, trial)?;
         Ok(Confirmed { direction })
     }
@@ -201,11 +220,15 @@ impl ConfigStore {
         let outcome = Source::open(&file)
             .map_err(|error| invalid(error.to_string()))
             .and_then(|source| load(source.name(), source.text()))
-            .and_then(|(config, _)| match &*directions {
-                [one] if one.config.interface.direction == config.interface.direction => {
-                    change(directions, &mut followers, 0, config)
+            .and_then(|(configs, _)| {
+                let ways = |configs: &mut dyn Iterator<Item = &Config>| -> Vec<_> {
+                    configs.map(|config| config.interface.direction).collect()
+                };
+                let running = ways(&mut directions.iter().map(|direction| &direction.config));
+                if ways(&mut configs.iter()) != running {
+                    return Err(invalid("it shapes another direction; start again for that"));
                 }
-                _ => Err(invalid("it shapes another direction; start again for that")),
+                change_all(directions, &mut followers, configs.into_iter().enumerate().collect())
             });
         match outcome {
             Ok(_) => {
@@ -230,18 +253,119 @@ impl ConfigStore {
         mut followers: Followers<'_>,
         trial: Trial,
     ) -> Result<(), Refusal> {
-        let at = trial.direction;
-        if directions[at].shaping().is_none() {
-            // The next start of the data path uses it.
-            directions[at].config = trial.config;
-            followers.follow_config(directions);
-        } else if let Err(refusal) = change(directions, &mut followers, at, trial.config.clone()) {
-            self.trial = Some(Trial { until: Instant::now() + AGAIN, ..trial });
-            return Err(refusal);
+        let mut left = trial.before.clone();
+        while let Some((at, config)) = left.pop() {
+            if directions[at].shaping().is_none() {
+                // The next start of the data path uses it.
+                directions[at].config = config;
+                followers.follow_config(directions);
+            } else if let Err(refusal) = change(directions, &mut followers, at, config.clone()) {
+                left.push((at, config));
+                self.trial = Some(Trial { before: left, until: Instant::now() + AGAIN, ..trial });
+                return Err(refusal);
+            }
         }
         followers.notifier.log("the change was taken back; what was in force before is in force again");
         Ok(())
     }
+}
+
+impl Trial {
+    /// The names of the directions that were changed.
+    fn names(&self, directions: &[ShapedDirection]) -> String {
+        let names: Vec<_> = self.before.iter().map(|(at, _)| directions[*at].name.as_str()).collect();
+        names.join(" and ")
+    }
+}
+
+/// The directions that `configs` of a file are for.
+fn placed(
+    directions: &[ShapedDirection],
+    configs: Vec<Config>,
+    named: Option<&str>,
+) -> Result<Vec<(usize, Config)>, Refusal> {
+    let running = |config: &Config| {
+        directions.iter().position(|direction| direction.config.interface.direction == config.interface.direction)
+    };
+    if configs.len() == 1 {
+        // A file for another direction than the one it is for is refused where it is put in force.
+        let given = named.map(|name| direction_named(directions, Some(name))).transpose()?;
+        return Ok(configs
+            .into_iter()
+            .map(|config| (given.or_else(|| running(&config)).unwrap_or(0), config))
+            .collect());
+    }
+    let wanted = named.map(|name| direction_named(directions, Some(name))).transpose()?;
+    let mut placed = Vec::new();
+    for config in configs {
+        let Some(at) = running(&config) else {
+            let way = config.interface.direction.word();
+            return Err(invalid(format!("the file shapes {way} as well, which is not shaped here"))
+                .help("start again with the file, or leave its table out"));
+        };
+        if wanted.is_none_or(|wanted| wanted == at) {
+            placed.push((at, config));
+        }
+    }
+    Ok(placed)
+}
+
+/// The text of a direction after `edits`: of the one `named`, or of the only one that has what they edit.
+fn edited(
+    directions: &[ShapedDirection],
+    given: Option<&str>,
+    edits: &[edit::Edit],
+    named: Option<&str>,
+) -> Result<(usize, Document), Refusal> {
+    let of = |at: usize| {
+        let base = Document::parse(given.unwrap_or(&directions[at].config.text))?;
+        base.edited(edits).map(|new| (at, new))
+    };
+    if named.is_some() || directions.len() == 1 {
+        return of(direction_named(directions, named)?).map_err(invalid);
+    }
+    let mut outcomes: Vec<_> = (0..directions.len()).map(of).collect();
+    let possible: Vec<usize> = outcomes.iter().flatten().map(|(at, _)| *at).collect();
+    match possible[..] {
+        [at] => outcomes.swap_remove(at).map_err(invalid),
+        [] => outcomes.swap_remove(0).map_err(invalid),
+        _ => {
+            let names: Vec<&str> = directions.iter().map(|direction| direction.name.as_str()).collect();
+            Err(invalid("this can be changed in each direction")
+                .help(format!("name one by --direction: {}", names.join(" or "))))
+        }
+    }
+}
+
+/// What was in force in the directions that were changed, and what the change did in each.
+type Changed = (Vec<(usize, Config)>, Vec<SwapReport>);
+
+/// Puts several configurations in force: all of them, or none.
+fn change_all(
+    directions: &mut [ShapedDirection],
+    followers: &mut Followers<'_>,
+    changes: Vec<(usize, Config)>,
+) -> Result<Changed, Refusal> {
+    let (mut before, mut swapped) = (Vec::new(), Vec::new());
+    for (at, config) in changes {
+        let old = directions[at].config.clone();
+        match change(directions, followers, at, config) {
+            Ok(report) => {
+                before.push((at, old));
+                swapped.push(report);
+            }
+            Err(refusal) => {
+                for (at, old) in before {
+                    if let Err(error) = change(directions, followers, at, old) {
+                        let name = &directions[at].name;
+                        followers.notifier.log(&format!("{name} stays changed, it cannot be taken back: {error}"));
+                    }
+                }
+                return Err(refusal);
+            }
+        }
+    }
+    Ok((before, swapped))
 }
 
 /// Puts a configuration in force, with everything that follows it.
@@ -281,14 +405,14 @@ fn no_trial() -> Refusal {
     Refusal::new(Code::NotFound, "no change is on trial").help("it was confirmed, or its time was over")
 }
 
-/// Reads a text as a shaper file of this name, and returns it with warnings for people.
-fn load(name: &str, text: &str) -> Result<(Config, String), Refusal> {
+/// Reads a text as a shaper file of this name, for one direction or both, and returns it with warnings for people.
+fn load(name: &str, text: &str) -> Result<(Vec<Config>, String), Refusal> {
     let source = Source::new(name, text);
     let mut diagnostics = Diagnostics::new();
-    let config = shaper::load(&source, &mut diagnostics);
+    let configs = shaper::load_all(&source, &mut diagnostics);
     let warnings = diagnostics.render(&source);
-    match config {
-        Some(config) => Ok((config, warnings)),
+    match configs {
+        Some(configs) => Ok((configs, warnings)),
         None => Err(invalid(warnings.trim_end())),
     }
 }

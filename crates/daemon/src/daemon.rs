@@ -117,7 +117,11 @@ impl Daemon {
         let Some(first) = directions.first() else { return Err(StartError::NoInterface.into()) };
         let mode = first.config.control.mode;
         let interface = crate::directions::interface(&directions, &options).to_owned();
-        let listening = listen(&control, &interface, mode, print)?;
+        let direction = match &*directions {
+            [one] => Some(crate::directions::name_of(&one.config)),
+            _ => None,
+        };
+        let listening = listen(&control, &interface, direction, mode, print)?;
         for message in privileges::raise_limits(options.priority) {
             print(&message);
         }
@@ -279,11 +283,17 @@ impl Daemon {
 }
 
 /// Makes the control socket.
-fn listen(control: &Control, interface: &str, mode: u32, print: fn(&str)) -> Result<Option<Listening>, SocketError> {
+fn listen(
+    control: &Control,
+    interface: &str,
+    direction: Option<&'static str>,
+    mode: u32,
+    print: fn(&str),
+) -> Result<Option<Listening>, SocketError> {
     match control {
         Control::Off => Ok(None),
         Control::Path(path) => Listening::at(path, mode).map(Some),
-        Control::Default => match Listening::for_interface(interface, mode) {
+        Control::Default => match Listening::for_interface(interface, direction, mode) {
             Ok(listening) => Ok(Some(listening)),
             Err(SocketError::NoDirectory(why)) => {
                 print(&format!("no control socket, there is no directory for it ({why}); name a path by --control"));

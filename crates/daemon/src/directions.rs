@@ -208,7 +208,7 @@ pub(crate) fn interface<'a>(directions: &'a [ShapedDirection], options: &'a Opti
     running.or_else(meant).or_else(written).unwrap_or_default()
 }
 
-fn name_of(config: &Config) -> &'static str {
+pub(crate) fn name_of(config: &Config) -> &'static str {
     match config.interface.direction {
         Direction::Egress => "up",
         Direction::Ingress => "down",

@@ -33,6 +33,7 @@ pub mod server;
 pub mod service;
 mod supervisor;
 pub mod telemetry;
+mod waiting;
 
 pub use caller::{Caller, Peer};
 pub use config_store::modified;
@@ -40,3 +41,4 @@ pub use daemon::{Control, Daemon, DaemonError, Settings};
 pub use directions::ShapedDirection;
 pub use server::{Listening, SocketError};
 pub use telemetry::{Sampler, metrics, web};
+pub use waiting::wait_for_interface;

@@ -285,4 +285,16 @@ mod tests {
         account.sent(at(2_000), &packets[2], Change::default(), &tree);
         assert_eq!(missed(&account), (1, 1));
     }
+
+    #[test]
+    fn without_statistics_no_minimum_is_checked() {
+        for (detail, missed) in [("flows", 1), ("off", 0)] {
+            let (mut account, tree) = stage(detail);
+            let waits = arrive(&mut account, at(0), 1, 0, 1_000);
+            for now in [1_000, 2_000] {
+                account.check_minimums(at(now), &waits, &tree);
+            }
+            assert_eq!(account.classes.all()[0].promise().missed(), missed, "{detail}");
+        }
+    }
 }

@@ -6,8 +6,8 @@
 //!
 //! What a process with the capabilities of [`SHAPER`] is for: rules, queues and links of its network namespace
 //! (`CAP_NET_ADMIN`), and the sockets of a process in `/proc` (`CAP_SYS_PTRACE`; tracing itself is a system call that is
-//! refused). Real-time scheduling and locked memory need limits of resources and no capability: [`raise_limits`] sets
-//! them before the capability to do so is given up.
+//! refused). Real-time scheduling and locked memory need limits of resources: [`raise_limits`] sets
+//! them before the capability to do so is given up. Where it may not, the capabilities for these two are needed instead.
 //!
 //! *Source*: capabilities(7), seccomp(2), `include/uapi/linux/capability.h`.
 
@@ -42,6 +42,10 @@ impl Capabilities {
     pub const NET_ADMIN: Self = Self(1 << 12);
     /// Sockets bound to an interface, before Linux 5.7.
     pub const NET_RAW: Self = Self(1 << 13);
+    /// Locked memory beyond the limit.
+    pub const IPC_LOCK: Self = Self(1 << 14);
+    /// Real-time scheduling beyond the limit.
+    pub const SYS_NICE: Self = Self(1 << 23);
     /// Looking into other processes.
     pub const SYS_PTRACE: Self = Self(1 << 19);
 
@@ -175,18 +179,19 @@ pub fn restrict(restriction: &Restriction<'_>) -> Restricted {
     }
 }
 
-/// The capabilities that a shaper needs beside [`SHAPER`] to read and write these files, and to bind probes to an
-/// interface on this kernel. Found out by trying each without privileges.
+/// The capabilities that a shaper needs beside [`SHAPER`] to read and write these files, to bind probes to an interface on
+/// this kernel, and to be scheduled by `priority` within the limits that [`raise_limits`] has left. Found out by trying each
+/// file without privileges.
 ///
 /// A file that does not exist yet is looked for by its directory. The calling thread loses its privileges while this
 /// runs.
 ///
 /// # Errors
 /// When the thread cannot change its capabilities; nothing has changed then.
-pub fn needed(reads: &[&Path], writes: &[&Path]) -> io::Result<Capabilities> {
+pub fn needed(reads: &[&Path], writes: &[&Path], priority: Priority) -> io::Result<Capabilities> {
     let [effective, permitted] = capabilities_of_thread()?;
     set_capabilities(Capabilities(effective.0 & SHAPER.0), permitted)?;
-    let mut needed = Capabilities::NONE;
+    let mut needed = limits::needed(priority);
     if reads.iter().any(|path| is_denied(path, libc::R_OK)) {
         needed = needed | Capabilities::DAC_READ_SEARCH;
     }
@@ -350,7 +355,7 @@ mod tests {
     fn files_that_anybody_may_use_need_nothing() {
         let open = [Path::new("/proc/self/status"), Path::new("/no/such/file")];
         let writable = std::env::temp_dir().join("not yet");
-        let found = needed(&open, &[Path::new("/dev/null"), &writable]).unwrap();
+        let found = needed(&open, &[Path::new("/dev/null"), &writable], Priority::RealTime).unwrap();
         assert!(
             !found.contains(Capabilities::DAC_OVERRIDE) && !found.contains(Capabilities::DAC_READ_SEARCH),
             "{found}"

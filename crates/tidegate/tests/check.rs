@@ -197,23 +197,24 @@ fn every_scenario_of_the_tree_fits_the_schema() {
 }
 
 #[test]
-fn rates_of_a_line_show_the_files_they_stand_for() {
+fn rates_of_a_line_show_the_file_they_stand_for() {
     let output = tidegate(&["check", "--up", "20mbit", "--down", "100mbit", "--link", "docsis"], "");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let shown = text(&output.stdout);
-    // Each file shown is valid input of `check`.
-    let files: Vec<&str> = shown.split("# What ").skip(1).collect();
-    assert_eq!(files.len(), 2, "{shown}");
-    for (file, rate, way) in [(files[0], "19mbit", "egress"), (files[1], "90mbit", "ingress")] {
-        assert!(file.contains(&format!("rate = \"{rate}\"")) && file.contains("overhead = 18"), "{file}");
-        let output = tidegate(&["check", "-", "--json"], &format!("# What {file}"));
-        let whole: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(whole["configuration"]["interface"]["direction"], way, "{whole:#}");
+    // What is shown is valid input of `check`: one file for both directions.
+    let output = tidegate(&["check", "-", "--json"], shown);
+    let whole: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let both = whole["configurations"].as_array().unwrap();
+    let ways: Vec<_> = both.iter().map(|one| one["interface"]["direction"].as_str().unwrap()).collect();
+    assert_eq!(ways, ["egress", "ingress"], "{whole:#}");
+    assert!(whole["configuration"].is_null(), "{whole:#}");
+    for part in ["rate = \"19mbit\"", "rate = \"90mbit\"", "overhead = 18", "[up.discipline]", "[down.discipline]"] {
+        assert!(shown.contains(part), "{part}: {shown}");
     }
     let listed = tidegate(&["check", "--down", "5mbit", "--overhead", "7", "--json"], "");
     let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
-    assert_eq!(listed.as_array().map(Vec::len), Some(1));
-    assert!(listed[0]["text"].as_str().unwrap().contains("overhead = 7"));
+    assert_eq!(listed["configuration"]["interface"]["direction"], "ingress");
+    assert!(listed["text"].as_str().unwrap().contains("overhead = 7"));
     for wrong in [&["check", "--up", "0bit"][..], &["check", "file.toml", "--up", "1mbit"], &["check"]] {
         assert_eq!(tidegate(wrong, "").status.code(), Some(2), "{wrong:?}");
     }

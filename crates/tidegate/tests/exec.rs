@@ -309,6 +309,21 @@ fn datagrams_keep_the_rate_in_both_directions() -> Ended {
     measured.ended()
 }
 
+/// 8 Mbit/s of datagrams, of which nobody hears whether they arrive, at 1 Mbit/s: the queue could hold a second of them.
+fn datagrams_that_heed_no_drop_do_not_wait() -> Ended {
+    let host = host();
+    let socket = host.run(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).unwrap();
+    let role = format!("flood {} 4000", socket.local_addr().unwrap());
+    patiently(|| {
+        let output = client(&host, &["--up", "1mbit", "--verbose"], &role);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let median = said.split("waited ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
+        let median = median.unwrap_or_else(|| panic!("no wait in {said}"));
+        println!("  {median} ms at the median");
+        if median < 300.0 { Ok(()) } else { Err(format!("datagrams wait {median} ms at the median")) }
+    })
+}
+
 fn a_call_beside_a_download_does_not_wait() -> Ended {
     let host = host();
     let echo = echo_server(&host, Ipv4Addr::LOCALHOST);
@@ -708,6 +723,7 @@ fn main() -> ! {
             downloads_keep_the_rate,
             uploads_keep_the_rate_and_nothing_is_lost_at_the_end,
             datagrams_keep_the_rate_in_both_directions,
+            datagrams_that_heed_no_drop_do_not_wait,
             a_call_beside_a_download_does_not_wait,
             exit_codes_and_signals_are_passed_through,
             standard_input_and_output_pass_through,

@@ -17,6 +17,9 @@ crate::record! {
         pub target: Spanned<Span> = "5ms",
         /// How long it must persist before the first drop. Default 100 ms, the RFC's: a long round trip.
         pub interval: Spanned<Span> = "100ms",
+        /// How long a packet waits at most while its sender heeds no drop: longer ones are dropped once the queue has been
+        /// above the target for two intervals. Default none, as in the RFC: such a sender fills the queue up to its limit.
+        pub longest: Option<Spanned<Span>>,
         /// What a drop does to a packet that understands ECN. Default mark.
         pub signal: Signal = "mark",
         /// Bytes that may wait. Default 1 MB.
@@ -29,6 +32,7 @@ impl CoDelQueue {
         codel::Params {
             target: self.target.value,
             interval: self.interval.value,
+            longest: self.longest.map(|longest| longest.value),
             signal: self.signal,
             limit: Limit::bytes(self.limit),
             ..codel::Params::default()

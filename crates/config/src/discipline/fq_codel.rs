@@ -17,6 +17,9 @@ crate::record! {
         pub target: Spanned<Span> = "5ms",
         /// How long it must persist before the first drop. Default 100 ms, the RFC's.
         pub interval: Spanned<Span> = "100ms",
+        /// How long a packet waits at most while its sender heeds no drop: longer ones are dropped once the queue has been
+        /// above the target for two intervals. Default none, as in the RFC: such a sender fills the queue up to its limit.
+        pub longest: Option<Spanned<Span>>,
         /// Queues that flows are hashed onto. Default 1024, the RFC's.
         pub queues: Spanned<u32> = 1024,
         /// Bytes a turn. Default an Ethernet frame, the RFC's.
@@ -33,6 +36,7 @@ impl FqCodelQueue {
         let codel = codel::Params {
             target: self.target.value,
             interval: self.interval.value,
+            longest: self.longest.map(|longest| longest.value),
             signal: self.signal,
             limit: Limit { packets: 10_240, bytes: self.limit },
             ..codel::Params::default()

@@ -136,7 +136,12 @@ pub struct Hook {
     pub rate: u32,
 }
 
-pub(super) fn control(section: Option<&ControlSection>, classes: &[String], diagnostics: &mut Diagnostics) -> Control {
+pub(super) fn control(
+    section: Option<&ControlSection>,
+    classes: &[String],
+    elsewhere: &[String],
+    diagnostics: &mut Diagnostics,
+) -> Control {
     let Some(section) = section else { return Control::default() };
     let bounds = Bounds {
         minimum: section.minimum.map_or(Rate::ZERO, |minimum| minimum.value),
@@ -148,6 +153,7 @@ pub(super) fn control(section: Option<&ControlSection>, classes: &[String], diag
     for name in section.displace_to.iter() {
         match classes.iter().position(|class| *class == name.value) {
             Some(at) => displace_to.push(at as u32),
+            None if elsewhere.contains(&name.value) => {}
             None => {
                 let listed: Vec<&str> = classes.iter().map(String::as_str).collect();
                 diagnostics

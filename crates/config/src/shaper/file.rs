@@ -14,7 +14,7 @@ crate::record! {
         /// The version of the language: 1.
         pub version: Spanned<u32>,
         /// Where the traffic leaves or arrives.
-        pub interface: Option<InterfaceSection>,
+        pub interface: Option<Spanned<InterfaceSection>>,
         /// What the classes share. Default: all its defaults.
         pub shaper: Option<Spanned<ShaperSection>>,
         /// The classes, asked in the order of their priorities, then of the file.
@@ -26,12 +26,33 @@ crate::record! {
         pub default_class: Option<Spanned<String>>,
         /// Which packets go where. The first that matches wins.
         pub rule: Vec<Spanned<RuleSection>>,
+        /// What leaves, where a file shapes both directions: `[up.shaper]`, `[[up.class]]`, `[up.discipline]` and so on.
+        /// Default: the file is for one direction, and these stand at the top.
+        pub up: Option<Spanned<ShapedDirection>>,
+        /// What arrives, likewise.
+        pub down: Option<Spanned<ShapedDirection>>,
         /// The extent of the statistics. Default: all its defaults.
         pub statistics: Option<StatisticsSection>,
         /// Who may do what over the control socket. Default: everybody may look, root may all.
         pub control: Option<ControlSection>,
         /// Where metrics and a web page are served. Default: nowhere.
         pub metrics: Option<MetricsSection>,
+    }
+}
+
+crate::record! {
+    /// One direction of a file that shapes both.
+    pub struct ShapedDirection as "table of a direction" {
+        /// What the classes share. Default: all its defaults.
+        pub shaper: Option<Spanned<ShaperSection>>,
+        /// The classes, asked in the order of their priorities, then of the file.
+        pub class: Vec<Spanned<ClassSection>>,
+        /// Instead of `shaper` and `class`: any discipline on the whole direction.
+        pub discipline: Option<Spanned<Discipline>>,
+        /// The class of `discipline` for packets that no rule matches. Default: its first.
+        pub default_class: Option<Spanned<String>>,
+        /// Which packets go where. The first that matches wins.
+        pub rule: Vec<Spanned<RuleSection>>,
     }
 }
 

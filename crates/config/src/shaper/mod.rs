@@ -3,6 +3,7 @@
 //! [`load`] reads it, proves that its guarantees add up, and returns plain Rust types without places: a [`Config`]
 //! in which every default is filled in and every name is a number.
 
+mod both;
 pub mod conditions;
 pub mod control;
 pub mod file;
@@ -24,13 +25,17 @@ use crate::node::{Entry, Node, Value};
 use crate::schema::Schemas;
 use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User, dscp_name};
 
+pub use both::{join, load_all, split};
 pub use conditions::{Owners, UnknownOwner};
 pub use control::{Bounds, Control, EVENTS, Hook};
 pub use file::{Bursts, Detail, Direction, FairBy, FlowBy, Sharing};
 pub use metrics::Metrics;
 
-/// Reads a shaper file and checks it. `None` exactly when errors went to `diagnostics`; warnings may go there in
-/// any case.
+/// The largest packet of Ethernet.
+const DEFAULT_MTU: Bytes = Bytes::new(1500);
+
+/// Reads a shaper file for one direction and checks it. `None` exactly when errors went to `diagnostics`; warnings may go
+/// there in any case.
 pub fn load(source: &Source, diagnostics: &mut Diagnostics) -> Option<Config> {
     let node = Node::parse(source, diagnostics)?;
     resolve::resolve(source.text().into(), node, diagnostics)

@@ -18,9 +18,27 @@ use crate::node::Node;
 /// The most classes of a shaper.
 const MOST_CLASSES: usize = 4096;
 
-/// Checks the tables of a file with this text.
+/// Checks the tables of a file for one direction with this text.
 pub(super) fn resolve(text: Arc<str>, tables: Node, diagnostics: &mut Diagnostics) -> Option<Config> {
-    let file = &File::decode(&tables, diagnostics)?;
+    let file = File::decode(&tables, diagnostics)?;
+    if let Some(section) = [&file.up, &file.down].into_iter().flatten().next() {
+        diagnostics
+            .error(section.place, "the file has tables for directions, and one direction is wanted here")
+            .label("of a direction")
+            .help("write what it contains at the top of a file of its own, and direction = \"ingress\" for [down]");
+        return None;
+    }
+    resolve_file(&file, text, tables, &[], diagnostics)
+}
+
+/// Checks a file for one direction. `elsewhere` are classes of the other direction, which tables for both may name.
+pub(super) fn resolve_file(
+    file: &File,
+    text: Arc<str>,
+    tables: Node,
+    elsewhere: &[String],
+    diagnostics: &mut Diagnostics,
+) -> Option<Config> {
     let before = diagnostics.errors();
     if file.version.value != 1 {
         diagnostics
@@ -28,7 +46,7 @@ pub(super) fn resolve(text: Arc<str>, tables: Node, diagnostics: &mut Diagnostic
             .label("not 1")
             .help("write version = 1, or use a newer tidegate");
     }
-    let interface = interface(file.interface.as_ref(), diagnostics);
+    let interface = interface(file.interface.as_ref().map(|section| &section.value), diagnostics);
     let (root, names, default_class) = match &file.discipline {
         Some(discipline) => {
             let at = discipline.place;
@@ -66,7 +84,7 @@ pub(super) fn resolve(text: Arc<str>, tables: Node, diagnostics: &mut Diagnostic
     let rules = rules(file, &root, &names, diagnostics);
     without_owners(file, diagnostics);
     let statistics = statistics(file.statistics.as_ref(), diagnostics);
-    let control = control::control(file.control.as_ref(), &names, diagnostics);
+    let control = control::control(file.control.as_ref(), &names, elsewhere, diagnostics);
     let metrics = metrics::metrics(file.metrics.as_ref(), diagnostics);
     (diagnostics.errors() == before).then_some(Config {
         text,
@@ -102,7 +120,7 @@ fn statistics(section: Option<&StatisticsSection>, diagnostics: &mut Diagnostics
 fn interface(section: Option<&InterfaceSection>, diagnostics: &mut Diagnostics) -> Interface {
     let Some(section) = section else {
         let direction = Direction::Egress;
-        return Interface { name: None, direction, mtu: Bytes::new(1500), overhead: Bytes::ZERO };
+        return Interface { name: None, direction, mtu: super::DEFAULT_MTU, overhead: Bytes::ZERO };
     };
     if let Some(name) = &section.name {
         // The kernel's own rule for names of interfaces.
@@ -136,7 +154,7 @@ fn interface(section: Option<&InterfaceSection>, diagnostics: &mut Diagnostics) 
 
 /// On its way in a packet has no socket yet, so that nothing can go by its owner.
 fn without_owners(file: &File, diagnostics: &mut Diagnostics) {
-    let Some(direction) = file.interface.as_ref().map(|section| &section.direction) else { return };
+    let Some(direction) = file.interface.as_ref().map(|section| &section.value.direction) else { return };
     if direction.value == Direction::Egress {
         return;
     }

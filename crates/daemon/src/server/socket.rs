@@ -3,7 +3,7 @@
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -43,8 +43,8 @@ pub enum SocketError {
 #[derive(Debug)]
 pub struct Listening {
     path: Mutex<PathBuf>,
-    /// Whether its name is that of an interface.
-    by_interface: bool,
+    /// Whether its name is that of an interface, and the direction that the name may have.
+    by_interface: Option<Option<&'static str>>,
     identity: (u64, u64),
     listener: UnixListener,
 }
@@ -85,14 +85,14 @@ impl Listening {
         let metadata = fs::symlink_metadata(path).map_err(failed("look at"))?;
         Ok(Self {
             path: Mutex::new(path.to_owned()),
-            by_interface: false,
+            by_interface: None,
             identity: (metadata.dev(), metadata.ino()),
             listener: listener.into(),
         })
     }
 
-    /// Listens where clients look for the daemon of `interface`.
-    pub fn for_interface(interface: &str, mode: u32) -> Result<Self, SocketError> {
+    /// Listens where clients look for the daemon of `interface`; `direction` is the one that it shapes, if it is one.
+    pub fn for_interface(interface: &str, direction: Option<&'static str>, mode: u32) -> Result<Self, SocketError> {
         let mut refused = Vec::new();
         for directory in control::directories() {
             let parent = directory.parent().is_some_and(Path::exists);
@@ -103,10 +103,14 @@ impl Listening {
                 refused.push(format!("{}: {error}", directory.display()));
                 continue;
             }
-            // A plain name is for the first; an interface of the same name in another namespace has a longer one.
+            // A plain name is for the first. The other direction of the same interface has a name of its own, and so has
+            // an interface of the same name in another namespace.
             let [long, plain] = control::candidates(&directory, interface);
             let outcome = match Self::at(&plain, mode) {
-                Err(SocketError::Living(_)) => Self::at(&long, mode),
+                Err(SocketError::Living(_)) => match direction.filter(|_| is_of_this_namespace(&plain)) {
+                    Some(direction) => Self::at(&directory.join(control::direction_name(interface, direction)), mode),
+                    None => Self::at(&long, mode),
+                },
                 other => other,
             };
             match outcome {
@@ -115,7 +119,7 @@ impl Listening {
                 }
                 other => {
                     return other.map(|mut listening| {
-                        listening.by_interface = true;
+                        listening.by_interface = Some(direction);
                         listening
                     });
                 }
@@ -131,9 +135,10 @@ impl Listening {
     /// When the system refuses; the path is unchanged then.
     pub fn follow(&self, interface: &str) -> Result<(), SocketError> {
         let mut path = lock(&self.path);
-        let Some(directory) = path.parent().filter(|_| self.by_interface) else { return Ok(()) };
+        let (Some(directory), Some(direction)) = (path.parent(), self.by_interface) else { return Ok(()) };
         let [long, plain] = control::candidates(directory, interface);
-        for new in [plain, long] {
+        let of_direction = direction.map(|direction| directory.join(control::direction_name(interface, direction)));
+        for new in [Some(plain), of_direction, Some(long)].into_iter().flatten() {
             match renameat_with(CWD, &*path, CWD, &new, RenameFlags::NOREPLACE) {
                 Ok(()) => {
                     *path = new;
@@ -179,6 +184,14 @@ impl Listening {
     }
 }
 
+/// Whether the daemon that listens at `path` is in the network namespace of this process, as far as that can be seen.
+fn is_of_this_namespace(path: &Path) -> bool {
+    let peer = UnixStream::connect(path).ok().and_then(|stream| net::sockopt::socket_peercred(&stream).ok());
+    let namespace = |process: &str| fs::metadata(format!("/proc/{process}/ns/net")).ok().map(|metadata| metadata.ino());
+    let theirs = peer.and_then(|peer| namespace(&peer.pid.as_raw_nonzero().to_string()));
+    theirs.is_some() && theirs == namespace("thread-self")
+}
+
 impl Drop for Listening {
     fn drop(&mut self) {
         // Unless another socket has replaced it.
@@ -192,8 +205,6 @@ impl Drop for Listening {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixStream;
-
     use super::*;
 
     #[test]
@@ -203,7 +214,7 @@ mod tests {
         let name = |interface: &str| directory.join(control::file_name(interface, None));
         let at = |interface: &str| Listening::at(&name(interface), 0o666).unwrap();
         let mut listening = at("eth0");
-        listening.by_interface = true;
+        listening.by_interface = Some(Some("up"));
         listening.follow("wan0").unwrap();
         assert_eq!((listening.path(), name("eth0").exists()), (name("wan0"), false));
         UnixStream::connect(name("wan0")).unwrap();

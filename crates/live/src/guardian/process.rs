@@ -130,7 +130,9 @@ impl Guard {
                     (self.begun, self.quiet) = (!self.page.give_back(), 0);
                 }
             }
-            let linger = Span::from_millis(self.kept.linger_millis.into());
+            // Without a socket no successor can come, and the rules would keep one from starting.
+            let linger = self.listener.as_ref().map_or(0, |_| self.kept.linger_millis);
+            let linger = Span::from_millis(linger.into());
             if self.gone.is_some_and(|gone| timing::now().since(gone) >= linger) {
                 self.finish();
                 return;

@@ -1,6 +1,6 @@
 //! Limits of the kernel on the resources of a process.
 
-use super::Priority;
+use super::{Capabilities, Priority};
 
 /// Open files below which a message says so: one for each client, and a few dozen of the process itself.
 const FILES: u64 = 1_024;
@@ -40,6 +40,20 @@ pub fn raise_limits(priority: Priority) -> Vec<String> {
         }
     }
     messages
+}
+
+/// The capabilities that real-time scheduling and locked memory take where their limits could not be raised.
+pub(super) fn needed(priority: Priority) -> Capabilities {
+    let mut needed = Capabilities::NONE;
+    if priority == Priority::RealTime {
+        if get(libc::RLIMIT_RTPRIO).is_none_or(|(soft, _)| soft == 0) {
+            needed = needed | Capabilities::SYS_NICE;
+        }
+        if get(libc::RLIMIT_MEMLOCK).is_none_or(|(soft, _)| soft != libc::RLIM_INFINITY) {
+            needed = needed | Capabilities::IPC_LOCK;
+        }
+    }
+    needed
 }
 
 /// Raises a limit to `value` at least.

@@ -11,6 +11,7 @@ use tidegate_live::nft;
 use tidegate_live::privileges::{Calls, Capabilities, Privileges, Restriction, SHAPER, needed, restrict};
 use tidegate_live::rtnl::Rtnl;
 use tidegate_live::rules::{Rules, Spec};
+use tidegate_live::timing::Priority;
 
 use crate::queue::{PATIENCE, QUEUE};
 use crate::support::{Child, DEVICE, Ended, Pair};
@@ -103,10 +104,10 @@ pub fn files_of_others_need_a_capability() -> Ended {
     let child = Child::fork(|| {
         pair.left.enter_thread().unwrap();
         let (both, new) = (Capabilities::DAC_READ_SEARCH | Capabilities::DAC_OVERRIDE, directory.join("new"));
-        assert!(needed(&[&file], &[&file]).unwrap().contains(both));
-        assert!(!needed(&[&directory], &[&new]).unwrap().contains(Capabilities::DAC_OVERRIDE));
+        assert!(needed(&[&file], &[&file], Priority::Normal).unwrap().contains(both));
+        assert!(!needed(&[&directory], &[&new], Priority::Normal).unwrap().contains(Capabilities::DAC_OVERRIDE));
         std::fs::set_permissions(&directory, mode(0o555)).unwrap();
-        assert!(needed(&[], &[&new]).unwrap().contains(Capabilities::DAC_OVERRIDE));
+        assert!(needed(&[], &[&new], Priority::Normal).unwrap().contains(Capabilities::DAC_OVERRIDE));
         0
     });
     let began = std::time::Instant::now();

@@ -92,7 +92,7 @@ pub struct RemoveArgs {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let source = check::open(&args.file)?;
     // Findings have their places in this file, not in the one that the daemon is sent.
-    check::load_source(&source)?;
+    check::load_all(&source)?;
     change(&args.how, Some(source.text().to_owned()), Vec::new())
 }
 

@@ -80,7 +80,24 @@ fn contents() -> Result<(), Failure> {
 /// Prints a chapter; `None` when there is no chapter of that name.
 fn show(topic: &str) -> Option<Result<(), Failure>> {
     let chapter = book().find(topic)?;
-    Some(std::io::stdout().lock().write_all(chapter.text.as_bytes()).map_err(Failure::from))
+    Some(std::io::stdout().lock().write_all(without_pictures(&chapter.text).as_bytes()).map_err(Failure::from))
+}
+
+/// The text without its drawings, of which a terminal shows the title.
+fn without_pictures(text: &str) -> String {
+    let mut inside = false;
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        inside |= line.starts_with("<svg");
+        if let Some(title) = line.trim_end().strip_prefix("<title>").filter(|_| inside) {
+            out.push_str(&format!("[picture: {}]\n", title.trim_end_matches("</title>")));
+        }
+        if !inside {
+            out.push_str(line);
+        }
+        inside &= !line.starts_with("</svg>");
+    }
+    out
 }
 
 fn write_all(folder: &Path, files: Vec<(String, String)>) -> Result<(), Failure> {

@@ -15,12 +15,13 @@ use tidegate_core::{ClassId, Span};
 mod link_sharing;
 
 use crate::Failure;
-use crate::commands::line::{self, LineArgs};
+use crate::commands::line::LineArgs;
 use crate::output::numbers;
 
 /// Read a shaper file, show its tree, and add up its promises
 ///
-/// With `--up` and `--down` instead of a file, it shows the files that `tidegate run` generates from them.
+/// With `--up` and `--down` instead of a file, it prints the file that `tidegate run` generates from them, to be kept and
+/// changed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The shaper file; - for standard input
@@ -42,51 +43,49 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let Some(file) = &args.file else { return presets(args, &mut out) };
     let source = open(file)?;
     let mut diagnostics = Diagnostics::new();
-    let config = shaper::load(&source, &mut diagnostics);
+    let configs = shaper::load_all(&source, &mut diagnostics);
     if args.json {
-        let whole = whole_json(&source, &diagnostics, config.as_ref());
+        let whole = whole_json(&source, &diagnostics, configs.as_deref());
         writeln!(out, "{whole:#}")?;
     } else {
         say(&diagnostics, &source);
-        if let Some(config) = &config {
+        for (at, config) in configs.iter().flatten().enumerate() {
+            let gap = if at > 0 { "\n" } else { "" };
+            write!(out, "{gap}")?;
             print(&mut out, &source, config)?;
         }
     }
     out.flush()?;
-    match config {
+    match configs {
         Some(_) => Ok(()),
         None => Err(refusal(&diagnostics, &source)),
     }
 }
 
-/// Writes the files that `--up` and `--down` stand for, in order; as JSON a list with the text of each.
+/// Writes the file that `--up` and `--down` stand for; as JSON with its text.
 fn presets(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut list = Vec::new();
-    for (direction, source) in args.line.sources(None)? {
-        let config = line::load(&source)?;
-        if args.json {
-            let mut whole = whole_json(&source, &Diagnostics::new(), Some(&config));
-            whole["direction"] = direction.word().into();
-            whole["text"] = source.text().into();
-            list.push(whole);
-        } else {
-            writeln!(out, "{}", source.text())?;
-        }
-    }
+    let source = args.line.source(None)?;
+    let configs = load_all(&source)?;
     if args.json {
-        writeln!(out, "{:#}", Value::from(list))?;
+        let mut whole = whole_json(&source, &Diagnostics::new(), Some(&configs));
+        whole["text"] = source.text().into();
+        writeln!(out, "{whole:#}")?;
+    } else {
+        write!(out, "{}", source.text())?;
     }
     out.flush()?;
     Ok(())
 }
 
-fn whole_json(source: &Source, diagnostics: &Diagnostics, config: Option<&Config>) -> Value {
+/// `configuration` is that of a file for one direction, `configurations` are those of both.
+fn whole_json(source: &Source, diagnostics: &Diagnostics, configs: Option<&[Config]>) -> Value {
     let findings: Vec<Value> = diagnostics.iter().map(|d| finding_json(d, source)).collect();
     json!({
         "file": source.name(),
-        "valid": config.is_some(),
+        "valid": configs.is_some(),
         "findings": findings,
-        "configuration": config.map(config_json),
+        "configuration": configs.filter(|configs| configs.len() == 1).map(|configs| config_json(&configs[0])),
+        "configurations": configs.map(|configs| configs.iter().map(config_json).collect::<Vec<_>>()),
     })
 }
 
@@ -107,6 +106,17 @@ pub fn load_source(source: &Source) -> Result<Config, Failure> {
     let config = shaper::load(source, &mut diagnostics);
     say(&diagnostics, source);
     config.ok_or_else(|| refusal(&diagnostics, source))
+}
+
+/// Reads a shaper file for one direction or both.
+///
+/// # Errors
+/// [`Failure::Usage`] when it is not valid.
+pub fn load_all(source: &Source) -> Result<Vec<Config>, Failure> {
+    let mut diagnostics = Diagnostics::new();
+    let configs = shaper::load_all(source, &mut diagnostics);
+    say(&diagnostics, source);
+    configs.ok_or_else(|| refusal(&diagnostics, source))
 }
 
 /// Opens a file named on the command line.

@@ -20,13 +20,22 @@ pub struct Connect {
 impl Connect {
     /// Connects.
     pub fn open(&self) -> Result<Client, Failure> {
-        let place = match (&self.control, &self.interface) {
+        let path = self.place().find().map_err(|error| Failure::Failed(error.to_string()))?;
+        Client::connect(&path).map_err(Failure::from)
+    }
+
+    /// Connects to every daemon that may be meant.
+    pub fn open_all(&self) -> Result<Vec<Client>, Failure> {
+        let paths = self.place().find_all().map_err(|error| Failure::Failed(error.to_string()))?;
+        paths.iter().map(|path| Client::connect(path).map_err(Failure::from)).collect()
+    }
+
+    fn place(&self) -> Place {
+        match (&self.control, &self.interface) {
             (Some(path), _) => Place::Path(path.clone()),
             (None, Some(interface)) => Place::Interface(interface.clone()),
             (None, None) => Place::Any,
-        };
-        let path = place.find().map_err(|error| Failure::Failed(error.to_string()))?;
-        Client::connect(&path).map_err(Failure::from)
+        }
     }
 }
 

@@ -3,21 +3,22 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use tidegate_config::shaper::Config;
+use tidegate_config::shaper::{self, Config, Direction};
+use tidegate_config::{Diagnostics, Source};
 use tidegate_control::{Client, Place};
 use tidegate_live::doctor::{self, Examination, Finding, Severity, Subject};
-use tidegate_live::shaping::known_owners;
+use tidegate_live::shaping::{Options, Shaping, known_owners};
 
 use crate::Failure;
-use crate::commands::check;
 use crate::commands::status::privileges_text;
+use crate::commands::{check, interfaces};
 
 /// Report what on this machine would prevent shaping, and how to fix it
 ///
 /// Examines the kernel's packet filter and queue, privileges, scheduling, timers, and an interface: its state,
 /// offloads and qdiscs, filters of tc and XDP programs, and rules of other programs before Tidegate's; and whether
-/// the users and control groups that the file names exist. Changes nothing. The exit code is 1 if something prevents
-/// shaping.
+/// the users and control groups that the file names exist. Changes nothing, but for `--try`. The exit code is 1 if
+/// something prevents shaping.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The shaper file that is to be used
@@ -25,6 +26,9 @@ pub struct Args {
     /// The interface that is to be shaped, instead of the one in the file
     #[arg(long, short, value_name = "NAME")]
     interface: Option<String>,
+    /// Start shaping in both directions, report whether packets came through, and remove it again
+    #[arg(long = "try")]
+    attempt: bool,
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
@@ -35,20 +39,83 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let config = args.file.as_deref().map(check::load).transpose()?;
-    let named = config.as_ref().and_then(|config| config.interface.name.as_deref());
-    let mtu = config.as_ref().map(|config| config.interface.mtu.as_u64() as u32);
+    let configs = match &args.file {
+        Some(file) => check::load_all(&check::open(file)?)?,
+        None => Vec::new(),
+    };
+    let config = configs.first();
+    let named = config.and_then(|config| config.interface.name.as_deref());
+    let mtu = config.map(|config| config.interface.mtu.as_u64() as u32);
     let mut examination = doctor::examine(Subject { interface: args.interface.as_deref().or(named), mtu });
-    if let Some(config) = config.as_ref().filter(|config| !config.rules.is_empty()) {
+    for config in configs.iter().filter(|config| !config.rules.is_empty()) {
         examination.findings.push(owners(config));
     }
     examination.findings.extend(running(args.interface.as_deref().or(named)));
+    if args.attempt {
+        let Some(interface) = args.interface.as_deref().or(named) else {
+            return Err(Failure::Usage(interfaces::which(&std::env::args().skip(1).collect::<Vec<_>>())));
+        };
+        let own = |direction: Direction| configs.iter().find(|config| config.interface.direction == direction).cloned();
+        for direction in [Direction::Egress, Direction::Ingress] {
+            let config = own(direction).or_else(|| passing(direction));
+            examination.findings.extend(config.map(|config| attempt(&config, interface)));
+        }
+    }
     if args.json {
         json(&examination)?
     } else {
         text(&examination, args.all)?
     }
     if examination.is_sound() { Ok(()) } else { Err(Failure::Negative) }
+}
+
+/// A configuration that lets everything pass, for a direction of which there is no file.
+fn passing(direction: Direction) -> Option<Config> {
+    let text = format!(
+        "version = 1\n[interface]\ndirection = \"{}\"\n[discipline]\nkind = \"fifo\"\nlimit = \"4MB\"\n",
+        direction.word()
+    );
+    shaper::load(&Source::new("what passes everything", text), &mut Diagnostics::new())
+}
+
+/// Starts shaping by `config`, and ends it.
+fn attempt(config: &Config, interface: &str) -> Finding {
+    let way = match config.interface.direction {
+        Direction::Egress => "what leaves",
+        Direction::Ingress => "what arrives",
+    };
+    let options = Options { interface: Some(interface.into()), ..Options::default() };
+    let finding = |severity, found: String, remedy: &str| Finding {
+        about: "try",
+        severity,
+        found: format!("{way}: {found}"),
+        remedy: remedy.into(),
+    };
+    let shaping = match Shaping::start(config, &options) {
+        Ok(shaping) => shaping,
+        Err(error) => return finding(Severity::Prevents, error.to_string(), ""),
+    };
+    let proof = shaping.proof().clone();
+    if let Err(error) = shaping.stop() {
+        return finding(Severity::Prevents, format!("it was started, and did not end in order: {error}"), "");
+    }
+    let mut versions: Vec<String> =
+        proof.proven.iter().flat_map(|(_, versions)| versions).map(ToString::to_string).collect();
+    versions.sort();
+    versions.dedup();
+    let awaited: Vec<String> = proof.awaited.iter().map(|(version, why)| format!("{version} ({why})")).collect();
+    match (versions.is_empty(), awaited.is_empty()) {
+        (false, true) => finding(Severity::Note, format!("packets came through ({})", versions.join(", ")), ""),
+        (false, false) => {
+            let found = format!("packets came through ({}), not yet of {}", versions.join(", "), awaited.join(", "));
+            finding(Severity::Note, found, "")
+        }
+        (true, _) => finding(
+            Severity::Weakens,
+            format!("it starts, and no packet came through yet: {}", awaited.join(", ")),
+            "an address, a route or a filter that lets probes pass; then try again",
+        ),
+    }
 }
 
 /// Checks that the users and control groups of the rules exist.

@@ -122,13 +122,14 @@ fn behind(rate: Rate) -> String {
     let bps = rate.as_bps().max(1);
     let target = (PACKETS / bps).clamp(60, 5_000);
     let interval = 5 * target;
-    // One second of traffic, and at least the windows of two connections: datagrams without congestion control must
-    // not wait, and delay the exit of the program, for longer.
+    // Of datagrams without congestion control none waits for longer than this.
+    let longest = 2 * target;
+    // One second of traffic, and at least the windows of two connections.
     let limit = (bps / 8).clamp(128 << 10, 4_000_000);
     format!(
         "version = 1\n[[class]]\nname = \"all\"\nrate = \"{bps}bit\"\ndefault = true\n\
          [class.queue]\nkind = \"fq-codel\"\ntarget = \"{target}ms\"\ninterval = \"{interval}ms\"\n\
-         limit = \"{limit}B\"\n"
+         longest = \"{longest}ms\"\nlimit = \"{limit}B\"\n"
     )
 }
 

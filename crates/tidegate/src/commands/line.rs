@@ -1,11 +1,9 @@
 //! The rates of a line, as an alternative to a shaper file.
 
+use tidegate_config::Source;
 use tidegate_config::preset::{self, LINKS, Line};
-use tidegate_config::shaper::Direction;
-use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_units::Rate;
 
-use super::check;
 use crate::Failure;
 
 /// The rates of the line, instead of a shaper file.
@@ -31,11 +29,11 @@ fn kinds() -> clap::builder::PossibleValuesParser {
 }
 
 impl LineArgs {
-    /// The files that the rates stand for; empty without rates.
+    /// The file that the rates stand for.
     ///
     /// # Errors
-    /// [`Failure::Usage`] for a rate of zero.
-    pub fn sources(&self, interface: Option<&str>) -> Result<Vec<(Direction, Source)>, Failure> {
+    /// [`Failure::Usage`] for a rate of zero, and without a rate.
+    pub fn source(&self, interface: Option<&str>) -> Result<Source, Failure> {
         for (flag, rate) in [("--up", self.up), ("--down", self.down)] {
             if rate.is_some_and(Rate::is_zero) {
                 return Err(Failure::Usage(format!("{flag} 0: leave it out for a direction that is not to be shaped")));
@@ -45,22 +43,12 @@ impl LineArgs {
         let framing = preset::framing(&self.link).unwrap_or(LINKS[0].2);
         let framing = preset::Framing { overhead: self.overhead.unwrap_or(framing.overhead), ..framing };
         let line = Line { up: self.up, down: self.down, framing, interface: interface.map(str::to_owned) };
-        let name = |direction| match direction {
-            Direction::Egress => "preset for --up",
-            Direction::Ingress => "preset for --down",
+        let name = match (self.up, self.down) {
+            (Some(_), Some(_)) => "preset for --up and --down",
+            (Some(_), None) => "preset for --up",
+            (None, _) => "preset for --down",
         };
-        let source = |direction| line.file(direction).map(|text| (direction, Source::new(name(direction), text)));
-        Ok(line.directions().filter_map(source).collect())
+        let text = line.text().ok_or_else(|| Failure::Usage("write --up or --down, or name a file".into()))?;
+        Ok(Source::new(name, text))
     }
-}
-
-/// The configuration of a preset.
-///
-/// # Errors
-/// [`Failure::Usage`] when a rate exceeds the limit of a discipline; diagnostics go to standard error.
-pub fn load(source: &Source) -> Result<shaper::Config, Failure> {
-    let mut diagnostics = Diagnostics::new();
-    let config = shaper::load(source, &mut diagnostics);
-    check::say(&diagnostics, source);
-    config.ok_or_else(|| check::refusal(&diagnostics, source))
 }

@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod events;
 pub mod exec;
 pub mod explain;
+pub mod interfaces;
 pub mod line;
 pub mod man;
 pub mod new_qdisc;

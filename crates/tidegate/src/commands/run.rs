@@ -23,15 +23,15 @@ use tidegate_report::Source;
 use tidegate_units::Span;
 
 use crate::Failure;
-use crate::commands::line::{self, LineArgs};
+use crate::commands::line::LineArgs;
 use crate::commands::watch::Watch;
-use crate::commands::{check, record};
+use crate::commands::{check, interfaces, record};
 use crate::output::{Files, numbers, wait};
 
-/// Shape egress or ingress of an interface by a shaper file
+/// Shape egress or ingress of an interface, or both, by a shaper file
 ///
 /// Without a file, `--up` and `--down` shape both directions with a preset: hosts and connections share evenly,
-/// queues stay short. `tidegate check --up RATE --down RATE` shows the files that they stand for.
+/// queues stay short. `tidegate check --up RATE --down RATE` prints the file that they stand for.
 ///
 /// Reports that shaping is in force only after reading its rules back and seeing a packet of each class and protocol
 /// come through. Traffic passes unshaped if the program dies. Ends in order on Ctrl-C or SIGTERM, and prints the
@@ -46,6 +46,9 @@ pub struct Args {
     /// The interface, instead of the one in the file
     #[arg(long, short, value_name = "NAME")]
     interface: Option<String>,
+    /// Wait for the interface where it is not there yet, as a service does
+    #[arg(long)]
+    wait: bool,
     /// Stop after this time
     #[arg(long, value_name = "TIME")]
     duration: Option<Span>,
@@ -114,21 +117,16 @@ fn quantum(text: &str) -> Result<Span, String> {
 pub fn run(args: &Args) -> Result<(), Failure> {
     // Before it is read, so that no modification is missed.
     let modified = args.file.as_deref().and_then(tidegate_daemon::modified);
-    let (configs, texts) = match &args.file {
-        Some(file) => {
-            let source = check::open(file)?;
-            (vec![check::load_source(&source)?], vec![source])
-        }
-        None => {
-            let texts: Vec<_> =
-                args.line.sources(args.interface.as_deref())?.into_iter().map(|(_, text)| text).collect();
-            (texts.iter().map(line::load).collect::<Result<_, Failure>>()?, texts)
-        }
+    let read = match &args.file {
+        Some(file) => check::open(file)?,
+        None => args.line.source(args.interface.as_deref())?,
     };
+    let configs = check::load_all(&read)?;
+    if args.interface.is_none() && configs.iter().all(|config| config.interface.name.is_none()) {
+        return Err(Failure::Usage(interfaces::which(&std::env::args().skip(1).collect::<Vec<_>>())));
+    }
     // The configuration text for the report, as it was read, even if the file changes.
-    let source =
-        |source: &tidegate_config::Source| Source { name: source.name().to_owned(), text: source.text().to_owned() };
-    let sources: Vec<Source> = texts.iter().map(source).collect();
+    let sources = vec![Source { name: read.name().to_owned(), text: read.text().to_owned() }];
     if args.hook.is_some() && args.control.as_ref().is_some_and(|path| path.as_os_str() == "off") {
         return Err(Failure::Usage("--hook needs the control socket; leave out --control off".into()));
     }
@@ -182,6 +180,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     restrict(args, &configs, settings.options.priority)?;
     let recorders = record::start(&args.record, args.file.as_deref(), &mut settings.options)?;
     let wanted = args.files.wanted();
+    if args.wait {
+        let name = args.interface.clone().or_else(|| configs.iter().find_map(|config| config.interface.name.clone()));
+        let there = name.is_none_or(|name| tidegate_daemon::wait_for_interface(&name, &stop, |line| say!("{line}")));
+        if !there {
+            return Ok(());
+        }
+    }
     let mut daemon = Daemon::start(configs, settings, |line| say!("{line}")).map_err(explain)?;
     announce(&daemon, args);
     let interface = daemon.interface().to_owned();
@@ -215,7 +220,7 @@ fn restrict(args: &Args, configs: &[Config], priority: Priority) -> Result<(), F
     let recorded = args.record.paths();
     let control = args.control.as_deref().filter(|path| path.as_os_str() != "off");
     let writes: Vec<&Path> = args.files.paths().chain(recorded.iter().map(PathBuf::as_path)).chain(control).collect();
-    let mut keep = SHAPER | privileges::needed(&reads, &writes)?;
+    let mut keep = SHAPER | privileges::needed(&reads, &writes, priority)?;
     let listens = configs.iter().filter_map(|config| config.metrics.map(|metrics| metrics.listen));
     if args.metrics.into_iter().chain(listens).any(|address| address.port() < 1_024) {
         keep = keep | Capabilities::NET_BIND_SERVICE;

@@ -11,12 +11,12 @@ use crate::Failure;
 use crate::commands::connect::Connect;
 use crate::output::{numbers, wait};
 
-/// Show what a running tidegate does: its classes, their rates, queues, drops and waits
+/// Show what running tidegates do: their classes, rates, queues, drops and waits
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     connect: Connect,
-    /// Print it as JSON, as it comes over the control socket
+    /// Print it as JSON, as it comes over the control socket; a list where several are running
     #[arg(long)]
     json: bool,
     /// Print the shaper file that is in force instead, with every change since the start
@@ -29,20 +29,30 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let mut client = args.connect.open()?;
     let mut out = std::io::stdout().lock();
     if args.file {
+        let mut client = args.connect.open()?;
         let text = client.in_force(&InForce { direction: args.direction.clone() })?;
         write!(out, "{text}")?;
         return Ok(());
     }
-    let status = client.status()?;
+    let all: Vec<Status> =
+        args.connect.open_all()?.iter_mut().map(tidegate_control::Client::status).collect::<Result<_, _>>()?;
     if args.json {
-        let text = serde_json::to_string_pretty(&status).map_err(|error| Failure::Failed(error.to_string()))?;
-        writeln!(out, "{text}")?;
+        let text = match &all[..] {
+            [one] => serde_json::to_string_pretty(one),
+            several => serde_json::to_string_pretty(several),
+        };
+        writeln!(out, "{}", text.map_err(|error| Failure::Failed(error.to_string()))?)?;
         return Ok(());
     }
-    print(&mut out, &status)
+    for (at, status) in all.iter().enumerate() {
+        if at > 0 {
+            writeln!(out)?;
+        }
+        print(&mut out, status)?;
+    }
+    Ok(())
 }
 
 fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {

@@ -70,6 +70,11 @@ impl Running {
         self.says_times(text, 1);
     }
 
+    /// Waits for one of these messages.
+    pub fn says_one_of(&mut self, texts: &[&str]) {
+        self.until(&format!("{texts:?}"), |said| texts.iter().any(|text| said.contains(text)));
+    }
+
     /// Waits until the message `text` has appeared `times` times.
     pub fn says_times(&mut self, text: &str, times: usize) {
         self.until(&format!("{text:?} {times} times"), |said| said.matches(text).count() >= times);

@@ -1,0 +1,260 @@
+//! A file for both directions: `[up]` and `[down]` hold what a file for one direction has at the top.
+//!
+//! A running shaper has a text for each direction, which is edited and recorded. [`split`] makes these of the text for
+//! both, and [`join`] the text for both of these; comments stay where both are plain TOML, a header on each line.
+
+use super::file::{File, InterfaceSection, ShapedDirection};
+use super::{Config, Direction, resolve};
+use crate::decode::{Decode, Spanned};
+use crate::diagnostic::{Diagnostics, Place, Source};
+use crate::node::{Entry, Node, Value};
+
+/// What both directions have in common: the tables that stay at the top.
+const SHARED: [&str; 5] = ["version", "interface", "statistics", "control", "metrics"];
+/// The directions in the order of a file, with their tables.
+const DIRECTIONS: [(Direction, &str); 2] = [(Direction::Egress, "up"), (Direction::Ingress, "down")];
+
+/// Reads a shaper file for one direction or both, and checks it: a configuration for each direction that is shaped, what
+/// leaves first. `None` exactly when errors went to `diagnostics`.
+pub fn load_all(source: &Source, diagnostics: &mut Diagnostics) -> Option<Vec<Config>> {
+    let tables = Node::parse(source, diagnostics)?;
+    let file = File::decode(&tables, diagnostics)?;
+    if is_for_both(&file) {
+        return resolve_all(source.text(), &tables, &file, diagnostics);
+    }
+    resolve::resolve_file(&file, source.text().into(), tables, &[], diagnostics).map(|config| vec![config])
+}
+
+/// Whether the file has a table for a direction.
+fn is_for_both(file: &File) -> bool {
+    file.up.is_some() || file.down.is_some()
+}
+
+/// The configuration of each direction of a file that has tables for them.
+fn resolve_all(text: &str, tables: &Node, file: &File, diagnostics: &mut Diagnostics) -> Option<Vec<Config>> {
+    let before = diagnostics.errors();
+    outside(file, diagnostics);
+    let sections = [&file.up, &file.down];
+    let names = |section: &Option<Spanned<ShapedDirection>>| -> Vec<String> {
+        section.iter().flat_map(|section| &section.class).map(|class| class.name.value.clone()).collect()
+    };
+    let mut configs = Vec::new();
+    for (at, (direction, _)) in DIRECTIONS.into_iter().enumerate() {
+        let Some(Spanned { value: section, place }) = sections[at] else { continue };
+        let written = file.interface.as_ref().map(|section| &section.value);
+        let direction = Spanned { value: direction, place: *place };
+        let interface = InterfaceSection {
+            name: written.and_then(|interface| interface.name.clone()),
+            direction,
+            mtu: written.map_or(Spanned { value: super::DEFAULT_MTU, place: *place }, |interface| interface.mtu),
+            overhead: written.map_or(Spanned { value: tidegate_core::Bytes::ZERO, place: *place }, |one| one.overhead),
+        };
+        let one = File {
+            interface: Some(Spanned { value: interface, place: *place }),
+            shaper: section.shaper.clone(),
+            class: section.class.clone(),
+            discipline: section.discipline.clone(),
+            default_class: section.default_class.clone(),
+            rule: section.rule.clone(),
+            up: None,
+            down: None,
+            ..file.clone()
+        };
+        let text = split(text, direction.value).unwrap_or_default();
+        let tables = of_direction(tables, direction.value).unwrap_or_else(|| tables.clone());
+        configs.extend(resolve::resolve_file(&one, text.into(), tables, &names(sections[1 - at]), diagnostics));
+    }
+    // Each direction has found what is wrong with the tables of both.
+    diagnostics.remove_duplicates();
+    (diagnostics.errors() == before).then_some(configs)
+}
+
+/// What belongs into the table of a direction.
+fn outside(file: &File, diagnostics: &mut Diagnostics) {
+    let found = [
+        ("[shaper]", file.shaper.as_ref().map(|section| section.place)),
+        ("[[class]]", file.class.first().map(|class| class.place)),
+        ("[discipline]", file.discipline.as_ref().map(|discipline| discipline.place)),
+        ("`default-class`", file.default_class.as_ref().map(|class| class.place)),
+        ("[[rule]]", file.rule.first().map(|rule| rule.place)),
+    ];
+    let table = [&file.up, &file.down].into_iter().flatten().next().map(|section| section.place).unwrap_or_default();
+    for (what, place) in found {
+        let Some(place) = place else { continue };
+        diagnostics
+            .error(place, format!("{what} beside [up] or [down]"))
+            .label("of which direction?")
+            .related(table, "directions have tables of their own here")
+            .help("put it into the table of its direction, as in [[up.class]] or [down.discipline]");
+    }
+    if let Some(interface) = &file.interface
+        && interface.value.direction.place != interface.place
+    {
+        diagnostics
+            .error(interface.value.direction.place, "a `direction` beside [up] or [down]")
+            .label("the tables say it already")
+            .help("remove it");
+    }
+}
+
+/// A part of a text: a header with the comments before it, and what follows.
+struct Block<'a> {
+    before: String,
+    /// The path of the table, with its brackets; none for what precedes all tables.
+    header: Option<&'a str>,
+    body: String,
+}
+
+impl Block<'_> {
+    /// The first key of the path.
+    fn root(&self) -> &str {
+        let path = self.header.map_or("", |header| header.trim_start_matches('['));
+        path.split(['.', ']']).next().unwrap_or_default().trim()
+    }
+    /// The block with `header` in the place of its own.
+    fn text(&self, header: &str) -> String {
+        format!("{}{header}\n{}", self.before, self.body)
+    }
+}
+
+fn blocks(text: &str) -> Vec<Block<'_>> {
+    let mut blocks = vec![Block { before: String::new(), header: None, body: String::new() }];
+    let mut comments = String::new();
+    for line in text.lines() {
+        let last = blocks.len() - 1;
+        let trimmed = line.trim();
+        if trimmed.starts_with('[') {
+            blocks.push(Block { before: std::mem::take(&mut comments), header: Some(trimmed), body: String::new() });
+        } else if trimmed.starts_with('#') {
+            comments.push_str(line);
+            comments.push('\n');
+        } else {
+            let body = &mut blocks[last].body;
+            body.push_str(&std::mem::take(&mut comments));
+            body.push_str(line);
+            body.push('\n');
+        }
+    }
+    if let Some(last) = blocks.last_mut() {
+        last.body.push_str(&comments);
+    }
+    blocks
+}
+
+/// The file for one direction of a file for both. `None` when the text is no table, or has no such direction.
+pub fn split(text: &str, direction: Direction) -> Option<String> {
+    let (_, own) = DIRECTIONS.into_iter().find(|(other, _)| *other == direction)?;
+    let wanted = of_direction(&parse(text)?, direction)?;
+    let arrives = direction == Direction::Ingress;
+    let (mut top, mut tables, mut has_interface) = (String::new(), String::new(), false);
+    for block in blocks(text) {
+        let root = block.root();
+        match block.header {
+            None => top.push_str(&block.body),
+            Some(header) if root == own => match header.replacen(&format!("{own}."), "", 1) {
+                // The keys of the table itself.
+                same if same == header => top.push_str(&format!("{}{}", block.before, block.body)),
+                inner => tables.push_str(&block.text(&inner)),
+            },
+            Some(_) if DIRECTIONS.iter().any(|(_, other)| *other == root) => {}
+            Some(header) => {
+                let direction = if root == "interface" && arrives { "\ndirection = \"ingress\"" } else { "" };
+                has_interface |= root == "interface";
+                tables.push_str(&block.text(&format!("{header}{direction}")));
+            }
+        }
+    }
+    if arrives && !has_interface {
+        tables.insert_str(0, "[interface]\ndirection = \"ingress\"\n\n");
+    }
+    let sliced = format!("{top}{tables}");
+    match parse(&sliced) {
+        Some(node) if node.is_equal(&wanted) => Some(sliced),
+        // Tables in a row, inline or with other headers: comments are lost.
+        _ => Some(wanted.to_text()),
+    }
+}
+
+/// The file for both directions of a file for each; `None` when the tables that they have in common differ.
+pub fn join(up: &str, down: &str) -> Option<String> {
+    let nodes = [parse(up)?, parse(down)?];
+    let (mut shared, mut own) = (String::new(), String::new());
+    for (at, text) in [up, down].into_iter().enumerate() {
+        let table = DIRECTIONS[at].1;
+        for block in blocks(text) {
+            match block.header {
+                None => {
+                    let (common, keys): (Vec<&str>, Vec<&str>) =
+                        block.body.lines().partition(|line| line.trim().is_empty() || line.starts_with("version"));
+                    if at == 0 {
+                        common.iter().for_each(|line| shared.push_str(&format!("{line}\n")));
+                    }
+                    let only_comments = keys.iter().all(|line| line.trim_start().starts_with('#'));
+                    let header = if only_comments { String::new() } else { format!("[{table}]\n") };
+                    keys.iter().for_each(|line| own.push_str(&format!("{line}\n")));
+                    own.insert_str(own.len() - keys.iter().map(|line| line.len() + 1).sum::<usize>(), &header);
+                }
+                Some(_) if SHARED.contains(&block.root()) => {
+                    let body: Vec<&str> =
+                        block.body.lines().filter(|line| !line.trim_start().starts_with("direction")).collect();
+                    let empty = block.root() == "interface" && body.iter().all(|line| line.trim().is_empty());
+                    if at == 0 && !empty {
+                        shared.push_str(&format!("{}{}\n", block.before, block.header.unwrap_or_default()));
+                        body.iter().for_each(|line| shared.push_str(&format!("{line}\n")));
+                    }
+                }
+                Some(header) => {
+                    let brackets = header.len() - header.trim_start_matches('[').len();
+                    let (open, path) = header.split_at(brackets);
+                    own.push_str(&block.text(&format!("{open}{table}.{path}")));
+                }
+            }
+        }
+        if !own.ends_with("\n\n") {
+            own.push('\n');
+        }
+    }
+    let text = format!("{}\n\n{}\n", shared.trim_end(), own.trim_end());
+    let joined = parse(&text)?;
+    let same = DIRECTIONS.into_iter().zip(&nodes).all(|((direction, _), node)| {
+        of_direction(&joined, direction).is_some_and(|of| of.is_equal(&with_direction(node, direction)))
+    });
+    same.then_some(text)
+}
+
+fn parse(text: &str) -> Option<Node> {
+    Node::parse(&Source::new("", text), &mut Diagnostics::new())
+}
+
+fn entries(node: &Node) -> &[Entry] {
+    if let Value::Table(entries) = &node.value { entries } else { &[] }
+}
+
+/// The table of a direction with the tables of both, as a file for one direction.
+fn of_direction(node: &Node, direction: Direction) -> Option<Node> {
+    let (_, own) = DIRECTIONS.into_iter().find(|(other, _)| *other == direction)?;
+    let table = entries(node).iter().find(|entry| entry.key == own)?;
+    let others = |entry: &&Entry| DIRECTIONS.iter().all(|(_, name)| *name != entry.key);
+    let all = entries(node).iter().filter(others).chain(entries(&table.node)).cloned().collect();
+    Some(with_direction(&Node { place: node.place, value: Value::Table(all) }, direction))
+}
+
+/// The file with the direction in its interface, left out where it is the default.
+fn with_direction(node: &Node, direction: Direction) -> Node {
+    let key = |key: &str, value: Value| Entry {
+        key: key.into(),
+        key_place: Place::default(),
+        node: Node { place: Place::default(), value },
+    };
+    let mut all: Vec<Entry> = entries(node).to_vec();
+    let written = all.iter().position(|entry| entry.key == "interface");
+    let mut interface: Vec<Entry> = written.map(|at| entries(&all.remove(at).node).to_vec()).unwrap_or_default();
+    interface.retain(|entry| entry.key != "direction");
+    if direction == Direction::Ingress {
+        interface.push(key("direction", Value::Text("ingress".into())));
+    }
+    if !interface.is_empty() {
+        all.push(key("interface", Value::Table(interface)));
+    }
+    Node { place: node.place, value: Value::Table(all) }
+}

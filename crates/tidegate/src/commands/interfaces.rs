@@ -1,0 +1,42 @@
+//! The interfaces of this machine, for people who did not name one.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use tidegate_live::rtnl::{Link, Rtnl};
+
+/// Addresses for documentation, which no interface has: the way to them is that of the default route.
+const ANYWHERE: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
+
+/// The interfaces, the one with the default route first; and whether there is such a one.
+///
+/// # Errors
+/// When the kernel does not list them.
+pub fn list() -> Result<(Vec<Link>, bool), tidegate_live::netlink::Error> {
+    let mut rtnl = Rtnl::open()?;
+    let uplink = ANYWHERE.into_iter().find_map(|address| rtnl.route_to(address).ok().flatten());
+    let mut links: Vec<Link> = rtnl.links()?.into_iter().filter(|link| link.name != "lo").collect();
+    links.sort_by_key(|link| (Some(link.index) != uplink, link.index));
+    let has_uplink = links.first().is_some_and(|link| Some(link.index) == uplink);
+    Ok((links, has_uplink))
+}
+
+/// The message for a command without an interface: which there are, and the command to copy, whose words are `words`.
+pub fn which(words: &[String]) -> String {
+    let ask = "which interface? Name one by --interface, or in the file";
+    let Ok((links, has_uplink)) = list() else { return ask.into() };
+    let mut text = String::from(ask);
+    for (at, link) in links.iter().enumerate() {
+        let kind = link.kind.as_deref().map_or(String::new(), |kind| format!(", {kind}"));
+        let route = if at == 0 && has_uplink { "; the default route leaves by it" } else { "" };
+        text.push_str(&format!("\n  {}: {}{kind}{route}", link.name, link.state));
+    }
+    match links.first() {
+        Some(link) => {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            text.push_str(&format!("\nfor example: tidegate {} --interface {}", words.join(" "), link.name));
+        }
+        None => text.push_str("\nthere is none beside the loopback interface"),
+    }
+    text
+}
