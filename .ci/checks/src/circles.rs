@@ -189,13 +189,17 @@ impl Graph {
     }
 }
 
+/// Counts identifiers, without methods and fields: what follows a single point is no name of a module.
 fn count(tokens: TokenStream, idents: &mut BTreeMap<String, usize>) {
+    let mut points = 0;
     for token in tokens {
+        let point = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '.');
         match token {
-            TokenTree::Ident(ident) => *idents.entry(ident.to_string()).or_default() += 1,
+            TokenTree::Ident(ident) if points != 1 => *idents.entry(ident.to_string()).or_default() += 1,
             TokenTree::Group(group) => count(group.stream(), idents),
-            TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+            TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {}
         }
+        points = if point { points + 1 } else { 0 };
     }
 }
 
@@ -324,5 +328,10 @@ mod tests {
             ("b.rs", "use crate::A; pub struct B(A);"),
         ]);
         assert!(found.is_empty(), "{found:?}");
+        let found = circles_of(&[
+            ("lib.rs", "mod b; pub use b::join; pub struct Root; fn f(words: Vec<String>) { words.join(\",\"); }"),
+            ("b.rs", "use crate::Root; pub fn join(_: Root) {}"),
+        ]);
+        assert!(found.is_empty(), "a method is no import: {found:?}");
     }
 }
