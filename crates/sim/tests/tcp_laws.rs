@@ -238,3 +238,47 @@ fn marks_do_the_work_of_losses() {
     let worst = metrics.delay_ns.quantile(0.99).unwrap();
     assert!(worst < 90_000_000, "{worst}");
 }
+
+/// Alizadeh et al., "Data center TCP" (2010), section 3.3: N flows of DCTCP over a threshold of K packets hold the queue
+/// below K + N with an amplitude of 1/2 sqrt(2 N (C·RTT + K)), and keep the link busy from K = C·RTT/7 on. A control that
+/// halves its window at the first mark needs K = C·RTT.
+#[test]
+fn dctcp_keeps_the_link_busy_over_a_shallow_threshold() {
+    // 20 Mbit/s and 30 ms: 50 packets; a seventh is 7.1.
+    let run_with = |config: Config| {
+        let line = Line::new(Rate::from_mbit(20), Span::from_millis(10));
+        let config = Config { delayed_ack: None, ecn: true, ..config };
+        let (mut net, link) = dumbbell(6, line, &[(config, Span::from_millis(5)); 2]);
+        net.queue(link, MarkAbove { queue: Fifo::new(Limit::packets(1000)), packets: 12 });
+        net.watch(link);
+        let sim = run(net, 10, 70);
+        let metrics = sim.link(link);
+        let busy = metrics.sent_total().rate(sim.measured()).as_bps() as f64 / 20e6;
+        (busy, metrics.delay_ns.quantile(0.99).unwrap() as f64 / 0.6e6)
+    };
+    let (busy, queue) = run_with(Config::dctcp());
+    let (halving, _) = run_with(Config::sack());
+    // K + N and a packet of each that is on its way; 2 % for what the amplitude of 8 packets takes below zero.
+    assert!(busy > 0.98, "{busy}");
+    assert!(queue < 12.0 + 2.0 + 3.0, "{queue} packets");
+    assert!(halving < busy - 0.01, "{halving} {busy}");
+}
+
+/// HyStart++ (RFC 9406, section 1): slow start overshoots a path by up to its capacity and loses as much; leaving it when the
+/// RTT rises loses a small part of that.
+#[test]
+fn hystart_does_not_overshoot() {
+    let lost = |hystart: bool| {
+        // 50 Mbit/s and 100 ms: 417 packets, and 2000 in the queue. The least RTT of a round rises a round after the queue
+        // does, and five rounds follow in which the window grows by a quarter each: 3.05 times in all.
+        let line = Line::new(Rate::from_mbit(50), Span::from_millis(40)).limit(Limit::packets(2000));
+        let config = Config { hystart, timestamps: true, receive_buffer: 1 << 30, ..Config::cubic() };
+        let (net, link) = dumbbell(8, line, &[(config, Span::from_millis(10))]);
+        let sim = run(net, 0, 6);
+        let sent = sim.link(link).sent_total().rate(sim.measured()).as_bps() as f64 / 50e6;
+        (sim.link(link).dropped_total().packets, sent)
+    };
+    let ((with, busy), (without, _)) = (lost(true), lost(false));
+    assert!(without > 2000 && with < without / 4, "{with} {without}");
+    assert!(busy > 0.75, "{busy}");
+}

@@ -3,6 +3,7 @@
 use tidegate_core::{Instant, Rate, Span};
 
 use super::cubic::Cubic;
+use super::dctcp::Dctcp;
 
 /// An acknowledgement of new data.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,49 @@ pub struct Ack {
     pub delivered: u64,
     /// The loss recovery in progress before it.
     pub recovery: LossRecovery,
+    /// SND.UNA after it.
+    pub una: u64,
+    /// SND.NXT: a round trip ends when this is acknowledged.
+    pub nxt: u64,
+    /// What the receiver has reported of ECN so far.
+    pub ecn: EcnCounts,
+}
+
+/// Counts of what the receiver has reported of ECN since the start of the connection.
+///
+/// Of TCP these are bytes, those that were acknowledged with ECN-Echo being `ce`: exact where the receiver echoes packet by
+/// packet (DCTCP, RFC 8257), and without meaning beyond zero or not where it repeats ECN-Echo (RFC 3168). A transport that
+/// reports counts of its own, as QUIC does (RFC 9000, section 19.3.2), passes those.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EcnCounts {
+    /// Delivered with an ECN-capable code point, marked or not.
+    pub capable: u64,
+    /// Of these, delivered with "congestion experienced".
+    pub ce: u64,
+}
+
+/// What was delivered with an acknowledgement, cumulative or selective
+/// (draft-cheng-iccrg-delivery-rate-estimation-02, section 3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeliverySample {
+    /// `delivered` over `interval`, which is the longer of the time of sending and the time of acknowledging; `None` where
+    /// that is shorter than the least RTT, as for a burst of acknowledgements.
+    pub rate: Option<Rate>,
+    /// Bytes delivered in the interval.
+    pub delivered: u64,
+    /// All that was delivered when the newest of the segments was sent: a round trip has ended when this passes what was
+    /// delivered at its start.
+    pub prior_delivered: u64,
+    /// The interval.
+    pub interval: Span,
+    /// The RTT of the newest segment, unless it was retransmitted.
+    pub rtt: Option<Span>,
+    /// Bytes in the network after it.
+    pub in_flight: u64,
+    /// Whether the application had nothing more to send when the newest segment was sent: the rate is then at least this.
+    pub app_limited: bool,
+    /// Whether the newest segment was retransmitted.
+    pub retransmitted: bool,
 }
 
 /// The loss recovery that is in progress when an acknowledgement arrives.
@@ -56,11 +100,18 @@ pub enum CongestionSignal {
 
 /// A congestion control. Windows are in bytes. The caller indicates congestion at most once for a window of data.
 ///
-/// Rate-based controls return a rate from [`CongestionControl::pacing`]; [`Ack::delivered`] is what a bandwidth
-/// estimate needs.
+/// A control that is based on rates, such as BBR, reads [`DeliverySample`]s, returns its rate from
+/// [`CongestionControl::pacing`] and bounds what is in the network by [`CongestionControl::cwnd`]. One that is based on
+/// marks, such as Prague, reads [`EcnCounts`]. Nothing here is of TCP alone: a QUIC stack in virtual time calls the same
+/// methods with its packet numbers mapped to bytes sent.
 pub trait CongestionControl {
     /// Processes an acknowledgement of new data.
     fn on_ack(&mut self, ack: &Ack);
+    /// Processes what an acknowledgement, cumulative or selective, shows of the rate of delivery. Called before
+    /// [`CongestionControl::on_ack`]. Only controls that are not built in receive samples, unless RACK is used.
+    fn on_sample(&mut self, _now: Instant, _sample: &DeliverySample) {}
+    /// Slow start is to end at the present cwnd (HyStart++).
+    fn exit_slow_start(&mut self) {}
     /// Reduces cwnd; called when congestion is indicated while `flight_size` bytes are in the network.
     fn on_congestion(&mut self, now: Instant, flight_size: u64, signal: CongestionSignal);
     /// The retransmission timer expired while `flight_size` bytes are in the network; `first` unless it expired before
@@ -88,6 +139,8 @@ pub enum Algorithm {
     Reno,
     /// CUBIC (RFC 9438).
     Cubic,
+    /// DCTCP (RFC 8257). Both ends echo marks packet by packet.
+    Dctcp,
     /// Another one: a constructor that takes (SMSS, initial window) in bytes.
     Custom(fn(u64, u64) -> Box<dyn CongestionControl>),
 }
@@ -97,6 +150,7 @@ pub(crate) enum Controller {
     Reno(Reno),
     /// Twice the size of Reno's.
     Cubic(Box<Cubic>),
+    Dctcp(Box<Dctcp>),
     Custom(Box<dyn CongestionControl>),
 }
 
@@ -105,6 +159,7 @@ macro_rules! each {
         match $self {
             Controller::Reno($c) => $body,
             Controller::Cubic($c) => $body,
+            Controller::Dctcp($c) => $body,
             Controller::Custom($c) => $body,
         }
     };
@@ -115,11 +170,18 @@ impl Controller {
         match algorithm {
             Algorithm::Reno => Self::Reno(Reno::new(mss, initial)),
             Algorithm::Cubic => Self::Cubic(Box::new(Cubic::new(mss, initial))),
+            Algorithm::Dctcp => Self::Dctcp(Box::new(Dctcp::new(mss, initial))),
             Algorithm::Custom(make) => Self::Custom(make(mss, initial)),
         }
     }
     pub fn on_ack(&mut self, ack: &Ack) {
         each!(self, c => c.on_ack(ack));
+    }
+    pub fn on_sample(&mut self, now: Instant, sample: &DeliverySample) {
+        each!(self, c => c.on_sample(now, sample));
+    }
+    pub fn exit_slow_start(&mut self) {
+        each!(self, c => c.exit_slow_start());
     }
     pub fn on_congestion(&mut self, now: Instant, flight_size: u64, signal: CongestionSignal) {
         each!(self, c => c.on_congestion(now, flight_size, signal));
@@ -142,7 +204,7 @@ impl Controller {
     pub fn pacing(&self) -> Option<Rate> {
         match self {
             Self::Custom(c) => c.pacing(),
-            Self::Reno(_) | Self::Cubic(_) => None,
+            Self::Reno(_) | Self::Cubic(_) | Self::Dctcp(_) => None,
         }
     }
 }
@@ -168,6 +230,10 @@ impl Reno {
     /// A cwnd of `initial` bytes, in slow start.
     pub fn new(mss: u64, initial: u64) -> Self {
         Self { mss, cwnd: initial, ssthresh: u64::MAX, bytes_acked: 0 }
+    }
+    /// Sets cwnd and ssthresh to `bytes`.
+    pub(super) fn set_window(&mut self, bytes: u64) {
+        (self.cwnd, self.ssthresh, self.bytes_acked) = (bytes, bytes, 0);
     }
 }
 
@@ -207,6 +273,9 @@ impl CongestionControl for Reno {
     fn on_idle(&mut self, restart: u64) {
         self.cwnd = self.cwnd.min(restart);
     }
+    fn exit_slow_start(&mut self) {
+        self.ssthresh = self.cwnd;
+    }
     fn cwnd(&self) -> u64 {
         self.cwnd
     }
@@ -229,6 +298,9 @@ mod tests {
             srtt: None,
             delivered: 0,
             recovery: LossRecovery::None,
+            una: 0,
+            nxt: 0,
+            ecn: EcnCounts::default(),
         }
     }
 

@@ -4,7 +4,7 @@
 //! *Units*: bytes in the interface; segments and seconds inside, as in the RFC.
 //! *Notes*: double precision with the four operations and `libm::cbrt` only, whose results are the same on every
 //! platform.
-//! *Departures from the source*: no HyStart++ (4.10); slow start is that of RFC 5681.
+//! *Departures from the source*: HyStart++ (4.10) is a setting of the connection; slow start is that of RFC 5681.
 
 use tidegate_core::Instant;
 
@@ -135,6 +135,9 @@ impl CongestionControl for Cubic {
         self.cwnd = self.cwnd.min(restart as f64 / self.mss);
         self.t_epoch = None;
     }
+    fn exit_slow_start(&mut self) {
+        self.ssthresh = self.cwnd;
+    }
     fn cwnd(&self) -> u64 {
         (self.cwnd * self.mss) as u64
     }
@@ -159,6 +162,9 @@ mod tests {
             srtt: Some(Span::from_millis(100)),
             delivered: 0,
             recovery: LossRecovery::None,
+            una: 0,
+            nxt: 0,
+            ecn: crate::tcp::congestion::EcnCounts::default(),
         }
     }
 

@@ -3,24 +3,34 @@
 //! *Source*: RFC 9293 (states, window, persist), RFC 5681 (congestion control, delayed acknowledgements), RFC 6582
 //! (NewReno), RFC 2018 and 6675 (SACK), RFC 3042 (Limited Transmit), RFC 6298 (retransmission timer), RFC 3168 (ECN).
 //! Sections are cited where they are applied.
+//! By choice: RFC 8985 (RACK-TLP), RFC 6937 (PRR), RFC 9406 (HyStart++), RFC 7323 (timestamps, PAWS), RFC 2883 (D-SACK),
+//! RFC 8257 (DCTCP, with its receiver), and growth by bytes (RFC 3465) or by acknowledgements.
 //! *Units*: sequence numbers are 64 bits, 0 for the SYN and 1 for the first byte; on the wire are their low 32 bits
 //! plus the initial sequence number. HighData, HighRxt and RecoveryPoint are the number after the last byte.
-//! *Cost*: O(1) for a segment, O(SACKed ranges) during loss recovery.
-//! *Departures from the source*: no checksums, urgent data, simultaneous open or RST; one RTT is measured at a time,
-//! without timestamps; a receiver never reneges and never shrinks its window.
+//! *Cost*: O(1) for a segment, O(SACKed ranges) during loss recovery; with RACK O(window) then.
+//! *Departures from the source*: no checksums, urgent data, simultaneous open or RST; without timestamps one RTT is
+//! measured at a time; a receiver never reneges and never shrinks its window.
 
 mod ack;
+mod options;
+mod prr;
 mod receive;
 mod sack;
 mod send;
+mod tlp;
 
 use std::sync::Arc;
 
 use tidegate_core::{Instant, Span};
 
-use super::congestion::{Algorithm, Controller};
+use super::congestion::{Algorithm, Controller, EcnCounts};
+use super::hystart::HyStart;
 use super::ranges::Ranges;
 use super::rtt::{RtoBounds, RttEstimator};
+use super::transmissions::Transmissions;
+use options::{CeEcho, TimestampState};
+use prr::Prr;
+use tlp::Probe;
 
 /// DupThresh (RFC 6675, section 2): duplicate acknowledgements that indicate a loss.
 const DUP_THRESH: u32 = 3;
@@ -49,6 +59,17 @@ pub enum Vintage {
     Rfc2581,
 }
 
+/// What an acknowledgement counts for when cwnd grows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Growth {
+    /// The bytes that it acknowledges (RFC 3465). The default.
+    #[default]
+    Bytes,
+    /// A segment, however many it acknowledges (RFC 2581): with delayed acknowledgements cwnd grows half as fast, as in the
+    /// papers of that time.
+    Acks,
+}
+
 /// Parameters of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -71,6 +92,19 @@ pub struct Config {
     pub rto: RtoBounds,
     /// Whether to negotiate ECN (RFC 3168). Default no.
     pub ecn: bool,
+    /// Losses are detected by time, and the tail of a transfer is probed (RACK-TLP, RFC 8985). With [`Recovery::Sack`].
+    /// Default no.
+    pub rack_tlp: bool,
+    /// cwnd is reduced in proportion to what is delivered (RFC 6937). With [`Recovery::Sack`]. Default no.
+    pub prr: bool,
+    /// Timestamps: an RTT sample with every acknowledgement, and PAWS (RFC 7323). Default no.
+    pub timestamps: bool,
+    /// The receiver reports segments that it has received twice (RFC 2883). With [`Recovery::Sack`]. Default no.
+    pub d_sack: bool,
+    /// HyStart++ (RFC 9406) in the first slow start. Default no.
+    pub hystart: bool,
+    /// What an acknowledgement counts for. Default its bytes.
+    pub growth: Growth,
     /// Whether received data is read at once, or by [`Endpoint::read`]. Default at once.
     pub reads_at_once: bool,
     /// Consecutive timeouts after which the connection is closed. Default 15, as in Linux.
@@ -91,6 +125,12 @@ impl Default for Config {
             delayed_ack: Some(Span::from_millis(100)),
             rto: RtoBounds::default(),
             ecn: false,
+            rack_tlp: false,
+            prr: false,
+            timestamps: false,
+            d_sack: false,
+            hystart: false,
+            growth: Growth::Bytes,
             reads_at_once: true,
             retries: 15,
             isn: 0,
@@ -99,6 +139,10 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Whether RACK detects losses.
+    fn rack(&self) -> bool {
+        self.rack_tlp && self.recovery == Recovery::Sack
+    }
     /// Fast recovery of RFC 5681.
     pub fn reno() -> Self {
         Self { recovery: Recovery::Reno, ..Self::default() }
@@ -114,6 +158,14 @@ impl Config {
     /// CUBIC's cwnd with SACK loss recovery.
     pub fn cubic() -> Self {
         Self { algorithm: Algorithm::Cubic, ..Self::default() }
+    }
+    /// What current systems do: CUBIC with RACK-TLP, PRR, timestamps, D-SACK and HyStart++.
+    pub fn current() -> Self {
+        Self { rack_tlp: true, prr: true, timestamps: true, d_sack: true, hystart: true, ..Self::cubic() }
+    }
+    /// DCTCP with ECN.
+    pub fn dctcp() -> Self {
+        Self { algorithm: Algorithm::Dctcp, ecn: true, ..Self::default() }
     }
 }
 
@@ -161,6 +213,12 @@ pub struct Counters {
     pub ecn_reductions: u64,
     /// Window probes.
     pub probes: u64,
+    /// Tail loss probes.
+    pub tail_probes: u64,
+    /// Segments that the other end has received twice, as D-SACK reports them.
+    pub duplicates_reported: u64,
+    /// Segments discarded as old duplicates (PAWS).
+    pub old_duplicates: u64,
 }
 
 /// The phase of loss recovery.
@@ -231,6 +289,12 @@ pub struct Endpoint {
     retries: u32,
     last_sent: Instant,
     pace_at: Instant,
+    ecn_counts: EcnCounts,
+    hystart: Option<Box<HyStart>>,
+    prr: Option<Box<Prr>>,
+    /// Of RACK, and for delivery rates.
+    transmissions: Option<Box<Transmissions>>,
+    tail: Probe,
 
     // Receive sequence space.
     peer_isn: u32,
@@ -242,6 +306,10 @@ pub struct Endpoint {
     rcv_wnd_edge: u64,
     ack_pending: AckPending,
     segments_since_ack: u32,
+    timestamps: TimestampState,
+    /// The duplicate that the next acknowledgement reports (RFC 2883).
+    duplicate: Option<(u64, u64)>,
+    ce_echo: CeEcho,
 
     // ECN.
     ecn: bool,
@@ -262,7 +330,10 @@ impl Endpoint {
 
     /// The passive opener.
     pub fn listen(config: impl Into<Arc<Config>>) -> Self {
-        let config = config.into();
+        let config: Arc<Config> = config.into();
+        let hystart = config.hystart.then(Box::default);
+        let samples = config.rack() || matches!(config.algorithm, Algorithm::Custom(_));
+        let transmissions = samples.then(Box::default);
         let mss = u64::from(config.mss.max(1));
         let initial = u64::from(config.initial_window.max(1)) * mss;
         let (controller, rtt) = (Controller::new(config.algorithm, mss, initial), RttEstimator::new(config.rto));
@@ -299,6 +370,11 @@ impl Endpoint {
             retries: 0,
             last_sent: Instant::ZERO,
             pace_at: Instant::ZERO,
+            ecn_counts: EcnCounts::default(),
+            hystart,
+            prr: None,
+            transmissions,
+            tail: Probe::default(),
             peer_isn: 0,
             rcv_nxt: 0,
             out_of_order: Ranges::default(),
@@ -308,6 +384,9 @@ impl Endpoint {
             rcv_wnd_edge: 0,
             ack_pending: AckPending::No,
             segments_since_ack: 0,
+            timestamps: TimestampState::default(),
+            duplicate: None,
+            ce_echo: CeEcho::default(),
             ecn: false,
             ece_pending: false,
             cwr_pending: false,
@@ -441,6 +520,9 @@ impl Endpoint {
         if self.pace_at > self.last_sent {
             at = at.min(self.pace_at);
         }
+        if let Some(transmissions) = &self.transmissions {
+            at = at.min(self.tail.at.unwrap_or(Instant::MAX)).min(transmissions.reorder_at.unwrap_or(Instant::MAX));
+        }
         (at < Instant::MAX).then_some(at)
     }
 
@@ -460,6 +542,9 @@ impl Endpoint {
             self.persist_backoff = (self.persist_backoff + 1).min(16);
             self.persist_at = None;
             self.probe_pending = true;
+        }
+        if self.config.rack() {
+            self.on_rack_timer(now);
         }
         if self.rto_at.is_some_and(|at| at <= now) {
             self.on_timeout(now);
@@ -490,6 +575,11 @@ impl Endpoint {
         self.retransmit_pending = false;
         self.high_rxt = self.snd_una;
         self.rescue_rxt = u64::MAX;
+        self.prr = None;
+        self.tail = Probe::default();
+        if let Some(transmissions) = &mut self.transmissions {
+            transmissions.on_timeout(now);
+        }
         if self.config.recovery != Recovery::Sack {
             // Go-back-N: everything above SND.UNA is sent again, in slow start.
             self.snd_nxt = self.snd_una;

@@ -8,13 +8,19 @@
 
 pub mod congestion;
 pub mod cubic;
+pub mod dctcp;
 mod endpoint;
+mod hystart;
 mod ranges;
 mod rtt;
 mod segment;
+mod transmissions;
 
-pub use congestion::{Ack, Algorithm, CongestionControl, CongestionSignal, LossRecovery, Reno};
+pub use congestion::{
+    Ack, Algorithm, CongestionControl, CongestionSignal, DeliverySample, EcnCounts, LossRecovery, Reno,
+};
 pub use cubic::Cubic;
-pub use endpoint::{Config, Counters, Endpoint, Recovery, State, Vintage};
+pub use dctcp::Dctcp;
+pub use endpoint::{Config, Counters, Endpoint, Growth, Recovery, State, Vintage};
 pub use rtt::{RtoBounds, RttEstimator};
-pub use segment::{Flags, SackBlocks, Segment};
+pub use segment::{Flags, SackBlocks, Segment, Timestamps};

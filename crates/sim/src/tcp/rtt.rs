@@ -48,7 +48,12 @@ impl RttEstimator {
     }
     /// Updates SRTT and RTTVAR with a sample (2.2, 2.3) and ends the backoff.
     pub fn sample(&mut self, rtt: Span) {
+        self.sample_of(rtt, 1);
+    }
+    /// The same with one of `samples` in a round trip, which together weigh as much as one (RFC 7323, appendix G).
+    pub fn sample_of(&mut self, rtt: Span, samples: u64) {
         let rtt = rtt.as_nanos();
+        let (beta, alpha) = (4 * samples.max(1), 8 * samples.max(1));
         self.min_rtt = self.min_rtt.min(rtt);
         match self.srtt {
             None => {
@@ -57,8 +62,8 @@ impl RttEstimator {
             }
             Some(srtt) => {
                 // RTTVAR is computed with the old SRTT. beta = 1/4, alpha = 1/8.
-                self.rttvar = self.rttvar - self.rttvar / 4 + srtt.abs_diff(rtt) / 4;
-                self.srtt = Some(srtt - srtt / 8 + rtt / 8);
+                self.rttvar = self.rttvar - self.rttvar / beta + srtt.abs_diff(rtt) / beta;
+                self.srtt = Some(srtt - srtt / alpha + rtt / alpha);
             }
         }
         self.backoff = 0;

@@ -66,6 +66,15 @@ impl SackBlocks {
     }
 }
 
+/// The timestamps option (RFC 7323, section 3), in microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Timestamps {
+    /// TSval: the time at the sender of this segment.
+    pub value: u32,
+    /// TSecr: the TSval that is acknowledged.
+    pub echo: u32,
+}
+
 /// A TCP segment. Sequence numbers wrap at 2³², as on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
@@ -85,19 +94,23 @@ pub struct Segment {
     pub ecn: Ecn,
     /// The SACK option: what was received above `ack`.
     pub sack: SackBlocks,
+    /// The timestamps option.
+    pub timestamps: Option<Timestamps>,
 }
 
 impl Segment {
-    /// Length of the TCP options in bytes: MSS and SACK-permitted on a SYN, SACK blocks; padded to 4.
+    /// Length of the TCP options in bytes: MSS and SACK-permitted on a SYN, SACK blocks, timestamps; padded to 4.
     pub fn option_bytes(&self) -> u32 {
         let sack = self.sack.as_slice().len() as u32;
-        if self.flags.has(Flags::SYN) {
-            8
-        } else if sack > 0 {
-            // Kind, length, two bytes of padding, eight bytes a block.
-            4 + 8 * sack
-        } else {
-            0
-        }
+        let timestamps = if self.timestamps.is_some() { 12 } else { 0 };
+        timestamps
+            + if self.flags.has(Flags::SYN) {
+                8
+            } else if sack > 0 {
+                // Kind, length, two bytes of padding, eight bytes a block.
+                4 + 8 * sack
+            } else {
+                0
+            }
     }
 }

@@ -12,6 +12,8 @@ tidegate_config::words! {
         NewReno = "newreno",
         /// RFC 6675.
         Sack = "sack",
+        /// RFC 6675 with detection by time and tail loss probes (RFC 8985).
+        Rack = "rack",
     }
 }
 
@@ -32,6 +34,18 @@ tidegate_config::words! {
         Reno = "reno",
         /// RFC 9438.
         Cubic = "cubic",
+        /// RFC 8257: for marks of a shallow threshold. Set `ecn` with it.
+        Dctcp = "dctcp",
+    }
+}
+
+tidegate_config::words! {
+    /// What an acknowledgement counts for when the window grows.
+    pub enum GrowthWord as "growth" {
+        /// The bytes that it acknowledges (RFC 3465).
+        Bytes = "bytes",
+        /// A segment, as in papers before 2003: half as fast with delayed acknowledgements.
+        Acks = "acks",
     }
 }
 
@@ -57,5 +71,15 @@ tidegate_config::record! {
         pub min_rto: Span = "1s",
         /// Whether to use ECN. Default no.
         pub ecn: bool = false,
+        /// What an acknowledgement counts for when the window grows. Default bytes.
+        pub growth: GrowthWord = "bytes",
+        /// Whether the window is reduced in proportion to what is delivered (RFC 6937). Default no.
+        pub prr: bool = false,
+        /// Whether to use timestamps (RFC 7323), 12 bytes a segment. Default no.
+        pub timestamps: bool = false,
+        /// Whether segments that came twice are reported (RFC 2883). Default no.
+        pub d_sack: bool = false,
+        /// Whether the first slow start ends when the RTT rises (HyStart++, RFC 9406). Default no.
+        pub hystart: bool = false,
     }
 }

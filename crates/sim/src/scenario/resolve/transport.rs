@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::Resolver;
 use crate::scenario::file::{
-    AlgorithmWord, FlowSection, RecoveryWord, TcpSection, TransportWord, VintageWord, WorkloadSection,
+    AlgorithmWord, FlowSection, GrowthWord, RecoveryWord, TcpSection, TransportWord, VintageWord, WorkloadSection,
 };
-use crate::tcp::{Algorithm, Config, Recovery, RtoBounds, Vintage};
+use crate::tcp::{Algorithm, Config, Growth, Recovery, RtoBounds, Vintage};
 use crate::workload::Transport;
 
 impl Resolver<'_> {
@@ -50,17 +50,27 @@ impl Resolver<'_> {
             recovery: match tcp.recovery {
                 RecoveryWord::Reno => Recovery::Reno,
                 RecoveryWord::NewReno => Recovery::NewReno,
-                RecoveryWord::Sack => Recovery::Sack,
+                RecoveryWord::Sack | RecoveryWord::Rack => Recovery::Sack,
             },
             algorithm: match tcp.congestion {
                 AlgorithmWord::Reno => Algorithm::Reno,
                 AlgorithmWord::Cubic => Algorithm::Cubic,
+                AlgorithmWord::Dctcp => Algorithm::Dctcp,
             },
             initial_window: tcp.initial_window.value,
             receive_buffer: tcp.window.value.as_u64(),
             delayed_ack: (!tcp.delayed_ack.is_zero()).then_some(tcp.delayed_ack),
             rto: RtoBounds { min: tcp.min_rto, ..RtoBounds::default() },
             ecn: tcp.ecn,
+            growth: match tcp.growth {
+                GrowthWord::Bytes => Growth::Bytes,
+                GrowthWord::Acks => Growth::Acks,
+            },
+            rack_tlp: matches!(tcp.recovery, RecoveryWord::Rack),
+            prr: tcp.prr,
+            timestamps: tcp.timestamps,
+            d_sack: tcp.d_sack,
+            hystart: tcp.hystart,
             ..Config::default()
         })
     }

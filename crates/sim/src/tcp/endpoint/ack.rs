@@ -1,9 +1,11 @@
 //! Received segments: the handshake, acknowledgements, loss detection (RFC 9293, 5681, 6582, 6675, 3168).
 
-use tidegate_core::Instant;
+use tidegate_core::{Instant, Span};
 
-use super::{AckPending, DUP_THRESH, Endpoint, Phase, Recovery, State, unwrap};
+use super::tlp::Probe;
+use super::{AckPending, DUP_THRESH, Endpoint, Growth, Phase, Recovery, State, unwrap};
 use crate::tcp::congestion::{Ack, CongestionSignal, Controller, LossRecovery};
+use crate::tcp::hystart::Verdict;
 use crate::tcp::segment::{Flags, Segment};
 
 impl Endpoint {
@@ -14,6 +16,7 @@ impl Endpoint {
             State::Listen => {
                 if segment.flags.has(Flags::SYN) {
                     self.on_syn(segment);
+                    self.negotiate_timestamps(now, segment);
                     // RFC 3168, 6.1.1: ECE and CWR request ECN, ECE alone confirms it.
                     self.ecn = self.config.ecn && segment.flags.has(Flags::ECE | Flags::CWR);
                     self.opened = Some(now);
@@ -25,6 +28,7 @@ impl Endpoint {
             State::SynSent => {
                 if segment.flags.has(Flags::SYN | Flags::ACK) {
                     self.on_syn(segment);
+                    self.negotiate_timestamps(now, segment);
                     self.ecn = self.config.ecn && segment.flags.has(Flags::ECE) && !segment.flags.has(Flags::CWR);
                     self.on_handshake_acknowledged(now, segment);
                     self.ack_pending = AckPending::Now;
@@ -49,6 +53,9 @@ impl Endpoint {
                     return;
                 }
             }
+        }
+        if !self.passes_paws(now, segment) {
+            return;
         }
         if segment.flags.has(Flags::ACK) {
             self.on_ack(now, segment);
@@ -121,7 +128,16 @@ impl Endpoint {
         }
 
         let flight_size = self.flight_size();
+        let duplicate = self.config.d_sack && self.reports_duplicate(segment, ack);
+        if duplicate {
+            self.counters.duplicates_reported += 1;
+        }
+        let before = self.snd_una + self.scoreboard.bytes();
         let newly_sacked = if self.config.recovery == Recovery::Sack { self.on_sack(segment) } else { 0 };
+        self.record_delivery(now, segment, ack, duplicate);
+        let acked = ack - self.snd_una;
+        self.ecn_counts.capable += acked;
+        self.ecn_counts.ce += if segment.flags.has(Flags::ECE) { acked } else { 0 };
         if self.ecn && segment.flags.has(Flags::ECE) && ack > self.ecn_recovery_point && self.phase == Phase::Open {
             // RFC 3168, 6.1.2: once for each window of data.
             self.controller.on_congestion(now, self.flight_within_cwnd(), CongestionSignal::Ecn);
@@ -130,10 +146,40 @@ impl Endpoint {
             self.cwr_pending = true;
             self.cwnd_limited = false;
         }
+        self.check_probe(now, segment, ack, duplicate);
         if ack > self.snd_una {
-            self.on_new_ack(now, ack, flight_size);
+            let sample = self.timestamp_rtt(now, segment, flight_size);
+            self.on_new_ack(now, ack, flight_size, sample);
         } else if self.snd_nxt > self.snd_una && self.is_dup_ack(segment, widened, newly_sacked) {
             self.on_dup_ack(now);
+        }
+        if self.config.rack() {
+            self.detect_by_time(now);
+        }
+        if matches!(self.phase, Phase::FastRecovery { .. }) {
+            self.prr_on_ack((self.snd_una + self.scoreboard.bytes()).saturating_sub(before));
+        }
+        self.schedule_probe(now);
+    }
+
+    /// Passes what was delivered to RACK, and its rate to the congestion control.
+    fn record_delivery(&mut self, now: Instant, segment: &Segment, ack: u64, duplicate: bool) {
+        let Some(transmissions) = &mut self.transmissions else { return };
+        if duplicate {
+            transmissions.on_dsack(self.snd_una, self.snd_nxt);
+        }
+        transmissions.on_cumulative(now, ack);
+        if self.config.recovery == Recovery::Sack {
+            for &(start, end) in segment.sack.as_slice() {
+                let at = |wire: u32| unwrap(self.snd_una, wire.wrapping_sub(self.config.isn));
+                let (start, end) = (at(start).max(ack), at(end).min(self.high_data));
+                if start < end {
+                    transmissions.on_sacked(now, start, end);
+                }
+            }
+        }
+        if let Some(sample) = transmissions.sample() {
+            self.controller.on_sample(now, &sample);
         }
     }
 
@@ -159,7 +205,7 @@ impl Endpoint {
         newly_sacked
     }
 
-    pub(super) fn on_new_ack(&mut self, now: Instant, ack: u64, flight_size: u64) {
+    pub(super) fn on_new_ack(&mut self, now: Instant, ack: u64, flight_size: u64, sample: Option<(Span, u64)>) {
         let acked = ack - self.snd_una;
         self.snd_una = ack;
         self.snd_nxt = self.snd_nxt.max(ack);
@@ -171,6 +217,13 @@ impl Endpoint {
         self.persist_backoff = 0;
         let mut rtt = None;
         match self.timed_segment {
+            _ if sample.is_some() => {
+                if let Some((sample, samples)) = sample {
+                    self.rtt.sample_of(sample, samples);
+                    rtt = Some(sample);
+                }
+                self.timed_segment = None;
+            }
             Some((end, at)) if ack >= end => {
                 let sample = now.since(at);
                 self.rtt.sample(sample);
@@ -208,16 +261,25 @@ impl Endpoint {
                 LossRecovery::Fast
             }
         };
-        self.controller.on_ack(&Ack {
+        let rtt = rtt.or_else(|| self.transmissions.as_ref().filter(|_| self.config.rack())?.rtt());
+        let mut ack = Ack {
             now,
-            acked,
+            acked: match self.config.growth {
+                Growth::Bytes => acked,
+                Growth::Acks => acked.min(self.mss),
+            },
             flight_size,
             cwnd_limited: self.cwnd_limited,
             rtt,
             srtt: self.rtt.srtt(),
             delivered: self.snd_una + self.scoreboard.bytes(),
             recovery,
-        });
+            una: self.snd_una,
+            nxt: self.snd_nxt,
+            ecn: self.ecn_counts,
+        };
+        self.apply_hystart(&mut ack);
+        self.controller.on_ack(&ack);
         // RFC 6298, 5.2 and 5.3.
         if self.snd_una == self.high_data {
             self.rto_at = None;
@@ -225,8 +287,28 @@ impl Endpoint {
             self.rto_at = Some(now + self.rtt.rto());
         }
         // An acknowledgement that advances SND.UNA may also bring the SACK block that shows a loss.
-        if self.phase == Phase::Open && !self.scoreboard.is_empty() && self.is_lost_edge() > self.snd_una {
+        if self.phase == Phase::Open
+            && !self.config.rack()
+            && !self.scoreboard.is_empty()
+            && self.is_lost_edge() > self.snd_una
+        {
             self.begin_fast_recovery(now);
+        }
+    }
+
+    /// Lets HyStart++ decide what the acknowledgement counts for in the first slow start.
+    fn apply_hystart(&mut self, ack: &mut Ack) {
+        let Some(hystart) = &mut self.hystart else { return };
+        if self.controller.ssthresh() < u64::MAX {
+            self.hystart = None;
+            return;
+        }
+        match hystart.on_ack(ack, self.mss) {
+            Verdict::Grow(bytes) => ack.acked = bytes,
+            Verdict::Exit => {
+                self.controller.exit_slow_start();
+                self.hystart = None;
+            }
         }
     }
 
@@ -240,6 +322,9 @@ impl Endpoint {
             }
             Phase::Open => {
                 self.dup_acks += 1;
+                if self.config.rack() {
+                    return;
+                }
                 let sack = self.config.recovery == Recovery::Sack;
                 // RFC 6582, 3.2, step 2; RFC 6675, section 5, (1) and (2).
                 let covers_recover = sack || self.config.recovery == Recovery::Reno || self.snd_una > self.recover;
@@ -251,8 +336,14 @@ impl Endpoint {
         }
     }
 
+    /// RecoverFS of RFC 6937: what was outstanding before the losses were found.
+    fn pipe_or_flight(&self) -> u64 {
+        self.flight_size() - self.scoreboard.bytes().min(self.flight_size())
+    }
+
     pub(super) fn begin_fast_recovery(&mut self, now: Instant) {
         self.counters.recoveries += 1;
+        let outstanding = self.pipe_or_flight();
         // RFC 3168, 6.1.2: a loss in a window for which ECN has reduced cwnd does not reduce it again.
         if !self.ecn || self.snd_una >= self.ecn_recovery_point {
             self.controller.on_congestion(now, self.flight_within_cwnd(), CongestionSignal::Loss);
@@ -264,7 +355,9 @@ impl Endpoint {
         // An ECN-Echo in the same window does not reduce cwnd again.
         self.ecn_recovery_point = self.high_data;
         self.cwr_pending = self.ecn;
+        self.begin_prr(outstanding);
         self.retransmit_pending = true;
+        self.tail = Probe::default();
         self.first_partial_ack = true;
         self.rescue_rxt = lost;
         self.timed_segment = None;
@@ -279,6 +372,10 @@ impl Endpoint {
         self.dup_acks = 0;
         self.cwnd_inflation = 0;
         self.retransmit_pending = false;
+        self.prr = None;
+        if let Some(transmissions) = &mut self.transmissions {
+            transmissions.on_recovered();
+        }
         if self.config.recovery == Recovery::NewReno {
             self.controller.on_recovered(now, self.flight_size());
         }

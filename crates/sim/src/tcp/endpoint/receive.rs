@@ -17,6 +17,9 @@ impl Endpoint {
             if segment.ecn == Ecn::Ce {
                 self.ece_pending = true;
             }
+            if self.echoes_each_mark() {
+                self.note_mark(segment);
+            }
         }
         let end = start + len;
         let before = self.received();
@@ -32,6 +35,7 @@ impl Endpoint {
         if accepted <= self.rcv_nxt {
             // A duplicate, or outside of the window.
             at_once = true;
+            self.note_duplicate(start, end);
         } else if start <= self.rcv_nxt {
             self.rcv_nxt = accepted;
             if !self.out_of_order.is_empty() {
@@ -43,7 +47,10 @@ impl Endpoint {
                 }
             }
         } else if start < accepted {
-            let (_, (low, _)) = self.out_of_order.insert(start, accepted);
+            let (new, (low, _)) = self.out_of_order.insert(start, accepted);
+            if new == 0 {
+                self.note_duplicate(start, accepted);
+            }
             self.note_recent(low);
             at_once = true;
         }
@@ -73,14 +80,20 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn sack_blocks(&self) -> SackBlocks {
+    pub(super) fn sack_blocks(&mut self) -> SackBlocks {
         let mut blocks = SackBlocks::default();
-        if self.config.recovery != Recovery::Sack || self.out_of_order.is_empty() {
+        let duplicate = self.duplicate.take();
+        if self.config.recovery != Recovery::Sack || self.out_of_order.is_empty() && duplicate.is_none() {
             return blocks;
         }
         let wire = |at: u64| (at as u32).wrapping_add(self.peer_isn);
         let mut reported = [u64::MAX; SackBlocks::MOST];
         let mut count = 0;
+        if let Some((start, end)) = duplicate {
+            // RFC 2883, section 4: the first block, and then the blocks as without it.
+            blocks.push(wire(start), wire(end));
+            count = 1;
+        }
         let recent = self.recent_blocks.iter().filter_map(|&low| self.out_of_order.holding(low));
         let rest = self.out_of_order.as_slice().iter().rev().copied();
         for (start, end) in recent.chain(rest) {

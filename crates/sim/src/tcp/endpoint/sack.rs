@@ -26,6 +26,9 @@ impl Endpoint {
 
     /// SetPipe of section 4: pipe, the estimate of the bytes in the network.
     pub(super) fn pipe(&self) -> u64 {
+        if let Some(transmissions) = self.transmissions.as_ref().filter(|_| self.config.rack()) {
+            return transmissions.in_flight();
+        }
         let outstanding = self.snd_nxt - self.snd_una;
         if self.phase == Phase::Open {
             // Limited Transmit: SACKed bytes have left the network, before a loss is detected.

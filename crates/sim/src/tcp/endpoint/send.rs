@@ -11,12 +11,15 @@ impl Endpoint {
         match self.state {
             State::Listen | State::Closed => None,
             State::SynSent | State::SynReceived => self.poll_syn(now),
-            State::TimeWait => self.poll_ack(),
+            State::TimeWait => self.poll_ack(now),
             _ => {
+                if let Some(segment) = self.poll_ack_before(now) {
+                    return Some(segment);
+                }
                 if let Some(segment) = self.poll_data(now) {
                     return Some(segment);
                 }
-                self.poll_ack()
+                self.poll_ack(now)
             }
         }
     }
@@ -39,33 +42,35 @@ impl Endpoint {
             self.rto_at = Some(now + self.rtt.rto());
         }
         self.last_sent = now;
-        Some(Segment { seq: self.config.isn, mss: self.config.mss, flags, ..self.header() })
+        let timestamps = self.timestamps_now(now, flags);
+        Some(Segment { seq: self.config.isn, mss: self.config.mss, flags, timestamps, ..self.header(now) })
     }
 
-    pub(super) fn poll_ack(&mut self) -> Option<Segment> {
+    pub(super) fn poll_ack(&mut self, now: Instant) -> Option<Segment> {
         if core::mem::take(&mut self.probe_pending) && self.snd_nxt < self.written {
             // RFC 9293, 3.8.6.1: one byte beyond the window; SND.NXT does not advance.
             self.counters.probes += 1;
             self.probe_sent = true;
-            return Some(Segment { seq: self.wire(self.snd_nxt), len: 1, ..self.header() });
+            return Some(Segment { seq: self.wire(self.snd_nxt), len: 1, ..self.header(now) });
         }
         if self.ack_pending != AckPending::Now {
             return None;
         }
-        Some(Segment { seq: self.wire(self.snd_nxt), ..self.header() })
+        Some(Segment { seq: self.wire(self.snd_nxt), ..self.header(now) })
     }
 
     /// The fields that are the same for every segment sent now. Clears the pending acknowledgement.
-    pub(super) fn header(&mut self) -> Segment {
+    pub(super) fn header(&mut self, now: Instant) -> Segment {
         let window = self.rcv_wnd();
         let mut flags = Flags::NONE;
         if self.rcv_nxt > 0 {
             flags = Flags::ACK;
             self.rcv_wnd_edge = self.rcv_wnd_edge.max(self.rcv_nxt + window);
         }
-        if self.ece_pending {
+        if self.echo() {
             flags |= Flags::ECE;
         }
+        self.timestamps.last_ack = self.rcv_nxt;
         self.ack_pending = AckPending::No;
         self.segments_since_ack = 0;
         Segment {
@@ -77,6 +82,7 @@ impl Endpoint {
             flags,
             ecn: Ecn::NotEct,
             sack: self.sack_blocks(),
+            timestamps: self.timestamps_now(now, flags),
         }
     }
 
@@ -97,10 +103,19 @@ impl Endpoint {
             self.controller.on_idle(u64::from(self.config.initial_window.max(1)) * self.mss);
         }
         if core::mem::take(&mut self.retransmit_pending) {
+            if self.config.rack() {
+                let (start, end) = self.transmissions.as_ref()?.first_lost()?;
+                return Some(self.emit(now, start, end));
+            }
             let (_, next) = self.scoreboard.gap_from(self.snd_una);
             let end = self.retransmission_end(self.snd_una, next);
             self.high_rxt = self.high_rxt.max(end);
             return Some(self.emit(now, self.snd_una, end));
+        }
+        if self.config.rack()
+            && let Some(probe) = self.poll_probe(now, limit)
+        {
+            return Some(probe);
         }
         if self.config.recovery == Recovery::Sack {
             return self.poll_sack(now, limit);
@@ -121,7 +136,10 @@ impl Endpoint {
 
     pub(super) fn poll_sack(&mut self, now: Instant, limit: u64) -> Option<Segment> {
         let pipe = self.pipe();
-        let cwnd = self.cwnd();
+        let cwnd = self.window(pipe);
+        if self.config.rack() && self.phase != Phase::Open {
+            return self.poll_rack(now, limit, pipe, cwnd);
+        }
         if self.phase == Phase::Open {
             let (start, end) = self.next_new(limit)?;
             if pipe + end.min(self.written).saturating_sub(start) > cwnd && pipe > 0 {
@@ -159,6 +177,20 @@ impl Endpoint {
         None
     }
 
+    /// What RACK has found lost, then new data.
+    fn poll_rack(&mut self, now: Instant, limit: u64, pipe: u64, window: u64) -> Option<Segment> {
+        if pipe + self.mss > window && pipe > 0 {
+            self.cwnd_limited = true;
+            return None;
+        }
+        if let Some((start, end)) = self.transmissions.as_ref().and_then(|sent| sent.first_lost()) {
+            return Some(self.emit(now, start, end));
+        }
+        let (start, end) = self.next_new(limit)?;
+        self.snd_nxt = end;
+        Some(self.emit(now, start, end))
+    }
+
     /// The segment at SND.NXT, if the send window allows one: data that was never sent or, after a timeout without
     /// SACK, is sent again.
     pub(super) fn next_new(&mut self, limit: u64) -> Option<(u64, u64)> {
@@ -186,7 +218,7 @@ impl Endpoint {
         let fin = end > self.written;
         let len = (end - u64::from(fin)).saturating_sub(start) as u32;
         let retransmission = start < self.high_data;
-        let mut segment = Segment { seq: self.wire(start), len, ..self.header() };
+        let mut segment = Segment { seq: self.wire(start), len, ..self.header(now) };
         if fin {
             segment.flags |= Flags::FIN;
         }
@@ -201,6 +233,9 @@ impl Endpoint {
             }
             // Karn's algorithm: the acknowledgement may be of either transmission.
             self.timed_segment = None;
+            if self.echoes_each_mark() && len > 0 {
+                segment.ecn = Ecn::Ect0;
+            }
         } else {
             if self.ecn && len > 0 {
                 // RFC 3168, 6.1.5: retransmissions are not ECN-capable.
@@ -213,6 +248,13 @@ impl Endpoint {
                 self.timed_segment = Some((end, now));
             }
         }
+        if let Some(transmissions) = &mut self.transmissions {
+            transmissions.on_send(now, start, end);
+            if end >= self.written && self.phase == Phase::Open {
+                transmissions.limited_by_application();
+            }
+        }
+        self.prr_on_send(u64::from(len));
         self.high_data = self.high_data.max(end);
         self.snd_nxt = self.snd_nxt.max(self.snd_una);
         // RFC 6298, 5.1.
@@ -221,6 +263,9 @@ impl Endpoint {
         }
         self.persist_at = None;
         self.cwnd_limited = false;
+        if !retransmission {
+            self.schedule_probe(now);
+        }
         self.last_sent = now;
         if let Some(rate) = self.controller.pacing() {
             let size = tidegate_core::Bytes::new(u64::from(len) + 40);

@@ -1,0 +1,108 @@
+//! Loss detection by time and tail loss probes (RFC 8985, sections 6 and 7).
+
+use tidegate_core::{Instant, Span};
+
+use super::{Endpoint, Phase};
+use crate::tcp::congestion::CongestionSignal;
+use crate::tcp::segment::Segment;
+
+/// WCDelAckT: what an acknowledgement of a lone segment may be delayed (RFC 8985, 7.2).
+const WORST_DELAYED_ACK: Span = Span::from_millis(200);
+
+/// The tail loss probe.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Probe {
+    /// The probe timeout.
+    pub at: Option<Instant>,
+    /// It has expired.
+    pub pending: bool,
+    /// TLP.end_seq, and whether the probe was a retransmission.
+    pub sent: Option<(u64, bool)>,
+}
+
+impl Endpoint {
+    /// Arms the probe timer after new data was sent or acknowledged (7.2).
+    pub(super) fn schedule_probe(&mut self, now: Instant) {
+        let idle = self.snd_una == self.high_data;
+        if !self.config.rack()
+            || idle
+            || self.phase != Phase::Open
+            || !self.scoreboard.is_empty()
+            || self.tail.sent.is_some()
+        {
+            self.tail.at = None;
+            return;
+        }
+        let mut wait = match self.rtt.srtt() {
+            Some(srtt) => srtt.saturating_mul(2),
+            None => Span::from_secs(1),
+        };
+        if self.rtt.srtt().is_some() && self.flight_size() <= self.mss + u64::from(self.high_data > self.written) {
+            wait += WORST_DELAYED_ACK;
+        }
+        let at = now + wait;
+        // Not later than the retransmission timer, which it takes the place of.
+        self.tail.at = Some(self.rto_at.map_or(at, |rto| rto.min(at)));
+    }
+
+    pub(super) fn on_rack_timer(&mut self, now: Instant) {
+        if self.transmissions.as_ref().is_some_and(|sent| sent.reorder_at.is_some_and(|at| at <= now)) {
+            self.detect_by_time(now);
+        }
+        if self.tail.at.is_some_and(|at| at <= now) {
+            self.tail.at = None;
+            self.tail.pending = true;
+            // 7.3: the retransmission timer runs from the probe.
+            self.rto_at = Some(now + self.rtt.rto());
+        }
+    }
+
+    /// Marks segments as lost that were sent long enough before one that was delivered, and begins recovery.
+    pub(super) fn detect_by_time(&mut self, now: Instant) {
+        let in_recovery = self.phase != Phase::Open;
+        let srtt = self.rtt.srtt().unwrap_or(Span::MAX);
+        let Some(transmissions) = &mut self.transmissions else { return };
+        if transmissions.detect_losses(now, in_recovery, srtt) && !in_recovery {
+            self.begin_fast_recovery(now);
+        }
+    }
+
+    /// The probe: new data if there is any that the receiver takes, else the last segment again (7.3).
+    pub(super) fn poll_probe(&mut self, now: Instant, limit: u64) -> Option<Segment> {
+        if !core::mem::take(&mut self.tail.pending) || self.phase != Phase::Open {
+            return None;
+        }
+        let segment = match self.next_new(limit) {
+            Some((start, end)) => {
+                self.snd_nxt = end;
+                self.tail.sent = Some((end, false));
+                self.emit(now, start, end)
+            }
+            None => {
+                let (start, end) = self.transmissions.as_ref()?.last()?;
+                self.tail.sent = Some((self.high_data, true));
+                self.emit(now, start, end)
+            }
+        };
+        self.counters.tail_probes += 1;
+        self.tail.at = None;
+        Some(segment)
+    }
+
+    /// Whether a probe has repaired a loss, which reduces cwnd (7.4).
+    pub(super) fn check_probe(&mut self, now: Instant, segment: &Segment, ack: u64, duplicate: bool) {
+        let Some((end, again)) = self.tail.sent else { return };
+        if ack < end {
+            return;
+        }
+        let bare = segment.len == 0 && segment.sack.as_slice().is_empty() && ack == self.snd_una;
+        if !again || duplicate {
+            self.tail.sent = None;
+        } else if ack > end {
+            self.tail.sent = None;
+            self.controller.on_congestion(now, self.flight_within_cwnd(), CongestionSignal::Loss);
+        } else if bare {
+            self.tail.sent = None;
+        }
+    }
+}

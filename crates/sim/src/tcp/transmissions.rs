@@ -1,0 +1,315 @@
+//! [`Transmissions`]: what is known of each segment that was sent, for RACK and for delivery rates.
+//!
+//! *Source*: RFC 8985, sections 5 and 6 (RACK); draft-cheng-iccrg-delivery-rate-estimation-02, section 3 (delivery rate).
+//! *Units*: bytes, ns.
+//! *Cost*: O(1) a segment while nothing is lost or reordered, and O(window) an acknowledgement otherwise.
+
+use std::collections::VecDeque;
+
+use tidegate_core::{Bytes, Instant, Rate, Span};
+
+use super::congestion::DeliverySample;
+
+/// Duplicate acknowledgements after which no reordering is assumed where none was seen (RFC 8985, 6.2, step 4).
+const DUP_THRESH: usize = 3;
+/// Recoveries for which a wider reordering window is kept.
+const PERSIST: u32 = 16;
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    start: u64,
+    end: u64,
+    at: Instant,
+    retransmitted: bool,
+    lost: bool,
+    sacked: bool,
+    /// The state of the connection when it was sent: C.delivered, C.delivered_time, C.first_sent_time, app-limited.
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent_at: Instant,
+    app_limited: bool,
+}
+
+/// The segments that are not acknowledged. See the [module](self).
+#[derive(Clone, Debug)]
+pub(super) struct Transmissions {
+    segments: VecDeque<Sent>,
+    in_flight: u64,
+    sacked: usize,
+    retransmitted: usize,
+    lost: usize,
+    // RACK (RFC 8985, 5.2).
+    xmit: (Instant, u64),
+    rtt: Span,
+    min_rtt: Span,
+    fack: u64,
+    reordering_seen: bool,
+    reo_wnd_mult: u64,
+    reo_wnd_persist: u32,
+    dsack_round: Option<u64>,
+    /// When a segment becomes lost if it is not acknowledged.
+    pub reorder_at: Option<Instant>,
+    // Delivery rate.
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent_at: Instant,
+    app_limited_until: u64,
+    newest: Option<Sent>,
+}
+
+impl Default for Transmissions {
+    fn default() -> Self {
+        Self {
+            segments: VecDeque::new(),
+            in_flight: 0,
+            sacked: 0,
+            retransmitted: 0,
+            lost: 0,
+            xmit: (Instant::ZERO, 0),
+            rtt: Span::ZERO,
+            min_rtt: Span::MAX,
+            fack: 0,
+            reordering_seen: false,
+            reo_wnd_mult: 1,
+            reo_wnd_persist: 0,
+            dsack_round: None,
+            reorder_at: None,
+            delivered: 0,
+            delivered_at: Instant::ZERO,
+            first_sent_at: Instant::ZERO,
+            app_limited_until: 0,
+            newest: None,
+        }
+    }
+}
+
+impl Transmissions {
+    /// Bytes sent that are neither acknowledged, nor SACKed, nor lost.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+    /// The RTT of the segment that was delivered last, of those sent last.
+    pub fn rtt(&self) -> Option<Span> {
+        (!self.rtt.is_zero()).then_some(self.rtt)
+    }
+    /// Notes that the application has no more data than this: samples until it is delivered show no more than that.
+    pub fn limited_by_application(&mut self) {
+        self.app_limited_until = (self.delivered + self.in_flight).max(1);
+    }
+
+    /// `[start, end)` is sent.
+    pub fn on_send(&mut self, now: Instant, start: u64, end: u64) {
+        if self.in_flight == 0 {
+            self.first_sent_at = now;
+            self.delivered_at = now;
+        }
+        let new = Sent {
+            start,
+            end,
+            at: now,
+            retransmitted: false,
+            lost: false,
+            sacked: false,
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent_at: self.first_sent_at,
+            app_limited: self.app_limited_until > 0,
+        };
+        let known = self.segments.back().map_or(0, |last| last.end);
+        let first = self.segments.partition_point(|sent| sent.end <= start);
+        for sent in self.segments.iter_mut().skip(first).take_while(|sent| sent.start < end) {
+            if sent.sacked {
+                continue;
+            }
+            if sent.lost {
+                self.in_flight += sent.end - sent.start;
+                self.lost -= 1;
+            }
+            self.retransmitted += usize::from(!sent.retransmitted);
+            *sent = Sent { start: sent.start, end: sent.end, retransmitted: true, ..new };
+        }
+        if end > known {
+            let start = start.max(known);
+            self.in_flight += end - start;
+            self.segments.push_back(Sent { start, ..new });
+        }
+    }
+
+    fn deliver(&mut self, now: Instant, sent: &Sent) {
+        if sent.lost {
+            self.lost -= 1;
+        } else {
+            self.in_flight -= sent.end - sent.start;
+        }
+        self.retransmitted -= usize::from(sent.retransmitted);
+        self.delivered += sent.end - sent.start;
+        self.delivered_at = now;
+        if self.newest.is_none_or(|newest| sent.delivered >= newest.delivered) {
+            self.newest = Some(*sent);
+            self.first_sent_at = sent.at;
+        }
+        // RFC 8985, 6.2, steps 1 to 3.
+        let rtt = now.since(sent.at);
+        if !sent.retransmitted {
+            self.min_rtt = self.min_rtt.min(rtt);
+        }
+        // An acknowledgement that comes too early is of the first transmission.
+        let is_first = sent.retransmitted && rtt < self.min_rtt;
+        if !is_first && (sent.at, sent.end) >= self.xmit {
+            self.xmit = (sent.at, sent.end);
+            self.rtt = rtt;
+        }
+        if sent.end > self.fack {
+            self.fack = sent.end;
+        } else if sent.end < self.fack && !sent.retransmitted {
+            self.reordering_seen = true;
+        }
+    }
+
+    /// All below `una` is acknowledged.
+    pub fn on_cumulative(&mut self, now: Instant, una: u64) {
+        while let Some(&front) = self.segments.front()
+            && front.start < una
+        {
+            if front.end > una {
+                // A part of it.
+                let part = Sent { end: una, ..front };
+                self.retransmitted += usize::from(part.retransmitted && !part.sacked);
+                self.lost += usize::from(part.lost && !part.sacked);
+                if !part.sacked {
+                    self.deliver(now, &part);
+                }
+                self.segments[0].start = una;
+                break;
+            }
+            self.segments.pop_front();
+            if front.sacked {
+                self.sacked -= 1;
+            } else {
+                self.deliver(now, &front);
+            }
+        }
+    }
+
+    /// `[start, end)` is SACKed.
+    pub fn on_sacked(&mut self, now: Instant, start: u64, end: u64) {
+        let first = self.segments.partition_point(|sent| sent.start < start);
+        for at in first..self.segments.len() {
+            let sent = self.segments[at];
+            if sent.end > end {
+                break;
+            }
+            if !sent.sacked {
+                self.deliver(now, &sent);
+                let sent = &mut self.segments[at];
+                (sent.sacked, sent.lost, sent.retransmitted) = (true, false, false);
+                self.sacked += 1;
+            }
+        }
+    }
+
+    /// A D-SACK shows that a retransmission was not needed (RFC 8985, 6.2, step 4): the reordering window widens, once a
+    /// round trip.
+    pub fn on_dsack(&mut self, una: u64, nxt: u64) {
+        if self.dsack_round.is_none_or(|round| una >= round) {
+            self.dsack_round = Some(nxt);
+            self.reo_wnd_mult += 1;
+            self.reo_wnd_persist = PERSIST;
+        }
+    }
+    /// A recovery has ended.
+    pub fn on_recovered(&mut self) {
+        self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
+        if self.reo_wnd_persist == 0 {
+            self.reo_wnd_mult = 1;
+        }
+    }
+
+    fn reo_wnd(&self, in_recovery: bool, srtt: Span) -> Span {
+        if !self.reordering_seen && (in_recovery || self.sacked >= DUP_THRESH) || self.min_rtt == Span::MAX {
+            return Span::ZERO;
+        }
+        Span::from_nanos(self.min_rtt.as_nanos().saturating_mul(self.reo_wnd_mult) / 4).min(srtt)
+    }
+
+    /// Marks the segments as lost that were sent long enough before one that was delivered (6.2, step 5). Returns whether
+    /// there are any.
+    pub fn detect_losses(&mut self, now: Instant, in_recovery: bool, srtt: Span) -> bool {
+        self.reorder_at = None;
+        if self.sacked == 0 && self.retransmitted == 0 && !in_recovery {
+            return false;
+        }
+        let wait = self.rtt + self.reo_wnd(in_recovery, srtt);
+        let mut found = false;
+        for sent in self.segments.iter_mut().filter(|sent| !sent.sacked && !sent.lost) {
+            if (sent.at, sent.end) >= self.xmit {
+                continue;
+            }
+            let due = sent.at + wait;
+            if due <= now {
+                sent.lost = true;
+                self.lost += 1;
+                self.in_flight -= sent.end - sent.start;
+                found = true;
+            } else {
+                self.reorder_at = Some(self.reorder_at.map_or(due, |at| at.max(due)));
+            }
+        }
+        found
+    }
+
+    /// The retransmission timer has expired (6.3): the first segment is lost, and those that were sent long enough ago.
+    pub fn on_timeout(&mut self, now: Instant) {
+        let wait = self.rtt + self.reo_wnd(true, Span::MAX);
+        self.reorder_at = None;
+        let mut first = true;
+        for sent in self.segments.iter_mut().filter(|sent| !sent.sacked) {
+            if !sent.lost && (core::mem::take(&mut first) || sent.at + wait <= now) {
+                sent.lost = true;
+                self.lost += 1;
+                self.in_flight -= sent.end - sent.start;
+            }
+            first = false;
+        }
+    }
+
+    /// The first segment that is lost.
+    pub fn first_lost(&self) -> Option<(u64, u64)> {
+        if self.lost == 0 {
+            return None;
+        }
+        self.segments.iter().find(|sent| sent.lost).map(|sent| (sent.start, sent.end))
+    }
+    /// The last segment that was sent and is not SACKed.
+    pub fn last(&self) -> Option<(u64, u64)> {
+        self.segments.iter().rfind(|sent| !sent.sacked).map(|sent| (sent.start, sent.end))
+    }
+
+    /// The sample of what was delivered since the last call, if anything was (section 3.3 of the draft).
+    pub fn sample(&mut self) -> Option<DeliverySample> {
+        let newest = self.newest.take()?;
+        if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
+            self.app_limited_until = 0;
+        }
+        let sending = newest.at.since(newest.first_sent_at);
+        let acknowledging = self.delivered_at.since(newest.delivered_at);
+        let interval = sending.max(acknowledging);
+        let delivered = self.delivered - newest.delivered;
+        // Faster than a round trip is a burst of acknowledgements.
+        let valid = !interval.is_zero() && (self.min_rtt == Span::MAX || interval >= self.min_rtt);
+        let rate = || {
+            let bits = u128::from(Bytes::new(delivered).bits()) * 1_000_000_000 / u128::from(interval.as_nanos());
+            Rate::from_bps(u64::try_from(bits).unwrap_or(u64::MAX))
+        };
+        Some(DeliverySample {
+            rate: valid.then(rate),
+            delivered,
+            prior_delivered: newest.delivered,
+            interval,
+            rtt: (!newest.retransmitted).then(|| self.delivered_at.since(newest.at)),
+            in_flight: self.in_flight,
+            app_limited: newest.app_limited,
+            retransmitted: newest.retransmitted,
+        })
+    }
+}
