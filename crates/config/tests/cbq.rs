@@ -202,3 +202,31 @@ fn a_guideline_that_does_not_keep_the_rates_is_warned_of() {
         assert!(data > 8_900 && warnings.is_empty(), "{sharing}: {urgent} {data}\n{warnings}");
     }
 }
+
+#[test]
+fn the_estimator_is_set_as_papers_set_it() {
+    // The root has 99 %, and the classes under it 100 % together.
+    let text = r#"
+        [discipline]
+        kind = "cbq"
+        link = "10mbit"
+        root = "99%"
+        derivation = "ns-2"
+        accounting = "idle-time"
+        gain = 4
+        class = [
+          { name = "a", share = "70%", borrow = "from-parent" },
+          { name = "b", rate = "3mbit", maxidle = "5ms", minidle = "1ms", extradelay = "20ms" },
+        ]
+    "#;
+    assert!(load(text).is_ok(), "{:?}", load(text).err());
+    let refused = |from: &str, to: &str, what: &str| {
+        let problem = load(&text.replace(from, to)).err().unwrap_or_default();
+        assert!(problem.contains(what), "{problem}");
+    };
+    refused("gain = 4", "gain = 13", "a gain of 1 to 12");
+    refused("root = \"99%\"", "root = \"0%\"", "rate of the root");
+    refused("accounting = \"idle-time\"", "", "`gain` is of the average idle time");
+    // More than the link has is still refused.
+    refused("rate = \"3mbit\"", "rate = \"3100kbit\"", "has 3mbit left");
+}

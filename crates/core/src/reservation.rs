@@ -64,7 +64,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::cbq::{Accounting, Borrow, Cbq, Class, General, Lead, LinkClock, Removal, TreeError};
+use crate::cbq::{Accounting, Borrow, Cbq, Class, General, IdleBounds, Lead, LinkClock, Removal, TreeError};
 use crate::fifo::Limit;
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
@@ -443,6 +443,7 @@ impl Reservations {
             packet_size: Some(tspec.min_unit),
             max_burst: burst,
             min_burst: 1,
+            idle: IdleBounds::DERIVED,
         };
         if let Err(error) = class.validate() {
             return Err(Refusal::TSpec(ParamError::new(

@@ -2,7 +2,8 @@
 //! by rate.
 
 use tidegate_core::cbq::{
-    Accounting, Cbq, Class, Conserving, Finish, General, Heuristic, Lead, LinkClock, Params, Regulation, Sharing,
+    Accounting, Cbq, Class, Conserving, Derivation, Finish, General, Heuristic, Lead, LinkClock, Params, Regulation,
+    Sharing,
 };
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::{Bytes, ClassId, Instant, Qdisc, Rate, Span};
@@ -31,7 +32,11 @@ fn variants() -> Vec<Params> {
         Params { conserving: Conserving::Efficient, ..altq },
         Params { conserving: Conserving::WhenLinkIdle, sharing: Sharing::Formal, ..altq },
         Params { regulation: Regulation::Recheck, sharing: Sharing::AncestorOnly, ..altq },
-        Params { link_clock: LinkClock::Clamp(Span::ZERO), accounting: Accounting::IdleTime { gain: 1 }, ..altq },
+        Params {
+            link_clock: LinkClock::Clamp(Span::ZERO),
+            accounting: Accounting::IdleTime { gain: 1, derivation: Derivation::Altq },
+            ..altq
+        },
     ]
 }
 

@@ -184,6 +184,7 @@ fn random_tree(random: &mut Stream, params: Params) -> (Cbq<TestPacket>, Oracle)
             packet_size: None,
             max_burst: 1 + random.below(4) as u32,
             min_burst: 1 + random.below(3) as u32,
+            idle: tidegate_core::cbq::IdleBounds::DERIVED,
         };
         let leaf = random.below(3) > 0;
         let added = if leaf {

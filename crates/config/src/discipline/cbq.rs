@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use tidegate_core::cbq::{
-    self, Accounting, Borrow, Cbq, Class, Conserving, Finish, General, Heuristic, Lead, LinkClock, Params, Regulation,
-    TreeError,
+    self, Accounting, Borrow, Cbq, Class, Conserving, Derivation, Finish, General, Heuristic, IdleBounds, Lead,
+    LinkClock, Params, Regulation, TreeError,
 };
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::{Bytes, ClassId, Instant, Packet, Qdisc, Rate, Span};
@@ -82,6 +82,15 @@ crate::words! {
 }
 
 crate::words! {
+    impl "derivation" for Derivation {
+        /// As in the implementation that was measured in 1999: a class starts with its whole burst.
+        Altq = "altq",
+        /// As in ns-2: no `minidle`, no `extradelay` unless given, and a class starts without a burst.
+        Ns2 = "ns-2",
+    }
+}
+
+crate::words! {
     impl "conserving" for Conserving {
         /// No class: the link stays idle.
         Strict = "strict",
@@ -131,6 +140,15 @@ crate::record! {
         pub max_burst: Spanned<u32> = 16,
         /// Packets back to back after a suspension. Default 2, ALTQ's.
         pub min_burst: Spanned<u32> = 2,
+        /// The largest average idle time, which bounds the burst after a silence, with accounting by idle time. Default what
+        /// `max-burst` packets use up.
+        pub maxidle: Option<Spanned<Span>>,
+        /// How far the average may fall below zero, which bounds what is owed after borrowing, with accounting by idle
+        /// time. Default by `derivation`: a packet time of the class by the weight, or any.
+        pub minidle: Option<Spanned<Span>>,
+        /// How long the class is suspended beyond its debt when it must wait, with accounting by idle time. Default by
+        /// `derivation`: so long that `min-burst` packets follow, or not at all.
+        pub extradelay: Option<Spanned<Span>>,
         /// Its queue. Default a FIFO of 1 MB.
         pub queue: Option<Spanned<Inside>>,
     }
@@ -151,6 +169,14 @@ crate::record! {
         pub turns: General = "weighted",
         /// How use is measured. Default bytes.
         pub accounting: Measure = "bytes",
+        /// With accounting by idle time, the weight of a packet in the average is 2 to the power of minus this. Default 5, or
+        /// 4 with `derivation = "ns-2"`, as there.
+        pub gain: Option<Spanned<u8>>,
+        /// With accounting by idle time, where its bounds and its start come from. Default altq.
+        pub derivation: Derivation = "altq",
+        /// What the class above all others has of the link. Default all of it. Papers have 98 or 99 %, so that it can be over
+        /// its limit; the classes under it may have 100 % together.
+        pub root: Option<Spanned<Percent>>,
         /// What happens when no class may send. Default when-idle: the link is used and no buffer fills.
         pub conserving: Conserving = "when-idle",
         /// What a suspended class waits for. Default recheck.
@@ -203,7 +229,14 @@ impl CbqQueue {
             general: self.turns,
             accounting: match self.accounting {
                 Measure::Bytes => Accounting::Bytes,
-                Measure::IdleTime => Accounting::IdleTime { gain: 5 },
+                Measure::IdleTime => Accounting::IdleTime {
+                    gain: match (&self.gain, self.derivation) {
+                        (Some(gain), _) => gain.value,
+                        (None, Derivation::Altq) => 5,
+                        (None, Derivation::Ns2) => 4,
+                    },
+                    derivation: self.derivation,
+                },
             },
             finish: self.finish,
             link_clock: match (self.link_clock, new.link_clock) {
@@ -214,6 +247,7 @@ impl CbqQueue {
                     LinkClock::Reset(self.clock_lead.unwrap_or(lead))
                 }
             },
+            root_rate: self.root.as_ref().map(|share| self.of_link(share.value)),
             conserving: self.conserving,
             regulation: self.suspension,
             lead: self.lead.map_or(new.lead, Lead::Within),
@@ -227,11 +261,13 @@ impl CbqQueue {
         ClassId(self.class.len() as u32)
     }
 
+    fn of_link(&self, share: Percent) -> Rate {
+        let part = u128::from(self.link.value.as_bps()) * u128::from(share.millionths()) / 1_000_000;
+        Rate::from_bps(u64::try_from(part).unwrap_or(u64::MAX))
+    }
+
     fn class_of(&self, class: &CbqClass) -> Result<Class, Fault> {
-        let of_link = |share: Percent| {
-            let part = u128::from(self.link.value.as_bps()) * u128::from(share.millionths()) / 1_000_000;
-            Rate::from_bps(u64::try_from(part).unwrap_or(u64::MAX))
-        };
+        let of_link = |share: Percent| self.of_link(share);
         let rate = match (&class.rate, &class.share) {
             (Some(rate), None) => rate.value,
             (None, Some(share)) => of_link(share.value),
@@ -250,6 +286,11 @@ impl CbqQueue {
             packet_size: class.packet_size.as_ref().map(|size| size.value),
             max_burst: class.max_burst.value,
             min_burst: class.min_burst.value,
+            idle: IdleBounds {
+                max: class.maxidle.as_ref().map(|span| span.value),
+                min: class.minidle.as_ref().map(|span| span.value),
+                off: class.extradelay.as_ref().map(|span| span.value),
+            },
         })
     }
 
@@ -358,6 +399,12 @@ impl CbqQueue {
             },
             (Some(class), _) => class.name.place,
             (None, TreeError::Param(error)) if error.field == "mtu" => self.mtu.place,
+            (None, TreeError::Param(error)) if error.field == "accounting.gain" => {
+                self.gain.as_ref().map_or(self.link.place, |gain| gain.place)
+            }
+            (None, TreeError::Param(error)) if error.field == "root_rate" => {
+                self.root.as_ref().map_or(self.link.place, |root| root.place)
+            }
             (None, _) => self.link.place,
         };
         (place, error.to_string(), None)
@@ -410,6 +457,24 @@ impl CbqQueue {
                 .related(borrower.name.place, format!("goes first, with priority {}, and may borrow", borrower.priority.value))
                 .help("`sharing = \"formal\"` keeps every rate; or give both the same priority, or the other borrow = \"never\"");
             return;
+        }
+    }
+
+    /// Refuses settings of the average idle time where use is measured in bytes.
+    fn check_estimator(&self, diagnostics: &mut Diagnostics) {
+        if self.accounting == Measure::IdleTime {
+            return;
+        }
+        let of_class = |class: &CbqClass| {
+            let spans = [("maxidle", &class.maxidle), ("minidle", &class.minidle), ("extradelay", &class.extradelay)];
+            spans.into_iter().find_map(|(key, span)| Some((key, span.as_ref()?.place)))
+        };
+        let gain = self.gain.as_ref().map(|gain| ("gain", gain.place));
+        if let Some((key, place)) = gain.or_else(|| self.class.iter().find_map(|class| of_class(&class.value))) {
+            diagnostics
+                .error(place, format!("`{key}` is of the average idle time, and use is measured in bytes"))
+                .label("has no effect")
+                .help("write accounting = \"idle-time\", or leave it out");
         }
     }
 
@@ -496,6 +561,7 @@ impl Section for CbqQueue {
                 .help(suggest::help(&default.value, &self.classes()));
         }
         self.check_reservations(&names, diagnostics);
+        self.check_estimator(diagnostics);
         // The tree would report these errors again.
         if reported {
             return;

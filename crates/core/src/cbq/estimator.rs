@@ -33,11 +33,42 @@ pub enum Accounting {
     /// The exponential average of the idle time, with a weight of 2^-`gain`: the original. Depends on the configured
     /// packet size.
     IdleTime {
-        /// The weight is 2^-gain; 5 in the implementation that the paper measured. From 1 to 12.
+        /// The weight is 2^-gain; 5 in the implementation that the paper measured, 4 in ns-2. From 1 to 12.
         gain: u8,
+        /// Where the bounds and the start of the average come from.
+        derivation: Derivation,
     },
     /// A credit in bytes, exact: the class's rate times time, less what it sent. Needs no packet size.
     Bytes,
+}
+
+/// Where the bounds of an average idle time, and its first value, come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Derivation {
+    /// The implementation that the paper measured: all three bounds from the bursts, see the [module](self). A class starts
+    /// with the largest average: `max_burst` packets pass at once.
+    #[default]
+    Altq,
+    /// ns-2: `maxidle` as there, but at least `t (1 - g)` of a packet time `t` of the link (Floyd 1996, section 3); no
+    /// `minidle`, so that what was borrowed is owed in full; and no `extradelay` unless it is given. A class starts with an
+    /// average of zero, as if it had sent when it was made: what passes at once is what it was silent for since then.
+    Ns2,
+}
+
+/// Bounds of the average idle time; `None` for those that follow from the bursts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct IdleBounds {
+    /// `maxidle`, unscaled.
+    pub max: Option<Span>,
+    /// How far below zero the average may fall: `minidle` without its sign, unscaled.
+    pub min: Option<Span>,
+    /// `offtime`, the `extradelay` of ns-2: how long a class that is regulated is suspended beyond its debt.
+    pub off: Option<Span>,
+}
+
+impl IdleBounds {
+    /// All from the bursts.
+    pub const DERIVED: Self = Self { max: None, min: None, off: None };
 }
 
 /// The finish time from which the under-time of an overlimit class is computed.
@@ -98,6 +129,7 @@ pub(super) struct Given {
     pub(super) min_burst: u32,
     pub(super) accounting: Accounting,
     pub(super) finish: Finish,
+    pub(super) idle: IdleBounds,
 }
 
 /// `(1 / g)^n` with 32 fractional bits, for `g = 1 - 2^-gain`. The relative error is below `n` 2^-32; saturates,
@@ -115,9 +147,9 @@ fn nanos(rate: Rate, bytes: Bytes) -> i64 {
 
 impl Limits {
     pub(super) fn derive(given: &Given) -> Self {
-        let gain = match given.accounting {
-            Accounting::IdleTime { gain } => gain,
-            Accounting::Bytes => 0,
+        let (gain, derivation) = match given.accounting {
+            Accounting::IdleTime { gain, derivation } => (gain, derivation),
+            Accounting::Bytes => (0, Derivation::Altq),
         };
         let own = nanos(given.rate, given.packet_size);
         let rest = (own - nanos(given.link, given.packet_size)).max(0);
@@ -129,8 +161,20 @@ impl Limits {
             let sum = |n| (growth(gain, n) - one).saturating_mul(1 << gain);
             let max_idle = scaled(sum(given.max_burst));
             let off_time = scaled(sum(given.min_burst - 1).saturating_add(one));
-            (max_idle, off_time)
+            match derivation {
+                Derivation::Altq => (max_idle, off_time),
+                // t (1 - g), scaled by 2^gain, is t.
+                Derivation::Ns2 => (max_idle.max(nanos(given.link, given.packet_size)), 0),
+            }
         };
+        let min_idle = match derivation {
+            Derivation::Altq => -own,
+            Derivation::Ns2 => i64::MIN >> 8,
+        };
+        let of = |span: Span| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX).min(i64::MAX >> 24);
+        let max_idle = given.idle.max.map_or(max_idle, |max| of(max) << gain);
+        let min_idle = given.idle.min.map_or(min_idle, |min| -(of(min) << gain));
+        let off_time = given.idle.off.map_or(off_time, of);
         let depth = given.mtu.saturating_mul(u64::from(given.max_burst.max(given.min_burst)));
         Self {
             rate: given.rate,
@@ -138,7 +182,7 @@ impl Limits {
             accounting: given.accounting,
             whole_link: given.rate >= given.link,
             max_idle,
-            min_idle: -own,
+            min_idle,
             off_time: Span::from_nanos(off_time as u64),
             depth: Credit::of(depth),
             resume: Credit::of(given.mtu.saturating_mul(u64::from(given.min_burst - 1))),
@@ -169,7 +213,10 @@ pub(super) struct Estimator {
 impl Estimator {
     pub(super) fn new(limits: Limits, now: Instant) -> Self {
         let measure = match limits.accounting {
-            Accounting::IdleTime { .. } => Measure::Idle { average: limits.max_idle, last: None },
+            Accounting::IdleTime { derivation: Derivation::Altq, .. } => {
+                Measure::Idle { average: limits.max_idle, last: None }
+            }
+            Accounting::IdleTime { derivation: Derivation::Ns2, .. } => Measure::Idle { average: 0, last: Some(now) },
             Accounting::Bytes => Measure::Bytes { level: limits.depth, at: now },
         };
         Self { limits, under_time: Instant::ZERO, measure, last_packet: Span::ZERO, regulated: false }
@@ -177,7 +224,7 @@ impl Estimator {
 
     pub(super) fn estimate(&self, now: Instant) -> Estimate {
         match (self.measure, self.limits.accounting) {
-            (Measure::Idle { average, .. }, Accounting::IdleTime { gain }) => Estimate::IdleTime(average >> gain),
+            (Measure::Idle { average, .. }, Accounting::IdleTime { gain, .. }) => Estimate::IdleTime(average >> gain),
             (Measure::Idle { average, .. }, Accounting::Bytes) => Estimate::IdleTime(average),
             (Measure::Bytes { level, at }, _) => Estimate::Bytes(self.earned(level, at, now)),
         }
@@ -192,7 +239,7 @@ impl Estimator {
         self.regulated = false;
         match &mut self.measure {
             Measure::Idle { average, last } => {
-                let Accounting::IdleTime { gain } = self.limits.accounting else { return };
+                let Accounting::IdleTime { gain, .. } = self.limits.accounting else { return };
                 let own = nanos(self.limits.rate, sent.size);
                 self.last_packet = Span::from_nanos(own as u64);
                 if let Some(last) = *last {
@@ -280,7 +327,7 @@ impl Estimator {
             // A class that gets more rate is not suspended for what its old rate owed: from now at most for the
             // longest suspension under the new parameters.
             Measure::Idle { .. } => {
-                let longest = limits.min_idle.unsigned_abs().saturating_mul(2);
+                let longest = limits.min_idle.unsigned_abs().min(1 << 60).saturating_mul(2);
                 let longest = Span::from_nanos(longest) + limits.off_time;
                 self.under_time = self.under_time.min(now + longest);
             }
@@ -308,6 +355,7 @@ mod tests {
             min_burst: 2,
             accounting,
             finish: Finish::Actual,
+            idle: IdleBounds::DERIVED,
         }
     }
 
@@ -315,7 +363,7 @@ mod tests {
 
     #[test]
     fn bursts_become_idle_times() {
-        let limits = Limits::derive(&given(Accounting::IdleTime { gain: 1 }));
+        let limits = Limits::derive(&given(Accounting::IdleTime { gain: 1, derivation: Derivation::Altq }));
         // g = 1/2: maxidle = 3 ms (2^4 - 1) = 45 ms, scaled by 2; offtime = 3 ms (1 + 2 (2^1 - 1)) = 9 ms;
         // minidle = -(4 ms) in the scaled average.
         assert_eq!(limits.max_idle, 90 * MS as i64);
@@ -324,10 +372,51 @@ mod tests {
     }
 
     #[test]
+    fn bounds_of_ns_2_and_given_ones() {
+        let of = |given: Given| {
+            let limits = Limits::derive(&given);
+            (limits.max_idle, limits.min_idle, limits.off_time)
+        };
+        let ns2 = given(Accounting::IdleTime { gain: 1, derivation: Derivation::Ns2 });
+        // maxidle as before, no minidle, no extradelay; a class with all of the link has the packet time (1 ms) of Floyd's
+        // lower bound.
+        assert_eq!(of(ns2), (90 * MS as i64, i64::MIN >> 8, Span::ZERO));
+        assert_eq!(of(Given { rate: Rate::from_mbit(8), ..ns2 }).0, MS as i64);
+        let ms = |n| Some(Span::from_millis(n));
+        let idle = IdleBounds { max: ms(7), min: ms(2), off: ms(11) };
+        // Scaled by 2.
+        assert_eq!(of(Given { idle, ..ns2 }), (14 * MS as i64, -4 * MS as i64, Span::from_millis(11)));
+    }
+
+    #[test]
+    fn the_first_burst_is_that_of_the_derivation() {
+        // Packets of 1 ms back to back, for a class with a quarter of the link: with the largest average four may pass
+        // before it is over limit (max_burst), and from zero none.
+        let burst = |derivation| {
+            let accounting = Accounting::IdleTime { gain: 1, derivation };
+            let mut estimator = Estimator::new(Limits::derive(&given(accounting)), Instant::ZERO);
+            let mut at = Instant::from_nanos(0);
+            for n in 0..20_u32 {
+                at += Span::from_millis(1);
+                estimator.charge(Sent { now: at, finish: at, size: Bytes::new(1000), by_right: true });
+                if estimator.under_time > at {
+                    return n;
+                }
+            }
+            20
+        };
+        assert_eq!((burst(Derivation::Altq), burst(Derivation::Ns2)), (4, 0));
+    }
+
+    #[test]
     fn long_bursts_saturate() {
         // g = 1/2: the 2^256 of a burst of 256 packets exceeds every integer type, and 2^64 times 3 ms those used here.
         let limits = |max_burst, min_burst, gain| {
-            Limits::derive(&Given { max_burst, min_burst, ..given(Accounting::IdleTime { gain }) })
+            Limits::derive(&Given {
+                max_burst,
+                min_burst,
+                ..given(Accounting::IdleTime { gain, derivation: Derivation::Altq })
+            })
         };
         for gain in 1..=12 {
             let (less, most) = (limits(64, 64, gain), limits(256, 256, gain));
@@ -341,7 +430,10 @@ mod tests {
 
     #[test]
     fn the_average_is_used_up_by_the_burst() {
-        let mut estimator = Estimator::new(Limits::derive(&given(Accounting::IdleTime { gain: 1 })), Instant::ZERO);
+        let mut estimator = Estimator::new(
+            Limits::derive(&given(Accounting::IdleTime { gain: 1, derivation: Derivation::Altq })),
+            Instant::ZERO,
+        );
         let at = |n: u64| Sent {
             now: Instant::from_nanos(n * MS),
             finish: Instant::from_nanos((n + 1) * MS),
@@ -364,7 +456,10 @@ mod tests {
 
     #[test]
     fn more_rate_ends_a_rest_that_was_for_less() {
-        let slow = Given { rate: Rate::from_bps(8_000), ..given(Accounting::IdleTime { gain: 1 }) };
+        let slow = Given {
+            rate: Rate::from_bps(8_000),
+            ..given(Accounting::IdleTime { gain: 1, derivation: Derivation::Altq })
+        };
         let mut estimator = Estimator::new(Limits::derive(&slow), Instant::ZERO);
         for n in 0..6 {
             let now = Instant::from_nanos(n * MS);
@@ -374,13 +469,16 @@ mod tests {
         // A packet per second: it is suspended for seconds.
         assert!(estimator.under_time > Instant::from_nanos(1_000 * MS));
         // At 2 Mbit/s a packet is 4 ms and offtime 9 ms: no longer than 2 x 4 + 9 ms.
-        estimator.set_limits(Limits::derive(&given(Accounting::IdleTime { gain: 1 })), Instant::from_nanos(10 * MS));
+        estimator.set_limits(
+            Limits::derive(&given(Accounting::IdleTime { gain: 1, derivation: Derivation::Altq })),
+            Instant::from_nanos(10 * MS),
+        );
         assert_eq!(estimator.under_time, Instant::from_nanos(27 * MS));
     }
 
     #[test]
     fn the_expected_finish_time_waits_one_packet_more() {
-        let mut actual = given(Accounting::IdleTime { gain: 1 });
+        let mut actual = given(Accounting::IdleTime { gain: 1, derivation: Derivation::Altq });
         actual.max_burst = 1;
         let expected = Given { finish: Finish::Expected, ..actual };
         let under_time = |given: &Given| {

@@ -81,7 +81,7 @@ pub mod sharing;
 mod state;
 mod tree;
 
-pub use estimator::{Accounting, Estimate, Finish};
+pub use estimator::{Accounting, Derivation, Estimate, Finish, IdleBounds};
 pub use params::{
     Borrow, Class, Conserving, General, Heuristic, LEVELS, Lead, LinkClock, PRIORITIES, Params, Regulation, Sharing,
 };

@@ -1,6 +1,6 @@
 //! The parameters of the tree and of its classes.
 
-use super::estimator::{Accounting, Finish};
+use super::estimator::{Accounting, Derivation, Finish, IdleBounds};
 use crate::packet::ClassId;
 use crate::params::ParamError;
 use tidegate_units::{Bytes, Rate, Span};
@@ -105,6 +105,9 @@ pub struct Params {
     pub root: ClassId,
     /// The rate of the link.
     pub link: Rate,
+    /// The rate of the root class; the link's when `None`. Papers give it 98 or 99 % of the link, so that it can be over
+    /// its limit while the link is used, and give its children 100 %: then they may exceed it together.
+    pub root_rate: Option<Rate>,
     /// The largest packet of the link: the unit of a WRR round, and the default packet size of classes.
     pub mtu: Bytes,
     /// How the classes of a priority take turns.
@@ -146,6 +149,7 @@ impl Params {
         Self {
             root,
             link,
+            root_rate: None,
             mtu,
             general: General::WeightedRoundRobin,
             sharing: Sharing::Formal,
@@ -167,7 +171,7 @@ impl Params {
     pub fn altq(link: Rate, mtu: Bytes, root: ClassId) -> Self {
         Self {
             sharing: Sharing::TopLevel(Heuristic::Altq),
-            accounting: Accounting::IdleTime { gain: 5 },
+            accounting: Accounting::IdleTime { gain: 5, derivation: Derivation::Altq },
             finish: Finish::Expected,
             regulation: Regulation::Sleep,
             conserving: Conserving::Strict,
@@ -189,10 +193,13 @@ impl Params {
         if self.link.is_zero() {
             return Err(ParamError::new("link", "a link of rate zero sends nothing; give its rate"));
         }
+        if self.root_rate.is_some_and(|rate| rate.is_zero() || rate > self.link) {
+            return Err(ParamError::new("root_rate", "the rate of the root must be above 0 and at most the link's"));
+        }
         if self.mtu == Bytes::ZERO || self.mtu > Bytes::new(1 << 24) {
             return Err(ParamError::new("mtu", "the largest packet must have 1 to 16777216 bytes"));
         }
-        if let Accounting::IdleTime { gain } = self.accounting
+        if let Accounting::IdleTime { gain, .. } = self.accounting
             && !(1..=12).contains(&gain)
         {
             return Err(ParamError::new("accounting.gain", "the weight is 2^-gain, with a gain of 1 to 12"));
@@ -221,13 +228,23 @@ pub struct Class {
     pub max_burst: u32,
     /// Packets it may send back to back after a suspension, 1 to 256.
     pub min_burst: u32,
+    /// Bounds of the estimator instead of those derived from the bursts, for [`Accounting::IdleTime`].
+    pub idle: IdleBounds,
 }
 
 impl Class {
     /// A class of `rate` that does not borrow, of priority 1, with bursts of 16 and 2 packets, the defaults of the
     /// implementation that the paper measured.
     pub const fn new(rate: Rate) -> Self {
-        Self { rate, priority: 1, borrow: Borrow::Never, packet_size: None, max_burst: 16, min_burst: 2 }
+        Self {
+            rate,
+            priority: 1,
+            borrow: Borrow::Never,
+            packet_size: None,
+            max_burst: 16,
+            min_burst: 2,
+            idle: IdleBounds::DERIVED,
+        }
     }
     /// The same, borrowing from its parent.
     #[must_use]

@@ -118,7 +118,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             timers: Heap::new(),
             waiting: Heap::new(),
         };
-        let root = Class { max_burst: params.root_burst, min_burst: 1, ..Class::new(params.link) };
+        let root =
+            Class { max_burst: params.root_burst, min_burst: 1, ..Class::new(params.root_rate.unwrap_or(params.link)) };
         tree.add_node(params.root, NOWHERE, root)?;
         Ok(tree)
     }
@@ -377,7 +378,9 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 
     fn check_rate(&self, parent: u32, asked: Rate, had: Rate) -> Result<(), TreeError> {
         let above = &self.nodes[parent as usize];
-        let free = above.class.rate.saturating_sub(Rate::from_bps(above.given)) + had;
+        // What the link has is promised, also where the root has less.
+        let of = if above.parent == NOWHERE { self.params.link } else { above.class.rate };
+        let free = of.saturating_sub(Rate::from_bps(above.given)) + had;
         if asked > free {
             return Err(TreeError::Overcommitted { parent: above.id, free, asked });
         }
@@ -394,6 +397,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             min_burst: class.min_burst,
             accounting: self.params.accounting,
             finish: self.params.finish,
+            idle: class.idle,
         })
     }
 
