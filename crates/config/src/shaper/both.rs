@@ -16,7 +16,7 @@ const DIRECTIONS: [(Direction, &str); 2] = [(Direction::Egress, "up"), (Directio
 
 /// Reads a shaper file for one direction or both, and checks it: a configuration for each direction that is shaped, what
 /// leaves first. `None` exactly when errors went to `diagnostics`.
-pub fn load_all(source: &Source, diagnostics: &mut Diagnostics) -> Option<Vec<Config>> {
+pub(super) fn load_all(source: &Source, diagnostics: &mut Diagnostics) -> Option<Vec<Config>> {
     let tables = Node::parse(source, diagnostics)?;
     let file = File::decode(&tables, diagnostics)?;
     if is_for_both(&file) {
@@ -142,7 +142,7 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
 }
 
 /// The file for one direction of a file for both. `None` when the text is no table, or has no such direction.
-pub fn split(text: &str, direction: Direction) -> Option<String> {
+pub(super) fn split(text: &str, direction: Direction) -> Option<String> {
     let (_, own) = DIRECTIONS.into_iter().find(|(other, _)| *other == direction)?;
     let wanted = of_direction(&parse(text)?, direction)?;
     let arrives = direction == Direction::Ingress;
@@ -176,7 +176,7 @@ pub fn split(text: &str, direction: Direction) -> Option<String> {
 }
 
 /// The file for both directions of a file for each; `None` when the tables that they have in common differ.
-pub fn join(up: &str, down: &str) -> Option<String> {
+pub(super) fn join(up: &str, down: &str) -> Option<String> {
     let nodes = [parse(up)?, parse(down)?];
     let (mut shared, mut own) = (String::new(), String::new());
     for (at, text) in [up, down].into_iter().enumerate() {

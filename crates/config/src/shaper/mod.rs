@@ -25,7 +25,6 @@ use crate::node::{Entry, Node, Value};
 use crate::schema::Schemas;
 use crate::values::{Mark, Percent, Ports, Prefix, Protocol, User, dscp_name};
 
-pub use both::{join, load_all, split};
 pub use conditions::{Owners, UnknownOwner};
 pub use control::{Bounds, Control, EVENTS, Hook};
 pub use file::{Bursts, Detail, Direction, FairBy, FlowBy, Sharing};
@@ -39,6 +38,22 @@ const DEFAULT_MTU: Bytes = Bytes::new(1500);
 pub fn load(source: &Source, diagnostics: &mut Diagnostics) -> Option<Config> {
     let node = Node::parse(source, diagnostics)?;
     resolve::resolve(source.text().into(), node, diagnostics)
+}
+
+/// Reads a shaper file for one direction or both, and checks it: a configuration for each direction that is shaped, what
+/// leaves first. `None` exactly when errors went to `diagnostics`.
+pub fn load_all(source: &Source, diagnostics: &mut Diagnostics) -> Option<Vec<Config>> {
+    both::load_all(source, diagnostics)
+}
+
+/// The file for one direction of a file for both. `None` when the text is no table, or has no such direction.
+pub fn split(text: &str, direction: Direction) -> Option<String> {
+    both::split(text, direction)
+}
+
+/// The file for both directions of a file for each; `None` when the tables that they have in common differ.
+pub fn join(up: &str, down: &str) -> Option<String> {
+    both::join(up, down)
 }
 
 /// A whole shaper file, or the same tables within another file: the value of a key of that file.
