@@ -13,7 +13,6 @@
 
 mod ack;
 mod options;
-mod prr;
 mod receive;
 mod sack;
 mod send;
@@ -25,11 +24,11 @@ use tidegate_core::{Instant, Span};
 
 use super::congestion::{Algorithm, Controller, EcnCounts};
 use super::hystart::HyStart;
+use super::prr::Prr;
 use super::ranges::Ranges;
 use super::rtt::{RtoBounds, RttEstimator};
 use super::transmissions::Transmissions;
 use options::{CeEcho, TimestampState};
-use prr::Prr;
 use tlp::Probe;
 
 /// DupThresh (RFC 6675, section 2): duplicate acknowledgements that indicate a loss.

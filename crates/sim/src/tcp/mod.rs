@@ -11,6 +11,7 @@ pub mod cubic;
 pub mod dctcp;
 mod endpoint;
 mod hystart;
+mod prr;
 mod ranges;
 mod rtt;
 mod segment;

@@ -6,6 +6,7 @@ use super::tlp::Probe;
 use super::{AckPending, DUP_THRESH, Endpoint, Growth, Phase, Recovery, State, unwrap};
 use crate::tcp::congestion::{Ack, CongestionSignal, Controller, LossRecovery};
 use crate::tcp::hystart::Verdict;
+use crate::tcp::prr::Prr;
 use crate::tcp::segment::{Flags, Segment};
 
 impl Endpoint {
@@ -157,7 +158,11 @@ impl Endpoint {
             self.detect_by_time(now);
         }
         if matches!(self.phase, Phase::FastRecovery { .. }) {
-            self.prr_on_ack((self.snd_una + self.scoreboard.bytes()).saturating_sub(before));
+            let delivered = (self.snd_una + self.scoreboard.bytes()).saturating_sub(before);
+            let (pipe, ssthresh) = (self.pipe(), self.controller.ssthresh());
+            if let Some(prr) = &mut self.prr {
+                prr.on_ack(delivered, pipe, ssthresh, self.mss);
+            }
         }
         self.schedule_probe(now);
     }
@@ -355,7 +360,7 @@ impl Endpoint {
         // An ECN-Echo in the same window does not reduce cwnd again.
         self.ecn_recovery_point = self.high_data;
         self.cwr_pending = self.ecn;
-        self.begin_prr(outstanding);
+        self.prr = self.config.prr.then(|| Box::new(Prr::new(outstanding, self.mss)));
         self.retransmit_pending = true;
         self.tail = Probe::default();
         self.first_partial_ack = true;

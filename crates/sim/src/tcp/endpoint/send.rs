@@ -254,7 +254,9 @@ impl Endpoint {
                 transmissions.limited_by_application();
             }
         }
-        self.prr_on_send(u64::from(len));
+        if let Some(prr) = &mut self.prr {
+            prr.on_send(u64::from(len));
+        }
         self.high_data = self.high_data.max(end);
         self.snd_nxt = self.snd_nxt.max(self.snd_una);
         // RFC 6298, 5.1.
@@ -286,6 +288,14 @@ impl Endpoint {
         {
             let wait = self.rtt.rto().saturating_mul(1 << self.persist_backoff).min(self.config.rto.max);
             self.persist_at = Some(now + wait);
+        }
+    }
+
+    /// The window of what may be in the network: cwnd, or in fast recovery what PRR makes of it.
+    fn window(&self, pipe: u64) -> u64 {
+        match (&self.prr, self.phase) {
+            (Some(prr), Phase::FastRecovery { .. }) => prr.window(pipe, self.mss),
+            _ => self.cwnd(),
         }
     }
 }
