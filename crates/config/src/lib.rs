@@ -4,7 +4,7 @@
 //! Three layers, each usable alone:
 //!
 //! 1. [`Source`], [`Diagnostics`]: a text, and what is wrong with it, rendered for people.
-//! 2. [`Decode`] and the macros [`record!`], [`words!`] and [`choice!`]: a section of a file is declared once, as a
+//! 2. [`Decode`] and the macros [`record!`], [`choices!`] and [`choice!`]: a section of a file is declared once, as a
 //!    Rust struct with documentation and defaults; reading it, all errors of a file in one go, "did you mean" and
 //!    the JSON Schema follow from the declaration.
 //! 3. [`shaper`]: the shaper file of `tidegate run`; [`discipline`]: a node of any discipline, for programs that build

@@ -127,7 +127,7 @@ pub fn main_with(registry: Registry) -> ExitCode {
 /// [`main_with`] with explicit arguments; the first is the name of the program.
 pub fn main_from(registry: Registry, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(refused) = registry.refused {
-        say!("tidegate: {refused}");
+        message!("tidegate: {refused}");
         return ExitCode::FAILURE;
     }
     run(Cli::parse_from(arguments))
@@ -181,9 +181,9 @@ fn run(cli: Cli) -> ExitCode {
             // A diagnostic with a position has its own prefix. If standard error is closed, the exit code still
             // reports the failure.
             if text.starts_with("error: ") {
-                say!("{text}");
+                message!("{text}");
             } else if !text.is_empty() {
-                say!("tidegate: {text}");
+                message!("tidegate: {text}");
             }
             ExitCode::from(match failure {
                 Failure::Usage(_) => 2,

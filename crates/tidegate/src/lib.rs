@@ -10,14 +10,14 @@
 
 /// Writes a line to standard error. If it is closed (a terminal that is gone, the end of a pipe), the command
 /// continues without output; above all a shaper.
-macro_rules! say {
+macro_rules! message {
     ($($text:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($text)*)));
     }};
 }
 
-/// [`say!`] without the end of the line.
-macro_rules! say_on {
+/// [`message!`] without the end of the line.
+macro_rules! message_part {
     ($($text:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!($($text)*));
     }};

@@ -1,4 +1,4 @@
-//! One of several: [`words!`](crate::words), [`choice!`](crate::choice) and what they are made of.
+//! One of several: [`choices!`](crate::words), [`choice!`](crate::choice) and what they are made of.
 
 use serde_json::{Value as Json, json};
 
@@ -13,7 +13,7 @@ use crate::suggest;
 /// With `impl "title" for Type` it declares how the values of an existing enum, such as one of the core, are written:
 ///
 /// ```
-/// tidegate_config::words! {
+/// tidegate_config::choices! {
 ///     /// Which way round.
 ///     pub enum Turn as "turn" {
 ///         /// With the clock.
@@ -25,7 +25,7 @@ use crate::suggest;
 /// assert_eq!(Turn::Left.word(), "left");
 /// ```
 #[macro_export]
-macro_rules! words {
+macro_rules! choices {
     (
         $(#[doc = $doc:literal])*
         $vis:vis enum $name:ident as $title:literal {
@@ -55,7 +55,7 @@ macro_rules! words {
             }
         }
 
-        $crate::words! {
+        $crate::choices! {
             impl $title for $name {
                 $( $(#[doc = $vdoc])* $variant = $word, )*
             }
@@ -85,7 +85,7 @@ macro_rules! words {
     };
 }
 
-/// The value of the word that `node` is. For [`words!`](crate::words).
+/// The value of the word that `node` is. For [`choices!`](crate::words).
 pub fn word<T: Copy>(
     node: &Node,
     title: &str,

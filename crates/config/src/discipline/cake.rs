@@ -10,7 +10,7 @@ use super::{Section, Site, report};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 
-crate::words! {
+crate::choices! {
     impl "framing" for Framing {
         /// Bytes as they are: Ethernet, DOCSIS, fibre.
         None = "none",
@@ -21,7 +21,7 @@ crate::words! {
     }
 }
 
-crate::words! {
+crate::choices! {
     impl "tins" for Tins {
         /// One tin for all packets.
         BestEffort = "besteffort",
@@ -32,7 +32,7 @@ crate::words! {
     }
 }
 
-crate::words! {
+crate::choices! {
     impl "hosts" for Isolation {
         /// Flows only.
         Flows = "flows",
@@ -45,7 +45,7 @@ crate::words! {
     }
 }
 
-crate::words! {
+crate::choices! {
     impl "switch" for AckFilter {
         /// Enabled.
         On = "on",

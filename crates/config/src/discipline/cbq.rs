@@ -19,7 +19,7 @@ mod reservations;
 
 pub use reservations::Reservations;
 
-crate::words! {
+crate::choices! {
     /// Which classes may borrow.
     pub enum Sharing as "sharing" {
         /// No class, while one at a lower level could still send or lend. Keeps the rate of every class.
@@ -32,7 +32,7 @@ crate::words! {
     }
 }
 
-crate::words! {
+crate::choices! {
     impl "heuristic" for Heuristic {
         /// When no class can send, the level rises one by one: the implementation that was measured in 1999.
         Altq = "altq",
@@ -43,7 +43,7 @@ crate::words! {
     }
 }
 
-crate::words! {
+crate::choices! {
     impl "finish" for Finish {
         /// From when its packet left.
         Actual = "actual",
@@ -52,7 +52,7 @@ crate::words! {
     }
 }
 
-crate::words! {
+crate::choices! {
     /// What is done when the driver takes packets faster than the link sends them.
     pub enum Clock as "link clock" {
         /// The clock of expected finish times never leads by more than `clock-lead`.
@@ -62,7 +62,7 @@ crate::words! {
     }
 }
 
-crate::words! {
+crate::choices! {
     impl "turns" for General {
         /// Bytes per round in proportion to their rates.
         WeightedRoundRobin = "weighted",
@@ -71,7 +71,7 @@ crate::words! {
     }
 }
 
-crate::words! {
+crate::choices! {
     /// How the rate of a class is measured.
     pub enum Measure as "accounting" {
         /// In bytes, exactly.
@@ -81,7 +81,7 @@ crate::words! {
     }
 }
 
-crate::words! {
+crate::choices! {
     impl "derivation" for Derivation {
         /// As in the implementation that was measured in 1999: a class starts with its whole burst.
         Altq = "altq",
@@ -90,7 +90,7 @@ crate::words! {
     }
 }
 
-crate::words! {
+crate::choices! {
     impl "conserving" for Conserving {
         /// No class: the link stays idle.
         Strict = "strict",
@@ -101,7 +101,7 @@ crate::words! {
     }
 }
 
-crate::words! {
+crate::choices! {
     impl "suspension" for Regulation {
         /// The end of its own suspension, or an ancestor below its limit.
         Recheck = "recheck",
@@ -110,7 +110,7 @@ crate::words! {
     }
 }
 
-crate::words! {
+crate::choices! {
     impl "borrow" for Borrow {
         /// It keeps to its rate.
         Never = "never",

@@ -52,7 +52,7 @@ impl Scalar for Length {
     }
 }
 
-crate::words! {
+crate::choices! {
     impl "behaviour above the threshold" for AboveMax {
         /// The probability rises on to 1 at twice the threshold.
         Gentle = "gentle",
@@ -61,7 +61,7 @@ crate::words! {
     }
 }
 
-crate::words! {
+crate::choices! {
     impl "spacing" for Spacing {
         /// Uniform gaps: no clusters and no droughts.
         Uniform = "uniform",
@@ -70,7 +70,7 @@ crate::words! {
     }
 }
 
-crate::words! {
+crate::choices! {
     impl "signal" for Signal {
         /// The packet is marked.
         Mark = "mark",

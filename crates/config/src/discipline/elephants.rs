@@ -7,7 +7,7 @@ use super::report;
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 
-crate::words! {
+crate::choices! {
     impl "flow" for FlowBy {
         /// Addresses, ports and protocol together.
         Flow = "flow",
@@ -16,7 +16,7 @@ crate::words! {
     }
 }
 
-crate::words! {
+crate::choices! {
     /// Whether a feature is enabled.
     pub enum Switch as "switch" {
         /// Enabled.

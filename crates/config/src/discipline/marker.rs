@@ -8,7 +8,7 @@ use super::{Discipline, Inside, Section, Site};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 
-crate::words! {
+crate::choices! {
     impl "point" for Point {
         /// Before what is inside: packets are metered on arrival.
         Entry = "entry",

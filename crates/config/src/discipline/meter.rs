@@ -14,7 +14,7 @@ use super::{Site, report};
 use crate::decode::{Scalar, Spanned, Wrong};
 use crate::diagnostic::{Diagnostics, Place};
 
-crate::words! {
+crate::choices! {
     impl "mode" for Mode {
         /// Every packet counts as uncoloured.
         Blind = "blind",

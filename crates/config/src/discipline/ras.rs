@@ -10,7 +10,7 @@ use super::{Section, Site, report};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 
-crate::words! {
+crate::choices! {
     impl "release" for Coupling {
         /// By the shaping rate alone.
         Uncoupled = "rate",

@@ -8,7 +8,7 @@ use super::{Section, Site};
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
 
-crate::words! {
+crate::choices! {
     impl "coupling" for Coupling {
         /// Those of its colour and of better ones.
         Coupled = "coupled",

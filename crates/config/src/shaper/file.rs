@@ -56,7 +56,7 @@ crate::record! {
     }
 }
 
-crate::words! {
+crate::choices! {
     /// What is counted, beside packets and bytes.
     pub enum Detail as "detail" {
         /// Of each flow: rate, delays, jitter, drops by reason, marks, promises; and all that is counted of classes.
@@ -82,7 +82,7 @@ crate::record! {
     }
 }
 
-crate::words! {
+crate::choices! {
     /// Which of the two ways through an interface is shaped.
     pub enum Direction as "direction" {
         /// What leaves by it: the host's own traffic and what it forwards.
@@ -108,7 +108,7 @@ crate::record! {
     }
 }
 
-crate::words! {
+crate::choices! {
     /// Whose packets are one flow.
     pub enum FlowBy as "kind of flow" {
         /// Protocol, addresses and ports.
@@ -130,7 +130,7 @@ crate::words! {
     }
 }
 
-crate::words! {
+crate::choices! {
     /// What shares a class equally.
     pub enum FairBy as "kind of fairness" {
         /// Flows.
@@ -168,7 +168,7 @@ crate::record! {
     }
 }
 
-crate::words! {
+crate::choices! {
     /// What the bucket of a whole class bounds.
     pub enum Bursts as "kind of bursts" {
         /// The class as a whole never sends more than `burst` at once: what a Premium Service polices.
@@ -178,7 +178,7 @@ crate::words! {
     }
 }
 
-crate::words! {
+crate::choices! {
     /// What becomes of a share that its flow does not use.
     pub enum Sharing as "kind of sharing" {
         /// The other flows of the class use it, in proportion to their shares.

@@ -85,7 +85,7 @@ tidegate_config::record! {
     }
 }
 
-tidegate_config::words! {
+tidegate_config::choices! {
     /// The quantity that is measured.
     pub enum Measure as "measure" {
         /// Bytes that reached the application, as a rate.

@@ -136,10 +136,10 @@ pub fn confirm(args: &ConfirmArgs) -> Result<(), Failure> {
     let mut client = args.connect.open()?;
     if args.rollback {
         client.rollback()?;
-        say!("tidegate: what was in force before is in force again");
+        message!("tidegate: what was in force before is in force again");
     } else {
         client.confirm()?;
-        say!("tidegate: the change is kept");
+        message!("tidegate: the change is kept");
     }
     Ok(())
 }
@@ -167,15 +167,15 @@ fn change(how: &How, text: Option<String>, edits: Vec<Edit>) -> Result<(), Failu
     }
     out.flush()?;
     if !applied.warnings.is_empty() {
-        say_on!("{}", applied.warnings);
+        message_part!("{}", applied.warnings);
     }
     if applied.differences.is_empty() {
-        say!("tidegate: nothing is different");
+        message!("tidegate: nothing is different");
     }
     if !applied.applied {
         return Ok(());
     }
-    say!(
+    message!(
         "tidegate: in force, {}",
         match (applied.in_place, applied.rehomed) {
             (true, _) => "in place; queues go on as they are".to_owned(),
@@ -193,10 +193,10 @@ fn change(how: &How, text: Option<String>, edits: Vec<Edit>) -> Result<(), Failu
 /// Waits for Enter, or for the time to be over.
 fn keep(client: &mut Client, time: Span) -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() {
-        say!("tidegate: it goes back after {time} unless `tidegate confirm` is run");
+        message!("tidegate: it goes back after {time} unless `tidegate confirm` is run");
         return Ok(());
     }
-    say!("tidegate: press Enter within {time} to keep it, or run `tidegate confirm` elsewhere");
+    message!("tidegate: press Enter within {time} to keep it, or run `tidegate confirm` elsewhere");
     let (entered, enter) = mpsc::channel();
     std::thread::spawn(move || {
         let mut line = String::new();
@@ -208,7 +208,7 @@ fn keep(client: &mut Client, time: Span) -> Result<(), Failure> {
     match enter.recv_timeout(end.saturating_duration_since(Instant::now())) {
         Ok(()) => match client.confirm() {
             Ok(_) => {
-                say!("tidegate: the change is kept");
+                message!("tidegate: the change is kept");
                 Ok(())
             }
             // Somebody else confirmed it, or the time was over a moment ago; the daemon says which.

@@ -27,11 +27,11 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(folder) = &args.html {
         write_all(folder, book().pages())?;
-        say!("open {}", folder.join("index.html").display());
+        message!("open {}", folder.join("index.html").display());
     }
     if let Some(folder) = &args.sources {
         write_all(folder, book().sources())?;
-        say!("mdbook build {}", folder.display());
+        message!("mdbook build {}", folder.display());
     }
     if args.html.is_some() || args.sources.is_some() {
         return Ok(());

@@ -135,7 +135,7 @@ pub fn say(diagnostics: &Diagnostics, source: &Source) {
     let styled = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let text = if styled { diagnostics.render_styled(source) } else { diagnostics.render(source) };
     // If standard error is closed, the exit code still reports the failure.
-    say_on!("{text}");
+    message_part!("{text}");
 }
 
 /// The last line of the message about an invalid file.

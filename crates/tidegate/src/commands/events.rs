@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut left = args.count.unwrap_or(u64::MAX);
     let subscription = client.events(&which)?;
     // A script that causes an event and wants to see it has to know from when on it would.
-    say!("subscribed: events are printed from now on");
+    message!("subscribed: events are printed from now on");
     for pushed in subscription {
         let mut out = std::io::stdout().lock();
         match pushed? {
@@ -89,7 +89,7 @@ fn hint(args: &Args, status: &Status) {
     let there: Vec<&str> =
         status.directions.iter().flat_map(|direction| &direction.classes).map(|class| class.name.as_str()).collect();
     for class in args.class.iter().filter(|class| !there.contains(&class.as_str())) {
-        say!("tidegate: there is no class `{class}` yet, only {}; waiting for it", there.join(", "));
+        message!("tidegate: there is no class `{class}` yet, only {}; waiting for it", there.join(", "));
     }
 }
 

@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         until: if args.no_wait { Until::Command } else { Until::LastProcess },
     };
     if options.up.is_none() && options.down.is_none() {
-        say!("tidegate: neither --down nor --up: nothing is shaped");
+        message!("tidegate: neither --down nor --up: nothing is shaped");
     }
     let launch = |socket: RawFd| {
         let mut again = Command::new("/proc/self/exe");
@@ -145,18 +145,18 @@ fn shaped(rate: Rate) -> Result<Config, Failure> {
 
 fn summarise(outcome: &Outcome) {
     let seconds = outcome.lasted.as_nanos() as f64 / 1e9;
-    say!("tidegate: {seconds:.1} s, {} TCP connections", outcome.connections);
+    message!("tidegate: {seconds:.1} s, {} TCP connections", outcome.connections);
     for (name, traffic) in [("up", &outcome.up), ("down", &outcome.down)] {
         let Traffic { packets, bytes, dropped, classes } = traffic;
         let rate = Rate::from_bps((*bytes as f64 * 8.0 / seconds.max(1e-9)) as u64);
-        say!(
+        message!(
             "tidegate: {name}: {packets} packets, {bytes} bytes, {} on average, {dropped} dropped",
             output::rate(rate)
         );
         for class in classes {
             let counts = &class.counts;
             let millis = |share| counts.waited_at(share).as_nanos() as f64 / 1e6;
-            say!(
+            message!(
                 "tidegate:   {}: {} packets, waited {:.1} ms at the median, {:.1} ms at the 99th percentile",
                 class.name,
                 counts.through.packets,

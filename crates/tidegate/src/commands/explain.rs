@@ -124,7 +124,7 @@ fn configuration(args: &Args) -> Result<(Config, Settings), Failure> {
     let mut settings = Settings { link, ..Settings::seeded(args.seed) };
     let invented = settings.invent_names(&config);
     if !invented.is_empty() {
-        say!("tidegate: {name}: the sender of a packet is not known here: nothing matches {}", invented.join(", "));
+        message!("tidegate: {name}: the sender of a packet is not known here: nothing matches {}", invented.join(", "));
     }
     Ok((config, settings))
 }

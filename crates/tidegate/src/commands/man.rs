@@ -29,7 +29,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         for (name, page) in &pages {
             output::write(&folder.join(format!("{name}.1")), page)?;
         }
-        say!("{} pages in {}", pages.len(), folder.display());
+        message!("{} pages in {}", pages.len(), folder.display());
         return Ok(());
     }
     let wanted = match args.command.as_deref() {

@@ -115,7 +115,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut client = args.connect.open()?;
     if let Some(number) = args.release {
         client.release(number)?;
-        say!("tidegate: promise {number} has ended");
+        message!("tidegate: promise {number} has ended");
         return Ok(());
     }
     let (call, nothing) = (call(args)?, args.min.is_none() && args.prefer == 0 && args.below.is_none());
@@ -133,7 +133,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if detached {
         return Ok(());
     }
-    say!("tidegate: promised as long as this runs");
+    message!("tidegate: promised as long as this runs");
     stay(args, &mut client)
 }
 

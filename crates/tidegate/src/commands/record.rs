@@ -74,7 +74,7 @@ pub fn start(args: &Args, read: Option<&Path>, options: &mut Options) -> Result<
         files: args.record_files,
         clock: (timing::now(), wall_clock),
         buffers: BUFFERS,
-        failed: |why| say!("tidegate: the recording stops here, and shaping goes on: {why}"),
+        failed: |why| message!("tidegate: the recording stops here, and shaping goes on: {why}"),
     };
     // At the start, not with the first packet: a file that cannot be written ends the command.
     if let Err(error) = std::fs::OpenOptions::new().append(true).create(true).open(path) {
@@ -98,7 +98,7 @@ pub fn start(args: &Args, read: Option<&Path>, options: &mut Options) -> Result<
                 match Recording::create(&path, Settings { of: of.clone(), ..settings.clone() }) {
                     Ok(recording) => recordings.push((of, path, recording)),
                     Err(error) => {
-                        say!("tidegate: {}: {error}; {of} is not recorded", path.display());
+                        message!("tidegate: {}: {error}; {of} is not recorded", path.display());
                         return None;
                     }
                 }
@@ -137,7 +137,7 @@ impl Recorders {
                 1 => String::new(),
                 files => format!(" in {files} files"),
             };
-            say!(
+            message!(
                 "recorded {of} into {}{files}: {} records, {} bytes; {lost}",
                 path.display(),
                 counts.records,

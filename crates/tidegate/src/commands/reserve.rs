@@ -95,7 +95,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    say!("tidegate: reserved as long as this runs");
+    message!("tidegate: reserved as long as this runs");
     keep(&mut client, &call, &mut granted, &stop)
     // The reservation ends with the connection.
 }
@@ -116,7 +116,7 @@ fn keep(client: &mut Client, call: &Reserve, granted: &mut Reserved, stop: &Atom
                 next = Instant::now() + Duration::from_millis(500);
             }
             Err(ClientError::Refused(refusal)) => {
-                say!("tidegate: {refusal}; asking again");
+                message!("tidegate: {refusal}; asking again");
                 *granted = client.reserve(call)?;
                 next = third(granted.expires);
             }

@@ -182,12 +182,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let wanted = args.files.wanted();
     if args.wait {
         let name = args.interface.clone().or_else(|| configs.iter().find_map(|config| config.interface.name.clone()));
-        let there = name.is_none_or(|name| tidegate_daemon::wait_for_interface(&name, &stop, |line| say!("{line}")));
+        let there =
+            name.is_none_or(|name| tidegate_daemon::wait_for_interface(&name, &stop, |line| message!("{line}")));
         if !there {
             return Ok(());
         }
     }
-    let mut daemon = Daemon::start(configs, settings, |line| say!("{line}")).map_err(explain)?;
+    let mut daemon = Daemon::start(configs, settings, |line| message!("{line}")).map_err(explain)?;
     announce(&daemon, args);
     let interface = daemon.interface().to_owned();
     let watch = Arc::new(Mutex::new(Watch::new()));
@@ -213,7 +214,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// of a thread.
 fn restrict(args: &Args, configs: &[Config], priority: Priority) -> Result<(), Failure> {
     for message in privileges::raise_limits(priority) {
-        say!("  {message}");
+        message!("  {message}");
     }
     let hooks = configs.iter().filter_map(|config| config.control.hook.as_ref()).map(|hook| &hook.program);
     let reads: Vec<&Path> = args.file.iter().chain(&args.hook).chain(hooks).map(PathBuf::as_path).collect();
@@ -232,7 +233,7 @@ fn restrict(args: &Args, configs: &[Config], priority: Priority) -> Result<(), F
         ("a filter of system calls", &restricted.calls, "it may make every system call"),
     ] {
         if let Outcome::Refused(why) = outcome {
-            say!("  {what}: refused ({why}); {effect}");
+            message!("  {what}: refused ({why}); {effect}");
         }
     }
     Ok(())
@@ -274,10 +275,10 @@ fn announce(daemon: &Daemon, args: &Args) {
         }
     }
     if let Some(path) = daemon.control_path() {
-        say!("  control socket: {}; try `tidegate status`", path.display());
+        message!("  control socket: {}; try `tidegate status`", path.display());
     }
     if let Some(address) = daemon.web_address() {
-        say!("  web page: http://{address}/, metrics: http://{address}/metrics");
+        message!("  web page: http://{address}/, metrics: http://{address}/metrics");
     }
 }
 
@@ -286,38 +287,40 @@ fn announce_one(shaping: &Shaping, direction: &str, args: &Args) {
     let by = args.file.as_ref().map_or_else(|| format!("the preset --{direction}"), |file| file.display().to_string());
     let state = if proof.proven.is_empty() { "is in place, and not proven yet by a packet" } else { "is in force" };
     match shaping.direction() {
-        Direction::Egress => say!("shaping {} by {by} {state}:", shaping.interface()),
-        Direction::Ingress => say!("shaping what arrives by {}, by {by}, {state}:", shaping.interface()),
+        Direction::Egress => message!("shaping {} by {by} {state}:", shaping.interface()),
+        Direction::Ingress => message!("shaping what arrives by {}, by {by}, {state}:", shaping.interface()),
     }
     if let Some(installed) = shaping.installed() {
-        say!("  rules: {installed}; read back and verified");
+        message!("  rules: {installed}; read back and verified");
     }
     for (class, versions) in &proof.proven {
         let versions: Vec<_> = versions.iter().map(ToString::to_string).collect();
-        say!("  class {class}: a packet came through ({})", versions.join(", "));
+        message!("  class {class}: a packet came through ({})", versions.join(", "));
     }
     for (class, why) in &proof.unprobed {
-        say!("  class {class}: not probed, {why}");
+        message!("  class {class}: not probed, {why}");
     }
     for (version, why) in &proof.not_carried {
-        say!("  {version}: not carried by this interface ({why})");
+        message!("  {version}: not carried by this interface ({why})");
     }
     for (version, why) in &proof.awaited {
-        say!("  {version}: not proven yet, {why}; it is tried again, and the first packet will be reported");
+        message!("  {version}: not proven yet, {why}; it is tried again, and the first packet will be reported");
     }
     for warning in shaping.warnings() {
-        say!("  note: {warning}");
+        message!("  note: {warning}");
     }
     if shaping.direction() == Direction::Ingress {
-        say!("  its rate must be below the line's: arriving packets have used the line already");
+        message!("  its rate must be below the line's: arriving packets have used the line already");
     }
     match (shaping.guardian(), shaping.unguarded()) {
         (_, Some(why)) => {
-            say!("  guardian: there is none ({why}); packets that are held are lost if this process ends unexpectedly");
+            message!(
+                "  guardian: there is none ({why}); packets that are held are lost if this process ends unexpectedly"
+            );
         }
         (Some(guardian), None) => {
             let process = guardian.process().map_or("-".into(), |process| process.to_string());
-            say!("  guardian: process {process} lets packets pass if this one stops, hangs or ends");
+            message!("  guardian: process {process} lets packets pass if this one stops, hangs or ends");
         }
         (None, None) => {}
     }
@@ -327,15 +330,15 @@ fn announce_one(shaping: &Shaping, direction: &str, args: &Args) {
         ("exact timers", &readiness.timer_slack, "packets may leave up to 50us late"),
     ] {
         if let Outcome::Refused(why) = outcome {
-            say!("  {what}: refused ({why}); {effect}");
+            message!("  {what}: refused ({why}); {effect}");
         }
     }
     for report in shaping.queue_reports() {
         if let Outcome::Refused(why) = &report.gso {
-            say!("  superpackets: refused ({why}); TCP needs more processor time");
+            message!("  superpackets: refused ({why}); TCP needs more processor time");
         }
         if let Outcome::Refused(why) = &report.fail_open {
-            say!("  fail-open: refused ({why}); a hung process would drop instead of letting pass");
+            message!("  fail-open: refused ({why}); a hung process would drop instead of letting pass");
         }
     }
 }

@@ -50,14 +50,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Ok(outcome) => outcome,
             Err(findings) => {
                 wrong += 1;
-                say_on!("{}", if styled { findings.styled() } else { findings.to_string() });
-                say!("");
+                message_part!("{}", if styled { findings.styled() } else { findings.to_string() });
+                message!("");
                 continue;
             }
         };
         failed += usize::from(!outcome.holds());
         if !outcome.holds() {
-            say_on!("{}", if styled { outcome.failures_styled() } else { outcome.failures() });
+            message_part!("{}", if styled { outcome.failures_styled() } else { outcome.failures() });
         }
         if args.json {
             results.push(result(&name, &outcome, args.trace));

@@ -158,7 +158,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let events: u64 = outcomes.iter().map(|outcome| outcome.events).sum();
         let (runs, simulated) = (outcomes.len(), scenario.simulated().as_secs_f64());
         let rate = events as f64 / elapsed / 1e6;
-        say!("{runs} x {simulated} s simulated in {elapsed:.2} s, {rate:.1} million events a second");
+        message!("{runs} x {simulated} s simulated in {elapsed:.2} s, {rate:.1} million events a second");
     }
     Ok(())
 }

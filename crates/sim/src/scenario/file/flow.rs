@@ -61,7 +61,7 @@ tidegate_config::record! {
     }
 }
 
-tidegate_config::words! {
+tidegate_config::choices! {
     /// Over what a flow sends.
     pub enum TransportWord as "transport" {
         /// TCP.

@@ -320,7 +320,7 @@ tidegate_config::record! {
     }
 }
 
-tidegate_config::words! {
+tidegate_config::choices! {
     /// The number of packets that one call of a driver moves.
     pub enum ServiceWord as "driver service" {
         /// Packets until the discipline has none to release or the buffer is full.

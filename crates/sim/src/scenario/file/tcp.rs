@@ -3,7 +3,7 @@
 use tidegate_config::Spanned;
 use tidegate_core::{Bytes, Span};
 
-tidegate_config::words! {
+tidegate_config::choices! {
     /// The loss recovery of TCP.
     pub enum RecoveryWord as "kind of recovery" {
         /// RFC 5681 alone.
@@ -17,7 +17,7 @@ tidegate_config::words! {
     }
 }
 
-tidegate_config::words! {
+tidegate_config::choices! {
     /// Refinements of loss recovery.
     pub enum VintageWord as "refinements of recovery" {
         /// Limited transmit (RFC 3042) and the rescue retransmission (RFC 6675).
@@ -27,7 +27,7 @@ tidegate_config::words! {
     }
 }
 
-tidegate_config::words! {
+tidegate_config::choices! {
     /// The congestion control of TCP.
     pub enum AlgorithmWord as "congestion control" {
         /// RFC 5681.
@@ -39,7 +39,7 @@ tidegate_config::words! {
     }
 }
 
-tidegate_config::words! {
+tidegate_config::choices! {
     /// What an acknowledgement counts for when the window grows.
     pub enum GrowthWord as "growth" {
         /// The bytes that it acknowledges (RFC 3465).

@@ -113,7 +113,7 @@ tidegate_config::record! {
     }
 }
 
-tidegate_config::words! {
+tidegate_config::choices! {
     /// The direction of transfers.
     pub enum DirectionWord as "direction" {
         /// From the client to the server.

@@ -28,7 +28,7 @@ pub fn run(args: &Args, target: &Target) -> Result<(), Failure> {
     let counted = setsockopt(&socket, sockopt::RxqOvfl, &1).is_ok();
     if args.verbose {
         let by = if stamped { "the kernel, as they arrive" } else { "this process, as it reads them" };
-        say!("tidegate: receiving at {}, times are taken by {by}", socket.local_addr().map_err(failed)?);
+        message!("tidegate: receiving at {}, times are taken by {by}", socket.local_addr().map_err(failed)?);
     }
     let control = Control::new(args.rate.unwrap_or_default());
     control.obey_signals(args.rate.unwrap_or_default())?;

@@ -181,7 +181,7 @@ impl<'a> Sender<'a> {
             for outlet in &mut outlets {
                 for line in outlet.destination.seek_help(params.rate) {
                     if args.verbose {
-                        say!("tidegate: {}: {line}", outlet.destination.name());
+                        message!("tidegate: {}: {line}", outlet.destination.name());
                     }
                 }
             }
@@ -251,17 +251,17 @@ impl<'a> Sender<'a> {
         let cap = params.cap().map_or("no burst cap".into(), |(rate, allowance)| {
             format!("no run of packets above {} but for {allowance} at once", measure::rate(rate.as_bps() as f64))
         });
-        say!(
+        message!(
             "tidegate: {} at {}, {cap}, spinning at most {} % of a core",
             self.args.algorithm,
             params.rate,
             self.args.spin
         );
         match (self.datagram, self.segment) {
-            (Some(size), None) => say!("tidegate: datagrams of {size} B, one system call each"),
+            (Some(size), None) => message!("tidegate: datagrams of {size} B, one system call each"),
             (Some(size), Some(_)) => {
                 let segments = self.segments(params.rate, size);
-                say!("tidegate: datagrams of {size} B, {segments} of them in one system call (UDP GSO)");
+                message!("tidegate: datagrams of {size} B, {segments} of them in one system call (UDP GSO)");
             }
             (None, _) => {}
         }
@@ -421,7 +421,7 @@ impl<'a> Sender<'a> {
         self.cut(rate);
         if self.args.verbose {
             self.progress.end();
-            say!("tidegate: {rate} from now on");
+            message!("tidegate: {rate} from now on");
         }
     }
     fn publish(&mut self, now: Instant) {
@@ -533,7 +533,7 @@ impl<'a> Sender<'a> {
                 Err(error) if whole && error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
                     outlet.destination.forgo_segmentation();
                     if self.args.verbose {
-                        say!(
+                        message!(
                             "tidegate: {}: UDP GSO was refused; datagrams are sent one by one",
                             outlet.destination.name()
                         );
@@ -580,15 +580,15 @@ impl<'a> Sender<'a> {
             let (name, account) = (outlet.destination.name(), outlet.account());
             match &outlet.failed {
                 Some(why) => troubles.push(format!("{name}: {why}; {account}")),
-                None if outlet.reader_left => say!("tidegate: the reader closed it; {account}"),
+                None if outlet.reader_left => message!("tidegate: the reader closed it; {account}"),
                 None if self.args.verbose || stopped || self.outlets.len() > 1 && !troubles.is_empty() => {
-                    say!("tidegate: {name}: {account}");
+                    message!("tidegate: {name}: {account}");
                 }
                 None => {}
             }
         }
         if dropped > 0 {
-            say!("tidegate: {dropped} packets of {} B in all were late and dropped", self.dropped_bytes);
+            message!("tidegate: {dropped} packets of {} B in all were late and dropped", self.dropped_bytes);
         }
         match outcome {
             Outcome::Stopped(signal) => {

@@ -30,10 +30,13 @@ pub fn load(args: &Args) -> Result<Vec<Part>, Failure> {
         settings.keep.series = args.files.wanted();
         let invented = settings.invent_names(&config);
         if !invented.is_empty() {
-            say!("tidegate: {name}: the sender of a packet is not known here: nothing matches {}", invented.join(", "));
+            message!(
+                "tidegate: {name}: the sender of a packet is not known here: nothing matches {}",
+                invented.join(", ")
+            );
         }
         if settings.link.is_none() && matches!(config.root, shaper::Root::Discipline(_)) {
-            say!(
+            message!(
                 "tidegate: {name}: no packet waits for a link of infinite rate; specify the rate by {name}@20mbit or --link"
             );
         }

@@ -131,7 +131,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let results = replay(args, parts, departures.as_mut())?;
     if let Some(departures) = departures {
         if departures.left_out() > 0 {
-            say!("tidegate: {} departures of an unknown link type were left out", departures.left_out());
+            message!("tidegate: {} departures of an unknown link type were left out", departures.left_out());
         }
         departures.finish().map_err(write_failed)?;
     }
@@ -176,7 +176,7 @@ fn replay(
     let mut notice = |notice: Notice| {
         notices += 1;
         if notices <= SHOWN {
-            say!("tidegate: {}: {notice}", args.file.display());
+            message!("tidegate: {}: {notice}", args.file.display());
         }
     };
     let choice = choice(args);
@@ -237,10 +237,10 @@ fn replay(
     {
         let chosen = !args.from.is_empty() || !matches!(args.direction, Way::Any);
         let what = if chosen { "of its packets none is chosen by --from or --direction" } else { "it has no packets" };
-        say!("tidegate: {}: {what}", args.file.display());
+        message!("tidegate: {}: {what}", args.file.display());
     }
     if notices > SHOWN {
-        say!("tidegate: {}: and {} more warnings", args.file.display(), notices - SHOWN);
+        message!("tidegate: {}: and {} more warnings", args.file.display(), notices - SHOWN);
     }
     Ok(Results { again, session, notices })
 }
