@@ -281,7 +281,7 @@ impl Rules {
     pub fn install_by(spec: &Spec, attempts: impl IntoIterator<Item = Attempt>) -> Result<Self, RulesError> {
         plan::check(spec)?;
         let mut socket = Socket::open(Protocol::Netfilter)?;
-        stale::remove(&mut socket, &spec.interface, spec.direction).map_err(|error| match error {
+        stale::remove_ended(&mut socket, &spec.interface, spec.direction).map_err(|error| match error {
             // Netfilter's netlink knows no such subsystem.
             RulesError::Netlink(error) if error.errno() == Some(libc::EINVAL) => {
                 RulesError::Unsupported(vec!["it has no nf_tables (CONFIG_NF_TABLES)".into()])

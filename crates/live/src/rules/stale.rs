@@ -1,5 +1,8 @@
 //! Which tables are in use, and the removal of those that are not.
 
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
 use super::{DIRECTIONS, PREFIX, PREFIX_IN, RulesError, table_name, unescape};
 use crate::netlink::{Protocol, Socket};
 use crate::nfqueue::QueueSocket;
@@ -44,6 +47,23 @@ pub fn remove_all_stale() -> Result<Vec<String>, RulesError> {
         }
     }
     Ok(removed)
+}
+
+/// How long a guardian whose shaper has ended may need to release what is held and to remove the table.
+const ENDING: Duration = Duration::from_secs(1);
+
+/// Removes the stale tables of an interface and a direction, and waits for the end of an instance that is ending.
+///
+/// # Errors
+/// [`RulesError::Busy`] if a table is in use all the time.
+pub(super) fn remove_ended(socket: &mut Socket, interface: &str, direction: Direction) -> Result<(), RulesError> {
+    let deadline = Instant::now() + ENDING;
+    loop {
+        match remove(socket, interface, direction) {
+            Err(RulesError::Busy { .. }) if Instant::now() < deadline => sleep(Duration::from_millis(20)),
+            result => return result.map(|_| ()),
+        }
+    }
 }
 
 /// Removes the stale tables of an interface and a direction; returns whether there were any.
