@@ -82,11 +82,16 @@ fn the_texts_of_the_directions_make_the_file_again() {
     let part = |text: &str, direction| split(text, direction).expect("a direction");
     let [up, down] = [Direction::Egress, Direction::Ingress].map(|direction| part(BOTH, direction));
     let again = join(&up, &down).expect("tables in common are equal");
-    assert_eq!(
-        (part(&again, Direction::Egress), part(&again, Direction::Ingress)),
-        (up.clone(), down.clone()),
-        "{again}"
-    );
+    // Tables that both directions have in common come first.
+    let lines = |text: &str| {
+        let mut lines: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    for (text, direction) in [(&up, Direction::Egress), (&down, Direction::Ingress)] {
+        assert_eq!(lines(&part(&again, direction)), lines(text), "{again}");
+    }
+    assert!(again.starts_with("# The office.\nversion = 1\n"), "{again}");
     assert!(again.contains("# Telephones.\n[[up.rule]]") && again.contains("rate = \"20mbit\"    # of 21"), "{again}");
     assert_eq!(join(&up, &down.replace("1492B", "1500B")), None, "the interface would have two sizes");
 }

@@ -184,15 +184,24 @@ pub(super) fn join(up: &str, down: &str) -> Option<String> {
         for block in blocks(text) {
             match block.header {
                 None => {
-                    let (common, keys): (Vec<&str>, Vec<&str>) =
-                        block.body.lines().partition(|line| line.trim().is_empty() || line.starts_with("version"));
+                    // A comment on the whole file is in both; others belong to the keys of this direction.
+                    let is_common = |line: &&str| {
+                        let is_comment = line.trim_start().starts_with('#');
+                        line.trim().is_empty()
+                            || line.starts_with("version")
+                            || is_comment && [up, down].iter().all(|text| has_line_at_top(text, line))
+                    };
+                    let (common, keys): (Vec<&str>, Vec<&str>) = block.body.lines().partition(is_common);
                     if at == 0 {
                         common.iter().for_each(|line| shared.push_str(&format!("{line}\n")));
                     }
-                    let only_comments = keys.iter().all(|line| line.trim_start().starts_with('#'));
-                    let header = if only_comments { String::new() } else { format!("[{table}]\n") };
+                    if keys.iter().any(|line| !line.trim_start().starts_with('#')) {
+                        own.push_str(&format!("[{table}]\n"));
+                    }
                     keys.iter().for_each(|line| own.push_str(&format!("{line}\n")));
-                    own.insert_str(own.len() - keys.iter().map(|line| line.len() + 1).sum::<usize>(), &header);
+                    if !keys.is_empty() {
+                        own.push('\n');
+                    }
                 }
                 Some(_) if SHARED.contains(&block.root()) => {
                     let body: Vec<&str> =
@@ -220,6 +229,11 @@ pub(super) fn join(up: &str, down: &str) -> Option<String> {
         of_direction(&joined, direction).is_some_and(|of| of.is_equal(&with_direction(node, direction)))
     });
     same.then_some(text)
+}
+
+/// Whether `line` precedes all tables of `text`.
+fn has_line_at_top(text: &str, line: &str) -> bool {
+    text.lines().take_while(|other| !other.trim_start().starts_with('[')).any(|other| other == line)
 }
 
 fn parse(text: &str) -> Option<Node> {
