@@ -14,7 +14,9 @@ fn the_quick_groups_are_as_recorded_and_repeat_themselves() {
         assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
         assert_eq!(first.stdout, second.stdout, "the same seed gave other numbers");
         let text = String::from_utf8(first.stdout).expect("JSON is UTF-8");
-        assert!(text.contains("\"verdict\": \"") && text.contains("\"interval\": ["), "{text}");
+        assert!(text.contains("\"verdict\": \""), "{text}");
+        // Shares of runs have no interval.
+        assert!(only == "dialup.start" || text.contains("\"interval\": ["), "{only}: {text}");
     }
 }
 
