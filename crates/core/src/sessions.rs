@@ -1,10 +1,10 @@
-//! [`Sessions`]: the queues of weighted fair queueing, one for each flow or for each class, with their weights.
+//! `Sessions`: the queues of weighted fair queueing, one for each flow or for each class, with their weights.
 //!
 //! *Law*: a session has one queue in the order of arrival. When all queues together exceed the limit, the head of a queue
 //! within 1/9 of the longest is dropped.
 //! *Source*: Parekh and Gallager, "A generalized processor sharing approach to flow control in integrated services
 //! networks: the single-node case" (1993), whose sessions these are.
-//! *Units*: a [`Tag`] is virtual time: bit·ns/s per unit of weight, with 20 bits of fraction.
+//! *Units*: a `Tag` is virtual time: bit·ns/s per unit of weight, with 20 bits of fraction.
 //! *Cost*: O(1) a call, one hash look-up for a packet where sessions are flows; no allocation after warm-up.
 //! *Notes*: a quotient is rounded down to a tag: by less than 2⁻²⁰ bit·ns/s, 10⁻¹⁶ of a byte.
 //! *See also*: [`wfq`](crate::wfq) and [`wf2q`](crate::wf2q), which order the sessions.

@@ -54,7 +54,7 @@ pub struct LineChange {
     pub loss: Option<Loss>,
 }
 
-/// See the [module](self). By default nothing of it.
+/// What happens to the packets of a line besides its rate and delay. By default nothing.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Conditions {
     /// The rate over time instead of that of the line.

@@ -13,7 +13,8 @@ pub struct LinkId(pub(crate) u32);
 pub struct FlowId(pub(crate) u32);
 
 impl NodeId {
-    /// Its number, counted from 0 in the order of making: [`SimPacket::source`] and [`SimPacket::destination`].
+    /// Its number, counted from 0 in the order of making: [`SimPacket::source`](crate::SimPacket::source) and
+    /// [`SimPacket::destination`](crate::SimPacket::destination).
     pub fn index(self) -> u32 {
         self.0
     }
@@ -27,7 +28,7 @@ impl LinkId {
 }
 
 impl FlowId {
-    /// Its number, counted from 0 in the order of making: [`SimPacket::group`].
+    /// Its number, counted from 0 in the order of making: [`SimPacket::group`](crate::SimPacket::group).
     pub fn index(self) -> usize {
         self.0 as usize
     }

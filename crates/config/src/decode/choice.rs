@@ -1,4 +1,4 @@
-//! One of several: [`choices!`](crate::words), [`choice!`](crate::choice) and what they are made of.
+//! One of several: [`choices!`](crate::choices), [`choice!`](crate::choice) and what they are made of.
 
 use serde_json::{Value as Json, json};
 
@@ -85,7 +85,7 @@ macro_rules! choices {
     };
 }
 
-/// The value of the word that `node` is. For [`choices!`](crate::words).
+/// The value of the word that `node` is. For [`choices!`](crate::choices).
 pub fn word<T: Copy>(
     node: &Node,
     title: &str,

@@ -1,7 +1,7 @@
 //! The guardian: a small process that lets packets pass when the shaper cannot.
 //!
 //! It holds the socket of the queue together with the shaper, so that the queue and the packets in it outlive the
-//! shaper, and the socket that owns the rules. It watches the shaper's progress in memory that both share ([`page`]).
+//! shaper, and the socket that owns the rules. It watches the shaper's progress in memory that both share (`page`).
 //! When the shaper stops, hangs, aborts or is killed, the guardian takes the turn: it accepts what is held, in order,
 //! then everything that arrives, until the shaper makes progress and asks for the turn, or until another shaper takes
 //! over. Nothing that shaping writes into packets is written meanwhile.
