@@ -195,11 +195,13 @@ pub(super) fn join(up: &str, down: &str) -> Option<String> {
                     if at == 0 {
                         common.iter().for_each(|line| shared.push_str(&format!("{line}\n")));
                     }
-                    if keys.iter().any(|line| !line.trim_start().starts_with('#')) {
+                    // Comments alone belong to the table that follows.
+                    let has_keys = keys.iter().any(|line| !line.trim_start().starts_with('#'));
+                    if has_keys {
                         own.push_str(&format!("[{table}]\n"));
                     }
                     keys.iter().for_each(|line| own.push_str(&format!("{line}\n")));
-                    if !keys.is_empty() {
+                    if has_keys {
                         own.push('\n');
                     }
                 }
