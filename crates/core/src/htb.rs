@@ -122,23 +122,7 @@ impl Class {
 }
 
 /// A class and its place in the tree.
-#[derive(Clone, Debug)]
-pub struct Node<Q> {
-    class: Class,
-    parent: Option<u32>,
-    queue: Option<Q>,
-}
-
-impl<Q> Node<Q> {
-    /// A class with a queue, under the class with this index in the list of nodes.
-    pub const fn leaf(class: Class, parent: Option<u32>, queue: Q) -> Self {
-        Self { class, parent, queue: Some(queue) }
-    }
-    /// A class with classes under it.
-    pub const fn inner(class: Class, parent: Option<u32>) -> Self {
-        Self { class, parent, queue: None }
-    }
-}
+pub type Node<Q> = crate::tree::Node<Class, Q>;
 
 /// What a class may do at present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

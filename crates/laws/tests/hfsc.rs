@@ -32,7 +32,7 @@ fn hfsc_obeys_the_laws() {
             let tree = || {
                 let tree = vec![
                     Node::leaf(Class::new(concave), None, queue(6)),
-                    Node::inner(kbit(3_000), None),
+                    Node::inner(Class::sharing(kbit(3_000)), None),
                     Node::leaf(Class::new(convex), Some(1), queue(6)),
                     Node::leaf(Class::sharing(kbit(700)), Some(1), queue(6)),
                     Node::leaf(Class::guaranteed(kbit(500)), Some(1), queue(6)),
@@ -91,7 +91,7 @@ fn a_guarantee_is_missed_by_a_packet_time_at_most() {
     for seed in 0..4 {
         let mut random = Stream::named(seed, "hfsc");
         let tree = vec![
-            Node::inner(kbit(4_000), None),
+            Node::inner(Class::sharing(kbit(4_000)), None),
             Node::leaf(Class::new(curves[0]), Some(0), queue(1_000)),
             Node::leaf(Class::new(curves[1]), Some(0), queue(1_000)),
             Node::leaf(Class::new(curves[2]), None, queue(1_000)),
@@ -179,7 +179,7 @@ fn delay_does_not_follow_from_the_rate() {
     let call = Curve::burst_within(Rate::from_kbit(64), Bytes::new(160), Span::from_millis(5));
     let video = Curve::burst_within(Rate::from_kbit(2_000), Bytes::new(8_000), Span::from_millis(10));
     let tree = vec![
-        Node::inner(kbit(25_000), None),
+        Node::inner(Class::sharing(kbit(25_000)), None),
         Node::leaf(Class::new(call), Some(0), queue(100)),
         Node::leaf(Class::new(video), Some(0), queue(100)),
         Node::leaf(Class::sharing(kbit(22_936)), Some(0), queue(100)),

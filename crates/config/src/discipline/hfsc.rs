@@ -1,6 +1,6 @@
 //! `kind = "hfsc"`: [`tidegate_core::hfsc`].
 
-use tidegate_core::hfsc::{Class, Curve, Hfsc, Node};
+use tidegate_core::hfsc::{Class, Curve, Hfsc};
 use tidegate_core::{Bytes, Packet, ParamError, Qdisc, Rate, Span};
 
 use super::fair::default_lead;
@@ -87,17 +87,11 @@ impl HfscClass {
 
 impl HfscQueue {
     fn tree<P: Packet + 'static>(&self, site: &Site) -> Result<Hfsc<P>, ParamError> {
-        let inner = tree::inner(&self.class);
-        let nodes = tree::ordered(&self.class).into_iter().map(|(class, parent)| {
-            let class = &class.value;
-            match class.class().share {
-                Some(share) if inner.contains(class.name.value.as_str()) => Node::inner(share, parent),
-                _ => Node::leaf(class.class(), parent, tree::build_queue(class, site)),
-            }
-        });
+        // What has classes under it has a share and no guarantee: that is checked before.
+        let nodes = tree::nodes(&self.class, HfscClass::class, site);
         let lead = self.lead.unwrap_or_else(|| default_lead(self.link.value));
         let default = tree::default_class(&self.class, self.default.as_ref());
-        Hfsc::new(self.link.value, lead, nodes.collect(), default)
+        Hfsc::new(self.link.value, lead, nodes, default)
     }
 }
 

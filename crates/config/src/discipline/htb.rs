@@ -1,6 +1,8 @@
 //! `kind = "htb"`: [`tidegate_core::htb`].
 
-use tidegate_core::htb::{Class, Htb, Node};
+use std::collections::HashMap;
+
+use tidegate_core::htb::{Class, Htb};
 use tidegate_core::{Bytes, Packet, ParamError, Qdisc, Rate, Span};
 
 use super::tree::{self, Branch};
@@ -88,26 +90,21 @@ impl HtbClass {
 
 impl HtbQueue {
     fn tree<P: Packet + 'static>(&self, site: &Site) -> Result<Htb<P>, ParamError> {
-        let inner = tree::inner(&self.class);
-        let nodes = tree::ordered(&self.class).into_iter().map(|(class, parent)| {
-            let class = &class.value;
-            if inner.contains(class.name.value.as_str()) {
-                Node::inner(class.class(), parent)
-            } else {
-                Node::leaf(class.class(), parent, tree::build_queue(class, site))
-            }
-        });
-        Htb::new(nodes.collect(), tree::default_class(&self.class, self.default.as_ref()))
+        let nodes = tree::nodes(&self.class, HtbClass::class, site);
+        Htb::new(nodes, tree::default_class(&self.class, self.default.as_ref()))
     }
 
     /// Warns of classes under which more is promised than they have.
     fn check_rates(&self, diagnostics: &mut Diagnostics) {
+        let mut below = HashMap::<&str, Rate>::new();
+        for class in &self.class {
+            if let Some(parent) = &class.value.parent {
+                *below.entry(&parent.value).or_default() += class.value.rate.value;
+            }
+        }
         for class in &self.class {
             let class = &class.value;
-            let below = self.class.iter().map(|below| &below.value);
-            let below =
-                below.filter(|below| below.parent.as_ref().is_some_and(|parent| parent.value == class.name.value));
-            let promised: Rate = below.map(|below| below.rate.value).sum();
+            let promised = below.get(class.name.value.as_str()).copied().unwrap_or_default();
             if promised > class.rate.value {
                 diagnostics
                     .warning(

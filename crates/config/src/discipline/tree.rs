@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use tidegate_core::tree::Node;
 use tidegate_core::{ClassId, Packet, Qdisc};
 
 use super::{Discipline, Inside, Site};
@@ -39,7 +40,7 @@ pub(super) fn default_class<B: Branch>(classes: &[Spanned<B>], default: Option<&
 
 /// The classes, those with classes under them first, each after its parent, with the position of that; then the leaves in
 /// the order of the file. Fewer where they are above one another in a circle.
-pub(super) fn ordered<B: Branch>(classes: &[Spanned<B>]) -> Vec<(&Spanned<B>, Option<u32>)> {
+fn ordered<B: Branch>(classes: &[Spanned<B>]) -> Vec<(&Spanned<B>, Option<u32>)> {
     let inner = inner(classes);
     let mut done: Vec<(&Spanned<B>, Option<u32>)> = Vec::new();
     let mut left: Vec<_> = classes.iter().filter(|class| inner.contains(name(class))).collect();
@@ -125,8 +126,25 @@ pub(super) fn check<B: Branch>(
     good
 }
 
+/// The nodes of a tree that has been checked, with the parameters that `class` makes of each class of the file.
+pub(super) fn nodes<B: Branch, C, P: Packet + 'static>(
+    classes: &[Spanned<B>],
+    class: impl Fn(&B) -> C,
+    site: &Site,
+) -> Vec<Node<C, Box<dyn Qdisc<P>>>> {
+    let inner = inner(classes);
+    let node = |(of, parent): (&Spanned<B>, _)| {
+        if inner.contains(name(of)) {
+            Node::inner(class(&of.value), parent)
+        } else {
+            Node::leaf(class(&of.value), parent, build_queue(&of.value, site))
+        }
+    };
+    ordered(classes).into_iter().map(node).collect()
+}
+
 /// Builds the queue of a leaf, a FIFO of 1 MB where the file has none.
-pub(super) fn build_queue<B: Branch, P: Packet + 'static>(class: &B, site: &Site) -> Box<dyn Qdisc<P>> {
+fn build_queue<B: Branch, P: Packet + 'static>(class: &B, site: &Site) -> Box<dyn Qdisc<P>> {
     let within = Site { name: format!("{}.{}", site.name, class.name().value), ..site.clone() };
     match class.queue() {
         Some(queue) => queue.value.0.build::<P>(&within),
