@@ -12,9 +12,7 @@ use tidegate_sim::tcp::{
     Ack, Algorithm, Config, CongestionControl, CongestionSignal, DeliverySample, Endpoint, Flags, Growth, Reno,
     Segment, Timestamps,
 };
-use wire::{Fate, Wire};
-
-const DELAY: Span = Span::from_millis(50);
+use wire::{DELAY, Fate, Wire, transfer};
 
 fn config() -> Config {
     Config { mss: 1000, delayed_ack: None, ..Config::default() }
@@ -22,23 +20,6 @@ fn config() -> Config {
 
 fn rack() -> Config {
     Config { rack_tlp: true, d_sack: true, ..config() }
-}
-
-/// A transfer of `segments` whose data segments have the fate that `fate` gives to their numbers.
-fn transfer(
-    config: Config,
-    segments: u64,
-    fate: impl Fn(usize) -> Fate,
-) -> Wire<impl FnMut(usize, usize, &Segment) -> Fate> {
-    let fate = move |from: usize, number: usize, segment: &Segment| {
-        if from == 0 && segment.len > 0 { fate(number) } else { Fate::Pass }
-    };
-    let mut wire = Wire::new(config, DELAY, fate);
-    wire.ends[0].write(segments * 1000);
-    wire.ends[0].close();
-    wire.run(Span::from_secs(60));
-    assert_eq!(wire.ends[1].received(), segments * 1000, "everything arrived");
-    wire
 }
 
 /// When the segment with this number of thousands of bytes was sent again, in ms.

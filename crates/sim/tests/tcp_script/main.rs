@@ -13,9 +13,7 @@ use tidegate_sim::tcp::{
     Ack, Algorithm, Config, CongestionControl, CongestionSignal, Endpoint, Flags, Recovery, RtoBounds, Segment, State,
     Vintage,
 };
-use wire::{Fate, Wire};
-
-const DELAY: Span = Span::from_millis(50);
+use wire::{DELAY, Fate, Wire};
 
 fn config(recovery: Recovery) -> Config {
     Config { mss: 1000, recovery, delayed_ack: None, ..Config::default() }
@@ -23,15 +21,7 @@ fn config(recovery: Recovery) -> Config {
 
 /// A transfer of `segments` segments over a wire that drops the data segments `lost`.
 fn transfer(config: Config, segments: u64, lost: &'static [usize]) -> Wire<impl FnMut(usize, usize, &Segment) -> Fate> {
-    let fate = move |from: usize, number: usize, segment: &Segment| {
-        if from == 0 && segment.len > 0 && lost.contains(&number) { Fate::Drop } else { Fate::Pass }
-    };
-    let mut wire = Wire::new(config, DELAY, fate);
-    wire.ends[0].write(segments * 1000);
-    wire.ends[0].close();
-    wire.run(Span::from_secs(60));
-    assert_eq!(wire.ends[1].received(), segments * 1000, "everything arrived");
-    wire
+    wire::transfer(config, segments, |number| if lost.contains(&number) { Fate::Drop } else { Fate::Pass })
 }
 
 const EVERY: [Recovery; 3] = [Recovery::Reno, Recovery::NewReno, Recovery::Sack];

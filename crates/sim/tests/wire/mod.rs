@@ -5,6 +5,27 @@ use std::collections::BTreeMap;
 use tidegate_core::{Ecn, Instant, Span};
 use tidegate_sim::tcp::{Config, Endpoint, Flags, Segment};
 
+/// The delay each way, without a rate: a round trip takes 100 ms, and a window leaves at once.
+pub const DELAY: Span = Span::from_millis(50);
+
+/// A transfer of `segments` segments of 1000 bytes, of which the data segments have the fate that `fate` gives to their
+/// numbers.
+pub fn transfer(
+    config: Config,
+    segments: u64,
+    fate: impl Fn(usize) -> Fate,
+) -> Wire<impl FnMut(usize, usize, &Segment) -> Fate> {
+    let fate = move |from: usize, number: usize, segment: &Segment| {
+        if from == 0 && segment.len > 0 { fate(number) } else { Fate::Pass }
+    };
+    let mut wire = Wire::new(config, DELAY, fate);
+    wire.ends[0].write(segments * 1000);
+    wire.ends[0].close();
+    wire.run(Span::from_secs(60));
+    assert_eq!(wire.ends[1].received(), segments * 1000, "everything arrived");
+    wire
+}
+
 /// The fate of a segment on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
