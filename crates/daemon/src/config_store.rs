@@ -287,15 +287,12 @@ fn placed(
     let running = |config: &Config| {
         directions.iter().position(|direction| direction.config.interface.direction == config.interface.direction)
     };
+    let wanted = named.map(|name| direction_named(directions, Some(name))).transpose()?;
     if configs.len() == 1 {
         // A file for another direction than the one it is for is refused where it is put in force.
-        let given = named.map(|name| direction_named(directions, Some(name))).transpose()?;
-        return Ok(configs
-            .into_iter()
-            .map(|config| (given.or_else(|| running(&config)).unwrap_or(0), config))
-            .collect());
+        let place = |config| (wanted.or_else(|| running(&config)).unwrap_or(0), config);
+        return Ok(configs.into_iter().map(place).collect());
     }
-    let wanted = named.map(|name| direction_named(directions, Some(name))).transpose()?;
     let mut placed = Vec::new();
     for config in configs {
         let Some(at) = running(&config) else {

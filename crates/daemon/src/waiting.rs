@@ -11,8 +11,8 @@ use crate::service;
 /// The longest time between two looks at `stop`.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Waits until there is an interface `name`, which is told by `print`, or `stop` is set; returns whether it is there. The
-/// service manager is told that the service runs: it need not wait for the interface.
+/// Waits until there is an interface `name`, or `stop` is set; returns whether it is there. `print` receives a message at
+/// the begin and at the end, and the service manager a notification that the service runs: it need not wait.
 ///
 /// Without permission to be notified of links it is looked for repeatedly.
 pub fn wait_for_interface(name: &str, stop: &AtomicBool, print: fn(&str)) -> bool {

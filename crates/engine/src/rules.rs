@@ -112,8 +112,7 @@ fn classifier<'a>(matches: impl Iterator<Item = &'a Match>, names: &Names) -> Re
 
 /// What the keys of flows contain of each class that has a name: a hash of the name, so that a flow keeps its key when
 /// the number of its class changes. Classes of reservations have numbers only.
-fn salts(secret: [u64; 2], config: &Config) -> Vec<u64> {
-    let hash = FlowHash::new(secret, flow::FlowBy::FiveTuple);
+fn salts(hash: &FlowHash, config: &Config) -> Vec<u64> {
     let named = numbers_of(config);
     let mut salts: Vec<u64> = (0..named.values().map(|class| class.0 + 1).max().unwrap_or(0))
         .map(|class| hash.class(&class.to_le_bytes()))
@@ -135,12 +134,13 @@ impl Rules {
             Root::Shaper(shaper) => shaper.flow_by,
             Root::Discipline(_) => FlowBy::FiveTuple,
         };
+        let hash = FlowHash::new(setup.secret, flow_by(by));
         Ok(Self {
             reserved: None,
             reserved_classes: Vec::new(),
             classifier: classifier(config.rules.iter().map(|rule| &rule.matches), &setup.names)?,
-            hash: FlowHash::new(setup.secret, flow_by(by)),
-            salts: salts(setup.secret, config),
+            salts: salts(&hash, config),
+            hash,
             classes: config.rules.iter().map(|rule| rule.class).collect(),
             default: config.default_class,
         })
