@@ -309,7 +309,7 @@ fn datagrams_keep_the_rate_in_both_directions() -> Ended {
     measured.ended()
 }
 
-/// 8 Mbit/s of datagrams, of which nobody hears whether they arrive, at 1 Mbit/s: the queue could hold a second of them.
+/// 8 Mbit/s of datagrams, whose sender does not learn whether they arrive, at 1 Mbit/s: the queue could hold a second of them.
 fn datagrams_that_heed_no_drop_do_not_wait() -> Ended {
     let host = host();
     let socket = host.run(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).unwrap();

@@ -252,7 +252,7 @@ fn feedback(items: &mut Vec<Item>) {
     let basis = paper("section 4.2: a signal when the utilisation of a flow's queue passes thresholds");
     items.push(Item::claim(
         "shares.feedback",
-        "the owner is told when the queue passes 6 kB and when it is below 2 kB",
+        "the owner is notified when the queue passes 6 kB and when it is below 2 kB",
         told,
         basis,
     ));
