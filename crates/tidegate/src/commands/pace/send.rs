@@ -1,5 +1,7 @@
 //! The sender: one schedule, a source, destinations.
 
+mod outlet;
+
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::ops::Range;
@@ -8,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_pace::sender::{Destination, Protocol};
-use tidegate_pace::{
-    Admission, Algorithm, At1, BurstCap, Capped, Clock, Kind, MonotonicClock, Pacer, Params, Recorder, wait_until,
-};
+use tidegate_pace::{Admission, Algorithm, Clock, MonotonicClock, Params, Recorder, wait_until};
 use tidegate_units::{Bytes, Instant, Rate, Span};
+
+use outlet::{Engine, Outlet};
 
 use super::control::{Control, Standing};
 use super::progress::{Progress, View};
@@ -62,68 +64,6 @@ pub fn run(args: &Args, params: &Params) -> Result<(), Failure> {
 fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
-}
-
-/// A destination and its state.
-#[derive(Debug)]
-struct Outlet {
-    destination: Destination,
-    failed: Option<String>,
-    reader_left: bool,
-    datagrams: u64,
-}
-
-impl Outlet {
-    fn new(destination: Destination) -> Self {
-        Self { destination, failed: None, reader_left: false, datagrams: 0 }
-    }
-    fn is_alive(&self) -> bool {
-        self.failed.is_none() && !self.reader_left
-    }
-    /// The exact amount that it received, as text.
-    fn account(&self) -> String {
-        let accepted = self.destination.accepted().as_u64();
-        // Data in a pipe is lost only if its reader has closed it.
-        let certain = self.destination.outlives_us() && !self.reader_left;
-        let delivered = if certain { accepted } else { self.destination.delivered().as_u64() };
-        if self.destination.is_datagram() {
-            return format!("{accepted} B in {} datagrams handed to the network", self.datagrams);
-        }
-        let mut text = format!("{delivered} B delivered");
-        if accepted > delivered {
-            text += &format!(", {} B more were accepted by the kernel and did not arrive", accepted - delivered);
-        }
-        text
-    }
-}
-
-/// The algorithm, with the additional interface of the pacer.
-#[derive(Debug)]
-enum Engine {
-    Pacer(Box<Pacer>),
-    Paper(Box<dyn Algorithm + Send>),
-}
-
-impl Engine {
-    fn new(args: &Args, params: &Params, now: Instant) -> Result<Self, tidegate_pace::ParamError> {
-        if args.algorithm == Kind::Pacer {
-            return Pacer::new(*params, now).map(|pacer| Self::Pacer(Box::new(pacer)));
-        }
-        let inner: Box<dyn Algorithm + Send> = match (args.algorithm, args.gap_time) {
-            (Kind::At1, Some(threshold)) => Box::new(At1::new(params.rate, threshold, now)?),
-            (kind, _) => kind.build(params.rate, now)?,
-        };
-        Ok(Self::Paper(match params.cap() {
-            Some((rate, allowance)) => Box::new(Capped::new(inner, BurstCap::new(rate, allowance, now)?)),
-            None => inner,
-        }))
-    }
-    fn algorithm(&mut self) -> &mut dyn Algorithm {
-        match self {
-            Self::Pacer(pacer) => &mut **pacer,
-            Self::Paper(algorithm) => algorithm,
-        }
-    }
 }
 
 /// Why the transfer ended.
@@ -213,7 +153,7 @@ impl<'a> Sender<'a> {
         };
         sender.cut(params.rate);
         if args.verbose {
-            sender.say_what_was_chosen(params);
+            sender.report_choice(params);
         }
         Ok(sender)
     }
@@ -247,7 +187,7 @@ impl<'a> Sender<'a> {
         let most = usize::try_from(most.as_u64()).unwrap_or(usize::MAX).min(65_000);
         (most / size).clamp(1, 64)
     }
-    fn say_what_was_chosen(&self, params: &Params) {
+    fn report_choice(&self, params: &Params) {
         let cap = params.cap().map_or("no burst cap".into(), |(rate, allowance)| {
             format!("no run of packets above {} but for {allowance} at once", measure::rate(rate.as_bps() as f64))
         });
@@ -288,7 +228,7 @@ impl<'a> Sender<'a> {
                 let now = self.clock.now();
                 let since = reading.max(self.due);
                 if now > since {
-                    self.told_awake(now);
+                    self.report_wait(now);
                     self.engine.algorithm().refilled(since, now);
                 }
             }
@@ -333,7 +273,7 @@ impl<'a> Sender<'a> {
         if held { LEAD } else { Span::ZERO }
     }
     /// Reports to the algorithm a wait that ended while there was nothing to send.
-    fn told_awake(&mut self, now: Instant) {
+    fn report_wait(&mut self, now: Instant) {
         if self.asked && self.due <= now {
             let due = self.due;
             self.due = self.engine.algorithm().woke(due);
@@ -352,7 +292,7 @@ impl<'a> Sender<'a> {
             }
             let due = self.due.saturating_sub(self.lead());
             if due <= now {
-                self.told_awake(now);
+                self.report_wait(now);
                 if self.due.saturating_sub(self.lead()) <= now {
                     return Ok(());
                 }
@@ -573,7 +513,7 @@ impl<'a> Sender<'a> {
         }
         let (now, view) = (self.clock.now(), self.view());
         self.progress.conclude(self.started, now, &view);
-        self.tell_distribution()?;
+        self.report_distribution()?;
         let dropped = view.dropped;
         let mut troubles = Vec::new();
         for outlet in &self.outlets {
@@ -602,7 +542,7 @@ impl<'a> Sender<'a> {
         }
         if troubles.is_empty() { Ok(()) } else { Err(Failure::Failed(troubles.join("\ntidegate: "))) }
     }
-    fn tell_distribution(&self) -> Result<(), Failure> {
+    fn report_distribution(&self) -> Result<(), Failure> {
         if !self.args.measure && !self.args.json {
             return Ok(());
         }

@@ -1,26 +1,29 @@
 //! `tidegate exec` as a shell sees it: real programs, and servers on the loopback of a namespace that represents the
 //! host. The programs are this test itself, selected as a client by its environment.
 
-#[path = "../../live/tests/support/mod.rs"]
+#[path = "../../../live/tests/support/mod.rs"]
 mod support;
 
+mod roles;
+#[path = "../running/mod.rs"]
 mod running;
+mod terminal;
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use roles::{pattern, play, whole};
 use running::{PATIENCE, Scratch};
 use support::Ended;
 use support::steady::{Measurements, patiently};
+use terminal::Terminal;
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::netns::Namespace;
 use tidegate_live::nft;
@@ -95,10 +98,6 @@ fn sender(host: &Namespace, address: impl Into<std::net::IpAddr>, bytes: usize, 
     at
 }
 
-fn pattern(at: usize) -> u8 {
-    (at / 251 + at) as u8
-}
-
 /// Reads a connection to its end.
 fn taker(host: &Namespace) -> (SocketAddr, JoinHandle<(Vec<u8>, Duration)>) {
     let listener = host.run(|| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).unwrap();
@@ -110,118 +109,6 @@ fn taker(host: &Namespace) -> (SocketAddr, JoinHandle<(Vec<u8>, Duration)>) {
         (all, began.elapsed())
     });
     (at, taker)
-}
-
-fn whole(data: &[u8], length: usize) -> bool {
-    data.len() == length && data.iter().enumerate().all(|(at, &byte)| byte == pattern(at))
-}
-
-// The roles of the client.
-
-fn play(role: &str) {
-    let words: Vec<&str> = role.split(' ').collect();
-    let address = || words[1].parse::<SocketAddr>().unwrap();
-    let number = |at: usize| words[at].parse::<u64>().unwrap();
-    match words[0] {
-        // Prints the number of bytes, the seconds from the first to the last, and whether all are right.
-        "download" => {
-            let mut stream = TcpStream::connect(address()).unwrap();
-            let (mut all, mut began) = (vec![0; 1], None);
-            stream.read_exact(&mut all).unwrap();
-            began.get_or_insert(Instant::now());
-            stream.read_to_end(&mut all).unwrap();
-            let right = u8::from(whole(&all, all.len()));
-            println!("{} {} {right}", all.len(), began.unwrap().elapsed().as_secs_f64());
-        }
-        // Ends at once, with data still in flight.
-        "upload" => {
-            let data: Vec<u8> = (0..number(2) as usize).map(pattern).collect();
-            TcpStream::connect(address()).unwrap().write_all(&data).unwrap();
-        }
-        "connect" => match TcpStream::connect_timeout(&address(), PATIENCE) {
-            Ok(_) => println!("connected"),
-            Err(error) => println!("{:?}", error.kind()),
-        },
-        // Requests datagrams and counts arrivals for the given time in ms.
-        "receive" => {
-            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-            socket.send_to(b"go", address()).unwrap();
-            socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-            let (began, mut bytes, mut buffer) = (Instant::now(), 0, [0; 65_536]);
-            while began.elapsed() < Duration::from_millis(number(2)) {
-                bytes += socket.recv(&mut buffer).unwrap_or(0);
-            }
-            println!("{bytes} {}", began.elapsed().as_secs_f64());
-        }
-        // Sends datagrams of 972 bytes at about 8 Mbit/s for the given time in ms.
-        "flood" => {
-            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-            let began = Instant::now();
-            let mut sent = 0;
-            while began.elapsed() < Duration::from_millis(number(2)) {
-                let _ = socket.send_to(&[7; 972], address());
-                sent += 1;
-                thread::sleep((began + Duration::from_millis(sent)).saturating_duration_since(Instant::now()));
-            }
-        }
-        // Echoes with an echo server, one each 20 ms; prints the median and the 95th percentile in ms.
-        "echo" => {
-            let any = if address().is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-            let socket = UdpSocket::bind(any).unwrap();
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
-            let mut times = Vec::new();
-            for number in 0..number(2) {
-                let began = Instant::now();
-                socket.send_to(&number.to_be_bytes(), address()).unwrap();
-                let mut buffer = [0; 8];
-                socket.recv(&mut buffer).unwrap();
-                times.push(began.elapsed().as_secs_f64() * 1e3);
-                thread::sleep(Duration::from_millis(20));
-            }
-            times.sort_by(f64::total_cmp);
-            println!("{} {}", times[times.len() / 2], times[times.len() * 95 / 100]);
-        }
-        // The largest datagram, in both directions.
-        "large" => {
-            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
-            let data: Vec<u8> = (0..60_000).map(pattern).collect();
-            socket.send_to(&data, address()).unwrap();
-            let mut buffer = vec![0; 65_536];
-            let length = socket.recv(&mut buffer).unwrap();
-            println!("{}", whole(&buffer[..length], 60_000));
-        }
-        // Pings once, and prints the result.
-        "ping" => {
-            // SAFETY: a system call on numbers; the result is a descriptor of ours.
-            let socket = unsafe {
-                let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_ICMP);
-                assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-                UdpSocket::from_raw_fd(fd)
-            };
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
-            socket.connect((words[1], 0)).unwrap();
-            // Type 8, code 0; checksum and identifier are the kernel's; sequence 7; eight bytes of data.
-            socket.send(&[8, 0, 0, 0, 0, 0, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
-            let mut buffer = [0; 64];
-            match socket.recv(&mut buffer) {
-                Ok(length) => println!("type {} sequence {} data {:?}", buffer[0], buffer[7], &buffer[8..length]),
-                Err(error) => println!("{:?}", error.kind()),
-            }
-        }
-        "identity" => {
-            let status = std::fs::read_to_string("/proc/self/status").unwrap();
-            let line = |name: &str| status.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
-            println!("{}\n{}\n{}", line("Uid:"), line("Gid:"), std::env::current_dir().unwrap().display());
-        }
-        // A server of its own on 127.0.0.1, and whether it can be reached.
-        "own" => {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let at = listener.local_addr().unwrap();
-            println!("{}", TcpStream::connect_timeout(&at, PATIENCE).is_ok());
-        }
-        role => panic!("no such role: {role}"),
-    }
 }
 
 fn echo_server(host: &Namespace, address: impl Into<std::net::IpAddr>) -> SocketAddr {
@@ -391,76 +278,6 @@ fn standard_input_and_output_pass_through() -> Ended {
     writer.join().unwrap();
     assert_eq!((output.status.code(), output.stdout), (Some(0), vec![b'X'; 300_000]));
     Ended::Passed
-}
-
-/// An interactive shell at a terminal of its own.
-struct Terminal {
-    shell: std::process::Child,
-    master: File,
-    shown: Receiver<Vec<u8>>,
-    screen: String,
-}
-
-impl Terminal {
-    fn open(host: &Namespace) -> Self {
-        let (mut master, mut slave) = (0, 0);
-        // SAFETY: both numbers are live for the call; name, modes and size may be left out.
-        let opened = unsafe {
-            libc::openpty(&mut master, &mut slave, std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut())
-        };
-        assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
-        // SAFETY: both are descriptors of ours now.
-        let (master, slave) = unsafe { (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
-        let mut command = host.command("sh").unwrap();
-        command.arg("-i").env("PS1", "$ ").env("TERM", "dumb").env_remove("ENV");
-        command.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap()).stderr(slave);
-        let lead = || {
-            // SAFETY: system calls on numbers, allowed between fork and exec; 0 is the terminal.
-            if unsafe { libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 } {
-                return Err(std::io::Error::last_os_error());
-            }
-            // Who runs tests in the background has them ignored, for good as far as shells go.
-            for signal in [libc::SIGINT, libc::SIGQUIT] {
-                // SAFETY: no handler is named; allowed between fork and exec.
-                unsafe { libc::signal(signal, libc::SIG_DFL) };
-            }
-            Ok(())
-        };
-        // SAFETY: the closure makes system calls and touches nothing of the parent's.
-        unsafe { command.pre_exec(lead) };
-        let shell = command.spawn().unwrap();
-        drop(command);
-        let mut from = master.try_clone().unwrap();
-        let (to, shown) = mpsc::channel();
-        thread::spawn(move || {
-            let mut buffer = [0; 4_096];
-            while let Ok(length) = from.read(&mut buffer) {
-                if length == 0 || to.send(buffer[..length].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        Self { shell, master, shown, screen: String::new() }
-    }
-
-    fn types(&mut self, keys: &str) {
-        self.master.write_all(keys.as_bytes()).unwrap();
-    }
-
-    /// Waits until it shows `text`, and discards the output up to there.
-    fn shows(&mut self, text: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some((_, rest)) = self.screen.split_once(text) {
-                self.screen = rest.to_owned();
-                return;
-            }
-            match self.shown.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(bytes) => self.screen += &String::from_utf8_lossy(&bytes),
-                Err(_) => panic!("{text:?} is not shown, but {:?}", self.screen),
-            }
-        }
-    }
 }
 
 /// Input is echoed, so the awaited text is written so that only the shell's output contains it.

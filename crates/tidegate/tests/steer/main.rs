@@ -1,20 +1,23 @@
 //! Control of a running shaper by the built command as a user types it: `apply`, `set`, `add`, `remove`, `confirm`,
 //! `promise`, `reserve`, `events`, `status` and `top`, over the real socket, with traffic whose arrival is measured.
 
-#[path = "../../live/tests/support/mod.rs"]
+#[path = "../../../live/tests/support/mod.rs"]
 mod support;
 
+#[path = "../running/mod.rs"]
 mod running;
+mod stage;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use running::{Arrivals, PATIENCE, Printing, Running, Scratch, Traffic};
+use running::{Printing, Traffic};
 use serde_json::Value;
+use stage::{Stage, about, finished, meanwhile, refused, whole};
 use support::steady::Measurements;
-use support::{DEVICE, Ended, Pair};
+use support::{DEVICE, Ended};
 
 /// Packets of the tests are 500 bytes with headers, so at 1 Mbit/s 250 of them leave in a second. The bursts bridge
 /// 96 ms in which a busy machine gives us no time; the limits hold what the tests queue.
@@ -46,153 +49,20 @@ destination-port = "5000-5099"
 minimum = "300kbit"
 preference = 1
 "#;
-const PAYLOAD: usize = 472;
-const SOME_TIME: Duration = Duration::from_millis(1_500);
-
-/// A shaper that runs between two namespaces, and the commands that control it.
-struct Stage {
-    running: Running,
-    pair: Pair,
-    scratch: Scratch,
-}
-
-/// What a command did.
-struct Told {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
-impl Stage {
-    fn new(text: &str) -> Self {
-        let (pair, scratch) = (Pair::new(), Scratch::new());
-        let mut run = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
-        run.arg("run").arg(scratch.write("shaper.toml", text)).args(["--interface", DEVICE]);
-        run.arg("--control").arg(scratch.0.join("control"));
-        let mut running = Running::start(run);
-        running.says("is in force");
-        running.says("control socket");
-        Self { running, pair, scratch }
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
-        command.args(arguments).arg("--control").arg(self.scratch.0.join("control")).stdin(Stdio::null());
-        command
-    }
-
-    fn tell(&self, arguments: &[&str]) -> Told {
-        told(self.command(arguments))
-    }
-
-    /// What it prints, of a command that must succeed.
-    fn does(&self, arguments: &[&str]) -> String {
-        let told = self.tell(arguments);
-        assert_eq!(told.code, Some(0), "{arguments:?}: {}{}", told.out, told.err);
-        told.out
-    }
-
-    /// A command that must not succeed: the code, and all that it must say.
-    fn refuses(&self, code: i32, arguments: &[&str], texts: &[&str]) {
-        refused(self.tell(arguments), code, arguments, texts);
-    }
-
-    fn starts(&self, arguments: &[&str]) -> Printing {
-        Printing::start(self.command(arguments))
-    }
-
-    /// `tidegate events` with `arguments`, subscribed.
-    fn events(&self, arguments: &[&str]) -> Printing {
-        let mut events = self.starts(&[&["events"], arguments].concat());
-        events.prints("subscribed");
-        events
-    }
-
-    fn status(&self) -> Value {
-        serde_json::from_str(&self.does(&["status", "--json"])).unwrap()
-    }
-
-    /// What the class of this name is promised.
-    fn rate(&self, class: &str) -> Option<u64> {
-        let status = self.status();
-        let classes = status["directions"][0]["classes"].as_array().unwrap();
-        classes.iter().find(|one| one["name"] == class)?["rate_bps"].as_u64()
-    }
-
-    /// Waits until something is so.
-    fn until(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        while !is_so(self) {
-            assert!(Instant::now() < deadline, "{what} does not come: {:#}", self.status());
-            thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    fn traffic(&self, port: u16, a_second: u32) -> Traffic {
-        Traffic::to(&self.pair, port, PAYLOAD, Duration::from_secs(1) / a_second)
-    }
-
-    fn end(self) {
-        self.running.signal(libc::SIGINT);
-        let (status, _, said) = self.running.end();
-        assert!(status.success() && said.contains("nothing is left behind"), "{status}: {said}");
-    }
-}
-
-/// What a command does that ends by itself.
-fn told(mut command: Command) -> Told {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let deadline = Instant::now() + PATIENCE;
-    while child.try_wait().unwrap().is_none() {
-        if Instant::now() > deadline {
-            child.kill().unwrap();
-            panic!("{command:?} does not end: {:?}", child.wait_with_output());
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    Told { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
-}
-
-fn refused(told: Told, code: i32, arguments: &[&str], texts: &[&str]) {
-    let Told { code: was, out, err } = told;
-    assert_eq!(was, Some(code), "{arguments:?}: {out}{err}");
-    for text in texts {
-        assert!(err.contains(text), "{arguments:?} does not say {text:?}, but {err}");
-    }
-    assert!(!err.contains("panicked") && !err.contains("RUST_BACKTRACE"), "{arguments:?}: {err}");
-}
-
-/// Lets some time pass, and gives its begin and end.
-fn meanwhile() -> (SystemTime, SystemTime) {
-    // What was granted before, and what is queued on the way, is over by then.
-    thread::sleep(Duration::from_millis(400));
-    let from = SystemTime::now();
-    thread::sleep(SOME_TIME);
-    (from, SystemTime::now())
-}
-
-/// 250 packets a second are 1 Mbit/s. What is queued on the way when the rates change is above or below that for a moment.
-fn about(traffic: &Traffic, time: (SystemTime, SystemTime), kbit: f64) -> Result<(), String> {
-    let rate = traffic.rate(time) * 4.0;
-    println!("{rate:.0} kbit/s of {kbit:.0}");
-    if (0.8 * kbit..1.1 * kbit).contains(&rate) { Ok(()) } else { Err(format!("{rate} kbit/s where {kbit} are due")) }
-}
-
-fn whole(arrivals: &Arrivals) {
-    assert!(arrivals.at.len() > 500, "{} arrived", arrivals.at.len());
-    assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0), "lost and reordered of {} sent", arrivals.sent);
-}
 
 fn rates_change_while_packets_wait() -> Ended {
     let (stage, mut measured) = (Stage::new(SHAPER), Measurements::new());
     // 1.6 Mbit/s are offered.
     let traffic = stage.traffic(5_004, 400);
     measured.hold(|| about(&traffic, meanwhile(), 1_000.0));
-    let told = stage.tell(&["set", "class", "media", "rate", "2mbit"]);
-    assert_eq!((told.code, told.out.as_str()), (Some(0), "class media: rate 1mbit -> 2mbit\n"), "{}", told.err);
-    assert!(told.err.contains("in force, in place"), "{}", told.err);
+    let finished = stage.run(&["set", "class", "media", "rate", "2mbit"]);
+    assert_eq!(
+        (finished.code, finished.out.as_str()),
+        (Some(0), "class media: rate 1mbit -> 2mbit\n"),
+        "{}",
+        finished.err
+    );
+    assert!(finished.err.contains("in force, in place"), "{}", finished.err);
     measured.hold(|| {
         // What is offered, and what waited; more than the old rate in any case.
         let rate = traffic.rate(meanwhile()) * 4.0;
@@ -208,9 +78,9 @@ fn rates_change_while_packets_wait() -> Ended {
     assert_eq!(stage.rate("media"), Some(500_000), "a dry run changes nothing");
     assert_eq!(shown, stage.does(&["apply", file.to_str().unwrap()]));
     assert!(shown.contains("class media: rate 500kbit -> 4mbit"), "{shown}");
-    let told = stage.tell(&["apply", file.to_str().unwrap()]);
-    assert_eq!((told.code, told.out.as_str()), (Some(0), ""));
-    assert!(told.err.contains("nothing is different"), "{}", told.err);
+    let finished = stage.run(&["apply", file.to_str().unwrap()]);
+    assert_eq!((finished.code, finished.out.as_str()), (Some(0), ""));
+    assert!(finished.err.contains("nothing is different"), "{}", finished.err);
     assert!(stage.does(&["status", "--file"]).contains("rate = \"4mbit\""));
     whole(&traffic.stop());
     stage.end();
@@ -236,9 +106,9 @@ fn classes_and_rules_come_and_go_while_packets_wait() -> Ended {
     ]);
     assert!(out.starts_with("+ class backup"), "{out}");
     // A rule that is added goes before the others, and takes the flow with its queue.
-    let told = stage.tell(&["add", "rule", "backup", "destination-port", "5004"]);
-    assert_eq!(told.code, Some(0), "{}", told.err);
-    assert!(told.out.contains("+ rule class backup, destination-port 5004"), "{}", told.out);
+    let finished = stage.run(&["add", "rule", "backup", "destination-port", "5004"]);
+    assert_eq!(finished.code, Some(0), "{}", finished.err);
+    assert!(finished.out.contains("+ rule class backup, destination-port 5004"), "{}", finished.out);
     stage.until("the flow in its new class", |stage| {
         let counts = stage.status();
         let backup = &counts["directions"][0]["classes"][2];
@@ -268,9 +138,14 @@ fn a_change_on_trial_goes_back_unless_it_is_confirmed() -> Ended {
     let half = ["set", "class", "media", "rate", "500kbit", "--confirm"];
     let traffic = stage.traffic(5_004, 300);
     let mut events = stage.events(&["--kind", "log"]);
-    let told = stage.tell(&[&half[..], &["2s"]].concat());
-    assert_eq!((told.code, told.out.as_str()), (Some(0), "class media: rate 1mbit -> 500kbit\n"), "{}", told.err);
-    assert!(told.err.contains("it goes back after 2s unless `tidegate confirm` is run"), "{}", told.err);
+    let finished = stage.run(&[&half[..], &["2s"]].concat());
+    assert_eq!(
+        (finished.code, finished.out.as_str()),
+        (Some(0), "class media: rate 1mbit -> 500kbit\n"),
+        "{}",
+        finished.err
+    );
+    assert!(finished.err.contains("it goes back after 2s unless `tidegate confirm` is run"), "{}", finished.err);
     // That it is in force meanwhile is seen below, of one that lasts for an hour.
     stage.until("the change goes back", |stage| stage.rate("media") == Some(1_000_000));
     events.prints("the change was taken back");
@@ -298,11 +173,11 @@ fn a_change_on_trial_goes_back_unless_it_is_confirmed() -> Ended {
     loop {
         let began = Instant::now();
         stage.does(&[&half[..], &["3s"]].concat());
-        let told = stage.tell(&["confirm"]);
-        if told.code == Some(0) {
+        let finished = stage.run(&["confirm"]);
+        if finished.code == Some(0) {
             break;
         }
-        assert!(began.elapsed() >= trial && late < 10, "{}{}", told.out, told.err);
+        assert!(began.elapsed() >= trial && late < 10, "{}{}", finished.out, finished.err);
         late += 1;
     }
     // Longer than the trial would have lasted.
@@ -509,7 +384,7 @@ fn what_is_wrong_is_said_and_changes_nothing() -> Ended {
             let arguments =
                 arguments.iter().map(|one| if *one == "shaper.toml" { file.to_str().unwrap() } else { one });
             command.args(arguments).args(["--control", path]).stdin(Stdio::null());
-            told(command)
+            finished(command)
         };
         refused(
             at("/nonexistent/socket"),
@@ -522,7 +397,7 @@ fn what_is_wrong_is_said_and_changes_nothing() -> Ended {
         let arguments: Vec<&str> =
             arguments.iter().map(|one| if *one == "shaper.toml" { file.to_str().unwrap() } else { one }).collect();
         elsewhere.args(&arguments).args(["--interface", "nosuch0"]).stdin(Stdio::null());
-        refused(told(elsewhere), 1, &arguments, &["nosuch0.sock", "tidegate run FILE", "--control"]);
+        refused(finished(elsewhere), 1, &arguments, &["nosuch0.sock", "tidegate run FILE", "--control"]);
     }
     stage.end();
     Ended::Passed
@@ -547,8 +422,8 @@ fn another_user_may_look_and_not_touch() -> Ended {
     };
     for arguments in [&["status"][..], &["top", "--once"], &["promise"], &["reserve", "--list"], &["status", "--file"]]
     {
-        let told = told(command(arguments));
-        assert_eq!(told.code, Some(0), "{arguments:?}: {}", told.err);
+        let finished = finished(command(arguments));
+        assert_eq!(finished.code, Some(0), "{arguments:?}: {}", finished.err);
     }
     for (arguments, text) in [
         (&["apply", file][..], "change what is shaped"),
@@ -559,7 +434,7 @@ fn another_user_may_look_and_not_touch() -> Ended {
         (&["confirm", "--rollback"], "take a change back"),
     ] {
         let texts = [&format!("user {NOBODY} may not {text}")[..], "ask root"];
-        refused(told(command(arguments)), 1, arguments, &texts);
+        refused(finished(command(arguments)), 1, arguments, &texts);
     }
     for (arguments, texts) in [
         (&["promise", "--port", "5004", "--min", "400kbit"][..], &["300kbit", "[control]"][..]),
@@ -567,7 +442,7 @@ fn another_user_may_look_and_not_touch() -> Ended {
         (&["promise", "--uid", "0", "--min", "10kbit"], &["may not steer flows of user 0", "your own"]),
         (&["promise", "--pid", "1", "--min", "10kbit"], &["may not steer flows of the owner of process 1"]),
     ] {
-        refused(told(command(arguments)), 1, arguments, texts);
+        refused(finished(command(arguments)), 1, arguments, texts);
     }
     let mut own = Printing::start(command(&["promise", "--port", "5004", "--min", "200kbit"]));
     own.prints("at least 200kbit a flow; no such flow yet");
@@ -579,7 +454,7 @@ fn another_user_may_look_and_not_touch() -> Ended {
     let held: Value = serde_json::from_str(&stage.does(&["promise", "--json"])).unwrap();
     let roots = held.as_array().unwrap().iter().find(|one| one["uid"] == 0).unwrap()["promise"].to_string();
     let arguments = ["promise", "--release", &roots];
-    refused(told(command(&arguments)), 1, &arguments, &[&format!("user {NOBODY}")]);
+    refused(finished(command(&arguments)), 1, &arguments, &[&format!("user {NOBODY}")]);
     stage.does(&["promise", "--release", &number]);
     own.prints("the promise ended");
     assert_eq!(own.end().0.code(), Some(1));

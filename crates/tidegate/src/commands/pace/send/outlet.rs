@@ -1,0 +1,69 @@
+//! What a sender has beside its source: destinations and the algorithm that sets their times.
+
+use tidegate_pace::sender::Destination;
+use tidegate_pace::{Algorithm, At1, BurstCap, Capped, Kind, Pacer, Params};
+use tidegate_units::Instant;
+
+use super::Args;
+
+/// A destination and its state.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    pub(super) destination: Destination,
+    pub(super) failed: Option<String>,
+    pub(super) reader_left: bool,
+    pub(super) datagrams: u64,
+}
+
+impl Outlet {
+    pub(super) fn new(destination: Destination) -> Self {
+        Self { destination, failed: None, reader_left: false, datagrams: 0 }
+    }
+    pub(super) fn is_alive(&self) -> bool {
+        self.failed.is_none() && !self.reader_left
+    }
+    /// The exact amount that it received, as text.
+    pub(super) fn account(&self) -> String {
+        let accepted = self.destination.accepted().as_u64();
+        // Data in a pipe is lost only if its reader has closed it.
+        let certain = self.destination.outlives_us() && !self.reader_left;
+        let delivered = if certain { accepted } else { self.destination.delivered().as_u64() };
+        if self.destination.is_datagram() {
+            return format!("{accepted} B in {} datagrams handed to the network", self.datagrams);
+        }
+        let mut text = format!("{delivered} B delivered");
+        if accepted > delivered {
+            text += &format!(", {} B more were accepted by the kernel and did not arrive", accepted - delivered);
+        }
+        text
+    }
+}
+
+/// The algorithm, with the additional interface of the pacer.
+#[derive(Debug)]
+pub(super) enum Engine {
+    Pacer(Box<Pacer>),
+    Paper(Box<dyn Algorithm + Send>),
+}
+
+impl Engine {
+    pub(super) fn new(args: &Args, params: &Params, now: Instant) -> Result<Self, tidegate_pace::ParamError> {
+        if args.algorithm == Kind::Pacer {
+            return Pacer::new(*params, now).map(|pacer| Self::Pacer(Box::new(pacer)));
+        }
+        let inner: Box<dyn Algorithm + Send> = match (args.algorithm, args.gap_time) {
+            (Kind::At1, Some(threshold)) => Box::new(At1::new(params.rate, threshold, now)?),
+            (kind, _) => kind.build(params.rate, now)?,
+        };
+        Ok(Self::Paper(match params.cap() {
+            Some((rate, allowance)) => Box::new(Capped::new(inner, BurstCap::new(rate, allowance, now)?)),
+            None => inner,
+        }))
+    }
+    pub(super) fn algorithm(&mut self) -> &mut dyn Algorithm {
+        match self {
+            Self::Pacer(pacer) => &mut **pacer,
+            Self::Paper(algorithm) => algorithm,
+        }
+    }
+}
