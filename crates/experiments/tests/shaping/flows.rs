@@ -67,11 +67,11 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// How several parts of a test ended, each of which has been run: skipped when one was.
+/// How several parts of a test ended, each of which measures and has been run: unsteady when one was.
 pub fn all(parts: impl IntoIterator<Item = Ended>) -> Ended {
-    let skipped = |part| if let Ended::Skipped(why) = part { Some(why) } else { None };
-    let whys: Vec<String> = parts.into_iter().filter_map(skipped).collect();
-    if whys.is_empty() { Ended::Passed } else { Ended::Skipped(whys.join("; ")) }
+    let unsteady = |part| if let Ended::Unsteady(why) = part { Some(why) } else { None };
+    let whys: Vec<String> = parts.into_iter().filter_map(unsteady).collect();
+    if whys.is_empty() { Ended::Passed } else { Ended::Unsteady(whys.join("; ")) }
 }
 
 pub fn udp(n: u16, kbit: u64, payload: u64) -> FlowSpec {

@@ -5,9 +5,11 @@
 //! an unprivileged user through a user namespace.
 #![allow(dead_code)] // Each test target uses a part of it.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write as _};
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::exit;
 use std::time::{Duration, Instant};
@@ -23,6 +25,8 @@ pub mod steady;
 pub enum Ended {
     Passed,
     Skipped(String),
+    /// Skipped since the machine was not steady enough to measure.
+    Unsteady(String),
 }
 
 pub type Test = (&'static str, fn() -> Ended);
@@ -31,8 +35,10 @@ const NOBODY: u32 = 65_534;
 /// How long a test may take: one that measures again and again until the machine is steady, [`steady`], takes long.
 const LIMIT: Duration = Duration::from_secs(240);
 const SKIPPED: i32 = 77;
+const UNSTEADY: i32 = 78;
 
-/// Runs the tests whose name, with the mode before it (`root::` or `rootless::`), contains one of the arguments. Understands as much of libtest's command line as
+/// Runs the tests whose name, with the mode before it (`root::` or `rootless::`), contains one of the arguments, two at
+/// a time or as `--test-threads` or `RUST_TEST_THREADS` specify. Understands as much of libtest's command line as
 /// `cargo test` uses.
 pub fn main(tests: &[Test]) -> ! {
     main_with(tests, &[])
@@ -42,16 +48,20 @@ pub fn main(tests: &[Test]) -> ! {
 pub fn main_with(tests: &[Test], once: &[&str]) -> ! {
     let (mut filters, mut skips) = (vec![], vec![]);
     let mut list = false;
+    let mut threads = std::env::var("RUST_TEST_THREADS").ok();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--list" => list = true,
             "--skip" => skips.extend(arguments.next()),
-            "--test-threads" | "--format" | "-Z" => drop(arguments.next()),
+            "--test-threads" => threads = arguments.next(),
+            "--format" | "-Z" => drop(arguments.next()),
             a if a.starts_with('-') => {}
             _ => filters.push(argument),
         }
     }
+    // They wait more than they compute; more of them would disturb each other's measurements.
+    let threads = threads.and_then(|number| number.parse().ok()).unwrap_or(2).max(1);
     let contains = |name: &str, parts: &[String]| parts.iter().any(|part| name.contains(part.as_str()));
     let is_chosen = |full: &str| (filters.is_empty() || contains(full, &filters)) && !contains(full, &skips);
     // SAFETY: geteuid cannot fail.
@@ -75,35 +85,52 @@ pub fn main_with(tests: &[Test], once: &[&str]) -> ! {
     // Opened before privileges are dropped; the processes of the tests inherit it.
     let log = std::env::var_os("TIDEGATE_SKIP_LOG")
         .and_then(|path| OpenOptions::new().create(true).append(true).open(path).ok());
+    let chosen = modes.into_iter().flat_map(|(mode, rootless)| {
+        in_mode(mode).into_iter().map(move |(name, test)| Case { mode, name, test: *test, drop_root: root && rootless })
+    });
     let began_all = Instant::now();
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (mode, rootless) in modes {
-        for (name, test) in in_mode(mode) {
-            let began = Instant::now();
-            let skip = |reason: &str| {
-                let line = format!("SKIP: {mode}::{name}: {reason}\n");
-                eprint!("{line}");
-                if let Some(mut log) = log.as_ref() {
-                    // The reason has been printed; an error of the log is ignored.
-                    let _ = log.write_all(line.as_bytes());
-                }
-                SKIPPED
-            };
-            let status = in_process(|| run_one(*test, root && rootless, &skip));
-            let seconds = began.elapsed().as_secs_f32();
-            match status {
-                Ok(0) => {
-                    passed += 1;
-                    println!("test {mode}::{name} ... ok ({seconds:.1} s)");
-                }
-                Ok(SKIPPED) => {
-                    skipped += 1;
-                    println!("test {mode}::{name} ... SKIPPED, reason above");
-                }
-                other => {
-                    failed += 1;
-                    println!("test {mode}::{name} ... FAILED ({other:?})");
-                }
+    let mut waiting: VecDeque<Case> = chosen.collect();
+    let (mut running, mut unsteady): (Vec<Running>, Vec<Case>) = (vec![], vec![]);
+    // What could not be measured beside another test is measured alone, when all the others have ended.
+    let mut alone = false;
+    loop {
+        let places = if alone { 1 } else { threads };
+        while running.len() < places
+            && let Some(case) = waiting.pop_front()
+        {
+            running.push(Running::start(case, alone || threads == 1, log.as_ref()));
+        }
+        let Some((at, end)) = running.iter().enumerate().find_map(|(at, one)| Some((at, one.end()?))) else {
+            if running.is_empty() && unsteady.is_empty() {
+                break;
+            }
+            if running.is_empty() {
+                alone = true;
+                waiting.extend(unsteady.drain(..));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+            continue;
+        };
+        let Running { case, began, output, .. } = running.swap_remove(at);
+        show(output);
+        let (name, seconds) = (format!("{}::{}", case.mode, case.name), began.elapsed().as_secs_f32());
+        match end {
+            Ok(0) => {
+                passed += 1;
+                println!("test {name} ... ok ({seconds:.1} s)");
+            }
+            Ok(SKIPPED) => {
+                skipped += 1;
+                println!("test {name} ... SKIPPED, reason above");
+            }
+            Ok(UNSTEADY) => {
+                println!("{name} could not be measured beside another test; it runs again alone");
+                unsteady.push(case);
+            }
+            other => {
+                failed += 1;
+                println!("test {name} ... FAILED ({other:?})");
             }
         }
     }
@@ -117,22 +144,93 @@ pub fn main_with(tests: &[Test], once: &[&str]) -> ! {
     exit(if failed == 0 { 0 } else { 101 });
 }
 
-fn run_one(test: fn() -> Ended, drop_root: bool, skip: &dyn Fn(&str) -> i32) -> i32 {
-    if drop_root && let Err(error) = become_nobody() {
-        return skip(&format!("cannot become an unprivileged user: {error}"));
+/// A test in one of its modes.
+struct Case {
+    mode: &'static str,
+    name: &'static str,
+    test: fn() -> Ended,
+    drop_root: bool,
+}
+
+/// A test in its process. What it prints is kept until it ends, since others run beside it.
+struct Running {
+    case: Case,
+    child: Child,
+    began: Instant,
+    output: File,
+}
+
+impl Running {
+    /// Starts it; `alone` when no other test runs beside it.
+    fn start(case: Case, alone: bool, log: Option<&File>) -> Self {
+        // SAFETY: the name is a string constant; the result is a descriptor of ours when it is not negative.
+        let output = unsafe {
+            let fd = libc::memfd_create(c"output".as_ptr(), libc::MFD_CLOEXEC);
+            assert!(fd >= 0, "memfd_create: {}", io::Error::last_os_error());
+            File::from_raw_fd(fd)
+        };
+        let child = Child::fork(|| {
+            for standard in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+                // SAFETY: both are open descriptors.
+                unsafe { libc::dup2(output.as_raw_fd(), standard) };
+            }
+            case.run(alone, log)
+        });
+        Self { case, child, began: Instant::now(), output }
     }
-    let promise = netns::available();
-    if let Err(reason) = netns::enter() {
-        assert!(promise.is_err(), "available() said that it would work");
-        return skip(&reason.to_string());
+
+    /// How it ended, if it has: with an exit code, or why without one.
+    fn end(&self) -> Option<Result<i32, String>> {
+        match self.child.try_wait() {
+            Some(end) => Some(end.map_err(|signal| format!("killed by signal {signal}"))),
+            None if self.began.elapsed() > LIMIT => {
+                self.child.kill();
+                Some(Err(format!("still running after {LIMIT:?}")))
+            }
+            None => None,
+        }
     }
-    if let Err(reason) = Namespace::create().unwrap().run(has_a_data_path).unwrap() {
-        return skip(&format!("this kernel has no data path: {reason}"));
-    }
-    match catch_unwind(AssertUnwindSafe(test)) {
-        Ok(Ended::Passed) => 0,
-        Ok(Ended::Skipped(reason)) => skip(&reason),
-        Err(_) => 101,
+}
+
+/// Copies what a test has printed.
+fn show(mut output: File) {
+    let mut text = Vec::new();
+    // A file in memory; what cannot be read or printed is lost and changes no result.
+    let _ = output.seek(SeekFrom::Start(0)).and_then(|_| output.read_to_end(&mut text));
+    let _ = io::stdout().write_all(&text);
+}
+
+impl Case {
+    /// Runs the test, and returns the exit code of its process.
+    fn run(&self, alone: bool, mut log: Option<&File>) -> i32 {
+        let mut skip = |reason: &str| {
+            let line = format!("SKIP: {}::{}: {reason}\n", self.mode, self.name);
+            eprint!("{line}");
+            if let Some(log) = &mut log {
+                // The reason has been printed; an error of the log is ignored.
+                let _ = log.write_all(line.as_bytes());
+            }
+            SKIPPED
+        };
+        if self.drop_root
+            && let Err(error) = become_nobody()
+        {
+            return skip(&format!("cannot become an unprivileged user: {error}"));
+        }
+        let promise = netns::available();
+        if let Err(reason) = netns::enter() {
+            assert!(promise.is_err(), "available() reported that it would work");
+            return skip(&reason.to_string());
+        }
+        if let Err(reason) = Namespace::create().unwrap().run(has_a_data_path).unwrap() {
+            return skip(&format!("this kernel has no data path: {reason}"));
+        }
+        match catch_unwind(AssertUnwindSafe(self.test)) {
+            Ok(Ended::Passed) => 0,
+            Ok(Ended::Unsteady(_)) if !alone => UNSTEADY,
+            Ok(Ended::Skipped(reason) | Ended::Unsteady(reason)) => skip(&reason),
+            Err(_) => 101,
+        }
     }
 }
 
@@ -157,23 +255,6 @@ fn become_nobody() -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Runs `work` in a forked process and returns its exit code. Only from a process with one thread.
-fn in_process(work: impl FnOnce() -> i32) -> Result<i32, String> {
-    let child = Child::fork(work);
-    let deadline = Instant::now() + LIMIT;
-    loop {
-        match child.try_wait() {
-            Some(Ok(code)) => return Ok(code),
-            Some(Err(signal)) => return Err(format!("killed by signal {signal}")),
-            None if Instant::now() > deadline => {
-                child.kill();
-                return Err(format!("still running after {LIMIT:?}"));
-            }
-            None => std::thread::sleep(Duration::from_millis(5)),
-        }
-    }
 }
 
 /// A forked process.

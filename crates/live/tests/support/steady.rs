@@ -46,7 +46,7 @@ pub fn patiently(mut attempt: impl FnMut() -> Result<(), String>) -> Ended {
         }
         assert!(off.len() < ATTEMPTS, "{off:?}");
         if began.elapsed() > PATIENCE {
-            return Ended::Skipped(format!("the machine was not steady enough to measure: {}", disturbed.join("; ")));
+            return Ended::Unsteady(format!("the machine was not steady enough to measure: {}", disturbed.join("; ")));
         }
     }
 }
@@ -55,7 +55,7 @@ pub fn patiently(mut attempt: impl FnMut() -> Result<(), String>) -> Ended {
 /// need not be restarted. A measurement that was not possible skips the test, after the rest of it has been checked.
 pub struct Measurements {
     began: Instant,
-    skipped: Option<String>,
+    unsteady: Option<String>,
 }
 
 /// A test that has measured for so long begins no other measurement.
@@ -63,24 +63,24 @@ const MEASURING: Duration = PATIENCE;
 
 impl Measurements {
     pub fn new() -> Self {
-        Self { began: Instant::now(), skipped: None }
+        Self { began: Instant::now(), unsteady: None }
     }
 
     /// See [`patiently`].
     pub fn hold(&mut self, mut attempt: impl FnMut() -> Result<(), String>) {
-        if self.skipped.is_some() {
+        if self.unsteady.is_some() {
             return;
         }
         if self.began.elapsed() > MEASURING {
             // Once, so that one that is right is seen.
-            self.skipped = attempt().err().map(|what| format!("the machine was not steady for long: {what}"));
-        } else if let Ended::Skipped(why) = patiently(attempt) {
-            self.skipped = Some(why);
+            self.unsteady = attempt().err().map(|what| format!("the machine was not steady for long: {what}"));
+        } else if let Ended::Unsteady(why) = patiently(attempt) {
+            self.unsteady = Some(why);
         }
     }
 
     pub fn ended(self) -> Ended {
-        self.skipped.map_or(Ended::Passed, Ended::Skipped)
+        self.unsteady.map_or(Ended::Passed, Ended::Unsteady)
     }
 }
 
