@@ -9,6 +9,9 @@ use core::f64::consts::PI;
 use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, Span};
 
+/// The mean of an extreme value of mode 0 and scale 1: the constant of Euler and Mascheroni.
+const EULER: f64 = 0.577_215_664_901_532_9;
+
 /// A distribution on the numbers from zero up. See the [module](self).
 #[derive(Clone, PartialEq, Debug)]
 pub enum Distribution {
@@ -57,6 +60,13 @@ pub enum Distribution {
         /// The standard deviation.
         deviation: f64,
     },
+    /// Extreme value (Gumbel), with what is below zero drawn as zero.
+    Extreme {
+        /// The most frequent value.
+        mode: f64,
+        /// The scale.
+        scale: f64,
+    },
     /// Points of a measured cumulative distribution (value, share at or below it), linear between them; the last
     /// share is 1.
     Empirical(Vec<(f64, f64)>),
@@ -90,6 +100,9 @@ impl Distribution {
             Self::LogNormal { mean, deviation } if !(positive(mean) && natural(deviation)) => {
                 Err("mean must be above zero, deviation not negative")
             }
+            Self::Extreme { mode, scale } if !(natural(mode) && positive(scale)) => {
+                Err("mode must not be negative, scale above zero")
+            }
             Self::Empirical(ref points) => {
                 let rising = points.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1);
                 let ends = points.last().is_some_and(|last| last.1 == 1.0) && points.iter().all(|p| natural(p.0));
@@ -99,12 +112,14 @@ impl Distribution {
         }
     }
 
-    /// The mean; infinite for a Pareto of shape 1 and below. Of a normal the part below zero is not corrected for.
+    /// The mean; infinite for a Pareto of shape 1 and below. Of a normal and an extreme value the part below zero is not
+    /// corrected for.
     pub fn mean(&self) -> f64 {
         match *self {
             Self::Constant(value) => value,
             Self::Uniform { low, high } => (low + high) / 2.0,
             Self::Exponential { mean } | Self::Normal { mean, .. } | Self::LogNormal { mean, .. } => mean,
+            Self::Extreme { mode, scale } => mode + EULER * scale,
             Self::Pareto { shape, least } => {
                 if shape > 1.0 {
                     shape * least / (shape - 1.0)
@@ -149,6 +164,10 @@ impl Distribution {
                 let (mu, sigma) = of_logarithm(mean, deviation);
                 libm::exp(mu + sigma * normal(open(), open()))
             }
+            // The logarithm of u must not be zero.
+            Self::Extreme { mode, scale } => {
+                (mode - scale * libm::log((-libm::log(open())).max(f64::MIN_POSITIVE))).max(0.0)
+            }
             Self::Empirical(ref points) => {
                 let u = 1.0 - open();
                 interpolated(points, u)
@@ -174,6 +193,9 @@ impl Distribution {
             Self::LogNormal { mean, deviation } => {
                 let (mu, sigma) = of_logarithm(mean, deviation);
                 libm::exp(mu + sigma * z)
+            }
+            Self::Extreme { mode, scale } => {
+                (mode - scale * libm::log((-libm::log1p(-above)).max(f64::MIN_POSITIVE))).max(0.0)
             }
             Self::Empirical(ref points) => interpolated(points, 1.0 - above),
         }
@@ -249,6 +271,7 @@ mod tests {
             (Distribution::Pareto { shape: 3.0, least: 1.0 }, 0.75_f64.sqrt()),
             (Distribution::Normal { mean: 10.0, deviation: 2.0 }, 2.0),
             (Distribution::LogNormal { mean: 10.0, deviation: 5.0 }, 5.0),
+            (Distribution::Extreme { mode: 20.0, scale: 2.0 }, 2.0 * PI / 6.0_f64.sqrt()),
             (Distribution::Empirical(vec![(0.0, 0.0), (6.0, 1.0)]), 6.0 / 12.0_f64.sqrt()),
         ] {
             assert_eq!(distribution.validate(), Ok(()));

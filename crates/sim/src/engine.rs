@@ -1,13 +1,17 @@
 //! [`Simulation`]: the loop that takes events in order and lets links, connections and sources act.
 
+mod applications;
 mod drivers;
 mod hosts;
 mod shapers;
 mod sources;
 
+use std::collections::BTreeMap;
+
 use tidegate_core::random::Stream;
 use tidegate_core::{Backlog, Instant, Rate, Span};
 
+use crate::applications::{Application, Experience};
 use crate::event::EventQueue;
 use crate::ids::{ARRIVED, EXPRESS, FlowId, LinkId};
 use crate::link::{Discipline, DropCounter, FlowCounters, Link, NEVER, Queue, Slab, Stage, next_call};
@@ -118,6 +122,7 @@ struct Source {
     due: u64,
     /// Datagrams so far, for their sequence numbers.
     datagrams: u32,
+    application: Option<Box<Application>>,
 }
 
 /// A line on which one of two directions transmits at a time.
@@ -148,6 +153,8 @@ pub struct Simulation {
     plans: Vec<Plan>,
     metrics: Vec<FlowMetrics>,
     sources: Vec<Source>,
+    /// What users of applications that have ended have met, by flow.
+    past: BTreeMap<u32, Vec<Experience>>,
     connections: Vec<Option<Box<Connection>>>,
     free: Vec<u32>,
     next_number: u64,
@@ -189,6 +196,7 @@ impl Simulation {
                 stopped: false,
                 due: flow.start.as_nanos(),
                 datagrams: 0,
+                application: None,
             });
         }
         Self {
@@ -203,6 +211,7 @@ impl Simulation {
             plans,
             metrics,
             sources,
+            past: BTreeMap::new(),
             connections: Vec::new(),
             free: Vec::new(),
             next_number: 1,

@@ -9,6 +9,7 @@
 //! simulated time.
 #![forbid(unsafe_code)]
 
+pub mod applications;
 mod conditions;
 pub mod distribution;
 mod driver;
@@ -39,4 +40,4 @@ pub use packet::{Proto, SimPacket, TCP_HEADER, UDP_HEADER};
 pub use shaper::{FIRST_USER, LinkSink, Notification, ShaperQueue};
 pub use shared::Shared;
 pub use srpt::Srpt;
-pub use workload::{Direction, FlowSpec, Transport, Workload};
+pub use workload::{Arrivals, Call, Direction, FlowSpec, Phase, Transport, Video, Web, Workload};

@@ -176,6 +176,7 @@ struct Edge {
 /// ```
 pub struct Network {
     seed: u64,
+    workload_seed: u64,
     nodes: Vec<Node>,
     edges: Vec<Edge>,
     flows: Vec<FlowSpec>,
@@ -190,6 +191,7 @@ impl Network {
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
+            workload_seed: seed,
             nodes: Vec::new(),
             edges: Vec::new(),
             flows: Vec::new(),
@@ -313,6 +315,10 @@ impl Network {
         self.flows.push(flow);
         FlowId((self.flows.len() - 1) as u32)
     }
+    /// What flows draw follows from this seed, instead of that of the network.
+    pub fn workload_seed(&mut self, seed: u64) {
+        self.workload_seed = seed;
+    }
     /// Measures nothing before this time. Default zero.
     pub fn warm_up(&mut self, span: Span) {
         self.warm_up = span;
@@ -342,8 +348,8 @@ impl Network {
         for flow in &self.flows {
             let forward = planner.way(&self, flow, flow.from, flow.to)?;
             let back = match flow.transport {
-                crate::Transport::Tcp(_) => planner.way(&self, flow, flow.to, flow.from)?,
-                crate::Transport::Udp { .. } => forward,
+                crate::Transport::Udp { .. } if !flow.workload.both_ways() => forward,
+                _ => planner.way(&self, flow, flow.to, flow.from)?,
             };
             let pool = flow.pool.map_or(plans.len() as u32, |pool| pool.0);
             plans.push(Plan { routes: [forward.first, back.first], ideal: [forward.ideal, back.ideal], pool });
@@ -366,7 +372,17 @@ impl Network {
                 ..FlowMetrics::default()
             })
             .collect();
-        Ok(Simulation::new(seed, self.warm_up, links, self.shared_lines, names, routes, self.flows, plans, metrics))
+        Ok(Simulation::new(
+            self.workload_seed,
+            self.warm_up,
+            links,
+            self.shared_lines,
+            names,
+            routes,
+            self.flows,
+            plans,
+            metrics,
+        ))
     }
 
     /// The addresses of the nodes.

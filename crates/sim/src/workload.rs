@@ -1,5 +1,8 @@
 //! What hosts send: [`FlowSpec`].
 
+mod models;
+mod properties;
+
 use std::sync::Arc;
 
 use tidegate_config::values::User;
@@ -8,6 +11,8 @@ use tidegate_core::{Bytes, Dscp, Instant, Rate, Span};
 use crate::distribution::Distribution;
 use crate::ids::{FlowId, NodeId};
 use crate::tcp;
+pub use models::{Arrivals, Call, Phase, Video, Web};
+pub(crate) use properties::Needs;
 
 /// Over what a flow sends.
 #[derive(Clone, Debug)]
@@ -92,6 +97,24 @@ pub enum Workload {
         /// The pause after an answer, in seconds.
         think: Distribution,
     },
+    /// Packets of drawn sizes after drawn gaps, there (0), back (1), or both. Over TCP only there.
+    Packets {
+        /// What is sent in each direction.
+        ways: [Option<Arrivals>; 2],
+    },
+    /// Constant rates, one after the other for random times, again and again.
+    Phases {
+        /// The size of each packet on the link.
+        packet: Bytes,
+        /// The phases, in order.
+        phases: Vec<Phase>,
+    },
+    /// Pages of the web. TCP only.
+    Web(Box<Web>),
+    /// A video whose rate follows the buffer of its player. TCP only.
+    Video(Video),
+    /// Speech in both directions. Datagrams only.
+    Call(Box<Call>),
     /// Given times (from the start of the flow) and sizes: datagrams over UDP, transfers on a connection each over
     /// TCP. The times must not fall.
     Trace(Vec<(Span, Bytes)>),
@@ -245,57 +268,5 @@ impl FlowSpec {
     #[must_use]
     pub fn watched(self) -> Self {
         Self { watch: true, ..self }
-    }
-
-    /// The error, in a few words.
-    pub(crate) fn validate(&self) -> Result<(), &'static str> {
-        let tcp = matches!(self.transport, Transport::Tcp(_));
-        match &*self.workload {
-            Workload::Bulk { .. } | Workload::Transfer { .. } | Workload::Mice { .. } | Workload::Requests { .. }
-                if !tcp =>
-            {
-                Err("this workload needs TCP")
-            }
-            Workload::Bulk { bytes: Some(bytes) } if *bytes == Bytes::ZERO => Err("a transfer of no bytes"),
-            Workload::Constant { rate, packet } | Workload::Poisson { rate, packet } => pace(*rate, *packet),
-            Workload::OnOff { rate, packet, on, off } => {
-                pace(*rate, *packet)?;
-                on.validate()?;
-                off.validate()?;
-                if on.mean() + off.mean() > 0.0 { Ok(()) } else { Err("on and off must not both be zero") }
-            }
-            Workload::Mice { interval, size, most_open, .. } => {
-                interval.validate()?;
-                size.validate()?;
-                if *most_open == 0 {
-                    return Err("most_open must be above zero");
-                }
-                if interval.mean() > 0.0 { Ok(()) } else { Err("interval must be above zero") }
-            }
-            Workload::Requests { request, response, think } => {
-                request.validate()?;
-                response.validate()?;
-                think.validate()
-            }
-            Workload::Trace(entries) => {
-                if entries.windows(2).all(|pair| pair[0].0 <= pair[1].0) {
-                    Ok(())
-                } else {
-                    Err("the times of a trace must not fall")
-                }
-            }
-            Workload::Transfer { size } => size.validate(),
-            Workload::Bulk { .. } => Ok(()),
-        }
-    }
-}
-
-fn pace(rate: Rate, packet: Bytes) -> Result<(), &'static str> {
-    if rate.is_zero() {
-        Err("rate must be above zero")
-    } else if packet == Bytes::ZERO || packet.as_u64() > 65_535 {
-        Err("packet must be between 1 B and 65535 B")
-    } else {
-        Ok(())
     }
 }

@@ -31,7 +31,10 @@ impl Simulation {
                 }
             }
         }
+        // What the client sent goes to the server.
+        let side = 1 - (packet.flow & 1) as usize;
         if packet.transport == Proto::Udp {
+            self.hear(packet, side);
             return;
         }
         // A packet of a connection that is over finds its slot empty, or another's.
@@ -39,8 +42,6 @@ impl Simulation {
         if connection.number != packet.flow >> 1 {
             return;
         }
-        // What the client sent goes to the server.
-        let side = 1 - (packet.flow & 1) as usize;
         connection.ends[side].on_segment(Instant::from_nanos(self.now), &packet.segment);
         self.attend(packet.slot, side);
     }
@@ -212,7 +213,7 @@ impl Simulation {
             }
         }
         let mut complete = None;
-        let mut think = false;
+        let mut answered_now = false;
         let closed = connection.ends[side].peer_closed();
         match &mut connection.role {
             Role::Upload { size } => {
@@ -238,7 +239,7 @@ impl Simulation {
                     connection.ends[1].write(*response);
                 } else if side == 0 && received >= *answered && *taken < *answered {
                     *taken = *answered;
-                    think = true;
+                    answered_now = true;
                     if measuring && *asked_at >= self.warm_up {
                         let time = self.now - *asked_at;
                         book_completion(&mut self.metrics, group, &self.plans[group], [0, 1], *response, time);
@@ -268,20 +269,15 @@ impl Simulation {
             self.metrics[group].failed += 1;
         }
         let over = failed || connection.ends.iter().all(Endpoint::is_over);
-        // Not after an answer to a request of the workload before.
-        if think && self.sources[group].slot == Some(slot) {
-            let flow = group as u32;
-            self.think(flow);
+        if answered_now {
+            self.answered(group as u32, slot);
         }
         if over {
             // An acknowledgement that is still owed would go to an end that is over too.
             self.connections[slot as usize] = None;
             self.free.push(slot);
-            let source = &mut self.sources[group];
-            source.open -= 1;
-            if source.slot == Some(slot) {
-                source.slot = None;
-            }
+            self.sources[group].open -= 1;
+            self.ended(group as u32, slot, failed);
         }
     }
 

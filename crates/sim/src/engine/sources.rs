@@ -1,26 +1,23 @@
 //! Sources: what begins flows, and when.
 
-use std::sync::Arc;
+use tidegate_core::{Ecn, Span};
 
-use tidegate_core::{Ecn, Instant, Span};
-
-use super::{Exchange, Kind, Role, Simulation, target};
+use super::{Kind, Role, Simulation, target};
+use crate::applications::Application;
 use crate::distribution::Distribution;
-use crate::ids::FlowId;
 use crate::link::NEVER;
 use crate::packet::{Proto, UDP_HEADER};
 use crate::tcp::Segment;
-use crate::workload::{Direction, FlowSpec, Transport, Workload};
+use crate::workload::{Direction, Transport, Workload};
 
 impl Simulation {
     pub(super) fn on_stop(&mut self, flow: u32) {
-        let source = &mut self.sources[flow as usize];
-        source.stopped = true;
-        if let Some(slot) = source.slot
-            && let Some(connection) = &mut self.connections[slot as usize]
+        self.sources[flow as usize].stopped = true;
+        self.finish_connections(flow);
+        // Of a call, what is under way still arrives.
+        if let Some(Application::Browse(_) | Application::Play(_)) = self.sources[flow as usize].application.as_deref()
         {
-            connection.ends[0].finish();
-            self.pump(slot, 0);
+            self.retire(flow);
         }
     }
 
@@ -96,37 +93,15 @@ impl Simulation {
             Workload::Requests { request, response, .. } => {
                 let request = request.sample_bytes(random).as_u64();
                 let response = response.sample_bytes(random).as_u64();
-                match source.slot {
-                    None => {
-                        let role = Role::Requests(Box::new(Exchange {
-                            request,
-                            asked: request,
-                            served: 0,
-                            response,
-                            answered: response,
-                            taken: 0,
-                            asked_at: self.now,
-                        }));
-                        let slot = self.open(flow, role);
-                        self.sources[index].slot = Some(slot);
-                    }
-                    Some(slot) => {
-                        let Some(connection) = &mut self.connections[slot as usize] else { return };
-                        if let Role::Requests(exchange) = &mut connection.role {
-                            let Exchange { asked, response: next, answered, asked_at, .. } = &mut **exchange;
-                            *asked += request;
-                            *next = response;
-                            *answered += response;
-                            *asked_at = self.now;
-                        }
-                        connection.ends[0].write(request);
-                        if self.now >= self.warm_up {
-                            self.metrics[index].opened += 1;
-                        }
-                        self.pump(slot, 0);
-                    }
-                }
+                let slot = source.slot;
+                let slot = self.ask(flow, slot, request, response);
+                self.sources[index].slot = Some(slot);
             }
+            Workload::Packets { .. }
+            | Workload::Phases { .. }
+            | Workload::Web(_)
+            | Workload::Video(_)
+            | Workload::Call(_) => self.on_application(flow),
             Workload::Trace(entries) => {
                 let Some(&(_, size)) = entries.get(source.entry) else { return };
                 // The first event is the start of the flow, not of the first entry.
@@ -161,52 +136,14 @@ impl Simulation {
         self.events.push(due, target(Kind::Source, flow));
     }
 
-    /// Gives a flow another workload from now on: what it sends on a connection of its own ends as when the flow stops,
-    /// transfers under way go on, and the new workload begins, unless the flow begins later anyway.
-    ///
-    /// # Errors
-    /// The reason for which the flow cannot have this workload.
-    pub fn set_workload(&mut self, flow: FlowId, workload: impl Into<Arc<Workload>>) -> Result<(), &'static str> {
-        let index = flow.index();
-        let spec = FlowSpec { workload: workload.into(), ..self.flows[index].clone() };
-        spec.validate()?;
-        self.flows[index] = spec;
-        let source = &mut self.sources[index];
-        (source.burst_end, source.entry) = (0, 0);
-        let slot = source.slot.take();
-        if let Some(slot) = slot
-            && let Some(connection) = &mut self.connections[slot as usize]
-        {
-            connection.ends[0].finish();
-            self.pump(slot, 0);
-        }
-        if self.flows[index].start.as_nanos() <= self.now {
-            self.flows[index].start = Instant::from_nanos(self.now);
-            self.schedule_source(flow.0, Span::ZERO);
-        }
-        Ok(())
-    }
-
     /// A source makes a packet of `size` bytes on the link: a datagram, or as much data for its connection.
     pub(super) fn emit(&mut self, flow: u32, size: u32) {
         let index = flow as usize;
         match self.flows[index].transport {
-            Transport::Udp { ecn } => {
-                let source = &mut self.sources[index];
-                let number = source.datagrams;
-                source.datagrams = number.wrapping_add(1);
-                let segment = Segment {
-                    seq: number,
-                    len: size.saturating_sub(UDP_HEADER),
-                    ecn: if ecn { Ecn::Ect0 } else { Ecn::NotEct },
-                    ..Segment::default()
-                };
-                if self.measuring() {
-                    self.metrics[index].sent.count(size);
-                }
-                // The top bit keeps datagrams apart from connections.
-                let number = 1 << 63 | u64::from(flow) << 1;
-                self.send(number, flow, flow, 0, segment, size, u32::MAX, Proto::Udp);
+            Transport::Udp { .. } => {
+                let number = self.sources[index].datagrams;
+                self.sources[index].datagrams = number.wrapping_add(1);
+                self.datagram(flow, 0, number, size);
             }
             Transport::Tcp(_) => {
                 let slot = match self.sources[index].slot {
@@ -223,5 +160,22 @@ impl Simulation {
                 }
             }
         }
+    }
+
+    /// End `side` of a flow sends a datagram of `size` bytes on the link.
+    pub(super) fn datagram(&mut self, flow: u32, side: usize, number: u32, size: u32) {
+        let Transport::Udp { ecn } = self.flows[flow as usize].transport else { return };
+        let segment = Segment {
+            seq: number,
+            len: size.saturating_sub(UDP_HEADER),
+            ecn: if ecn { Ecn::Ect0 } else { Ecn::NotEct },
+            ..Segment::default()
+        };
+        if self.measuring() {
+            self.metrics[flow as usize].sent.count(size);
+        }
+        // The top bit keeps datagrams apart from connections.
+        let number = 1 << 63 | u64::from(flow) << 1 | side as u64;
+        self.send(number, flow, flow, side, segment, size, u32::MAX, Proto::Udp);
     }
 }

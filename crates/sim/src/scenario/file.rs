@@ -1,5 +1,6 @@
 //! The sections of a scenario file, as they are written.
 
+mod application;
 mod distribution;
 mod flow;
 mod link;
@@ -12,6 +13,7 @@ use tidegate_core::Span;
 
 use super::actions::AtSection;
 use super::queue::QueueSection;
+pub use application::*;
 pub use distribution::*;
 pub use flow::*;
 pub use link::*;
@@ -33,6 +35,10 @@ tidegate_config::record! {
         pub warm_up: Spanned<Span> = "0s",
         /// The first seed. Default 1.
         pub seed: u64 = 1,
+        /// The seed of what flows draw for themselves: their starts, gaps, sizes and pauses. With one of its own every
+        /// run has the same workload, and only the network's draws (losses, delays, disciplines) differ. Default: the
+        /// seed of the run.
+        pub workload_seed: Option<u64>,
         /// Runs with different seeds, one after the other from the first. Default 1.
         pub runs: Spanned<u32> = 1,
         /// The width of the bins that time series begin with; they widen as time passes. Default 100 ms: a minute
@@ -98,6 +104,9 @@ tidegate_config::choices! {
         Loss = "loss",
         /// Times of connecting and of complete transfers, and how much slower than alone they were.
         Completion = "completion",
+        /// What users of applications meet: R factor and MOS of calls, page load times, rebuffering, bit rate and
+        /// switches of videos.
+        Application = "application",
         /// The fairness among the flows of a section.
         Fairness = "fairness",
         /// Use, queueing delay, drops and marks of the links that are watched.

@@ -27,6 +27,7 @@
 
 pub mod actions;
 mod control;
+mod experience;
 pub mod file;
 mod model;
 mod names;

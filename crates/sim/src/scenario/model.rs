@@ -74,6 +74,8 @@ pub struct Scenario {
     pub warm_up: Span,
     /// The first seed.
     pub seed: u64,
+    /// The seed of what flows draw, where it is not that of the run.
+    pub workload_seed: Option<u64>,
     /// The number of runs, each with a seed of its own.
     pub runs: u32,
     /// How much is kept of what is watched. It changes the curves of an outcome and nothing else: not its digest.
@@ -112,6 +114,7 @@ impl Scenario {
     /// The network of this scenario under `seed`.
     pub(super) fn network(&self, seed: u64, variant: Option<&Variant>) -> Network {
         let mut net = Network::new(seed);
+        net.workload_seed(self.workload_seed.unwrap_or(seed));
         net.warm_up(self.warm_up);
         net.bin(self.bin);
         let nodes: Vec<_> = self

@@ -5,10 +5,12 @@ use tidegate_metrics::{
     Curve, Digest, Histogram, OTHER_CLASSES, OTHER_FLOWS, Part, PartSeries, Points, SHOWN_PARTS, jain, largest,
 };
 
+use super::experience::Experiences;
 use super::file::Measure;
 use super::model::{Scenario, Section, Variant};
 use super::queue::LinkQueue;
 use crate::engine::Simulation;
+use crate::ids::FlowId;
 use crate::metrics::{FlowMetrics, LinkMetrics, PARTS, SizeClass};
 
 /// One measured value, with what it is of.
@@ -107,18 +109,18 @@ fn digest_link(digest: &mut Digest, link: &LinkMetrics) {
 }
 
 /// Collects values of one subject.
-struct Collector<'a> {
+pub(super) struct Collector<'a> {
     subject: String,
     values: &'a mut Vec<Value>,
 }
 
 impl Collector<'_> {
-    fn add(&mut self, measure: impl Into<String>, unit: &'static str, value: f64) {
+    pub(super) fn add(&mut self, measure: impl Into<String>, unit: &'static str, value: f64) {
         let (variant, subject) = (String::new(), self.subject.clone());
         self.values.push(Value { variant, subject, measure: measure.into(), unit, value });
     }
     /// Mean, median and 99th percentile.
-    fn spread(&mut self, measure: &str, unit: &'static str, scale: f64, histogram: &Histogram) {
+    pub(super) fn spread(&mut self, measure: &str, unit: &'static str, scale: f64, histogram: &Histogram) {
         let quantile = |q| histogram.quantile(q).map(|value| value as f64);
         for (suffix, value) in [(" mean", histogram.mean()), (" p50", quantile(0.5)), (" p99", quantile(0.99))] {
             if let Some(value) = value {
@@ -240,6 +242,14 @@ impl Outcome {
             to.add("retransmitted", "packets", all.retransmitted.packets as f64);
             to.add("timeouts", "1", all.timeouts as f64);
         }
+        let mut met = Experiences::default();
+        for number in section.flows.clone() {
+            sim.experiences(FlowId(number as u32)).into_iter().for_each(|experience| met.add(experience));
+        }
+        met.digest(&mut self.digest);
+        if wants(Measure::Application) {
+            met.values(&mut to);
+        }
         if wants(Measure::Completion) && all.completed + all.failed + all.refused > 0 {
             to.add("opened", "1", all.opened as f64);
             to.add("completed", "1", all.completed as f64);
@@ -254,7 +264,7 @@ impl Outcome {
             }
         }
         let curves = [("delay", &all.delay_ns), ("completion", &all.completion_ns)];
-        for (measure, histogram) in curves {
+        for (measure, histogram) in curves.into_iter().chain(met.distributions()) {
             if histogram.count() > 0 {
                 self.curves.push(distribution(&subject, measure, histogram));
             }

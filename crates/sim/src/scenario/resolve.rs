@@ -2,6 +2,7 @@
 
 mod actions;
 mod advice;
+mod applications;
 mod conditions;
 mod distributions;
 mod flows;
@@ -57,6 +58,7 @@ impl Scenario {
             duration: file.duration.value,
             warm_up: file.warm_up.value,
             seed: file.seed,
+            workload_seed: file.workload_seed,
             runs: file.runs.value,
             detail: Detail::default(),
             measures: file.measure.clone(),

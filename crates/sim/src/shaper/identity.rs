@@ -9,7 +9,7 @@ use tidegate_core::classify::{Fields, Hosts};
 use tidegate_engine::{Names, Target};
 
 use crate::packet::SimPacket;
-use crate::workload::{FlowSpec, Transport, Workload};
+use crate::workload::{FlowSpec, Transport};
 
 /// The number of the first user of a scenario that has a name only, as on a machine whose users are people.
 pub const FIRST_USER: u32 = 1_000;
@@ -138,8 +138,7 @@ impl Population {
             };
             fields[0].cgroup = flow.control_group.as_ref().and_then(|path| group_number(path, names));
         }
-        let of_connections = matches!(flow.transport, Transport::Tcp(_))
-            && matches!(*flow.workload, Workload::Mice { .. } | Workload::Trace(_));
+        let of_connections = matches!(flow.transport, Transport::Tcp(_)) && flow.workload.many_connections();
         Identity { from: flow.from.index(), fields, many: of_connections && flow.source_port.is_none() }
     }
 }

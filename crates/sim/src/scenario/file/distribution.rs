@@ -21,6 +21,8 @@ tidegate_config::choice! {
         Normal(NormalValue) = "normal",
         /// Lognormal.
         LogNormal(LogNormalValue) = "lognormal",
+        /// Extreme value (Gumbel), by its mode.
+        Extreme(ExtremeValue) = "extreme",
         /// Points of a measured distribution.
         Empirical(EmpiricalValue) = "empirical",
     }
@@ -95,6 +97,17 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
+    /// Extreme value (Gumbel): at or below x with a share of exp(-exp(-(x - mode) / scale)); what is below zero is drawn
+    /// as zero.
+    pub struct ExtremeValue as "extreme distribution" {
+        /// The most frequent value. The mean is 0.5772 scales above it.
+        pub mode: Spanned<Amount>,
+        /// The scale, above zero: the standard deviation is 1.2825 of it.
+        pub scale: Spanned<Amount>,
+    }
+}
+
+tidegate_config::record! {
     /// Points of a measured cumulative distribution, linear between them.
     pub struct EmpiricalValue as "empirical distribution" {
         /// The points, rising; the last has a share of 1.
@@ -112,9 +125,11 @@ tidegate_config::record! {
     }
 }
 
-/// A size or a time.
+/// A size, a time, or a number of things.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Amount {
+    /// A plain number, without a unit.
+    Count(f64),
     /// A size.
     Size(Bytes),
     /// A time.
@@ -129,9 +144,12 @@ impl Scalar for Amount {
             return Ok(Self::Size(size));
         }
         // The units of the two have nothing in common, so the second error is sufficient.
-        text.parse().map(Self::Time).map_err(|_| Wrong {
+        text.parse().map(Self::Time).or_else(|_| text.parse().map(Self::Count)).map_err(|_| Wrong {
             message: format!("`{text}` is neither a size nor a time"),
             help: "write a number with a unit, for example \"4kB\" or \"250ms\"".into(),
         })
+    }
+    fn from_integer(n: i64) -> Result<Self, Wrong> {
+        Ok(Self::Count(n as f64))
     }
 }

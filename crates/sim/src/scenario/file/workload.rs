@@ -4,6 +4,7 @@ use tidegate_config::node::{Node, Value};
 use tidegate_config::{Decode, Diagnostics, Schemas, Spanned};
 use tidegate_core::{Bytes, Rate};
 
+use super::application::{CallSection, GameSection, PacketsSection, PhasesSection, VideoSection, WebSection};
 use super::distribution::DistributionSection;
 
 tidegate_config::choice! {
@@ -21,6 +22,18 @@ tidegate_config::choice! {
         Mice(MiceSection) = "mice",
         /// Requests and answers on one connection.
         Requests(RequestsSection) = "requests",
+        /// Packets of drawn sizes after drawn gaps.
+        Packets(PacketsSection) = "packets",
+        /// Constant rates, one after the other.
+        Phases(PhasesSection) = "phases",
+        /// Pages of the web, with reading between.
+        Web(WebSection) = "web",
+        /// A video whose rate follows the buffer of its player.
+        Video(VideoSection) = "video",
+        /// Speech, rated by the E-model.
+        Call(CallSection) = "call",
+        /// A networked game: small packets in both directions.
+        Game(GameSection) = "game",
         /// Times and sizes from a file.
         Trace(TraceSection) = "trace",
     }

@@ -160,6 +160,12 @@ impl Resolver<'_> {
             self.wrong(section.workload.place, problem, "not for these flows", "give the flow this transport");
             return None;
         }
+        if !changed.replaces(first) {
+            let help = "give it a flow of its own, with a `start`";
+            let message = "datagrams in both directions must begin with the flow";
+            self.wrong(section.workload.place, message, "the flow sends in one direction", help);
+            return None;
+        }
         let wire = self.scenario.wires.iter().position(|wire| wire.from as u32 == first.from.index())?;
         Some((wire, What::Workload { flows, workload: changed.workload }))
     }

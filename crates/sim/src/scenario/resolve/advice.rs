@@ -10,10 +10,10 @@ use tidegate_config::{Diagnostics, Place};
 use tidegate_core::{Bytes, DropReason, Instant, Qdisc, Rate, Span};
 
 use crate::engine::Simulation;
-use crate::packet::{SimPacket, TCP_HEADER};
+use crate::packet::SimPacket;
 use crate::scenario::model::{Scenario, Variant};
 use crate::scenario::queue::LinkQueue;
-use crate::workload::{Direction, FlowSpec, Transport, Workload};
+use crate::workload::Transport;
 
 /// A warm-up of fewer round trips ends in the slow start of most flows.
 const ROUND_TRIPS: u64 = 10;
@@ -60,7 +60,7 @@ impl Advice<'_> {
     fn crossing(&self) -> BTreeMap<usize, Vec<usize>> {
         let mut crossing: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for number in 0..self.scenario.flows.len() {
-            for link in self.sim.way(number, data_side(&self.scenario.flows[number])) {
+            for link in self.sim.way(number, self.scenario.flows[number].workload.data_side()) {
                 crossing.entry(link).or_default().push(number);
             }
         }
@@ -71,7 +71,9 @@ impl Advice<'_> {
         let crossing = self.crossing();
         let back: BTreeSet<usize> = (0..self.scenario.flows.len())
             .filter(|&number| matches!(self.scenario.flows[number].transport, Transport::Tcp(_)))
-            .flat_map(|number| self.sim.way(number, 1 - data_side(&self.scenario.flows[number])).collect::<Vec<_>>())
+            .flat_map(|number| {
+                self.sim.way(number, 1 - self.scenario.flows[number].workload.data_side()).collect::<Vec<_>>()
+            })
             .collect();
         for &index in wires {
             let wire = &self.scenario.wires[index];
@@ -111,7 +113,7 @@ impl Advice<'_> {
         let mut now = Instant::ZERO;
         for &number in flows {
             let spec = &self.scenario.flows[number];
-            let size = largest(spec);
+            let size = spec.largest_packet();
             let mut packet = SimPacket {
                 group: number as u32,
                 source: spec.from.index(),
@@ -143,10 +145,12 @@ impl Advice<'_> {
     fn loads(&mut self) {
         let mut loads: BTreeMap<usize, f64> = BTreeMap::new();
         for (number, spec) in self.scenario.flows.iter().enumerate() {
-            let offered = offered(spec);
-            if offered.is_finite() && offered > 0.0 {
-                for link in self.sim.way(number, data_side(spec)) {
-                    *loads.entry(link).or_default() += offered;
+            for side in [0, 1] {
+                let offered = spec.workload.offered(&spec.transport, side);
+                if offered.is_finite() && offered > 0.0 {
+                    for link in self.sim.way(number, side) {
+                        *loads.entry(link).or_default() += offered;
+                    }
                 }
             }
         }
@@ -204,44 +208,6 @@ impl Advice<'_> {
                 self.warn(8, *place, format!("no flow begins or ends at `{name}`"), "never used", help);
             }
         }
-    }
-}
-
-/// The direction, there (0) or back (1), in which most of a flow's bytes go.
-fn data_side(spec: &FlowSpec) -> usize {
-    match &*spec.workload {
-        Workload::Mice { direction: Direction::Download { .. }, .. } | Workload::Requests { .. } => 1,
-        _ => 0,
-    }
-}
-
-/// The size of the largest packet of a flow.
-fn largest(spec: &FlowSpec) -> u32 {
-    let of_transport = match &spec.transport {
-        Transport::Tcp(config) => return u32::from(config.mss) + TCP_HEADER,
-        Transport::Udp { .. } => 1500,
-    };
-    match &*spec.workload {
-        Workload::Constant { packet, .. } | Workload::Poisson { packet, .. } | Workload::OnOff { packet, .. } => {
-            packet.as_u64() as u32
-        }
-        Workload::Trace(entries) => {
-            entries.iter().map(|entry| entry.1.as_u64().min(65_535) as u32).max().unwrap_or(of_transport)
-        }
-        _ => of_transport,
-    }
-}
-
-/// The mean rate of a flow that sends however congested its way is, in bit/s; 0 for others.
-fn offered(spec: &FlowSpec) -> f64 {
-    let bits = |rate: Rate| rate.as_bps() as f64;
-    match (&*spec.workload, &spec.transport) {
-        (Workload::Constant { rate, .. } | Workload::Poisson { rate, .. }, Transport::Udp { .. }) => bits(*rate),
-        (Workload::OnOff { rate, on, off, .. }, Transport::Udp { .. }) => {
-            bits(*rate) * on.mean() / (on.mean() + off.mean())
-        }
-        (Workload::Mice { interval, size, .. }, _) => size.mean() * 8.0 / interval.mean(),
-        _ => 0.0,
     }
 }
 

@@ -11,6 +11,7 @@ use crate::scenario::file::{Amount, DistributionSection};
 pub(super) enum Kind {
     Size,
     Time,
+    Count,
 }
 
 impl Resolver<'_> {
@@ -40,6 +41,9 @@ impl Resolver<'_> {
             DistributionSection::LogNormal(it) => {
                 Distribution::LogNormal { mean: number(&it.mean)?, deviation: number(&it.deviation)? }
             }
+            DistributionSection::Extreme(it) => {
+                Distribution::Extreme { mode: number(&it.mode)?, scale: number(&it.scale)? }
+            }
             DistributionSection::Empirical(it) => {
                 let points = it.points.iter().map(|point| Some((number(&point.value)?, point.share)));
                 Distribution::Empirical(points.collect::<Option<_>>()?)
@@ -55,17 +59,20 @@ impl Resolver<'_> {
     }
 
     pub(super) fn number(&mut self, amount: &Spanned<Amount>, kind: Kind) -> Option<f64> {
-        match (amount.value, kind) {
-            (Amount::Size(size), Kind::Size) => Some(size.as_u64() as f64),
-            (Amount::Time(time), Kind::Time) => Some(time.as_secs_f64()),
-            (Amount::Time(_), Kind::Size) => {
-                self.wrong(amount.place, "a time where a size is wanted", "not a size", "write for example \"4kB\"");
-                None
-            }
-            (Amount::Size(_), Kind::Time) => {
-                self.wrong(amount.place, "a size where a time is wanted", "not a time", "write for example \"250ms\"");
-                None
-            }
+        let (what, value) = match amount.value {
+            Amount::Size(size) => ("a size", size.as_u64() as f64),
+            Amount::Time(time) => ("a time", time.as_secs_f64()),
+            Amount::Count(count) => ("a number", count),
+        };
+        let (wanted, label, help) = match kind {
+            Kind::Size => ("a size", "not a size", "write for example \"4kB\""),
+            Kind::Time => ("a time", "not a time", "write for example \"250ms\""),
+            Kind::Count => ("a number", "not a number without a unit", "write for example 6"),
+        };
+        if what == wanted {
+            return Some(value);
         }
+        self.wrong(amount.place, format!("{what} where {wanted} is wanted"), label, help);
+        None
     }
 }

@@ -9,10 +9,10 @@ use tidegate_core::Instant;
 use super::Resolver;
 use crate::ids::{FlowId, NodeId};
 use crate::network::MOST_FLOWS;
-use crate::scenario::file::{FlowSection, WorkloadSection};
+use crate::scenario::file::FlowSection;
 use crate::scenario::model::Section;
 use crate::scenario::queue::LinkQueue;
-use crate::workload::{FlowSpec, PORT, Transport};
+use crate::workload::{FlowSpec, PORT};
 
 /// Distributions of delays and times are kept for each flow of a section with at most so many, and for the section as a
 /// whole otherwise: results show those of sections, and each takes 30 kB.
@@ -26,8 +26,8 @@ impl Resolver<'_> {
             self.wrong(flow.name.place, message, "the second", "give each its own name");
             return;
         }
-        let Some(transport) = self.transport(flow) else { return };
         let Some(workload) = self.workload(&flow.workload) else { return };
+        let Some(transport) = self.transport(flow, &workload) else { return };
         let (class, profile) = (self.class(flow), self.profile(flow));
         let pairs = self.pairs(&flow.from, &flow.to);
         let total = pairs.len() * flow.count.value as usize;
@@ -72,12 +72,6 @@ impl Resolver<'_> {
                 return;
             }
             self.scenario.flows.push(spec);
-        }
-        if let WorkloadSection::Bulk(_) | WorkloadSection::Mice(_) | WorkloadSection::Requests(_) = flow.workload.value
-            && matches!(transport, Transport::Udp { .. })
-        {
-            let help = "leave transport out, or use constant, poisson, on-off or trace";
-            self.wrong(flow.workload.place, "this workload needs TCP", "not over datagrams", help);
         }
         let flows = begin..self.scenario.flows.len();
         self.scenario.sections.push(Section { place: flow.place, name: flow.name.value.clone(), flows });

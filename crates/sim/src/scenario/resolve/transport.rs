@@ -4,18 +4,33 @@ use std::sync::Arc;
 
 use super::Resolver;
 use crate::scenario::file::{
-    AlgorithmWord, FlowSection, GrowthWord, RecoveryWord, TcpSection, TransportWord, VintageWord, WorkloadSection,
+    AlgorithmWord, FlowSection, GrowthWord, RecoveryWord, TcpSection, TransportWord, VintageWord,
 };
 use crate::tcp::{Algorithm, Config, Growth, Recovery, RtoBounds, Vintage};
-use crate::workload::Transport;
+use crate::workload::{Needs, Transport, Workload};
 
 impl Resolver<'_> {
-    pub(super) fn transport(&mut self, flow: &FlowSection) -> Option<Transport> {
-        let at_a_rate = matches!(
-            flow.workload.value,
-            WorkloadSection::Constant(_) | WorkloadSection::Poisson(_) | WorkloadSection::OnOff(_)
-        );
-        let usual = if at_a_rate && flow.tcp.is_none() { TransportWord::Udp } else { TransportWord::Tcp };
+    pub(super) fn transport(&mut self, flow: &FlowSection, workload: &Workload) -> Option<Transport> {
+        let needs = workload.needs();
+        let usual = match needs {
+            Needs::Datagrams => TransportWord::Udp,
+            _ if workload.usually_datagrams() && flow.tcp.is_none() => TransportWord::Udp,
+            _ => TransportWord::Tcp,
+        };
+        let place = flow.workload.place;
+        match (flow.transport.unwrap_or(usual), needs) {
+            (TransportWord::Udp, Needs::Tcp) => {
+                let help = "leave transport out, or use a workload of packets: constant, poisson, on-off, packets, phases, trace";
+                self.wrong(place, "this workload needs TCP", "not over datagrams", help);
+                return None;
+            }
+            (TransportWord::Tcp, Needs::Datagrams) => {
+                let help = "leave transport out, or use a workload of one direction";
+                self.wrong(place, "this workload needs datagrams", "not over TCP", help);
+                return None;
+            }
+            _ => {}
+        }
         match flow.transport.unwrap_or(usual) {
             TransportWord::Udp => {
                 if let Some(tcp) = &flow.tcp {

@@ -81,6 +81,12 @@ impl Resolver<'_> {
                 response: self.distribution(&requests.response, Kind::Size)?,
                 think: self.distribution(&requests.think, Kind::Time)?,
             },
+            WorkloadSection::Packets(section) => Workload::Packets { ways: [Some(self.packets(section)?), None] },
+            WorkloadSection::Phases(section) => self.phases(section, place)?,
+            WorkloadSection::Web(section) => Workload::Web(Box::new(self.web(section)?)),
+            WorkloadSection::Video(section) => Workload::Video(self.video(section, place)?),
+            WorkloadSection::Call(section) => Workload::Call(Box::new(self.call(section)?)),
+            WorkloadSection::Game(section) => self.game(section)?,
             WorkloadSection::Trace(section) => Workload::Trace(self.trace(&section.file)?),
         })
     }

@@ -1,0 +1,206 @@
+//! A player of videos whose bit rate follows its buffer.
+//!
+//! *Law*: a segment is requested when the one before has arrived and the buffer has room for it. Its rate is the lowest
+//! of the ladder while the buffer is within the reservoir, the highest above reservoir and cushion, and between them
+//! follows the line from one to the other, with the hysteresis of one step.
+//! *Source*: Huang, Johari, McKeown, Trunnell, Watson, "A buffer-based approach to rate adaptation", SIGCOMM 2014:
+//! algorithm 1 (BBA-0).
+//! *Units*: nanoseconds of video in the buffer.
+
+use tidegate_core::Rate;
+
+use crate::workload::Video;
+
+/// A player of videos.
+#[derive(Clone, Debug)]
+pub(crate) struct Player {
+    /// Lengths of a segment, of the reservoir, of the reservoir with the cushion, of the whole buffer, and of what is
+    /// there before it plays.
+    segment: u64,
+    reservoir: u64,
+    full_rate: u64,
+    most: u64,
+    start: u64,
+    warm_up: u64,
+    ladder: Vec<Rate>,
+    step: usize,
+    buffer: u64,
+    playing: bool,
+    begun: u64,
+    at: u64,
+    started: bool,
+    result: Playback,
+}
+
+/// How a video was for its viewer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Playback {
+    /// From the first request to the first picture; `None` when there was none, or in the warm-up.
+    pub startup_ns: Option<u64>,
+    /// How long it played.
+    pub played_ns: u64,
+    /// How long it stood still with an empty buffer, after its first picture.
+    pub stalled_ns: u64,
+    /// How often it stood still.
+    pub stalls: u64,
+    /// Segments that came.
+    pub segments: u64,
+    /// How often the rate changed from one segment to the next.
+    pub switches: u64,
+    /// The sum of the rates of all segments, in bit/s.
+    pub rates: u128,
+}
+
+impl Playback {
+    /// The mean rate of the segments, in bit/s.
+    pub fn mean_rate(&self) -> f64 {
+        self.rates as f64 / self.segments.max(1) as f64
+    }
+    /// The share of the time after the first picture in which it stood still.
+    pub fn stalled(&self) -> f64 {
+        self.stalled_ns as f64 / (self.played_ns + self.stalled_ns).max(1) as f64
+    }
+}
+
+impl Player {
+    pub fn new(video: &Video, now: u64, warm_up: u64) -> Self {
+        Self {
+            segment: video.segment.as_nanos(),
+            reservoir: video.reservoir.as_nanos(),
+            full_rate: (video.reservoir + video.cushion).as_nanos(),
+            most: video.buffer.as_nanos(),
+            start: video.start.as_nanos(),
+            warm_up,
+            ladder: video.ladder.clone(),
+            step: 0,
+            buffer: 0,
+            playing: false,
+            begun: now,
+            at: now,
+            started: false,
+            result: Playback::default(),
+        }
+    }
+
+    /// Lets it play until `now`.
+    fn play(&mut self, now: u64) {
+        let measured = |from: u64, to: u64| to.max(self.warm_up) - from.max(self.warm_up);
+        let mut stands = self.at;
+        if self.playing {
+            stands = now.min(self.at + self.buffer);
+            self.result.played_ns += measured(self.at, stands);
+            self.buffer -= stands - self.at;
+            if stands < now {
+                self.playing = false;
+                self.result.stalls += u64::from(stands >= self.warm_up);
+            }
+        }
+        if self.started {
+            self.result.stalled_ns += measured(stands, now);
+        }
+        self.at = now;
+    }
+
+    /// The bytes of the next segment; its rate is chosen here.
+    pub fn request(&mut self, now: u64) -> u64 {
+        self.play(now);
+        let before = self.step;
+        self.step = self.choose();
+        if self.result.segments > 0 && now >= self.warm_up {
+            self.result.switches += u64::from(self.step != before);
+        }
+        let bits = u128::from(self.ladder[self.step].as_bps()) * u128::from(self.segment) / 1_000_000_000;
+        (bits / 8).max(1) as u64
+    }
+
+    /// Algorithm 1: the step of the ladder for the next segment.
+    fn choose(&self) -> usize {
+        let top = self.ladder.len() - 1;
+        if self.buffer <= self.reservoir {
+            return 0;
+        }
+        if self.buffer >= self.full_rate {
+            return top;
+        }
+        let bps = |step: usize| u128::from(self.ladder[step].as_bps());
+        // The line, times the cushion: in whole numbers.
+        let cushion = u128::from(self.full_rate - self.reservoir);
+        let line = bps(0) * cushion + (bps(top) - bps(0)) * u128::from(self.buffer - self.reservoir);
+        if line >= bps((self.step + 1).min(top)) * cushion {
+            (0..=top).rev().find(|&step| bps(step) * cushion < line).unwrap_or(0)
+        } else if line <= bps(self.step.saturating_sub(1)) * cushion {
+            (0..=top).find(|&step| bps(step) * cushion > line).unwrap_or(top)
+        } else {
+            self.step
+        }
+    }
+
+    /// A segment has come at `now`; returns after how many nanoseconds there is room for the next.
+    pub fn take(&mut self, now: u64) -> u64 {
+        self.play(now);
+        self.buffer += self.segment;
+        if now >= self.warm_up {
+            self.result.segments += 1;
+            self.result.rates += u128::from(self.ladder[self.step].as_bps());
+        }
+        if !self.playing && self.buffer >= self.start {
+            if !self.started && now >= self.warm_up {
+                self.result.startup_ns = Some(now - self.begun);
+            }
+            (self.playing, self.started) = (true, true);
+        }
+        (self.buffer + self.segment).saturating_sub(self.most)
+    }
+
+    /// How it was until `now`.
+    pub fn result(&self, now: u64) -> Playback {
+        let mut player = self.clone();
+        player.play(now);
+        player.result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::Span;
+
+    /// The published settings: a buffer of 240 s, a reservoir of 90 s, the full rate at 216 s, segments of 4 s.
+    fn player() -> Player {
+        let ladder = [235, 375, 560, 750, 1050, 1750, 2350, 3000, 3850, 4300].map(Rate::from_kbit).to_vec();
+        Player::new(&Video { ladder, ..Video::default() }, 0, 0)
+    }
+
+    #[test]
+    fn the_rate_follows_the_buffer_as_published() {
+        let at = |seconds: u64, step: usize| {
+            let mut player = player();
+            (player.buffer, player.step) = (seconds * 1_000_000_000, step);
+            player.choose()
+        };
+        assert_eq!([at(0, 9), at(90, 5), at(216, 0), at(240, 3)], [0, 0, 9, 9]);
+        // At 153 s the line is half way from 235 to 4,300 kbit/s, 2,267.5: from below to the highest rate under it,
+        // from above to the lowest over it, and a rate whose neighbours lie on both sides of it stays.
+        assert_eq!([at(153, 0), at(153, 9), at(153, 5), at(153, 6)], [5, 6, 5, 6]);
+    }
+
+    #[test]
+    fn time_is_played_or_stalled() {
+        let mut player = player();
+        let second = 1_000_000_000;
+        player.request(0);
+        assert_eq!(player.take(2 * second), 0);
+        // 4 s of video from 2 s on, the next segment at 9 s: it stands still from 6 s to 9 s.
+        player.request(2 * second);
+        player.take(9 * second);
+        let result = player.result(11 * second);
+        assert_eq!(result.startup_ns, Some(2 * second));
+        assert_eq!((result.played_ns, result.stalled_ns, result.stalls), (6 * second, 3 * second, 1));
+        assert_eq!(result.segments, 2);
+        // A full buffer waits until there is room.
+        player.buffer = 238 * second;
+        player.at = 11 * second;
+        assert_eq!(player.take(11 * second), 6 * second);
+        assert_eq!(Span::from_nanos(player.most), Span::from_secs(240));
+    }
+}

@@ -1,0 +1,113 @@
+//! What the users of applications have met, as values of a section of flows.
+
+use tidegate_core::Span;
+use tidegate_metrics::{Digest, Histogram};
+
+use super::outcome::Collector;
+use crate::applications::{Experience, Hearing, Pages, Playback, emodel};
+
+/// What all users of a section of flows have met.
+#[derive(Default)]
+pub(super) struct Experiences {
+    hearings: Vec<Hearing>,
+    pages: Option<Pages>,
+    videos: Vec<Playback>,
+}
+
+impl Experiences {
+    pub fn add(&mut self, experience: Experience) {
+        match experience {
+            Experience::Call(hearings) => self.hearings.extend(hearings),
+            Experience::Video(playback) => self.videos.push(playback),
+            Experience::Pages(pages) => {
+                let all = self.pages.get_or_insert_default();
+                all.begun += pages.begun;
+                all.loaded += pages.loaded;
+                all.objects += pages.objects;
+                all.bytes += pages.bytes;
+                all.load_ns.merge(&pages.load_ns);
+            }
+        }
+    }
+
+    pub fn digest(&self, digest: &mut Digest) {
+        for hearing in &self.hearings {
+            for number in [hearing.expected, hearing.played, hearing.late, hearing.delay.as_nanos()] {
+                digest.number(number);
+            }
+        }
+        if let Some(pages) = &self.pages {
+            for number in [pages.begun, pages.loaded, pages.objects, pages.bytes] {
+                digest.number(number);
+            }
+            digest.histogram(&pages.load_ns);
+        }
+        for video in &self.videos {
+            let numbers = [video.played_ns, video.stalled_ns, video.stalls, video.segments, video.switches];
+            for number in numbers.into_iter().chain([video.startup_ns.unwrap_or(u64::MAX), video.rates as u64]) {
+                digest.number(number);
+            }
+        }
+    }
+
+    pub fn values(&self, to: &mut Collector<'_>) {
+        if !self.hearings.is_empty() {
+            self.calls(to);
+        }
+        if let Some(pages) = &self.pages {
+            to.add("pages begun", "1", pages.begun as f64);
+            to.add("pages loaded", "1", pages.loaded as f64);
+            to.add("objects a page", "1", pages.objects as f64 / pages.begun.max(1) as f64);
+            to.add("bytes a page", "B", pages.bytes as f64 / pages.begun.max(1) as f64);
+            to.spread("page load", "ns", 1.0, &pages.load_ns);
+        }
+        if !self.videos.is_empty() {
+            self.viewers(to);
+        }
+    }
+
+    fn calls(&self, to: &mut Collector<'_>) {
+        let all = &self.hearings;
+        let sum = |of: fn(&Hearing) -> u64| all.iter().map(of).sum::<u64>() as f64;
+        let ratings = || all.iter().map(|hearing| hearing.rating);
+        let expected = sum(|hearing| hearing.expected).max(1.0);
+        let lowest = ratings().fold(f64::INFINITY, f64::min);
+        let mean = ratings().sum::<f64>() / all.len() as f64;
+        let opinions = ratings().map(emodel::opinion).sum::<f64>() / all.len() as f64;
+        let delays: Vec<Span> = all.iter().filter(|one| one.played > 0).map(|one| one.delay).collect();
+        to.add("R factor", "1", mean);
+        to.add("MOS", "1", opinions);
+        if all.len() > 1 {
+            to.add("R factor lowest", "1", lowest);
+            to.add("MOS lowest", "1", emodel::opinion(lowest));
+        }
+        if !delays.is_empty() {
+            let total: f64 = delays.iter().map(|delay| delay.as_nanos() as f64).sum();
+            to.add("mouth to ear", "ns", total / delays.len() as f64);
+        }
+        to.add("not played", "1", 1.0 - sum(|hearing| hearing.played) / expected);
+        to.add("late", "1", sum(|hearing| hearing.late) / expected);
+    }
+
+    fn viewers(&self, to: &mut Collector<'_>) {
+        let all = &self.videos;
+        let sum = |of: fn(&Playback) -> u64| all.iter().map(of).sum::<u64>() as f64;
+        let segments = sum(|video| video.segments);
+        let startups: Vec<u64> = all.iter().filter_map(|video| video.startup_ns).collect();
+        if !startups.is_empty() {
+            to.add("startup mean", "ns", startups.iter().sum::<u64>() as f64 / startups.len() as f64);
+        }
+        let (played, stalled) = (sum(|video| video.played_ns), sum(|video| video.stalled_ns));
+        to.add("played", "ns", played);
+        to.add("rebuffering", "1", stalled / (played + stalled).max(1.0));
+        to.add("stalls", "1", sum(|video| video.stalls));
+        let rates = all.iter().map(|video| video.rates as f64).sum::<f64>();
+        to.add("bit rate mean", "bps", rates / segments.max(1.0));
+        to.add("switches", "1", sum(|video| video.switches));
+    }
+
+    /// The distributions for curves.
+    pub fn distributions(&self) -> impl Iterator<Item = (&'static str, &Histogram)> {
+        self.pages.iter().map(|pages| ("page load", &pages.load_ns))
+    }
+}

@@ -1,0 +1,151 @@
+//! Browsers, players, calls and games.
+
+use tidegate_config::{Place, Spanned};
+use tidegate_core::{Rate, Span};
+
+use super::Resolver;
+use super::distributions::Kind;
+use crate::applications::emodel::Codec;
+use crate::distribution::Distribution;
+use crate::scenario::file::{
+    CallSection, DistributionSection, GameSection, PacketsSection, PhasesSection, VideoSection, WebSection,
+};
+use crate::workload::{Arrivals, Call, Phase, Video, Web, Workload};
+
+impl Resolver<'_> {
+    pub(super) fn packets(&mut self, section: &PacketsSection) -> Option<Arrivals> {
+        let gap = self.distribution(&section.gap, Kind::Time)?;
+        let size = self.distribution(&section.size, Kind::Size)?;
+        self.lasting(section.gap.place, gap.mean(), "a gap", "10ms")?;
+        self.arrives(section.gap.place, 1.0 / gap.mean(), "packets").then_some(Arrivals { gap, size })
+    }
+
+    pub(super) fn phases(&mut self, section: &PhasesSection, place: Place) -> Option<Workload> {
+        let (mut phases, mut time, mut sends) = (Vec::new(), 0.0, false);
+        for Spanned { value: phase, .. } in &section.phases {
+            let rate = match &phase.rate {
+                Some(rate) => self.pace(rate, &section.packet)?.0,
+                None => Rate::ZERO,
+            };
+            let lasts = self.distribution(&phase.lasts, Kind::Time)?;
+            time += lasts.mean();
+            sends |= !rate.is_zero();
+            phases.push(Phase { rate, lasts });
+        }
+        if !sends {
+            let help =
+                "write for example phases = [{ rate = \"1mbit\", lasts = { kind = \"constant\", value = \"1s\" } }]";
+            self.wrong(place, "no phase has a rate", "nothing is sent", help);
+            return None;
+        }
+        self.lasting(place, time, "the sum of all phases", "1s")?;
+        let changes = phases.len() as f64 / time;
+        self.arrives(place, changes, "phases").then_some(Workload::Phases { packet: section.packet.value, phases })
+    }
+
+    pub(super) fn web(&mut self, section: &WebSection) -> Option<Web> {
+        let mut drawn = |given: &Option<Spanned<DistributionSection>>, kind, usual: Distribution| match given {
+            Some(section) => self.distribution(section, kind),
+            None => Some(usual),
+        };
+        let usual = Web::default();
+        let web = Web {
+            main: drawn(&section.main, Kind::Size, usual.main)?,
+            object: drawn(&section.object, Kind::Size, usual.object)?,
+            objects: drawn(&section.objects, Kind::Count, usual.objects)?,
+            parse: drawn(&section.parse, Kind::Time, usual.parse)?,
+            read: drawn(&section.think, Kind::Time, usual.read)?,
+            largest: section.largest.value,
+            request: section.request.value,
+            connections: section.connections.value,
+        };
+        self.positive(&section.largest, "a largest object", "\"2MB\"");
+        self.positive(&section.request, "a request", "\"350B\"");
+        self.positive(&section.connections, "a number of connections", "6");
+        if let Some(objects) = &section.objects
+            && web.objects.mean() > Web::MOST_OBJECTS as f64
+        {
+            let message = format!("a page of more than {} objects", Web::MOST_OBJECTS);
+            self.wrong(objects.place, message, "too many", "give fewer");
+        }
+        Some(web)
+    }
+
+    pub(super) fn video(&mut self, section: &VideoSection, place: Place) -> Option<Video> {
+        self.positive(&section.segment, "a segment", "\"4s\"");
+        self.positive(&section.request, "a request", "\"350B\"");
+        let ladder = &section.ladder.value;
+        if ladder.is_empty() || ladder[0].is_zero() || !ladder.windows(2).all(|pair| pair[0] < pair[1]) {
+            let help = "write for example ladder = [\"400kbit\", \"1mbit\", \"2.5mbit\"]";
+            self.wrong(section.ladder.place, "the ladder has no rates that rise from above zero", "here", help);
+            return None;
+        }
+        let buffer = section.buffer.value;
+        let part = |parts: u64| Span::from_nanos(buffer.as_nanos() / 40 * parts);
+        let video = Video {
+            ladder: ladder.clone(),
+            segment: section.segment.value,
+            buffer,
+            reservoir: section.reservoir.unwrap_or(part(15)),
+            cushion: section.cushion.unwrap_or(part(21)),
+            start: section.start.unwrap_or(section.segment.value),
+            request: section.request.value,
+        };
+        let wanted = (video.reservoir + video.cushion).max(video.start + video.segment);
+        if video.cushion.is_zero() {
+            self.wrong(place, "a cushion of zero", "the rate cannot follow the buffer", "leave cushion out");
+        } else if buffer < wanted {
+            let message = format!(
+                "a buffer of {buffer} is too short: reservoir and cushion, or start and a segment, take {wanted}"
+            );
+            self.wrong(section.buffer.place, message, "too short", "make it longer, or the others shorter");
+        }
+        Some(video)
+    }
+
+    pub(super) fn call(&mut self, section: &CallSection) -> Option<Call> {
+        let codec = *Codec::ALL.iter().find(|codec| codec.name == section.codec.word())?;
+        let spurts = match (&section.talk, &section.silence) {
+            (Some(talk), Some(silence)) => {
+                let place = talk.place;
+                let talk = self.distribution(talk, Kind::Time)?;
+                self.lasting(place, talk.mean(), "a talk spurt", "1s")?;
+                Some((talk, self.distribution(silence, Kind::Time)?))
+            }
+            (None, None) => None,
+            (Some(one), None) | (None, Some(one)) => {
+                let help = "give both, or neither for speech without a pause";
+                self.wrong(one.place, "talk and silence belong together", "the other is missing", help);
+                return None;
+            }
+        };
+        Some(Call { codec, spurts, both_ways: section.both_ways, buffer: section.buffer })
+    }
+
+    pub(super) fn game(&mut self, section: &GameSection) -> Option<Workload> {
+        let usual = [
+            Arrivals { gap: Distribution::Constant(0.040), size: Distribution::Extreme { mode: 80.0, scale: 5.7 } },
+            Arrivals {
+                gap: Distribution::Extreme { mode: 0.055, scale: 0.006 },
+                size: Distribution::Extreme { mode: 120.0, scale: 36.0 },
+            },
+        ];
+        let [up, down] = usual;
+        let mut way = |given: &Option<PacketsSection>, usual| match given {
+            Some(section) => self.packets(section),
+            None => Some(usual),
+        };
+        let ways = [Some(way(&section.up, up)?), Some(way(&section.down, down)?)];
+        Some(Workload::Packets { ways })
+    }
+
+    /// Whether a time is above zero; if not, reports it.
+    fn lasting(&mut self, place: Place, seconds: f64, what: &str, example: &str) -> Option<()> {
+        if seconds > 0.0 {
+            return Some(());
+        }
+        let help = format!("write for example a constant \"{example}\"");
+        self.wrong(place, format!("{what} of no time"), "must be above zero", help);
+        None
+    }
+}
