@@ -54,7 +54,8 @@ impl Target {
 /// Finds ways, and writes them one behind the other into one table.
 pub(super) struct Planner {
     table: Vec<u32>,
-    /// The links from each node, and those from routers to it, in the order of making.
+    /// The links from each node, of a router those to routers alone; and the links from routers to it; in the order of
+    /// making. A router with ten thousand hosts would else look at all of them for each way.
     from: Vec<Vec<Hop>>,
     into: Vec<Vec<Hop>>,
     overrides: HashMap<(u32, u32), u32>,
@@ -71,8 +72,11 @@ impl Planner {
         for (link, edge) in (0..).zip(&net.edges) {
             let hop = edge.line.rate.time_for_ceil(Bytes::new(1500)).unwrap_or(Span::MAX);
             let cost = hop.as_nanos().saturating_add(edge.line.delay.as_nanos()).max(1);
-            from[edge.from.0 as usize].push(Hop { link, node: edge.to.0, cost });
-            if net.nodes[edge.from.0 as usize].kind == Kind::Router {
+            let is_router = |node: NodeId| net.nodes[node.0 as usize].kind == Kind::Router;
+            if !is_router(edge.from) || is_router(edge.to) {
+                from[edge.from.0 as usize].push(Hop { link, node: edge.to.0, cost });
+            }
+            if is_router(edge.from) {
                 into[edge.to.0 as usize].push(Hop { link, node: edge.from.0, cost });
             }
         }
@@ -134,7 +138,10 @@ impl Planner {
         }
         let forwards = |hop: &&Hop| hop.node == to || net.nodes[hop.node as usize].kind == Kind::Router;
         let length = |hop: &Hop| Some((target.distance(hop.node)?.saturating_add(hop.cost), hop.link));
-        self.from[node as usize].iter().filter(forwards).filter_map(length).min().map(|(_, link)| link)
+        // From a router straight to `to`; from a host that is among the links from it, too.
+        let straight = self.into[to as usize].iter().filter(|hop| hop.node == node).map(|hop| Hop { node: to, ..*hop });
+        let all = self.from[node as usize].iter().filter(forwards).copied().chain(straight);
+        all.filter_map(|hop| length(&hop)).min().map(|(_, link)| link)
     }
 
     pub fn way(&mut self, net: &Network, flow: &FlowSpec, from: NodeId, to: NodeId) -> Result<Way, NetworkError> {
