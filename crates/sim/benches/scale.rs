@@ -22,7 +22,8 @@ fn network(flows: u64, apart: bool) -> Network {
     let access = if apart {
         Line::new(Rate::from_mbit(100), Span::from_millis(1))
     } else {
-        Line::new(rate, Span::from_millis(1))
+        // One bottleneck: faster than it, or a second queue would hold a window of each flow.
+        Line::new(Rate::from_bps(rate.as_bps() * 4), Span::from_millis(1))
     };
     let mut first: Option<FlowId> = None;
     let mut ends = None;

@@ -13,6 +13,7 @@
 
 mod ack;
 mod options;
+mod rare;
 mod receive;
 mod sack;
 mod send;
@@ -28,13 +29,14 @@ use super::prr::Prr;
 use super::ranges::Ranges;
 use super::rtt::{RtoBounds, RttEstimator};
 use super::transmissions::Transmissions;
-use options::{CeEcho, TimestampState};
-use tlp::Probe;
+use rare::{Extensions, Rare};
 
 /// DupThresh (RFC 6675, section 2): duplicate acknowledgements that indicate a loss.
 const DUP_THRESH: u32 = 3;
 /// The end of data that never ends.
 const ENDLESS: u64 = 1 << 60;
+/// When a timer expires that is not armed.
+const NEVER: Instant = Instant::MAX;
 
 /// The loss recovery algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -244,7 +246,7 @@ enum AckPending {
 pub struct Endpoint {
     config: Arc<Config>,
     state: State,
-    counters: Counters,
+    counters: Rare<Counters>,
     mss: u64,
 
     // Send sequence space: snd_una <= snd_nxt <= high_data <= written + 1 (the FIN).
@@ -280,8 +282,9 @@ pub struct Endpoint {
     rtt: RttEstimator,
     /// The end of the segment whose RTT is measured, and when it was sent.
     timed_segment: Option<(u64, Instant)>,
-    rto_at: Option<Instant>,
-    persist_at: Option<Instant>,
+    /// [`NEVER`] where it is not armed, as for the next.
+    rto_at: Instant,
+    persist_at: Instant,
     persist_backoff: u32,
     probe_pending: bool,
     probe_sent: bool,
@@ -293,7 +296,7 @@ pub struct Endpoint {
     prr: Option<Box<Prr>>,
     /// Of RACK, and for delivery rates.
     transmissions: Option<Box<Transmissions>>,
-    tail: Probe,
+    extensions: Rare<Extensions>,
 
     // Receive sequence space.
     peer_isn: u32,
@@ -305,10 +308,6 @@ pub struct Endpoint {
     rcv_wnd_edge: u64,
     ack_pending: AckPending,
     segments_since_ack: u32,
-    timestamps: TimestampState,
-    /// The duplicate that the next acknowledgement reports (RFC 2883).
-    duplicate: Option<(u64, u64)>,
-    ce_echo: CeEcho,
 
     // ECN.
     ecn: bool,
@@ -317,14 +316,15 @@ pub struct Endpoint {
     ecn_recovery_point: u64,
 
     syn_pending: bool,
-    opened: Option<Instant>,
-    established: Option<Instant>,
+    /// [`NEVER`] before, as for the next.
+    opened: Instant,
+    established: Instant,
 }
 
 impl Endpoint {
     /// The active opener: the next [`Endpoint::poll`] returns a SYN.
     pub fn connect(config: impl Into<Arc<Config>>, now: Instant) -> Self {
-        Self { state: State::SynSent, syn_pending: true, opened: Some(now), ..Self::listen(config) }
+        Self { state: State::SynSent, syn_pending: true, opened: now, ..Self::listen(config) }
     }
 
     /// The passive opener.
@@ -335,11 +335,11 @@ impl Endpoint {
         let transmissions = samples.then(Box::default);
         let mss = u64::from(config.mss.max(1));
         let initial = u64::from(config.initial_window.max(1)) * mss;
-        let (controller, rtt) = (Controller::new(config.algorithm, mss, initial), RttEstimator::new(config.rto));
+        let (controller, rtt) = (Controller::new(config.algorithm, mss, initial), RttEstimator::new());
         Self {
             config,
             state: State::Listen,
-            counters: Counters::default(),
+            counters: Rare::default(),
             mss,
             snd_una: 0,
             snd_nxt: 0,
@@ -361,8 +361,8 @@ impl Endpoint {
             controller,
             rtt,
             timed_segment: None,
-            rto_at: None,
-            persist_at: None,
+            rto_at: NEVER,
+            persist_at: NEVER,
             persist_backoff: 0,
             probe_pending: false,
             probe_sent: false,
@@ -373,7 +373,7 @@ impl Endpoint {
             hystart,
             prr: None,
             transmissions,
-            tail: Probe::default(),
+            extensions: Rare::default(),
             peer_isn: 0,
             rcv_nxt: 0,
             out_of_order: Ranges::default(),
@@ -383,16 +383,13 @@ impl Endpoint {
             rcv_wnd_edge: 0,
             ack_pending: AckPending::No,
             segments_since_ack: 0,
-            timestamps: TimestampState::default(),
-            duplicate: None,
-            ce_echo: CeEcho::default(),
             ecn: false,
             ece_pending: false,
             cwr_pending: false,
             ecn_recovery_point: 0,
             syn_pending: false,
-            opened: None,
-            established: None,
+            opened: NEVER,
+            established: NEVER,
         }
     }
 
@@ -497,13 +494,17 @@ impl Endpoint {
     pub fn rtt(&self) -> &RttEstimator {
         &self.rtt
     }
+    /// The retransmission timeout, backoff included.
+    fn rto(&self) -> Span {
+        self.rtt.rto(&self.config.rto)
+    }
     /// When this end entered ESTABLISHED.
     pub fn established_at(&self) -> Option<Instant> {
-        self.established
+        (self.established != NEVER).then_some(self.established)
     }
     /// When the connection was opened at this end.
     pub fn opened_at(&self) -> Option<Instant> {
-        self.opened
+        (self.opened != NEVER).then_some(self.opened)
     }
     /// Whether both ends agreed on ECN.
     pub fn uses_ecn(&self) -> bool {
@@ -512,7 +513,7 @@ impl Endpoint {
 
     /// When [`Endpoint::on_timer`] is due. Invalidated by every call that takes `&mut self`.
     pub fn deadline(&self) -> Option<Instant> {
-        let mut at = self.rto_at.unwrap_or(Instant::MAX).min(self.persist_at.unwrap_or(Instant::MAX));
+        let mut at = self.rto_at.min(self.persist_at);
         if let AckPending::Until(ack) = self.ack_pending {
             at = at.min(ack);
         }
@@ -520,9 +521,9 @@ impl Endpoint {
             at = at.min(self.pace_at);
         }
         if let Some(transmissions) = &self.transmissions {
-            at = at.min(self.tail.at.unwrap_or(Instant::MAX)).min(transmissions.reorder_at.unwrap_or(Instant::MAX));
+            at = at.min(self.extensions.tail.at.unwrap_or(NEVER)).min(transmissions.reorder_at.unwrap_or(NEVER));
         }
-        (at < Instant::MAX).then_some(at)
+        (at < NEVER).then_some(at)
     }
 
     // ------------------------------------------------------------------ time
@@ -537,15 +538,15 @@ impl Endpoint {
         if self.pace_at <= now {
             self.pace_at = Instant::ZERO;
         }
-        if self.persist_at.is_some_and(|at| at <= now) {
+        if self.persist_at <= now {
             self.persist_backoff = (self.persist_backoff + 1).min(16);
-            self.persist_at = None;
+            self.persist_at = NEVER;
             self.probe_pending = true;
         }
         if self.config.rack() {
             self.on_rack_timer(now);
         }
-        if self.rto_at.is_some_and(|at| at <= now) {
+        if self.rto_at <= now {
             self.on_timeout(now);
         }
     }
@@ -555,13 +556,13 @@ impl Endpoint {
         self.retries += 1;
         if self.retries > self.config.retries {
             self.state = State::Closed;
-            self.rto_at = None;
-            self.persist_at = None;
+            self.rto_at = NEVER;
+            self.persist_at = NEVER;
             return;
         }
         self.timed_segment = None;
         self.rtt.back_off();
-        self.rto_at = Some(now + self.rtt.rto());
+        self.rto_at = now + self.rto();
         if matches!(self.state, State::SynSent | State::SynReceived) {
             self.syn_pending = true;
             return;
@@ -575,7 +576,7 @@ impl Endpoint {
         self.high_rxt = self.snd_una;
         self.rescue_rxt = u64::MAX;
         self.prr = None;
-        self.tail = Probe::default();
+        self.cancel_probe();
         if let Some(transmissions) = &mut self.transmissions {
             transmissions.on_timeout(now);
         }

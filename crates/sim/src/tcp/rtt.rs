@@ -34,17 +34,23 @@ impl Default for RtoBounds {
 /// The estimator of RFC 6298.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
-    bounds: RtoBounds,
-    srtt: Option<u64>,
+    /// `u64::MAX` before the first sample, as for `min_rtt`: there are many connections.
+    srtt: u64,
     rttvar: u64,
     min_rtt: u64,
     backoff: u32,
 }
 
+impl Default for RttEstimator {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl RttEstimator {
     /// An estimator without a sample.
-    pub fn new(bounds: RtoBounds) -> Self {
-        Self { bounds, srtt: None, rttvar: 0, min_rtt: u64::MAX, backoff: 0 }
+    pub fn new() -> Self {
+        Self { srtt: u64::MAX, rttvar: 0, min_rtt: u64::MAX, backoff: 0 }
     }
     /// Updates SRTT and RTTVAR with a sample (2.2, 2.3) and ends the backoff.
     pub fn sample(&mut self, rtt: Span) {
@@ -56,14 +62,14 @@ impl RttEstimator {
         let (beta, alpha) = (4 * samples.max(1), 8 * samples.max(1));
         self.min_rtt = self.min_rtt.min(rtt);
         match self.srtt {
-            None => {
-                self.srtt = Some(rtt);
+            u64::MAX => {
+                self.srtt = rtt;
                 self.rttvar = rtt / 2;
             }
-            Some(srtt) => {
+            srtt => {
                 // RTTVAR is computed with the old SRTT. beta = 1/4, alpha = 1/8.
                 self.rttvar = self.rttvar - self.rttvar / beta + srtt.abs_diff(rtt) / beta;
-                self.srtt = Some(srtt - srtt / alpha + rtt / alpha);
+                self.srtt = srtt - srtt / alpha + rtt / alpha;
             }
         }
         self.backoff = 0;
@@ -77,20 +83,20 @@ impl RttEstimator {
     pub fn end_backoff(&mut self) {
         self.backoff = 0;
     }
-    /// The RTO, backoff included.
-    pub fn rto(&self) -> Span {
+    /// The RTO within `bounds`, backoff included.
+    pub fn rto(&self, bounds: &RtoBounds) -> Span {
         let base = match self.srtt {
-            None => self.bounds.initial,
-            Some(srtt) => {
-                let margin = self.bounds.granularity.as_nanos().max(4 * self.rttvar);
-                Span::from_nanos(srtt + margin).max(self.bounds.min)
+            u64::MAX => bounds.initial,
+            srtt => {
+                let margin = bounds.granularity.as_nanos().max(4 * self.rttvar);
+                Span::from_nanos(srtt + margin).max(bounds.min)
             }
         };
-        base.saturating_mul(1 << self.backoff).min(self.bounds.max)
+        base.saturating_mul(1 << self.backoff).min(bounds.max)
     }
     /// SRTT, or `None` before the first sample.
     pub fn srtt(&self) -> Option<Span> {
-        self.srtt.map(Span::from_nanos)
+        (self.srtt != u64::MAX).then(|| Span::from_nanos(self.srtt))
     }
     /// The least sample.
     pub fn min_rtt(&self) -> Option<Span> {
@@ -105,30 +111,32 @@ mod tests {
     #[test]
     fn the_worked_numbers_of_rfc_6298() {
         let ms = Span::from_millis;
-        let mut rtt = RttEstimator::new(RtoBounds { min: Span::ZERO, ..RtoBounds::default() });
-        assert_eq!(rtt.rto(), ms(1000), "2.1");
+        let bounds = RtoBounds { min: Span::ZERO, ..RtoBounds::default() };
+        let mut rtt = RttEstimator::new();
+        assert_eq!(rtt.rto(&bounds), ms(1000), "2.1");
         // 2.2: SRTT = 100, RTTVAR = 50, RTO = 100 + 4 * 50.
         rtt.sample(ms(100));
-        assert_eq!((rtt.srtt(), rtt.rto()), (Some(ms(100)), ms(300)));
+        assert_eq!((rtt.srtt(), rtt.rto(&bounds)), (Some(ms(100)), ms(300)));
         // 2.3: RTTVAR = 3/4 * 50 + 1/4 * |100 - 180| = 57.5; SRTT = 7/8 * 100 + 1/8 * 180 = 110; RTO = 110 + 230.
         rtt.sample(ms(180));
-        assert_eq!((rtt.srtt(), rtt.rto()), (Some(ms(110)), ms(340)));
+        assert_eq!((rtt.srtt(), rtt.rto(&bounds)), (Some(ms(110)), ms(340)));
         // 5.5: doubled twice; a sample ends the backoff.
         rtt.back_off();
         rtt.back_off();
-        assert_eq!(rtt.rto(), ms(1360));
+        assert_eq!(rtt.rto(&bounds), ms(1360));
         for _ in 0..200 {
             rtt.sample(ms(110));
         }
         // RTTVAR is 0, so that the margin is G.
-        assert!(rtt.rto() <= ms(112) && rtt.rto() >= ms(111), "{:?}", rtt.rto());
+        assert!(rtt.rto(&bounds) <= ms(112) && rtt.rto(&bounds) >= ms(111), "{:?}", rtt.rto(&bounds));
         for _ in 0..40 {
             rtt.back_off();
         }
-        assert_eq!(rtt.rto(), Span::from_secs(60), "5.5 with the upper bound of 2.5");
-        assert_eq!(RttEstimator::new(RtoBounds::default()).rto(), Span::from_secs(1));
-        let mut floor = RttEstimator::new(RtoBounds::default());
+        assert_eq!(rtt.rto(&bounds), Span::from_secs(60), "5.5 with the upper bound of 2.5");
+        let rfc = RtoBounds::default();
+        assert_eq!(RttEstimator::new().rto(&rfc), Span::from_secs(1));
+        let mut floor = RttEstimator::new();
         floor.sample(ms(10));
-        assert_eq!(floor.rto(), Span::from_secs(1), "2.4: at least a second");
+        assert_eq!(floor.rto(&rfc), Span::from_secs(1), "2.4: at least a second");
     }
 }

@@ -2,8 +2,7 @@
 
 use tidegate_core::{Instant, Span};
 
-use super::tlp::Probe;
-use super::{AckPending, DUP_THRESH, Endpoint, Growth, Phase, Recovery, State, unwrap};
+use super::{AckPending, DUP_THRESH, Endpoint, Growth, NEVER, Phase, Recovery, State, unwrap};
 use crate::tcp::congestion::{Ack, CongestionSignal, Controller, LossRecovery};
 use crate::tcp::hystart::Verdict;
 use crate::tcp::prr::Prr;
@@ -20,7 +19,7 @@ impl Endpoint {
                     self.negotiate_timestamps(now, segment);
                     // RFC 3168, 6.1.1: ECE and CWR request ECN, ECE alone confirms it.
                     self.ecn = self.config.ecn && segment.flags.has(Flags::ECE | Flags::CWR);
-                    self.opened = Some(now);
+                    self.opened = now;
                     self.state = State::SynReceived;
                     self.syn_pending = true;
                 }
@@ -80,7 +79,7 @@ impl Endpoint {
 
     pub(super) fn on_handshake_acknowledged(&mut self, now: Instant, segment: &Segment) {
         self.state = State::Established;
-        self.established = Some(now);
+        self.established = now;
         self.syn_pending = false;
         self.snd_una = 1;
         self.snd_nxt = 1;
@@ -91,7 +90,7 @@ impl Endpoint {
         self.ecn_recovery_point = 1;
         self.snd_wnd_edge = 1 + u64::from(segment.window);
         self.max_snd_wnd = u64::from(segment.window);
-        self.rto_at = None;
+        self.rto_at = NEVER;
         if self.retries > 0 {
             // RFC 5681, 3.1: after a lost SYN the initial window is one segment.
             self.controller.on_idle(self.mss);
@@ -123,8 +122,8 @@ impl Endpoint {
         let widened = right > self.snd_wnd_edge;
         self.snd_wnd_edge = self.snd_wnd_edge.max(right);
         self.max_snd_wnd = self.max_snd_wnd.max(u64::from(segment.window));
-        if widened && self.persist_at.is_some() {
-            self.persist_at = None;
+        if widened && self.persist_at != NEVER {
+            self.persist_at = NEVER;
             self.persist_backoff = 0;
         }
 
@@ -287,9 +286,9 @@ impl Endpoint {
         self.controller.on_ack(&ack);
         // RFC 6298, 5.2 and 5.3.
         if self.snd_una == self.high_data {
-            self.rto_at = None;
+            self.rto_at = NEVER;
         } else if restart_timer {
-            self.rto_at = Some(now + self.rtt.rto());
+            self.rto_at = now + self.rto();
         }
         // An acknowledgement that advances SND.UNA may also bring the SACK block that shows a loss.
         if self.phase == Phase::Open
@@ -362,7 +361,7 @@ impl Endpoint {
         self.cwr_pending = self.ecn;
         self.prr = self.config.prr.then(|| Box::new(Prr::new(outstanding, self.mss)));
         self.retransmit_pending = true;
-        self.tail = Probe::default();
+        self.cancel_probe();
         self.first_partial_ack = true;
         self.rescue_rxt = lost;
         self.timed_segment = None;

@@ -13,10 +13,10 @@ const OUTDATED: Span = Span::from_secs(1_000);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TimestampState {
     /// Both ends use it.
-    on: bool,
+    pub on: bool,
     /// TS.Recent, and when it was set.
-    recent: u32,
-    recent_at: Instant,
+    pub recent: u32,
+    pub recent_at: Instant,
     /// Last.ACK.sent.
     pub last_ack: u64,
 }
@@ -25,9 +25,9 @@ pub(super) struct TimestampState {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CeEcho {
     /// DCTCP.CE: whether the last data segment was marked.
-    marked: bool,
+    pub marked: bool,
     /// An acknowledgement of what came before the change, with the mark of then.
-    before: Option<(u64, bool)>,
+    pub before: Option<(u64, bool)>,
 }
 
 /// The clock of the option, in microseconds.
@@ -38,40 +38,43 @@ fn clock(now: Instant) -> u32 {
 impl Endpoint {
     /// Both ends have said in their SYNs whether they use the option.
     pub(super) fn negotiate_timestamps(&mut self, now: Instant, segment: &Segment) {
-        self.timestamps.on = self.config.timestamps && segment.timestamps.is_some();
-        if let Some(timestamps) = segment.timestamps {
-            self.timestamps.recent = timestamps.value;
-            self.timestamps.recent_at = now;
+        if let Some(timestamps) = segment.timestamps.filter(|_| self.config.timestamps) {
+            self.extensions.timestamps.on = true;
+            self.extensions.timestamps.recent = timestamps.value;
+            self.extensions.timestamps.recent_at = now;
         }
     }
 
     /// The option of a segment sent now.
     pub(super) fn timestamps_now(&self, now: Instant, flags: Flags) -> Option<Timestamps> {
-        let wanted =
-            if flags.has(Flags::SYN) && !flags.has(Flags::ACK) { self.config.timestamps } else { self.timestamps.on };
-        wanted.then(|| Timestamps { value: clock(now), echo: self.timestamps.recent })
+        let wanted = if flags.has(Flags::SYN) && !flags.has(Flags::ACK) {
+            self.config.timestamps
+        } else {
+            self.extensions.timestamps.on
+        };
+        wanted.then(|| Timestamps { value: clock(now), echo: self.extensions.timestamps.recent })
     }
 
     /// Whether a segment passes PAWS (RFC 7323, 5.3, R1), and updates TS.Recent (R3).
     pub(super) fn passes_paws(&mut self, now: Instant, segment: &Segment) -> bool {
-        let (true, Some(timestamps)) = (self.timestamps.on, segment.timestamps) else { return true };
-        let newer = timestamps.value.wrapping_sub(self.timestamps.recent) as i32 >= 0;
-        if !newer && now.since(self.timestamps.recent_at) < OUTDATED {
+        let (true, Some(timestamps)) = (self.extensions.timestamps.on, segment.timestamps) else { return true };
+        let newer = timestamps.value.wrapping_sub(self.extensions.timestamps.recent) as i32 >= 0;
+        if !newer && now.since(self.extensions.timestamps.recent_at) < OUTDATED {
             self.counters.old_duplicates += 1;
             self.ack_pending = AckPending::Now;
             return false;
         }
         let start = unwrap(self.rcv_nxt, segment.seq.wrapping_sub(self.peer_isn));
-        if start <= self.timestamps.last_ack.max(1) {
-            self.timestamps.recent = timestamps.value;
-            self.timestamps.recent_at = now;
+        if start <= self.extensions.timestamps.last_ack.max(1) {
+            self.extensions.timestamps.recent = timestamps.value;
+            self.extensions.timestamps.recent_at = now;
         }
         true
     }
 
     /// The RTT that an acknowledgement of new data shows, and how many such samples a window gives.
     pub(super) fn timestamp_rtt(&self, now: Instant, segment: &Segment, flight_size: u64) -> Option<(Span, u64)> {
-        let timestamps = segment.timestamps.filter(|_| self.timestamps.on)?;
+        let timestamps = segment.timestamps.filter(|_| self.extensions.timestamps.on)?;
         let rtt = Span::from_micros(u64::from(clock(now).wrapping_sub(timestamps.echo)));
         Some((rtt, flight_size.div_ceil(2 * self.mss).max(1)))
     }
@@ -79,7 +82,7 @@ impl Endpoint {
     /// Notes that `[start, end)` was received again.
     pub(super) fn note_duplicate(&mut self, start: u64, end: u64) {
         if self.config.d_sack && self.config.recovery == Recovery::Sack && start < end {
-            self.duplicate = Some((start, end));
+            self.extensions.duplicate = Some((start, end));
         }
     }
 
@@ -102,23 +105,24 @@ impl Endpoint {
     /// RFC 8257, 3.2, figure 1: a change of the mark is acknowledged at once, what came before it with the mark of then.
     pub(super) fn note_mark(&mut self, segment: &Segment) {
         let marked = segment.ecn == Ecn::Ce;
-        if marked != self.ce_echo.marked {
+        if marked != self.extensions.ce_echo.marked {
             if matches!(self.ack_pending, AckPending::Until(_)) {
-                self.ce_echo.before = Some((self.rcv_nxt, self.ce_echo.marked));
+                self.extensions.ce_echo.before = Some((self.rcv_nxt, self.extensions.ce_echo.marked));
             }
-            self.ce_echo.marked = marked;
+            self.extensions.ce_echo.marked = marked;
             self.segments_since_ack = 2;
         }
     }
 
     /// Whether an acknowledgement sent now has ECN-Echo.
     pub(super) fn echo(&self) -> bool {
-        if self.echoes_each_mark() { self.ce_echo.marked } else { self.ece_pending }
+        if self.echoes_each_mark() { self.extensions.ce_echo.marked } else { self.ece_pending }
     }
 
     /// The acknowledgement of what came before a change of the mark.
     pub(super) fn poll_ack_before(&mut self, now: Instant) -> Option<Segment> {
-        let (ack, marked) = self.ce_echo.before.take()?;
+        let (ack, marked) = self.extensions.ce_echo.before?;
+        self.extensions.ce_echo.before = None;
         let pending = self.ack_pending;
         let mut segment = Segment { seq: self.wire(self.snd_nxt), ..self.header(now) };
         segment.ack = (ack as u32).wrapping_add(self.peer_isn);

@@ -2,7 +2,7 @@
 
 use tidegate_core::{Ecn, Instant};
 
-use super::{AckPending, Endpoint, Recovery, State, unwrap};
+use super::{AckPending, Endpoint, NEVER, Recovery, State, unwrap};
 use crate::tcp::segment::{Flags, SackBlocks, Segment};
 
 impl Endpoint {
@@ -82,7 +82,10 @@ impl Endpoint {
 
     pub(super) fn sack_blocks(&mut self) -> SackBlocks {
         let mut blocks = SackBlocks::default();
-        let duplicate = self.duplicate.take();
+        let duplicate = self.extensions.duplicate;
+        if duplicate.is_some() {
+            self.extensions.duplicate = None;
+        }
         if self.config.recovery != Recovery::Sack || self.out_of_order.is_empty() && duplicate.is_none() {
             return blocks;
         }
@@ -136,8 +139,8 @@ impl Endpoint {
             };
         }
         if self.is_over() {
-            self.rto_at = None;
-            self.persist_at = None;
+            self.rto_at = NEVER;
+            self.persist_at = NEVER;
         }
     }
 }

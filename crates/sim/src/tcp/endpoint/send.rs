@@ -2,7 +2,7 @@
 
 use tidegate_core::{Ecn, Instant, Span};
 
-use super::{AckPending, Endpoint, Phase, Recovery, State, Vintage};
+use super::{AckPending, Endpoint, NEVER, Phase, Recovery, State, Vintage};
 use crate::tcp::segment::{Flags, Segment};
 
 impl Endpoint {
@@ -38,8 +38,8 @@ impl Endpoint {
             flags |= Flags::ECE | Flags::CWR;
         }
         self.timed_segment = (self.retries == 0).then_some((1, now));
-        if self.rto_at.is_none_or(|at| at <= now) {
-            self.rto_at = Some(now + self.rtt.rto());
+        if self.rto_at <= now || self.rto_at == NEVER {
+            self.rto_at = now + self.rto();
         }
         self.last_sent = now;
         let timestamps = self.timestamps_now(now, flags);
@@ -70,7 +70,9 @@ impl Endpoint {
         if self.echo() {
             flags |= Flags::ECE;
         }
-        self.timestamps.last_ack = self.rcv_nxt;
+        if self.extensions.timestamps.on {
+            self.extensions.timestamps.last_ack = self.rcv_nxt;
+        }
         self.ack_pending = AckPending::No;
         self.segments_since_ack = 0;
         Segment {
@@ -98,7 +100,7 @@ impl Endpoint {
         if self.snd_una >= limit {
             return None;
         }
-        if self.snd_una == self.high_data && self.snd_nxt < limit && now.since(self.last_sent) > self.rtt.rto() {
+        if self.snd_una == self.high_data && self.snd_nxt < limit && now.since(self.last_sent) > self.rto() {
             // RFC 5681, 4.1.
             self.controller.on_idle(u64::from(self.config.initial_window.max(1)) * self.mss);
         }
@@ -260,10 +262,10 @@ impl Endpoint {
         self.high_data = self.high_data.max(end);
         self.snd_nxt = self.snd_nxt.max(self.snd_una);
         // RFC 6298, 5.1.
-        if self.rto_at.is_none() {
-            self.rto_at = Some(now + self.rtt.rto());
+        if self.rto_at == NEVER {
+            self.rto_at = now + self.rto();
         }
-        self.persist_at = None;
+        self.persist_at = NEVER;
         self.cwnd_limited = false;
         if !retransmission {
             self.schedule_probe(now);
@@ -284,10 +286,9 @@ impl Endpoint {
     pub fn settle(&mut self, now: Instant) {
         let waiting = self.snd_nxt < self.written + u64::from(self.closing);
         let established = !matches!(self.state, State::Listen | State::SynSent | State::SynReceived) && !self.is_over();
-        if waiting && established && self.snd_nxt == self.snd_una && self.rto_at.is_none() && self.persist_at.is_none()
-        {
-            let wait = self.rtt.rto().saturating_mul(1 << self.persist_backoff).min(self.config.rto.max);
-            self.persist_at = Some(now + wait);
+        if waiting && established && self.snd_nxt == self.snd_una && self.rto_at == NEVER && self.persist_at == NEVER {
+            let wait = self.rto().saturating_mul(1 << self.persist_backoff).min(self.config.rto.max);
+            self.persist_at = now + wait;
         }
     }
 

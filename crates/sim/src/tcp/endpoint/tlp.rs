@@ -21,6 +21,13 @@ pub(super) struct Probe {
 }
 
 impl Endpoint {
+    /// Forgets a probe that is due or was sent.
+    pub(super) fn cancel_probe(&mut self) {
+        if self.config.rack() {
+            self.extensions.tail = Probe::default();
+        }
+    }
+
     /// Arms the probe timer after new data was sent or acknowledged (7.2).
     pub(super) fn schedule_probe(&mut self, now: Instant) {
         let idle = self.snd_una == self.high_data;
@@ -28,9 +35,11 @@ impl Endpoint {
             || idle
             || self.phase != Phase::Open
             || !self.scoreboard.is_empty()
-            || self.tail.sent.is_some()
+            || self.extensions.tail.sent.is_some()
         {
-            self.tail.at = None;
+            if self.extensions.tail.at.is_some() {
+                self.extensions.tail.at = None;
+            }
             return;
         }
         let mut wait = match self.rtt.srtt() {
@@ -42,18 +51,18 @@ impl Endpoint {
         }
         let at = now + wait;
         // Not later than the retransmission timer, which it takes the place of.
-        self.tail.at = Some(self.rto_at.map_or(at, |rto| rto.min(at)));
+        self.extensions.tail.at = Some(self.rto_at.min(at));
     }
 
     pub(super) fn on_rack_timer(&mut self, now: Instant) {
         if self.transmissions.as_ref().is_some_and(|sent| sent.reorder_at.is_some_and(|at| at <= now)) {
             self.detect_by_time(now);
         }
-        if self.tail.at.is_some_and(|at| at <= now) {
-            self.tail.at = None;
-            self.tail.pending = true;
+        if self.extensions.tail.at.is_some_and(|at| at <= now) {
+            self.extensions.tail.at = None;
+            self.extensions.tail.pending = true;
             // 7.3: the retransmission timer runs from the probe.
-            self.rto_at = Some(now + self.rtt.rto());
+            self.rto_at = now + self.rto();
         }
     }
 
@@ -69,40 +78,44 @@ impl Endpoint {
 
     /// The probe: new data if there is any that the receiver takes, else the last segment again (7.3).
     pub(super) fn poll_probe(&mut self, now: Instant, limit: u64) -> Option<Segment> {
-        if !core::mem::take(&mut self.tail.pending) || self.phase != Phase::Open {
+        let pending = self.extensions.tail.pending;
+        if pending {
+            self.extensions.tail.pending = false;
+        }
+        if !pending || self.phase != Phase::Open {
             return None;
         }
         let segment = match self.next_new(limit) {
             Some((start, end)) => {
                 self.snd_nxt = end;
-                self.tail.sent = Some((end, false));
+                self.extensions.tail.sent = Some((end, false));
                 self.emit(now, start, end)
             }
             None => {
                 let (start, end) = self.transmissions.as_ref()?.last()?;
-                self.tail.sent = Some((self.high_data, true));
+                self.extensions.tail.sent = Some((self.high_data, true));
                 self.emit(now, start, end)
             }
         };
         self.counters.tail_probes += 1;
-        self.tail.at = None;
+        self.extensions.tail.at = None;
         Some(segment)
     }
 
     /// Whether a probe has repaired a loss, which reduces cwnd (7.4).
     pub(super) fn check_probe(&mut self, now: Instant, segment: &Segment, ack: u64, duplicate: bool) {
-        let Some((end, again)) = self.tail.sent else { return };
+        let Some((end, again)) = self.extensions.tail.sent else { return };
         if ack < end {
             return;
         }
         let bare = segment.len == 0 && segment.sack.as_slice().is_empty() && ack == self.snd_una;
         if !again || duplicate {
-            self.tail.sent = None;
+            self.extensions.tail.sent = None;
         } else if ack > end {
-            self.tail.sent = None;
+            self.extensions.tail.sent = None;
             self.controller.on_congestion(now, self.flight_within_cwnd(), CongestionSignal::Loss);
         } else if bare {
-            self.tail.sent = None;
+            self.extensions.tail.sent = None;
         }
     }
 }
