@@ -3,7 +3,9 @@
 
 mod boundaries;
 mod circles;
+mod mutants;
 mod planted;
+mod tree;
 mod wasm;
 
 use std::path::Path;
@@ -18,9 +20,14 @@ fn main() -> ExitCode {
         ["planted"] => planted::check(false, ""),
         ["planted", "--short"] => planted::check(true, ""),
         ["planted", only] => planted::check(false, only),
+        ["mutants", part] => mutants::check(part, false),
+        ["mutants", part, "--survivors"] => mutants::check(part, true),
         ["wasm", module] => wasm::check(Path::new(module)),
         _ => {
-            eprintln!("usage: tidegate-checks boundaries | circles | planted [--short | NAME] | wasm MODULE");
+            eprintln!(
+                "usage: tidegate-checks boundaries | circles | mutants {{laws | shaper | driver}} [--survivors] | \
+                 planted [--short | NAME] | wasm MODULE"
+            );
             return ExitCode::from(2);
         }
     };

@@ -82,20 +82,7 @@ struct Tree(PathBuf);
 impl Tree {
     fn copy() -> io::Result<Self> {
         let to = PathBuf::from("target/planted/tree");
-        let listed =
-            Command::new("git").args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).output()?;
-        for file in String::from_utf8_lossy(&listed.stdout).split('\0').filter(|file| !file.is_empty()) {
-            let (from, to) = (Path::new(file), to.join(file));
-            if !from.is_file() {
-                continue;
-            }
-            fs::create_dir_all(to.parent().unwrap_or(Path::new(".")))?;
-            let text = fs::read(from)?;
-            // What is equal keeps its time, so that it is not built again.
-            if fs::read(&to).ok().as_ref() != Some(&text) {
-                fs::write(to, text)?;
-            }
-        }
+        crate::tree::copy(&to, |_, content| content)?;
         Ok(Self(to))
     }
     fn build(&self) -> io::Result<Result<(), String>> {
