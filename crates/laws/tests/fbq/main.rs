@@ -12,7 +12,10 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Accounted, Bytes, ClassId, Dscp, Event, Instant, Outlet, Qdisc, Rate, Span};
 use tidegate_laws::{Shape, TestPacket, check_seeds};
 
+mod change;
 mod equations;
+mod limits;
+mod order;
 mod preference;
 
 type Shaper = Fbc<TestPacket>;
@@ -533,8 +536,9 @@ fn feedback_tells_of_both_thresholds_once() {
             Event::QueueBelow { flow: 1, bytes: Bytes::new(1_000) }
         ]
     );
-    let marked = bench.sent.iter().filter(|(_, p)| p.ecn == tidegate_core::Ecn::Ce).count();
-    assert_eq!(marked, 3, "the fourth to the sixth arrive above the threshold");
+    let marked = bench.sent.iter().filter(|(_, p)| p.ecn == tidegate_core::Ecn::Ce).map(|(_, p)| p.id);
+    assert_eq!(marked.collect::<Vec<_>>(), [3, 4, 5], "the fourth to the sixth arrive above the threshold");
+    assert_eq!(bench.shaper.flow(1).unwrap().counts.marked, 3);
 }
 
 #[test]
