@@ -156,12 +156,12 @@ struct Built {
     programs: Vec<(PathBuf, PathBuf)>,
 }
 
-/// Runs cargo in the copy. All parts share the dependencies.
+/// Runs cargo in the copy, with a target directory of its own: cargo does not distinguish copies of a package.
 fn cargo(tree: &Path, arguments: &[&str]) -> io::Result<Built> {
     let output = Command::new(env!("CARGO"))
         .args(arguments)
         .args(["--locked", "--quiet", "--message-format=json", "--target-dir"])
-        .arg(fs::canonicalize("target/mutants")?.join("target"))
+        .arg(fs::canonicalize(tree)?.with_file_name("target"))
         .current_dir(tree)
         .stderr(Stdio::piped())
         .output()?;

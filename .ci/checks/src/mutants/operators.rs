@@ -70,7 +70,7 @@ impl Finder<'_> {
             ReturnType::Default => vec![String::new()],
             ReturnType::Type(_, of) => values(of),
         };
-        let values = values.into_iter().filter(|value| value != old);
+        let values = values.into_iter().filter(|value| value.replace("std::ops::", "") != old);
         let instead = values.map(|value| (format!("body -> `{value}`"), format!("return {value}"))).collect();
         let end = block.brace_token.span.open().byte_range().end;
         self.add(signature.ident.span(), end..end, instead);

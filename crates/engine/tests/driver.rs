@@ -1,0 +1,277 @@
+//! The driver, call by call in virtual time: segmentation, release, grouping of departures, and when it looks at watched
+//! flows.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+
+use tidegate_config::{Diagnostics, Source, shaper};
+use tidegate_core::classify::{Fields, Fragment, Hosts, Match};
+use tidegate_core::{DropReason, Instant, Rate, Span};
+use tidegate_engine::driver::{Counters, Params, Wait, run};
+use tidegate_engine::{
+    Arrival, Change, DataPath, Driver, Engine, Names, Notification, Offered, Operation, PacketMeta, PromiseTable,
+    Recorder, Segmentation, Setup, Shape, Sink,
+};
+
+/// 1,000 bytes a millisecond; the bucket holds three packets.
+const TEXT: &str = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\nburst = \"3kB\"\ndefault = true\n\
+                    flow-burst = \"3kB\"\n";
+
+fn driver(params: Params) -> Driver<u32> {
+    let source = Source::new("driver.toml", TEXT);
+    let mut diagnostics = Diagnostics::new();
+    let config = shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+    Driver::new(Engine::new(&config, &setup, Instant::ZERO).expect("valid"), params, Instant::ZERO)
+}
+
+fn us(n: u64) -> Instant {
+    Instant::from_nanos(n * 1_000)
+}
+
+fn meta(port: u16, length: u32) -> PacketMeta {
+    let hosts = Hosts::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
+    let fields =
+        Fields { hosts, protocol: Some(17), source_port: Some(port), destination_port: Some(1), ..Fields::default() };
+    PacketMeta { fields, length, network_header: 20, headers: 28, ..PacketMeta::default() }
+}
+
+/// What was sent, with the microsecond, and how often a change of a watched flow was reported.
+#[derive(Default)]
+struct Log {
+    now: Instant,
+    sent: Vec<(u32, u64)>,
+    notified: u32,
+}
+
+impl Sink<u32> for Log {
+    fn transmit(&mut self, handle: u32, _: Change) {
+        self.sent.push((handle, self.now.as_nanos() / 1_000));
+    }
+    fn drop_packet(&mut self, handle: u32, reason: DropReason) {
+        panic!("{handle} dropped: {reason:?}");
+    }
+    fn set_time(&mut self, now: Instant) {
+        self.now = now;
+    }
+    fn wants_notifications(&self) -> bool {
+        true
+    }
+    fn notify(&mut self, _: &Notification<'_>) {
+        self.notified += 1;
+    }
+}
+
+/// Offers packets of 1,000 bytes of the flow `port`.
+fn offer(driver: &mut Driver<u32>, log: &mut Log, now: Instant, port: u16, handles: std::ops::Range<u32>) {
+    for handle in handles {
+        let meta = meta(port, 1_000);
+        assert_eq!(driver.offer(now, Arrival::new(handle, &meta), log), Offered::Consumed);
+    }
+}
+
+#[test]
+fn a_flow_waits_for_its_segments_only_where_they_come_later() {
+    for segmentation in [Segmentation::Inline, Segmentation::Deferred] {
+        let (mut driver, mut log) = (driver(Params { segmentation, ..Params::default() }), Log::default());
+        let long = PacketMeta { shape: Shape::Super, ..meta(1, 5_000) };
+        assert_eq!(driver.offer(us(0), Arrival::new(1, &long), &mut log), Offered::Segment(1));
+        let (same, other) = (meta(1, 100), meta(2, 100));
+        assert_eq!(driver.offer(us(0), Arrival::new(2, &other), &mut log), Offered::Consumed);
+        let deferred = segmentation == Segmentation::Deferred;
+        let expected = if deferred { Offered::Segment(3) } else { Offered::Consumed };
+        assert_eq!(driver.offer(us(0), Arrival::new(3, &same), &mut log), expected);
+        let segment = Arrival { segmented: true, ..Arrival::new(4, &same) };
+        assert_eq!(driver.offer(us(0), segment, &mut log), Offered::Consumed);
+        driver.segmentation_done();
+        assert_eq!(driver.offer(us(0), Arrival::new(5, &same), &mut log), Offered::Consumed);
+        assert_eq!(driver.counters(), Counters { segmented: if deferred { 2 } else { 1 }, turns: 0 });
+    }
+}
+
+#[test]
+fn packets_leave_at_their_deadlines_and_at_once_when_released() {
+    let (mut driver, mut log) = (driver(Params::default()), Log::default());
+    offer(&mut driver, &mut log, us(0), 1, 0..8);
+    driver.depart_due(us(0), &mut log);
+    assert_eq!(log.sent, [(0, 0), (1, 0), (2, 0)], "the burst");
+    driver.run_until(us(2_000), &mut log);
+    assert_eq!(log.sent[3..], [(3, 1_000)], "what is due at the end itself stays");
+    assert_eq!((driver.now(), driver.next_departure(us(1_500))), (us(1_000), Some(us(2_000))));
+    driver.run_to_end(&mut log);
+    assert_eq!(log.sent[4..], [(4, 2_000), (5, 3_000), (6, 4_000), (7, 5_000)]);
+    assert_eq!((driver.now(), driver.next_wakeup(us(5_000))), (us(5_000), None));
+
+    log.sent.clear();
+    offer(&mut driver, &mut log, us(5_000), 1, 0..5);
+    driver.release_all(&mut log);
+    assert_eq!(log.sent.len(), 5);
+    offer(&mut driver, &mut log, us(5_000), 1, 5..14);
+    driver.depart_due(us(5_000), &mut log);
+    assert!(log.sent.len() < 14, "shaped again: {:?}", log.sent);
+    driver.bypass(&mut log);
+    assert_eq!(log.sent.len(), 14);
+    offer(&mut driver, &mut log, us(5_000), 1, 14..20);
+    driver.depart_due(us(5_000), &mut log);
+    assert_eq!(log.sent.len(), 20, "unshaped from now on");
+}
+
+/// At 4 Mbit/s a packet takes 2 ms on the link, twice as long as in its class.
+#[test]
+fn a_link_transmits_one_packet_at_a_time() {
+    let link = Some(Rate::from_mbit(4));
+    let (mut driver, mut log) = (driver(Params { link, ..Params::default() }), Log::default());
+    offer(&mut driver, &mut log, us(0), 1, 0..3);
+    driver.run_to_end(&mut log);
+    assert_eq!(log.sent, [(0, 0), (1, 2_000), (2, 4_000)]);
+}
+
+/// A fragment whose first is missing is held for 20 ms and queued then, while nothing else is due.
+#[test]
+fn virtual_time_goes_on_when_only_a_fragment_was_released() {
+    let (mut driver, mut log) = (driver(Params::default()), Log::default());
+    let mut fragment = meta(1, 1_000);
+    fragment.fields.fragment = Some(Fragment { id: 7, offset: 1_480, more: false });
+    assert_eq!(driver.offer(us(500), Arrival::new(99, &fragment), &mut log), Offered::Consumed);
+    offer(&mut driver, &mut log, us(500), 2, 0..30);
+    driver.run_to_end(&mut log);
+    assert_eq!(log.sent.len(), 31);
+    assert!(log.sent.iter().any(|&(handle, time)| handle == 99 && time > 20_500), "{:?}", log.sent);
+}
+
+#[test]
+fn departures_are_grouped_and_a_busy_loop_leaves_arrivals_alone() {
+    let quantum = Span::from_micros(500);
+    let (mut driver, mut log) = (driver(Params { quantum, ..Params::default() }), Log::default());
+    offer(&mut driver, &mut log, us(10_000), 1, 0..5);
+    driver.depart_due(us(10_000), &mut log);
+    assert_eq!(driver.next_wakeup(us(10_900)), Some(us(11_000)), "it is due later than a quantum after the last");
+    driver.depart_due(us(11_900), &mut log);
+    assert_eq!(driver.next_wakeup(us(11_900)), Some(us(12_400)), "a quantum after the last");
+
+    // Eight turns in a row that begin within a quantum of the one before are busy; a quantum itself is not within.
+    let mut busy = |now| {
+        driver.begin_turn(us(now));
+        driver.wait(us(now)).ignore_arrivals_until
+    };
+    assert_eq!(busy(20_000), None);
+    for turn in 1..8 {
+        assert_eq!(busy(20_000 + 499 * turn), None);
+    }
+    assert_eq!(busy(23_992), Some(us(24_492)));
+    assert_eq!(busy(24_491), Some(us(24_991)));
+    assert_eq!(busy(24_991), None);
+    for turn in 1..8 {
+        assert_eq!(busy(24_991 + turn), None);
+    }
+    assert_eq!(busy(24_999), Some(us(25_499)));
+    assert_eq!(driver.counters().turns, 19);
+}
+
+#[test]
+fn watched_flows_are_polled_soon_after_something_happened() {
+    let (mut driver, mut log) = (driver(Params::default()), Log::default());
+    let all = [Match::default()];
+    let table = PromiseTable::new([], [(Span::from_millis(1), &all[..])]).expect("few conditions");
+    driver.engine_mut().promises(us(0)).set_table(table);
+    offer(&mut driver, &mut log, us(0), 1, 0..9);
+    let mut at = |now, act: &mut dyn FnMut(&mut Driver<u32>, &mut Log)| {
+        act(&mut driver, &mut log);
+        driver.end_turn(us(now), &mut log);
+        driver.engine().next_poll().map_or(0, |next| next.as_nanos() / 1_000)
+    };
+    let nothing = &mut |_: &mut Driver<u32>, _: &mut Log| {};
+    // While it has a queue a flow is polled every 2 ms, at the time itself.
+    assert_eq!([0, 1_999, 2_000].map(|now| at(now, nothing)), [2_000, 2_000, 4_000]);
+    // And 1 ms after a departure, an arrival, or a change of the engine.
+    assert_eq!(at(2_100, &mut |driver, log| assert!(driver.depart(us(2_100), log))), 3_100);
+    assert_eq!([3_100, 3_200].map(|now| at(now, nothing)), [5_100, 5_100]);
+    assert_eq!(at(3_300, &mut |driver, log| offer(driver, log, us(3_300), 1, 9..10)), 4_300);
+    assert_eq!([4_300, 4_400].map(|now| at(now, nothing)), [6_300, 6_300]);
+    assert_eq!(at(4_500, &mut |driver, _| drop(driver.engine_mut().set_recorder(None))), 5_500);
+    assert!(log.notified > 0);
+}
+
+/// The calls of a recorder that the driver makes.
+#[derive(Clone, Default)]
+struct Calls(Arc<Mutex<Vec<String>>>);
+
+impl Recorder for Calls {
+    fn packet_bytes(&mut self, bytes: &[u8]) {
+        self.0.lock().unwrap().push(format!("bytes {bytes:?}"));
+    }
+    fn arrival(&mut self, _: Instant, number: u64, _: &PacketMeta) {
+        self.0.lock().unwrap().push(format!("arrival {number}"));
+    }
+    fn departure(&mut self, _: Instant) {}
+    fn operation(&mut self, _: Instant, _: Operation<'_>) {}
+    fn sent(&mut self, _: u64, _: Change) {}
+    fn dropped(&mut self, _: u64, _: DropReason) {}
+    fn too_long(&mut self, _: u64) {}
+    fn idle(&mut self, _: Instant) {
+        self.0.lock().unwrap().push("idle".to_owned());
+    }
+}
+
+#[test]
+fn a_recorder_gets_the_bytes_that_there_are_before_the_arrival() {
+    let (mut driver, mut log, calls) = (driver(Params::default()), Log::default(), Calls::default());
+    driver.engine_mut().set_recorder(Some(Box::new(calls.clone())));
+    let meta = meta(1, 100);
+    for bytes in [&[1, 2][..], &[]] {
+        let arrival = Arrival { bytes, ..Arrival::new(1, &meta) };
+        assert_eq!(driver.offer(us(0), arrival, &mut log), Offered::Consumed);
+    }
+    driver.end_turn(us(0), &mut log);
+    assert_eq!(*calls.0.lock().unwrap(), ["bytes [1, 2]", "arrival 0", "arrival 1", "idle"]);
+}
+
+/// A data path whose arrivals come as `batches`; after the last it ends at its second wait.
+struct Scripted {
+    log: Log,
+    batches: std::vec::IntoIter<usize>,
+    handles: u32,
+    /// What the loop called, in order.
+    calls: Vec<&'static str>,
+}
+
+impl DataPath for Scripted {
+    type Handle = u32;
+    type Sink = Log;
+    type Error = ();
+    fn now(&mut self) -> Instant {
+        us(1_000)
+    }
+    fn wait(&mut self, _: Wait) -> Result<ControlFlow<()>, ()> {
+        self.calls.push("wait");
+        let ends = self.batches.len() == 0 && self.calls.iter().filter(|call| **call == "wait").count() > 2;
+        Ok(if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+    fn receive(&mut self, now: Instant, driver: &mut Driver<u32>) -> Result<usize, ()> {
+        self.calls.push("receive");
+        let batch = self.batches.next().unwrap_or(0);
+        offer(driver, &mut self.log, now, 1, self.handles..self.handles + batch as u32);
+        self.handles += batch as u32;
+        Ok(batch)
+    }
+    fn sink(&mut self) -> &mut Log {
+        &mut self.log
+    }
+    fn flush(&mut self) -> Result<(), ()> {
+        self.calls.push("flush");
+        Ok(())
+    }
+}
+
+#[test]
+fn a_turn_receives_four_batches_at_most() {
+    let mut driver = driver(Params::default());
+    let batches = vec![1, 2, 1, 1, 1].into_iter();
+    let mut path = Scripted { log: Log::default(), batches, handles: 0, calls: Vec::new() };
+    run(&mut driver, &mut path).expect("it does not fail");
+    assert_eq!(
+        path.calls,
+        ["wait", "receive", "receive", "receive", "receive", "flush", "wait", "receive", "receive", "flush", "wait"]
+    );
+    assert_eq!((path.log.sent.len(), driver.counters().turns), (3, 2), "the burst has left");
+}
