@@ -66,6 +66,10 @@ impl ShapedDirection {
         self.shaping = Some(Shaping::start_from(&self.config, options, self.left.take())?);
         Ok(())
     }
+    /// Has the data path follow its interface, which has another name or index; `None` while there is no data path.
+    pub(crate) fn follow(&mut self, name: &str, index: u32) -> Option<Result<(), StartError>> {
+        Some(self.shaping_mut()?.follow(name, index))
+    }
     /// The state of the guardian, in the form of the protocol.
     pub(crate) fn guardian(&self) -> Option<GuardianStatus> {
         let shaping = self.shaping()?;

@@ -202,17 +202,20 @@ pub fn flush_messages(tables: &[Table], chain: &str) -> Vec<u8> {
     builder.bytes().to_vec()
 }
 
-/// Replaces the rules of a chain of each of `tables` by those it has there, in one transaction: no packet sees an
-/// intermediate state.
-pub fn replace_chain(socket: &mut Socket, tables: &[Table], chain: &str) -> Result<()> {
+/// Replaces the rules of some chains of each of `tables` by those they have there, in one transaction: no packet sees an
+/// intermediate state, and queued packets stay queued.
+pub fn replace_rules(socket: &mut Socket, tables: &[Table], of: impl Fn(&Chain) -> bool) -> Result<()> {
     let mut labels = Vec::new();
-    transaction(socket, &format!("change the rules of chain {chain}"), &mut labels, |batch| {
+    transaction(socket, "change the rules", &mut labels, |batch| {
         for table in tables {
-            batch.add(DEL_RULE, table.family, 0, String::new(), |m| {
-                m.string(1, &table.name).string(2, chain);
-            });
-            for rule in table.rules.iter().filter(|rule| rule.chain == chain) {
-                let label = format!("rule \"{}\" of chain {chain}", rule.comment);
+            let chains: Vec<&str> = table.chains.iter().filter(|chain| of(chain)).map(|chain| &*chain.name).collect();
+            for chain in &chains {
+                batch.add(DEL_RULE, table.family, 0, String::new(), |m| {
+                    m.string(1, &table.name).string(2, chain);
+                });
+            }
+            for rule in table.rules.iter().filter(|rule| chains.contains(&&*rule.chain)) {
+                let label = format!("rule \"{}\" of chain {}", rule.comment, rule.chain);
                 batch.add(NEW_RULE, table.family, CREATE | netlink::APPEND, label, |m| rule.encode(&table.name, m));
             }
         }

@@ -36,14 +36,18 @@
 //! arriving packets have no owner, and [`Spec::tags`] must be empty. Without a connection tracker fragments arrive as
 //! they are, and the engine associates them.
 //!
-//! The rules name the interface and not its index: they remain valid when it vanishes and returns. With
-//! [`Ownership::Socket`] the kernel removes the table when [`Rules`] is dropped or its process is killed; where it
+//! The rules match the name of the interface or its index: they remain valid when it vanishes and returns, with another
+//! index, and when it is renamed. [`Rules::follow`] then gives them the other half again, in place: no packet passes by
+//! them, and what is queued stays. The tables keep the name of the interface that they were installed for.
+//!
+//! With [`Ownership::Socket`] the kernel removes the table when [`Rules`] is dropped or its process is killed; where it
 //! cannot, `bypass` lets packets pass and the next start removes stale tables ([`remove_stale`]).
 //!
 //! The table is the lock as well: a second instance is refused while a table of this name is in use, that is, while a
 //! socket owns it or, without an owner, while the queue of its rules is served. Both take `CAP_NET_ADMIN` in the user
 //! namespace of the network namespace, so nobody else can hold the lock; and what holds it are two netlink sockets,
-//! which end with the last process that has them, however that ends.
+//! which end with the last process that has them, however that ends. After a rename a table without hooks holds the lock of
+//! the new name, and the rules that of the old name.
 //!
 //! *Notes*: DSCP is written bit by bit, because no kernel before 6.13 can combine two registers: at most seven writes,
 //! and on superpackets once for all segments. Tag rules are tried one after another: a few dozen, not thousands.
@@ -132,6 +136,8 @@ pub fn cgroup(path: &Path) -> io::Result<Sender> {
 pub struct Spec {
     /// The name of the interface.
     pub interface: String,
+    /// Its index; 0 while it is unknown. Packets of an interface with this name or this index are affected.
+    pub index: u32,
     /// Whether departing or arriving packets are queued.
     pub direction: Direction,
     /// The first queue.
@@ -148,7 +154,7 @@ impl Spec {
     /// One queue for all packets that leave by `interface`, the default mark layout, no tags.
     pub fn new(interface: impl Into<String>, queue: u16) -> Self {
         let (interface, direction) = (interface.into(), Direction::Egress);
-        Self { interface, direction, queue, queue_count: 1, marks: MarkLayout::default(), tags: Vec::new() }
+        Self { interface, index: 0, direction, queue, queue_count: 1, marks: MarkLayout::default(), tags: Vec::new() }
     }
 
     /// As [`new`](Self::new), for all packets that arrive by `interface`.
@@ -259,6 +265,8 @@ pub struct RuleCounters {
 pub struct Rules {
     socket: Socket,
     tables: Vec<Table>,
+    /// Tables without hooks that hold the lock of the interface's name, after a rename.
+    locks: Vec<Table>,
     installed: Installed,
     limits: Limits,
     removed: bool,
@@ -300,11 +308,11 @@ impl Rules {
         let mut refused = Vec::new();
         for attempt in attempts {
             for limits in [Limits::Available, Limits::Missing] {
-                let tables = tables(spec, attempt, limits);
+                let tables = tables(spec, attempt, limits, &table_name(&spec.interface, spec.direction));
                 match nft::create(&mut socket, &tables, attempt.ownership) {
                     Ok(()) => {
                         let installed = Installed { attempt, refused };
-                        return Ok(Self { socket, tables, installed, limits, removed: false });
+                        return Ok(Self { socket, tables, locks: Vec::new(), installed, limits, removed: false });
                     }
                     Err(error) if is_missing_feature(&error) && limits == Limits::Available => {}
                     Err(error) if is_missing_feature(&error) => refused.push(format!("{attempt}: {error}")),
@@ -330,7 +338,7 @@ impl Rules {
     /// Cost: a few netlink dumps; once a second is affordable.
     pub fn verify(&mut self) -> Result<Vec<Difference>, Error> {
         let mut differences = Vec::new();
-        for table in &self.tables {
+        for table in self.tables.iter().chain(&self.locks) {
             let found = nft::read(&mut self.socket, table.family, &table.name)?;
             differences.extend(verify::compare(table, found.as_ref().map(|f| &f.table)));
         }
@@ -343,12 +351,52 @@ impl Rules {
     /// When the kernel refuses it; the rules are unchanged then.
     pub fn retag(&mut self, spec: &Spec) -> Result<(), RulesError> {
         plan::check(spec)?;
-        let tables = tables(spec, self.installed.attempt, self.limits);
+        let tables = tables(spec, self.installed.attempt, self.limits, self.name());
         if tables != self.tables {
-            nft::replace_chain(&mut self.socket, &tables, "tag")?;
+            nft::replace_rules(&mut self.socket, &tables, |chain| chain.name == "tag")?;
             self.tables = tables;
         }
         Ok(())
+    }
+
+    /// Adapts the rules to an interface that has another name or another index, atomically and without an effect on queued
+    /// packets; the rest of `spec` must be unchanged. The counters of the rules begin at zero again.
+    ///
+    /// # Errors
+    /// [`RulesError::Busy`] if another instance shapes an interface of the new name; the rules are unchanged then.
+    pub fn follow(&mut self, spec: &Spec) -> Result<(), RulesError> {
+        plan::check(spec)?;
+        let tables = tables(spec, self.installed.attempt, self.limits, self.name());
+        let name = table_name(&spec.interface, spec.direction);
+        let locks: Vec<Table> = match self.name() == name {
+            true => Vec::new(),
+            false => tables.iter().map(|table| plan::lock(table, &name)).collect(),
+        };
+        let named = |tables: &[Table]| tables.first().map(|table| table.name.clone());
+        let new = named(&locks) != named(&self.locks);
+        if new && !locks.is_empty() {
+            stale::remove_ended(&mut self.socket, &spec.interface, spec.direction)?;
+            nft::create(&mut self.socket, &locks, self.installed.attempt.ownership)?;
+        }
+        // Only chains with a hook contain the interface.
+        if let Err(error) = nft::replace_rules(&mut self.socket, &tables, |chain| chain.hook.is_some()) {
+            if new {
+                remove_tables(&mut self.socket, &locks)?;
+            }
+            return Err(error.into());
+        }
+        self.tables = tables;
+        if new {
+            // Without a hook, so that the kernel drops no packet.
+            let earlier = std::mem::replace(&mut self.locks, locks);
+            remove_tables(&mut self.socket, &earlier)?;
+        }
+        Ok(())
+    }
+
+    /// The name of the tables.
+    fn name(&self) -> &str {
+        &self.tables[0].name
     }
 
     /// The counters of the rules.
@@ -394,19 +442,26 @@ impl Rules {
             return Ok(());
         }
         self.removed = true;
-        let mut result = Ok(());
-        for table in &self.tables {
-            match nft::delete(&mut self.socket, table.family, &table.name) {
-                Err(error) if error.errno() != Some(libc::ENOENT) => result = Err(error),
-                _ => {}
-            }
-        }
-        result
+        let rules = remove_tables(&mut self.socket, &self.tables);
+        remove_tables(&mut self.socket, &self.locks).and(rules)
     }
 }
 
-fn tables(spec: &Spec, attempt: Attempt, limits: Limits) -> Vec<Table> {
-    attempt.families.iter().map(|&family| plan::table(spec, family, attempt.verb, limits)).collect()
+/// The tables of an attempt, under a name.
+fn tables(spec: &Spec, attempt: Attempt, limits: Limits, name: &str) -> Vec<Table> {
+    attempt.families.iter().map(|&family| plan::table(spec, family, attempt.verb, limits, name)).collect()
+}
+
+/// Removes tables that may be gone already; the rest also after an error.
+fn remove_tables(socket: &mut Socket, tables: &[Table]) -> Result<(), Error> {
+    let mut result = Ok(());
+    for table in tables {
+        match nft::delete(socket, table.family, &table.name) {
+            Err(error) if error.errno() != Some(libc::ENOENT) => result = Err(error),
+            _ => {}
+        }
+    }
+    result
 }
 
 impl Drop for Rules {

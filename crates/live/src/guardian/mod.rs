@@ -263,14 +263,19 @@ impl Guardian {
         &self.shared.state
     }
 
-    /// Ends it, after the rules have been removed and no packet is held.
-    pub(crate) fn end(mut self) {
-        self.shared.page.end();
+    /// Removes the socket for a successor.
+    fn unlink(&self) {
         let path = self.kept.path();
         if path[0] != 0 {
             // SAFETY: the path ends with a zero.
             unsafe { libc::unlink(path.as_ptr().cast()) };
         }
+    }
+
+    /// Ends it, after the rules have been removed and no packet is held.
+    pub(crate) fn end(mut self) {
+        self.shared.page.end();
+        self.unlink();
         let Some(Process { mut child, control, .. }) = self.process.take() else { return };
         drop(control);
         let asked = Instant::now();
@@ -282,9 +287,17 @@ impl Guardian {
         }
     }
 
-    /// Ends it in favour of another one that is prepared.
-    pub(crate) fn replace(mut self) {
+    /// How it was started.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Ends it in favour of another one that is prepared, if one could be.
+    pub(crate) fn replace(mut self, next: Option<&Self>) {
         self.send(REPLACED);
+        if next.is_none_or(|next| next.kept.path() != self.kept.path()) {
+            self.unlink();
+        }
         if let Some(mut process) = self.process.take() {
             drop(process.control);
             let _ = process.child.wait();

@@ -2,37 +2,44 @@
 
 use std::os::fd::OwnedFd;
 
-use super::{Installed, Limits, Rules, RulesError, Spec, attempts, plan, table_name, tables, verify};
+use super::{
+    Installed, Limits, PREFIX, PREFIX_IN, Rules, RulesError, Spec, attempts, is_missing_feature, plan, table_name,
+    tables, verify,
+};
 use crate::netlink::{Error, Socket};
-use crate::nft;
+use crate::nft::{self, Expression, Listed, Ownership, Table};
+use tidegate_config::shaper::Direction;
 
 impl Rules {
-    /// Takes over the rules that are owned by the socket `owner`, and were installed for `interface`. Rules that are
-    /// those of `spec` stay; others are replaced, and the kernel drops what waits in a queue at that moment.
+    /// Takes over the rules that lead to the queue of `spec`, whose tables the socket `owner` owns. Those of `spec` stay;
+    /// others are replaced, within their chains where these are the same. Where they are not, the kernel drops what waits
+    /// in a queue at that moment.
     ///
     /// # Errors
     /// As [`install`](Self::install).
-    pub(crate) fn adopt(owner: OwnedFd, interface: &str, spec: &Spec) -> Result<Self, RulesError> {
+    pub(crate) fn adopt(owner: OwnedFd, spec: &Spec) -> Result<Self, RulesError> {
         plan::check(spec)?;
         let mut socket = Socket::adopt(owner)?;
         // Replies to the earlier owner.
         while socket.try_receive("take over the rules")?.is_some() {}
-        for attempt in attempts() {
-            for limits in [Limits::Available, Limits::Missing] {
-                let tables = tables(spec, attempt, limits);
-                if is_in_place(&mut socket, &tables)? {
-                    let installed = Installed { attempt, refused: Vec::new() };
-                    return Ok(Self { socket, tables, installed, limits, removed: false });
-                }
-            }
+        let earlier = of_queue(&mut socket, spec)?;
+        let (rules, locks): (Vec<_>, Vec<_>) =
+            earlier.into_iter().partition(|(_, table)| table.chains.iter().any(|chain| chain.hook.is_some()));
+        let (ownership, rules): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
+        let locks: Vec<Table> = locks.into_iter().map(|(_, table)| table).collect();
+        if let Some((installed, limits)) = adapt(&mut socket, spec, &ownership, &rules)? {
+            let tables = tables(spec, installed.attempt, limits, &rules[0].name);
+            let mut adopted = Self { socket, tables, locks, installed, limits, removed: false };
+            adopted.follow(spec)?;
+            return Ok(adopted);
         }
-        let (name, earlier) = (table_name(&spec.interface, spec.direction), table_name(interface, spec.direction));
-        delete(&mut socket, &name)?;
-        let mut rules = Self::create(socket, spec, attempts())?;
-        if earlier != name {
-            delete(&mut rules.socket, &earlier)?;
-        }
-        Ok(rules)
+        // One of this name excludes the new one.
+        let name = table_name(&spec.interface, spec.direction);
+        let (same, others): (Vec<_>, Vec<_>) = rules.into_iter().chain(locks).partition(|table| table.name == name);
+        super::remove_tables(&mut socket, &same)?;
+        let mut adopted = Self::create(socket, spec, attempts())?;
+        super::remove_tables(&mut adopted.socket, &others)?;
+        Ok(adopted)
     }
 
     /// Leaves the rules in force, for the one that takes them over.
@@ -54,21 +61,60 @@ impl Rules {
     }
 }
 
-fn is_in_place(socket: &mut Socket, tables: &[nft::Table]) -> Result<bool, Error> {
-    for table in tables {
-        let found = nft::read(socket, table.family, &table.name)?;
-        if !verify::compare(table, found.as_ref().map(|found| &found.table)).is_empty() {
-            return Ok(false);
+/// The tables of our names that lead to the first queue of `spec`, or hold a lock for it.
+fn of_queue(socket: &mut Socket, spec: &Spec) -> Result<Vec<(Ownership, Table)>, Error> {
+    let prefix = match spec.direction {
+        Direction::Egress => PREFIX,
+        Direction::Ingress => PREFIX_IN,
+    };
+    let leads = |expression: &Expression| match expression {
+        Expression::Queue { first, .. } | Expression::QueueTarget { first, .. } => *first == spec.queue,
+        _ => false,
+    };
+    let mut tables = Vec::new();
+    for Listed { family, name, ownership, .. } in nft::list(socket)? {
+        if name.starts_with(prefix)
+            && let Some(found) = nft::read(socket, family, &name)?
+            && found.table.rules.iter().flat_map(|rule| &rule.expressions).any(leads)
+        {
+            tables.push((ownership, found.table));
         }
     }
-    Ok(true)
+    Ok(tables)
 }
 
-fn delete(socket: &mut Socket, name: &str) -> Result<(), Error> {
-    for (family, found) in nft::tables(socket)? {
-        if found == name {
-            nft::delete(socket, family, &found)?;
+/// Makes the rules in `found` those of `spec`, where that is possible without another chain. Returns how they are installed.
+fn adapt(
+    socket: &mut Socket,
+    spec: &Spec,
+    ownership: &[Ownership],
+    found: &[Table],
+) -> Result<Option<(Installed, Limits)>, Error> {
+    let Some(name) = found.first().map(|table| table.name.clone()) else { return Ok(None) };
+    let ways = || {
+        let of_these = attempts().filter(|attempt| ownership.iter().all(|of| *of == attempt.ownership));
+        let ways = of_these.flat_map(|attempt| [(attempt, Limits::Available), (attempt, Limits::Missing)]);
+        ways.map(|(attempt, limits)| (tables(spec, attempt, limits, &name), attempt, limits))
+    };
+    let matched = |planned: &[Table], is: fn(&Table, &Table) -> bool| {
+        let one = |table: &Table| found.iter().any(|found| found.family == table.family && is(table, found));
+        planned.len() == found.len() && planned.iter().all(one)
+    };
+    let installed = |attempt| Installed { attempt, refused: Vec::new() };
+    let mut in_place = ways().filter(|(planned, ..)| matched(planned, |a, b| verify::compare(a, Some(b)).is_empty()));
+    if let Some((_, attempt, limits)) = in_place.next() {
+        return Ok(Some((installed(attempt), limits)));
+    }
+    for (planned, attempt, limits) in ways().filter(|(planned, ..)| matched(planned, has_chains_of)) {
+        match nft::replace_rules(socket, &planned, |_| true) {
+            Ok(()) => return Ok(Some((installed(attempt), limits))),
+            Err(error) if is_missing_feature(&error) => {}
+            Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(None)
+}
+
+fn has_chains_of(planned: &Table, found: &Table) -> bool {
+    planned.chains.len() == found.chains.len() && planned.chains.iter().all(|chain| found.chains.contains(chain))
 }

@@ -1,6 +1,6 @@
 //! The rules as values, before the kernel sees them.
 
-use super::{Chain, Direction, Family, Rule, RulesError, Sender, Spec, Table, Verb, table_name};
+use super::{Chain, Direction, Family, Rule, RulesError, Sender, Spec, Table, Verb};
 use crate::marks::{MAX_TAG, MarkLayout};
 use crate::nft::{Base, Compare, Expression as E, Field, MetaKey};
 
@@ -64,11 +64,21 @@ pub(super) enum Limits {
     Missing,
 }
 
-pub(super) fn table(spec: &Spec, family: Family, verb: Verb, limits: Limits) -> Table {
-    let mut plan = Plan {
-        spec,
-        table: Table { family, name: table_name(&spec.interface, spec.direction), chains: vec![], rules: vec![] },
-    };
+/// A table without a hook that holds the lock of a name as `table` holds that of its own: by its owner, or by the queue.
+pub(super) fn lock(table: &Table, name: &str) -> Table {
+    let is_queue = |e: &&E| matches!(e, E::Queue { .. } | E::QueueTarget { .. });
+    let queue = table.rules.iter().flat_map(|rule| &rule.expressions).find(is_queue);
+    let chain = "lock".to_owned();
+    Table {
+        family: table.family,
+        name: name.into(),
+        chains: vec![Chain { name: chain.clone(), hook: None }],
+        rules: vec![Rule { chain, comment: "in use".into(), expressions: queue.cloned().into_iter().collect() }],
+    }
+}
+
+pub(super) fn table(spec: &Spec, family: Family, verb: Verb, limits: Limits, name: &str) -> Table {
+    let mut plan = Plan { spec, table: Table { family, name: name.into(), chains: vec![], rules: vec![] } };
     let marks = spec.marks;
     let (shape, apply) = match spec.direction {
         Direction::Egress => {
@@ -182,12 +192,19 @@ impl Plan<'_> {
     fn other_interfaces(&mut self, chain: &str) {
         let mut name = [0; 16];
         name[..self.spec.interface.len()].copy_from_slice(self.spec.interface.as_bytes());
-        let other = E::Compare(1, Compare::NotEqual, name.to_vec());
-        let key = match self.spec.direction {
-            Direction::Egress => MetaKey::OutName,
-            Direction::Ingress => MetaKey::InName,
+        let (by_name, by_index) = match self.spec.direction {
+            Direction::Egress => (MetaKey::OutName, MetaKey::OutIndex),
+            Direction::Ingress => (MetaKey::InName, MetaKey::InIndex),
         };
-        self.rule(chain, "other interfaces".into(), vec![E::Meta(key, 1), other, E::Return]);
+        // One that has neither.
+        let other = vec![
+            E::Meta(by_name, 1),
+            E::Compare(1, Compare::NotEqual, name.to_vec()),
+            E::Meta(by_index, 1),
+            E::Compare(1, Compare::NotEqual, self.spec.index.to_ne_bytes().to_vec()),
+            E::Return,
+        ];
+        self.rule(chain, "other interfaces".into(), other);
     }
 
     fn foreign(&mut self, chain: &str) {

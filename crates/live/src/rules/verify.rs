@@ -149,7 +149,7 @@ mod tests {
     use crate::nft::Expression;
 
     fn table() -> Table {
-        plan::table(&Spec::new("eth0", 5), Family::Inet, Verb::Native, Limits::Available)
+        plan::table(&Spec::new("eth0", 5), Family::Inet, Verb::Native, Limits::Available, "tidegate_eth0")
     }
 
     #[test]

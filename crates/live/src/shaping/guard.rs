@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_engine::guard::lock;
 
-use super::error::{StartError, no_queue, system};
+use super::error::{StartError, no_queue, permission, system};
 use super::{Options, Shaping};
 use crate::guardian::{self, Condition, Guardian, Left, Page, Reason, Shared};
 use crate::nfqueue::{QueueReport, QueueSettings, QueueSocket, Superpackets};
@@ -25,8 +25,6 @@ const LAST_TURN: Duration = Duration::from_millis(200);
 pub struct Inherited {
     shared: Shared,
     queues: [u16; 2],
-    /// The interface that the rules name.
-    interface: String,
     from: From,
 }
 
@@ -50,7 +48,7 @@ impl Inherited {
         };
         let Some(left) = find().map_err(take_over)? else { return Ok(None) };
         let (shared, queues, peer) = left.into_parts();
-        Ok(Some(Self { shared, queues, interface: interface.into(), from: From::Other(peer) }))
+        Ok(Some(Self { shared, queues, from: From::Other(peer) }))
     }
 
     pub(super) fn page(&self) -> Arc<Page> {
@@ -72,7 +70,7 @@ impl Inherited {
     /// The rules, as `spec` has them.
     pub(super) fn rules(&self, spec: &Spec) -> Result<Rules, StartError> {
         let owner = self.shared.rules.try_clone().map_err(system("share the socket of the rules"))?;
-        Ok(Rules::adopt(owner, &self.interface, spec)?)
+        Ok(Rules::adopt(owner, spec)?)
     }
 }
 
@@ -80,12 +78,17 @@ impl Shaping {
     /// Starts the guardian, or another one in the place of the one that served what was left.
     pub(super) fn guard(&mut self, settings: Option<&guardian::Settings>, left: Option<Inherited>) {
         let Some(settings) = settings else { return };
-        let prepared = self.prepare(settings, left.as_ref());
+        let prepared = self.prepare(settings, left.as_ref().map(|left| Arc::clone(&left.shared.state)));
         match left.map(|left| left.from) {
             Some(From::Other(peer)) => Left::relieve(peer),
-            Some(From::Own(earlier)) => earlier.replace(),
+            Some(From::Own(earlier)) => earlier.replace(prepared.as_ref().ok()),
             None => {}
         }
+        self.begin(prepared);
+    }
+
+    /// Has a guardian that is prepared watch.
+    fn begin(&mut self, prepared: std::io::Result<Guardian>) {
         match prepared {
             Ok(guardian) => {
                 guardian.watch();
@@ -96,7 +99,32 @@ impl Shaping {
         }
     }
 
-    fn prepare(&self, settings: &guardian::Settings, left: Option<&Inherited>) -> std::io::Result<Guardian> {
+    /// Follows the interface, which has another name or another index since, while packets are shaped as before.
+    ///
+    /// # Errors
+    /// See [`RulesError`](crate::rules::RulesError): the rules are as before then.
+    pub fn follow(&mut self, name: &str, index: u32) -> Result<(), StartError> {
+        let spec = Spec { interface: name.into(), index, ..self.spec.clone() };
+        lock(&self.rules).as_mut().map_or(Ok(()), |rules| rules.follow(&spec)).map_err(permission)?;
+        self.spec = spec;
+        if self.index != index {
+            // Its counters are others.
+            (self.index, self.coverage) = (index, Default::default());
+        }
+        if self.interface == name {
+            return Ok(());
+        }
+        self.interface = name.into();
+        // A successor looks for a socket of the new name.
+        if let Some(earlier) = self.guardian.take() {
+            let prepared = self.prepare(earlier.settings(), Some(Arc::clone(earlier.state())));
+            earlier.replace(prepared.as_ref().ok());
+            self.begin(prepared);
+        }
+        Ok(())
+    }
+
+    fn prepare(&self, settings: &guardian::Settings, state: Option<Arc<File>>) -> std::io::Result<Guardian> {
         let (owner, bypass) = match &*lock(&self.rules) {
             Some(rules) => (rules.owner()?, rules.bypass_messages()),
             None => return Err(std::io::Error::other("there are no rules")),
@@ -105,8 +133,8 @@ impl Shaping {
             Some(releaser) => releaser.as_fd().try_clone_to_owned()?,
             None => return Err(std::io::Error::other("the data path has ended")),
         };
-        let state = match left {
-            Some(left) => Arc::clone(&left.shared.state),
+        let state = match state {
+            Some(state) => state,
             None => Arc::new(guardian::state_file()?),
         };
         let shared = Shared { queue, rules: owner, page: Arc::clone(&self.state.page), state };
@@ -161,8 +189,7 @@ impl Shaping {
             rules.leave();
         }
         let shared = guardian.share().ok()?;
-        let (queues, interface) = (self.queues, self.interface.clone());
-        Some(Inherited { shared, queues, interface, from: From::Own(Box::new(guardian)) })
+        Some(Inherited { shared, queues: self.queues, from: From::Own(Box::new(guardian)) })
     }
 
     /// Replaces what a successor of this process will find, see [`left_state`](Self::left_state).

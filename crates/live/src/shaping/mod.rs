@@ -157,7 +157,7 @@ impl Shaping {
             None => Arc::new(Page::create().map_err(system("share memory with the guardian"))?),
         };
         let state = Arc::new(WorkerState::new(page));
-        let spec = Spec { direction, marks: options.marks, tags, ..Spec::new(&interface, queues[0]) };
+        let spec = Spec { index, direction, marks: options.marks, tags, ..Spec::new(&interface, queues[0]) };
         // A guardian serves the queue of what was left; otherwise the data path must, before packets are led there.
         let adopted = left.as_ref().map(|left| left.rules(&spec)).transpose()?;
         *lock(&state.releaser) = Some(socket.releaser().map_err(system("share the queue socket"))?);

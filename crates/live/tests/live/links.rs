@@ -4,10 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use tidegate_config::{Diagnostics, Source, shaper};
+use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::netns::Namespace;
 use tidegate_live::nfqueue::{Hook, QueueSettings, QueueSocket};
+use tidegate_live::nft;
 use tidegate_live::rtnl::{GsoLimits, LinkEvent, LinkMonitor, Route, Rtnl, sysctl};
-use tidegate_live::rules::{Rules, Spec};
+use tidegate_live::rules::{Rules, RulesError, Spec};
 use tidegate_live::shaping::{Options, Shaping};
 
 use crate::queue::{PATIENCE, PORT, QUEUE, default_queue, serve, shaped, texts, transport, udp};
@@ -83,39 +85,81 @@ pub fn links_are_made_changed_and_watched() -> Ended {
     Ended::Passed
 }
 
-pub fn rules_survive_an_interface_that_comes_back() -> Ended {
-    let pair = Pair::new();
-    let (mut socket, mut rules) = shaped(&pair, &Spec::new(DEVICE, QUEUE), &default_queue());
-    let once = |socket: &mut QueueSocket| {
-        let (sender, receiver) = udp(&pair, 0);
-        sender.send(b"x").unwrap();
-        let count = serve(socket, 1, |packet, verdicts| {
-            verdicts.accept(QUEUE, packet.id);
-            transport(packet).0 == 17
-        });
-        (count, texts(&receiver, 1).len())
-    };
-    assert_eq!(once(&mut socket), (1, 1));
-    let (sender, _) = udp(&pair, 0);
-    sender.send(b"lost with the interface").unwrap();
+/// Sends a packet; returns how many were queued, and how many arrived.
+fn send_one(pair: &Pair, socket: &mut QueueSocket) -> (usize, usize) {
+    let (sender, receiver) = udp(pair, 0);
+    sender.send(b"x").unwrap();
+    let count = serve(socket, 1, |packet, verdicts| {
+        verdicts.accept(QUEUE, packet.id);
+        transport(packet).0 == 17
+    });
+    (count, texts(&receiver, 1).len())
+}
+
+/// Deletes the interface and makes another one of the name.
+fn make_again(pair: &Pair, name: &str) {
     let again = || {
         let mut rtnl = Rtnl::open().unwrap();
-        let index = rtnl.index(DEVICE).unwrap();
+        let index = rtnl.index(name).unwrap();
         rtnl.delete_link(index).unwrap();
-        rtnl.create_veth_into(DEVICE, "peer0", std::os::fd::AsFd::as_fd(&pair.right)).unwrap();
-        assert_ne!(rtnl.index(DEVICE).unwrap(), index);
-        bring_up(DEVICE, LEFT);
+        rtnl.create_veth_into(name, "peer0", std::os::fd::AsFd::as_fd(&pair.right)).unwrap();
+        assert_ne!(rtnl.index(name).unwrap(), index);
+        bring_up(name, LEFT);
     };
     pair.left.run(again).unwrap();
     pair.right.run(|| bring_up("peer0", RIGHT)).unwrap();
-    pair.left.run(|| wait_for_carrier(DEVICE)).unwrap();
+    pair.left.run(|| wait_for_carrier(name)).unwrap();
+}
+
+pub fn rules_hold_through_a_rename() -> Ended {
+    let pair = Pair::new();
+    let index = pair.left.run(|| Rtnl::open().unwrap().index(DEVICE).unwrap()).unwrap();
+    let spec = Spec { index, ..Spec::new(DEVICE, QUEUE) };
+    let (mut socket, mut rules) = shaped(&pair, &spec, &default_queue());
+    pair.left.run(|| Rtnl::open().unwrap().rename(index, "uplink0").unwrap()).unwrap();
+    // Before the rules contain the new name.
+    assert_eq!(send_one(&pair, &mut socket), (1, 1));
+    let renamed = Spec { interface: "uplink0".into(), ..spec };
+    let follow = |rules: &mut Rules, spec: &Spec| pair.left.run(|| rules.follow(spec).unwrap()).unwrap();
+    follow(&mut rules, &renamed);
+    assert_eq!(rules.verify().unwrap(), []);
+    assert_eq!(send_one(&pair, &mut socket), (1, 1));
+    // The lock is that of both names.
+    for name in [DEVICE, "uplink0"] {
+        let second = pair.left.run(|| Rules::install(&Spec::new(name, QUEUE + 1)).unwrap_err()).unwrap();
+        assert!(matches!(second, RulesError::Busy { .. }), "{name}: {second}");
+    }
+    // By the name, and with its index through another rename.
+    make_again(&pair, "uplink0");
+    assert_eq!(send_one(&pair, &mut socket), (1, 1));
+    let index = pair.left.run(|| Rtnl::open().unwrap().index("uplink0").unwrap()).unwrap();
+    let again = Spec { index, ..renamed };
+    follow(&mut rules, &again);
+    pair.left.run(|| Rtnl::open().unwrap().rename(index, DEVICE).unwrap()).unwrap();
+    assert_eq!(send_one(&pair, &mut socket), (1, 1));
+    follow(&mut rules, &Spec { interface: DEVICE.into(), ..again });
+    assert_eq!(rules.verify().unwrap(), []);
+    drop(pair.left.run(|| Rules::install(&Spec::new("uplink0", QUEUE + 1)).unwrap()).unwrap());
+    drop(rules);
+    let left = pair.left.run(|| nft::tables(&mut Socket::open(Protocol::Netfilter).unwrap()).unwrap()).unwrap();
+    assert_eq!(left, []);
+    Ended::Passed
+}
+
+pub fn rules_survive_an_interface_that_comes_back() -> Ended {
+    let pair = Pair::new();
+    let (mut socket, mut rules) = shaped(&pair, &Spec::new(DEVICE, QUEUE), &default_queue());
+    assert_eq!(send_one(&pair, &mut socket), (1, 1));
+    let (sender, _) = udp(&pair, 0);
+    sender.send(b"lost with the interface").unwrap();
+    make_again(&pair, DEVICE);
     assert_eq!(rules.verify().unwrap(), []);
     // The verdict for a packet that the kernel dropped with its interface is refused and counted, no more.
     serve(&mut socket, 1, |packet, verdicts| {
         verdicts.accept(QUEUE, packet.id);
         transport(packet).0 == 17
     });
-    assert_eq!(once(&mut socket), (1, 1));
+    assert_eq!(send_one(&pair, &mut socket), (1, 1));
     assert!(socket.counters().refused_verdicts >= 1);
     Ended::Passed
 }

@@ -62,6 +62,7 @@ fn main() {
         exempt::only_neighbour_discovery_of_the_link_is_not_queued,
         exempt::forwarded_neighbour_discovery_is_queued,
         links::links_are_made_changed_and_watched,
+        links::rules_hold_through_a_rename,
         links::rules_survive_an_interface_that_comes_back,
         links::an_interface_below_others_is_refused_by_their_name,
         links::a_gateway_is_shaped_where_it_forwards,
