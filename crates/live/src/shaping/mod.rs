@@ -17,6 +17,8 @@ mod change;
 mod coverage;
 mod error;
 mod guard;
+#[cfg(debug_assertions)]
+mod injection;
 mod options;
 mod owners;
 mod prove;
@@ -49,10 +51,12 @@ use crate::timing::{self, Readiness};
 pub use coverage::Coverage;
 pub use error::{StartError, Unproven};
 pub use guard::Inherited;
+#[cfg(debug_assertions)]
+pub use injection::{Fault, Injection};
 pub use options::{MakeRecorder, Options, RecorderFactory};
 pub use owners::{known_owners, user_number};
 pub use prove::Proof;
-pub use watchdog::{Fault, Injection, WatchdogHandle};
+pub use watchdog::WatchdogHandle;
 use watchdog::{SharedRules, WorkerState};
 pub use worker::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
 
@@ -175,6 +179,7 @@ impl Shaping {
             spin: options.spin,
             priority: options.priority,
             patient: options.catch_up_normal,
+            #[cfg(debug_assertions)]
             inject: options.inject,
             state: Arc::clone(&state),
             received: Arc::clone(&received),

@@ -6,7 +6,6 @@ use tidegate_config::shaper::Config;
 use tidegate_engine::{Recorder, Setup};
 use tidegate_units::{Instant, Span};
 
-use super::watchdog::Injection;
 use crate::guardian;
 use crate::marks::MarkLayout;
 use crate::timing::Priority;
@@ -39,7 +38,8 @@ pub struct Options {
     /// How to start the guardian; without it packets pass only as long as the process runs.
     pub guardian: Option<guardian::Settings>,
     /// A fault to inject, to test that traffic passes nevertheless.
-    pub inject: Option<Injection>,
+    #[cfg(debug_assertions)]
+    pub inject: Option<super::Injection>,
 }
 
 /// Called for each engine before its first packet, with its configuration, its setup and the time.
@@ -69,6 +69,7 @@ impl Default for Options {
             copy_range: None,
             recorder: None,
             guardian: None,
+            #[cfg(debug_assertions)]
             inject: None,
         }
     }

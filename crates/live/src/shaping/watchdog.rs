@@ -129,54 +129,6 @@ impl WatchdogHandle {
     }
 }
 
-/// A fault to inject into the data path, to test that traffic passes nevertheless.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Injection {
-    /// The time after the start; the fault occurs then, as soon as a packet is queued.
-    pub after: Span,
-    /// The fault to inject.
-    pub fault: Fault,
-}
-
-/// The kind of an injected fault.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fault {
-    /// The thread sleeps for this long.
-    Stall(Span),
-    /// The discipline panics while packets are queued in it.
-    Panic,
-    /// The clock jumps forward.
-    Forward(Span),
-    /// The clock jumps back.
-    Back(Span),
-    /// The system refuses memory.
-    Memory,
-}
-
-impl Injection {
-    /// Reads `KIND:AFTER[:LENGTH]`: `stall:1s:3s`, `panic:1s`, `forward:1s:5s`, `back:1s:5s`, `memory:1s`.
-    ///
-    /// # Errors
-    /// What is expected instead.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let usage =
-            || "expected stall:AFTER:TIME, panic:AFTER, forward:AFTER:TIME, back:AFTER:TIME or memory:AFTER".to_owned();
-        let mut parts = text.split(':');
-        let kind = parts.next().unwrap_or_default();
-        let mut span = || parts.next().and_then(|part| part.parse::<Span>().ok()).ok_or_else(usage);
-        let after = span()?;
-        let fault = match kind {
-            "stall" => Fault::Stall(span()?),
-            "panic" => Fault::Panic,
-            "forward" => Fault::Forward(span()?),
-            "back" => Fault::Back(span()?),
-            "memory" => Fault::Memory,
-            _ => return Err(usage()),
-        };
-        Ok(Self { after, fault })
-    }
-}
-
 /// The clock of the data path: monotonic, and jumps are reported.
 ///
 /// *Law*: its time never decreases. When the system's clock goes back, its time continues from where it was; when the
@@ -186,8 +138,8 @@ pub(super) struct MonotonicClock {
     last: Instant,
     /// Added to the system's clock, to make up for steps back.
     ahead: Span,
-    /// What an injected fault adds and subtracts.
-    injected: (Span, Span),
+    #[cfg(debug_assertions)]
+    step: super::injection::Step,
     state: Arc<WorkerState>,
 }
 
@@ -196,12 +148,19 @@ const GAP: Span = Span::from_secs(3);
 
 impl MonotonicClock {
     pub fn new(state: Arc<WorkerState>) -> Self {
-        Self { last: timing::now(), ahead: Span::ZERO, injected: (Span::ZERO, Span::ZERO), state }
+        Self {
+            last: timing::now(),
+            ahead: Span::ZERO,
+            #[cfg(debug_assertions)]
+            step: super::injection::Step::default(),
+            state,
+        }
     }
 
     pub fn now(&mut self) -> Instant {
-        let (forward, back) = self.injected;
-        let system = Instant::from_nanos((timing::now() + forward).as_nanos().saturating_sub(back.as_nanos()));
+        let system = timing::now();
+        #[cfg(debug_assertions)]
+        let system = self.step.add(system);
         let mut now = system + self.ahead;
         if now < self.last {
             let lost = self.last.since(now);
@@ -221,18 +180,22 @@ impl MonotonicClock {
 
     /// Converts a time of this clock to the system's clock.
     pub fn to_system_time(&self, time: Instant) -> Instant {
-        let (forward, back) = self.injected;
-        let added = (self.ahead + forward).as_nanos();
-        Instant::from_nanos((time + back).as_nanos().saturating_sub(added))
+        let system = Instant::from_nanos(time.as_nanos().saturating_sub(self.ahead.as_nanos()));
+        #[cfg(debug_assertions)]
+        let system = self.step.subtract(system);
+        system
     }
 
-    pub fn inject(&mut self, forward: Span, back: Span) {
-        self.injected = (forward, back);
+    /// Has the system's clock make a step.
+    #[cfg(debug_assertions)]
+    pub fn inject(&mut self, step: super::injection::Step) {
+        self.step = step;
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, debug_assertions))]
 mod tests {
+    use super::super::injection::Step;
     use super::*;
 
     #[test]
@@ -240,7 +203,7 @@ mod tests {
         let state = Arc::new(WorkerState::new(Arc::new(Page::create().unwrap())));
         let mut steady = MonotonicClock::new(Arc::clone(&state));
         let (began, before) = (timing::now(), steady.now());
-        steady.inject(Span::ZERO, Span::from_secs(5));
+        steady.inject(Step { forward: Span::ZERO, back: Span::from_secs(5) });
         let after = steady.now();
         // The clock stops only until the step is detected.
         let took = timing::now().since(began);
@@ -261,17 +224,8 @@ mod tests {
     fn a_jump_forward_is_reported() {
         let state = Arc::new(WorkerState::new(Arc::new(Page::create().unwrap())));
         let mut steady = MonotonicClock::new(Arc::clone(&state));
-        steady.inject(Span::from_secs(10), Span::ZERO);
+        steady.inject(Step { forward: Span::from_secs(10), back: Span::ZERO });
         steady.now();
         assert!(lock(&state.notes)[0].contains("the machine slept"));
-    }
-
-    #[test]
-    fn injections_are_parsed_and_invalid_ones_are_refused() {
-        let read = Injection::parse("stall:1s:300ms").unwrap();
-        assert_eq!((read.after, read.fault), (Span::from_secs(1), Fault::Stall(Span::from_millis(300))));
-        for wrong in ["", "stall", "stall:1s", "panic:soon", "fire:1s"] {
-            assert!(Injection::parse(wrong).is_err(), "{wrong}");
-        }
     }
 }

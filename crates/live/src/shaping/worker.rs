@@ -18,7 +18,7 @@ use tidegate_engine::guard::lock;
 use tidegate_engine::{Change, Classification, Engine, Notification, PacketMeta, Shape, Sink, guarded};
 use tidegate_units::{Instant, Span};
 
-use super::watchdog::{Fault, Injection, MonotonicClock, WorkerState};
+use super::watchdog::{MonotonicClock, WorkerState};
 use crate::guardian::{LONGEST_WAIT, Reason, Turn};
 use crate::marks::{Action, MarkLayout};
 use crate::netlink::Error;
@@ -109,8 +109,8 @@ pub(super) struct PathParts {
     pub priority: Priority,
     /// The lateness that is made up for without real-time scheduling.
     pub patient: Span,
-    /// The fault to inject.
-    pub inject: Option<Injection>,
+    #[cfg(debug_assertions)]
+    pub inject: Option<super::Injection>,
     /// The state shared with the watchdog.
     pub state: Arc<WorkerState>,
     /// The protocols and bytes received.
@@ -327,21 +327,15 @@ impl QueuePath {
     }
 
     /// Makes the injected fault happen, once it is time and packets wait.
+    #[cfg(debug_assertions)]
     fn inject(&mut self, now: Instant, driver: &Driver<Handle>) {
-        let due = |injection: &Injection| now.since(self.started) >= injection.after;
+        let due = |injection: &super::Injection| now.since(self.started) >= injection.after;
         let Some(injection) = self.parts.inject.filter(due) else { return };
         if driver.engine().tree().backlog().is_empty() {
             return;
         }
         self.parts.inject = None;
-        match injection.fault {
-            Fault::Stall(time) => std::thread::sleep(std::time::Duration::from_nanos(time.as_nanos())),
-            Fault::Panic => panic!("a fault was injected"),
-            Fault::Forward(time) => self.clock.inject(time, Span::ZERO),
-            Fault::Back(time) => self.clock.inject(Span::ZERO, time),
-            // More memory than any machine has: its refusal has the same effect as that of a small allocation.
-            Fault::Memory => drop(std::hint::black_box(Vec::<u8>::with_capacity(1 << 46))),
-        }
+        injection.fault.happen(&mut self.clock);
     }
 
     /// Runs without an engine: accepts the packets that the kernel has queued, then all that arrive, until
@@ -419,10 +413,9 @@ impl DataPath for QueuePath {
                 self.parts.state.page.set_received(last.id);
             }
         }
-        if self.parts.inject.is_some() {
-            // Before departures: a packet that arrives in an empty queue may leave in the same turn.
-            self.inject(now, driver);
-        }
+        // Before departures: a packet that arrives in an empty queue may leave in the same turn.
+        #[cfg(debug_assertions)]
+        self.inject(now, driver);
         if driver.counters().segmented != before {
             // The kernel queues the segments while it processes these verdicts, behind packets that are queued already.
             self.flush()?;

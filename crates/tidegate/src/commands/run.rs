@@ -17,7 +17,7 @@ use tidegate_live::guardian;
 use tidegate_live::nfqueue::Outcome;
 use tidegate_live::privileges::{self, Calls, Capabilities, Restriction, SHAPER};
 use tidegate_live::rules::Direction;
-use tidegate_live::shaping::{Injection, Options, Shaping, StartError};
+use tidegate_live::shaping::{Options, Shaping, StartError};
 use tidegate_live::timing::Priority;
 use tidegate_report::Source;
 use tidegate_units::Span;
@@ -91,12 +91,9 @@ pub struct Args {
     record: record::Args,
     /// Inject a fault into the data path, for tests: KIND:AFTER[:LENGTH]
     // Tests run a build with assertions, and releases and packages have none: the product takes no such option.
-    #[cfg_attr(
-        debug_assertions,
-        arg(long, hide = true, value_name = "FAULT", value_parser = Injection::parse)
-    )]
-    #[cfg_attr(not(debug_assertions), arg(skip))]
-    inject: Option<Injection>,
+    #[cfg(debug_assertions)]
+    #[arg(long, hide = true, value_name = "FAULT", value_parser = tidegate_live::shaping::Injection::parse)]
+    inject: Option<tidegate_live::shaping::Injection>,
 }
 
 fn address(text: &str) -> Result<std::net::SocketAddr, String> {
@@ -157,6 +154,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             spin: args.spin,
             priority: if args.normal_priority { Priority::Normal } else { Priority::RealTime },
             guardian: Some(guardian(args)),
+            #[cfg(debug_assertions)]
             inject: args.inject,
             ..Options::default()
         },
