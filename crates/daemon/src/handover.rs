@@ -57,9 +57,19 @@ struct KeptGrant {
     request: GrantRequest,
 }
 
-/// Keeps the grants of each direction for a successor; what was kept before is compared.
+/// Keeps the grants of each direction for a successor, once after each change.
 #[derive(Debug, Default)]
-pub(crate) struct Handover(Vec<Vec<u8>>);
+pub(crate) struct Handover(Vec<Option<Signature>>);
+
+/// Differs when what is kept of a direction may have changed.
+#[derive(PartialEq, Eq, Debug)]
+struct Signature {
+    /// Of the data path, which may have another file to keep them in.
+    generation: u64,
+    next: u64,
+    /// Numbers and ends; a request never changes.
+    grants: Vec<(u64, Option<Instant>)>,
+}
 
 impl Handover {
     /// Called with every tick.
@@ -70,27 +80,34 @@ impl Handover {
         reservations: &Reservations,
         notifier: &Notifier,
     ) {
-        self.0.resize(directions.len(), Vec::new());
+        self.0.resize_with(directions.len(), || None);
         let (now, clock) = (Instant::now(), timing::now());
         let until = |time: Instant| {
             (clock + Span::from_nanos(time.saturating_duration_since(now).as_nanos() as u64)).as_nanos()
         };
         for (at, direction) in directions.iter().enumerate() {
             let Some(shaping) = direction.shaping() else { continue };
+            let signature = Signature {
+                generation: direction.generation(),
+                next: notifier.numbers_used(),
+                grants: promises.ends(at).chain(reservations.ends(at)).collect(),
+            };
+            if self.0[at].as_ref() == Some(&signature) {
+                continue;
+            }
             let mut grants: Vec<Grant> = promises.lasting(at).chain(reservations.lasting(at)).collect();
             grants.sort_by_key(|grant| grant.number);
-            // Rounded to seconds, up, so that what has not changed is the same.
             let kept = grants.into_iter().map(|grant| KeptGrant {
                 number: grant.number,
                 uid: grant.uid,
                 pid: grant.pid,
-                until: grant.until.map(|time| until(time).div_ceil(1_000_000_000) * 1_000_000_000),
+                until: grant.until.map(until),
                 request: of_direction(grant.request, &direction.name),
             });
-            let kept = Kept { version: VERSION, next: notifier.numbers_used(), grants: kept.collect() };
+            let kept = Kept { version: VERSION, next: signature.next, grants: kept.collect() };
             let bytes = serde_json::to_vec(&kept).unwrap_or_default();
-            if bytes != self.0[at] && shaping.set_state(&bytes).is_ok() {
-                self.0[at] = bytes;
+            if shaping.set_state(&bytes).is_ok() {
+                self.0[at] = Some(signature);
             }
         }
     }

@@ -31,6 +31,8 @@ struct Reservation {
     direction: usize,
     class: ClassId,
     name: String,
+    /// The rate that was granted.
+    rate: Rate,
     /// The request, which is made again when the data path is started again.
     request: Request,
     matches: Match,
@@ -67,9 +69,11 @@ impl Reservations {
         if matches.is_everything() {
             return Err(refusal(&ReserveError::Everything));
         }
+        let mut bound = None;
         if !caller.is_operator() {
             self.within_bounds(direction, caller, call.lasts)?;
             matches.users = vec![User::Id(caller.peer.uid)];
+            bound = Some((direction.bounds(caller.peer.uid).reserved, self.reserved_by(at, caller.peer.uid)));
         }
         let request = Request { tspec: tspec(&call, link, mtu), service: service(&call) };
         let kept = call.clone();
@@ -77,17 +81,26 @@ impl Reservations {
         let name = name_of(call.name, number)?;
         let (requested, packets) = (name.clone(), matches.clone());
         let outcome = direction.running()?.change(move |engine, now, sink| {
+            let left = bound.map(|(most, own)| left_to(most, own, engine.unreserved().unwrap_or(Rate::ZERO)));
             let lease = engine.reserve(now, &requested, &request, packets, sink)?;
-            Ok::<_, ReserveError>((lease, engine.unreserved(), now))
+            // The rate that a bound on the delay takes is known only now.
+            if let Some(left) = left.filter(|left| lease.grant.rate > *left) {
+                engine.release(now, lease.grant.id, sink)?;
+                return Ok(Err((left, lease.grant.rate)));
+            }
+            Ok::<_, ReserveError>(Ok((lease, engine.unreserved(), now)))
         });
-        let (lease, free, now) =
-            outcome.map_err(|error| Refusal::new(Code::Failed, error.to_string()))?.map_err(|error| refusal(&error))?;
+        let outcome = outcome.map_err(|error| Refusal::new(Code::Failed, error.to_string()))?;
+        let (lease, free, now) = outcome.map_err(|error| refusal(&error))?.map_err(|(left, wanted)| {
+            beyond_bounds(format!("user {} may reserve {left} more, not {wanted}", caller.peer.uid))
+        })?;
         let every = Duration::from_nanos(lease.grant.expires.since(now).as_nanos() / 3);
         let until = call.lasts.map(|span| Instant::now() + Duration::from_nanos(span.as_nanos()));
         let reservation = Reservation {
             direction: at,
             class: lease.grant.id,
             name,
+            rate: lease.grant.rate,
             request,
             matches,
             uid: caller.peer.uid,
@@ -102,16 +115,21 @@ impl Reservations {
         Ok(reserved(number, &lease, until, free, now))
     }
 
+    fn detached(&self, at: usize) -> impl Iterator<Item = (&u64, &Reservation)> {
+        self.0.iter().filter(move |(_, held)| held.direction == at && held.until.is_some())
+    }
+    /// The numbers and ends of [`lasting`](Self::lasting), which costs less.
+    pub fn ends(&self, at: usize) -> impl Iterator<Item = (u64, Option<Instant>)> {
+        self.detached(at).map(|(number, held)| (*number, held.until))
+    }
     /// The reservations of a direction that do not end with a connection.
     pub fn lasting(&self, at: usize) -> impl Iterator<Item = Grant> {
-        self.0.iter().filter(move |(_, held)| held.direction == at && held.until.is_some()).map(|(number, held)| {
-            Grant {
-                number: *number,
-                uid: held.uid,
-                pid: held.pid,
-                until: held.until,
-                request: GrantRequest::Reservation(held.call.clone()),
-            }
+        self.detached(at).map(|(number, held)| Grant {
+            number: *number,
+            uid: held.uid,
+            pid: held.pid,
+            until: held.until,
+            request: GrantRequest::Reservation(held.call.clone()),
         })
     }
 
@@ -123,6 +141,12 @@ impl Reservations {
             return Err(beyond_bounds(format!("user {uid} may hold {most} reservations, and holds as many")));
         }
         direction.check_lease(lasts)
+    }
+
+    /// The sum of the rates that a user has reserved in a direction.
+    fn reserved_by(&self, at: usize, uid: u32) -> Rate {
+        let own = self.0.values().filter(|held| held.direction == at && held.uid == uid);
+        Rate::from_bps(own.fold(0, |sum, held| sum.saturating_add(held.rate.as_bps())))
     }
 
     /// The reservation `number`, which the caller may change.
@@ -206,7 +230,7 @@ impl Reservations {
             let again = shaping.change(move |engine, now, sink| engine.reserve(now, &name, &request, matches, sink));
             let reason = match again {
                 Ok(Ok(lease)) => {
-                    held.class = lease.grant.id;
+                    (held.class, held.rate) = (lease.grant.id, lease.grant.rate);
                     continue;
                 }
                 Ok(Err(error)) => error.to_string(),
@@ -231,6 +255,12 @@ impl Reservations {
             directions[held.direction].ask(move |engine, now| engine.refresh(now, class).is_ok()) != Ok(false)
         });
     }
+}
+
+/// What a user may still reserve who has reserved `own`, while `free` is reserved by nobody.
+fn left_to(most: Option<Rate>, own: Rate, free: Rate) -> Rate {
+    let half = || Rate::from_bps(own.as_bps().saturating_add(free.as_bps()) / 2);
+    most.unwrap_or_else(half).saturating_sub(own)
 }
 
 /// Ends a reservation in the engine.
@@ -333,6 +363,15 @@ mod tests {
         let refusal = refusal(&ReserveError::Admission(Admission::Rate { free, asked }));
         assert_eq!(refusal.message, "needs 2mbit, 1mbit is free");
         assert_eq!(refusal.help.as_deref(), Some("ask for at most 1mbit, or wait for what others release"));
+    }
+    #[test]
+    fn a_user_may_reserve_a_bounded_rate_and_by_default_half() {
+        let mbit = Rate::from_mbit;
+        assert_eq!(left_to(Some(mbit(3)), mbit(1), mbit(100)), mbit(2));
+        assert_eq!(left_to(Some(mbit(3)), mbit(4), mbit(100)), Rate::ZERO, "the bound was lowered");
+        assert_eq!(left_to(None, Rate::ZERO, mbit(6)), mbit(3));
+        assert_eq!(left_to(None, mbit(2), mbit(4)), mbit(1));
+        assert_eq!(left_to(None, mbit(3), mbit(3)), Rate::ZERO);
     }
     #[test]
     fn a_name_is_what_a_terminal_can_show() {

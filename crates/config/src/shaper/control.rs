@@ -26,7 +26,9 @@ crate::record! {
         pub promises: u32 = 16,
         /// Reservations that one user may hold. Default 4, so that one user cannot take all that CBQ has.
         pub reservations: u32 = 4,
-        /// The longest time for which a promise outlives the connection it was asked for with. Default 1 h.
+        /// What one user may reserve in all. Default: half of what is free or reserved by that user.
+        pub reserved: Option<Spanned<Rate>>,
+        /// The longest time for which a promise or a reservation outlives the connection it was requested over. Default 1 h.
         pub lease: Span = "1h",
         /// Users with other bounds than these.
         pub user: Vec<Spanned<ControlUserSection>>,
@@ -48,6 +50,8 @@ crate::record! {
         pub promises: Option<u32>,
         /// Reservations. Default: as everybody.
         pub reservations: Option<u32>,
+        /// The most that all reservations of this user may add up to. Default: that of all users.
+        pub reserved: Option<Spanned<Rate>>,
     }
 }
 
@@ -72,7 +76,7 @@ pub struct Control {
     pub bounds: Bounds,
     /// Classes, by number, to which users may have flows displaced.
     pub displace_to: Vec<u32>,
-    /// For how long a promise may outlive its connection.
+    /// For how long a promise or a reservation may outlive its connection.
     pub lease: Span,
     /// The permissions of named users.
     pub users: Vec<(User, Bounds)>,
@@ -85,7 +89,7 @@ impl Default for Control {
     fn default() -> Self {
         Self {
             mode: 0o666,
-            bounds: Bounds { minimum: Rate::ZERO, preference: 0, promises: 16, reservations: 4 },
+            bounds: Bounds { minimum: Rate::ZERO, preference: 0, promises: 16, reservations: 4, reserved: None },
             displace_to: Vec::new(),
             lease: Span::from_secs(3_600),
             users: Vec::new(),
@@ -105,6 +109,8 @@ pub struct Bounds {
     pub promises: u32,
     /// The largest number of reservations.
     pub reservations: u32,
+    /// The largest sum of reserved rates; without one half of what is free or reserved by the user.
+    pub reserved: Option<Rate>,
 }
 
 /// The kinds of events on which a program may be run; the control protocol describes them.
@@ -148,6 +154,7 @@ pub(super) fn control(
         preference: section.preference,
         promises: section.promises,
         reservations: section.reservations,
+        reserved: section.reserved.map(|reserved| reserved.value),
     };
     let mut displace_to = Vec::new();
     for name in section.displace_to.iter() {
@@ -180,6 +187,7 @@ pub(super) fn control(
             preference: user.preference.unwrap_or(bounds.preference),
             promises: user.promises.unwrap_or(bounds.promises),
             reservations: user.reservations.unwrap_or(bounds.reservations),
+            reserved: user.reserved.map(|reserved| reserved.value).or(bounds.reserved),
         };
         (user.uid.value.clone(), own)
     };

@@ -7,7 +7,7 @@ use crate::quantities::{bps, bytes, ns};
 
 /// The request `reserve`. The reservation ends with the connection, or after `for_ns`; without `for_ns` it must be refreshed
 /// before it expires. For a user who is not root it applies to packets of that user.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reserve {
     /// The direction, where more than one is shaped.

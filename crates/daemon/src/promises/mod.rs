@@ -98,9 +98,16 @@ impl Promises {
         if self.flow_began { READ_AGAIN } else { READ }
     }
 
+    fn detached(&self, at: usize) -> impl Iterator<Item = &Promise> {
+        self.promises.iter().filter(move |promise| promise.direction == at && promise.detached)
+    }
+    /// The numbers and ends of [`lasting`](Self::lasting), which costs less.
+    pub fn ends(&self, at: usize) -> impl Iterator<Item = (u64, Option<Instant>)> {
+        self.detached(at).map(|promise| (promise.number, promise.until))
+    }
     /// The promises of a direction that do not end with a connection.
     pub fn lasting(&self, at: usize) -> impl Iterator<Item = Grant> {
-        self.promises.iter().filter(move |promise| promise.direction == at && promise.detached).map(|promise| Grant {
+        self.detached(at).map(|promise| Grant {
             number: promise.number,
             uid: promise.uid,
             pid: promise.pid,

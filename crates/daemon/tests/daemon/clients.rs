@@ -386,19 +386,12 @@ pub fn one_user_cannot_take_all_reservations() -> Ended {
         return Ended::Skipped("only root of the machine can be two users".into());
     }
     let reserve = |port: u16, lasts: Option<Span>| Reserve {
-        direction: None,
-        name: None,
         matches: vec![("destination-port".into(), port.to_string())],
         rate: Rate::from_kbit(100),
-        bucket: None,
-        peak: None,
-        min_unit: None,
-        max_packet: None,
-        guaranteed: false,
-        delay: None,
         lasts,
+        ..Reserve::default()
     };
-    let text = format!("{CBQ}[control]\nreservations = 2\nlease = \"10min\"\n");
+    let text = format!("{CBQ}[control]\nreservations = 2\nreserved = \"250kbit\"\nlease = \"10min\"\n");
     let (_pair, running, mut go, child) = beside_another_user(&text, |path, waits| {
         let mut client = Client::connect(path).unwrap();
         for lasts in [Span::from_secs(601), Span::from_nanos(u64::MAX)] {
@@ -406,7 +399,15 @@ pub fn one_user_cannot_take_all_reservations() -> Ended {
             assert_eq!(refused.code, Code::NotAllowed);
             assert!(refused.message.contains("is longer than 600s"), "{refused}");
         }
+        let beyond = |client: &mut Client, kbit: u64, left: &str| {
+            let more = Reserve { rate: Rate::from_kbit(kbit), ..reserve(5_001, None) };
+            let refused = refusal(client.reserve(&more).unwrap_err());
+            assert_eq!(refused.code, Code::NotAllowed);
+            assert!(refused.message.contains(&format!("may reserve {left} more, not {kbit}kbit")), "{refused}");
+        };
+        beyond(&mut client, 251, "250kbit");
         let first = client.reserve(&reserve(5_000, Some(Span::from_secs(600)))).unwrap();
+        beyond(&mut client, 151, "150kbit");
         client.reserve(&reserve(5_001, None)).unwrap();
         // Over another connection as well.
         let refused = refusal(Client::connect(path).unwrap().reserve(&reserve(5_002, None)).unwrap_err());

@@ -164,17 +164,11 @@ pub fn reservations_outlive_the_data_path() -> Ended {
     let running = Running::start_with(&pair, CBQ, mortal());
     let mut holder = running.client();
     let ask = |port: u16, lasts| Reserve {
-        direction: None,
         name: Some(format!("to {port}")),
         matches: vec![("destination-port".into(), port.to_string())],
         rate: Rate::from_kbit(700),
-        bucket: None,
-        peak: None,
-        min_unit: None,
-        max_packet: None,
-        guaranteed: false,
-        delay: None,
         lasts,
+        ..Reserve::default()
     };
     let kept = holder.call(&ask(5_000, None)).unwrap();
     let asked = Instant::now();
