@@ -83,14 +83,16 @@ pub(super) fn check<B: Branch>(
     }
     let names: Vec<&str> = classes.iter().map(name).collect();
     let inner = inner(classes);
+    let known: HashSet<&str> = names.iter().copied().collect();
+    let mut seen = HashSet::new();
     let mut good = true;
-    for (n, class) in classes.iter().enumerate() {
+    for class in classes {
         let own = class.value.name();
-        if names[..n].contains(&own.value.as_str()) {
+        if !seen.insert(own.value.as_str()) {
             diagnostics.error(own.place, format!("two classes are called `{}`", own.value)).label("again");
             good = false;
         }
-        if let Some(parent) = class.value.parent().filter(|parent| !names.contains(&parent.value.as_str())) {
+        if let Some(parent) = class.value.parent().filter(|parent| !known.contains(parent.value.as_str())) {
             diagnostics
                 .error(parent.place, format!("no class is called `{}`", parent.value))
                 .label("not a class")
@@ -110,7 +112,8 @@ pub(super) fn check<B: Branch>(
     }
     let ordered = ordered(classes);
     if good && ordered.len() < classes.len() {
-        let in_circle = |class: &&Spanned<B>| !ordered.iter().any(|(other, _)| name(other) == name(class));
+        let placed: HashSet<&str> = ordered.iter().map(|(class, _)| name(class)).collect();
+        let in_circle = |class: &&Spanned<B>| !placed.contains(name(class));
         if let Some(class) = classes.iter().find(in_circle) {
             diagnostics.error(class.value.name().place, "the classes are above one another in a circle");
         }
