@@ -264,7 +264,7 @@ impl Privileges {
     }
 
     /// From the `status` of a thread in `/proc`.
-    fn parse(status: &str) -> Option<Self> {
+    pub fn parse(status: &str) -> Option<Self> {
         let field =
             |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
         let set = |name| Some(Capabilities(u64::from_str_radix(field(name)?, 16).ok()?));

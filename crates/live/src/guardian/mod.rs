@@ -124,6 +124,16 @@ pub(crate) fn socket_name(table: &str) -> io::Result<String> {
     Ok(format!(".guardian-{}-{table}", fs::metadata("/proc/thread-self/ns/net")?.ino()))
 }
 
+/// Reads bytes as each of the messages that a guardian receives; for fuzzing.
+#[doc(hidden)]
+pub fn read_messages(bytes: &[u8]) {
+    if let Some(kept) = Kept::decode(bytes) {
+        assert_eq!(Kept::decode(&kept.encode()).as_ref(), Some(&kept), "what was read is written the same");
+        assert!(kept.path().contains(&0), "a path ends");
+    }
+    process::read_packet(bytes);
+}
+
 impl Guardian {
     /// Starts a guardian that is prepared but does not watch yet. `bypass` opens the rules; `socket` is the name of the
     /// socket for a successor.

@@ -321,6 +321,14 @@ fn queue_and_id(bytes: &[u8; HEADERS]) -> Option<(u16, u32)> {
     is_packet.then(|| (queue, u32::from_be_bytes([bytes[24], bytes[25], bytes[26], bytes[27]])))
 }
 
+/// Reads bytes as the beginning of a message about a packet; for fuzzing.
+pub(super) fn read_packet(bytes: &[u8]) {
+    let mut headers = [0; HEADERS];
+    let length = bytes.len().min(HEADERS);
+    headers[..length].copy_from_slice(&bytes[..length]);
+    let _ = queue_and_id(&headers);
+}
+
 /// Receives the beginnings of messages; returns how many, and which are from the kernel.
 fn receive(from: BorrowedFd<'_>, buffers: &mut [[u8; HEADERS]; BATCH]) -> (usize, [bool; BATCH]) {
     // SAFETY: all-zero headers, vectors and addresses are valid, empty ones.

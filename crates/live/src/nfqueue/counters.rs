@@ -22,7 +22,8 @@ pub struct QueueCounters {
 }
 
 impl QueueCounters {
-    fn parse(line: &str) -> Option<Self> {
+    /// From a line of the kernel's file.
+    pub fn parse(line: &str) -> Option<Self> {
         let mut fields = line.split_ascii_whitespace();
         let mut next = || fields.next()?.parse::<u32>().ok();
         let (queue, port, waiting, _mode) = (next()?, next()?, next()?, next()?);
