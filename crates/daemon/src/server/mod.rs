@@ -280,6 +280,8 @@ impl Serving {
                 // No wait is possible any more; the data path continues without the server.
                 Err(_) => return,
             }
+            // Operators do not wait for the lines of others that arrived first.
+            events.sort_by_key(|event| !self.is_of_operator(event.data.u64()));
             for event in &events {
                 let (token, flags): (u64, epoll::EventFlags) = (event.data.u64(), event.flags);
                 match token {
@@ -295,6 +297,11 @@ impl Serving {
             self.resume();
             self.hand_over();
         }
+    }
+
+    /// Whether the source of an event is a connection of an operator, or none of a client.
+    fn is_of_operator(&self, token: u64) -> bool {
+        token < FIRST_CLIENT || self.clients.get(&token).is_some_and(|client| client.peer().is_operator())
     }
 
     fn timeout(&self) -> Option<Timespec> {

@@ -21,10 +21,11 @@ use tidegate_live::nft;
 use tidegate_units::{Bytes, Rate};
 
 use super::item::{Bound, theory};
-use super::{Item, Options};
+use super::{Item, Options, output};
 use crate::Failure;
 use crate::lab::{FlowSpec, Pair, Senders, Sink, dropped_between};
 
+pub const NAME: &str = "faults";
 pub const SENTENCE: &str =
     "A fault in a running shaper: what is lost, what is reordered, and for how long nothing passes";
 
@@ -36,8 +37,8 @@ const SHAPER: &str = "version = 1\n[shaper]\nrate = \"7500kbit\"\nburst = \"3000
 const PAYLOAD: u64 = 472;
 const RATE: Rate = Rate::from_kbit(7_552);
 /// Traffic before the fault, and after what was done about it.
-const BEFORE: Duration = Duration::from_millis(1_500);
-const AFTER: Duration = Duration::from_millis(1_500);
+const BEFORE: Duration = Duration::from_secs(1);
+const AFTER: Duration = Duration::from_secs(1);
 /// How long to wait for a process on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
 /// How long nothing arrives before all that was sent has arrived or is lost.
@@ -75,14 +76,14 @@ const FAULTS: &[Fault] = &[
         sleep(Duration::from_secs(2));
         bench.signal(Signal::SIGCONT)
     }),
-    fault("stall", "the data path hangs for 3 s", &["--inject", "stall:1s:3s"], Some(SILENT), |_| {
+    fault("stall", "the data path hangs for 3 s", &["--inject", "stall:600ms:3s"], Some(SILENT), |_| {
         sleep(Duration::from_secs(3));
         Ok(())
     }),
-    fault("panic", "a discipline panics", &["--inject", "panic:1s"], Some(SILENT), |_| Ok(())),
+    fault("panic", "a discipline panics", &["--inject", "panic:600ms"], Some(SILENT), |_| Ok(())),
     fault("abort", "the process aborts (SIGABRT)", &[], Some(REPLACED), |bench| bench.signal(Signal::SIGABRT)),
     fault("kill", "the process is killed (SIGKILL)", &[], Some(REPLACED), |bench| bench.signal(Signal::SIGKILL)),
-    fault("memory", "memory is refused", &["--inject", "memory:1s"], Some(REPLACED), |_| Ok(())),
+    fault("memory", "memory is refused", &["--inject", "memory:600ms"], Some(REPLACED), |_| Ok(())),
     fault("descriptors", "clients take every descriptor", &["--few-descriptors"], Some(REPLACED), |bench| {
         let clients: Vec<UnixStream> = (0..100).map_while(|_| UnixStream::connect(bench.control()).ok()).collect();
         sleep(Duration::from_secs(1));
@@ -104,8 +105,8 @@ const FAULTS: &[Fault] = &[
         stop.store(true, Ordering::Relaxed);
         Ok(())
     }),
-    fault("forward", "the clock jumps 10 s ahead", &["--inject", "forward:1s:10s"], Some(REPLACED), |_| Ok(())),
-    fault("back", "the clock goes back 10 s", &["--inject", "back:1s:10s"], Some(REPLACED), |_| Ok(())),
+    fault("forward", "the clock jumps 10 s ahead", &["--inject", "forward:600ms:10s"], Some(REPLACED), |_| Ok(())),
+    fault("back", "the clock goes back 10 s", &["--inject", "back:600ms:10s"], Some(REPLACED), |_| Ok(())),
     fault("flush", "another program deletes all rules", &[], Some(REPLACED), |bench| {
         bench.pair.sender.namespace.run(|| {
             let mut socket = Socket::open(Protocol::Netfilter).map_err(io::Error::other)?;
@@ -121,7 +122,7 @@ const FAULTS: &[Fault] = &[
         sleep(Duration::from_millis(500));
         bench.pair.at_sender(|rtnl, index| rtnl.up(index))
     }),
-    fault("rename", "the interface is renamed", &[], Some(SILENT), |bench| {
+    fault("rename", "the interface is renamed", &[], Some(REPLACED), |bench| {
         bench.pair.at_sender(|rtnl, index| rtnl.rename(index, "uplink0"))?;
         bench.says("shaping uplink0 is in force")
     }),
@@ -170,8 +171,8 @@ const FAULTS: &[Fault] = &[
 ];
 
 /// A shaper that runs, and traffic through it.
-struct Bench {
-    pair: Pair,
+pub(super) struct Bench {
+    pub pair: Pair,
     directory: PathBuf,
     shaper: Shaper,
 }
@@ -195,11 +196,16 @@ impl Bench {
     fn start(&self, arguments: &[&str]) -> io::Result<Shaper> {
         start(&self.pair, &self.directory, arguments)
     }
-    fn control(&self) -> PathBuf {
+    /// The address of the control socket.
+    pub fn control(&self) -> PathBuf {
         self.directory.join("control")
     }
+    /// The process of the shaper.
+    pub fn process(&self) -> u32 {
+        self.shaper.child.id()
+    }
     fn signal(&mut self, signal: Signal) -> io::Result<()> {
-        kill(Pid::from_raw(self.shaper.child.id() as i32), signal).map_err(io::Error::from)
+        kill(Pid::from_raw(self.process() as i32), signal).map_err(io::Error::from)
     }
     fn says(&mut self, text: &str) -> io::Result<()> {
         self.shaper.says(text)
@@ -268,22 +274,28 @@ fn start(pair: &Pair, directory: &Path, arguments: &[&str]) -> io::Result<Shaper
 }
 
 /// What became of the traffic.
-struct Outcome {
-    sent: u64,
-    lost: u64,
-    reordered: u64,
-    gap: Duration,
+pub(super) struct Outcome {
+    pub sent: u64,
+    pub lost: u64,
+    pub reordered: u64,
+    pub gap: Duration,
 }
 
-fn measure(fault: &Fault) -> io::Result<Outcome> {
-    let mut bench = Bench::new(fault.arguments)?;
+/// Runs a shaper with these further arguments, sends traffic through it, and calls `cause` meanwhile. With `excused` what
+/// the receiver had no processor time for is not lost.
+pub(super) fn measure(
+    arguments: &[&str],
+    excused: bool,
+    cause: impl FnOnce(&mut Bench) -> io::Result<()>,
+) -> io::Result<Outcome> {
+    let mut bench = Bench::new(arguments)?;
     let flow = [FlowSpec::udp("packets", 6_000, 0, RATE, Bytes::new(PAYLOAD))];
     let ends = [bench.pair.sender.namespace.try_clone()?, bench.pair.receiver.namespace.try_clone()?];
     let dropped = dropped_between(&ends[0], &ends[1])?;
     let sink = Sink::start(&bench.pair.receiver, &flow)?;
     let senders = Senders::start(&bench.pair.sender, &bench.pair.receiver, &flow)?;
     sleep(BEFORE);
-    let caused = (fault.cause)(&mut bench);
+    let caused = cause(&mut bench);
     sleep(AFTER);
     // What is queued leaves at the rate of the shaper.
     senders.set_rate(0, Rate::ZERO);
@@ -301,7 +313,7 @@ fn measure(fault: &Fault) -> io::Result<Outcome> {
     let report = sink.stop().swap_remove(0);
     caused?;
     // A receiver without processor time drops packets that have passed.
-    let excused = if fault.gap.is_some() { dropped_between(&ends[0], &ends[1])?.saturating_sub(dropped) } else { 0 };
+    let excused = if excused { dropped_between(&ends[0], &ends[1])?.saturating_sub(dropped) } else { 0 };
     Ok(Outcome {
         sent,
         lost: sent.saturating_sub(report.packets + excused),
@@ -313,7 +325,7 @@ fn measure(fault: &Fault) -> io::Result<Outcome> {
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     if let Some(page) = &options.page {
         // Before minutes of measurements.
-        write_page(page, "")?;
+        output::write_table(page, NAME, "")?;
     }
     let wanted: Vec<&Fault> = FAULTS.iter().filter(|fault| options.wants(fault.id)).collect();
     let unmeasured = |fault: &Fault, why: &str| Item::unmeasured(fault.id, fault.what, why);
@@ -322,7 +334,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     }
     let (mut items, mut rows) = (Vec::new(), Vec::new());
     for fault in wanted {
-        match measure(fault) {
+        match measure(fault.arguments, fault.gap.is_some(), fault.cause) {
             Ok(outcome) => {
                 items.extend(judge(fault, &outcome));
                 rows.push((fault, outcome));
@@ -331,7 +343,7 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         }
     }
     if let Some(page) = &options.page {
-        write_page(page, &table(&rows))?;
+        output::write_table(page, NAME, &table(&rows))?;
     }
     Ok(items)
 }
@@ -370,16 +382,4 @@ fn table(rows: &[(&Fault, Outcome)]) -> String {
         let _ = writeln!(text, "| {} | {sent} | {lost} | {reordered} | {gap} ms | {aim} |", fault.what);
     }
     text
-}
-
-/// The lines of the page between which the table stands.
-const BEGIN: &str = "<!-- written by tidegate reproduce faults --page -->\n";
-const END: &str = "<!-- end -->\n";
-
-fn write_page(path: &Path, table: &str) -> Result<(), Failure> {
-    let failed = |text: String| Failure::Failed(format!("{}: {text}", path.display()));
-    let page = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-    let parts = page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) = parts.ok_or_else(|| failed(format!("it has no place for the table: {BEGIN}{END}")))?;
-    fs::write(path, format!("{before}{BEGIN}{table}{END}{after}")).map_err(|error| failed(error.to_string()))
 }

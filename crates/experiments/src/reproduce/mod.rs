@@ -3,6 +3,7 @@
 mod cbq;
 mod faults;
 mod fbq;
+mod hostile;
 pub mod item;
 mod mice;
 pub mod output;
@@ -122,7 +123,17 @@ pub const EXPERIMENTS: &[Experiment] = &[
         run: cbq::run,
     },
     Experiment {
-        name: "faults",
+        name: hostile::NAME,
+        page: include_str!("../../../../experiments/hostile/README.md"),
+        // All of it shapes live traffic.
+        on_this_machine: &[""],
+        runs: 1,
+        recorded: "id,verdict\n",
+        sentence: hostile::SENTENCE,
+        run: hostile::run,
+    },
+    Experiment {
+        name: faults::NAME,
         page: include_str!("../../../../experiments/faults/README.md"),
         // All of it shapes live traffic.
         on_this_machine: &[""],

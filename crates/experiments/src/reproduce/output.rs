@@ -232,3 +232,13 @@ pub fn table(out: &mut impl Write, sentence: &str, items: &[Item]) -> Result<(),
     writeln!(out, "{}", Counts::of(items))?;
     Ok(())
 }
+
+/// Writes a table into the page of an experiment, between two lines that the page has for it.
+pub(super) fn write_table(path: &std::path::Path, experiment: &str, table: &str) -> Result<(), Failure> {
+    let (begin, end) = (format!("<!-- written by tidegate reproduce {experiment} --page -->\n"), "<!-- end -->\n");
+    let failed = |text: String| Failure::Failed(format!("{}: {text}", path.display()));
+    let page = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let parts = page.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(end)?.1)));
+    let (before, after) = parts.ok_or_else(|| failed(format!("it has no place for the table: {begin}{end}")))?;
+    std::fs::write(path, format!("{before}{begin}{table}{end}{after}")).map_err(|error| failed(error.to_string()))
+}
