@@ -33,6 +33,22 @@ pub struct Framing {
     pub framing: &'static str,
 }
 
+impl Framing {
+    /// The rate that the line has when IP packets of `packet` bytes pass it at `rate`.
+    pub fn line_rate(&self, rate: Rate, packet: u32) -> Rate {
+        let packet = u128::from(packet.max(1));
+        let whole = (packet + u128::from(self.overhead)).max(u128::from(self.least));
+        // In 1/64 of a byte: cells of 48 B in 53 B, and 65 B for each 64 B.
+        let parts = match self.framing {
+            "atm" => whole.div_ceil(48) * 53 * 64,
+            "ptm" => whole * 65,
+            _ => whole * 64,
+        };
+        let bps = u128::from(rate.as_bps()) * parts / (packet * 64);
+        Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
+    }
+}
+
 /// A kind of line. `(word, what it is, framing)`.
 pub const LINKS: [(&str, &str, Framing); 6] = [
     // Right or a little too much nearly everywhere: 3 % of a large packet.
@@ -186,6 +202,15 @@ mod tests {
             "{}",
             configs[1].text
         );
+    }
+
+    #[test]
+    fn the_rate_of_a_line_has_what_it_adds_to_packets() {
+        let line = |kind: &str| framing(kind).unwrap().line_rate(Rate::from_kbit(15_000), 1_500).as_bps();
+        assert_eq!(line("ip"), 15_000_000);
+        assert_eq!(line("ethernet"), 15_380_000); // 1538 / 1500
+        assert_eq!(line("vdsl"), 15_539_062); // 1530 / 1500 x 65 / 64
+        assert_eq!(line("adsl"), 17_490_000); // 1544 B are 33 cells, 1749 / 1500
     }
 
     #[test]

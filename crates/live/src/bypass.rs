@@ -18,9 +18,9 @@ use crate::rtnl::{Link, Rtnl, sysctl};
 use crate::rules::Direction;
 
 /// Masters whose ports the packet filter does not see as interfaces of packets.
-const MASTERS: [&str; 7] = ["bridge", "bond", "team", "openvswitch", "hsr", "batadv", "lag"];
+pub(crate) const MASTERS: [&str; 7] = ["bridge", "bond", "team", "openvswitch", "hsr", "batadv", "lag"];
 /// Kinds of interfaces that are stacked on another one and whose packets the packet filter sees.
-const UPPER: [&str; 8] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec", "dsa", "rmnet"];
+pub(crate) const UPPER: [&str; 8] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec", "dsa", "rmnet"];
 
 /// An interface above another.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,8 +70,7 @@ pub fn stack(rtnl: &mut Rtnl, link: &Link) -> Result<Stack> {
         let kind = other.kind.as_deref().unwrap_or_default();
         other.peer == Some(link.index) && !other.is_peer_elsewhere && UPPER.contains(&kind)
     };
-    let sessions = fs::read_to_string("/proc/thread-self/net/pppoe").unwrap_or_default();
-    let has_session = has_session(&sessions, &link.name);
+    let has_session = session_devices(&sessions()).any(|device| device == link.name);
     let is_session = |other: &&Link| has_session && other.kind.as_deref() == Some("ppp");
     let above: Vec<_> = links
         .iter()
@@ -82,9 +81,14 @@ pub fn stack(rtnl: &mut Rtnl, link: &Link) -> Result<Stack> {
     Ok(Stack { carries_all: !above.is_empty() && !has_address, above })
 }
 
-/// Whether `/proc/net/pppoe` has a session over the interface: a heading, then number, address and device of each.
-fn has_session(sessions: &str, interface: &str) -> bool {
-    sessions.lines().skip(1).any(|line| line.split_whitespace().nth(2) == Some(interface))
+/// The PPPoE sessions of this network namespace, as the kernel lists them; empty without any.
+pub(crate) fn sessions() -> String {
+    fs::read_to_string("/proc/thread-self/net/pppoe").unwrap_or_default()
+}
+
+/// The interface below each session of the list: a heading, then number, address and device of each.
+pub(crate) fn session_devices(sessions: &str) -> impl Iterator<Item = &str> {
+    sessions.lines().skip(1).filter_map(|line| line.split_whitespace().nth(2))
 }
 
 fn is_link_local(address: IpAddr) -> bool {
@@ -300,7 +304,8 @@ mod tests {
     #[test]
     fn sessions_of_pppoe_name_their_interface() {
         let text = "Id       Address              Device\n00000100 52:54:00:00:00:01   wan0\n";
-        assert!(has_session(text, "wan0") && !has_session(text, "Device") && !has_session("", "wan0"));
+        assert_eq!(session_devices(text).collect::<Vec<_>>(), ["wan0"]);
+        assert_eq!(session_devices("").count(), 0);
     }
 
     #[test]

@@ -87,6 +87,17 @@ pub struct Rule {
     pub expressions: Vec<Expression>,
 }
 
+impl Rule {
+    /// Whether it translates addresses.
+    pub fn translates(&self) -> bool {
+        let is_nat = |expression: &Expression| match expression {
+            Expression::Unknown(name) => ["masq", "nat", "redir"].contains(&name.as_str()),
+            _ => false,
+        };
+        self.expressions.iter().any(is_nat)
+    }
+}
+
 /// A table as it should be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
@@ -138,7 +149,10 @@ pub fn create(socket: &mut Socket, tables: &[Table], ownership: Ownership) -> Re
                         m.nest(4, |h| {
                             h.be32(1, hook).be32(2, priority as u32);
                         });
-                        m.string(7, "filter").be32(5, 1);
+                        // The kernel translates addresses in chains of their own type only.
+                        let translates = |rule: &Rule| rule.chain == chain.name && rule.translates();
+                        let kind = if table.rules.iter().any(translates) { "nat" } else { "filter" };
+                        m.string(7, kind).be32(5, 1);
                     }
                 });
             }

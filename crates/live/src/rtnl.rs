@@ -348,6 +348,27 @@ impl Rtnl {
         Ok(self.lookup(address)?.and_then(|reply| reply.attributes(RTMSG).find(libc::RTA_OIF)?.u32()))
     }
 
+    /// The links of the default routes of the main table with their metrics, least metric first: of several next hops
+    /// each, of both families. A link occurs once.
+    pub fn default_routes(&mut self) -> Result<Vec<(u32, u32)>> {
+        let replies = self.socket.dump("list the routes", GETROUTE, |m| {
+            m.raw(&[0; RTMSG]);
+        })?;
+        let mut found: Vec<(u32, u32)> = Vec::new();
+        for reply in &replies {
+            // struct rtmsg: the length of the destination's prefix, the table, the type.
+            let [_, 0, _, _, libc::RT_TABLE_MAIN, _, _, libc::RTN_UNICAST, ..] = reply.body[..] else { continue };
+            let number = |kind| reply.attributes(RTMSG).find(kind).and_then(|attribute| attribute.u32());
+            let metric = number(libc::RTA_PRIORITY).unwrap_or(0);
+            let hops = reply.attributes(RTMSG).find(libc::RTA_MULTIPATH).map_or(&[][..], |hops| hops.payload);
+            found.extend(next_hops(hops).chain(number(libc::RTA_OIF)).map(|index| (index, metric)));
+        }
+        found.sort_by_key(|&(_, metric)| metric);
+        let mut seen = Vec::new();
+        found.retain(|&(index, _)| !seen.contains(&index) && (seen.push(index), true).1);
+        Ok(found)
+    }
+
     /// What the kernel does with packets to `address`.
     fn lookup(&mut self, address: IpAddr) -> Result<Option<Reply>> {
         let replies = self.socket.request(&format!("find the route to {address}"), GETROUTE, 0, |m| {
@@ -401,6 +422,18 @@ fn parse_address(reply: &Reply) -> Option<Address> {
     };
     let index = u32::from_ne_bytes([header[4], header[5], header[6], header[7]]);
     Some(Address { index, address, prefix: header[1] })
+}
+
+/// The links of next hops: `struct rtnexthop` has the length of each with its attributes, flags, hops, and the link.
+fn next_hops(mut bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    std::iter::from_fn(move || {
+        let head = bytes.first_chunk::<8>()?;
+        let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
+        let index = u32::from_ne_bytes([head[4], head[5], head[6], head[7]]);
+        // Each begins at a multiple of four bytes.
+        bytes = bytes.get(length.max(8).next_multiple_of(4)..).unwrap_or_default();
+        Some(index)
+    })
 }
 
 fn found(replies: Result<Vec<Reply>>) -> Result<Option<Link>> {

@@ -1,12 +1,7 @@
 //! The interfaces of this machine, for people who did not name one.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
 use tidegate_live::rtnl::{Link, Rtnl};
-
-/// Addresses for documentation, which no interface has: the way to them is that of the default route.
-const ANYWHERE: [IpAddr; 2] =
-    [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
+use tidegate_live::uplink;
 
 /// The interfaces, the one with the default route first; and whether there is such a one.
 ///
@@ -14,7 +9,7 @@ const ANYWHERE: [IpAddr; 2] =
 /// When the kernel does not list them.
 pub fn list() -> Result<(Vec<Link>, bool), tidegate_live::netlink::Error> {
     let mut rtnl = Rtnl::open()?;
-    let uplink = ANYWHERE.into_iter().find_map(|address| rtnl.route_to(address).ok().flatten());
+    let uplink = uplink::preferred(&mut rtnl).first().copied();
     let mut links: Vec<Link> = rtnl.links()?.into_iter().filter(|link| link.name != "lo").collect();
     links.sort_by_key(|link| (Some(link.index) != uplink, link.index));
     let has_uplink = links.first().is_some_and(|link| Some(link.index) == uplink);
