@@ -5,6 +5,7 @@ use std::process::Command;
 
 use tidegate_book::Book;
 use tidegate_book::blocks::blocks;
+use tidegate_live::uplink::{Kind, Uplink, Uplinks};
 
 struct Folder(PathBuf);
 
@@ -122,5 +123,29 @@ assert 9.8e6 <= sum(row['value'] for row in late) / times <= 10.05e6, sum(row['v
             }
         }
         Ok(code) => panic!("pyarrow reads something else: {code:?}"),
+    }
+}
+
+/// `tidegate doctor` reports the commands that the chapter on places has.
+#[test]
+fn the_commands_for_a_place_are_those_of_its_chapter() {
+    let chapters = Book::new().chapters();
+    let chapter = chapters.iter().find(|chapter| chapter.slug == "places").expect("the chapter");
+    let section = |title: &str| {
+        let text = chapter.text.split_once(&format!("## {title}\n")).unwrap_or_else(|| panic!("{title}")).1;
+        text.split_once("\n## ").map_or(text, |(section, _)| section)
+    };
+    let containers = Uplinks { containers: vec!["docker0".into()], ..Uplinks::default() };
+    let plain = Uplinks::default();
+    for (title, uplinks, name, kind, up, down) in [
+        ("A modem and this router", &plain, "wan0", Kind::Card, "20mbit", "100mbit"),
+        ("This router dials", &plain, "ppp0", Kind::Session, "20mbit", "100mbit"),
+        ("The provider's VLAN", &plain, "wan0.7", Kind::Vlan, "100mbit", "500mbit"),
+        ("A bridge", &plain, "br0", Kind::Bridge, "20mbit", "100mbit"),
+        ("A host with containers", &containers, "eth0", Kind::Card, "900mbit", "900mbit"),
+    ] {
+        let uplink = Uplink { name: name.into(), kind, kernel_kind: String::new(), below: Vec::new() };
+        let block = blocks(section(title)).into_iter().find(|block| block.language == "sh").expect("commands");
+        assert_eq!(block.text.trim().lines().collect::<Vec<_>>(), uplinks.commands(&uplink, up, down), "{title}");
     }
 }

@@ -10,20 +10,20 @@ use tidegate_live::doctor::{self, Examination, Finding, Severity, Subject};
 use tidegate_live::shaping::{Options, Shaping, known_owners};
 
 use crate::Failure;
-use crate::commands::status::privileges_text;
+use crate::commands::status::{guardian_text, privileges_text};
 use crate::commands::{check, interfaces};
 
 /// Report what on this machine would prevent shaping, and how to fix it
 ///
 /// Examines the kernel's packet filter and queue, privileges, scheduling, timers, and an interface: its state,
-/// offloads and qdiscs, filters of tc and XDP programs, and rules of other programs before Tidegate's; and whether
-/// the users and control groups that the file names exist. Changes nothing, but for `--try`. The exit code is 1 if
+/// offloads and qdiscs, filters of tc and XDP programs, and rules of other programs before Tidegate's; which interface
+/// is the uplink, what it stands on, and the commands that shape it; and whether the users and control groups that the file names exist. Changes nothing, but for `--try`. The exit code is 1 if
 /// something prevents shaping.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The shaper file that is to be used
     file: Option<PathBuf>,
-    /// The interface that is to be shaped, instead of the one in the file
+    /// The interface that is to be shaped, instead of the one in the file; without either, that of the default route
     #[arg(long, short, value_name = "NAME")]
     interface: Option<String>,
     /// Start shaping in both directions, report whether packets came through, and remove it again
@@ -79,7 +79,7 @@ fn passing(direction: Direction) -> Option<Config> {
 }
 
 /// Starts shaping by `config`, and ends it.
-fn attempt(config: &Config, interface: &str) -> Finding {
+pub fn attempt(config: &Config, interface: &str) -> Finding {
     let way = match config.interface.direction {
         Direction::Egress => "what leaves",
         Direction::Ingress => "what arrives",
@@ -127,17 +127,38 @@ fn owners(config: &Config) -> Finding {
     Finding { about: "owners", severity, found, remedy: remedy.into() }
 }
 
-/// What a tidegate that runs may do; nothing without one that answers.
-fn running(interface: Option<&str>) -> Option<Finding> {
+/// What a tidegate that runs may do, and its guardians; nothing without one that answers.
+fn running(interface: Option<&str>) -> Vec<Finding> {
     let place = interface.map_or(Place::Any, |interface| Place::Interface(interface.to_owned()));
-    let status = Client::connect(&place.find().ok()?).ok()?.status().ok()?;
-    let privileges = status.privileges?;
-    let text = format!("process {} has {}", status.pid, privileges_text(&privileges));
-    let (severity, remedy) = match (privileges.no_new_privs, privileges.filtered) {
-        (true, true) => (Severity::Note, ""),
-        _ => (Severity::Weakens, "a kernel with CONFIG_SECCOMP_FILTER; what it said at its start has the reason"),
-    };
-    Some(Finding { about: "confinement", severity, found: text, remedy: remedy.into() })
+    let mut found = Vec::new();
+    for path in place.find_all().unwrap_or_default() {
+        let Ok(status) = Client::connect(&path).and_then(|mut client| client.status()) else { continue };
+        let mut add = |about, severity, text: String, remedy: &str| {
+            found.push(Finding { about, severity, found: text, remedy: remedy.into() });
+        };
+        if let Some(privileges) = &status.privileges {
+            let (severity, remedy) = match (privileges.no_new_privs, privileges.filtered) {
+                (true, true) => (Severity::Note, ""),
+                _ => {
+                    (Severity::Weakens, "a kernel with CONFIG_SECCOMP_FILTER; what it said at its start has the reason")
+                }
+            };
+            let text = format!("process {} has {}", status.pid, privileges_text(privileges));
+            add("confinement", severity, text, remedy);
+        }
+        for direction in &status.directions {
+            let Some((text, is_there)) = direction.guardian.as_ref().and_then(guardian_text) else { continue };
+            let text = format!("{} of {}: {text}", direction.name, status.interface);
+            if is_there {
+                add("guardian", Severity::Note, text, "");
+            } else {
+                let remedy =
+                    "packets that are held are lost if tidegate ends unexpectedly; restart it when that is mended";
+                add("guardian", Severity::Weakens, text, remedy);
+            }
+        }
+    }
+    found
 }
 
 fn json(examination: &Examination) -> Result<(), Failure> {
@@ -158,15 +179,15 @@ fn json(examination: &Examination) -> Result<(), Failure> {
     Ok(())
 }
 
-fn text(examination: &Examination, all: bool) -> Result<(), Failure> {
+pub fn text(examination: &Examination, all: bool) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     // The most severe first, otherwise in the order of examination.
     let mut findings: Vec<_> = examination.findings.iter().collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     for finding in findings.iter().filter(|finding| all || finding.severity > Severity::Fine) {
         writeln!(out, "{:<8}  {}: {}", finding.severity.name(), finding.about, finding.found)?;
-        if !finding.remedy.is_empty() {
-            writeln!(out, "{:<8}  -> {}", "", finding.remedy)?;
+        for (at, line) in finding.remedy.lines().enumerate() {
+            writeln!(out, "{:<8}  {} {line}", "", if at == 0 { "->" } else { "  " })?;
         }
     }
     let of = |severity| findings.iter().filter(|finding| finding.severity == severity).count();

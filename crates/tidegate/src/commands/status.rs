@@ -55,6 +55,22 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The guardian of a direction as text, and whether there is one; `None` while it is being started.
+pub fn guardian_text(guardian: &GuardianStatus) -> Option<(String, bool)> {
+    match guardian {
+        GuardianStatus { missing: Some(why), .. } => Some((format!("there is no guardian, {why}"), false)),
+        GuardianStatus { pid: Some(pid), takeovers, passed_packets, .. } => {
+            let often = match takeovers {
+                0 => String::new(),
+                1 => format!("; let packets pass once, {passed_packets} of them"),
+                n => format!("; let packets pass {n} times, {passed_packets} of them"),
+            };
+            Some((format!("guardian, process {pid}{often}"), true))
+        }
+        _ => None,
+    }
+}
+
 fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
     let uptime = status.uptime.as_nanos() / 1_000_000_000;
     writeln!(
@@ -62,7 +78,12 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
         "{}: shaping by {} {}, for {}:{:02}:{:02}, process {}, {} client{}",
         status.interface,
         status.file,
-        if status.in_force { "is in force" } else { "is NOT in force" },
+        match status.in_force {
+            // Neither protocol of a direction.
+            true if status.directions.iter().any(|way| way.unproven.len() > 1) => "is in place, and not proven yet",
+            true => "is in force",
+            false => "is NOT in force",
+        },
         uptime / 3600,
         uptime / 60 % 60,
         uptime % 60,
@@ -90,19 +111,8 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
         for unproven in &direction.unproven {
             writeln!(out, "{}: not proven yet, {unproven}", direction.name)?;
         }
-        match &direction.guardian {
-            Some(GuardianStatus { missing: Some(why), .. }) => {
-                writeln!(out, "{}: there is no guardian, {why}", direction.name)?;
-            }
-            Some(GuardianStatus { pid: Some(pid), takeovers, passed_packets, .. }) => {
-                write!(out, "{}: guardian, process {pid}", direction.name)?;
-                match takeovers {
-                    0 => writeln!(out)?,
-                    1 => writeln!(out, "; let packets pass once, {passed_packets} of them")?,
-                    n => writeln!(out, "; let packets pass {n} times, {passed_packets} of them")?,
-                }
-            }
-            _ => {}
+        if let Some((text, _)) = direction.guardian.as_ref().and_then(guardian_text) {
+            writeln!(out, "{}: {text}", direction.name)?;
         }
         let mut table = Table::new();
         table.load_style(presets::UTF8_HORIZONTAL_ONLY);
