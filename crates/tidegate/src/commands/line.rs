@@ -23,7 +23,8 @@ pub struct LineArgs {
     overhead: Option<u32>,
 }
 
-fn kinds() -> clap::builder::PossibleValuesParser {
+/// The words of `--link`.
+pub fn kinds() -> clap::builder::PossibleValuesParser {
     let kinds = LINKS.map(|(word, what, _)| clap::builder::PossibleValue::new(word).help(what));
     clap::builder::PossibleValuesParser::new(kinds)
 }
@@ -34,21 +35,34 @@ impl LineArgs {
     /// # Errors
     /// [`Failure::Usage`] for a rate of zero, and without a rate.
     pub fn source(&self, interface: Option<&str>) -> Result<Source, Failure> {
-        for (flag, rate) in [("--up", self.up), ("--down", self.down)] {
-            if rate.is_some_and(Rate::is_zero) {
-                return Err(Failure::Usage(format!("{flag} 0: leave it out for a direction that is not to be shaped")));
-            }
-        }
-        // The parser accepts no other values.
-        let framing = preset::framing(&self.link).unwrap_or(LINKS[0].2);
-        let framing = preset::Framing { overhead: self.overhead.unwrap_or(framing.overhead), ..framing };
-        let line = Line { up: self.up, down: self.down, framing, interface: interface.map(str::to_owned) };
-        let name = match (self.up, self.down) {
-            (Some(_), Some(_)) => "preset for --up and --down",
-            (Some(_), None) => "preset for --up",
-            (None, _) => "preset for --down",
-        };
-        let text = line.text().ok_or_else(|| Failure::Usage("write --up or --down, or name a file".into()))?;
-        Ok(Source::new(name, text))
+        source([self.up, self.down], &self.link, self.overhead, interface)
     }
+}
+
+/// The file for the rates up and down of a line of that kind.
+///
+/// # Errors
+/// [`Failure::Usage`] for a rate of zero, and without a rate.
+pub fn source(
+    [up, down]: [Option<Rate>; 2],
+    link: &str,
+    overhead: Option<u32>,
+    interface: Option<&str>,
+) -> Result<Source, Failure> {
+    for (flag, rate) in [("--up", up), ("--down", down)] {
+        if rate.is_some_and(Rate::is_zero) {
+            return Err(Failure::Usage(format!("{flag} 0: leave it out for a direction that is not to be shaped")));
+        }
+    }
+    // The parser accepts no other values.
+    let framing = preset::framing(link).unwrap_or(LINKS[0].2);
+    let framing = preset::Framing { overhead: overhead.unwrap_or(framing.overhead), ..framing };
+    let line = Line { up, down, framing, interface: interface.map(str::to_owned) };
+    let name = match (up, down) {
+        (Some(_), Some(_)) => "preset for --up and --down",
+        (Some(_), None) => "preset for --up",
+        (None, _) => "preset for --down",
+    };
+    let text = line.text().ok_or_else(|| Failure::Usage("write --up or --down, or name a file".into()))?;
+    Ok(Source::new(name, text))
 }

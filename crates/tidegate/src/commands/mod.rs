@@ -23,6 +23,7 @@ pub mod reserve;
 pub mod run;
 pub mod schema;
 pub mod script;
+pub mod setup;
 pub mod simulate;
 pub mod status;
 pub mod top;

@@ -1,0 +1,331 @@
+//! `tidegate setup`: from a machine to a service that shapes its uplink, and back.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use tidegate_config::Source;
+use tidegate_config::preset::{self, LINKS};
+use tidegate_config::shaper::Direction;
+use tidegate_control::{Client, Place};
+use tidegate_live::doctor::{self, Severity, Subject};
+use tidegate_live::measure::{Measured, Peer, measure};
+use tidegate_live::rtnl::Rtnl;
+use tidegate_live::uplink::{Uplink, Uplinks};
+use tidegate_units::Rate;
+
+mod dialogue;
+mod service;
+
+use crate::Failure;
+use crate::commands::{check, interfaces, line};
+use crate::output::rate as four_digits;
+use dialogue::Dialogue;
+use service::{Instance, Manager};
+
+/// Set up shaping of this machine's uplink as a service: find it, write its file, start it, prove it
+///
+/// Finds the interface of the default route and what it stands on, takes the rates of the line or measures them, looks
+/// for what prevents shaping, shows the file, writes it, enables and starts the service, and reports what its status
+/// says. Asks what is not given on a terminal; with `--yes` it asks nothing. `--undo` removes it again.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The interface to shape, instead of that of the default route; it need not be there yet
+    #[arg(long, short, value_name = "NAME")]
+    interface: Option<String>,
+    /// The upstream rate of the line; without it what leaves is not shaped
+    #[arg(long, value_name = "RATE")]
+    up: Option<Rate>,
+    /// The downstream rate of the line; without it what arrives is not shaped
+    #[arg(long, value_name = "RATE")]
+    down: Option<Rate>,
+    /// The type of the line, for its overhead per packet; by default what the interface suggests
+    #[arg(long, value_name = "KIND", value_parser = line::kinds())]
+    link: Option<String>,
+    /// The overhead of the line per packet in bytes, if it differs from --link
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=256))]
+    overhead: Option<u32>,
+    /// Measure the rates that are not given with this peer: http://HOST[:PORT]/FILE, or HOST:PORT. Downwards the file is
+    /// requested (GET), upwards data is sent (POST), a few seconds each
+    #[arg(long, value_name = "URL")]
+    measure: Option<String>,
+    /// Do not ask, but do it
+    #[arg(long, short)]
+    yes: bool,
+    /// Show what would be done, and change nothing
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+    /// Stop and disable the service that was set up, and put its file aside
+    #[arg(long, conflicts_with_all = ["up", "down", "link", "overhead", "measure"])]
+    undo: bool,
+    /// The directory of the file; the unit of systemd reads that in /etc/tidegate
+    #[arg(long, value_name = "DIRECTORY", default_value = "/etc/tidegate")]
+    directory: PathBuf,
+    /// What starts the service; by default systemd where it runs
+    #[arg(long, value_name = "MANAGER")]
+    service: Option<Manager>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let dialogue = Dialogue::new(args.yes);
+    if !args.yes && !args.dry_run && !dialogue.asks() {
+        return Err(Failure::Usage(
+            "there is no terminal to ask at: write --yes to do it, or --dry-run to see what would be done".into(),
+        ));
+    }
+    let manager = args.service.unwrap_or_else(Manager::detect);
+    if args.undo {
+        return undo(args, manager, &dialogue);
+    }
+    let uplinks = Uplinks::find().map_err(|error| Failure::Failed(error.to_string()))?;
+    let interface = choose(args, &uplinks, &dialogue)?;
+    let uplink = uplinks.get(&interface);
+    describe(&uplinks, uplink, &interface);
+    let instance = Instance::new(&args.directory, &interface, manager);
+    instance.check()?;
+    let sound = examine(&interface)?;
+    if !sound && !args.dry_run {
+        return Err(Failure::Failed(format!("{interface} cannot be shaped as it is; nothing was changed")));
+    }
+    let kind = kind_of_line(args, &uplinks, uplink, &dialogue)?;
+    let rates = rates(args, &interface, &kind, &dialogue)?;
+    let preset = line::source(rates, &kind, args.overhead, None)?;
+    let text = format!("{}{}", instance.heading(), preset.text());
+    // What is written must be what `run` accepts.
+    let configs = check::load_all(&Source::new(instance.file.display().to_string(), &text))?;
+    message!("{}:", instance.file.display());
+    let mut out = std::io::stdout().lock();
+    write!(out, "{text}")?;
+    out.flush()?;
+    for line in instance.plan() {
+        message!("{line}");
+    }
+    if args.dry_run {
+        message!("nothing was changed");
+        return if sound { Ok(()) } else { Err(Failure::Negative) };
+    }
+    if !dialogue.agrees("write the file and start?")? {
+        message!("nothing was changed");
+        return Ok(());
+    }
+    for line in instance.set_up(&text, &configs)? {
+        message!("{line}");
+    }
+    Ok(())
+}
+
+/// Stops the service, and says what is left.
+fn undo(args: &Args, manager: Manager, dialogue: &Dialogue) -> Result<(), Failure> {
+    let interface = match &args.interface {
+        Some(interface) => interface.clone(),
+        None => {
+            let mut all = service::set_up_in(&args.directory);
+            match (all.pop(), all.is_empty()) {
+                (Some(only), true) => only,
+                (None, _) => {
+                    let nothing = format!("nothing in {} was written by `tidegate setup`", args.directory.display());
+                    return Err(Failure::Failed(nothing));
+                }
+                (Some(last), false) => {
+                    all.push(last);
+                    let text = format!("several were set up: {}; name one by --interface", all.join(", "));
+                    return Err(Failure::Usage(text));
+                }
+            }
+        }
+    };
+    let instance = Instance::new(&args.directory, &interface, manager);
+    instance.is_set_up()?;
+    message!("{} is stopped and disabled, and {} put aside", instance.unit(), instance.file.display());
+    if args.dry_run || !dialogue.agrees(&format!("stop shaping {interface}?"))? {
+        message!("nothing was changed");
+        return Ok(());
+    }
+    for line in instance.undo()? {
+        message!("{line}");
+    }
+    Ok(())
+}
+
+/// The interface to shape.
+fn choose(args: &Args, uplinks: &Uplinks, dialogue: &Dialogue) -> Result<String, Failure> {
+    if let Some(named) = &args.interface {
+        return Ok(named.clone());
+    }
+    let Some(first) = uplinks.all.first() else {
+        message!("there is no default route, so the uplink is not known");
+        return Err(Failure::Usage(interfaces::which(&std::env::args().skip(1).collect::<Vec<_>>())));
+    };
+    if uplinks.all.len() == 1 || !dialogue.asks() {
+        return Ok(first.name.clone());
+    }
+    message!("there are several uplinks:");
+    for uplink in &uplinks.all {
+        message!("  {uplink}");
+    }
+    loop {
+        let answer = dialogue.ask("which one is to be set up?", Some(&first.name))?;
+        if uplinks.get(&answer).is_some() {
+            return Ok(answer);
+        }
+        message!("{answer} is none of them");
+    }
+}
+
+fn describe(uplinks: &Uplinks, uplink: Option<&Uplink>, interface: &str) {
+    match uplink {
+        Some(uplink) => {
+            message!("uplink: {uplink}; the default route leaves by it");
+            for remark in uplinks.remarks(uplink) {
+                message!("  {remark}");
+            }
+        }
+        None => {
+            message!("interface: {interface}, by which no default route leaves");
+            if let Some(first) = uplinks.all.first() {
+                message!("  that leaves by {first}");
+            }
+        }
+    }
+}
+
+/// Prints what `doctor` finds and returns whether nothing prevents shaping. An interface that is not there yet is no
+/// finding: the service waits for it.
+fn examine(interface: &str) -> Result<bool, Failure> {
+    let is_there = is_there(interface)?;
+    if !is_there {
+        message!("  {interface} is not there yet; the service waits for it");
+    }
+    let examination = doctor::examine(Subject { interface: Some(interface), mtu: None });
+    let is_known = |about: &str| about == "place" || !is_there && about == "interface";
+    let mut findings: Vec<_> = examination.findings.iter().filter(|finding| !is_known(finding.about)).collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    for finding in findings.iter().filter(|finding| finding.severity >= Severity::Weakens) {
+        message!("  {} {}: {}", finding.severity.name(), finding.about, finding.found);
+        finding.remedy.lines().for_each(|line| message!("    -> {line}"));
+    }
+    let sound = findings.iter().all(|finding| finding.severity < Severity::Prevents);
+    if sound {
+        message!("  nothing prevents shaping; `tidegate doctor --interface {interface}` shows everything");
+    }
+    Ok(sound)
+}
+
+fn is_there(interface: &str) -> Result<bool, Failure> {
+    let link = Rtnl::open().and_then(|mut rtnl| rtnl.link(interface));
+    link.map(|link| link.is_some()).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// The word of `--link`: as given, as answered, or as the place suggests.
+fn kind_of_line(
+    args: &Args,
+    uplinks: &Uplinks,
+    uplink: Option<&Uplink>,
+    dialogue: &Dialogue,
+) -> Result<String, Failure> {
+    if let Some(kind) = &args.link {
+        return Ok(kind.clone());
+    }
+    let suggested = uplink.and_then(|uplink| uplinks.line_kind(uplink)).unwrap_or(LINKS[0].0);
+    if !dialogue.asks() {
+        message!("kind of line: {suggested}; --link names another");
+        return Ok(suggested.into());
+    }
+    message!("kinds of line:");
+    for (word, what, _) in LINKS {
+        message!("  {word}: {what}");
+    }
+    loop {
+        let answer = dialogue.ask("which one is it?", Some(suggested))?;
+        if preset::framing(&answer).is_some() {
+            return Ok(answer);
+        }
+        message!("{answer} is none of them");
+    }
+}
+
+/// The rates up and down: as given, as measured, as answered.
+fn rates(args: &Args, interface: &str, kind: &str, dialogue: &Dialogue) -> Result<[Option<Rate>; 2], Failure> {
+    let given = [args.up, args.down];
+    let is_given = given.iter().any(Option::is_some);
+    let peer = match (&args.measure, is_given) {
+        (Some(peer), _) => peer.clone(),
+        (None, true) => return Ok(given),
+        (None, false) if !dialogue.asks() => {
+            return Err(Failure::Usage("write the rates of the line, --up and --down, or --measure URL".into()));
+        }
+        (None, false) => {
+            dialogue.ask("a peer to measure with, http://HOST/FILE or HOST:PORT; none to enter the rates", Some(""))?
+        }
+    };
+    let mut rates = given;
+    if !peer.is_empty() {
+        let peer = Peer::parse(&peer).map_err(|error| Failure::Usage(error.to_string()))?;
+        if Place::Interface(interface.into()).find().is_ok_and(|path| Client::connect(&path).is_ok()) {
+            let text = format!("{interface} is shaped already, so its shaper would be measured: end that first");
+            return Err(Failure::Failed(text));
+        }
+        for (direction, rate, word) in directions(&mut rates) {
+            if rate.is_some() {
+                continue;
+            }
+            message!("measuring {word} with {peer} ...");
+            match measure(&peer, direction, interface) {
+                Ok(measured) => *rate = Some(report(&measured, kind, args.overhead, word)),
+                Err(error) if dialogue.asks() => message!("  {error}"),
+                Err(error) => return Err(Failure::Failed(format!("{error}; give --{word} instead"))),
+            }
+        }
+    }
+    if dialogue.asks() && !is_given {
+        for (_, rate, word) in directions(&mut rates) {
+            *rate = ask_rate(word, *rate, dialogue)?;
+        }
+    }
+    if rates == [None, None] {
+        return Err(Failure::Failed("there is no rate, so nothing is to be shaped; nothing was changed".into()));
+    }
+    Ok(rates)
+}
+
+fn directions(rates: &mut [Option<Rate>; 2]) -> [(Direction, &mut Option<Rate>, &'static str); 2] {
+    let [up, down] = rates;
+    [(Direction::Egress, up, "up"), (Direction::Ingress, down, "down")]
+}
+
+fn ask_rate(word: &str, measured: Option<Rate>, dialogue: &Dialogue) -> Result<Option<Rate>, Failure> {
+    let default = measured.map_or(String::new(), |rate| rate.to_string());
+    loop {
+        let question = format!("the rate of the line {word}, such as 20mbit; - to leave that direction alone");
+        let answer = dialogue.ask(&question, Some(default.as_str()).filter(|text| !text.is_empty()))?;
+        match answer.parse::<Rate>() {
+            _ if answer == "-" => return Ok(None),
+            Ok(rate) if !rate.is_zero() => return Ok(Some(rate)),
+            Ok(_) => message!("a rate of zero lets nothing pass"),
+            Err(error) => message!("{error}"),
+        }
+    }
+}
+
+/// Prints what was measured; returns the rate of the line, in three digits and never more than was measured.
+fn report(measured: &Measured, kind: &str, overhead: Option<u32>, word: &str) -> Rate {
+    let framing = preset::framing(kind).unwrap_or(LINKS[0].2);
+    let framing = preset::Framing { overhead: overhead.unwrap_or(framing.overhead), ..framing };
+    let line = framing.line_rate(measured.rate, measured.packet);
+    let step = 10_u64.pow(line.as_bps().checked_ilog10().unwrap_or(0).saturating_sub(2));
+    let line = Rate::from_bps(line.as_bps() / step * step);
+    let [low, high] = measured.quartiles.map(four_digits);
+    let steady = if measured.is_steady { "steady" } else { "NOT steady: measure again while the line is idle" };
+    message!(
+        "  {word}: {} of TCP content with {}, {:.1} s; half of the samples within {low} and {high}, {steady}",
+        four_digits(measured.content),
+        measured.peer,
+        measured.time.as_secs_f64()
+    );
+    message!(
+        "  that is {} in packets of {} B, and {line} on a line of kind {kind}; the file uses a part of it",
+        four_digits(measured.rate),
+        measured.packet
+    );
+    line
+}
