@@ -6,6 +6,7 @@ mod running;
 mod support;
 
 use std::process::{Command, Output};
+use std::time::Instant;
 
 use running::{Running, Scratch};
 use support::{DEVICE, Ended, Pair};
@@ -118,6 +119,7 @@ fn doctor_tries_both_ways_and_leaves_nothing() -> Ended {
     for way in ["what leaves: packets came through (IPv4", "what arrives: packets came through (IPv4"] {
         assert!(said.contains(way), "{said}");
     }
+    assert!(!said.contains("guardian:"), "{said}");
     assert_eq!(tables(), before);
     // Beside a running shaper it fails, and the shaper stays.
     let mut running =
@@ -145,6 +147,52 @@ fn it_waits_for_its_interface() -> Ended {
     let mut running = Running::start(command(&pair, &["run", file.to_str().unwrap(), "-i", "never0", "--wait"]));
     running.says("waiting for the interface never0");
     running.signal(libc::SIGTERM);
+    assert!(running.end().0.success());
+    Ended::Passed
+}
+
+fn what_is_not_proven_at_the_start_is_proven_when_the_link_comes() -> Ended {
+    let (pair, scratch) = (Pair::new(), Scratch::new());
+    let at = |work: fn(&mut Rtnl, u32)| {
+        let run = move || {
+            let mut rtnl = Rtnl::open().unwrap();
+            let index = rtnl.index(DEVICE).unwrap();
+            work(&mut rtnl, index);
+        };
+        pair.left.run(run).unwrap();
+    };
+    at(|rtnl, index| {
+        for address in rtnl.addresses().unwrap().into_iter().filter(|address| address.index == index) {
+            rtnl.delete_address(address).unwrap();
+        }
+        rtnl.down(index).unwrap();
+    });
+    let (file, socket) = (scratch.write("both.toml", BOTH), scratch.0.join("s"));
+    let control = ["--control", socket.to_str().unwrap()];
+    let words = ["run", file.to_str().unwrap(), "--interface", DEVICE];
+    let mut running = Running::start(command(&pair, &[&words[..], &control].concat()));
+    running.says("control socket");
+    assert_eq!(running.said.matches("is in place, and not proven yet by a packet:").count(), 2, "{}", running.said);
+    assert!(!running.said.contains("is in force"), "{}", running.said);
+    let status = succeeds(&pair, &[&["status"][..], &control].concat());
+    assert!(
+        status.contains("is in place, and not proven yet") && status.contains("up: not proven yet, IPv4"),
+        "{status}"
+    );
+    pair.left.run(|| support::bring_up(DEVICE, support::LEFT)).unwrap();
+    for way in ["up: a packet of IPv4", "up: a packet of IPv6", "down: a packet of IPv4", "down: a packet of IPv6"] {
+        running.says(&format!("{way} came through the queue"));
+    }
+    // The status may be some milliseconds old.
+    let deadline = Instant::now() + running::PATIENCE;
+    loop {
+        let status = succeeds(&pair, &[&["status"][..], &control].concat());
+        if status.contains("is in force") && !status.contains("not proven") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{status}");
+    }
+    running.signal(libc::SIGINT);
     assert!(running.end().0.success());
     Ended::Passed
 }
@@ -197,6 +245,10 @@ fn main() {
         ("the_preset_is_a_file", the_preset_is_a_file),
         ("doctor_tries_both_ways_and_leaves_nothing", doctor_tries_both_ways_and_leaves_nothing),
         ("it_waits_for_its_interface", it_waits_for_its_interface),
+        (
+            "what_is_not_proven_at_the_start_is_proven_when_the_link_comes",
+            what_is_not_proven_at_the_start_is_proven_when_the_link_comes,
+        ),
         ("two_processes_have_plain_sockets_and_one_status", two_processes_have_plain_sockets_and_one_status),
     ]);
 }

@@ -89,6 +89,7 @@ pub struct Shaping {
     reports: Vec<QueueReport>,
     readiness: Readiness,
     warnings: Vec<String>,
+    may_be_bypassed: bool,
     proof: Proof,
     retry: prove::Retry,
     class_names: Vec<String>,
@@ -127,7 +128,7 @@ impl Shaping {
             options.interface.clone().or_else(|| config.interface.name.clone()).ok_or(StartError::NoInterface)?;
         let direction = config.interface.direction;
         let index = find(&interface)?;
-        let warnings = check_bypass(index, direction)?;
+        let (warnings, may_be_bypassed) = check_bypass(index, direction)?;
         let (names, tags, groups) = resolve(config, Vec::new())?;
         let secret = match options.secret {
             Some(secret) => secret,
@@ -206,6 +207,7 @@ impl Shaping {
             reports,
             readiness,
             warnings,
+            may_be_bypassed,
             proof: Proof::default(),
             retry: prove::Retry::start(),
             class_names,
@@ -270,6 +272,10 @@ impl Shaping {
     /// Mechanisms that may carry packets past the rules.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+    /// Whether a flow table may take forwarded packets past the rules, which a probe does not show.
+    pub fn may_be_bypassed(&self) -> bool {
+        self.may_be_bypassed
     }
     /// What has been proven: at the start, and later by [`prove_again`](Self::prove_again).
     pub fn proof(&self) -> &Proof {
@@ -446,11 +452,12 @@ fn find(interface: &str) -> Result<u32, StartError> {
 }
 
 /// Looks for what would carry packets past the rules of the interface; returns warnings for what may carry some of
-/// them.
-fn check_bypass(index: u32, direction: Direction) -> Result<Vec<String>, StartError> {
+/// them, and whether one is of a flow table.
+fn check_bypass(index: u32, direction: Direction) -> Result<(Vec<String>, bool), StartError> {
     let mut rtnl = Rtnl::open()?;
-    let Some(link) = rtnl.link_by_index(index)? else { return Ok(Vec::new()) };
+    let Some(link) = rtnl.link_by_index(index)? else { return Ok((Vec::new(), false)) };
     let (interface, mut warnings) = (link.name.clone(), Vec::new());
+    let mut offloaded = false;
     let stack = bypass::stack(&mut rtnl, &link)?;
     match stack.above.first() {
         Some(first) if stack.carries_all => {
@@ -469,12 +476,13 @@ fn check_bypass(index: u32, direction: Direction) -> Result<Vec<String>, StartEr
         match offload.takes {
             Takes::Yes => return Err(StartError::Offloaded { interface, offload: text, remedy }),
             Takes::Perhaps => {
+                offloaded = true;
                 warnings.push(format!("{text}; where these are of {interface} they are not shaped: {remedy}"))
             }
             Takes::No => {}
         }
     }
-    Ok(warnings)
+    Ok((warnings, offloaded))
 }
 
 /// Binds two neighbouring queues: in the first superpackets arrive whole, in the second the kernel segments them.

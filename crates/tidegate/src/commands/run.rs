@@ -283,7 +283,11 @@ fn announce(daemon: &Daemon, args: &Args) {
 fn announce_one(shaping: &Shaping, direction: &str, args: &Args) {
     let proof = shaping.proof();
     let by = args.file.as_ref().map_or_else(|| format!("the preset --{direction}"), |file| file.display().to_string());
-    let state = if proof.proven.is_empty() { "is in place, and not proven yet by a packet" } else { "is in force" };
+    let state = match (proof.proven.is_empty(), shaping.may_be_bypassed()) {
+        (true, _) => "is in place, and not proven yet by a packet",
+        (false, true) => "is in place, and a flow table may take forwarded packets past it",
+        (false, false) => "is in force",
+    };
     match shaping.direction() {
         Direction::Egress => message!("shaping {} by {by} {state}:", shaping.interface()),
         Direction::Ingress => message!("shaping what arrives by {}, by {by}, {state}:", shaping.interface()),
