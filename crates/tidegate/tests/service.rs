@@ -406,6 +406,16 @@ fn doctor_finds_xdp_programs() -> Ended {
     let (found, code) = seen();
     assert_eq!(code, Some(0), "it weakens");
     finds(&found, "xdp", "weakens", &format!("sees what arrives by {DEVICE} first"));
+    // What the program lets pass is shaped.
+    let words = ["run", "--up", "5mbit", "--down", "5mbit", "--interface", DEVICE, "--control", "off"];
+    let mut running = Running::start(command(&pair, &words));
+    running.says(&format!("shaping {DEVICE} by the preset --up is in force"));
+    running.says(&format!("shaping what arrives by {DEVICE}, by the preset --down, is in force"));
+    let traffic = running::Traffic::start(&pair, 100, Duration::from_millis(5));
+    traffic.until(20);
+    assert_eq!(traffic.stop().lost(), 0);
+    running.signal(libc::SIGINT);
+    assert!(running.end().0.success());
     for device in ["lo", DEVICE] {
         attach(device, -1).unwrap();
     }

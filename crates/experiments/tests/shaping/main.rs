@@ -13,6 +13,7 @@ mod endings;
 mod flows;
 mod hosts;
 mod malformed;
+mod nat;
 mod office;
 mod order;
 mod passing;
@@ -48,6 +49,7 @@ const RATES: &[&str] = &[
     "preference_raises_a_share_at_once",
     "feedback_marks_what_is_capable",
     "a_file_gives_the_rates_of_the_simulator",
+    "hosts_behind_translation_share_by_their_inner_addresses",
 ];
 
 fn main() {
@@ -67,6 +69,7 @@ fn main() {
         superpackets::are_cut_where_they_would_last_too_long,
         superpackets::stay_whole_where_they_are_short,
         congestion::feedback_marks_what_is_capable,
+        nat::hosts_behind_translation_share_by_their_inner_addresses,
         hosts::a_host_keeps_its_call_beside_its_own_uploads,
         office::a_file_gives_the_rates_of_the_simulator,
         arriving::classes_of_both_protocols_get_their_rates,

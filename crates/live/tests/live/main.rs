@@ -8,6 +8,7 @@ mod exempt;
 mod guardian;
 mod links;
 mod mark;
+mod places;
 mod proof;
 mod queue;
 mod restricted;
@@ -66,6 +67,9 @@ fn main() {
         links::rules_survive_an_interface_that_comes_back,
         links::an_interface_below_others_is_refused_by_their_name,
         links::a_gateway_is_shaped_where_it_forwards,
+        places::an_uplink_with_a_delegated_prefix_is_shaped,
+        places::what_a_translator_sends_is_shaped_at_the_uplink,
+        places::a_card_with_several_queues_is_shaped,
         unproven::a_filter_that_drops_the_probes_leaves_the_proof_to_traffic,
         unproven::an_interface_that_comes_up_later_is_proven_then,
         unproven::a_protocol_that_is_switched_off_is_not_carried,
