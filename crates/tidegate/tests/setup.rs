@@ -139,7 +139,7 @@ fn a_gateway_is_set_up_and_back() -> Ended {
     for direction in ["up: ", "down: "] {
         assert!(said.contains(direction), "{said}");
     }
-    assert!(said.matches("a packet of each protocol came through the queue").count() == 2, "{said}");
+    assert!(said.matches("a packet of each protocol that it carries came through the queue").count() == 2, "{said}");
     assert!(said.contains(&format!("to undo it: tidegate setup --undo --interface {DEVICE}")), "{said}");
     let status = || output(machine.command(&["status", "--interface", DEVICE]));
     let (code, shown, _) = status();

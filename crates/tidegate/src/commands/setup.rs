@@ -136,7 +136,9 @@ fn undo(args: &Args, manager: Manager, dialogue: &Dialogue) -> Result<(), Failur
     };
     let instance = Instance::new(&args.directory, &interface, manager);
     instance.is_set_up()?;
-    message!("{} is stopped and disabled, and {} put aside", instance.unit(), instance.file.display());
+    for line in instance.plan_of_undo() {
+        message!("{line}");
+    }
     if args.dry_run || !dialogue.agrees(&format!("stop shaping {interface}?"))? {
         message!("nothing was changed");
         return Ok(());

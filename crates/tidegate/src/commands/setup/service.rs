@@ -142,6 +142,15 @@ impl Instance {
         plan
     }
 
+    /// What an undo will do, for people.
+    pub fn plan_of_undo(&self) -> Vec<String> {
+        let mut plan = vec![format!("to put aside: {}", self.file.display())];
+        if self.manager == Manager::Systemd {
+            plan.insert(0, format!("to stop and disable: {}", self.unit()));
+        }
+        plan
+    }
+
     /// Writes the file, starts the service, and proves it; returns what to say. A failure leaves everything as before.
     pub fn set_up(&self, text: &str, configs: &[Config]) -> Result<Vec<String>, Failure> {
         let before = fs::read(&self.file).ok();
@@ -287,7 +296,10 @@ fn proof(status: &Status) -> Vec<String> {
     for direction in &status.directions {
         let rate = direction.rate.map_or(String::new(), |rate| format!(" {rate},"));
         if direction.unproven.is_empty() {
-            said.push(format!("  {}:{rate} a packet of each protocol came through the queue", direction.name));
+            said.push(format!(
+                "  {}:{rate} a packet of each protocol that it carries came through the queue",
+                direction.name
+            ));
         }
         for why in &direction.unproven {
             said.push(format!("  {}:{rate} not proven yet, {why}; it is tried again", direction.name));
