@@ -78,6 +78,29 @@ fn no_events_are_not_waited_for() {
 }
 
 #[test]
+fn setup_does_nothing_that_was_not_agreed_to() {
+    refused(&["setup", "--up", "1mbit"], 2, &["no terminal to ask at", "--yes", "--dry-run"]);
+    refused(&["setup", "--undo", "--up", "1mbit", "--yes"], 2, &["--undo", "--up"]);
+    refused(&["setup", "--yes", "--dry-run"], 2, &["--dry-run", "--yes"]);
+    let folder = Folder::new("setup");
+    let directory = folder.0.to_str().expect("text");
+    let setup = |more: &[&str], code, parts: &[&str]| {
+        let fixed = ["setup", "--dry-run", "--service", "none", "--directory", directory];
+        refused(&[&fixed, more].concat(), code, parts);
+    };
+    setup(&["--interface", "../lo", "--up", "1mbit"], 2, &["`../lo` is no name of an interface"]);
+    setup(&["--interface", "lo"], 2, &["--up and --down", "--measure"]);
+    setup(&["--interface", "lo", "--up", "0mbit"], 2, &["--up 0"]);
+    setup(
+        &["--interface", "lo", "--measure", "https://example.net/x"],
+        2,
+        &["names no peer", "https is not supported"],
+    );
+    setup(&["--undo"], 1, &["was written by `tidegate setup`"]);
+    assert_eq!(fs::read_dir(&folder.0).expect("read").count(), 0);
+}
+
+#[test]
 fn options_of_run_that_cannot_be_are_refused_before_it_starts() {
     let folder = Folder::new("run");
     let file = folder.with("shaper.toml", SHAPER);
