@@ -130,13 +130,14 @@ fn a_link_transmits_one_packet_at_a_time() {
 #[test]
 fn virtual_time_goes_on_when_only_a_fragment_was_released() {
     let (mut driver, mut log) = (driver(Params::default()), Log::default());
+    offer(&mut driver, &mut log, us(500), 2, 0..30);
+    driver.depart_due(us(500), &mut log);
     let mut fragment = meta(1, 1_000);
     fragment.fields.fragment = Some(Fragment { id: 7, offset: 1_480, more: false });
-    assert_eq!(driver.offer(us(500), Arrival::new(99, &fragment), &mut log), Offered::Consumed);
-    offer(&mut driver, &mut log, us(500), 2, 0..30);
+    assert_eq!(driver.offer(us(700), Arrival::new(99, &fragment), &mut log), Offered::Consumed);
     driver.run_to_end(&mut log);
     assert_eq!(log.sent.len(), 31);
-    assert!(log.sent.iter().any(|&(handle, time)| handle == 99 && time > 20_500), "{:?}", log.sent);
+    assert!(log.sent.iter().any(|&(handle, time)| handle == 99 && time > 20_700), "{:?}", log.sent);
 }
 
 #[test]
