@@ -29,6 +29,11 @@ impl fmt::Display for Digest {
 }
 
 impl Digest {
+    /// The digest that is shown as `text`; `None` for any other text.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        u128::from_str_radix(text, 16).ok().filter(|_| digits).map(Self)
+    }
     /// Adds bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         for &byte in bytes {

@@ -34,3 +34,4 @@ pub use html::escape;
 pub use model::{
     Align, Axis, Cell, Column, Curve, Fold, Mood, Part, Plot, Report, Scale, Section, Source, Style, Table,
 };
+pub use svg::stacked;

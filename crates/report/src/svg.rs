@@ -36,7 +36,8 @@ impl Ruler {
             Scale::Log => {
                 let (low, high) = (low.log10().floor(), high.log10().ceil());
                 let high = high.max(low + 1.0);
-                let ticks = (low as i32..=high as i32).map(|power| 10_f64.powi(power)).map(|v| (v, plain(v))).collect();
+                let ticks =
+                    (low as i32..=high as i32).map(|power| 10_f64.powi(power)).map(|v| (v, axis.tick(v))).collect();
                 Self { scale: axis.scale, low, high, ticks }
             }
             Scale::Linear => {
@@ -54,7 +55,7 @@ impl Ruler {
                     high = (high / step - 1e-9).ceil() * step;
                 }
                 let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
-                let ticks = (first..=last).map(|n| n as f64 * step).map(|v| (v, plain(v))).collect();
+                let ticks = (first..=last).map(|n| n as f64 * step).map(|v| (v, axis.tick(v))).collect();
                 Self { scale: axis.scale, low, high, ticks }
             }
         }
@@ -66,20 +67,66 @@ impl Ruler {
     }
 }
 
+impl Axis {
+    /// The label of a tick: rates and sizes with a decimal prefix.
+    fn tick(&self, value: f64) -> String {
+        let prefixed = [(1e9, "G"), (1e6, "M"), (1e3, "k")].into_iter().find(|(scale, _)| value.abs() >= *scale);
+        match prefixed.filter(|_| self.unit == "bit/s" || self.unit == "B") {
+            Some((scale, prefix)) => format!("{} {prefix}", plain(value / scale)),
+            None => plain(value),
+        }
+    }
+}
+
 /// A tick's number, without rounding errors of binary fractions.
 fn plain(value: f64) -> String {
     let rounded: f64 = format!("{value:.6e}").parse().unwrap_or(value);
     if rounded == 0.0 { "0".to_owned() } else { rounded.to_string() }
 }
 
+/// Formats plots as one SVG, one below the other, with the axes of the first and over the same ranges; `None` for none.
+pub fn stacked(plots: &[Plot]) -> Option<String> {
+    let first = plots.first()?;
+    let alike = |plot: &Plot| Plot { x: first.x.clone(), y: first.y.clone(), ..plot.clone() };
+    let plots: Vec<Plot> = plots.iter().map(alike).collect();
+    let placed: Vec<_> = plots.iter().flat_map(Plot::placed).flatten().collect();
+    let x = Ruler::new(&first.x, placed.iter().map(|point| point.0), first.style == Style::Cdf);
+    let y = Ruler::new(&first.y, placed.iter().map(|point| point.1), true);
+    let longest = plots.iter().map(Plot::longest_name).max().unwrap_or(0);
+    let mut svg =
+        format!("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {}\">\n", HEIGHT * plots.len() as f64);
+    for (n, plot) in plots.iter().enumerate() {
+        push(&mut svg, format_args!("<svg y=\"{}\" width=\"{WIDTH}\" height=\"{HEIGHT}\">\n", HEIGHT * n as f64));
+        svg.push_str(&plot.drawn(&x, &y, longest));
+        svg.push_str("</svg>\n");
+    }
+    svg.push_str("</svg>\n");
+    Some(svg)
+}
+
 impl Plot {
     /// Formats the plot as SVG, 900 by 480, on white.
     pub fn svg(&self) -> String {
-        let curves: Vec<Vec<(f64, f64)>> = self.curves.iter().map(|curve| curve.placed(&self.x, &self.y)).collect();
-        let points = || curves.iter().flatten();
+        let placed = self.placed();
+        let points = || placed.iter().flatten();
         let x = Ruler::new(&self.x, points().map(|point| point.0), self.style == Style::Cdf);
         let y = Ruler::new(&self.y, points().map(|point| point.1), true);
-        let longest = self.curves.iter().map(|curve| curve.name.chars().count()).max().unwrap_or(0) as f64;
+        self.drawn(&x, &y, self.longest_name())
+    }
+
+    fn placed(&self) -> Vec<Vec<(f64, f64)>> {
+        self.curves.iter().map(|curve| curve.placed(&self.x, &self.y)).collect()
+    }
+
+    /// The characters of the longest name of a curve.
+    fn longest_name(&self) -> usize {
+        self.curves.iter().map(|curve| curve.name.chars().count()).max().unwrap_or(0)
+    }
+
+    /// Formats it over the ranges of `x` and `y`, with space for a legend of `longest` characters.
+    fn drawn(&self, x: &Ruler, y: &Ruler, longest: usize) -> String {
+        let curves = self.placed();
+        let longest = longest as f64;
         let right = if self.curves.len() > 1 { (52.0 + longest * CHARACTER).clamp(80.0, 340.0) } else { 24.0 };
         let at_x = |value: f64| LEFT + x.at(value) * (WIDTH - LEFT - right);
         let at_y = |value: f64| HEIGHT - BOTTOM - y.at(value) * (HEIGHT - TOP - BOTTOM);
@@ -176,6 +223,22 @@ fn push(to: &mut String, text: std::fmt::Arguments<'_>) {
 mod tests {
     use super::*;
     use crate::model::Curve;
+
+    #[test]
+    fn stacked_plots_have_the_same_ranges() {
+        let plot = |title: &str, most: f64| Plot {
+            title: title.into(),
+            x: Axis::new("time", "s"),
+            y: Axis::new("rate", "bit/s"),
+            style: Style::Lines,
+            curves: vec![Curve::new("one", [(0.0, 0.0), (10.0, most)])],
+        };
+        let svg = stacked(&[plot("first", 1.0), plot("second", 1e7)]).unwrap_or_default();
+        assert_eq!(svg.matches("<svg").count(), 5, "one around two, each in its place");
+        assert_eq!(svg.matches("</svg>").count(), 5);
+        assert_eq!(svg.matches(">10 M<").count(), 2, "both reach to the greatest value: {svg}");
+        assert_eq!(stacked(&[]), None);
+    }
 
     #[test]
     fn a_plot_has_its_curves_its_decades_and_no_markup_of_others() {

@@ -203,7 +203,7 @@ fn variants_run_side_by_side_with_the_same_random_numbers() {
     };
     let both = [variant("small", "kind = \"fifo\", limit = \"15kB\""), variant("large", "kind = \"fifo\"")].concat();
     let scenario = load(&scenario(&format!("{LINKS}{flow}{both}"))).unwrap();
-    assert_eq!(scenario.simulated().as_nanos(), 10_000_000_000);
+    assert_eq!(scenario.parts(), 2);
     let outcome = scenario.run(1, |_| ());
     let opened = |name: &str| value(&outcome, &format!("{name}: flow mice"), "opened");
     assert_eq!(opened("small"), opened("large"), "the same mice come");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, Table};
 use tidegate_metrics::Curve as Measured;
-use tidegate_report::{Axis, Curve, Fold, Plot, Report, Scale, Section, Style, columns};
+use tidegate_report::{Axis, Curve, Fold, Part, Plot, Report, Scale, Section, Style, columns};
 use tidegate_units::{Rate, Span};
 
 use crate::Failure;
@@ -68,21 +68,7 @@ impl Files {
     /// Invalid usage, with the file that cannot be written.
     pub fn try_them<'a>(&self, read: impl IntoIterator<Item = &'a Path, IntoIter: Clone>) -> Result<(), Failure> {
         let read = read.into_iter();
-        self.paths().try_for_each(|path| {
-            spare(path, read.clone())?;
-            let there = path.symlink_metadata().is_ok();
-            // Opening a pipe would wait for its reader.
-            if path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
-                return Ok(());
-            }
-            let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-            opened.map_err(|error| Failure::Usage(format!("cannot write {}: {error}", path.display())))?;
-            if !there {
-                // An error means that it is removed already.
-                let _ = std::fs::remove_file(path);
-            }
-            Ok(())
-        })
+        self.paths().try_for_each(|path| try_path(path, read.clone()))
     }
     /// Writes the requested files. Their contents are made only then.
     pub fn write(
@@ -110,6 +96,92 @@ impl Files {
             Some(TableFile { path, form: Form::Parquet }) => parquet(path),
             None => Ok(()),
         }
+    }
+}
+
+/// Checks that `path` can be written, as [`Files::try_them`] does.
+///
+/// # Errors
+/// Invalid usage, with the file.
+pub fn try_path<'a>(path: &Path, read: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
+    spare(path, read)?;
+    let there = path.symlink_metadata().is_ok();
+    // Opening a pipe would wait for its reader.
+    if path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+        return Ok(());
+    }
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    opened.map_err(|error| Failure::Usage(format!("cannot write {}: {error}", path.display())))?;
+    if !there {
+        // An error means that it is removed already.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
+/// Plots of a report as one SVG file: `TITLE=FILE.svg` or `TITLE/CURVE=FILE.svg`.
+#[derive(Debug, Clone)]
+pub struct PlotFile {
+    /// A title, or part of the titles of the plots, in lower case.
+    title: String,
+    /// Part of the names of the curves, in lower case; empty for all.
+    curve: String,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl PlotFile {
+    /// Reads the argument of an option.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (plots, path) =
+            text.rsplit_once('=').ok_or("a part of the title and a file are expected: TITLE=FILE.svg")?;
+        if !path.ends_with(".svg") {
+            return Err("the name of the file must end in .svg".into());
+        }
+        let (title, curve) = plots.split_once('/').unwrap_or((plots, ""));
+        Ok(Self { title: title.to_lowercase(), curve: curve.to_lowercase(), path: path.into() })
+    }
+
+    /// Writes the plots of `report` that are meant, one below the other.
+    ///
+    /// # Errors
+    /// Invalid usage where no plot is meant, with the titles that there are; or the file cannot be written.
+    pub fn write(&self, report: &Report) -> Result<(), Failure> {
+        let all = || {
+            let parts = report.sections.iter().flat_map(|section| &section.parts);
+            parts.filter_map(|part| match part {
+                Part::Plot(plot) => Some(plot),
+                Part::Text(_) | Part::Table(_) => None,
+            })
+        };
+        let exact = all().any(|plot| plot.title.to_lowercase() == self.title);
+        let is_meant = |plot: &&Plot| {
+            let title = plot.title.to_lowercase();
+            if exact { title == self.title } else { title.contains(&self.title) }
+        };
+        let mut meant: Vec<Plot> = all().filter(is_meant).cloned().collect();
+        for plot in &mut meant {
+            plot.curves.retain(|curve| curve.name.to_lowercase().contains(&self.curve));
+            // One curve alone has no legend.
+            if let ([curve], false) = (plot.curves.as_slice(), self.curve.is_empty()) {
+                plot.title = format!("{}: {}", plot.title, curve.name);
+            }
+        }
+        meant.retain(|plot| !plot.curves.is_empty());
+        let quantities = |plot: &Plot| (plot.x.label(), plot.y.label());
+        if let Some(pair) = meant.windows(2).find(|pair| quantities(&pair[0]) != quantities(&pair[1])) {
+            let titles = (&pair[0].title, &pair[1].title);
+            return Err(Failure::Usage(format!(
+                "`{}` and `{}` have different axes: name one of them",
+                titles.0, titles.1
+            )));
+        }
+        if let Some(svg) = tidegate_report::stacked(&meant) {
+            return write(&self.path, svg.as_bytes());
+        }
+        let titles: Vec<String> = all().map(|plot| format!("\n  {}", plot.title)).collect();
+        let wanted = if self.curve.is_empty() { self.title.clone() } else { format!("{}/{}", self.title, self.curve) };
+        Err(Failure::Usage(format!("no plot is meant by `{wanted}`; the plots are{}", titles.concat())))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `tidegate simulate` as a shell sees it.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn simulate(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("simulate").args(args).output().expect("tidegate runs")
@@ -130,4 +130,111 @@ fn a_bad_file_is_exit_code_two_with_line_and_column() {
     let missing = simulate(&["no-such-file.toml"]);
     assert_eq!(missing.status.code(), Some(2));
     assert!(text(&missing.stderr).contains("no-such-file.toml"));
+}
+
+#[test]
+fn what_was_simulated_is_taken_from_the_cache() {
+    let folder = Folder::new("cache");
+    let variants = "[[variant]]\nname = \"small\"\nfrom = \"a\"\nto = \"b\"\nqueue = { kind = \"fifo\", limit = \"15kB\" }\n\
+                    [[variant]]\nname = \"codel\"\nfrom = \"a\"\nto = \"b\"\nqueue = { kind = \"codel\" }\n";
+    let file = folder.file("two.toml", &format!("{SCENARIO}{variants}"));
+    let cache = folder.0.join("cache");
+    let kept = || std::fs::read_dir(&cache).map_or(0, |entries| entries.count());
+    let run = |runs: &str| {
+        let done = simulate(&[&file, "--runs", runs, "--jobs", "2", "--json", "--cache", &cache.display().to_string()]);
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        text(&done.stdout)
+    };
+    let plain = text(&simulate(&[&file, "--runs", "3", "--jobs", "1", "--json"]).stdout);
+    // As if it had been stopped after two of three seeds, of which one file is damaged.
+    run("2");
+    assert_eq!(kept(), 4, "a file for each seed and variant");
+    let one = std::fs::read_dir(&cache).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&one, "{").unwrap();
+    assert_eq!(run("3"), plain);
+    assert_eq!(kept(), 6);
+    assert_eq!(run("3"), plain);
+    // Another scenario has other runs.
+    std::fs::write(&file, format!("{SCENARIO}{variants}").replace("0.5%", "1%")).unwrap();
+    assert_ne!(run("3"), plain);
+    assert_eq!(kept(), 12);
+}
+
+/// Ctrl-C ends what is running; what had ended is printed and kept.
+#[test]
+fn a_simulation_that_is_stopped_reports_what_has_ended_and_goes_on_later() {
+    let folder = Folder::new("stopped");
+    let file = folder.file("lossy.toml", SCENARIO);
+    let cache = folder.0.join("cache").display().to_string();
+    let kept = || std::fs::read_dir(&cache).map_or(0, |entries| entries.count());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(["simulate", &file, "--runs", "5000", "--jobs", "1", "--json", "--cache", &cache]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("tidegate runs");
+    while kept() < 3 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let signalled = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status();
+    assert!(signalled.is_ok_and(|status| status.success()));
+    let stopped = child.wait_with_output().expect("it ends");
+    assert_eq!(stopped.status.code(), Some(1));
+    let said = text(&stopped.stderr);
+    assert!(said.contains("of 5000 runs; they are kept"), "{said}");
+    let report: serde_json::Value = serde_json::from_slice(&stopped.stdout).expect("JSON");
+    let runs = report["runs"].as_array().map_or(0, Vec::len);
+    assert!((2..5000).contains(&runs), "{runs} runs");
+    assert_eq!(runs, kept());
+
+    let again = simulate(&[&file, "--runs", "2", "--json", "--cache", &cache]);
+    assert_eq!(text(&again.stdout), text(&simulate(&[&file, "--runs", "2", "--json", "--no-cache"]).stdout));
+    assert_eq!(kept(), runs, "nothing was run again");
+    let cleared = simulate(&["--clear-cache", "--cache", &cache]);
+    assert!(cleared.status.success() && text(&cleared.stderr).contains(&format!("{runs} runs")));
+    assert_eq!(kept(), 0);
+}
+
+#[test]
+fn a_plot_is_chosen_by_its_title() {
+    let folder = Folder::new("plot");
+    let file = folder.file("lossy.toml", SCENARIO);
+    let svg = folder.0.join("delay.svg").display().to_string();
+    let plotted = simulate(&[&file, "--plot", &format!("one-way delay, distribution/bulk={svg}")]);
+    assert!(plotted.status.success(), "{}", text(&plotted.stderr));
+    let drawn = std::fs::read_to_string(&svg).expect("written");
+    assert!(drawn.contains("One-way delay, distribution: flow bulk, of one</text>"), "{drawn}");
+    assert_eq!(drawn.matches("stroke-width").count(), 1, "one curve");
+    for (plot, says) in [
+        (format!("no such thing={svg}"), "no plot is meant by `no such thing`; the plots are"),
+        (format!("link a->b={svg}"), "have different axes"),
+        ("delay".to_owned(), "TITLE=FILE.svg"),
+        ("delay=x.png".to_owned(), "must end in .svg"),
+    ] {
+        let refused = simulate(&[&file, "--plot", &plot]);
+        assert_eq!(refused.status.code(), Some(2), "{plot}");
+        assert!(text(&refused.stderr).contains(says), "{}", text(&refused.stderr));
+    }
+}
+
+/// A class that is to have its share, and a kind of sharing under which another starves it.
+#[test]
+fn a_share_that_the_sharing_does_not_keep_is_a_warning_of_both_commands() {
+    let folder = Folder::new("sharing");
+    let classes = "[[discipline.class]]\nname = \"urgent\"\nshare = \"40%\"\npriority = 0\nborrow = \"from-parent\"\n\
+        [[discipline.class]]\nname = \"data\"\nshare = \"60%\"\npriority = 1\n";
+    let head = "version = 1\n[discipline]\nkind = \"cbq\"\nlink = \"5mbit\"\n";
+    let queue = "queue = { shaper = \"shaper.toml\" }\n[[flow]]";
+    let file = folder.file("cbq.toml", &SCENARIO.replace("[[flow]]", queue));
+    for (sharing, warns) in [
+        ("sharing = \"ancestor-only\"", true),
+        ("sharing = \"top-level\"\nheuristic = \"floyd\"", true),
+        ("sharing = \"formal\"", false),
+    ] {
+        let shaper = folder.file("shaper.toml", &format!("{head}{sharing}\n{classes}"));
+        let check = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["check", &shaper]).output();
+        for done in [simulate(&[&file]), check.expect("tidegate runs")] {
+            let said = text(&done.stderr);
+            assert!(done.status.success(), "{sharing}: {said}");
+            assert_eq!(said.contains("`data` can get less than its rate while `urgent` borrows"), warns, "{said}");
+            assert_eq!(said.contains("shaper.toml:"), warns, "{said}");
+        }
+    }
 }

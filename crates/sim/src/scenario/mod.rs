@@ -37,6 +37,7 @@ mod report;
 mod resolve;
 mod run;
 mod statistics;
+mod stored;
 mod trace;
 
 pub use file::Measure;

@@ -106,11 +106,6 @@ pub(super) struct Variant {
 }
 
 impl Scenario {
-    /// How much time one run simulates: the duration, for each variant.
-    pub fn simulated(&self) -> Span {
-        self.duration.saturating_mul(self.variants.len().max(1) as u64)
-    }
-
     /// The network of this scenario under `seed`.
     pub(super) fn network(&self, seed: u64, variant: Option<&Variant>) -> Network {
         let mut net = Network::new(seed);

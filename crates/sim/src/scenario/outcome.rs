@@ -189,8 +189,8 @@ impl Outcome {
         self
     }
 
-    /// One outcome of several of the same seed.
-    pub(super) fn joined(seed: u64, mut outcomes: Vec<Self>) -> Self {
+    /// One outcome of those of all parts of a scenario under the same seed, in their order.
+    pub fn joined(seed: u64, mut outcomes: Vec<Self>) -> Self {
         if outcomes.len() == 1 {
             return outcomes.remove(0);
         }

@@ -1,16 +1,16 @@
 //! `tidegate simulate`: runs a scenario file with several seeds.
 
+mod cache;
+mod runs;
 mod shapers;
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use comfy_table::{LineStyle, Table, TableStyle, presets};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tidegate_config::{Diagnostics, Source};
 use tidegate_metrics::{Curve, Digest};
@@ -21,13 +21,15 @@ use tidegate_sim::scenario::{self, Detail, Outcome, Scenario, summarise};
 
 use super::check::{open, refusal, say};
 use crate::Failure;
-use crate::output::{self, Files, numbers};
+use crate::output::{self, Files, PlotFile, numbers};
+use cache::Cache;
 
 /// Run a scenario in the simulator
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The scenario file; - for standard input
-    file: PathBuf,
+    #[arg(required_unless_present = "clear_cache")]
+    file: Option<PathBuf>,
     /// The first seed, instead of that in the file
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -39,13 +41,28 @@ pub struct Args {
     out: Option<PathBuf>,
     #[command(flatten)]
     files: Files,
+    /// Write the plot of the report with this title to this file; or those whose title contains it, one below the other
+    /// and over the same ranges. With CURVE only the curves with that in their name. May be repeated
+    #[arg(long, value_name = "TITLE[/CURVE]=FILE.svg", value_parser = PlotFile::parse)]
+    plot: Vec<PlotFile>,
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
     /// Print only a digest of the results: the same file and seed have the same digest on every machine
     #[arg(long, conflicts_with = "json")]
     hash: bool,
-    /// The number of runs in parallel. Default: the number of processors
+    /// Keep the results of each run in this folder, and take those that are there: a simulation that was stopped goes on
+    /// where it was. Results of another scenario, seed, variant or build of the program are not taken. Default:
+    /// tidegate/simulate in $XDG_CACHE_HOME or ~/.cache, for runs that take a second or longer
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
+    /// Make every run, and keep none
+    #[arg(long, conflicts_with_all = ["cache", "clear_cache"])]
+    no_cache: bool,
+    /// Remove the results kept in the default folder or that of --cache, and do nothing else
+    #[arg(long, conflicts_with = "file")]
+    clear_cache: bool,
+    /// The number of runs in parallel, variants included. Default: the number of processors
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 }
@@ -92,27 +109,61 @@ struct Report<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let source = open(&args.file)?;
+    let Some(file) = args.file.as_deref() else { return clear(args.cache.as_deref()) };
+    let source = open(file)?;
     let mut diagnostics = Diagnostics::new();
-    let beside = args.file.parent().filter(|_| args.file.as_os_str() != "-");
-    let open_beside = |name: &str| Source::open(&beside.unwrap_or(Path::new("")).join(name));
+    let beside = file.parent().filter(|_| file.as_os_str() != "-");
+    let texts = RefCell::new(vec![source.text().to_owned()]);
+    let open_beside = |name: &str| {
+        let found = Source::open(&beside.unwrap_or(Path::new("")).join(name))?;
+        texts.borrow_mut().push(found.text().to_owned());
+        Ok(found)
+    };
     let scenario = Scenario::load(&source, beside.map(|_| &open_beside as scenario::Files<'_>), &mut diagnostics);
     say(&diagnostics, &source);
     let mut scenario = scenario.ok_or_else(|| refusal(&diagnostics, &source))?;
-    args.files.try_them([args.file.as_path()])?;
+    args.files.try_them([file])?;
+    args.plot.iter().try_for_each(|plot| output::try_path(&plot.path, std::iter::once(file)))?;
     if let Some(folder) = &args.out {
         std::fs::create_dir_all(folder)
             .map_err(|error| Failure::Usage(format!("cannot write into {}: {error}", folder.display())))?;
     }
-    if args.out.is_some() || args.files.wanted() {
+    if args.out.is_some() || args.files.wanted() || !args.plot.is_empty() {
         scenario.detail = Detail::Parts;
     }
 
-    let (seed, runs) = (args.seed.unwrap_or(scenario.seed), args.runs.unwrap_or(scenario.runs) as usize);
+    let (seed, seeds) = (args.seed.unwrap_or(scenario.seed), args.runs.unwrap_or(scenario.runs) as usize);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let jobs = args.jobs.map_or(processors, usize::from).min(runs);
+    let jobs = args.jobs.map_or(processors, usize::from).min(seeds * scenario.parts());
+    let with_parts = scenario.detail == Detail::Parts;
+    if let Some(folder) = &args.cache {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::Usage(format!("cannot keep results in {}: {error}", folder.display())))?;
+    }
+    let cached = || Cache::new(args.cache.as_deref(), texts.borrow().iter().map(String::as_str), with_parts);
+    let cache = if args.no_cache { None } else { cached()? };
     let begin = Instant::now();
-    let outcomes = simulate(&scenario, seed, runs, jobs);
+    let made = runs::all(&scenario, seed, seeds, jobs, cache.as_ref())?;
+    match (&made.unkept, &args.cache) {
+        (Some(error), Some(folder)) => {
+            return Err(Failure::Failed(format!("cannot keep results in {}: {error}", folder.display())));
+        }
+        (Some(error), None) => message!("the results of runs are not kept: {error}; --cache names another folder"),
+        (None, _) => {}
+    }
+    let mut stopped = (made.ended < made.wanted).then(|| {
+        let kept = match (args.no_cache, &args.cache) {
+            (true, _) => "",
+            (false, None) => "; those of a second or longer are kept, and the same command makes the others",
+            (false, Some(_)) => "; they are kept, and the same command makes the others",
+        };
+        Failure::Failed(format!("stopped after {} of {} runs{kept}", made.ended, made.wanted))
+    });
+    let outcomes = made.outcomes;
+    // A digest of some of the runs would be taken for that of all.
+    if let Some(stopped) = stopped.take_if(|_| outcomes.is_empty() || args.hash) {
+        return Err(stopped);
+    }
     let elapsed = begin.elapsed().as_secs_f64();
 
     let mut all = Digest::default();
@@ -141,6 +192,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let text = || Text { name: source.name().to_owned(), text: source.text().to_owned() };
     args.files.write(|| page(&report, &outcomes, text()), || tidy(&report, &outcomes))?;
+    if !args.plot.is_empty() {
+        let first = outcomes.get(..1).unwrap_or_default();
+        let page = page(&report, first, text());
+        args.plot.iter().try_for_each(|plot| plot.write(&page))?;
+    }
     let mut out = std::io::stdout().lock();
     if args.hash {
         writeln!(out, "{}", report.digest)?;
@@ -156,84 +212,25 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     out.flush()?;
     if std::io::stderr().is_terminal() {
         let events: u64 = outcomes.iter().map(|outcome| outcome.events).sum();
-        let (runs, simulated) = (outcomes.len(), scenario.simulated().as_secs_f64());
+        let (runs, simulated) = (made.ended, scenario.duration.as_secs_f64());
         let rate = events as f64 / elapsed / 1e6;
-        message!("{runs} x {simulated} s simulated in {elapsed:.2} s, {rate:.1} million events a second");
+        match made.cached {
+            0 => message!("{runs} x {simulated} s simulated in {elapsed:.2} s, {rate:.1} million events a second"),
+            cached => message!("{runs} x {simulated} s in {elapsed:.2} s, {cached} of them from the cache"),
+        }
     }
+    stopped.map_or(Ok(()), Err)
+}
+
+/// Removes what is kept in `folder`, or in the default one.
+fn clear(folder: Option<&Path>) -> Result<(), Failure> {
+    let Some(folder) = folder.map(Path::to_owned).or_else(cache::default_folder) else {
+        return Err(Failure::Usage("no folder is known: neither XDG_CACHE_HOME nor HOME is set; use --cache".into()));
+    };
+    let removed = cache::clear(&folder)
+        .map_err(|error| Failure::Failed(format!("cannot clear {}: {error}", folder.display())))?;
+    message!("removed the results of {removed} runs from {}", folder.display());
     Ok(())
-}
-
-/// All runs, in the order of their seeds, `jobs` at a time. The results do not depend on which thread ran what.
-fn simulate(scenario: &Scenario, seed: u64, runs: usize, jobs: usize) -> Vec<Outcome> {
-    let next = AtomicUsize::new(0);
-    let simulated: Vec<AtomicU64> = (0..runs).map(|_| AtomicU64::new(0)).collect();
-    let (sender, receiver) = mpsc::channel();
-    let mut outcomes: Vec<Option<Outcome>> = (0..runs).map(|_| None).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..jobs {
-            let sender = sender.clone();
-            let (next, simulated) = (&next, &simulated);
-            scope.spawn(move || {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    if index >= runs {
-                        return;
-                    }
-                    let progress = |at: tidegate_core::Span| simulated[index].store(at.as_nanos(), Ordering::Relaxed);
-                    let outcome = scenario.run(seed.wrapping_add(index as u64), progress);
-                    if sender.send((index, outcome)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        let mut bar = Bar::new(scenario.simulated().as_secs_f64() * runs as f64);
-        loop {
-            match receiver.recv_timeout(Duration::from_millis(100)) {
-                Ok((index, outcome)) => outcomes[index] = Some(outcome),
-                Err(mpsc::RecvTimeoutError::Timeout) => {
-                    bar.show(simulated.iter().map(|at| at.load(Ordering::Relaxed)).sum::<u64>());
-                }
-                Err(mpsc::RecvTimeoutError::Disconnected) => break,
-            }
-        }
-    });
-    outcomes.into_iter().flatten().collect()
-}
-
-/// A progress bar in simulated time; appears after a second, and only on a terminal.
-struct Bar {
-    begin: Instant,
-    total: f64,
-    bar: Option<ProgressBar>,
-}
-
-impl Bar {
-    fn new(total: f64) -> Self {
-        Self { begin: Instant::now(), total, bar: None }
-    }
-    fn show(&mut self, nanos: u64) {
-        if self.begin.elapsed() < Duration::from_secs(1) || !std::io::stderr().is_terminal() {
-            return;
-        }
-        let bar = self.bar.get_or_insert_with(|| {
-            let bar = ProgressBar::new((self.total * 1e3) as u64);
-            let style = ProgressStyle::with_template("{bar:32} {msg}, {eta} left");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar
-        });
-        bar.set_position(nanos / 1_000_000);
-        bar.set_message(format!("{:.1} of {:.1} s simulated", nanos as f64 / 1e9, self.total));
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
 }
 
 /// The values of all runs side by side, in the order of their first appearance.

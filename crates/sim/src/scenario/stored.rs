@@ -1,0 +1,100 @@
+//! Outcomes as text, so that a run need not be repeated.
+//!
+//! What is read is equal to what was written: floats of values and curves are stored as their bits. Only a float in a report
+//! of a shaper can differ in its last bit, as `serde_json` reads it.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Value as Json, json};
+use tidegate_core::Instant;
+use tidegate_metrics::{Curve, Digest};
+
+use super::outcome::{Outcome, Report, Value};
+
+impl Outcome {
+    /// All of it.
+    pub fn to_json(&self) -> Json {
+        let value =
+            |value: &Value| json!([value.variant, value.subject, value.measure, value.unit, value.value.to_bits()]);
+        let curve = |curve: &Curve| {
+            let points: Vec<u64> =
+                curve.points.iter().flat_map(|point| [point.0.to_bits(), point.1.to_bits()]).collect();
+            json!([curve.name, curve.variant, curve.subject, curve.measure, curve.part, curve.x, curve.y, points])
+        };
+        let report = |report: &Report| {
+            let Report { time, variant, link, kind, refused, result } = report;
+            json!([time.as_nanos(), variant, link, kind, refused, result])
+        };
+        json!({
+            "seed": self.seed,
+            "events": self.events,
+            "digest": self.digest.to_string(),
+            "values": self.values.iter().map(value).collect::<Vec<_>>(),
+            "curves": self.curves.iter().map(curve).collect::<Vec<_>>(),
+            "reports": self.reports.iter().map(report).collect::<Vec<_>>(),
+        })
+    }
+
+    /// What [`Outcome::to_json`] made; `None` for anything else.
+    pub fn from_json(json: &Json) -> Option<Self> {
+        let text = |json: &Json| json.as_str().map(str::to_owned);
+        let word = |json: &Json| json.as_str().map(interned);
+        let float = |json: &Json| json.as_u64().map(f64::from_bits);
+        let value = |json: &Json| {
+            Some(Value {
+                variant: text(&json[0])?,
+                subject: text(&json[1])?,
+                measure: text(&json[2])?,
+                unit: word(&json[3])?,
+                value: float(&json[4])?,
+            })
+        };
+        let curve = |json: &Json| {
+            let numbers = json[7].as_array()?.iter().map(float).collect::<Option<Vec<_>>>()?;
+            Some(Curve {
+                name: text(&json[0])?,
+                variant: text(&json[1])?,
+                subject: text(&json[2])?,
+                measure: word(&json[3])?,
+                part: text(&json[4])?,
+                x: word(&json[5])?,
+                y: word(&json[6])?,
+                points: numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
+            })
+        };
+        let report = |json: &Json| {
+            Some(Report {
+                time: Instant::from_nanos(json[0].as_u64()?),
+                variant: text(&json[1])?,
+                link: text(&json[2])?,
+                kind: word(&json[3])?,
+                refused: json[4].as_bool()?,
+                result: json[5].clone(),
+            })
+        };
+        Some(Self {
+            seed: json["seed"].as_u64()?,
+            events: json["events"].as_u64()?,
+            digest: Digest::from_hex(json["digest"].as_str()?)?,
+            values: json["values"].as_array()?.iter().map(value).collect::<Option<_>>()?,
+            curves: json["curves"].as_array()?.iter().map(curve).collect::<Option<_>>()?,
+            reports: json["reports"].as_array()?.iter().map(report).collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// Names of units and measures live as long as the program; there are a few dozen of them.
+static WORDS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+
+fn interned(word: &str) -> &'static str {
+    let mut words = WORDS.lock().unwrap_or_else(PoisonError::into_inner);
+    match words.get(word) {
+        Some(known) => known,
+        None => {
+            let new: &'static str = Box::leak(word.to_owned().into_boxed_str());
+            words.insert(new);
+            new
+        }
+    }
+}

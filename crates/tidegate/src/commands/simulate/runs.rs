@@ -1,0 +1,148 @@
+//! All runs of a scenario: several seeds and variants on all processors, with progress, until a signal.
+
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use tidegate_core::Span;
+use tidegate_sim::scenario::{Outcome, Scenario};
+
+use super::cache::Cache;
+
+/// The outcomes of what was run.
+pub struct Runs {
+    /// Of each seed, in order; of a seed with some variants that did not end, the other variants. None without any.
+    pub outcomes: Vec<Outcome>,
+    /// A run is a seed with a variant: all of them, those that have ended, and those of which the cache had the outcome.
+    pub wanted: usize,
+    pub ended: usize,
+    pub cached: usize,
+    /// Why an outcome could not be kept, if so.
+    pub unkept: Option<std::io::Error>,
+}
+
+/// Runs seeds `seed`, `seed + 1`, ... of `scenario`, `jobs` runs at a time. The results do not depend on which thread ran
+/// what. The first SIGINT or SIGTERM ends the runs that have not ended, the second one the process.
+pub fn all(scenario: &Scenario, seed: u64, seeds: usize, jobs: usize, cache: Option<&Cache>) -> std::io::Result<Runs> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let parts = scenario.parts();
+    let wanted = seeds * parts;
+    let next = AtomicUsize::new(0);
+    let simulated: Vec<AtomicU64> = (0..wanted).map(|_| AtomicU64::new(0)).collect();
+    let mut outcomes: Vec<Option<Outcome>> = (0..wanted).map(|_| None).collect();
+    let (mut cached, mut unkept) = (0, None);
+    let (sender, receiver) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            let sender = sender.clone();
+            let (next, simulated, stop) = (&next, &simulated, &stop);
+            scope.spawn(move || {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= wanted || stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let (seed, part) = (seed.wrapping_add((index / parts) as u64), index % parts);
+                    let known = cache.and_then(|cache| cache.take(seed, part));
+                    let (from_cache, begin) = (known.is_some(), Instant::now());
+                    let outcome = known.or_else(|| {
+                        scenario.run_part(seed, part, |at| {
+                            simulated[index].store(at.as_nanos(), Ordering::Relaxed);
+                            if stop.load(Ordering::Relaxed) {
+                                ControlFlow::Break(())
+                            } else {
+                                ControlFlow::Continue(())
+                            }
+                        })
+                    });
+                    let Some(outcome) = outcome else { return };
+                    let kept = match cache.filter(|_| !from_cache) {
+                        Some(cache) => cache.keep(seed, part, &outcome, begin.elapsed()),
+                        None => Ok(()),
+                    };
+                    if sender.send((index, outcome, from_cache, kept)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut bar = Bar::new(scenario.duration, wanted);
+        loop {
+            match receiver.recv_timeout(Duration::from_millis(100)) {
+                Ok((index, outcome, from_cache, kept)) => {
+                    outcomes[index] = Some(outcome);
+                    bar.ended += 1;
+                    if from_cache {
+                        cached += 1;
+                        bar.skip(scenario.duration);
+                    }
+                    unkept = unkept.take().or(kept.err());
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    bar.show(simulated.iter().map(|at| at.load(Ordering::Relaxed)).sum::<u64>());
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+        }
+    });
+    let ended = outcomes.iter().flatten().count();
+    let mut outcomes = outcomes.into_iter();
+    let of_seed = |n: usize| {
+        let found: Vec<Outcome> = outcomes.by_ref().take(parts).flatten().collect();
+        (!found.is_empty()).then(|| Outcome::joined(seed.wrapping_add(n as u64), found))
+    };
+    Ok(Runs { outcomes: (0..seeds).filter_map(of_seed).collect(), wanted, ended, cached, unkept })
+}
+
+/// A progress bar in simulated time; appears after a second, and only on a terminal.
+struct Bar {
+    begin: Instant,
+    /// Nanoseconds to simulate: those of runs that the cache has are no part of it.
+    total: u64,
+    wanted: usize,
+    ended: usize,
+    bar: Option<ProgressBar>,
+}
+
+impl Bar {
+    fn new(duration: Span, wanted: usize) -> Self {
+        let total = duration.as_nanos().saturating_mul(wanted as u64);
+        Self { begin: Instant::now(), total, wanted, ended: 0, bar: None }
+    }
+    fn skip(&mut self, duration: Span) {
+        self.total -= duration.as_nanos();
+    }
+    fn show(&mut self, nanos: u64) {
+        if self.begin.elapsed() < Duration::from_secs(1) || !std::io::stderr().is_terminal() {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = ProgressBar::new(0);
+            let style = ProgressStyle::with_template("{bar:32} {msg}, {eta} left");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar
+        });
+        bar.set_length(self.total / 1_000_000);
+        bar.set_position(nanos / 1_000_000);
+        let (done, total) = (nanos as f64 / 1e9, self.total as f64 / 1e9);
+        let runs = if self.wanted > 1 { format!(", {} of {} runs", self.ended, self.wanted) } else { String::new() };
+        bar.set_message(format!("{done:.1} of {total:.1} s simulated{runs}"));
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
