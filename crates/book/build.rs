@@ -39,6 +39,15 @@ fn main() -> io::Result<()> {
     chapters.sort();
     list("CHAPTERS", chapters, true);
 
+    let mut figures = Vec::new();
+    walk(&book, &mut |path| {
+        if path.extension().is_some_and(|extension| extension == "svg") {
+            figures.push((slug(&book, path, ""), path.to_path_buf()));
+        }
+    })?;
+    figures.sort();
+    list("FIGURES", figures, false);
+
     // The manual of a file is its first block of lines that begin with `//!`.
     let mut manuals = Vec::new();
     let mut failed = None;

@@ -2,7 +2,7 @@
 //!
 //! The first word after the fence is the language. Words after commas are attributes: `toml,file:home.toml` is also
 //! written to the folder in which the chapter's commands run, `sh,root` needs privileges or a network and is only
-//! parsed, `toml,part` is a part of a file, `text` is output.
+//! parsed, `sh,needs:ns` runs only where the program `ns` is installed, `toml,part` is a part of a file, `text` is output.
 
 /// A fenced block.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,6 +21,10 @@ impl Block {
     /// Whether the fence has the attribute `word`.
     pub fn is(&self, word: &str) -> bool {
         self.words.iter().any(|own| own == word)
+    }
+    /// The program without which its commands cannot run.
+    pub fn needs(&self) -> Option<&str> {
+        self.words.iter().find_map(|word| word.strip_prefix("needs:"))
     }
     /// The file name of a block with the attribute `file`.
     pub fn file(&self) -> Option<&str> {

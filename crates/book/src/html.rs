@@ -82,7 +82,7 @@ fn body(chapter: &Chapter, all: &[Chapter]) -> String {
     let events: Vec<Event<'_>> =
         Parser::new_ext(&chapter.text, Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES).collect();
     let mut out: Vec<Event<'_>> = Vec::with_capacity(events.len());
-    let mut nowhere = false;
+    let (mut nowhere, mut in_figure) = (false, false);
     for (n, event) in events.iter().enumerate() {
         match event {
             Event::Start(Tag::Heading { level, id: None, classes, attrs }) if *level > HeadingLevel::H1 => {
@@ -122,6 +122,14 @@ fn body(chapter: &Chapter, all: &[Chapter]) -> String {
                     id: id.clone(),
                 }));
             }
+            // In the page itself, which loads nothing.
+            Event::Start(Tag::Image { dest_url, .. }) if figure(&chapter.slug, dest_url).is_some() => {
+                in_figure = true;
+                let svg = figure(&chapter.slug, dest_url).unwrap_or_default();
+                out.push(Event::InlineHtml(svg.replace(" xmlns=\"http://www.w3.org/2000/svg\"", "").into()));
+            }
+            Event::End(TagEnd::Image) if in_figure => in_figure = false,
+            _ if in_figure => {}
             Event::End(TagEnd::Link) if nowhere => nowhere = false,
             Event::Start(Tag::Table(_)) => {
                 out.push(Event::Html("<div class=\"scroll\" tabindex=\"0\">".into()));
@@ -139,10 +147,14 @@ fn body(chapter: &Chapter, all: &[Chapter]) -> String {
     page
 }
 
-/// The chapter and the anchor that a link of the chapter `from` refers to, if it refers to a chapter.
-pub(crate) fn local(from: &str, link: &str) -> Option<(String, String)> {
-    let (path, rest) = link.find('#').map_or((link, ""), |at| link.split_at(at));
-    let path = path.strip_suffix(".md")?;
+/// The figure that the chapter `from` shows as `path`.
+fn figure(from: &str, path: &str) -> Option<&'static str> {
+    let path = resolved(from, path)?;
+    crate::FIGURES.iter().find(|(known, _)| *known == path).map(|(_, svg)| *svg)
+}
+
+/// The path in the book of what the chapter `from` refers to as `path`.
+fn resolved(from: &str, path: &str) -> Option<String> {
     if path.contains("://") {
         return None;
     }
@@ -157,7 +169,13 @@ pub(crate) fn local(from: &str, link: &str) -> Option<(String, String)> {
             part => parts.push(part),
         }
     }
-    Some((parts.join("/"), rest.to_owned()))
+    Some(parts.join("/"))
+}
+
+/// The chapter and the anchor that a link of the chapter `from` refers to, if it refers to a chapter.
+pub(crate) fn local(from: &str, link: &str) -> Option<(String, String)> {
+    let (path, rest) = link.find('#').map_or((link, ""), |at| link.split_at(at));
+    Some((resolved(from, path.strip_suffix(".md")?)?, rest.to_owned()))
 }
 
 #[cfg(test)]
@@ -189,6 +207,23 @@ mod tests {
                 let known = found.as_ref().is_some_and(|(path, _)| chapters.iter().any(|other| other.slug == *path));
                 assert!(known, "{}: {dest_url}", chapter.slug);
             }
+        }
+    }
+
+    #[test]
+    fn every_figure_is_shown_and_is_there() {
+        let chapters = crate::Book::new().chapters();
+        let mut shown = Vec::new();
+        for chapter in chapters.iter().filter(|chapter| !chapter.slug.starts_with("experiments/")) {
+            for event in Parser::new(&chapter.text) {
+                let Event::Start(Tag::Image { dest_url, .. }) = event else { continue };
+                assert!(figure(&chapter.slug, &dest_url).is_some(), "{}: {dest_url}", chapter.slug);
+                assert!(body(chapter, &chapters).contains("<svg"), "{}", chapter.slug);
+                shown.extend(resolved(&chapter.slug, &dest_url));
+            }
+        }
+        for (path, _) in crate::FIGURES {
+            assert!(shown.iter().any(|shown| shown == path), "no chapter shows {path}");
         }
     }
 

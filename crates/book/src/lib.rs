@@ -79,6 +79,10 @@ impl Book {
         }
         chapters
     }
+    /// The figures that chapters show: their paths in the book, with the extension, and their texts as SVG.
+    pub fn figures(&self) -> &'static [(&'static str, &'static str)] {
+        FIGURES
+    }
     /// The chapter with this slug, or the one whose slug ends with it.
     pub fn find(&self, topic: &str) -> Option<Chapter> {
         let topic = topic.trim_end_matches(".md");
@@ -109,6 +113,7 @@ impl Book {
         ];
         let texts = chapters.into_iter().map(|chapter| (format!("src/{}.md", chapter.slug), chapter.text.into_owned()));
         files.extend(texts);
+        files.extend(FIGURES.iter().map(|(path, svg)| (format!("src/{path}"), (*svg).to_owned())));
         files
     }
 }

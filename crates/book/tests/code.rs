@@ -51,12 +51,13 @@ fn files_load() {
 #[test]
 fn every_block_says_what_it_is() {
     // Untagged blocks would be taken as Rust; other languages would not be tested.
-    let known = ["rust", "toml", "sh", "tgs", "text", "json", "python"];
+    let known = ["rust", "toml", "sh", "tgs", "text", "json", "python", "tcl"];
     for (place, block) in all() {
         assert!(known.contains(&block.language.as_str()), "{place}: `{}`", block.language);
         let words = ["part", "refused", "warned", "root", "ignore", "no_run", "should_panic"];
         for word in &block.words {
-            assert!(word.starts_with("file:") || words.contains(&word.as_str()), "{place}: `{word}`");
+            let named = word.starts_with("file:") || word.starts_with("needs:");
+            assert!(named || words.contains(&word.as_str()), "{place}: `{word}`");
         }
     }
 }

@@ -50,10 +50,15 @@ fn the_commands_of_the_book_work() {
             if block.language != "sh" || privileged {
                 continue;
             }
+            if let Some(needed) = block.needs().filter(|needed| !installed(needed)) {
+                skip(&format!("{needed} is not installed: {}:{} is not run", chapter.slug, block.line));
+                continue;
+            }
             let output = Command::new("sh")
                 .args(["-e", "-c", &block.text])
                 .current_dir(&folder.0)
                 .env("PATH", &path)
+                .env("XDG_CACHE_HOME", &folder.0)
                 .output()
                 .expect("a shell");
             let said = String::from_utf8_lossy(&output.stderr);
@@ -63,8 +68,38 @@ fn the_commands_of_the_book_work() {
         if chapter.slug == "reports" {
             check_files(&folder.0);
         }
+        check_figures(&chapter.text, &folder.0);
     }
     assert!(run >= 10, "{run} blocks of commands");
+}
+
+/// The figures of a chapter are what its commands write. With TIDEGATE_WRITE_FIGURES they become so.
+fn check_figures(chapter: &str, folder: &Path) {
+    let figures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/src/figures");
+    let names = chapter.split("](").skip(1).filter_map(|rest| rest.split_once(')')?.0.rsplit_once("figures/"));
+    for (_, name) in names {
+        let made = std::fs::read_to_string(folder.join(name)).expect("the figure is written by a command");
+        if std::env::var_os("TIDEGATE_WRITE_FIGURES").is_some() {
+            std::fs::write(figures.join(name), &made).expect("written");
+        }
+        let shown = std::fs::read_to_string(figures.join(name)).unwrap_or_default();
+        assert!(made == shown, "{name} is not what its command writes; see TIDEGATE_WRITE_FIGURES in this file");
+    }
+}
+
+fn installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Reports what is not tested here.
+fn skip(reason: &str) {
+    use std::io::Write;
+    eprintln!("SKIP: {reason}");
+    if let Some(log) = std::env::var_os("TIDEGATE_SKIP_LOG") {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
+        let _ = file.and_then(|mut file| writeln!(file, "SKIP: {reason}"));
+    }
 }
 
 /// The files described in the chapter on reports are written.
@@ -114,13 +149,9 @@ assert 9.8e6 <= sum(row['value'] for row in late) / times <= 10.05e6, sum(row['v
     match status.map(|status| status.code()) {
         Ok(Some(0)) => {}
         Ok(Some(77)) | Err(_) => {
-            use std::io::Write;
-            let reason = "no pyarrow (a Python with it can be named in TIDEGATE_PYTHON): Parquet is read back by our own reader only";
-            eprintln!("SKIP: {reason}");
-            if let Some(log) = std::env::var_os("TIDEGATE_SKIP_LOG") {
-                let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
-                let _ = file.and_then(|mut file| writeln!(file, "SKIP: {reason}"));
-            }
+            skip(
+                "no pyarrow (a Python with it can be named in TIDEGATE_PYTHON): Parquet is read back by our own reader only",
+            );
         }
         Ok(code) => panic!("pyarrow reads something else: {code:?}"),
     }
