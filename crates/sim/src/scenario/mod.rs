@@ -39,6 +39,7 @@ mod run;
 mod statistics;
 mod stored;
 mod trace;
+mod traced;
 
 pub use file::Measure;
 pub use model::{Detail, Scenario};
