@@ -15,7 +15,6 @@ use alloc::vec::Vec;
 
 use crate::packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
 use crate::packet_fields;
-use crate::probability::Probability;
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
 use tidegate_units::{Bytes, Instant};
 
@@ -151,8 +150,5 @@ impl<P: Packet> Qdisc<P> for AnyQdisc<P> {
     }
     fn backlog(&self) -> Backlog {
         self.inner.backlog()
-    }
-    fn probability(&self) -> Option<Probability> {
-        self.inner.probability()
     }
 }

@@ -1,7 +1,6 @@
 //! [`Qdisc`]: the trait of all queueing disciplines, and the laws they obey.
 
 use crate::packet::{ClassId, Packet};
-use crate::probability::Probability;
 use tidegate_units::{Bytes, Instant};
 
 /// A queueing discipline.
@@ -38,12 +37,6 @@ pub trait Qdisc<P: Packet>: Send {
 
     /// The queued packets, staged ones included. O(1).
     fn backlog(&self) -> Backlog;
-
-    /// The probability with which its active queue management drops or marks the next arrival, where one probability
-    /// holds for the whole queue: for statistics. Default none.
-    fn probability(&self) -> Option<Probability> {
-        None
-    }
 }
 
 /// When `dequeue` must be called next.
@@ -266,8 +259,5 @@ impl<P: Packet, Q: Qdisc<P> + ?Sized> Qdisc<P> for alloc::boxed::Box<Q> {
     }
     fn backlog(&self) -> Backlog {
         (**self).backlog()
-    }
-    fn probability(&self) -> Option<Probability> {
-        (**self).probability()
     }
 }

@@ -50,9 +50,29 @@ fn the_quick_groups_have_the_recorded_verdicts() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
+/// Groups with as many seeds as they were recorded with, that together take a few minutes: of each paper what its claims rest
+/// on.
+const CLAIMS: &[(&str, &str, u32)] = &[
+    ("fbq", "sim.full.1m", 20),
+    ("fbq", "sim.beyond.1m", 20),
+    ("cbq", "", 1),
+    ("mice", "dialup.me", 1),
+    ("pacing", "", 1),
+    ("rfc2963", "a2", 3),
+    ("rfc2963", "a6", 3),
+];
+
+#[test]
+#[ignore = "a few minutes: .ci/run asks for it"]
+fn what_the_claims_rest_on_has_the_recorded_verdicts() {
+    let of = |only: &'static str| Some(only).filter(|only| !only.is_empty());
+    let found: Vec<String> = CLAIMS.iter().flat_map(|(name, only, runs)| compare(name, of(only), *runs)).collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
 /// All simulated items with all their seeds, as they were recorded: minutes.
 #[test]
-#[ignore = "minutes: .ci/run asks for it"]
+#[ignore = "tens of minutes: .ci/run asks for it with TIDEGATE_PLANTED=all"]
 fn every_simulated_item_has_its_recorded_verdict() {
     let found: Vec<String> = EXPERIMENTS
         .iter()

@@ -9,6 +9,7 @@ mod goals;
 mod issues;
 mod linkshare;
 mod performance;
+mod queues;
 mod rig;
 
 use serde::Deserialize;
@@ -17,6 +18,7 @@ use tidegate_core::{Bytes, Rate, Span};
 use tidegate_report::{Axis, Curve, Plot, Style};
 use tidegate_sim::Driver;
 
+use super::figure::Figure;
 use super::{Item, Options};
 use crate::Failure;
 use rig::{Load, Outcome, ROOT};
@@ -79,7 +81,40 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
             items.extend(run(options, &paper)?);
         }
     }
+    figures(options, &items)?;
     Ok(items)
+}
+
+/// Figures 18 and 22, whose points are items.
+fn figures(options: &Options, items: &[Item]) -> Result<(), Failure> {
+    let shares = [(75.0, "big"), (25.0, "small"), (5.0, "tiny")];
+    let curve = |name: &str, what: &str| {
+        (name.to_owned(), shares.map(|(share, class)| (share, format!("s6.1.{class}.{what}"))).into())
+    };
+    Figure {
+        name: "figure-18".to_owned(),
+        title: "One flow alone in a class that borrows, 100 Hz (figure 18)".to_owned(),
+        curves: vec![
+            curve("UDP, expected finish", "expected"),
+            curve("UDP, actual finish", "actual"),
+            curve("UDP, efficient", "efficient"),
+            curve("UDP, 2 + 16 KB", "small-buffers"),
+            curve("TCP", "tcp"),
+        ],
+        ..Figure::default()
+    }
+    .draw(options, items, Axis::new("share of the class", "%"), Axis::new("throughput", "kbit/s"))?;
+    let curve = |configured: u32, share: u32| {
+        let ids = [128, 540, 1_500].map(|size| (f64::from(size), format!("s6.3.{configured}.{size}.{share}")));
+        (format!("{configured} B configured, class of {share} %"), ids.into())
+    };
+    Figure {
+        name: "figure-22".to_owned(),
+        title: "What a class gets of its rate by the size of its packets (figure 22)".to_owned(),
+        curves: vec![curve(9_180, 75), curve(9_180, 25), curve(1_500, 75), curve(1_500, 25), curve(128, 25)],
+        ..Figure::default()
+    }
+    .draw(options, items, Axis::log("packet size", "B"), Axis::new("part of its rate", "1"))
 }
 
 /// The link of the testbed.

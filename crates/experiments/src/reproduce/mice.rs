@@ -15,6 +15,9 @@ mod peers;
 
 use serde::Deserialize;
 
+use tidegate_report::{Axis, Style};
+
+use super::figure::Figure;
 use super::{Item, Options};
 use crate::Failure;
 
@@ -77,7 +80,43 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
             items.extend(run(options)?);
         }
     }
+    illustrations(options, &items)?;
     Ok(items)
+}
+
+/// Illustrations 7 and 8: the three tests beside each other, ours and what the text has of the paper's.
+fn illustrations(options: &Options, items: &[Item]) -> Result<(), Failure> {
+    let curve = |name: &str, ids: &[&str]| {
+        (name.to_owned(), (1..).zip(ids).map(|(n, id)| (f64::from(n), (*id).to_owned())).collect())
+    };
+    let tests = || Axis::new("test: 1 mice only, 2 congested, 3 M&E as published, 4 with our defaults", "");
+    Figure {
+        name: "illustration-7".to_owned(),
+        title: "Mice on a line of 56 kbit/s (illustration 7)".to_owned(),
+        style: Some(Style::Marks),
+        curves: ["response", "connect"]
+            .map(|what| {
+                let ids = ["only", "congested", "me", "default"].map(|test| format!("dialup.{test}.{what}"));
+                curve(what, &ids.each_ref().map(String::as_str))
+            })
+            .into(),
+    }
+    .draw(options, items, tests(), Axis::new("mean time", "s"))?;
+    Figure {
+        name: "illustration-8".to_owned(),
+        title: "Mice on a line of 100 Mbit/s with an ingress filter (illustration 8)".to_owned(),
+        style: Some(Style::Marks),
+        curves: vec![curve(
+            "response",
+            &["filter.only.response", "filter.congested.response", "filter.filter.response", "filter.queue.response"],
+        )],
+    }
+    .draw(
+        options,
+        items,
+        Axis::new("test: 1 mice only, 2 congested, 3 ingress filter, 4 queueing discipline", ""),
+        Axis::new("mean time", "s"),
+    )
 }
 
 /// The seeds of a scenario that makes `each` runs for one of the command line.

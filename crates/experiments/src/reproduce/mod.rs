@@ -3,6 +3,7 @@
 mod cbq;
 mod faults;
 mod fbq;
+mod figure;
 mod hostile;
 pub mod item;
 mod mice;

@@ -1,6 +1,9 @@
 //! *Experiences in Programming a Traffic Shaper* (SMLI TR-99-77, 1999): figures 4, 6, 7, 12 and 14 on the virtual
 //! clock, and the grid on the clock of this machine. The page is `experiments/pacing/README.md`.
 
+mod burst;
+mod figures;
+
 use serde::Deserialize;
 use tidegate_pace::{Algorithm, At0, At1, Clock, Kind, MonotonicClock, VirtualClock, pace, wait_until};
 use tidegate_units::{Bytes, Instant, Rate, Span};
@@ -124,6 +127,12 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     }
     if options.wants("fig14") {
         figure_14(&numbers, &mut items);
+    }
+    if options.wants("fig15") {
+        burst::run(&mut items);
+    }
+    if options.wants("fig") {
+        figures::draw(&numbers, options)?;
     }
     if options.wants("real") {
         real(&numbers, options, granularity, &mut items);
@@ -393,33 +402,28 @@ fn live(figure: &Figure14, mut algorithm: Box<dyn Algorithm + Send>) -> Vec<Inst
     sent
 }
 
-fn figure_14(numbers: &Paper, items: &mut Vec<Item>) {
-    let figure = &numbers.figure_14;
+/// The same under each of the algorithms that the paper names.
+fn live_data(figure: &Figure14) -> Vec<(&'static str, Vec<Instant>)> {
     let rate = Rate::from_bytes_per_sec(figure.rate_byte_per_s);
     let at0 = At0::new(rate, Instant::ZERO).expect("the rate of the paper is not zero");
     let at1 = At1::new(rate, At1::THRESHOLD, Instant::ZERO).expect("the rate of the paper is not zero");
-    let cases = [
-        (
-            "at0",
-            live(figure, Box::new(at0)),
-            0.0,
-            "section 7: hardly any gap after the first batch; by a clock of 1 ms",
-        ),
-        ("at1", live(figure, Box::new(at1)), figure.gap_ms, "section 7: approximately 500 ms; by a clock of 1 ms"),
-        (
-            "dt0",
-            live(figure, build(Kind::Dt0, figure.rate_byte_per_s)),
-            figure.gap_ms,
-            "section 6: DT0 is re-initiated after each gap, which affects no later packet",
-        ),
-        (
-            "dt1",
-            live(figure, build(Kind::Dt1, figure.rate_byte_per_s)),
-            figure.gap_ms,
-            "section 6: DT1 is re-initiated after each gap, which affects no later packet",
-        ),
-    ];
-    for (name, sent, later, source) in cases {
+    vec![
+        ("at0", live(figure, Box::new(at0))),
+        ("at1", live(figure, Box::new(at1))),
+        ("dt0", live(figure, build(Kind::Dt0, figure.rate_byte_per_s))),
+        ("dt1", live(figure, build(Kind::Dt1, figure.rate_byte_per_s))),
+    ]
+}
+
+fn figure_14(numbers: &Paper, items: &mut Vec<Item>) {
+    let figure = &numbers.figure_14;
+    let reinitiated = "section 6: re-initiated after each gap, which affects no later packet";
+    for (name, sent) in live_data(figure) {
+        let (later, source) = match name {
+            "at0" => (0.0, "section 7: hardly any gap after the first batch; by a clock of 1 ms"),
+            "at1" => (figure.gap_ms, "section 7: approximately 500 ms; by a clock of 1 ms"),
+            _ => (figure.gap_ms, reinitiated),
+        };
         for (batch, times) in sent.chunks(figure.packets_per_batch as usize).enumerate() {
             let mut gaps: Vec<f64> =
                 times.windows(2).map(|pair| pair[1].since(pair[0]).as_nanos() as f64 / 1e6).collect();

@@ -69,9 +69,6 @@ impl Simulation {
             }
         }
         self.pump_hardware(link);
-        if self.tracer.is_some() {
-            self.trace_queue(link);
-        }
         self.schedule_poll(link);
     }
 

@@ -29,7 +29,7 @@ tidegate_config::record! {
         pub version: Spanned<u32>,
         /// One sentence on what the scenario shows; the caption of its results.
         pub sentence: Option<String>,
-        /// How long is simulated, warm-up included; at most 30 days.
+        /// The simulated time.
         pub duration: Spanned<Span>,
         /// How much of the beginning is not measured. Default none.
         pub warm_up: Spanned<Span> = "0s",
@@ -52,7 +52,7 @@ tidegate_config::record! {
         pub routers: Vec<Spanned<String>>,
         /// Addresses of hosts, which the rules of shaper files see.
         pub host: Vec<Spanned<HostSection>>,
-        /// The links between hosts and routers, each by default in both directions.
+        /// The links.
         pub link: Vec<Spanned<LinkSection>>,
         /// Ways that are not the shortest.
         pub route: Vec<Spanned<RouteSection>>,

@@ -39,7 +39,6 @@ mod run;
 mod statistics;
 mod stored;
 mod trace;
-mod traced;
 
 pub use file::Measure;
 pub use model::{Detail, Scenario};

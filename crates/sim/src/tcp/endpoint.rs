@@ -495,7 +495,7 @@ impl Endpoint {
         &self.rtt
     }
     /// The retransmission timeout, backoff included.
-    pub(crate) fn rto(&self) -> Span {
+    fn rto(&self) -> Span {
         self.rtt.rto(&self.config.rto)
     }
     /// When this end entered ESTABLISHED.

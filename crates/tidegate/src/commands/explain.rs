@@ -1,13 +1,10 @@
 //! `tidegate explain`: why a packet was classified, queued or dropped as it was.
 
-mod json;
-mod simulated;
-
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tidegate_config::values::{Protocol, User, dscp_name};
 
 use tidegate_config::{Scalar, shaper::Config};
@@ -25,13 +22,11 @@ use tidegate_units::{Instant, Span};
 use super::connect::Connect;
 use super::replay::{configurations, look, next_part};
 use crate::{Failure, output};
-use json::{belongs_json, explanation_json};
 
 /// Explain the classification and the fate of a packet: the matching rule and the others, the class, and the queues
 ///
 /// Of a capture: `tidegate explain FILE --packet N --with CONFIG`. Of a recording of `tidegate run --record`, with
-/// its own configuration: `tidegate explain FILE --packet N`, or `--event N` for the packet of a record. Of a trace of
-/// `tidegate simulate --trace`: `tidegate explain trace.pcapng` for all of it, with `--packet N` the way of one packet. Of a
+/// its own configuration: `tidegate explain FILE --packet N`, or `--event N` for the packet of a record. Of a
 /// hypothetical packet: `tidegate explain --with CONFIG --source ADDRESS --destination ADDRESS --protocol udp ...`;
 /// with `--live` instead of a configuration, on the running shaper and with its present queues.
 #[derive(Debug, clap::Args)]
@@ -107,7 +102,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 print_belongs(&mut out, &belongs)?;
             }
         }
-        Some(file) if args.with.is_none() && args.event.is_none() && is_trace(args, file, &mut out)? => {}
         Some(file) => {
             let explained = of_file(args, file)?;
             if args.json {
@@ -119,26 +113,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     out.flush()?;
     Ok(())
-}
-
-/// Whether a file is a trace of a simulation, which is then explained. Standard input is not read twice.
-fn is_trace(args: &Args, file: &Path, out: &mut dyn Write) -> Result<bool, Failure> {
-    if file.as_os_str() == "-" {
-        return Ok(false);
-    }
-    let Kind::Capture(whole) = look(file)? else { return Ok(false) };
-    let wrong = |failure: Failure| match failure {
-        Failure::Usage(text) => Failure::Usage(format!("{}: {text}", file.display())),
-        Failure::Failed(text) => Failure::Failed(format!("{}: {text}", file.display())),
-        other => other,
-    };
-    let Some(trace) = simulated::Trace::read(whole).map_err(wrong)? else { return Ok(false) };
-    if args.json {
-        writeln!(out, "{:#}", trace.json(args.packet)?)?;
-    } else {
-        trace.print(out, args.packet)?;
-    }
-    Ok(true)
 }
 
 /// The configuration specified by `--with`, its settings, and an engine for it.
@@ -540,4 +514,96 @@ fn because(reason: tidegate_core::DropReason) -> String {
         _ => "",
     };
     format!("{words} ({})", reason.name())
+}
+
+fn belongs_json(belongs: &Belongs) -> Value {
+    let rules: Vec<_> = belongs
+        .rules
+        .iter()
+        .map(|rule| {
+            let conditions: Vec<_> = rule
+                .conditions
+                .iter()
+                .map(|c| json!({ "key": c.key, "wanted": c.wanted, "has": c.has, "holds": c.holds }))
+                .collect();
+            json!({ "rule": rule.number, "class": rule.class, "matches": rule.matches(), "conditions": conditions })
+        })
+        .collect();
+    json!({
+        "class": belongs.class,
+        "by_default": belongs.by_default,
+        "flow": format!("{:016x}", belongs.flow),
+        "rules": rules,
+    })
+}
+
+fn explanation_json(explained: &Explanation) -> Value {
+    let state = &explained.state;
+    let class = state.class.as_ref().map(|class| {
+        json!({
+            "packets": class.backlog.packets,
+            "bytes": class.backlog.bytes.as_u64(),
+            "flows": class.flows,
+            "rate_bps": class.rate.as_bps(),
+            "unpromised_bps": class.unpromised.as_bps(),
+        })
+    });
+    let flow = state.flow.as_ref().map(|flow| {
+        json!({
+            "packets": flow.backlog.packets,
+            "bytes": flow.backlog.bytes.as_u64(),
+            "rate_bps": flow.rate.as_bps(),
+            "minimum_bps": flow.minimum.as_bps(),
+            "granted": flow.granted,
+        })
+    });
+    let buckets = state.levels.as_ref().map(|levels| {
+        json!({
+            "class_bytes": bytes_of(levels.class),
+            "class_depth_bytes": levels.class_depth.as_u64(),
+            "all_bytes": bytes_of(levels.all),
+            "all_depth_bytes": levels.all_depth.as_u64(),
+        })
+    });
+    let left = |departure: &Departure| {
+        let (how, reason, change) = match departure.fate {
+            Disposition::Sent(change) => ("passed", None, Some(change)),
+            Disposition::Dropped(reason) => ("dropped", Some(reason.name()), None),
+        };
+        json!({
+            "how": how,
+            "reason": reason,
+            "at_ns": departure.time.since(explained.start).as_nanos(),
+            "waited_ns": departure.waited.as_nanos(),
+            "colour": colour_name(departure.packet.colour),
+            "through": explained.classes.get(departure.packet.left_by.0 as usize),
+            "dscp": change.and_then(|change| change.dscp).map(dscp_name),
+            "marked": change.is_some_and(|change| change.congestion),
+        })
+    };
+    let end = match &explained.end {
+        End::Left { departure, behind } => {
+            let mut end = left(departure);
+            end["behind_packets"] = json!({ "flow": behind[0], "class": behind[1], "others": behind[2] });
+            end
+        }
+        End::Cut(segments, last) => {
+            json!({ "how": "cut", "segments": segments, "last": last.as_deref().map(left) })
+        }
+        End::WentBack => json!({ "how": "went-back" }),
+        End::Unknown => json!({ "how": "unknown" }),
+    };
+    json!({
+        "packet": explained.packet,
+        "at_ns": explained.time.as_nanos(),
+        "is": packet_line(&explained.meta),
+        "belongs": belongs_json(&explained.belongs),
+        "waiting_packets": state.packets,
+        "waiting_bytes": state.bytes.as_u64(),
+        "class": class,
+        "buckets": buckets,
+        "flow": flow,
+        "due_ns": explained.due.map(|due| due.as_nanos()),
+        "end": end,
+    })
 }

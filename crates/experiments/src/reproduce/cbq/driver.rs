@@ -3,7 +3,9 @@
 use tidegate_sim::Driver;
 
 use super::rig::{Leaf, Rig};
-use super::{Item, Options, Paper, TCP, UDP, at_500_hz, cured, draw_pattern, exact, held_clock, kernel, percent};
+use super::{
+    Item, Options, Paper, TCP, UDP, at_500_hz, cured, draw_pattern, exact, held_clock, kernel, percent, queues,
+};
 use crate::Failure;
 use crate::reproduce::item::{Bound, paper, theory};
 
@@ -27,6 +29,7 @@ pub fn run(options: &Options, numbers: &Paper) -> Result<Vec<Item>, Failure> {
             ))
             .note("20 KB hold 13.7 packets of 1500 B"),
     );
+    let phase = outcome.longest_row(1) as f64;
 
     let outcome = Rig::new(held_clock(1_500), leaves()).with_driver(at_500_hz(Driver::MODIFIED)).run();
     draw_pattern(options, "figure-6", "Modified driver, 20 + 32 KB (figure 6)", &outcome, &classes, (10.0, 11.0))?;
@@ -37,6 +40,13 @@ pub fn run(options: &Options, numbers: &Paper) -> Result<Vec<Item>, Failure> {
             .bound(Bound::around(numbers.modified, 1.0, paper("section 4.1: 6 packets in a trace; one more or less")))
             .note("with the clock held at its lead; set back, the buffer fills here too: see the page"),
     );
+    // A turn of the class of 75 % is three packets.
+    let basis = paper("section 4.1, figure 5: after the burst a long period where only TCP packets are served");
+    items.push(
+        Item::measured("s4.1.phase", "most TCP packets in a row, drain-all driver, 20 KB", "packets", phase)
+            .bound(Bound::above(3.0, basis)),
+    );
+    queues::ahead_of_the_link(options, &mut items, &outcome)?;
 
     let outcome = Rig::new(kernel(1_500), leaves()).with_driver(at_500_hz(Driver::SMALL)).run();
     draw_pattern(options, "figure-7", "Modified driver, 2 + 16 KB (figure 7)", &outcome, &classes, (10.0, 11.0))?;

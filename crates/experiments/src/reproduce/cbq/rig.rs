@@ -6,10 +6,12 @@ use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
+use tidegate_core::aqm::AqmFifo;
 use tidegate_core::cbq::{Cbq, Class, Params};
 use tidegate_core::classify::{Fields, Fragment, Hosts};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::fragments::{self, Fragments};
+use tidegate_core::red::{self, Red, Thresholds};
 use tidegate_core::{Bytes, ClassId, Instant, Qdisc, Rate, Span};
 use tidegate_sim::{Driver, FlowSpec, Line, Network, SimPacket, Stage, Verdict, Workload, tcp};
 
@@ -58,6 +60,10 @@ pub struct Rig {
     /// Round-trip times of the sources' links and of the link to the sink.
     pub round_trips: (Span, Span),
     pub fragmenting: Fragmenting,
+    /// How long receivers hold an acknowledgement back.
+    pub delayed_ack: Option<Span>,
+    /// RED in the queues of the classes.
+    pub red: Option<Thresholds>,
     pub seconds: u64,
     pub seed: u64,
 }
@@ -105,6 +111,8 @@ impl Rig {
             input: Rate::from_mbit(3),
             round_trips: (ms(9), ms(9)),
             fragmenting: Fragmenting::None,
+            delayed_ack: Some(ms(200)),
+            red: None,
             seconds: 30,
             seed: 1,
         }
@@ -122,7 +130,13 @@ impl Rig {
             tree.add_inner(zero, ClassId(id), parent, class).expect("the class fits");
         }
         for leaf in &self.leaves {
-            let queue = Box::new(Fifo::new(Limit::packets(QUEUE)));
+            let queue: Box<dyn Qdisc<SimPacket>> = match self.red {
+                None => Box::new(Fifo::new(Limit::packets(QUEUE))),
+                Some(thresholds) => {
+                    let red = Red::new(red::Params::new(thresholds), self.seed, &format!("class {}", leaf.id));
+                    Box::new(AqmFifo::new(Limit::packets(QUEUE), red.expect("the thresholds are in order")))
+                }
+            };
             tree.add_leaf(zero, ClassId(leaf.id), leaf.parent, leaf.class, queue).expect("the class fits");
         }
         let mut network = Network::new(self.seed);
@@ -175,7 +189,7 @@ impl Rig {
                             mss,
                             receive_buffer: window,
                             initial_window: 1,
-                            delayed_ack: Some(Span::from_millis(200)),
+                            delayed_ack: self.delayed_ack,
                             ..tcp::Config::reno()
                         };
                         let flow = |k| {
@@ -284,6 +298,70 @@ impl Outcome {
                 (at, bytes)
             })
             .collect()
+    }
+
+    /// All packets that passed a stage within a window of seconds: when, and the bytes so far.
+    pub fn passed(&self, stage: Stage, window: (f64, f64)) -> Vec<(f64, f64)> {
+        let mut bytes = 0.0;
+        let passed = self.observations.iter().filter(|packet| packet.stage == stage);
+        passed
+            .map(|packet| (packet.at.since(Instant::ZERO).as_secs_f64(), f64::from(packet.size)))
+            .filter(|&(at, _)| at >= window.0 && at < window.1)
+            .map(|(at, size)| {
+                bytes += size;
+                (at, bytes)
+            })
+            .collect()
+    }
+
+    /// The highest rate in kbit/s at which packets passed a stage, over `ms` or a little longer, after two seconds.
+    pub fn fastest(&self, stage: Stage, ms: f64) -> f64 {
+        let passed = self.passed(stage, (2.0, f64::MAX));
+        let mut first = 0;
+        let mut most = 0.0_f64;
+        for (n, &(at, bytes)) in passed.iter().enumerate() {
+            while first + 1 < n && at - passed[first + 1].0 >= ms / 1e3 {
+                first += 1;
+            }
+            let span = at - passed[first].0;
+            if span >= ms / 1e3 {
+                most = most.max((bytes - passed[first].1) * 8e-3 / span);
+            }
+        }
+        most
+    }
+
+    /// The bytes that wait in a class, at each change: seconds and bytes.
+    pub fn backlog(&self, class: u32) -> Vec<(f64, f64)> {
+        let mut bytes = 0.0;
+        let own = self.observations.iter().filter(|packet| packet.class == class);
+        own.filter_map(|packet| {
+            match packet.stage {
+                Stage::Arrived => bytes += f64::from(packet.size),
+                Stage::Dequeued | Stage::Dropped(_) => bytes -= f64::from(packet.size),
+                _ => return None,
+            }
+            Some((packet.at.since(Instant::ZERO).as_secs_f64(), bytes))
+        })
+        .collect()
+    }
+
+    /// The median over time of the bytes that wait in a class, the first `skip` seconds left out.
+    pub fn median_backlog(&self, class: u32, skip: u64) -> f64 {
+        let changes = self.backlog(class);
+        let mut spans: Vec<(f64, f64)> = changes
+            .windows(2)
+            .filter(|pair| pair[0].0 >= skip as f64)
+            .map(|pair| (pair[0].1, pair[1].0 - pair[0].0))
+            .collect();
+        spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let half = spans.iter().map(|span| span.1).sum::<f64>() / 2.0;
+        let mut sum = 0.0;
+        let median = spans.iter().find(|span| {
+            sum += span.1;
+            sum >= half
+        });
+        median.map_or(f64::NAN, |span| span.0)
     }
 
     /// Of the datagrams of a source that came whole, in three fragments each: the part that left whole, and how many

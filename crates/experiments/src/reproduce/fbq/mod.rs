@@ -6,6 +6,9 @@ pub use live::busy_time;
 mod shares;
 mod simulated;
 
+use tidegate_report::Axis;
+
+use super::figure::Figure;
 use super::item::{Bound, Sample, paper};
 use super::{Item, Options};
 use crate::Failure;
@@ -102,7 +105,36 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     if options.wants("shares") {
         items.extend(shares::run());
     }
+    figures(options, &items)?;
     Ok(items)
+}
+
+/// Figures 3 and 4: jitter and processor time of each system against the rate of a flow. Of the first the text has only the
+/// order, of the second the factors between the systems.
+fn figures(options: &Options, items: &[Item]) -> Result<(), Failure> {
+    for (full, percent) in [("full", 95), ("beyond", 150)] {
+        for (prefix, figure, key, quantity, unit) in [
+            ("sim", 3, "jitter", "jitter of a flow", "ms"),
+            ("live", 3, "jitter", "jitter of a flow", "ms"),
+            ("live", 4, "cpu", "processor time, of one", "%"),
+        ] {
+            let loads = LOADS.iter().filter(|load| load.id.starts_with(full));
+            let curve = |system: &System| {
+                let name = system.name();
+                let points =
+                    loads.clone().map(|load| (load.kbit as f64 / 1e3, format!("{prefix}.{}.{name}.{key}", load.id)));
+                (name.to_uppercase(), points.collect())
+            };
+            Figure {
+                name: format!("figure-{figure}-{prefix}-{full}"),
+                title: format!("{quantity}, demand {percent} % of the classes, {prefix} (figure {figure})"),
+                curves: System::ALL.iter().map(curve).collect(),
+                ..Figure::default()
+            }
+            .draw(options, items, Axis::log("rate of a flow", "Mbit/s"), Axis::new(quantity, unit))?;
+        }
+    }
+    Ok(())
 }
 
 /// The items of one load: each system's figures, and the paper's claims about them. `results` has the runs of each of

@@ -2,6 +2,8 @@
 //!
 //! `experiments/rfc2963/README.md` has what is expected, what was found, and why each open parameter is what it is.
 
+mod assumption;
+mod figures;
 mod open;
 mod rules;
 mod scenario;
@@ -191,6 +193,10 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         items.extend(claim_items(&runs));
         items.extend(open::sensitivity(options, open::Changes::Causes)?);
     }
+    if options.wants("assumption") {
+        items.extend(assumption::run(options)?);
+    }
+    figures::draw(options, &items)?;
     Ok(items)
 }
 

@@ -21,6 +21,15 @@ pub const WINDOW: u64 = 65_535;
 pub const CIRS: [u64; 5] = [2, 4, 6, 8, 10];
 const LINE_RATE: Rate = Rate::from_mbit(34);
 
+/// The traffic of each customer router.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sources {
+    /// A connection from each of so many workstations; ten in the RFC.
+    Tcp { stations: u64 },
+    /// A constant rate from each of ten workstations: so much of CIR together.
+    Udp { percent_of_cir: u64 },
+}
+
 /// What the RFC leaves open, and CBS and the shaper, which its tables vary.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
@@ -30,6 +39,8 @@ pub struct Setup {
     pub cbs_kb: u64,
     /// Bytes of a KByte.
     pub kb: u64,
+    /// What the workstations send.
+    pub sources: Sources,
     /// trRAS or G-trRAS at C6 to C10.
     pub shaper: Coupling,
     /// CIR_th, PIR_th, MIR_th and the buffer in maximum windows (thousandths).
@@ -69,6 +80,7 @@ impl Setup {
             seed,
             cbs_kb,
             kb: 1_000,
+            sources: Sources::Tcp { stations: 10 },
             shaper,
             thresholds: [1_000, 2_000, 4_000, 10_000],
             averaging: Span::from_millis(100),
@@ -155,13 +167,25 @@ pub fn run(setup: &Setup) -> Result<Outcome, Failure> {
         net.duplex(er2, far, access);
         condition(&mut net, uplink, setup, customer).map_err(|error| wrong(&error))?;
         uplinks.push(uplink);
-        for station in 1..=10 {
+        let stations = match setup.sources {
+            Sources::Tcp { stations } => stations,
+            Sources::Udp { .. } => 10,
+        };
+        for station in 1..=stations {
             let from = net.host(format!("W{customer}.{station}"));
             let to = net.host(format!("W{customer}.{station}'"));
             net.duplex(from, near, lan);
             net.duplex(far, to, lan);
             let start = Instant::from_nanos(starts.below(setup.starts.as_nanos().max(1)));
-            let flow = FlowSpec::tcp(format!("{customer}.{station}"), from, to, config, Workload::BULK);
+            let name = format!("{customer}.{station}");
+            let flow = match setup.sources {
+                Sources::Tcp { .. } => FlowSpec::tcp(name, from, to, config, Workload::BULK),
+                Sources::Udp { percent_of_cir } => {
+                    let cir = CIRS[(customer as usize - 1) % 5] * 1_000_000;
+                    let rate = Rate::from_bps(cir / 100 * percent_of_cir / stations);
+                    FlowSpec::udp(name, from, to, Workload::Constant { rate, packet: Bytes::new(1_500) })
+                }
+            };
             flows.push(net.flow(flow.starting(start)));
         }
     }
@@ -173,7 +197,8 @@ pub fn run(setup: &Setup) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::default();
     for (n, customer) in outcome.customers.iter_mut().enumerate() {
         customer.sent = sim.link(uplinks[n]).sent.map(|tally| mbit(tally.bytes, span));
-        let goodput: u64 = flows[n * 10..][..10].iter().map(|&flow| sim.flow(flow).goodput_bytes).sum();
+        let each = flows.len() / 10;
+        let goodput: u64 = flows[n * each..][..each].iter().map(|&flow| sim.flow(flow).goodput_bytes).sum();
         customer.goodput = mbit(goodput, span);
     }
     let link = sim.link(bottleneck);

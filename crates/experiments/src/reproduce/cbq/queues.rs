@@ -1,0 +1,231 @@
+//! Section 5.4 on the queues of the classes: their backlog (figure 16b), and RED in them; figure 8, the turns of round robin,
+//! and the row of table 2 with links of 45, 45 and 10 Mbit/s.
+
+use tidegate_core::cbq::{Cbq, Class, Params};
+use tidegate_core::fifo::{Fifo, Limit};
+use tidegate_core::qdisc::Discard;
+use tidegate_core::red::Thresholds;
+use tidegate_core::{Bytes, ClassId, Instant, Qdisc, Rate};
+use tidegate_report::{Axis, Curve, Plot, Style};
+use tidegate_sim::{Driver, SimPacket, Stage};
+
+use super::rig::{Leaf, Load, Outcome, ROOT, Rig};
+use super::{Item, Options, TCP, at_500_hz, kernel, percent};
+use crate::Failure;
+use crate::reproduce::item::{Bound, paper, theory};
+
+const PARTS: [(u32, u64); 3] = [(1, 50), (2, 30), (3, 20)];
+const FIVE: Load = Load::Tcp { connections: 5, mss: 1_460, window: 16_384 };
+/// RED as ALTQ has it: not configurable together with CBQ.
+const ALTQ: Thresholds = Thresholds::Packets { min: 5, max: 15 };
+
+fn three(load: Load) -> Rig {
+    let leaves = PARTS.iter().map(|&(id, share)| Leaf::new(id, percent(share).borrowing(), load)).collect();
+    Rig { seconds: 60, ..Rig::new(kernel(1_500), leaves) }.with_driver(at_500_hz(Driver::MODIFIED))
+}
+
+/// What a class may send in a round of weighted round robin: section 2.1.
+fn allotment(share: u64) -> f64 {
+    3.0 * 1_500.0 * share as f64 / 100.0
+}
+
+pub fn run(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
+    let wanted = |group| options.wants(group);
+    if wanted("s5.4.queue") || wanted("s5.4.red") {
+        let five = three(FIVE).run();
+        if wanted("s5.4.queue") {
+            backlogs(options, &five, items)?;
+        }
+        if wanted("s5.4.red") {
+            red(&five, items);
+        }
+    }
+    if wanted("s5.45mbit") {
+        fast_links(items);
+    }
+    Ok(())
+}
+
+/// Figure 16b: the median of the bytes that wait in a class.
+fn backlogs(options: &Options, five: &Outcome, items: &mut Vec<Item>) -> Result<(), Failure> {
+    let one = three(TCP).run();
+    if options.plots.wanted() {
+        let curves = PARTS.iter().map(|&(id, share)| Curve::new(format!("{share} %"), five.backlog(id)));
+        let plot = Plot {
+            title: "Bytes that wait in each class, five TCPs a class, borrow (figure 16b)".to_owned(),
+            x: Axis::new("time", "s"),
+            y: Axis::new("queue", "B"),
+            style: Style::Steps,
+            curves: curves.map(|curve| seconds_of(curve, 10.0, 20.0)).collect(),
+        };
+        options.plots.add("figure-16b", plot)?;
+    }
+    for (id, share) in PARTS {
+        let what = |how: &str| format!("bytes in the queue of the class of {share} %, {how}: median by its allotment");
+        let basis =
+            paper("section 5.4, figure 16b: there is now enough backlog to fully exploit the allotment of each class");
+        items.push(
+            Item::measured(
+                format!("s5.4.queue.five.{id}"),
+                what("five TCPs"),
+                "ratio",
+                five.median_backlog(id, 5) / allotment(share),
+            )
+            .bound(Bound::at_least(1.0, basis)),
+        );
+        let item = Item::measured(
+            format!("s5.4.queue.one.{id}"),
+            what("one TCP"),
+            "ratio",
+            one.median_backlog(id, 5) / allotment(share),
+        );
+        let basis = paper("section 5.3: the output buffers provide insufficient backlog in the input queues");
+        items.push(item.bound(Bound::below(1.0, basis)));
+    }
+    Ok(())
+}
+
+/// The part of a curve that is drawn.
+fn seconds_of(mut curve: Curve, from: f64, until: f64) -> Curve {
+    curve.points.retain(|point| point.0 >= from && point.0 < until);
+    curve
+}
+
+/// RED in the queues of the classes.
+fn red(plain: &Outcome, items: &mut Vec<Item>) {
+    let with = |thresholds| Rig { red: Some(thresholds), ..three(FIVE) }.run();
+    let early = with(ALTQ);
+    let low = with(Thresholds::Bytes { min: Bytes::new(500), max: Bytes::new(1_500) });
+    for (id, share) in PARTS {
+        let part = |outcome: &Outcome| outcome.share(id, 5);
+        let basis =
+            paper("section 5.4: with RED the experiments did not show any change in the class share; 3 % in a plot");
+        items.push(
+            Item::measured(
+                format!("s5.4.red.{id}"),
+                format!(
+                    "share of the class of {share} % with RED (5 and 15 packets) over that without, five TCPs a class"
+                ),
+                "ratio",
+                part(&early) / part(plain),
+            )
+            .paper(1.0)
+            .bound(Bound::near(1.0, 0.03, basis)),
+        );
+    }
+    let basis =
+        paper("section 5.4: with min_thresh below its allotment WRR may not be able to sustain the class's share");
+    items.push(
+        Item::measured(
+            "s5.4.red.low",
+            "share of the class of 50 % with RED below its allotment of 2250 B (500 and 1500 B) over that without",
+            "ratio",
+            low.share(1, 5) / plain.share(1, 5),
+        )
+        .bound(Bound::below(0.97, basis)),
+    );
+}
+
+/// The second row of table 2: sources at 45 Mbit/s, the link of CBQ at 10.
+fn fast_links(items: &mut Vec<Item>) {
+    let link = Rate::from_mbit(10);
+    let class = |share: u64| Class::new(Rate::from_bps(link.as_bps() / 100 * share));
+    let run = |load: Load, borrow: bool| {
+        let class = |share| if borrow { class(share).borrowing() } else { class(share) };
+        let leaves = PARTS.iter().map(|&(id, share)| Leaf::new(id, class(share), load)).collect();
+        let params = Params::altq(link, Bytes::new(1_500), ROOT);
+        let rig = Rig { input: Rate::from_mbit(45), seconds: 20, ..Rig::new(params, leaves) };
+        rig.with_driver(at_500_hz(Driver::MODIFIED)).run()
+    };
+    let udp = Load::Udp { rate: Rate::from_mbit(15), packet: 1_500 };
+    for (id, how, load, borrow, source) in [
+        ("udp.no-borrow", "three UDP classes, no borrow", udp, false, "section 5.1"),
+        ("udp.borrow", "three UDP classes, borrow", udp, true, "section 5.1"),
+        ("tcp.no-borrow", "a TCP with a window of 64 KB in each class, no borrow", wide(1), false, "section 5.3"),
+        ("tcp.five", "five TCPs in each class, borrow", FIVE, true, "section 5.4"),
+    ] {
+        let outcome = run(load, borrow);
+        let parts = PARTS.iter().map(|&(id, share)| (outcome.share(id, 5) * 100.0 / share as f64 - 1.0).abs() * 100.0);
+        let basis = paper(format!("{source}, and table 2: the rules are respected on all links; a plot hides 3 %"));
+        items.push(
+            Item::measured(
+                format!("s5.45mbit.{id}"),
+                format!("links of 45, 45 and 10 Mbit/s, {how}: the worst deviation from its part of what is sent"),
+                "%",
+                parts.fold(0.0, f64::max),
+            )
+            .bound(Bound::at_most(3.0, basis)),
+        );
+    }
+}
+
+fn wide(connections: u32) -> Load {
+    Load::Tcp { connections, mss: 1_460, window: 65_535 }
+}
+
+/// The order of weighted round robin alone: classes of 75 and 25 % with 20 packets each, and a link that takes eight of them
+/// at once, less than a burst.
+pub fn turns(items: &mut Vec<Item>) -> Result<(), Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
+    let mut tree = Cbq::<SimPacket, Fifo<SimPacket>>::new(kernel(1_500)).map_err(|error| failed(&error))?;
+    for (id, share) in [(1, 75), (2, 25)] {
+        let queue = Fifo::new(Limit::packets(50));
+        let class = percent(share).borrowing();
+        tree.add_leaf(Instant::ZERO, ClassId(id), ROOT, class, queue).map_err(|error| failed(&error))?;
+        for _ in 0..20 {
+            let mut packet = SimPacket::datagram(u64::from(id), 1_500);
+            packet.class = id as u16;
+            tree.enqueue(Instant::ZERO, packet, &mut Discard);
+        }
+    }
+    let left: Vec<u16> =
+        (0..8).filter_map(|_| tree.dequeue(Instant::ZERO, &mut Discard)).map(|packet| packet.class).collect();
+    for (id, packets) in [(1, 6.0), (2, 2.0)] {
+        let count = left.iter().filter(|class| **class == id).count() as f64;
+        let basis =
+            paper("section 2.1: in a round as many bytes as classes times the largest packet, by allocation: 3 and 1");
+        let what = format!("of the first eight packets, those of the class of {} %", if id == 1 { 75 } else { 25 });
+        items.push(
+            Item::measured(format!("s5.round.first.{id}"), what, "packets", count)
+                .paper(packets)
+                .bound(Bound::around(packets, 0.0, basis)),
+        );
+    }
+    Ok(())
+}
+
+/// Figure 8: packets leave the scheduler faster than the link for a short time.
+pub fn ahead_of_the_link(options: &Options, items: &mut Vec<Item>, outcome: &Outcome) -> Result<(), Failure> {
+    if options.plots.wanted() {
+        let curve = |name: &str, stage| Curve::new(name, outcome.passed(stage, (10.0, 11.0)));
+        let plot = Plot {
+            title: "Behind the scheduler and at the other end of the link (figure 8)".to_owned(),
+            x: Axis::new("time", "s"),
+            y: Axis::new("sent so far", "B"),
+            style: Style::Steps,
+            curves: vec![curve("behind CBQ", Stage::Dequeued), curve("on the link", Stage::Transmitting)],
+        };
+        options.plots.add("figure-8", plot)?;
+    }
+    let basis = paper("section 4.2, figure 8: packets are served faster than the link's capacity in short intervals");
+    items.push(
+        Item::measured(
+            "s4.2.ahead.cbq",
+            "the highest rate over 30 ms at which packets leave the scheduler",
+            "kbit/s",
+            outcome.fastest(Stage::Dequeued, 30.0),
+        )
+        .bound(Bound::above(2_000.0, basis)),
+    );
+    let basis = theory("the link has 2 Mbit/s");
+    items.push(
+        Item::measured(
+            "s4.2.ahead.link",
+            "the highest rate over 30 ms on the link",
+            "kbit/s",
+            outcome.fastest(Stage::Transmitting, 30.0),
+        )
+        .bound(Bound::at_most(2_000.5, basis)),
+    );
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! Section 4 of RFC 2963: without traffic that reacts to congestion there is no gain; and the gain with few connections.
+
+use tidegate_core::ras::Coupling;
+
+use super::scenario::{CIRS, Customer, Setup, Sources};
+use super::{Options, simulate_runs};
+use crate::Failure;
+use crate::reproduce::Item;
+use crate::reproduce::item::{Bound, paper};
+
+pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
+    let setup = |sources| Setup { sources, ..Setup::new(Coupling::Uncoupled, 3, options.seed) };
+    // Half more than CIR of each router: 90 Mbit/s for the 70 of the bottleneck.
+    let setups = [setup(Sources::Udp { percent_of_cir: 150 }), setup(Sources::Tcp { stations: 2 })];
+    let runs = simulate_runs(&setups, options)?;
+    let goodput = |customer: &Customer| customer.goodput;
+    let mut items = Vec::new();
+    for (n, cir) in CIRS.into_iter().enumerate() {
+        let what = |how: &str| format!("goodput at CBS 3 KB, shaped over unshaped, CIR {cir} Mbit/s, {how}");
+        let basis = paper("section 4: no performance gain if the traffic does not react; 3.4 % as in its own cells");
+        items.push(
+            Item::sampled(
+                format!("assumption.unresponsive.cir{cir}"),
+                what("ten constant flows of 0.15 CIR a router instead of TCP"),
+                "ratio",
+                runs[0].gains(n + 1, goodput),
+            )
+            .paper(1.0)
+            .bound(Bound::at_most(1.034, basis)),
+        );
+        items.push(Item::sampled(
+            format!("assumption.few.cir{cir}"),
+            what("two TCPs a router instead of ten"),
+            "ratio",
+            runs[1].gains(n + 1, goodput),
+        ));
+    }
+    Ok(items)
+}
