@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use tidegate_capture::dissect::{self, Dissection};
-use tidegate_core::{DropReason, Qdisc};
+use tidegate_core::DropReason;
 use tidegate_engine::driver::{self, Arrival, DataPath, Driver, Failure, Offered, Params, Segmentation, Wait};
 use tidegate_engine::guard::lock;
 use tidegate_engine::{Change, Classification, Engine, Notification, PacketMeta, Shape, Sink, guarded};
@@ -329,6 +329,7 @@ impl QueuePath {
     /// Makes the injected fault happen, once it is time and packets wait.
     #[cfg(debug_assertions)]
     fn inject(&mut self, now: Instant, driver: &Driver<Handle>) {
+        use tidegate_core::Qdisc as _;
         let due = |injection: &super::Injection| now.since(self.started) >= injection.after;
         let Some(injection) = self.parts.inject.filter(due) else { return };
         if driver.engine().tree().backlog().is_empty() {
