@@ -31,6 +31,8 @@ use super::rtt::{RtoBounds, RttEstimator};
 use super::transmissions::Transmissions;
 use rare::{Extensions, Rare};
 
+pub use rare::Counters;
+
 /// DupThresh (RFC 6675, section 2): duplicate acknowledgements that indicate a loss.
 const DUP_THRESH: u32 = 3;
 /// The end of data that never ends.
@@ -195,31 +197,6 @@ pub enum State {
     TimeWait,
     /// No connection.
     Closed,
-}
-
-/// Statistics of an endpoint.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
-    /// Data segments sent, retransmissions included.
-    pub segments: u64,
-    /// Data segments retransmitted.
-    pub retransmitted: u64,
-    /// Bytes of data retransmitted.
-    pub retransmitted_bytes: u64,
-    /// Expirations of the retransmission timer.
-    pub timeouts: u64,
-    /// Fast recoveries entered.
-    pub recoveries: u64,
-    /// Reductions of cwnd because of ECN.
-    pub ecn_reductions: u64,
-    /// Window probes.
-    pub probes: u64,
-    /// Tail loss probes.
-    pub tail_probes: u64,
-    /// Segments that the other end has received twice, as D-SACK reports them.
-    pub duplicates_reported: u64,
-    /// Segments discarded as old duplicates (PAWS).
-    pub old_duplicates: u64,
 }
 
 /// The phase of loss recovery.

@@ -9,27 +9,6 @@ use crate::tcp::segment::{Flags, Segment, Timestamps};
 /// TS.Recent is not compared with when it is older than this (RFC 7323, 5.5): half of what its clock can tell apart.
 const OUTDATED: Span = Span::from_secs(1_000);
 
-/// The state of the timestamps option.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct TimestampState {
-    /// Both ends use it.
-    pub on: bool,
-    /// TS.Recent, and when it was set.
-    pub recent: u32,
-    pub recent_at: Instant,
-    /// Last.ACK.sent.
-    pub last_ack: u64,
-}
-
-/// What a DCTCP receiver keeps.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct CeEcho {
-    /// DCTCP.CE: whether the last data segment was marked.
-    pub marked: bool,
-    /// An acknowledgement of what came before the change, with the mark of then.
-    pub before: Option<(u64, bool)>,
-}
-
 /// The clock of the option, in microseconds.
 fn clock(now: Instant) -> u32 {
     (now.as_nanos() / 1_000) as u32

@@ -4,10 +4,6 @@ use core::ops::{Deref, DerefMut};
 
 use tidegate_core::Instant;
 
-use super::Counters;
-use super::options::{CeEcho, TimestampState};
-use super::tlp::Probe;
-
 /// A value that takes the room of a pointer until it is first written.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rare<T>(Option<Box<T>>);
@@ -28,6 +24,63 @@ impl<T: Unwritten> DerefMut for Rare<T> {
     fn deref_mut(&mut self) -> &mut T {
         self.0.get_or_insert_with(Box::default)
     }
+}
+
+/// Statistics of an endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Data segments sent, retransmissions included.
+    pub segments: u64,
+    /// Data segments retransmitted.
+    pub retransmitted: u64,
+    /// Bytes of data retransmitted.
+    pub retransmitted_bytes: u64,
+    /// Expirations of the retransmission timer.
+    pub timeouts: u64,
+    /// Fast recoveries entered.
+    pub recoveries: u64,
+    /// Reductions of cwnd because of ECN.
+    pub ecn_reductions: u64,
+    /// Window probes.
+    pub probes: u64,
+    /// Tail loss probes.
+    pub tail_probes: u64,
+    /// Segments that the other end has received twice, as D-SACK reports them.
+    pub duplicates_reported: u64,
+    /// Segments discarded as old duplicates (PAWS).
+    pub old_duplicates: u64,
+}
+
+/// The state of the timestamps option.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TimestampState {
+    /// Both ends use it.
+    pub on: bool,
+    /// TS.Recent, and when it was set.
+    pub recent: u32,
+    pub recent_at: Instant,
+    /// Last.ACK.sent.
+    pub last_ack: u64,
+}
+
+/// What a DCTCP receiver keeps.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CeEcho {
+    /// DCTCP.CE: whether the last data segment was marked.
+    pub marked: bool,
+    /// An acknowledgement of what came before the change, with the mark of then.
+    pub before: Option<(u64, bool)>,
+}
+
+/// The tail loss probe.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Probe {
+    /// The probe timeout.
+    pub at: Option<Instant>,
+    /// It has expired.
+    pub pending: bool,
+    /// TLP.end_seq, and whether the probe was a retransmission.
+    pub sent: Option<(u64, bool)>,
 }
 
 /// The state of what a connection may negotiate or be configured to do.

@@ -2,23 +2,13 @@
 
 use tidegate_core::{Instant, Span};
 
+use super::rare::Probe;
 use super::{Endpoint, Phase};
 use crate::tcp::congestion::CongestionSignal;
 use crate::tcp::segment::Segment;
 
 /// WCDelAckT: what an acknowledgement of a lone segment may be delayed (RFC 8985, 7.2).
 const WORST_DELAYED_ACK: Span = Span::from_millis(200);
-
-/// The tail loss probe.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Probe {
-    /// The probe timeout.
-    pub at: Option<Instant>,
-    /// It has expired.
-    pub pending: bool,
-    /// TLP.end_seq, and whether the probe was a retransmission.
-    pub sent: Option<(u64, bool)>,
-}
 
 impl Endpoint {
     /// Forgets a probe that is due or was sent.
