@@ -580,6 +580,9 @@ impl Section for CbqQueue {
         let inner = self.inner();
         self.class.iter().map(|class| class.name.value.as_str()).filter(|name| !inner.contains(name)).collect()
     }
+    fn default_class(&self) -> Option<&str> {
+        self.default.as_ref().map(|name| name.value.as_str())
+    }
     fn line(&self) -> Option<Rate> {
         Some(self.link.value)
     }

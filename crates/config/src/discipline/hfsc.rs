@@ -136,6 +136,9 @@ impl Section for HfscQueue {
     fn classes(&self) -> Vec<&str> {
         tree::leaves(&self.class)
     }
+    fn default_class(&self) -> Option<&str> {
+        self.default.as_ref().map(|name| name.value.as_str())
+    }
     fn line(&self) -> Option<Rate> {
         Some(self.link.value)
     }

@@ -142,6 +142,9 @@ impl Section for HtbQueue {
     fn classes(&self) -> Vec<&str> {
         tree::leaves(&self.class)
     }
+    fn default_class(&self) -> Option<&str> {
+        self.default.as_ref().map(|name| name.value.as_str())
+    }
     /// The ceil of the class above all others, where there is one.
     fn line(&self) -> Option<Rate> {
         let mut top = self.class.iter().filter(|class| class.value.parent.is_none());

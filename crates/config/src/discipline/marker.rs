@@ -39,6 +39,9 @@ impl Section for MarkerQueue {
     fn classes(&self) -> Vec<&str> {
         self.inside.as_ref().map_or_else(Vec::new, |inside| inside.value.0.classes())
     }
+    fn default_class(&self) -> Option<&str> {
+        self.inside.as_ref().and_then(|inside| inside.value.0.default_class())
+    }
     fn line(&self) -> Option<Rate> {
         self.inside.as_ref().and_then(|inside| inside.value.0.line())
     }

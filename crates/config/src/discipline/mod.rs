@@ -53,6 +53,10 @@ pub trait Section {
     fn classes(&self) -> Vec<&str> {
         Vec::new()
     }
+    /// The name of the class for packets that no rule gives one.
+    fn default_class(&self) -> Option<&str> {
+        None
+    }
     /// The names of the profiles: a flow with profile number `i + 1` has the promises of the `i`-th.
     fn profiles(&self) -> Vec<&str> {
         Vec::new()
@@ -84,6 +88,13 @@ macro_rules! kinds {
                 match self {
                     $( Self::$variant(section) => section.check(place, diagnostics), )*
                     Self::Outside(section) => section.check(place, diagnostics),
+                }
+            }
+            /// The name of its class for packets that no rule gives one, where it names one.
+            pub fn default_class(&self) -> Option<&str> {
+                match self {
+                    $( Self::$variant(section) => section.default_class(), )*
+                    Self::Outside(section) => section.default_class(),
                 }
             }
             /// The names of its classes: a packet of class number `i` goes to the `i`-th. Empty: it has no classes.

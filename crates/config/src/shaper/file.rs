@@ -21,8 +21,8 @@ crate::record! {
         pub class: Vec<Spanned<ClassSection>>,
         /// Instead of `shaper` and `class`: any discipline on the whole interface.
         pub discipline: Option<Spanned<Discipline>>,
-        /// The class of `discipline` for packets that no rule matches. Default: its first. Classes of a `shaper` state
-        /// `default = true` themselves.
+        /// The class of `discipline` for packets that no rule matches. Default: the `default` of the discipline, else its
+        /// first. Classes of a `shaper` state `default = true` themselves.
         pub default_class: Option<Spanned<String>>,
         /// Which packets go where. The first that matches wins.
         pub rule: Vec<Spanned<RuleSection>>,
@@ -49,7 +49,8 @@ crate::record! {
         pub class: Vec<Spanned<ClassSection>>,
         /// Instead of `shaper` and `class`: any discipline on the whole direction.
         pub discipline: Option<Spanned<Discipline>>,
-        /// The class of `discipline` for packets that no rule matches. Default: its first.
+        /// The class of `discipline` for packets that no rule matches. Default: the `default` of the discipline, else its
+        /// first.
         pub default_class: Option<Spanned<String>>,
         /// Which packets go where. The first that matches wins.
         pub rule: Vec<Spanned<RuleSection>>,

@@ -63,10 +63,17 @@ pub(super) fn resolve_file(
             }
             discipline.value.check(at, diagnostics);
             let names: Vec<String> = discipline.value.classes().into_iter().map(str::to_owned).collect();
-            let default = file.default_class.as_ref().map_or(ClassId(0), |default| {
-                let by_name = numbered(&names);
-                lookup(default, &by_name, &names.iter().map(String::as_str).collect::<Vec<_>>(), diagnostics)
-            });
+            let default = match (&file.default_class, discipline.value.default_class()) {
+                (Some(default), _) => {
+                    let by_name = numbered(&names);
+                    lookup(default, &by_name, &names.iter().map(String::as_str).collect::<Vec<_>>(), diagnostics)
+                }
+                // An unknown name is an error of the discipline's own check.
+                (None, Some(default)) => {
+                    names.iter().zip(0..).find(|(name, _)| *name == default).map_or(ClassId(0), |(_, n)| ClassId(n))
+                }
+                (None, None) => ClassId(0),
+            };
             (Root::Discipline(Box::new(discipline.value.clone())), names, default)
         }
         None => {
