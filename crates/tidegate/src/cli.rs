@@ -223,7 +223,14 @@ mod tests {
                     }
                     let ends: &[&str] =
                         if line.starts_with("tidegate exec ") { &["#"] } else { &["#", ">", "|", "&&", "--"] };
-                    let words = line.split_whitespace().take_while(|word| !ends.contains(word));
+                    // Double quotes are the only ones that the book uses.
+                    let mut quoted = false;
+                    let words = line.split(|c: char| {
+                        quoted ^= c == '"';
+                        c.is_whitespace() && !quoted
+                    });
+                    let words = words.filter(|word| !word.is_empty()).take_while(|word| !ends.contains(word));
+                    let words = words.map(|word| word.replace('"', ""));
                     if let Err(error) = Cli::try_parse_from(words) {
                         panic!("{}:{}: {line}\n{error}", chapter.slug, block.line);
                     }
