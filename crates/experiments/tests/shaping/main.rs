@@ -12,6 +12,7 @@ mod congestion;
 mod endings;
 mod flows;
 mod hosts;
+mod kinds;
 mod malformed;
 mod nat;
 mod office;
@@ -50,6 +51,9 @@ const RATES: &[&str] = &[
     "feedback_marks_what_is_capable",
     "a_file_gives_the_rates_of_the_simulator",
     "hosts_behind_translation_share_by_their_inner_addresses",
+    "trees_share_what_a_class_leaves",
+    "fair_queues_share_by_weights",
+    "fq_pie_shares_between_flows",
 ];
 
 fn main() {
@@ -82,6 +86,9 @@ fn main() {
         cbq::classes_share_with_and_without_borrowing,
         cbq::tcp_shares_with_and_without_borrowing,
         cbq::a_reservation_is_made_and_dropped_under_load,
+        kinds::trees_share_what_a_class_leaves,
+        kinds::fair_queues_share_by_weights,
+        kinds::fq_pie_shares_between_flows,
         changes::ten_thousand_changes_lose_nothing,
         changes::another_file_takes_over_and_a_broken_one_does_not,
         malformed::nothing_is_lost_and_shaping_goes_on,
