@@ -17,7 +17,7 @@ const ADJUSTED: u64 = 1_000_000_000;
 /// Silence on the network after which everything that was sent is taken to have been lost or to have arrived.
 const SETTLED: u64 = 1_000_000_000;
 
-/// One end of a call, as it hears the other.
+/// One end of a call, as it receives the other.
 #[derive(Debug)]
 pub(crate) struct Listener {
     codec: Codec,

@@ -47,7 +47,7 @@ impl Application {
 /// What the user of an application has met, after the warm-up.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Experience {
-    /// A call, at each end that hears the other.
+    /// A call, at each end that receives the other.
     Call(Vec<Hearing>),
     /// Pages of the web.
     Pages(Pages),

@@ -114,7 +114,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Stops the service, and says what is left.
+/// Stops the service, and reports what is left.
 fn undo(args: &Args, manager: Manager, dialogue: &Dialogue) -> Result<(), Failure> {
     let interface = match &args.interface {
         Some(interface) => interface.clone(),

@@ -180,7 +180,7 @@ impl Instance {
         fs::rename(&new, &self.file).map_err(failed(&self.file))
     }
 
-    /// Enables and starts the instance; returns what its status says.
+    /// Enables and starts the instance; returns the status that it reports.
     fn start(&self) -> Result<Vec<String>, String> {
         let unit = self.unit();
         systemctl(&["enable", &unit])?;
