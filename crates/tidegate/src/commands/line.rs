@@ -29,6 +29,13 @@ pub fn kinds() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(kinds)
 }
 
+/// The framing of the kind of line `link`, one of [`LINKS`], with `overhead` bytes a packet where they are given.
+pub fn framing(link: &str, overhead: Option<u32>) -> preset::Framing {
+    // The parser accepts no other values.
+    let framing = preset::framing(link).unwrap_or(LINKS[0].2);
+    preset::Framing { overhead: overhead.unwrap_or(framing.overhead), ..framing }
+}
+
 impl LineArgs {
     /// The file that the rates stand for.
     ///
@@ -54,10 +61,7 @@ pub fn source(
             return Err(Failure::Usage(format!("{flag} 0: leave it out for a direction that is not to be shaped")));
         }
     }
-    // The parser accepts no other values.
-    let framing = preset::framing(link).unwrap_or(LINKS[0].2);
-    let framing = preset::Framing { overhead: overhead.unwrap_or(framing.overhead), ..framing };
-    let line = Line { up, down, framing, interface: interface.map(str::to_owned) };
+    let line = Line { up, down, framing: framing(link, overhead), interface: interface.map(str::to_owned) };
     let name = match (up, down) {
         (Some(_), Some(_)) => "preset for --up and --down",
         (Some(_), None) => "preset for --up",

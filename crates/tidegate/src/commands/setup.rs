@@ -311,9 +311,7 @@ fn ask_rate(word: &str, measured: Option<Rate>, dialogue: &Dialogue) -> Result<O
 
 /// Prints what was measured; returns the rate of the line, in three digits and never more than was measured.
 fn report(measured: &Measured, kind: &str, overhead: Option<u32>, word: &str) -> Rate {
-    let framing = preset::framing(kind).unwrap_or(LINKS[0].2);
-    let framing = preset::Framing { overhead: overhead.unwrap_or(framing.overhead), ..framing };
-    let line = framing.line_rate(measured.rate, measured.packet);
+    let line = line::framing(kind, overhead).line_rate(measured.rate, measured.packet);
     let step = 10_u64.pow(line.as_bps().checked_ilog10().unwrap_or(0).saturating_sub(2));
     let line = Rate::from_bps(line.as_bps() / step * step);
     let [low, high] = measured.quartiles.map(four_digits);
