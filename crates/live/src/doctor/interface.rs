@@ -127,7 +127,7 @@ fn disciplines(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
             "ingress" | "clsact" => found.add(
                 "qdisc",
                 Severity::Note,
-                format!("{name} has a {kind} qdisc; what its filters do is told under `tc`"),
+                format!("{name} has a {kind} qdisc; what its filters do is reported under `tc`"),
                 "",
             ),
             kind if HARMLESS.contains(&kind) => found.fine("qdisc", format!("{kind} below us, which shapes nothing")),

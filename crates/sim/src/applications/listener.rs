@@ -56,8 +56,8 @@ impl Listener {
         Self { codec, buffer, warm_up, latest: None, heard_at: 0, offset: (0, 0), played: 0, late: 0, offsets: 0 }
     }
 
-    /// A packet arrives.
-    pub fn hear(&mut self, now: u64, packet: &SimPacket) {
+    /// Takes a packet that arrives.
+    pub fn receive(&mut self, now: u64, packet: &SimPacket) {
         self.heard_at = now;
         let (number, sent, delay) = (packet.segment.seq, packet.sent, now - packet.sent);
         let interval = self.codec.interval.as_nanos();

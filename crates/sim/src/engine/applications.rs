@@ -189,12 +189,12 @@ impl Simulation {
         }
     }
 
-    /// A datagram arrives at end `side` of its flow.
-    pub(super) fn hear(&mut self, packet: &SimPacket, side: usize) {
+    /// Takes a datagram that arrives at end `side` of its flow.
+    pub(super) fn receive_datagram(&mut self, packet: &SimPacket, side: usize) {
         if let Some(application) = &mut self.sources[packet.group as usize].application
             && let Application::Talk { listeners: Some(listeners), .. } = &mut **application
         {
-            listeners[side].hear(self.now, packet);
+            listeners[side].receive(self.now, packet);
         }
     }
 

@@ -34,7 +34,7 @@ impl Simulation {
         // What the client sent goes to the server.
         let side = 1 - (packet.flow & 1) as usize;
         if packet.transport == Proto::Udp {
-            self.hear(packet, side);
+            self.receive_datagram(packet, side);
             return;
         }
         // A packet of a connection that is over finds its slot empty, or another's.
