@@ -11,9 +11,16 @@ mod wasm;
 use std::path::Path;
 use std::process::ExitCode;
 
+const USAGE: &str = "usage: tidegate-checks boundaries | circles | mutants {laws | shaper | driver} [--survivors] | \
+                     planted [--short | NAME] | wasm MODULE";
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if arguments.iter().any(|argument| matches!(*argument, "-h" | "--help")) {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     let found = match arguments[..] {
         ["boundaries"] => boundaries::check(Path::new(".")),
         ["circles"] => circles::check(Path::new(".")),
@@ -24,10 +31,7 @@ fn main() -> ExitCode {
         ["mutants", part, "--survivors"] => mutants::check(part, true),
         ["wasm", module] => wasm::check(Path::new(module)),
         _ => {
-            eprintln!(
-                "usage: tidegate-checks boundaries | circles | mutants {{laws | shaper | driver}} [--survivors] | \
-                 planted [--short | NAME] | wasm MODULE"
-            );
+            eprintln!("{USAGE}");
             return ExitCode::from(2);
         }
     };

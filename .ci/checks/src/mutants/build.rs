@@ -58,6 +58,11 @@ pub fn build(part: &Part, folder: &Path) -> io::Result<Mutated> {
         }
         crate::tree::copy(&tree, |file, content| {
             let mut content = schemas.get(file).map_or(content, |schema| schema.text.clone().into_bytes());
+            for (_, old, new) in part.changes.iter().filter(|(of, ..)| *of == file) {
+                let text = String::from_utf8_lossy(&content).replacen(old, new, 1);
+                assert!(!text.as_bytes().eq(&content), "{file} has no `{old}`");
+                content = text.into_bytes();
+            }
             if file == library {
                 // Some mutants overflow or panic for certain, which is for the tests to find.
                 content = [ALLOWED, &content, include_bytes!("runtime.rs")].concat();
@@ -156,12 +161,13 @@ struct Built {
     programs: Vec<(PathBuf, PathBuf)>,
 }
 
-/// Runs cargo in the copy, with a target directory of its own: cargo does not distinguish copies of a package.
+/// Runs cargo in the copy, with a target directory apart from that of the repository: cargo does not distinguish copies
+/// of a package. The parts share it, so that dependencies are built once.
 fn cargo(tree: &Path, arguments: &[&str]) -> io::Result<Built> {
     let output = Command::new(env!("CARGO"))
         .args(arguments)
         .args(["--locked", "--quiet", "--message-format=json", "--target-dir"])
-        .arg(fs::canonicalize(tree)?.with_file_name("target"))
+        .arg(fs::canonicalize(tree)?.join("../../build"))
         .current_dir(tree)
         .stderr(Stdio::piped())
         .output()?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -15,9 +16,14 @@ use super::schema::Mutant;
 const WORKERS: usize = 2;
 /// The quickest tests that together take this fraction (1/n) of the time of all are the quick ones.
 const QUICK: u32 = 8;
-/// A test may take this many times what it takes without a mutant, and [`PATIENCE`] more, before it counts as endless.
-const TIMES: u32 = 8;
-const PATIENCE: Duration = Duration::from_secs(8);
+/// A test may use this many times the processor time that it takes without a mutant, and [`PATIENCE`] more, before it
+/// counts as endless. Processor time, because other programs use the machine too.
+const TIMES: u32 = 4;
+const PATIENCE: Duration = Duration::from_secs(3);
+/// A test that waits, which uses no processor time, may take this many times as long.
+const WAITING: u32 = 10;
+/// The signal to a process that has used its processor time.
+const SIGXCPU: i32 = 24;
 /// The memory of a test, in KiB: a mutant may collect without end.
 const MEMORY: u32 = 3 << 20;
 
@@ -57,9 +63,10 @@ enum Ended {
 impl Test {
     /// Runs the test with `mutant` in the environment.
     fn run(&self, mutant: &str, limit: Option<Duration>) -> io::Result<Ended> {
-        // A shell limits the memory, so that nothing here is unsafe.
+        // A shell limits memory and processor time, so that nothing here is unsafe.
+        let seconds = limit.map_or(String::from("unlimited"), |limit| limit.as_secs().to_string());
         let mut child = Command::new("sh")
-            .args(["-c", &format!("ulimit -v {MEMORY}; exec nice \"$@\""), "sh"])
+            .args(["-c", &format!("ulimit -c 0; ulimit -v {MEMORY}; ulimit -S -t {seconds}; exec nice \"$@\""), "sh"])
             .arg(&self.program)
             .args(["--exact", &self.name, "--test-threads=1", "--quiet"])
             .current_dir(&self.folder)
@@ -73,9 +80,13 @@ impl Test {
         let (began, mut pause) = (Instant::now(), Duration::from_millis(1));
         loop {
             if let Some(status) = child.try_wait()? {
-                return Ok(if status.success() { Ended::Passed } else { Ended::Failed });
+                return Ok(match status.signal() {
+                    Some(SIGXCPU) => Ended::Endless,
+                    _ if status.success() => Ended::Passed,
+                    _ => Ended::Failed,
+                });
             }
-            if limit.is_some_and(|limit| began.elapsed() > limit) {
+            if limit.is_some_and(|limit| began.elapsed() > limit * WAITING) {
                 child.kill()?;
                 child.wait()?;
                 return Ok(Ended::Endless);
