@@ -19,7 +19,6 @@ use crate::qdisc::Backlog;
 /// This is the steady state of Choudhury and Hahne's dynamic threshold (1998) of four times the free space. It is
 /// computed from n and not from the free space, so that flows that send first after a pause cannot occupy the space
 /// of flows that send last.
-/// always come last.
 const THRESHOLD_FACTOR: u64 = 4;
 /// The fraction (1/n) of the buffer reserved for flows with a granted minimum, in a class that has such flows.
 const PROMISED_PART: u64 = 8;

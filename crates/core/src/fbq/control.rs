@@ -362,9 +362,7 @@ impl<P: Packet> Fbc<P> {
         }
         let q = &mut self.classes[class.0 as usize];
         q.settle(now);
-        while rate.saturating_sub(q.shares.rate().saturating_sub(q.shares.unpromised())).is_zero()
-            && q.shares.rate().saturating_sub(q.shares.unpromised()) > rate
-        {
+        while q.shares.rate().saturating_sub(q.shares.unpromised()) > rate {
             let flows = &mut self.flows;
             let youngest = flows.indices().filter(|&at| flows[at].class == class.0 && flows[at].granted).max();
             let Some(at) = youngest else { break };
