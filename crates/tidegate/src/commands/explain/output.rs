@@ -1,0 +1,353 @@
+//! What `tidegate explain` prints: as text, and as JSON.
+
+use std::io::Write;
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+use tidegate_config::values::{Protocol, dscp_name};
+use tidegate_control::calls::Explained;
+use tidegate_core::classify::Hosts;
+use tidegate_core::{Credit, DropReason};
+use tidegate_engine::{Disposition, PacketMeta};
+use tidegate_replay::explain::{Belongs, End, Explanation, colour_name};
+use tidegate_replay::meter::Departure;
+use tidegate_units::Span;
+
+use crate::output;
+
+pub fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "at this moment, {} packets ({} bytes) wait in all{}",
+        explained.queue.packets,
+        explained.queue.bytes.as_u64(),
+        match explained.due {
+            None => String::new(),
+            Some(Span::ZERO) => "; the next may leave at once".to_owned(),
+            Some(due) => format!("; none may leave for {}: the credit is used up until then", millis(due)),
+        }
+    )?;
+    if let Some(waiting) = &explained.class_queue {
+        let rate = explained.class_rate.map_or(String::new(), |rate| format!("; it has {rate}"));
+        writeln!(out, "    in its class {} packets ({} bytes){rate}", waiting.packets, waiting.bytes.as_u64())?;
+    }
+    if let Some(buckets) = &explained.buckets {
+        writeln!(
+            out,
+            "    the bucket of its class holds {} of {} bytes, that of all {} of {}",
+            buckets.class_bytes, buckets.class_depth_bytes, buckets.all_bytes, buckets.all_depth_bytes
+        )?;
+    }
+    if let Some(rate) = explained.outlook {
+        writeln!(out, "    as things stand its flow may send at {}", output::rate(rate))?;
+    }
+    let Some(seen) = &explained.seen else { return writeln!(out, "its flow is not there, or flows are not counted") };
+    writeln!(
+        out,
+        "its flow: {} packets came, {} left, {} wait ({} bytes); it sends at {}",
+        seen.arrived_packets,
+        seen.sent_packets,
+        seen.queue.packets,
+        seen.queue.bytes.as_u64(),
+        output::rate(seen.rate)
+    )?;
+    if let Some(through) = &seen.through {
+        writeln!(out, "    it is displaced, and leaves through class {through}")?;
+    }
+    if let Some(minimum) = seen.minimum {
+        let state = if seen.granted { "is promised" } else { "is wanted and cannot be promised yet" };
+        writeln!(out, "    {minimum} {state}")?;
+    }
+    writeln!(
+        out,
+        "    of its last packets half waited at most {}, 99 of 100 {}",
+        millis(seen.wait.p50),
+        millis(seen.wait.p99)
+    )?;
+    for drops in &seen.dropped {
+        let known = DropReason::ALL.into_iter().find(|reason| reason.name() == drops.reason);
+        writeln!(out, "    {} were dropped: {}", drops.packets, known.map_or(drops.reason.clone(), because))?;
+    }
+    Ok(())
+}
+
+pub fn print_belongs(out: &mut dyn Write, belongs: &Belongs) -> std::io::Result<()> {
+    for rule in &belongs.rules {
+        let verdict = if rule.matches() { "matches" } else { "does not match" };
+        writeln!(out, "rule {} (class {}) {verdict}", rule.number, rule.class)?;
+        if rule.conditions.is_empty() {
+            writeln!(out, "    it has no conditions")?;
+        }
+        for condition in &rule.conditions {
+            let word = if condition.holds { "yes" } else { "no" };
+            writeln!(out, "    {word:<3} {} is {}; wanted: {}", condition.key, condition.has, condition.wanted)?;
+        }
+    }
+    match belongs.by_default {
+        true if belongs.rules.is_empty() => writeln!(out, "class {}: there are no rules", belongs.class)?,
+        true => writeln!(out, "class {}: no rule matches, and it is the default", belongs.class)?,
+        false => writeln!(out, "class {}", belongs.class)?,
+    }
+    writeln!(out, "flow {:016x}", belongs.flow)
+}
+
+/// A packet in one line.
+fn packet_line(seen: &PacketMeta) -> String {
+    let fields = &seen.fields;
+    let end = |address: Option<IpAddr>, port: Option<u16>| match (address, port) {
+        (None, _) => "?".to_owned(),
+        (Some(address), None) => address.to_string(),
+        (Some(IpAddr::V6(address)), Some(port)) => format!("[{address}]:{port}"),
+        (Some(address), Some(port)) => format!("{address}:{port}"),
+    };
+    if fields.hosts == Hosts::Unknown {
+        return format!("not IP, or its headers cannot be read; {} bytes", seen.length);
+    }
+    let protocol = fields.protocol.map_or("?".into(), |number| Protocol(number).to_string());
+    let fragment = match fields.fragment {
+        Some(fragment) => format!(", fragment {} at {}", fragment.id, fragment.offset),
+        None => String::new(),
+    };
+    format!(
+        "{} > {} {protocol}, dscp {}, {} bytes{fragment}",
+        end(fields.hosts.source(), fields.source_port),
+        end(fields.hosts.destination(), fields.destination_port),
+        dscp_name(fields.dscp),
+        seen.length
+    )
+}
+
+fn seconds(span: Span) -> String {
+    format!("{:.9} s", span.as_secs_f64())
+}
+
+fn millis(span: Span) -> String {
+    format!("{:.3} ms", span.as_nanos() as f64 / 1e6)
+}
+
+/// The level of a bucket in whole bytes; negative when it is in debt.
+fn bytes_of(credit: Credit) -> i64 {
+    i64::try_from(credit.as_raw() / 8_000_000_000).unwrap_or(i64::MAX)
+}
+
+pub fn print_explanation(out: &mut dyn Write, explained: &Explanation) -> std::io::Result<()> {
+    writeln!(out, "packet {} at {}: {}", explained.packet, seconds(explained.time), packet_line(&explained.meta))?;
+    print_belongs(out, &explained.belongs)?;
+    let state = &explained.state;
+    writeln!(out, "when it came, {} packets ({} bytes) waited in all", state.packets, state.bytes.as_u64())?;
+    if let Some(class) = &state.class {
+        writeln!(
+            out,
+            "    in its class {} packets ({} bytes), of {} flows; it has {}, {} of it not promised",
+            class.backlog.packets,
+            class.backlog.bytes.as_u64(),
+            class.flows,
+            class.rate,
+            class.unpromised
+        )?;
+    }
+    if let Some(levels) = &state.levels {
+        writeln!(
+            out,
+            "    the bucket of its class held {} of {} bytes, that of all {} of {}",
+            bytes_of(levels.class),
+            levels.class_depth.as_u64(),
+            bytes_of(levels.all),
+            levels.all_depth.as_u64()
+        )?;
+    }
+    match &state.flow {
+        Some(flow) => writeln!(
+            out,
+            "    of its flow {} packets ({} bytes) waited; its rate was {}{}",
+            flow.backlog.packets,
+            flow.backlog.bytes.as_u64(),
+            output::rate(flow.rate),
+            match (flow.minimum.is_zero(), flow.granted) {
+                (true, _) => String::new(),
+                (false, true) => format!(", of which {} is promised", flow.minimum),
+                (false, false) => format!("; {} is wanted and cannot be promised yet", flow.minimum),
+            }
+        )?,
+        None if state.class.is_some() => writeln!(out, "    its flow was new")?,
+        None => {}
+    }
+    match &explained.end {
+        End::WentBack => writeln!(out, "it was returned to be cut; its segments follow as separate packets"),
+        End::Unknown => writeln!(out, "it is still queued at the end of the file"),
+        End::Cut(segments, None) => {
+            writeln!(out, "it was cut into {segments} segments, which are still queued at the end of the file")
+        }
+        End::Cut(segments, Some(departure)) => {
+            writeln!(out, "it was cut into {segments} segments; of the last of them:")?;
+            print_departure(out, explained, departure, None)
+        }
+        End::Left { departure, behind } => print_departure(out, explained, departure, Some(behind)),
+    }
+}
+
+fn print_departure(
+    out: &mut dyn Write,
+    explained: &Explanation,
+    departure: &Departure,
+    behind: Option<&[u64; 3]>,
+) -> std::io::Result<()> {
+    let at = seconds(departure.time.since(explained.start));
+    let packet = &departure.packet;
+    writeln!(out, "the meters coloured it {}", colour_name(packet.colour))?;
+    if packet.segments > 1 {
+        writeln!(out, "it represents {} packets and {} bytes on the link", packet.segments, packet.size.as_u64())?;
+    }
+    match departure.fate {
+        Disposition::Dropped(reason) if departure.waited == Span::ZERO => {
+            writeln!(out, "dropped as it came: {}", because(reason))?;
+        }
+        Disposition::Dropped(reason) => {
+            writeln!(out, "dropped at {at}, after {}: {}", millis(departure.waited), because(reason))?;
+        }
+        Disposition::Sent(change) => {
+            if departure.waited == Span::ZERO {
+                writeln!(out, "it left at once")?;
+            } else {
+                writeln!(out, "it waited {} and left at {at}", millis(departure.waited))?;
+                if let Some([flow, class, others]) = behind {
+                    writeln!(
+                        out,
+                        "    in between left {flow} of its flow, {class} others of its class, {others} of other classes"
+                    )?;
+                }
+                if let Some(due) = explained.due
+                    && due > explained.time
+                {
+                    writeln!(
+                        out,
+                        "    nothing could leave before {}: the credit was used up until then",
+                        seconds(due)
+                    )?;
+                }
+            }
+            if packet.left_by != packet.class {
+                let by = explained.classes.get(packet.left_by.0 as usize).map_or("?", String::as_str);
+                writeln!(out, "    through class {by}, to which its flow is displaced")?;
+            }
+            if let Some(dscp) = change.dscp {
+                writeln!(out, "    its code point was changed to {}", dscp_name(dscp))?;
+            }
+            if change.congestion {
+                writeln!(out, "    congestion was marked on it")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The explanation of a drop reason.
+fn because(reason: DropReason) -> String {
+    let words = match reason {
+        DropReason::QueueLimit => "the queue was full",
+        DropReason::FlowLimit => "the queue of its flow was full, or exceeded its share of the buffer",
+        DropReason::ClassLimit => "the queue of its class was full",
+        DropReason::LargerThanBurst => "it is larger than the burst of its bucket",
+        DropReason::Early => "the AQM dropped it early, to keep the queue short",
+        DropReason::Forced => "the average exceeded the hard limit of the AQM",
+        DropReason::TooOld => "it had waited longer than is allowed",
+        DropReason::Policed => "it exceeded its profile",
+        DropReason::AckFiltered => "a later acknowledgement supersedes it",
+        DropReason::NoClass => "no class accepts it",
+        DropReason::Flushed => "the discipline was replaced",
+        _ => "",
+    };
+    format!("{words} ({})", reason.name())
+}
+
+pub fn belongs_json(belongs: &Belongs) -> Value {
+    let rules: Vec<_> = belongs
+        .rules
+        .iter()
+        .map(|rule| {
+            let conditions: Vec<_> = rule
+                .conditions
+                .iter()
+                .map(|c| json!({ "key": c.key, "wanted": c.wanted, "has": c.has, "holds": c.holds }))
+                .collect();
+            json!({ "rule": rule.number, "class": rule.class, "matches": rule.matches(), "conditions": conditions })
+        })
+        .collect();
+    json!({
+        "class": belongs.class,
+        "by_default": belongs.by_default,
+        "flow": format!("{:016x}", belongs.flow),
+        "rules": rules,
+    })
+}
+
+pub fn explanation_json(explained: &Explanation) -> Value {
+    let state = &explained.state;
+    let class = state.class.as_ref().map(|class| {
+        json!({
+            "packets": class.backlog.packets,
+            "bytes": class.backlog.bytes.as_u64(),
+            "flows": class.flows,
+            "rate_bps": class.rate.as_bps(),
+            "unpromised_bps": class.unpromised.as_bps(),
+        })
+    });
+    let flow = state.flow.as_ref().map(|flow| {
+        json!({
+            "packets": flow.backlog.packets,
+            "bytes": flow.backlog.bytes.as_u64(),
+            "rate_bps": flow.rate.as_bps(),
+            "minimum_bps": flow.minimum.as_bps(),
+            "granted": flow.granted,
+        })
+    });
+    let buckets = state.levels.as_ref().map(|levels| {
+        json!({
+            "class_bytes": bytes_of(levels.class),
+            "class_depth_bytes": levels.class_depth.as_u64(),
+            "all_bytes": bytes_of(levels.all),
+            "all_depth_bytes": levels.all_depth.as_u64(),
+        })
+    });
+    let left = |departure: &Departure| {
+        let (how, reason, change) = match departure.fate {
+            Disposition::Sent(change) => ("passed", None, Some(change)),
+            Disposition::Dropped(reason) => ("dropped", Some(reason.name()), None),
+        };
+        json!({
+            "how": how,
+            "reason": reason,
+            "at_ns": departure.time.since(explained.start).as_nanos(),
+            "waited_ns": departure.waited.as_nanos(),
+            "colour": colour_name(departure.packet.colour),
+            "through": explained.classes.get(departure.packet.left_by.0 as usize),
+            "dscp": change.and_then(|change| change.dscp).map(dscp_name),
+            "marked": change.is_some_and(|change| change.congestion),
+        })
+    };
+    let end = match &explained.end {
+        End::Left { departure, behind } => {
+            let mut end = left(departure);
+            end["behind_packets"] = json!({ "flow": behind[0], "class": behind[1], "others": behind[2] });
+            end
+        }
+        End::Cut(segments, last) => {
+            json!({ "how": "cut", "segments": segments, "last": last.as_deref().map(left) })
+        }
+        End::WentBack => json!({ "how": "went-back" }),
+        End::Unknown => json!({ "how": "unknown" }),
+    };
+    json!({
+        "packet": explained.packet,
+        "at_ns": explained.time.as_nanos(),
+        "is": packet_line(&explained.meta),
+        "belongs": belongs_json(&explained.belongs),
+        "waiting_packets": state.packets,
+        "waiting_bytes": state.bytes.as_u64(),
+        "class": class,
+        "buckets": buckets,
+        "flow": flow,
+        "due_ns": explained.due.map(|due| due.as_nanos()),
+        "end": end,
+    })
+}
