@@ -69,8 +69,8 @@ pub struct Line {
     pub down: Option<Rate>,
     /// The link overhead that it adds to each packet.
     pub framing: Framing,
-    /// The interface, if the file is to name it.
-    pub interface: Option<String>,
+    /// The interfaces that share the rates, if the file is to name them.
+    pub interfaces: Vec<String>,
 }
 
 impl Line {
@@ -111,9 +111,11 @@ impl Line {
             Direction::Ingress => ("ingress", "arrives"),
         };
         let mut text = format!("# What {what}, for a line of {rate}.\nversion = 1\n\n[interface]\n");
-        if let Some(name) = &self.interface {
-            let _ = writeln!(text, "name = \"{name}\"");
-        }
+        let _ = match &self.interfaces[..] {
+            [] => Ok(()),
+            [name] => writeln!(text, "name = {name:?}"),
+            names => writeln!(text, "name = {names:?}"),
+        };
         let _ = write!(
             text,
             "direction = \"{word}\"\n\n\
@@ -156,7 +158,7 @@ mod tests {
 
     fn line(up: u64, down: u64, framing: Framing) -> Line {
         let rate = |kbit| (kbit > 0).then(|| Rate::from_kbit(kbit));
-        Line { up: rate(up), down: rate(down), framing, interface: Some("wan0".into()) }
+        Line { up: rate(up), down: rate(down), framing, interfaces: vec!["wan0".into()] }
     }
 
     #[test]
@@ -172,7 +174,7 @@ mod tests {
                     assert!(diagnostics.is_empty(), "{}\n{text}", diagnostics.render(&source));
                     let config = config.unwrap();
                     assert_eq!(config.interface.direction, direction);
-                    assert_eq!(config.interface.name.as_deref(), Some("wan0"));
+                    assert_eq!(config.interface.names, ["wan0"]);
                     let Root::Discipline(discipline) = config.root else { panic!("{text}") };
                     assert_eq!(discipline.line(), Some(Rate::from_bps(rate)), "{text}");
                     assert!(matches!(*discipline, Discipline::Cake(_)));

@@ -62,7 +62,7 @@ fn each_direction_has_its_configuration_and_its_text() {
         [(&configs[0], Direction::Egress, vec!["calls", "rest"]), (&configs[1], Direction::Ingress, vec!["bulk"])]
     {
         assert_eq!(config.interface.direction, direction);
-        assert_eq!(config.interface.name.as_deref(), Some("ppp0"));
+        assert_eq!(config.interface.names, ["ppp0"]);
         assert_eq!(config.class_names(), classes);
         // The text is that of a file for one direction, which means the same; but for the bound that names a class of
         // the other direction.

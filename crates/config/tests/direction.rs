@@ -37,3 +37,23 @@ fn what_arrives_has_no_owner() {
         assert_eq!(rendered(&file("egress")), format!("{:?}", Direction::Egress), "what leaves has one");
     }
 }
+
+#[test]
+fn several_interfaces_have_one_total() {
+    let names_of = |name: &str| {
+        let source = Source::new("in.toml", format!("version = 1\n[interface]\nname = {name}\n{CLASS}"));
+        let mut diagnostics = Diagnostics::new();
+        let names = load(&source, &mut diagnostics).map(|config| config.interface.names);
+        names.ok_or_else(|| diagnostics.render(&source))
+    };
+    assert_eq!(names_of("\"lan0\"").unwrap(), ["lan0"]);
+    assert_eq!(names_of("[\"lan0\", \"lan0.20\"]").unwrap(), ["lan0", "lan0.20"]);
+    let error = names_of("[\"lan0\", \"lan1\", \"lan0\"]").unwrap_err();
+    assert!(error.contains("`lan0` is named twice") && error.contains("the first time"), "{error}");
+    let error = names_of("[\"lan0\", \"lan/1\"]").unwrap_err();
+    assert!(error.contains("in.toml:3:17") && error.contains("cannot be the name of an interface"), "{error}");
+    let many: Vec<String> = (0..17).map(|n| format!("\"e{n}\"")).collect();
+    let error = names_of(&format!("[{}]", many.join(", "))).unwrap_err();
+    assert!(error.contains("more than 16 interfaces under one total"), "{error}");
+    assert_eq!(names_of(&format!("[{}]", many[..16].join(", "))).unwrap().len(), 16);
+}

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tidegate_config::{Diagnostics, Source};
 use tidegate_control::calls::{Feedback, Target};
 use tidegate_control::{Client, EventKind, Pushed};
-use tidegate_daemon::{Control, Daemon, Settings};
+use tidegate_daemon::{Control, Daemon, Settings, ShaperFile};
 use tidegate_experiments::lab::Pair;
 use tidegate_live::netns;
 use tidegate_live::shaping::Options;
@@ -54,9 +54,9 @@ fn main() {
     let pair = Pair::create().expect("namespaces");
     let path = std::env::temp_dir().join(format!("tidegate-bench-{}.sock", std::process::id()));
     let config = tidegate_config::shaper::load(&Source::new("bench", SHAPER), &mut Diagnostics::new()).expect("valid");
+    let file = ShaperFile { path: "bench".into(), modified: None, configs: vec![config] };
     let settings = Settings {
-        file: "bench".into(),
-        options: Options { interface: Some("tg0".into()), ..Options::default() },
+        options: Options { interfaces: vec!["tg0".into()], ..Options::default() },
         control: Control::Path(path.clone()),
         ..Settings::default()
     };
@@ -65,7 +65,7 @@ fn main() {
     let (stopping, namespace) = (Arc::clone(&stop), pair.sender.namespace.try_clone().expect("a handle"));
     let daemon = thread::spawn(move || {
         namespace.enter_thread().expect("a namespace");
-        let daemon = Daemon::start(vec![config], settings, |line| eprintln!("{line}")).expect("it starts");
+        let daemon = Daemon::start(vec![file], settings, |line| eprintln!("{line}")).expect("it starts");
         ready.send(()).expect("the receiver exists");
         daemon.run(&stopping).expect("it ends");
     });

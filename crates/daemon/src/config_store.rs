@@ -27,14 +27,12 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// The longest trial.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// Changes of the configurations in force, and the file that they came from.
+/// Changes of the configurations in force, and the files that they came from.
 #[derive(Debug)]
 pub(crate) struct ConfigStore {
-    /// `-` for standard input.
-    file: PathBuf,
-    /// When the file was changed last before it was read.
-    modified: Option<SystemTime>,
-    /// Set from outside to have the file read again.
+    /// The paths, `-` for standard input, and when each file was changed last before it was read.
+    files: Vec<(PathBuf, Option<SystemTime>)>,
+    /// Set from outside to have the files read again.
     reload: Arc<AtomicBool>,
     trial: Option<Trial>,
 }
@@ -70,13 +68,17 @@ impl Followers<'_> {
 }
 
 impl ConfigStore {
-    pub fn new(file: PathBuf, modified: Option<SystemTime>, reload: Arc<AtomicBool>) -> Self {
-        Self { file, modified, reload, trial: None }
+    pub fn new(files: Vec<(PathBuf, Option<SystemTime>)>, reload: Arc<AtomicBool>) -> Self {
+        Self { files, reload, trial: None }
     }
 
-    /// The shaper file; `-` for standard input.
-    pub fn file(&self) -> &Path {
-        &self.file
+    /// The path of file number `file`; `-` for standard input.
+    pub fn path(&self, file: usize) -> &Path {
+        &self.files[file].0
+    }
+    /// The paths of the shaper files, for people.
+    pub fn paths(&self) -> String {
+        self.files.iter().map(|(path, _)| path.display().to_string()).collect::<Vec<_>>().join(" + ")
     }
     /// The time left of the trial, if a change is on trial.
     pub fn trial_left(&self) -> Option<Span> {
@@ -86,15 +88,30 @@ impl ConfigStore {
 
     /// Answers `in-force`.
     pub fn in_force(directions: &[ShapedDirection], request: &InForce) -> Result<Text, Refusal> {
-        if let (None, [up, down]) = (&request.direction, directions) {
-            let text = shaper::join(&up.config.text, &down.config.text).ok_or_else(|| {
-                Refusal::new(Code::Invalid, "the directions differ in [interface] or another table that both have")
-                    .help("ask for one of them, up or down")
-            })?;
-            return Ok(Text { text });
+        let wanted: Vec<&ShapedDirection> = match &request.direction {
+            None => directions.iter().collect(),
+            Some(name) => {
+                let named: Vec<_> = directions.iter().filter(|direction| direction.name == *name).collect();
+                let by_interface = directions.iter().filter(|direction| direction.interfaces().contains(name));
+                if named.is_empty() { by_interface.collect() } else { named }
+            }
+        };
+        match wanted[..] {
+            [one] => Ok(Text { text: one.config.text.to_string() }),
+            [up, down] if up.file == down.file => {
+                let text = shaper::join(&up.config.text, &down.config.text).ok_or_else(|| {
+                    Refusal::new(Code::Invalid, "the directions differ in [interface] or another table that both have")
+                        .help("ask for one of them, up or down")
+                })?;
+                Ok(Text { text })
+            }
+            [] => direction_named(directions, request.direction.as_deref())
+                .map(|at| Text { text: directions[at].config.text.to_string() }),
+            _ => Err(invalid("several files are in force").help(format!(
+                "ask for one by an interface or a direction: {}",
+                directions.iter().map(|direction| direction.name.as_str()).collect::<Vec<_>>().join(", ")
+            ))),
         }
-        let at = direction_named(directions, request.direction.as_deref())?;
-        Ok(Text { text: directions[at].config.text.to_string() })
     }
 
     /// Answers `apply`.
@@ -199,45 +216,50 @@ impl ConfigStore {
         }
     }
 
-    /// Logs when the file was changed since it was read.
-    pub fn look_at_file(&mut self, notifier: &Notifier) {
-        let now = modified(&self.file);
-        if now.is_some() && now != self.modified {
-            self.modified = now;
-            notifier.log(&format!(
-                "{} has changed; what runs is what was read at the start. Check it with `tidegate check`, then start \
-                 again to use it",
-                self.file.display()
-            ));
+    /// Logs when a file was changed since it was read.
+    pub fn look_at_files(&mut self, notifier: &Notifier) {
+        for (path, known) in &mut self.files {
+            let now = modified(path);
+            if now.is_some() && now != *known {
+                *known = now;
+                notifier.log(&format!(
+                    "{} has changed; what runs is what was read at the start. Check it with `tidegate check`, then start \
+                     again to use it",
+                    path.display()
+                ));
+            }
         }
     }
 
-    /// Reads the file again and applies it; one that is not valid changes nothing. A service manager's reload.
+    /// The configurations of the files as they are now, with the directions that they are for.
+    fn read(&self, directions: &[ShapedDirection]) -> Result<Vec<(usize, Config)>, Refusal> {
+        let mut changes = Vec::new();
+        for (number, (path, _)) in self.files.iter().enumerate() {
+            let source = Source::open(path).map_err(|error| invalid(error.to_string()))?;
+            let (configs, _) = load(source.name(), source.text())?;
+            let running: Vec<usize> = (0..directions.len()).filter(|&at| directions[at].file == number).collect();
+            let way = |config: &Config| config.interface.direction;
+            if !configs.iter().map(way).eq(running.iter().map(|&at| way(&directions[at].config))) {
+                return Err(invalid("it shapes another direction; start again for that"));
+            }
+            changes.extend(running.into_iter().zip(configs));
+        }
+        Ok(changes)
+    }
+
+    /// Reads the files again and applies them; one that is not valid changes nothing. A service manager's reload.
     fn read_again(&mut self, directions: &mut [ShapedDirection], mut followers: Followers<'_>) {
         let micros = timing::now().as_nanos() / 1_000;
         service::notify(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
-        let file = self.file.clone();
-        let outcome = Source::open(&file)
-            .map_err(|error| invalid(error.to_string()))
-            .and_then(|source| load(source.name(), source.text()))
-            .and_then(|(configs, _)| {
-                let ways = |configs: &mut dyn Iterator<Item = &Config>| -> Vec<_> {
-                    configs.map(|config| config.interface.direction).collect()
-                };
-                let running = ways(&mut directions.iter().map(|direction| &direction.config));
-                if ways(&mut configs.iter()) != running {
-                    return Err(invalid("it shapes another direction; start again for that"));
-                }
-                change_all(directions, &mut followers, configs.into_iter().enumerate().collect())
-            });
+        let outcome = self.read(directions).and_then(|changes| change_all(directions, &mut followers, changes));
         match outcome {
             Ok(_) => {
                 self.trial = None;
-                self.modified = modified(&file);
-                followers.notifier.log(&format!("{} was read again and is in force", file.display()));
+                self.files.iter_mut().for_each(|(path, known)| *known = modified(path));
+                followers.notifier.log(&format!("{} was read again and is in force", self.paths()));
             }
             Err(refusal) => {
-                let text = format!("{} is not applied, nothing has changed: {refusal}", file.display());
+                let text = format!("{} is not applied, nothing has changed: {refusal}", self.paths());
                 followers.notifier.log(&text);
             }
         }
@@ -285,10 +307,24 @@ fn placed(
     named: Option<&str>,
 ) -> Result<Vec<(usize, Config)>, Refusal> {
     let running = |config: &Config| {
-        directions.iter().position(|direction| direction.config.interface.direction == config.interface.direction)
+        let same = |direction: &ShapedDirection| {
+            direction.config.interface.direction == config.interface.direction
+                && (config.interface.names.is_empty() || direction.interfaces() == config.interface.names)
+        };
+        let mut ways =
+            (0..directions.len()).filter(|&at| directions[at].config.interface.direction == config.interface.direction);
+        // The only one of its direction is meant whatever it is called: another interface is refused with both names.
+        let only = ways.next().filter(|_| ways.next().is_none());
+        only.or_else(|| directions.iter().position(same).filter(|_| !config.interface.names.is_empty()))
     };
+    let several = directions.iter().any(|direction| direction.file != 0);
     let wanted = named.map(|name| direction_named(directions, Some(name))).transpose()?;
     if configs.len() == 1 {
+        if several && wanted.is_none() && configs.iter().any(|config| running(config).is_none()) {
+            let names: Vec<&str> = directions.iter().map(|direction| direction.name.as_str()).collect();
+            return Err(invalid("the file does not name an interface that is shaped here")
+                .help(format!("name its interface, or a direction by --direction: {}", names.join(", "))));
+        }
         // A file for another direction than the one it is for is refused where it is put in force.
         let place = |config| (wanted.or_else(|| running(&config)).unwrap_or(0), config);
         return Ok(configs.into_iter().map(place).collect());

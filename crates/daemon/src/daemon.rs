@@ -43,13 +43,20 @@ pub enum Control {
     Off,
 }
 
+/// A shaper file with what it specifies.
+#[derive(Clone, Debug, Default)]
+pub struct ShaperFile {
+    /// Where it was read from; `-` for standard input.
+    pub path: PathBuf,
+    /// When it was changed last, taken before it was read.
+    pub modified: Option<SystemTime>,
+    /// A configuration for each direction.
+    pub configs: Vec<Config>,
+}
+
 /// How to run a daemon.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Where the configuration was read from; `-` for standard input.
-    pub file: PathBuf,
-    /// When that was changed last, taken before it was read.
-    pub modified: Option<SystemTime>,
     /// End after this time.
     pub limit: Option<Duration>,
     /// How to shape.
@@ -106,22 +113,35 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a data path for each of `configs`, and serves. `print` receives what people are to read, a line at a time.
+    /// Starts a data path for each direction of each of `files`, and serves. `print` receives what people are to read, a
+    /// line at a time. No two files have the same direction of an interface. Who may connect, the hook and where metrics
+    /// are served is as in the first file that specifies it.
     ///
     /// # Errors
     /// See [`DaemonError`]; nothing is left behind then.
-    pub fn start(configs: Vec<Config>, settings: Settings, print: fn(&str)) -> Result<Self, DaemonError> {
-        let Settings { file, modified, limit, options, reload, leave, control, web, hook } = settings;
-        let start = |config| ShapedDirection::start(config, &options);
-        let directions: Vec<_> = configs.into_iter().map(start).collect::<Result<_, _>>()?;
+    pub fn start(files: Vec<ShaperFile>, settings: Settings, print: fn(&str)) -> Result<Self, DaemonError> {
+        let Settings { limit, options, reload, leave, control, web, hook } = settings;
+        let several = files.len() > 1;
+        let (mut directions, mut paths) = (Vec::new(), Vec::new());
+        for (number, ShaperFile { path, modified, configs }) in files.into_iter().enumerate() {
+            paths.push((path, modified));
+            for config in configs {
+                let name = match config.interface.names.first().filter(|_| several) {
+                    Some(interface) => format!("{interface}.{}", crate::directions::name_of(&config)),
+                    None => crate::directions::name_of(&config).into(),
+                };
+                directions.push(ShapedDirection::start(config, number, name, &options)?);
+            }
+        }
         let Some(first) = directions.first() else { return Err(StartError::NoInterface.into()) };
         let mode = first.config.control.mode;
-        let interface = crate::directions::interface(&directions, &options).to_owned();
+        let interface = crate::directions::interface(&directions);
         let direction = match &*directions {
             [one] => Some(crate::directions::name_of(&one.config)),
             _ => None,
         };
-        let listening = listen(&control, &interface, direction, mode, print)?;
+        let named_after = crate::directions::interfaces(&directions).first().copied().unwrap_or_default();
+        let listening = listen(&control, named_after, direction, mode, print)?;
         for message in privileges::raise_limits(options.priority) {
             print(&message);
         }
@@ -138,7 +158,7 @@ impl Daemon {
         handover::restore(&directions, &mut promises, &mut reservations, &notifier);
         Ok(Self {
             directions,
-            store: ConfigStore::new(file, modified, reload),
+            store: ConfigStore::new(paths, reload),
             promises,
             reservations,
             handover: Handover::default(),
@@ -153,9 +173,13 @@ impl Daemon {
         })
     }
 
-    /// The shaped interface.
-    pub fn interface(&self) -> &str {
-        self.supervisor.interface(&self.directions)
+    /// The names of the shaped interfaces, for people.
+    pub fn interface(&self) -> String {
+        crate::directions::interface(&self.directions)
+    }
+    /// The path of the file of a direction; `-` for standard input.
+    pub fn file_of(&self, direction: &ShapedDirection) -> &std::path::Path {
+        self.store.path(direction.file)
     }
     /// The path of the control socket, if there is one.
     pub fn control_path(&self) -> Option<PathBuf> {
@@ -230,8 +254,8 @@ impl Daemon {
         let Self { directions, store, promises, reservations, telemetry, supervisor, notifier, handover, kept, .. } =
             self;
         supervisor.tick(directions, &mut Grants { promises: &mut *promises, reservations, notifier });
-        telemetry.tick(directions, &supervisor.health(directions), notifier);
-        let interface = supervisor.interface(directions).to_owned();
+        let interface = crate::directions::interface(directions);
+        telemetry.tick(directions, &supervisor.health(&interface), notifier);
         store.tick(directions, Followers { promises, telemetry, notifier, interface: &interface });
         reservations.tick(directions);
         if kept.elapsed() >= handover::EVERY {
@@ -240,14 +264,14 @@ impl Daemon {
         }
         if self.checked.elapsed() >= FILE {
             self.checked = Instant::now();
-            self.store.look_at_file(&self.notifier);
+            self.store.look_at_files(&self.notifier);
         }
     }
 
     fn end(mut self) -> Result<Vec<(String, Vec<ClassStatus>)>, DaemonError> {
         service::notify("STOPPING=1");
-        let interface = self.interface().to_owned();
-        self.telemetry.finish(&self.directions, &self.supervisor.health(&self.directions));
+        let interface = self.interface();
+        self.telemetry.finish(&self.directions, &self.supervisor.health(&interface));
         let leaves = self.leave.load(Ordering::Relaxed) || self.supervisor.has_successor();
         // The watchdog ends first: data paths that end on purpose are no failures.
         drop(self.supervisor);

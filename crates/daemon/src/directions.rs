@@ -8,15 +8,21 @@ use tidegate_control::calls::GuardianStatus;
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
 use tidegate_live::guardian::{Condition, Guardian};
-use tidegate_live::shaping::{Inherited, LiveEngine, Options, Shaping, StartError, WorkerCounts, user_number};
+use tidegate_live::shaping::{
+    Inherited, LiveEngine, Options, ShapedInterface, Shaping, StartError, WorkerCounts, user_number,
+};
 use tidegate_units::Span;
 
 /// One shaped direction of the traffic.
 pub struct ShapedDirection {
-    /// `up` for egress, `down` for ingress.
+    /// `up` for egress, `down` for ingress; with the interface before it, as in `wan0.up`, where there are several files.
     pub name: String,
+    /// The number of its file.
+    pub(crate) file: usize,
     /// The configuration in force.
     pub config: Config,
+    /// The interfaces, in place of the configuration's: those of the options, or those that were renamed.
+    interfaces: Vec<String>,
     /// The running data path; missing between its end and its next start.
     shaping: Option<Shaping>,
     /// What the last data path has left to the next; its guardian lets packets pass meanwhile.
@@ -28,14 +34,15 @@ pub struct ShapedDirection {
 }
 
 impl ShapedDirection {
-    /// Starts to shape by `config`.
+    /// Starts to shape by `config` of file number `file`, under this name.
     ///
     /// # Errors
     /// When the data path does not start; nothing is left behind then.
-    pub fn start(config: Config, options: &Options) -> Result<Self, StartError> {
+    pub fn start(config: Config, file: usize, name: String, options: &Options) -> Result<Self, StartError> {
         let shaping = Shaping::start(&config, options)?;
         let heartbeat = (shaping.heartbeat(), Instant::now());
-        Ok(Self { name: name_of(&config).into(), config, shaping: Some(shaping), left: None, heartbeat, generation: 0 })
+        let interfaces = options.interfaces.clone();
+        Ok(Self { name, file, config, interfaces, shaping: Some(shaping), left: None, heartbeat, generation: 0 })
     }
 
     /// The data path, while there is one.
@@ -63,12 +70,31 @@ impl ShapedDirection {
     /// Starts the data path again, by the configuration in force.
     pub(crate) fn start_again(&mut self, options: &Options) -> Result<(), StartError> {
         self.generation += 1;
-        self.shaping = Some(Shaping::start_from(&self.config, options, self.left.take())?);
+        let options = Options { interfaces: self.interfaces.clone(), ..options.clone() };
+        self.shaping = Some(Shaping::start_from(&self.config, &options, self.left.take())?);
         Ok(())
     }
-    /// Has the data path follow its interface, which has another name or index; `None` while there is no data path.
-    pub(crate) fn follow(&mut self, name: &str, index: u32) -> Option<Result<(), StartError>> {
-        Some(self.shaping_mut()?.follow(name, index))
+
+    /// The names of the interfaces whose traffic is shaped together.
+    pub fn interfaces(&self) -> &[String] {
+        if self.interfaces.is_empty() { &self.config.interface.names } else { &self.interfaces }
+    }
+    /// The interfaces of the data path; none while there is no data path.
+    pub(crate) fn interfaces_running(&self) -> &[ShapedInterface] {
+        self.shaping.as_ref().map_or(&[], Shaping::interfaces)
+    }
+    /// Whether the interface of this name is one of this direction.
+    pub(crate) fn has(&self, interface: &str) -> bool {
+        self.interfaces().iter().any(|name| name == interface)
+    }
+    /// Has the data path follow an interface, which has another name or index; `None` while there is no data path. The next
+    /// start is by the new name in either case.
+    pub(crate) fn follow(&mut self, earlier: &str, name: &str, index: u32) -> Option<Result<(), StartError>> {
+        if name != earlier {
+            let rename = |own: &String| if own == earlier { name.to_owned() } else { own.clone() };
+            self.interfaces = self.interfaces().iter().map(rename).collect();
+        }
+        Some(self.shaping_mut()?.follow(earlier, name, index))
     }
     /// The state of the guardian, in the form of the protocol.
     pub(crate) fn guardian(&self) -> Option<GuardianStatus> {
@@ -204,12 +230,20 @@ pub(crate) fn direction_named(directions: &[ShapedDirection], name: Option<&str>
     })
 }
 
-/// The name of the shaped interface: that of a running data path, else the one of the options, else that of the file.
-pub(crate) fn interface<'a>(directions: &'a [ShapedDirection], options: &'a Options) -> &'a str {
-    let running = directions.iter().find_map(ShapedDirection::shaping).map(Shaping::interface);
-    let meant = || options.interface.as_deref();
-    let written = || directions.iter().find_map(|direction| direction.config.interface.name.as_deref());
-    running.or_else(meant).or_else(written).unwrap_or_default()
+/// The names of the shaped interfaces, each once, in the order of the files.
+pub(crate) fn interfaces(directions: &[ShapedDirection]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in directions.iter().flat_map(ShapedDirection::interfaces) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// The names of the shaped interfaces, for people.
+pub(crate) fn interface(directions: &[ShapedDirection]) -> String {
+    interfaces(directions).join(" + ")
 }
 
 pub(crate) fn name_of(config: &Config) -> &'static str {

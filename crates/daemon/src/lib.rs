@@ -37,7 +37,7 @@ mod waiting;
 
 pub use caller::{Caller, Peer};
 pub use config_store::modified;
-pub use daemon::{Control, Daemon, DaemonError, Settings};
+pub use daemon::{Control, Daemon, DaemonError, Settings, ShaperFile};
 pub use directions::ShapedDirection;
 pub use server::{Listening, SocketError};
 pub use telemetry::{Sampler, metrics, web};

@@ -18,15 +18,18 @@ impl Service for Daemon {
     type Caller = Caller;
 
     fn status(&mut self, _: &Caller, _: StatusQuery) -> Result<Status, Refusal> {
-        let (health, trial) = (self.supervisor.health(&self.directions), self.store.trial_left());
-        let (file, counters) = (self.store.file(), self.notifier.counters());
+        let interface = self.interface();
+        let (health, trial) = (self.supervisor.health(&interface), self.store.trial_left());
+        let (file, counters) = (self.store.paths(), self.notifier.counters());
         Ok(self.telemetry.status.answer(&self.directions, &health, file, trial, counters))
     }
     fn classes(&mut self, _: &Caller, _: Classes) -> Result<Observation, Refusal> {
-        self.telemetry.observer.classes(&self.directions, &self.supervisor.health(&self.directions))
+        let interface = self.interface();
+        self.telemetry.observer.classes(&self.directions, &self.supervisor.health(&interface))
     }
     fn flows(&mut self, _: &Caller, request: Flows) -> Result<Observation, Refusal> {
-        self.telemetry.observer.flows(&self.directions, &self.supervisor.health(&self.directions), &request)
+        let interface = self.interface();
+        self.telemetry.observer.flows(&self.directions, &self.supervisor.health(&interface), &request)
     }
     fn explain(&mut self, _: &Caller, request: Explain) -> Result<Explained, Refusal> {
         explain::explain(&self.directions, &request)
@@ -96,7 +99,7 @@ fn with_store<T>(
     daemon: &mut Daemon,
     change: impl FnOnce(&mut ConfigStore, &mut [ShapedDirection], Followers<'_>) -> T,
 ) -> T {
-    let interface = daemon.interface().to_owned();
+    let interface = daemon.interface();
     let Daemon { directions, store, promises, telemetry, notifier, .. } = daemon;
     change(store, directions, Followers { promises, telemetry, notifier, interface: &interface })
 }

@@ -77,8 +77,8 @@ impl Examination {
 /// The subject of an examination, as far as it is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Subject<'a> {
-    /// The interface to shape.
-    pub interface: Option<&'a str>,
+    /// The interfaces to shape together; without one that of the default route is looked at.
+    pub interfaces: &'a [String],
     /// The MTU that the configuration specifies.
     pub mtu: Option<u32>,
 }
@@ -91,22 +91,23 @@ pub fn examine(subject: Subject<'_>) -> Examination {
     kernel::queue(&mut found);
     kernel::scheduling(&mut found);
     kernel::clocks(&mut found);
-    let uplink = place::place(&mut found, subject.interface);
-    match (subject.interface, &uplink) {
-        (Some(name), _) => interface::interface(&mut found, name, subject.mtu),
-        (None, Some(name)) => {
+    let first = subject.interfaces.first().map(String::as_str);
+    let uplink = place::place(&mut found, first);
+    match (subject.interfaces, &uplink) {
+        ([], Some(name)) => {
             let text = format!("none was named; {name} is looked at, by which the default route leaves");
             found.add("interface", Severity::Note, text, "");
             interface::interface(&mut found, name, subject.mtu);
         }
-        (None, None) => found.add(
+        ([], None) => found.add(
             "interface",
             Severity::Note,
             "no interface was named, so none was looked at",
             "name one: tidegate doctor --interface eth0",
         ),
+        (names, _) => names.iter().for_each(|name| interface::interface(&mut found, name, subject.mtu)),
     }
-    let name = subject.interface.or(uplink.as_deref());
+    let name = first.or(uplink.as_deref());
     interface::forwarding(&mut found, name);
     service::service(&mut found, name);
     found

@@ -1,11 +1,12 @@
-//! The rules that lead departing or arriving packets of an interface through a queue, and apply the actions of
+//! The rules that lead departing or arriving packets of interfaces through a queue, and apply the actions of
 //! verdicts.
 //!
-//! *Law*: all rules are installed and removed in one transaction; only packets that leave (arrive) by the named
+//! *Law*: all rules are installed and removed in one transaction; only packets that leave (arrive) by a named
 //! interface are affected; a packet passes when the queue is not served. ARP is not filtered by these rules, and its
 //! IPv6 counterpart, neighbour discovery, passes. Traffic on loopback is untouched unless the interface is `lo`.
 //!
-//! For departing packets, one table, `tidegate_<interface>`, of family `inet` (or two, `ip` and `ip6`, where the
+//! Each interface has tables of its own, so that each is locked (see below); all of them lead to the same queue. For
+//! departing packets, one table, `tidegate_<interface>`, of family `inet` (or two, `ip` and `ip6`, where the
 //! kernel's queue does not support `inet`), with these chains:
 //!
 //! | chain | hook, priority | what for |
@@ -131,13 +132,20 @@ pub fn cgroup(path: &Path) -> io::Result<Sender> {
     Ok(Sender::Cgroup { id: inner.ino(), level })
 }
 
+/// An interface whose packets the rules queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its index; 0 while it is unknown. Packets of an interface with this name or this index are affected.
+    pub index: u32,
+}
+
 /// The specification of the rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spec {
-    /// The name of the interface.
-    pub interface: String,
-    /// Its index; 0 while it is unknown. Packets of an interface with this name or this index are affected.
-    pub index: u32,
+    /// The interfaces; each has tables of its own.
+    pub interfaces: Vec<Interface>,
     /// Whether departing or arriving packets are queued.
     pub direction: Direction,
     /// The first queue.
@@ -153,8 +161,8 @@ pub struct Spec {
 impl Spec {
     /// One queue for all packets that leave by `interface`, the default mark layout, no tags.
     pub fn new(interface: impl Into<String>, queue: u16) -> Self {
-        let (interface, direction) = (interface.into(), Direction::Egress);
-        Self { interface, index: 0, direction, queue, queue_count: 1, marks: MarkLayout::default(), tags: Vec::new() }
+        let (interfaces, direction) = (vec![Interface { name: interface.into(), index: 0 }], Direction::Egress);
+        Self { interfaces, direction, queue, queue_count: 1, marks: MarkLayout::default(), tags: Vec::new() }
     }
 
     /// As [`new`](Self::new), for all packets that arrive by `interface`.
@@ -264,8 +272,10 @@ pub struct RuleCounters {
 #[derive(Debug)]
 pub struct Rules {
     socket: Socket,
+    /// The names of the tables of each interface: those that the interfaces had when the rules were installed.
+    names: Vec<String>,
     tables: Vec<Table>,
-    /// Tables without hooks that hold the lock of the interface's name, after a rename.
+    /// Tables without hooks that hold the locks of the names of the interfaces, after a rename.
     locks: Vec<Table>,
     installed: Installed,
     limits: Limits,
@@ -273,10 +283,10 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Installs the rules, after removing stale tables of the interface. The native expression is tried before the
+    /// Installs the rules, after removing stale tables of the interfaces. The native expression is tried before the
     /// compatible target, one `inet` table before two.
     ///
-    /// The interface need not exist yet. The rules belong to the network namespace of the calling thread.
+    /// The interfaces need not exist yet. The rules belong to the network namespace of the calling thread.
     ///
     /// # Errors
     /// [`RulesError::Busy`] if another instance shapes the interface; [`RulesError::Unsupported`] with every attempt if
@@ -289,13 +299,15 @@ impl Rules {
     pub fn install_by(spec: &Spec, attempts: impl IntoIterator<Item = Attempt>) -> Result<Self, RulesError> {
         plan::check(spec)?;
         let mut socket = Socket::open(Protocol::Netfilter)?;
-        stale::remove_ended(&mut socket, &spec.interface, spec.direction).map_err(|error| match error {
-            // Netfilter's netlink knows no such subsystem.
-            RulesError::Netlink(error) if error.errno() == Some(libc::EINVAL) => {
-                RulesError::Unsupported(vec!["it has no nf_tables (CONFIG_NF_TABLES)".into()])
-            }
-            error => error,
-        })?;
+        for Interface { name, .. } in &spec.interfaces {
+            stale::remove_ended(&mut socket, name, spec.direction).map_err(|error| match error {
+                // Netfilter's netlink knows no such subsystem.
+                RulesError::Netlink(error) if error.errno() == Some(libc::EINVAL) => {
+                    RulesError::Unsupported(vec!["it has no nf_tables (CONFIG_NF_TABLES)".into()])
+                }
+                error => error,
+            })?;
+        }
         Self::create(socket, spec, attempts)
     }
 
@@ -305,20 +317,23 @@ impl Rules {
         spec: &Spec,
         attempts: impl IntoIterator<Item = Attempt>,
     ) -> Result<Self, RulesError> {
-        let mut refused = Vec::new();
+        let (mut refused, names) = (Vec::new(), table_names(spec));
         for attempt in attempts {
             for limits in [Limits::Available, Limits::Missing] {
-                let tables = tables(spec, attempt, limits, &table_name(&spec.interface, spec.direction));
+                let tables = tables(spec, attempt, limits, &names);
                 match nft::create(&mut socket, &tables, attempt.ownership) {
                     Ok(()) => {
                         let installed = Installed { attempt, refused };
-                        return Ok(Self { socket, tables, locks: Vec::new(), installed, limits, removed: false });
+                        let locks = Vec::new();
+                        return Ok(Self { socket, names, tables, locks, installed, limits, removed: false });
                     }
                     Err(error) if is_missing_feature(&error) && limits == Limits::Available => {}
                     Err(error) if is_missing_feature(&error) => refused.push(format!("{attempt}: {error}")),
                     // Of two that start at once, the second finds the table of the first.
                     Err(error) if matches!(error.errno(), Some(libc::EEXIST | libc::EPERM)) => {
-                        stale::check_free(&mut socket, &spec.interface, spec.direction)?;
+                        for Interface { name, .. } in &spec.interfaces {
+                            stale::check_free(&mut socket, name, spec.direction)?;
+                        }
                         return Err(error.into());
                     }
                     Err(error) => return Err(error.into()),
@@ -351,7 +366,7 @@ impl Rules {
     /// When the kernel refuses it; the rules are unchanged then.
     pub fn retag(&mut self, spec: &Spec) -> Result<(), RulesError> {
         plan::check(spec)?;
-        let tables = tables(spec, self.installed.attempt, self.limits, self.name());
+        let tables = tables(spec, self.installed.attempt, self.limits, &self.names);
         if tables != self.tables {
             nft::replace_rules(&mut self.socket, &tables, |chain| chain.name == "tag")?;
             self.tables = tables;
@@ -359,44 +374,43 @@ impl Rules {
         Ok(())
     }
 
-    /// Adapts the rules to an interface that has another name or another index, atomically and without an effect on queued
+    /// Adapts the rules to interfaces that have another name or another index, atomically and without an effect on queued
     /// packets; the rest of `spec` must be unchanged. The counters of the rules begin at zero again.
     ///
     /// # Errors
-    /// [`RulesError::Busy`] if another instance shapes an interface of the new name; the rules are unchanged then.
+    /// [`RulesError::Busy`] if another instance shapes an interface of a new name; the rules are unchanged then.
     pub fn follow(&mut self, spec: &Spec) -> Result<(), RulesError> {
         plan::check(spec)?;
-        let tables = tables(spec, self.installed.attempt, self.limits, self.name());
-        let name = table_name(&spec.interface, spec.direction);
-        let locks: Vec<Table> = match self.name() == name {
-            true => Vec::new(),
-            false => tables.iter().map(|table| plan::lock(table, &name)).collect(),
-        };
-        let named = |tables: &[Table]| tables.first().map(|table| table.name.clone());
-        let new = named(&locks) != named(&self.locks);
-        if new && !locks.is_empty() {
-            stale::remove_ended(&mut self.socket, &spec.interface, spec.direction)?;
-            nft::create(&mut self.socket, &locks, self.installed.attempt.ownership)?;
+        let tables = tables(spec, self.installed.attempt, self.limits, &self.names);
+        let (mut locks, mut new) = (Vec::new(), Vec::new());
+        for (interface, of) in spec.interfaces.iter().zip(&self.names) {
+            let name = table_name(&interface.name, spec.direction);
+            // The rules of another of the interfaces, which had this name before, hold this lock.
+            if self.names.contains(&name) {
+                continue;
+            }
+            let of = tables.iter().filter(|table| table.name == *of);
+            let of_one: Vec<Table> = of.map(|table| plan::lock(table, &name)).collect();
+            if !self.locks.iter().any(|lock| lock.name == name) {
+                stale::remove_ended(&mut self.socket, &interface.name, spec.direction)?;
+                new.extend(of_one.clone());
+            }
+            locks.extend(of_one);
+        }
+        if !new.is_empty() {
+            nft::create(&mut self.socket, &new, self.installed.attempt.ownership)?;
         }
         // Only chains with a hook contain the interface.
         if let Err(error) = nft::replace_rules(&mut self.socket, &tables, |chain| chain.hook.is_some()) {
-            if new {
-                remove_tables(&mut self.socket, &locks)?;
-            }
+            remove_tables(&mut self.socket, &new)?;
             return Err(error.into());
         }
         self.tables = tables;
-        if new {
-            // Without a hook, so that the kernel drops no packet.
-            let earlier = std::mem::replace(&mut self.locks, locks);
-            remove_tables(&mut self.socket, &earlier)?;
-        }
-        Ok(())
-    }
-
-    /// The name of the tables.
-    fn name(&self) -> &str {
-        &self.tables[0].name
+        let earlier = std::mem::replace(&mut self.locks, locks);
+        let is_wanted = |lock: &Table| self.locks.iter().any(|wanted| wanted.name == lock.name);
+        // Without a hook, so that the kernel drops no packet.
+        let gone: Vec<Table> = earlier.into_iter().filter(|lock| !is_wanted(lock)).collect();
+        Ok(remove_tables(&mut self.socket, &gone)?)
     }
 
     /// The counters of the rules.
@@ -447,9 +461,13 @@ impl Rules {
     }
 }
 
-/// The tables of an attempt, under a name.
-fn tables(spec: &Spec, attempt: Attempt, limits: Limits, name: &str) -> Vec<Table> {
-    attempt.families.iter().map(|&family| plan::table(spec, family, attempt.verb, limits, name)).collect()
+/// The tables of an attempt, those of each interface under the name at its place.
+fn tables(spec: &Spec, attempt: Attempt, limits: Limits, names: &[String]) -> Vec<Table> {
+    let of_one = |(interface, name): (&Interface, &String)| -> Vec<Table> {
+        let table = |&family| plan::table(spec, interface, family, attempt.verb, limits, name);
+        attempt.families.iter().map(table).collect()
+    };
+    spec.interfaces.iter().zip(names).flat_map(of_one).collect()
 }
 
 /// Removes tables that may be gone already; the rest also after an error.
@@ -483,6 +501,11 @@ fn is_missing_feature(error: &Error) -> bool {
         error.errno(),
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::EINVAL | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT)
     )
+}
+
+/// The names of the tables of the interfaces.
+fn table_names(spec: &Spec) -> Vec<String> {
+    spec.interfaces.iter().map(|interface| table_name(&interface.name, spec.direction)).collect()
 }
 
 /// The name of the table for an interface. Letters, digits and `_` stay; other bytes become `.xx`.

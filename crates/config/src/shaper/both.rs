@@ -5,7 +5,7 @@
 
 use super::file::{File, InterfaceSection, ShapedDirection};
 use super::{Config, Direction, resolve};
-use crate::decode::{Decode, Spanned};
+use crate::decode::{Decode, Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place, Source};
 use crate::node::{Entry, Node, Value};
 
@@ -44,7 +44,7 @@ fn resolve_all(text: &str, tables: &Node, file: &File, diagnostics: &mut Diagnos
         let written = file.interface.as_ref().map(|section| &section.value);
         let direction = Spanned { value: direction, place: *place };
         let interface = InterfaceSection {
-            name: written.and_then(|interface| interface.name.clone()),
+            name: written.map_or(Many(Vec::new()), |interface| interface.name.clone()),
             direction,
             mtu: written.map_or(Spanned { value: super::DEFAULT_MTU, place: *place }, |interface| interface.mtu),
             overhead: written.map_or(Spanned { value: tidegate_core::Bytes::ZERO, place: *place }, |one| one.overhead),

@@ -94,10 +94,11 @@ crate::choices! {
 }
 
 crate::record! {
-    /// The interface whose traffic, the host's own and the forwarded, is shaped.
+    /// The interface, or interfaces, whose traffic, the host's own and the forwarded, is shaped.
     pub struct InterfaceSection as "interface" {
-        /// Its name. Default: none, and the command line must name it; so one file serves many hosts.
-        pub name: Option<Spanned<String>>,
+        /// Its name; or a list of names, whose traffic shares the rates and the classes: two VLANs under the rate of one
+        /// uplink. Default: none, and the command line must name it; so one file serves many hosts.
+        pub name: Many<Spanned<String>>,
         /// What leaves by it or what arrives by it. Default egress: what leaves can be held back exactly, while what
         /// arrives has used the line already, so that its rates must stay below the line's.
         pub direction: Spanned<Direction> = "egress",

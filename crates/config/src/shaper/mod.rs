@@ -153,11 +153,15 @@ impl Config {
     }
 }
 
-/// The interface whose traffic is shaped.
+/// The most interfaces under one total: the data path looks up the one of a packet among them.
+pub const MOST_INTERFACES: usize = 16;
+
+/// The interfaces whose traffic is shaped together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
-    /// Its name, unless the command line has it.
-    pub name: Option<String>,
+    /// Their names in the order of the file; none when the command line has them. All rates are those of all of them
+    /// together.
+    pub names: Vec<String>,
     /// What leaves by it or what arrives by it.
     pub direction: Direction,
     /// The size of the largest packet.

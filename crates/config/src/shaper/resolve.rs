@@ -8,8 +8,8 @@ use tidegate_core::{Bytes, ClassId, Rate, Span};
 use super::file::{ClassSection, File, InterfaceSection, ShaperSection, StatisticsSection};
 use super::rules::{lookup, numbered, rules};
 use super::{
-    Borrow, Bursts, Class, Config, Direction, EcnFeedback, FairBy, Feedback, FlowBy, Interface, Root, Shaper, Sharing,
-    Statistics, control, metrics,
+    Borrow, Bursts, Class, Config, Direction, EcnFeedback, FairBy, Feedback, FlowBy, Interface, MOST_INTERFACES, Root,
+    Shaper, Sharing, Statistics, control, metrics,
 };
 use crate::decode::{Decode, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
@@ -127,9 +127,9 @@ fn statistics(section: Option<&StatisticsSection>, diagnostics: &mut Diagnostics
 fn interface(section: Option<&InterfaceSection>, diagnostics: &mut Diagnostics) -> Interface {
     let Some(section) = section else {
         let direction = Direction::Egress;
-        return Interface { name: None, direction, mtu: super::DEFAULT_MTU, overhead: Bytes::ZERO };
+        return Interface { names: Vec::new(), direction, mtu: super::DEFAULT_MTU, overhead: Bytes::ZERO };
     };
-    if let Some(name) = &section.name {
+    for (at, name) in section.name.iter().enumerate() {
         // The kernel's own rule for names of interfaces.
         let bad = name.is_empty() || name.len() > 15 || name.chars().any(|c| c == '/' || c == ':' || c.is_whitespace());
         if bad || matches!(name.as_str(), "." | "..") {
@@ -138,6 +138,19 @@ fn interface(section: Option<&InterfaceSection>, diagnostics: &mut Diagnostics) 
                 .label("1 to 15 characters without space, `/` and `:`")
                 .help("`ip link` lists the interfaces");
         }
+        if let Some(first) = section.name[..at].iter().find(|first| first.value == name.value) {
+            diagnostics
+                .error(name.place, format!("the interface `{}` is named twice", name.value))
+                .label("the second time")
+                .related(first.place, "the first time")
+                .help("remove one; the traffic of an interface is shaped once");
+        }
+    }
+    if let Some(beyond) = section.name.get(MOST_INTERFACES) {
+        diagnostics
+            .error(beyond.place, format!("more than {MOST_INTERFACES} interfaces under one total"))
+            .label("one too many")
+            .help("shape what carries all of them instead: their bridge, or the uplink");
     }
     if section.mtu.value < Bytes::new(68) || section.mtu.value > Bytes::new(65_535) {
         diagnostics
@@ -152,7 +165,7 @@ fn interface(section: Option<&InterfaceSection>, diagnostics: &mut Diagnostics) 
             .help("Ethernet with preamble and gap adds 38B");
     }
     Interface {
-        name: section.name.as_ref().map(|name| name.value.clone()),
+        names: section.name.iter().map(|name| name.value.clone()).collect(),
         direction: section.direction.value,
         mtu: section.mtu.value,
         overhead: section.overhead.value,

@@ -15,7 +15,7 @@ pub use events::{Event, EventKind, Events, Flow, Protocol, Subscribed, Unsubscri
 pub use explain::{Buckets, Explain, Explained};
 pub use observation::{
     ClassObservation, Classes, DataPathCounters, DirectionObservation, FlowDrops, FlowObservation, FlowSort,
-    FlowTableState, Flows, Observation, Queued, WaitTimes, Waits,
+    FlowTableState, Flows, InterfaceObservation, Observation, Queued, WaitTimes, Waits,
 };
 pub use promise::{
     Displacement, Feedback, FlowState, PromiseCall, PromiseList, PromiseState, Promised, Promises, Release, Released,
@@ -23,5 +23,6 @@ pub use promise::{
 };
 pub use reserve::{Refresh, Refreshed, ReservationList, ReservationsQuery, Reserve, Reserved, Unreserve, Unreserved};
 pub use status::{
-    ClassStatus, ControlStatus, DirectionStatus, DropCount, GuardianStatus, PrivilegeStatus, Status, StatusQuery,
+    ClassStatus, ControlStatus, DirectionStatus, DropCount, GuardianStatus, InterfaceStatus, PrivilegeStatus, Status,
+    StatusQuery,
 };

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
 use super::events::Flow;
-use super::status::{DropCount, GuardianStatus};
+use super::status::{DropCount, GuardianStatus, InterfaceStatus};
 use crate::quantities::{bps, bytes, ns};
 
 /// The request `classes`.
@@ -114,7 +114,7 @@ impl FromStr for FlowSort {
 pub struct Observation {
     /// The time of day, in milliseconds since 1970.
     pub time_ms: u64,
-    /// Name of the shaped interface.
+    /// Name of the shaped interface; of several the names with ` + ` between them.
     pub interface: String,
     /// The time since the start of the daemon.
     #[serde(rename = "uptime_ns", with = "ns")]
@@ -141,6 +141,9 @@ pub struct DirectionObservation {
     /// In the requested order; absent where flows were not requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowObservation>,
+    /// The interfaces whose traffic shares the limit and the classes, in the order of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<InterfaceObservation>,
     /// The state of the flow table.
     pub table: FlowTableState,
     /// The counters of the data path.
@@ -148,6 +151,17 @@ pub struct DirectionObservation {
     /// The guardian; absent where none was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guardian: Option<GuardianStatus>,
+}
+
+/// One of the interfaces of a direction.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct InterfaceObservation {
+    /// Its counters.
+    #[serde(flatten)]
+    pub counts: InterfaceStatus,
+    /// The rate of what was sent in the last second, in bits of packets from the network header on.
+    #[serde(rename = "rate_bps", with = "bps")]
+    pub rate: Rate,
 }
 
 /// The state of a flow table.
@@ -375,6 +389,7 @@ impl DirectionObservation {
             limit: self.limit,
             classes: self.classes.clone(),
             flows,
+            interfaces: self.interfaces.clone(),
             table: self.table.clone(),
             data_path: self.data_path.clone(),
             guardian: self.guardian.clone(),

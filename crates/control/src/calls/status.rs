@@ -18,7 +18,7 @@ pub struct Status {
     pub version: String,
     /// Process number of the daemon.
     pub pid: u32,
-    /// Name of the shaped interface.
+    /// Name of the shaped interface; of several the names with ` + ` between them.
     pub interface: String,
     /// Path of the shaper file; `-` for standard input.
     pub file: String,
@@ -64,6 +64,10 @@ pub struct DirectionStatus {
     /// The rate of all classes together.
     #[serde(rename = "rate_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// The interfaces whose traffic shares the rate and the classes, in the order of the file; empty while there is no
+    /// data path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<InterfaceStatus>,
     /// Protocols of which no packet has come through yet, each with the reason: whether they are shaped is not proven.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unproven: Vec<String>,
@@ -72,6 +76,22 @@ pub struct DirectionStatus {
     /// The guardian, which lets packets pass when the shaper cannot; absent where none was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guardian: Option<GuardianStatus>,
+}
+
+/// One of the interfaces of a direction.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct InterfaceStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether it is there; it is shaped again when it returns.
+    pub present: bool,
+    /// Packets of it that were sent since the data path was started.
+    pub sent_packets: u64,
+    /// Their bytes, from the network header on.
+    #[serde(with = "bytes")]
+    pub sent_bytes: Bytes,
+    /// Packets of it that were dropped.
+    pub dropped_packets: u64,
 }
 
 /// The guardian of a direction.

@@ -17,7 +17,7 @@ impl Supervisor {
         let (name, state) = (directions[at].name.clone(), &mut self.states[at]);
         let Some(shaping) = directions[at].shaping_mut() else { return };
         let inspection = shaping.inspect().and_then(|inspection| {
-            let coverage = if inspection.is_sound() { shaping.coverage()? } else { None };
+            let coverage = if inspection.is_sound() { shaping.coverage()? } else { Vec::new() };
             Ok((inspection, coverage))
         });
         let (inspection, coverage) = match inspection {
@@ -34,7 +34,9 @@ impl Supervisor {
             grants.notifier.log(&format!("{name}: whether shaping is still in force can be seen again"));
         }
         if inspection.is_sound() {
-            self.check_coverage(directions, grants.notifier, at, coverage);
+            for (of, coverage) in coverage {
+                self.check_coverage(directions, grants.notifier, at, of, coverage);
+            }
             return;
         }
         for difference in &inspection.differences {
@@ -47,7 +49,7 @@ impl Supervisor {
             return;
         }
         self.trouble = None;
-        grants.notifier.log(&format!("shaping {} is in force again", self.interface(directions)));
+        grants.notifier.log(&format!("shaping {} is in force again", directions[at].interfaces().join(" + ")));
     }
 
     /// Tries to prove what is not proven yet.
@@ -63,8 +65,8 @@ impl Supervisor {
                 {
                     self.trouble = None;
                 }
-                for version in proven {
-                    notifier.log(&format!("{name}: a packet of {version} came through the queue"));
+                for (interface, version) in proven {
+                    notifier.log(&format!("{name}: a packet of {version} came through the queue, by {interface}"));
                 }
             }
             Err(error) => {
@@ -78,17 +80,17 @@ impl Supervisor {
         }
     }
 
-    /// Logs when most of the interface's traffic begins to bypass the queue, and when it no longer does.
+    /// Logs when most of the traffic of interface number `of` begins to bypass the queue, and when it no longer does.
     fn check_coverage(
         &mut self,
         directions: &[ShapedDirection],
         notifier: &Notifier,
         at: usize,
-        coverage: Option<Coverage>,
+        of: usize,
+        coverage: Coverage,
     ) {
-        let Some(coverage) = coverage else { return };
-        let interface = self.interface(directions).to_owned();
         let direction = &directions[at];
+        let Some(interface) = direction.interfaces().get(of) else { return };
         let (goes, by) = match direction.config.interface.direction {
             Direction::Egress => ("leaves", "a flow table or AF_PACKET, a bridge, VLAN or macvlan on top of it"),
             Direction::Ingress => (
@@ -97,9 +99,10 @@ impl Supervisor {
             ),
         };
         let name = &direction.name;
-        if coverage.is_bypassed() && self.states[at].bypass.is_none() {
+        let known = self.states[at].bypass.iter().position(|(name, _)| name == interface);
+        if coverage.is_bypassed() && known.is_none() {
             let text = format!("most of what {goes} by {interface} does not come through the queue");
-            self.states[at].bypass = Some(text.clone());
+            self.states[at].bypass.push((interface.clone(), text.clone()));
             self.trouble = Some(text.clone());
             service::notify(&format!("STATUS=not shaping: {text}"));
             notifier.log(&format!(
@@ -109,10 +112,12 @@ impl Supervisor {
                 coverage.carried / 1_000
             ));
         } else if !coverage.is_bypassed()
-            && let Some(text) = self.states[at].bypass.take()
+            && let Some(known) = known
         {
+            let (_, text) = self.states[at].bypass.remove(known);
             if self.trouble.as_ref() == Some(&text) {
-                self.trouble = self.states.iter().find_map(|state| state.bypass.clone());
+                let others = self.states.iter().flat_map(|state| &state.bypass);
+                self.trouble = others.map(|(_, text)| text.clone()).next();
             }
             if self.trouble.is_none() {
                 service::notify("STATUS=shaping");

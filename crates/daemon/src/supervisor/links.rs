@@ -1,67 +1,84 @@
-//! The interface: it may vanish, return, and be renamed.
+//! The interfaces: they may vanish, return, and be renamed, each for itself.
 
-use tidegate_live::rtnl::{LinkEvent, Rtnl};
+use tidegate_live::rtnl::{Link, LinkEvent, Rtnl};
+use tidegate_live::shaping::ShapedInterface;
 
 use super::{Grants, Supervisor};
-use crate::directions::ShapedDirection;
+use crate::directions::{ShapedDirection, interfaces};
 use crate::service;
+
+/// The shaped interfaces with their indices.
+pub(super) fn of(directions: &[ShapedDirection]) -> Vec<(String, Option<u32>)> {
+    let index = |name: &str| {
+        let all = directions.iter().filter_map(ShapedDirection::shaping).flat_map(|shaping| shaping.interfaces());
+        all.filter(|interface| interface.name() == name).find_map(ShapedInterface::index)
+    };
+    interfaces(directions).into_iter().map(|name| (name.to_owned(), index(name))).collect()
+}
 
 impl Supervisor {
     /// Handles what the kernel reported of interfaces.
     pub(super) fn follow_links(&mut self, directions: &mut [ShapedDirection], grants: &mut Grants<'_>) {
-        let interface = self.interface(directions).to_owned();
-        let (mut renamed, mut returned, mut missed) = (None, false, false);
+        let mut changes: Vec<Change> = self.links.iter().map(|_| Change::None).collect();
+        let mut missed = false;
         if let Some(monitor) = &mut self.monitor {
             while let Ok(Some(event)) = monitor.event() {
                 match event {
-                    LinkEvent::Gone { ref name, .. } if *name == interface => {
-                        grants.notifier.log(&format!("{interface} has vanished; the rules wait for it to come back"));
+                    LinkEvent::Gone { name, .. } => {
+                        let Some(at) = self.links.iter().position(|(known, _)| *known == name) else { continue };
+                        grants.notifier.log(&format!("{name} has vanished; the rules wait for it to come back"));
+                        (self.links[at].1, changes[at]) = (None, Change::None);
+                        let running = directions.iter_mut().filter_map(ShapedDirection::shaping_mut);
+                        running.for_each(|shaping| shaping.vanished(&name));
                     }
-                    LinkEvent::Changed(ref link) if link.name == interface => {
-                        grants.notifier.log(&format!("{interface} is {}", link.state));
-                        returned |= Some(link.index) != self.index;
-                        (self.index, renamed) = (Some(link.index), None);
+                    LinkEvent::Changed(link) => {
+                        if self.links.iter().any(|(known, _)| *known == link.name) {
+                            grants.notifier.log(&format!("{} is {}", link.name, link.state));
+                        }
+                        note(&mut self.links, &mut changes, &link);
                     }
-                    LinkEvent::Changed(link) if Some(link.index) == self.index => renamed = Some(link.name),
                     LinkEvent::Missed => missed = true,
-                    _ => {}
                 }
             }
         }
         if missed && let Ok(links) = Rtnl::open().and_then(|mut rtnl| rtnl.links()) {
-            match links.iter().find(|link| link.name == interface) {
-                Some(link) => {
-                    returned |= Some(link.index) != self.index;
-                    (self.index, renamed) = (Some(link.index), None);
-                }
-                None => {
-                    let ours = links.into_iter().find(|link| Some(link.index) == self.index);
-                    renamed = ours.map(|link| link.name);
-                }
-            }
+            links.iter().for_each(|link| note(&mut self.links, &mut changes, link));
         }
-        if let Some(name) = renamed {
-            self.follow_name(directions, grants, &name);
-        } else if let Some(index) = self.index.filter(|_| returned) {
-            // The rules hold by the name; with the index they will hold through a rename.
-            for direction in directions.iter_mut() {
-                if let Some(Err(error)) = direction.follow(&interface, index) {
-                    grants.notifier.log(&format!("{}: {error}; a rename will interrupt shaping", direction.name));
+        for (at, change) in changes.into_iter().enumerate() {
+            match (change, self.links[at].clone()) {
+                (Change::Renamed(name), _) => self.follow_name(directions, grants, at, &name),
+                (Change::Returned, (name, Some(index))) => {
+                    // The rules hold by the name; with the index they will hold through a rename.
+                    for direction in directions.iter_mut().filter(|direction| direction.has(&name)) {
+                        if let Some(Err(error)) = direction.follow(&name, &name, index) {
+                            let text = format!("{}: {error}; a rename will interrupt shaping", direction.name);
+                            grants.notifier.log(&text);
+                        }
+                    }
                 }
+                (Change::Returned | Change::None, _) => {}
             }
         }
     }
 
-    /// The interface was renamed. The rules hold by its index until they contain the new name, so no packet passes by them.
-    fn follow_name(&mut self, directions: &mut [ShapedDirection], grants: &mut Grants<'_>, name: &str) {
+    /// Interface number `link` was renamed. The rules hold by its index until they contain the new name, so no packet
+    /// passes by them.
+    fn follow_name(&mut self, directions: &mut [ShapedDirection], grants: &mut Grants<'_>, link: usize, name: &str) {
         let notifier = grants.notifier;
-        notifier.log(&format!("{} is called {name} now; shaping follows it", self.interface(directions)));
-        self.options.interface = Some(name.to_owned());
-        if let Some(Err(error)) = notifier.server().map(|server| server.listening().follow(name)) {
+        let index = self.links[link].1;
+        let before = std::mem::replace(&mut self.links[link].0, name.to_owned());
+        notifier.log(&format!("{before} is called {name} now; shaping follows it"));
+        // The control socket is named after the first.
+        if link == 0
+            && let Some(Err(error)) = notifier.server().map(|server| server.listening().follow(name))
+        {
             notifier.log(&format!("{error}; it is found by its old name"));
         }
         for at in 0..directions.len() {
-            let followed = self.index.and_then(|index| directions[at].follow(name, index));
+            if !directions[at].has(&before) {
+                continue;
+            }
+            let followed = index.and_then(|index| directions[at].follow(&before, name, index));
             let outcome = match followed {
                 Some(Ok(())) => Ok(()),
                 // A data path that cannot follow, or there is none: another one.
@@ -69,11 +86,36 @@ impl Supervisor {
             };
             match outcome {
                 Ok(()) => {
-                    notifier.log(&format!("shaping {name} is in force"));
-                    service::notify(&format!("STATUS=shaping {name}"));
+                    let all = directions[at].interfaces().join(" + ");
+                    notifier.log(&format!("shaping {all} is in force"));
+                    service::notify(&format!("STATUS=shaping {all}"));
                 }
                 Err(error) => self.outage(notifier, at, &error.to_string()),
             }
         }
+    }
+}
+
+/// What became of an interface.
+#[derive(Debug)]
+enum Change {
+    None,
+    /// It is there under its name, with an index that was not known.
+    Returned,
+    /// It has another name.
+    Renamed(String),
+}
+
+/// Compares a link with those that are known, by its name first.
+fn note(known: &mut [(String, Option<u32>)], changes: &mut [Change], link: &Link) {
+    if let Some(at) = known.iter().position(|(name, _)| *name == link.name) {
+        let is_new = known[at].1.replace(link.index) != Some(link.index);
+        if is_new {
+            changes[at] = Change::Returned;
+        } else if matches!(changes[at], Change::Renamed(_)) {
+            changes[at] = Change::None;
+        }
+    } else if let Some(at) = known.iter().position(|(_, index)| *index == Some(link.index)) {
+        changes[at] = Change::Renamed(link.name.clone());
     }
 }

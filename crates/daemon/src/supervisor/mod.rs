@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_live::guardian::Condition;
 use tidegate_live::rtnl::LinkMonitor;
-use tidegate_live::shaping::{Options, Shaping, StartError};
+use tidegate_live::shaping::{Options, StartError};
 
 use crate::directions::{ShapedDirection, interface};
 use crate::notifier::Notifier;
@@ -42,8 +42,8 @@ pub(crate) struct Supervisor {
     options: Options,
     watchdog: Watchdog,
     monitor: Option<LinkMonitor>,
-    /// The index of the interface, by which it is identified when it is renamed.
-    index: Option<u32>,
+    /// The interfaces with their indices, by which they are identified when they are renamed.
+    links: Vec<(String, Option<u32>)>,
     inspected: Instant,
     started: Instant,
     /// Why shaping is not in force, if it is not.
@@ -60,8 +60,8 @@ struct State {
     recovery: Recovery,
     /// What was logged when a probe was sent and did not come through.
     unproven: Option<String>,
-    /// What was logged when most packets began to bypass the queue.
-    bypass: Option<String>,
+    /// What was logged when most packets of an interface began to bypass the queue, with the interface.
+    bypass: Vec<(String, String)>,
     /// Its rules could not be read back, which was logged.
     unreadable: bool,
 }
@@ -100,12 +100,12 @@ impl Supervisor {
     /// # Errors
     /// When the thread of the watchdog cannot be started.
     pub fn start(directions: &[ShapedDirection], options: Options) -> std::io::Result<Self> {
-        let state = |_| State { recovery: Recovery::new(), unproven: None, bypass: None, unreadable: false };
+        let state = |_| State { recovery: Recovery::new(), unproven: None, bypass: Vec::new(), unreadable: false };
         let supervisor = Self {
             options,
             watchdog: Watchdog::start()?,
             monitor: LinkMonitor::open().ok(),
-            index: directions.iter().find_map(ShapedDirection::shaping).map(Shaping::index),
+            links: links::of(directions),
             inspected: Instant::now(),
             started: Instant::now(),
             trouble: None,
@@ -118,10 +118,6 @@ impl Supervisor {
         Ok(supervisor)
     }
 
-    /// The shaped interface.
-    pub fn interface<'a>(&'a self, directions: &'a [ShapedDirection]) -> &'a str {
-        interface(directions, &self.options)
-    }
     /// Whether another process waits to take over.
     pub fn has_successor(&self) -> bool {
         self.successor
@@ -130,9 +126,9 @@ impl Supervisor {
     pub fn uptime(&self) -> Duration {
         self.started.elapsed()
     }
-    /// The state as others report it.
-    pub fn health<'a>(&'a self, directions: &'a [ShapedDirection]) -> Health<'a> {
-        Health { interface: self.interface(directions), started: self.started, trouble: self.trouble.as_deref() }
+    /// The state of `interface` as others report it.
+    pub fn health<'a>(&'a self, interface: &'a str) -> Health<'a> {
+        Health { interface, started: self.started, trouble: self.trouble.as_deref() }
     }
 
     /// Everything that is due. Called with every tick.
@@ -178,10 +174,8 @@ impl Supervisor {
         directions[at].leave();
         directions[at].start_again(&self.options)?;
         // Whether traffic bypasses the queue is for the new data path to find out.
-        if let Some(text) = self.states[at].bypass.take()
-            && self.trouble.as_ref() == Some(&text)
-        {
-            self.trouble = None;
+        for (_, text) in self.states[at].bypass.drain(..) {
+            self.trouble.take_if(|trouble| *trouble == text);
         }
         self.watch(at, &directions[at]);
         grants.notifier.attach(at, &directions[at])?;
@@ -235,7 +229,7 @@ impl Supervisor {
                 self.states[at].recovery.since = Instant::now();
                 if directions.iter().all(|direction| direction.shaping().is_some()) {
                     let was = self.trouble.take().unwrap_or_default();
-                    let interface = self.interface(directions);
+                    let interface = interface(directions);
                     service::notify(&format!("STATUS=shaping {interface}"));
                     grants.notifier.log(&format!("shaping {interface} is in force again, after: {was}"));
                 }

@@ -12,7 +12,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use tidegate_control::calls::{
-    ClassObservation, ControlStatus, DirectionObservation, FlowObservation, Observation, Waits,
+    ClassObservation, ControlStatus, DirectionObservation, FlowObservation, InterfaceObservation, Observation, Waits,
 };
 use tidegate_units::{Rate, Span};
 
@@ -110,6 +110,7 @@ impl Collector for Collected {
         to.gauges("uptime_seconds", "Since the start", one(observation.uptime.as_secs_f64()))?;
         classes(&mut to, observation)?;
         flows(&mut to, observation)?;
+        interfaces(&mut to, observation)?;
         data_path(&mut to, observation)?;
         control(&mut to, &self.control)
     }
@@ -305,6 +306,29 @@ fn flows(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
         top.iter()
             .filter(|top| top.flow.minimum.is_some())
             .flat_map(|top| kept(top.labels(), top.flow.promise_kept_seconds, top.flow.promise_missed_seconds)),
+    )
+}
+
+fn interfaces(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
+    let each = |value: fn(&InterfaceObservation) -> u64| {
+        observation.directions.iter().flat_map(move |direction| {
+            direction.interfaces.iter().map(move |interface| {
+                let labels: Labels<'_> = vec![("direction", &direction.name), ("interface", &interface.counts.name)];
+                (labels, value(interface))
+            })
+        })
+    };
+    to.gauges(
+        "interface_present",
+        "Whether the interface is there: 1, or 0 while the rules wait for it",
+        each(|i| u64::from(i.counts.present)).map(|(labels, value)| (labels, value as f64)),
+    )?;
+    to.counters("interface_sent_packets", "Packets of the interface that were sent", each(|i| i.counts.sent_packets))?;
+    to.counters("interface_sent_bytes", "Their bytes", each(|i| i.counts.sent_bytes.as_u64()))?;
+    to.counters(
+        "interface_dropped_packets",
+        "Packets of the interface that were dropped",
+        each(|i| i.counts.dropped_packets),
     )
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_config::shaper::{Config, Root};
 use tidegate_control::calls::{
     ClassObservation, DataPathCounters, DirectionObservation, DropCount, Flow, FlowDrops, FlowObservation,
-    FlowTableState, Flows, Observation, Protocol, Queued, WaitTimes, Waits,
+    FlowTableState, Flows, InterfaceObservation, InterfaceStatus, Observation, Protocol, Queued, WaitTimes, Waits,
 };
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::DropReason;
@@ -97,6 +97,9 @@ impl Health<'_> {
 pub struct Observer {
     shared: Arc<Shared>,
     past: HashMap<(String, String), Past>,
+    /// The bytes of each interface that were sent a second ago, when, and the rate in the second before, by direction and
+    /// name.
+    sent: HashMap<(String, String), (Instant, u64, Rate)>,
     next: Option<Instant>,
     observed: Option<(Instant, bool)>,
     classes: Vec<ClassRow>,
@@ -275,6 +278,7 @@ impl Observer {
             },
             classes,
             flows,
+            interfaces: self.interfaces(direction, second),
             table,
             data_path: DataPathCounters {
                 passed_packets: counts.passed,
@@ -288,6 +292,24 @@ impl Observer {
             },
             guardian: direction.guardian(),
         })
+    }
+
+    /// The interfaces of a direction with their rates.
+    fn interfaces(&mut self, direction: &ShapedDirection, second: bool) -> Vec<InterfaceObservation> {
+        let now = Instant::now();
+        let observe = |counts: InterfaceStatus| {
+            let bytes = counts.sent_bytes.as_u64();
+            let past =
+                self.sent.entry((direction.name.clone(), counts.name.clone())).or_insert((now, bytes, Rate::ZERO));
+            if second && now > past.0 {
+                // The counters of a data path that was started again begin at zero.
+                let nanos = now.duration_since(past.0).as_nanos();
+                let bps = u128::from(bytes.saturating_sub(past.1)) * 8_000_000_000 / nanos;
+                *past = (now, bytes, Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX)));
+            }
+            InterfaceObservation { counts, rate: past.2 }
+        };
+        super::status::interfaces(direction).into_iter().map(observe).collect()
     }
 
     fn class(

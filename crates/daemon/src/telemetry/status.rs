@@ -1,16 +1,16 @@
 //! `status`: the counts of every class, at most 20 ms old however many clients request it.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::Root;
 use tidegate_control::calls::{
-    ClassStatus, ControlStatus, DirectionStatus, DropCount, PrivilegeStatus, Queued, Status,
+    ClassStatus, ControlStatus, DirectionStatus, DropCount, InterfaceStatus, PrivilegeStatus, Queued, Status,
 };
 use tidegate_core::DropReason;
 use tidegate_engine::ClassStatus as EngineStatus;
 use tidegate_live::privileges::Privileges;
-use tidegate_units::{Rate, Span};
+use tidegate_live::shaping::ShapedInterface;
+use tidegate_units::{Bytes, Rate, Span};
 
 use super::observer::Health;
 use crate::directions::ShapedDirection;
@@ -43,7 +43,7 @@ impl StatusCache {
         &mut self,
         directions: &[ShapedDirection],
         health: &Health<'_>,
-        file: &Path,
+        file: String,
         trial: Option<Span>,
         control: ControlStatus,
     ) -> Status {
@@ -52,7 +52,7 @@ impl StatusCache {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             interface: health.interface.into(),
-            file: file.display().to_string(),
+            file,
             uptime: health.uptime(),
             in_force: health.trouble.is_none(),
             trouble: health.trouble.map(Into::into),
@@ -84,9 +84,31 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
         Root::Shaper(shaper) => Some(shaper.rate),
         Root::Discipline(_) => None,
     };
-    let awaited = direction.shaping().into_iter().flat_map(|shaping| &shaping.proof().awaited);
-    let unproven = awaited.map(|(version, reason)| format!("{version}: {reason}")).collect();
-    DirectionStatus { name: direction.name.clone(), rate, unproven, classes, guardian: direction.guardian() }
+    let each = direction.interfaces_running();
+    let unproven = each.iter().flat_map(|interface| {
+        // Of the only one everybody knows which it is.
+        let name = if each.len() > 1 { format!("{} ", interface.name()) } else { String::new() };
+        let awaited = interface.proof().awaited.iter();
+        awaited.map(move |(version, reason)| format!("{name}{version}: {reason}"))
+    });
+    let (unproven, interfaces) = (unproven.collect(), interfaces(direction));
+    let guardian = direction.guardian();
+    DirectionStatus { name: direction.name.clone(), rate, interfaces, unproven, classes, guardian }
+}
+
+/// The interfaces of a direction in the form of the protocol.
+pub(super) fn interfaces(direction: &ShapedDirection) -> Vec<InterfaceStatus> {
+    let status = |interface: &ShapedInterface| {
+        let counts = interface.counts();
+        InterfaceStatus {
+            name: interface.name().into(),
+            present: interface.index().is_some(),
+            sent_packets: counts.sent_packets,
+            sent_bytes: Bytes::new(counts.sent_bytes),
+            dropped_packets: counts.dropped_packets,
+        }
+    };
+    direction.interfaces_running().iter().map(status).collect()
 }
 
 /// A class in the form of the protocol.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tidegate_config::diagnostic::{Diagnostics, Source};
 use tidegate_control::calls::{PromiseCall, Target};
 use tidegate_control::{Client, ClientError};
-use tidegate_daemon::{Control, Daemon, Settings};
+use tidegate_daemon::{Control, Daemon, Settings, ShaperFile};
 use tidegate_experiments::lab::topology::Pair;
 use tidegate_experiments::lab::{FlowSpec, Sink};
 use tidegate_live::shaping::Options;
@@ -46,9 +46,9 @@ impl Running {
         let path = std::env::temp_dir().join(format!("tidegate-{}-{number}.sock", std::process::id()));
         let mut diagnostics = Diagnostics::default();
         let config = tidegate_config::shaper::load(&Source::new("test.toml", text), &mut diagnostics).expect("valid");
+        let file = ShaperFile { path: "test.toml".into(), modified: None, configs: vec![config] };
         let settings = Settings {
-            file: "test.toml".into(),
-            options: Options { interface: Some("tg0".into()), ..options },
+            options: Options { interfaces: vec!["tg0".into()], ..options },
             control: Control::Path(path.clone()),
             ..Settings::default()
         };
@@ -58,7 +58,7 @@ impl Running {
         let namespace = pair.sender.namespace.try_clone().unwrap();
         let thread = thread::spawn(move || {
             namespace.enter_thread().unwrap();
-            let daemon = Daemon::start(vec![config], settings, |line| eprintln!("{line}")).unwrap();
+            let daemon = Daemon::start(vec![file], settings, |line| eprintln!("{line}")).unwrap();
             ready.send(()).unwrap();
             daemon.run(&stopping).unwrap();
         });

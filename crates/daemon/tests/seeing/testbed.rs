@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_control::Client;
 use tidegate_daemon::web::{Reach, WebSettings};
-use tidegate_daemon::{Control, Daemon, Settings};
+use tidegate_daemon::{Control, Daemon, Settings, ShaperFile};
 use tidegate_experiments::lab::{FlowSpec, Pair, Senders, Sink};
 use tidegate_units::{Bytes, Rate};
 
@@ -87,8 +87,8 @@ impl Testbed {
         let mut diagnostics = Diagnostics::new();
         let config = shaper::load(&Source::new("test.toml", SHAPER), &mut diagnostics);
         let config = config.unwrap_or_else(|| panic!("{:?}", diagnostics.iter().collect::<Vec<_>>()));
+        let file = ShaperFile { path: "test.toml".into(), modified: None, configs: vec![config] };
         let settings = Settings {
-            file: "test.toml".into(),
             control: Control::Path(control.clone()),
             web: Some(WebSettings { address: "127.0.0.1:0".parse().expect("an address"), reach: Reach::Loopback }),
             ..Settings::default()
@@ -101,7 +101,7 @@ impl Testbed {
             .spawn("daemon", {
                 let stop = Arc::clone(&stop);
                 move || {
-                    let daemon = Daemon::start(vec![config], settings, |line| eprintln!("{line}")).expect("a daemon");
+                    let daemon = Daemon::start(vec![file], settings, |line| eprintln!("{line}")).expect("a daemon");
                     told.send(daemon.web_address().expect("a page")).expect("heard");
                     daemon.run(&stop).expect("an orderly end");
                 }

@@ -79,7 +79,7 @@ fn run_configuration(
 ) -> Result<(), Failure> {
     let failed = |what: &'static str| move |error: std::io::Error| Failure::Failed(format!("{what}: {error}"));
     let stopped = |error: tidegate_live::shaping::StartError| Failure::Failed(error.to_string());
-    let options = Options { interface: Some(pair.sender.interface.into()), ..Options::default() };
+    let options = Options { interfaces: vec![pair.sender.interface.into()], ..Options::default() };
     let shaping = pair
         .sender
         .namespace

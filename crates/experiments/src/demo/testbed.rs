@@ -156,7 +156,7 @@ impl Testbed {
 
     fn shape(&self) -> Result<Shaping, Failure> {
         let config = plan::config();
-        let options = Options { interface: Some(self.pair.sender.interface.into()), ..Options::default() };
+        let options = Options { interfaces: vec![self.pair.sender.interface.into()], ..Options::default() };
         self.pair
             .sender
             .namespace

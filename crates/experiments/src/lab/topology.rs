@@ -78,8 +78,14 @@ impl Pair {
         let into = &self.receiver.namespace;
         self.sender.namespace.run(|| -> io::Result<()> {
             let mut rtnl = Rtnl::open().map_err(io::Error::other)?;
-            rtnl.create_veth_into("tg0", "tg1", into.as_fd()).map_err(io::Error::other)
+            let (name, peer) = (self.sender.interface, self.receiver.interface);
+            rtnl.create_veth_into(name, peer, into.as_fd()).map_err(io::Error::other)
         })??;
+        self.prepare()
+    }
+
+    /// Gives both ends their addresses, and waits until packets flow.
+    fn prepare(&self) -> io::Result<()> {
         for host in [&self.sender, &self.receiver] {
             host.namespace.run(|| bring_up(host))??;
         }
@@ -90,6 +96,25 @@ impl Pair {
             self.sender.namespace.run(|| acquaint(self.receiver.address(family)))?;
         }
         Ok(())
+    }
+
+    /// Another link between the hosts, with these interfaces, and addresses that have `number` in them.
+    ///
+    /// # Errors
+    /// When the machine refuses it.
+    pub fn another_link(&self, number: u8, interfaces: [&'static str; 2]) -> io::Result<Self> {
+        let host = |host: &Host, interface, last: u8| -> io::Result<Host> {
+            Ok(Host {
+                namespace: host.namespace.try_clone()?,
+                interface,
+                v4: Ipv4Addr::new(10, 77, number, last),
+                v6: Ipv6Addr::new(0xfd77, u16::from(number), 0, 0, 0, 0, 0, u16::from(last)),
+            })
+        };
+        let [sending, receiving] = interfaces;
+        let pair = Self { sender: host(&self.sender, sending, 1)?, receiver: host(&self.receiver, receiving, 2)? };
+        pair.connect()?;
+        Ok(pair)
     }
 
     /// Deletes the link, both ends of it.

@@ -27,7 +27,7 @@ fn shape_arrivals(pair: &Pair, text: &str) -> Shaping {
     let source = Source::new("test.toml", &text);
     let mut diagnostics = Diagnostics::new();
     let Some(config) = shaper::load(&source, &mut diagnostics) else { panic!("{}", diagnostics.render(&source)) };
-    let options = Options { interface: Some(pair.receiver.interface.into()), ..Options::default() };
+    let options = Options { interfaces: vec![pair.receiver.interface.into()], ..Options::default() };
     match pair.receiver.namespace.run(|| Shaping::start(&config, &options)).expect("a thread") {
         Ok(shaping) => shaping,
         Err(error) => panic!("{error}"),
@@ -50,9 +50,9 @@ pub fn classes_of_both_protocols_get_their_rates() -> Ended {
         let shaping = shape_arrivals(&pair, TWO_CLASSES);
         // Each class was proven with a packet of each protocol that arrived.
         let both = vec![Version::V4, Version::V6];
-        assert_eq!(shaping.proof().proven, [("video".into(), both.clone()), ("rest".into(), both)]);
+        assert_eq!(shaping.interfaces()[0].proof().proven, [("video".into(), both.clone()), ("rest".into(), both)]);
         // The other direction of the same interface is free for another, in the same process.
-        let options = Options { interface: Some(pair.receiver.interface.into()), ..Options::default() };
+        let options = Options { interfaces: vec![pair.receiver.interface.into()], ..Options::default() };
         let text = "version = 1\n[[class]]\nname = \"up\"\nrate = \"50mbit\"\ndefault = true\n";
         let config = shaper::load(&Source::new("up.toml", text), &mut Diagnostics::new()).expect("a file");
         let up = pair.receiver.namespace.run(|| Shaping::start(&config, &options)).expect("a thread").expect("shaping");
@@ -74,7 +74,7 @@ pub fn classes_of_both_protocols_get_their_rates() -> Ended {
         let (video, rest) = (sink.report(0), sink.report(2));
         assert_eq!(video.dscps[AF31], video.packets, "the class writes its code point on what arrives");
         assert_eq!(rest.dscps[0], rest.packets, "and the other none");
-        assert!(shaping.has_received(Version::V4) && shaping.has_received(Version::V6));
+        assert!(shaping.interfaces()[0].has_received(Version::V4) && shaping.interfaces()[0].has_received(Version::V6));
         up.stop().expect("an orderly end");
         assert!(tables(&pair) > 0);
         shaping.stop().expect("an orderly end");
@@ -98,7 +98,7 @@ pub fn loopback_arrivals_are_shaped() -> Ended {
         .run(|| Shaping::start(&config, &Options::default()))
         .expect("a thread")
         .expect("shaping of lo");
-    assert_eq!(shaping.proof().proven, [("all".into(), vec![Version::V4, Version::V6])]);
+    assert_eq!(shaping.interfaces()[0].proof().proven, [("all".into(), vec![Version::V4, Version::V6])]);
     shaping.stop().expect("an orderly end");
     Ended::Passed
 }

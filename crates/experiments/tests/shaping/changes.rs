@@ -172,7 +172,11 @@ fn files() -> Result<(), String> {
     let swapped = pair.sender.namespace.run(|| shaping.reconfigure(&config(two), Some(two))).expect("a thread");
     assert_eq!(swapped.expect("a change").how, SwapKind::Replaced);
     assert_eq!(shaping.class_names(), ["all", "one"]);
-    assert!(shaping.proof().proven.iter().any(|(class, _)| class == "one"), "{:?}", shaping.proof());
+    assert!(
+        shaping.interfaces()[0].proof().proven.iter().any(|(class, _)| class == "one"),
+        "{:?}",
+        shaping.interfaces()[0].proof()
+    );
     let elsewhere = config(&format!("{two}\n[interface]\ndirection = \"ingress\"\n"));
     let refused = pair.sender.namespace.run(|| shaping.reconfigure(&elsewhere, None)).expect("a thread");
     assert!(refused.is_err_and(|error| error.to_string().contains("direction")));

@@ -50,7 +50,7 @@ fn shape(chain: &Chain, direction: Direction) -> Shaping {
         direction.word()
     );
     let config = shaper::load(&Source::new("nat.toml", &text), &mut Diagnostics::new()).expect("a file");
-    let options = Options { interface: Some("tgr1".into()), ..Options::default() };
+    let options = Options { interfaces: vec!["tgr1".into()], ..Options::default() };
     chain.router.namespace.run(|| Shaping::start(&config, &options)).expect("a thread").expect("shaping")
 }
 

@@ -16,7 +16,7 @@ pub fn the_data_path_stays_on_one_processor() -> Ended {
         let pair = Pair::create().expect("a pair of hosts");
         let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"10mbit\"\ndefault = true\n";
         let config = shaper::load(&Source::new("test.toml", text), &mut Diagnostics::new()).expect("a file");
-        let options = Options { interface: Some(pair.sender.interface.into()), priority, ..Options::default() };
+        let options = Options { interfaces: vec![pair.sender.interface.into()], priority, ..Options::default() };
         let shaping =
             pair.sender.namespace.run(|| Shaping::start(&config, &options)).expect("a thread").expect("shaping");
         assert_eq!(processors_of("tidegate"), Some(1), "{priority:?}");

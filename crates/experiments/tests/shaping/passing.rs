@@ -32,7 +32,7 @@ fn missed(pair: &Pair, host: &Host, direction: &str) -> Ended {
          [[class]]\nname = \"all\"\nrate = \"50mbit\"\ndefault = true\n"
     );
     let config = shaper::load(&Source::new("test.toml", &text), &mut Diagnostics::new()).expect("a file");
-    let options = Options { interface: Some(host.interface.into()), ..Options::default() };
+    let options = Options { interfaces: vec![host.interface.into()], ..Options::default() };
     let mut shaping = host.namespace.run(|| Shaping::start(&config, &options)).expect("a thread").expect("shaping");
     let flows = [udp(0, 8_000, 1_000)];
     let sink = Sink::start(&pair.receiver, &flows).expect("a sink");
@@ -58,7 +58,7 @@ fn becomes(shaping: &mut Shaping, host: &Host, past: bool) {
     let mut in_a_row = 0;
     while in_a_row < 2 {
         let coverage = host.namespace.run(|| shaping.coverage()).expect("a thread").expect("the kernel answers");
-        if let Some(coverage) = coverage {
+        if let [(_, coverage)] = coverage[..] {
             in_a_row = if coverage.is_bypassed() == past { in_a_row + 1 } else { 0 };
         }
         assert!(Instant::now() < deadline, "not found that packets pass by: {past}; the last: {coverage:?}");

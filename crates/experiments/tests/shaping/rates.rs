@@ -20,7 +20,7 @@ pub fn shape(pair: &Pair, text: &str) -> Shaping {
     let source = Source::new("test.toml", text);
     let mut diagnostics = Diagnostics::new();
     let Some(config) = shaper::load(&source, &mut diagnostics) else { panic!("{}", diagnostics.render(&source)) };
-    let options = Options { interface: Some(pair.sender.interface.into()), ..Options::default() };
+    let options = Options { interfaces: vec![pair.sender.interface.into()], ..Options::default() };
     match pair.sender.namespace.run(|| Shaping::start(&config, &options)).expect("a thread") {
         Ok(shaping) => shaping,
         Err(error) => panic!("{error}"),

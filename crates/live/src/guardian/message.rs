@@ -21,13 +21,13 @@ pub(super) const TAKE_LEFT: u8 = b'L';
 pub(super) const TAKE: u8 = b'T';
 
 /// The longest message.
-pub(super) const LONGEST: usize = 2_048;
+pub(super) const LONGEST: usize = 8_192;
 /// The descriptors of [`Held`]: queue, rules, page, state.
 pub(super) const HELD: usize = 4;
 /// The most descriptors of a message: those of [`Held`] and a listening socket.
 const DESCRIPTORS: usize = HELD + 1;
-/// The longest batch of messages that opens the rules.
-const BYPASS: usize = 1_536;
+/// The longest batch of messages that opens the rules: two tables for each of the most interfaces.
+const BYPASS: usize = 6_144;
 /// The longest path of a socket, with the byte that ends it.
 pub(super) const PATH: usize = 108;
 

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use super::{
-    Installed, Limits, PREFIX, PREFIX_IN, Rules, RulesError, Spec, attempts, is_missing_feature, plan, table_name,
+    Installed, Limits, PREFIX, PREFIX_IN, Rules, RulesError, Spec, attempts, is_missing_feature, plan, table_names,
     tables, verify,
 };
 use crate::netlink::{Error, Socket};
@@ -27,15 +27,18 @@ impl Rules {
             earlier.into_iter().partition(|(_, table)| table.chains.iter().any(|chain| chain.hook.is_some()));
         let (ownership, rules): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
         let locks: Vec<Table> = locks.into_iter().map(|(_, table)| table).collect();
-        if let Some((installed, limits)) = adapt(&mut socket, spec, &ownership, &rules)? {
-            let tables = tables(spec, installed.attempt, limits, &rules[0].name);
-            let mut adopted = Self { socket, tables, locks, installed, limits, removed: false };
+        if let Some(names) = assign(spec, &rules)
+            && let Some((installed, limits)) = adapt(&mut socket, spec, &names, &ownership, &rules)?
+        {
+            let tables = tables(spec, installed.attempt, limits, &names);
+            let mut adopted = Self { socket, names, tables, locks, installed, limits, removed: false };
             adopted.follow(spec)?;
             return Ok(adopted);
         }
-        // One of this name excludes the new one.
-        let name = table_name(&spec.interface, spec.direction);
-        let (same, others): (Vec<_>, Vec<_>) = rules.into_iter().chain(locks).partition(|table| table.name == name);
+        // One of a name of these excludes the new one.
+        let names = table_names(spec);
+        let (same, others): (Vec<_>, Vec<_>) =
+            rules.into_iter().chain(locks).partition(|table| names.contains(&table.name));
         super::remove_tables(&mut socket, &same)?;
         let mut adopted = Self::create(socket, spec, attempts())?;
         super::remove_tables(&mut adopted.socket, &others)?;
@@ -83,21 +86,45 @@ fn of_queue(socket: &mut Socket, spec: &Spec) -> Result<Vec<(Ownership, Table)>,
     Ok(tables)
 }
 
+/// Assigns the tables in `found` to the interfaces of `spec`, by the interface that they contain, and returns the name of
+/// those of each; `None` if there are more or fewer interfaces than in `found`.
+fn assign(spec: &Spec, found: &[Table]) -> Option<Vec<String>> {
+    let mut left: Vec<&Table> = Vec::new();
+    for table in found {
+        if !left.iter().any(|other| other.name == table.name) {
+            left.push(table);
+        }
+    }
+    if left.len() != spec.interfaces.len() {
+        return None;
+    }
+    let mut names: Vec<Option<String>> = vec![None; left.len()];
+    for (interface, name) in spec.interfaces.iter().zip(&mut names) {
+        let own = left.iter().position(|table| plan::is_of(table, &interface.name));
+        *name = own.map(|at| left.remove(at).name.clone());
+    }
+    // The rest has other names since.
+    let mut rest = left.into_iter().map(|table| table.name.clone());
+    names.into_iter().map(|name| name.or_else(|| rest.next())).collect()
+}
+
 /// Makes the rules in `found` those of `spec`, where that is possible without another chain. Returns how they are installed.
 fn adapt(
     socket: &mut Socket,
     spec: &Spec,
+    names: &[String],
     ownership: &[Ownership],
     found: &[Table],
 ) -> Result<Option<(Installed, Limits)>, Error> {
-    let Some(name) = found.first().map(|table| table.name.clone()) else { return Ok(None) };
     let ways = || {
         let of_these = attempts().filter(|attempt| ownership.iter().all(|of| *of == attempt.ownership));
         let ways = of_these.flat_map(|attempt| [(attempt, Limits::Available), (attempt, Limits::Missing)]);
-        ways.map(|(attempt, limits)| (tables(spec, attempt, limits, &name), attempt, limits))
+        ways.map(|(attempt, limits)| (tables(spec, attempt, limits, names), attempt, limits))
     };
     let matched = |planned: &[Table], is: fn(&Table, &Table) -> bool| {
-        let one = |table: &Table| found.iter().any(|found| found.family == table.family && is(table, found));
+        let one = |table: &Table| {
+            found.iter().any(|found| (found.family, &found.name) == (table.family, &table.name) && is(table, found))
+        };
         planned.len() == found.len() && planned.iter().all(one)
     };
     let installed = |attempt| Installed { attempt, refused: Vec::new() };

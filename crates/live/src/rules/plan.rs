@@ -1,6 +1,6 @@
 //! The rules as values, before the kernel sees them.
 
-use super::{Chain, Direction, Family, Rule, RulesError, Sender, Spec, Table, Verb};
+use super::{Chain, Direction, Family, Interface, Rule, RulesError, Sender, Spec, Table, Verb};
 use crate::marks::{MAX_TAG, MarkLayout};
 use crate::nft::{Base, Compare, Expression as E, Field, MetaKey};
 
@@ -31,12 +31,13 @@ const ICMP_TYPE: Field = Field { base: Base::Transport, offset: 0, length: 1 };
 const IPV4_CHECKSUM: u32 = 10;
 
 pub(super) fn check(spec: &Spec) -> Result<(), RulesError> {
-    let name = spec.interface.as_bytes();
-    if name.is_empty() || name.len() > 15 || name.iter().any(|b| b"/ \t\n\0".contains(b)) {
-        return Err(RulesError::Invalid(format!(
-            "\"{}\" cannot be the name of an interface: 1 to 15 bytes without space and slash",
-            spec.interface
-        )));
+    for Interface { name: interface, .. } in &spec.interfaces {
+        let name = interface.as_bytes();
+        if name.is_empty() || name.len() > 15 || name.iter().any(|b| b"/ \t\n\0".contains(b)) {
+            return Err(RulesError::Invalid(format!(
+                "\"{interface}\" cannot be the name of an interface: 1 to 15 bytes without space and slash"
+            )));
+        }
     }
     if spec.queue_count == 0 || spec.queue.checked_add(spec.queue_count - 1).is_none() {
         return Err(RulesError::Invalid(format!(
@@ -77,8 +78,16 @@ pub(super) fn lock(table: &Table, name: &str) -> Table {
     }
 }
 
-pub(super) fn table(spec: &Spec, family: Family, verb: Verb, limits: Limits, name: &str) -> Table {
-    let mut plan = Plan { spec, table: Table { family, name: name.into(), chains: vec![], rules: vec![] } };
+pub(super) fn table(
+    spec: &Spec,
+    interface: &Interface,
+    family: Family,
+    verb: Verb,
+    limits: Limits,
+    name: &str,
+) -> Table {
+    let table = Table { family, name: name.into(), chains: vec![], rules: vec![] };
+    let mut plan = Plan { spec, interface, table };
     let marks = spec.marks;
     let (shape, apply) = match spec.direction {
         Direction::Egress => {
@@ -149,8 +158,21 @@ pub(super) fn table(spec: &Spec, family: Family, verb: Verb, limits: Limits, nam
     plan.table
 }
 
+/// Whether the packets of a table are those of the interface of this name, as [`Plan::other_interfaces`] has it.
+pub(super) fn is_of(table: &Table, name: &str) -> bool {
+    table.rules.iter().any(|rule| rule.expressions.contains(&is_not(name)))
+}
+
+/// Continues if the name of the interface is another one.
+fn is_not(name: &str) -> E {
+    let mut bytes = [0; libc::IFNAMSIZ];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    E::Compare(1, Compare::NotEqual, bytes.into())
+}
+
 struct Plan<'a> {
     spec: &'a Spec,
+    interface: &'a Interface,
     table: Table,
 }
 
@@ -190,8 +212,6 @@ impl Plan<'_> {
     }
 
     fn other_interfaces(&mut self, chain: &str) {
-        let mut name = [0; 16];
-        name[..self.spec.interface.len()].copy_from_slice(self.spec.interface.as_bytes());
         let (by_name, by_index) = match self.spec.direction {
             Direction::Egress => (MetaKey::OutName, MetaKey::OutIndex),
             Direction::Ingress => (MetaKey::InName, MetaKey::InIndex),
@@ -199,9 +219,9 @@ impl Plan<'_> {
         // One that has neither.
         let other = vec![
             E::Meta(by_name, 1),
-            E::Compare(1, Compare::NotEqual, name.to_vec()),
+            is_not(&self.interface.name),
             E::Meta(by_index, 1),
-            E::Compare(1, Compare::NotEqual, self.spec.index.to_ne_bytes().to_vec()),
+            E::Compare(1, Compare::NotEqual, self.interface.index.to_ne_bytes().to_vec()),
             E::Return,
         ];
         self.rule(chain, "other interfaces".into(), other);

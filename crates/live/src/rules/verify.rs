@@ -149,7 +149,8 @@ mod tests {
     use crate::nft::Expression;
 
     fn table() -> Table {
-        plan::table(&Spec::new("eth0", 5), Family::Inet, Verb::Native, Limits::Available, "tidegate_eth0")
+        let spec = Spec::new("eth0", 5);
+        plan::table(&spec, &spec.interfaces[0], Family::Inet, Verb::Native, Limits::Available, "tidegate_eth0")
     }
 
     #[test]

@@ -4,7 +4,7 @@ use tidegate_config::shaper::Config;
 use tidegate_engine::guard::lock;
 use tidegate_engine::{PreparedConfig, Setup, SwapReport, guarded};
 
-use super::{Command, Rules, Shaping, Spec, StartError, find, permission, resolve};
+use super::{Command, Rules, Shaping, Spec, StartError, permission, resolve};
 use crate::timing;
 
 impl Shaping {
@@ -21,11 +21,13 @@ impl Shaping {
     /// # Errors
     /// See [`StartError`]; the earlier configuration is in force again then. Interface and direction cannot change.
     pub fn reconfigure(&mut self, config: &Config, text: Option<&str>) -> Result<SwapReport, StartError> {
-        let named = config.interface.name.as_ref().filter(|name| !self.named && **name != self.interface);
-        if let Some(name) = named {
+        let names = &config.interface.names;
+        let is_other = || names.iter().ne(self.interfaces.iter().map(|interface| interface.name()));
+        if !self.named && !names.is_empty() && is_other() {
             return Err(StartError::Change(format!(
-                "{} is being shaped, and the file is for {name}; stop, and start again for another interface",
-                self.interface
+                "{} is being shaped, and the file is for {}; stop, and start again for another interface",
+                self.interface(),
+                names.join(" + ")
             )));
         }
         if config.interface.direction != self.direction {
@@ -49,12 +51,8 @@ impl Shaping {
         })?;
         (self.config, self.setup, self.spec) = (config.clone(), setup, spec);
         self.class_names = self.with(|engine, _| engine.class_names().to_vec())?;
-        let proof = find(&self.interface).and_then(|index| self.prove(config, index));
-        match proof {
-            Ok(proof) => {
-                self.proof = proof;
-                Ok(swapped)
-            }
+        match self.prove(config) {
+            Ok(()) => Ok(swapped),
             Err(error) => {
                 (self.config, self.setup, self.spec) = before;
                 let back = PreparedConfig::new(&self.config, &self.setup, timing::now())?;

@@ -12,8 +12,6 @@
 
 use std::time::{Duration, Instant as Clock};
 
-use tidegate_core::Qdisc;
-
 use super::Shaping;
 use crate::netlink;
 use crate::rtnl::Rtnl;
@@ -76,30 +74,43 @@ impl Monitor {
 }
 
 impl Shaping {
-    /// The traffic since the last measurement, once there is enough of it. To be called every second or two, in the
-    /// network namespace of the interface.
+    /// The traffic of each interface since its last measurement, once there is enough of it, with the place of the
+    /// interface. To be called every second or two, in the network namespace of the interfaces.
     ///
     /// # Errors
     /// When the kernel does not answer.
-    pub fn coverage(&mut self) -> Result<Option<Coverage>, netlink::Error> {
+    pub fn coverage(&mut self) -> Result<Vec<(usize, Coverage)>, netlink::Error> {
+        let mut measured = Vec::new();
+        for at in 0..self.interfaces.len() {
+            measured.extend(self.coverage_of(at)?.map(|coverage| (at, coverage)));
+        }
+        Ok(measured)
+    }
+
+    fn coverage_of(&mut self, at: usize) -> Result<Option<Coverage>, netlink::Error> {
         // Traffic bypasses an abandoned data path, which has been reported.
-        let Some(link) = Rtnl::open()?.link(&self.interface)?.filter(|_| !self.state.is_abandoned()) else {
-            self.coverage = Monitor::default();
+        let interface = &mut self.interfaces[at];
+        let link = Rtnl::open()?.link(interface.name())?.filter(|_| !self.state.is_abandoned());
+        let Some(link) = link else {
+            interface.coverage = Monitor::default();
             return Ok(None);
         };
+        interface.set_index(Some(link.index));
         let carried = match self.direction {
             Direction::Ingress => link.statistics.rx_bytes,
             Direction::Egress => link.statistics.tx_bytes,
         };
         // Read after the interface's counters, so that packets in between count as come through. The reply also
         // confirms that the data path has received what came before.
-        let Ok(waiting) = self.with(|engine, _| engine.tree().backlog().bytes.as_u64()) else {
+        if self.counts().is_err() {
             // The watchdog reports a data path that does not reply.
-            self.coverage = Monitor::default();
+            self.interfaces[at].coverage = Monitor::default();
             return Ok(None);
-        };
-        let waiting = if self.direction == Direction::Egress { waiting } else { 0 };
-        Ok(self.coverage.sample(Clock::now(), carried, self.received.bytes(), waiting))
+        }
+        let interface = &mut self.interfaces[at];
+        let waiting = if self.direction == Direction::Egress { interface.waiting_bytes() } else { 0 };
+        let through = interface.received_bytes();
+        Ok(interface.coverage.sample(Clock::now(), carried, through, waiting))
     }
 }
 

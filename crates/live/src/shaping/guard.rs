@@ -14,7 +14,7 @@ use super::error::{StartError, no_queue, permission, system};
 use super::{Options, Shaping};
 use crate::guardian::{self, Condition, Guardian, Left, Page, Reason, Shared};
 use crate::nfqueue::{QueueReport, QueueSettings, QueueSocket, Superpackets};
-use crate::rules::{Direction, Rules, Spec, table_name};
+use crate::rules::{Direction, Interface, Rules, Spec, table_name};
 
 /// How long a data path may take to end its turn when it is replaced.
 const LAST_TURN: Duration = Duration::from_millis(200);
@@ -38,13 +38,22 @@ enum From {
 }
 
 impl Inherited {
-    /// What an earlier shaper of the interface has left.
-    pub(super) fn find(options: &Options, interface: &str, direction: Direction) -> Result<Option<Self>, StartError> {
+    /// What an earlier shaper of one of the interfaces has left.
+    pub(super) fn find(
+        options: &Options,
+        interfaces: &[String],
+        direction: Direction,
+    ) -> Result<Option<Self>, StartError> {
         let Some(settings) = &options.guardian else { return Ok(None) };
         let take_over = system("take over from the shaper that runs");
         let find = || {
-            let name = guardian::socket_name(&table_name(interface, direction))?;
-            Left::find(settings, &name)
+            for interface in interfaces {
+                let name = guardian::socket_name(&table_name(interface, direction))?;
+                if let Some(left) = Left::find(settings, &name)? {
+                    return Ok(Some(left));
+                }
+            }
+            Ok(None)
         };
         let Some(left) = find().map_err(take_over)? else { return Ok(None) };
         let (shared, queues, peer) = left.into_parts();
@@ -99,26 +108,26 @@ impl Shaping {
         }
     }
 
-    /// Follows the interface, which has another name or another index since, while packets are shaped as before.
+    /// Follows the interface that was called `earlier`, which has another name or another index since, while packets are
+    /// shaped as before. Does nothing if that is not one of these interfaces.
     ///
     /// # Errors
     /// See [`RulesError`](crate::rules::RulesError): the rules are as before then.
-    pub fn follow(&mut self, name: &str, index: u32) -> Result<(), StartError> {
-        let spec = Spec { interface: name.into(), index, ..self.spec.clone() };
+    pub fn follow(&mut self, earlier: &str, name: &str, index: u32) -> Result<(), StartError> {
+        let Some(at) = self.interfaces.iter().position(|interface| interface.name() == earlier) else { return Ok(()) };
+        let mut spec = self.spec.clone();
+        spec.interfaces[at] = Interface { name: name.into(), index };
         lock(&self.rules).as_mut().map_or(Ok(()), |rules| rules.follow(&spec)).map_err(permission)?;
         self.spec = spec;
-        if self.index != index {
-            // Its counters are others.
-            (self.index, self.coverage) = (index, Default::default());
-        }
-        if self.interface == name {
-            return Ok(());
-        }
-        self.interface = name.into();
-        // A successor looks for a socket of the new name.
-        if let Some(earlier) = self.guardian.take() {
-            let prepared = self.prepare(earlier.settings(), Some(Arc::clone(earlier.state())));
-            earlier.replace(prepared.as_ref().ok());
+        self.interfaces[at].rename(name);
+        self.interfaces[at].set_index(Some(index));
+        // A successor looks for a socket of the new name, which is that of the first interface.
+        if name != earlier
+            && at == 0
+            && let Some(guardian) = self.guardian.take()
+        {
+            let prepared = self.prepare(guardian.settings(), Some(Arc::clone(guardian.state())));
+            guardian.replace(prepared.as_ref().ok());
             self.begin(prepared);
         }
         Ok(())
@@ -138,7 +147,7 @@ impl Shaping {
             None => Arc::new(guardian::state_file()?),
         };
         let shared = Shared { queue, rules: owner, page: Arc::clone(&self.state.page), state };
-        let name = guardian::socket_name(&table_name(&self.interface, self.direction))?;
+        let name = guardian::socket_name(&table_name(self.interfaces[0].name(), self.direction))?;
         Guardian::prepare(settings, shared, self.queues, &bypass, &name)
     }
 

@@ -1,4 +1,7 @@
-//! Shaping an interface: the engine behind a packet queue, verified to be in force.
+//! Shaping interfaces: the engine behind a packet queue, verified to be in force.
+//!
+//! One data path shapes what leaves, or arrives, by one or by several interfaces: rules for each of them lead to one queue,
+//! and one engine has the classes and the total. A packet of any of them is the next to leave as if there were one.
 //!
 //! [`Shaping::start`] binds the queues, starts the data path on a thread of its own, installs the rules, and then
 //! verifies the result: it reads the rules back and sends a probe of each class in each protocol through the interface,
@@ -19,6 +22,7 @@ mod error;
 mod guard;
 #[cfg(debug_assertions)]
 mod injection;
+mod interfaces;
 mod options;
 mod owners;
 mod prove;
@@ -43,9 +47,9 @@ use crate::bypass::{self, Takes};
 use crate::guardian::{Guardian, Page};
 use crate::netlink;
 use crate::nfqueue::{QueueReport, QueueSettings, QueueSocket, Superpackets};
-use crate::probe::{Inspection, Version, inspect};
+use crate::probe::{Inspection, inspect};
 use crate::rtnl::Rtnl;
-use crate::rules::{Direction, Installed, Rules, Spec};
+use crate::rules::{self, Direction, Installed, Rules, Spec};
 use crate::timing::{self, Readiness};
 
 pub use coverage::Coverage;
@@ -53,6 +57,7 @@ pub use error::{StartError, Unproven};
 pub use guard::Inherited;
 #[cfg(debug_assertions)]
 pub use injection::{Fault, Injection};
+pub use interfaces::{InterfaceCounts, ShapedInterface};
 pub use options::{MakeRecorder, Options, RecorderFactory};
 pub use owners::{known_owners, user_number};
 pub use prove::Proof;
@@ -61,8 +66,9 @@ use watchdog::{SharedRules, WorkerState};
 pub use worker::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
 
 use error::{is_permission, no_queue, permission, system};
+use interfaces::InterfaceCounters;
 use owners::resolve;
-use worker::{Command, PathParts, Received, Worker};
+use worker::{Command, PathParts, Worker};
 
 /// How long the data path may take to reply to the control plane.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -73,12 +79,10 @@ const START: Duration = Duration::from_secs(20);
 /// The queue numbers that are tried.
 const QUEUES: std::ops::Range<u16> = 7_400..7_600;
 
-/// An interface that is being shaped. Dropping it stops shaping in order.
+/// Interfaces that are being shaped together, in one direction. Dropping it stops shaping in order.
 pub struct Shaping {
-    interface: String,
-    index: u32,
+    interfaces: Vec<ShapedInterface>,
     direction: Direction,
-    received: Arc<Received>,
     rules: SharedRules,
     installed: Option<Installed>,
     queues: [u16; 2],
@@ -90,7 +94,6 @@ pub struct Shaping {
     readiness: Readiness,
     warnings: Vec<String>,
     may_be_bypassed: bool,
-    proof: Proof,
     retry: prove::Retry,
     class_names: Vec<String>,
     /// The configuration in force.
@@ -99,42 +102,48 @@ pub struct Shaping {
     spec: Spec,
     /// The control groups of all tags since the start, by tag.
     groups: Vec<u64>,
-    /// Whether the options and not the configuration name the interface.
+    /// Whether the options and not the configuration name the interfaces.
     named: bool,
-    /// The counters of the interface and the queue at the last measurement.
-    coverage: coverage::Monitor,
     guardian: Option<Guardian>,
     /// Why there is no guardian, although one was asked for.
     unguarded: Option<String>,
 }
 
 impl Shaping {
-    /// Starts to shape packets that leave or arrive by the interface, in the network namespace of the calling thread.
+    /// Starts to shape packets that leave or arrive by the interfaces, in the network namespace of the calling thread.
     /// Takes over what an earlier shaper has left to its guardian.
     ///
     /// # Errors
     /// See [`StartError`]; no rule and no thread remains then.
     pub fn start(config: &Config, options: &Options) -> Result<Self, StartError> {
+        for name in wanted(config, options)? {
+            find(&name)?;
+        }
         Self::start_from(config, options, None)
     }
 
     /// As [`start`](Self::start), from what an earlier data path of this process has left: nothing is lost or reordered
-    /// between the two.
+    /// between the two. Of several interfaces some may be missing: they are shaped once they return.
     ///
     /// # Errors
     /// See [`StartError`]; packets pass unshaped then.
     pub fn start_from(config: &Config, options: &Options, left: Option<Inherited>) -> Result<Self, StartError> {
-        let interface =
-            options.interface.clone().or_else(|| config.interface.name.clone()).ok_or(StartError::NoInterface)?;
+        let names = wanted(config, options)?;
         let direction = config.interface.direction;
-        let index = find(&interface)?;
-        let (warnings, may_be_bypassed) = check_bypass(index, direction)?;
-        let (names, tags, groups) = resolve(config, Vec::new())?;
+        let found = find_some(&names)?;
+        let (mut warnings, mut may_be_bypassed) = (Vec::new(), false);
+        for index in found.iter().filter_map(|(_, index)| *index) {
+            let (of_one, may_be) = check_bypass(index, direction)?;
+            warnings.extend(of_one);
+            may_be_bypassed |= may_be;
+        }
+        let (counters, interfaces) = InterfaceCounters::new(direction, &found);
+        let (owners, tags, groups) = resolve(config, Vec::new())?;
         let secret = match options.secret {
             Some(secret) => secret,
             None => random()?,
         };
-        let setup = Setup { seed: secret[0], secret, catch_up: options.catch_up, names };
+        let setup = Setup { seed: secret[0], secret, catch_up: options.catch_up, names: owners };
         let now = timing::now();
         let mut engine = Engine::new(config, &setup, now)?;
         if let Some(RecorderFactory(make)) = &options.recorder {
@@ -145,7 +154,7 @@ impl Shaping {
         let mut settings = QueueSettings::default();
         settings.copy_range = options.copy_range.unwrap_or(settings.copy_range);
         let left = match left {
-            None => Inherited::find(options, &interface, direction)?,
+            None => Inherited::find(options, &names, direction)?,
             left => left,
         };
         let (socket, queues, reports) = match &left {
@@ -162,11 +171,12 @@ impl Shaping {
             None => Arc::new(Page::create().map_err(system("share memory with the guardian"))?),
         };
         let state = Arc::new(WorkerState::new(page));
-        let spec = Spec { index, direction, marks: options.marks, tags, ..Spec::new(&interface, queues[0]) };
+        let matched = found.into_iter().map(|(name, index)| rules::Interface { name, index: index.unwrap_or(0) });
+        let spec =
+            Spec { interfaces: matched.collect(), direction, marks: options.marks, tags, ..Spec::new("", queues[0]) };
         // A guardian serves the queue of what was left; otherwise the data path must, before packets are led there.
         let adopted = left.as_ref().map(|left| left.rules(&spec)).transpose()?;
         *lock(&state.releaser) = Some(socket.releaser().map_err(system("share the queue socket"))?);
-        let received = Arc::new(Received::default());
         let parts = PathParts {
             socket,
             copy_range: settings.copy_range,
@@ -183,7 +193,7 @@ impl Shaping {
             #[cfg(debug_assertions)]
             inject: options.inject,
             state: Arc::clone(&state),
-            received: Arc::clone(&received),
+            counters,
         };
         let worker = Worker { engine, parts };
         let (ready, is_ready) = mpsc::channel();
@@ -193,10 +203,8 @@ impl Shaping {
             .map_err(system("start the data path"))?;
         let readiness = is_ready.recv_timeout(START).map_err(|_| StartError::DataPath("it did not start".into()))?;
         let mut shaping = Self {
-            interface: interface.clone(),
-            index,
+            interfaces,
             direction,
-            received,
             rules: Arc::new(Mutex::new(None)),
             installed: None,
             queues,
@@ -208,15 +216,13 @@ impl Shaping {
             readiness,
             warnings,
             may_be_bypassed,
-            proof: Proof::default(),
             retry: prove::Retry::start(),
             class_names,
             config: config.clone(),
             setup: spare_setup,
             spec,
             groups,
-            named: options.interface.is_some(),
-            coverage: coverage::Monitor::default(),
+            named: !options.interfaces.is_empty(),
             guardian: None,
             unguarded: None,
         };
@@ -228,7 +234,7 @@ impl Shaping {
         shaping.installed = Some(rules.installed().clone());
         *lock(&shaping.rules) = Some(rules);
         shaping.guard(options.guardian.as_ref(), left);
-        shaping.proof = shaping.prove(config, index)?;
+        shaping.prove(config)?;
         Ok(shaping)
     }
 
@@ -241,21 +247,22 @@ impl Shaping {
         }
     }
 
-    /// The name of the interface.
-    pub fn interface(&self) -> &str {
-        &self.interface
+    /// The interfaces, in the order of the configuration.
+    pub fn interfaces(&self) -> &[ShapedInterface] {
+        &self.interfaces
     }
-    /// The index of the interface, which stays the same when it is renamed.
-    pub fn index(&self) -> u32 {
-        self.index
+    /// Notes that interface `name` has vanished; its rules remain. See [`follow`](Self::follow) for its return.
+    pub fn vanished(&mut self, name: &str) {
+        let interface = self.interfaces.iter_mut().find(|interface| interface.name() == name);
+        interface.into_iter().for_each(|interface| interface.set_index(None));
+    }
+    /// The names of the interfaces, for people.
+    pub fn interface(&self) -> String {
+        self.interfaces.iter().map(ShapedInterface::name).collect::<Vec<_>>().join(" + ")
     }
     /// Whether departing or arriving packets are shaped.
     pub fn direction(&self) -> Direction {
         self.direction
-    }
-    /// Whether a packet of `version`, other than a probe, has come through the queue.
-    pub fn has_received(&self, version: Version) -> bool {
-        self.received.has(version)
     }
     /// How the rules were installed.
     pub fn installed(&self) -> Option<&Installed> {
@@ -276,10 +283,6 @@ impl Shaping {
     /// Whether a flow table may take forwarded packets past the rules, which a probe does not show.
     pub fn may_be_bypassed(&self) -> bool {
         self.may_be_bypassed
-    }
-    /// What has been proven: at the start, and later by [`prove_again`](Self::prove_again).
-    pub fn proof(&self) -> &Proof {
-        &self.proof
     }
     /// The names of the classes.
     pub fn class_names(&self) -> &[String] {
@@ -439,6 +442,34 @@ impl Drop for Shaping {
         if self.worker.is_some() {
             let _ = self.end();
         }
+    }
+}
+
+/// The names of the interfaces to shape.
+fn wanted(config: &Config, options: &Options) -> Result<Vec<String>, StartError> {
+    let names = if options.interfaces.is_empty() { &config.interface.names } else { &options.interfaces };
+    if names.is_empty() { Err(StartError::NoInterface) } else { Ok(names.clone()) }
+}
+
+/// The indices of the interfaces that are there.
+///
+/// # Errors
+/// When none of them is.
+fn find_some(names: &[String]) -> Result<Vec<(String, Option<u32>)>, StartError> {
+    let (mut found, mut missing) = (Vec::new(), None);
+    for name in names {
+        match find(name) {
+            Ok(index) => found.push((name.clone(), Some(index))),
+            Err(error @ StartError::UnknownInterface { .. }) => {
+                found.push((name.clone(), None));
+                missing = Some(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    match missing {
+        Some(error) if found.iter().all(|(_, index)| index.is_none()) => Err(error),
+        _ => Ok(found),
     }
 }
 

@@ -13,8 +13,8 @@ use crate::timing::Priority;
 /// Options of a run that are not part of the configuration.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The interface, in place of the configuration's.
-    pub interface: Option<String>,
+    /// The interfaces, in place of the configuration's; empty to use these.
+    pub interfaces: Vec<String>,
     /// The lateness of the process that is made up for: by default 5 ms, what a loaded machine needs with real-time
     /// scheduling.
     pub catch_up: Span,
@@ -58,7 +58,7 @@ impl std::fmt::Debug for RecorderFactory {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            interface: None,
+            interfaces: Vec::new(),
             catch_up: Span::from_millis(5),
             catch_up_normal: Span::from_millis(20),
             quantum: Span::from_micros(50),

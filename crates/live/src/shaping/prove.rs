@@ -12,7 +12,7 @@ use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{ClassId, Dscp};
 
 use super::error::{StartError, Unproven};
-use super::{Command, Shaping, find, random};
+use super::{Command, Shaping, find, find_some, random};
 use crate::guardian::Turn;
 use crate::netlink;
 use crate::probe::{Failure, Probe, ProbeTable, Prober, Version};
@@ -132,8 +132,8 @@ fn why_unsent(error: &netlink::Error) -> String {
 }
 
 impl Shaping {
-    /// Reads the rules back and waits for a probe of each class to come through.
-    pub(super) fn prove(&mut self, config: &Config, index: u32) -> Result<Proof, StartError> {
+    /// Reads the rules back and waits for a probe of each class to come through by each interface.
+    pub(super) fn prove(&mut self, config: &Config) -> Result<(), StartError> {
         let mut failures = Vec::new();
         let inspection = self.inspect()?;
         failures.extend(inspection.differences.iter().map(|difference| Unproven::Rule(difference.to_string())));
@@ -143,52 +143,78 @@ impl Shaping {
             }
         }
         let versions = [Version::V4, Version::V6];
-        let proof =
-            if failures.is_empty() { self.probe(config, index, &versions, &mut failures)? } else { Proof::default() };
-        if failures.is_empty() {
-            return Ok(proof);
+        if !failures.is_empty() {
+            return Err(StartError::Unproven { interface: self.interface(), failures });
         }
-        Err(StartError::Unproven { interface: self.interface.clone(), failures })
+        let mut proofs = Vec::new();
+        let names: Vec<String> = self.interfaces.iter().map(|interface| interface.name().to_owned()).collect();
+        // An error where none of them is there.
+        find_some(&names)?;
+        for at in 0..names.len() {
+            proofs.push(match self.find_again(at) {
+                Some(index) => self.probe(config, at, index, &versions)?,
+                None => Proof {
+                    awaited: versions.iter().map(|&version| (version, "it is not there".to_owned())).collect(),
+                    ..Proof::default()
+                },
+            });
+        }
+        for (interface, proof) in self.interfaces.iter_mut().zip(proofs) {
+            interface.proof = proof;
+        }
+        Ok(())
+    }
+
+    /// The index of an interface, which may have returned with another one.
+    fn find_again(&mut self, at: usize) -> Option<u32> {
+        let interface = &mut self.interfaces[at];
+        let index = find(interface.name()).ok();
+        if index.is_some() {
+            interface.set_index(index);
+        }
+        index
     }
 
     /// Tries to prove what could not be proven yet; to be called often, and does nothing where nothing is to be proven.
-    /// Returns the protocols of which a packet has come through since the last call.
+    /// Returns the protocols of which a packet has come through since the last call, with the interface.
     ///
     /// # Errors
     /// [`StartError::Unproven`] when a probe went out and did not come through; it is tried again all the same.
-    pub fn prove_again(&mut self) -> Result<Vec<Version>, StartError> {
-        if self.proof.awaited.is_empty() {
-            return Ok(Vec::new());
-        }
+    pub fn prove_again(&mut self) -> Result<Vec<(String, Version)>, StartError> {
         let mut proven = Vec::new();
-        for at in (0..self.proof.awaited.len()).rev() {
-            if self.has_received(self.proof.awaited[at].0) {
-                proven.push(self.proof.awaited.remove(at).0);
+        if self.interfaces.iter().all(|interface| interface.proof.awaited.is_empty()) {
+            return Ok(proven);
+        }
+        for interface in &mut self.interfaces {
+            for at in (0..interface.proof.awaited.len()).rev() {
+                if interface.has_received(interface.proof.awaited[at].0) {
+                    proven.push((interface.name().to_owned(), interface.proof.awaited.remove(at).0));
+                }
             }
         }
         if !proven.is_empty() || !self.retry.is_due() {
             return Ok(proven);
         }
-        let Ok(index) = find(&self.interface) else { return Ok(proven) };
-        let versions: Vec<_> = self.proof.awaited.iter().map(|(version, _)| *version).collect();
-        let (config, mut failures) = (self.config.clone(), Vec::new());
-        let proof = self.probe(&config, index, &versions, &mut failures)?;
-        if !failures.is_empty() {
-            return Err(StartError::Unproven { interface: self.interface.clone(), failures });
+        let config = self.config.clone();
+        for at in 0..self.interfaces.len() {
+            let versions: Vec<_> = self.interfaces[at].proof.awaited.iter().map(|(version, _)| *version).collect();
+            let Some(index) = self.find_again(at).filter(|_| !versions.is_empty()) else { continue };
+            let proof = self.probe(&config, at, index, &versions)?;
+            let interface = &mut self.interfaces[at];
+            let now = versions.iter().copied().filter(|version| proof.has(*version));
+            proven.extend(now.map(|version| (interface.name().to_owned(), version)));
+            interface.proof.merge(proof);
         }
-        proven.extend(versions.iter().copied().filter(|version| proof.has(*version)));
-        self.proof.merge(proof);
         Ok(proven)
     }
 
-    fn probe(
-        &mut self,
-        config: &Config,
-        index: u32,
-        versions: &[Version],
-        failures: &mut Vec<Unproven>,
-    ) -> Result<Proof, StartError> {
-        let prober = Prober::new(&self.interface, index, random()?[0]);
+    /// Sends a probe of each class and each of `versions` by the interface at `at`.
+    ///
+    /// # Errors
+    /// [`StartError::Unproven`] when one was sent and did not come through.
+    fn probe(&self, config: &Config, at: usize, index: u32, versions: &[Version]) -> Result<Proof, StartError> {
+        let interface = self.interfaces[at].name();
+        let prober = Prober::new(interface, index, random()?[0]);
         let prober = match self.direction {
             Direction::Egress => prober,
             Direction::Ingress => prober.arriving(),
@@ -199,7 +225,7 @@ impl Shaping {
         let mut proof = Proof::default();
         let mut carried = Vec::new();
         for &version in versions {
-            match is_carried(&self.interface, version) {
+            match is_carried(interface, version) {
                 Ok(()) => carried.push(version),
                 Err(why) => proof.not_carried.push((version, why)),
             }
@@ -258,8 +284,12 @@ impl Shaping {
             let passed = guarded || self.state.page.takeovers() != takeovers;
             attempts += u32::from(!passed || Clock::now() > limit);
         }
-        self.evaluate(&sent_probes, &carried, &unsent, &mut proof, failures);
-        Ok(proof)
+        let mut failures = Vec::new();
+        self.evaluate(&sent_probes, &carried, &unsent, &mut proof, &mut failures);
+        if failures.is_empty() {
+            return Ok(proof);
+        }
+        Err(StartError::Unproven { interface: interface.to_owned(), failures })
     }
 
     fn evaluate(

@@ -83,7 +83,7 @@ fn shape(mut pipe: UnixStream, directory: &std::path::Path, take_over: bool) {
         linger: Duration::from_secs(3),
         take_over,
     };
-    let options = Options { interface: Some(DEVICE.into()), guardian: Some(guardian), ..Options::default() };
+    let options = Options { interfaces: vec![DEVICE.into()], guardian: Some(guardian), ..Options::default() };
     let mut shaping = Some(Shaping::start(&config, &options).unwrap());
     assert_eq!(shaping.as_ref().and_then(Shaping::unguarded), None);
     pipe.set_nonblocking(true).unwrap();

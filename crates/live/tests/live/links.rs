@@ -9,7 +9,7 @@ use tidegate_live::netns::Namespace;
 use tidegate_live::nfqueue::{Hook, QueueSettings, QueueSocket};
 use tidegate_live::nft;
 use tidegate_live::rtnl::{GsoLimits, LinkEvent, LinkMonitor, Route, Rtnl, sysctl};
-use tidegate_live::rules::{Rules, RulesError, Spec};
+use tidegate_live::rules::{Interface, Rules, RulesError, Spec};
 use tidegate_live::shaping::{Options, Shaping};
 
 use crate::queue::{PATIENCE, PORT, QUEUE, default_queue, serve, shaped, texts, transport, udp};
@@ -114,14 +114,15 @@ fn make_again(pair: &Pair, name: &str) {
 pub fn rules_hold_through_a_rename() -> Ended {
     let pair = Pair::new();
     let index = pair.left.run(|| Rtnl::open().unwrap().index(DEVICE).unwrap()).unwrap();
-    let spec = Spec { index, ..Spec::new(DEVICE, QUEUE) };
+    let is =
+        |name: &str, index| Spec { interfaces: vec![Interface { name: name.into(), index }], ..Spec::new("", QUEUE) };
+    let spec = is(DEVICE, index);
     let (mut socket, mut rules) = shaped(&pair, &spec, &default_queue());
     pair.left.run(|| Rtnl::open().unwrap().rename(index, "uplink0").unwrap()).unwrap();
     // Before the rules contain the new name.
     assert_eq!(send_one(&pair, &mut socket), (1, 1));
-    let renamed = Spec { interface: "uplink0".into(), ..spec };
     let follow = |rules: &mut Rules, spec: &Spec| pair.left.run(|| rules.follow(spec).unwrap()).unwrap();
-    follow(&mut rules, &renamed);
+    follow(&mut rules, &is("uplink0", index));
     assert_eq!(rules.verify().unwrap(), []);
     assert_eq!(send_one(&pair, &mut socket), (1, 1));
     // The lock is that of both names.
@@ -133,11 +134,10 @@ pub fn rules_hold_through_a_rename() -> Ended {
     make_again(&pair, "uplink0");
     assert_eq!(send_one(&pair, &mut socket), (1, 1));
     let index = pair.left.run(|| Rtnl::open().unwrap().index("uplink0").unwrap()).unwrap();
-    let again = Spec { index, ..renamed };
-    follow(&mut rules, &again);
+    follow(&mut rules, &is("uplink0", index));
     pair.left.run(|| Rtnl::open().unwrap().rename(index, DEVICE).unwrap()).unwrap();
     assert_eq!(send_one(&pair, &mut socket), (1, 1));
-    follow(&mut rules, &Spec { interface: DEVICE.into(), ..again });
+    follow(&mut rules, &is(DEVICE, index));
     assert_eq!(rules.verify().unwrap(), []);
     drop(pair.left.run(|| Rules::install(&Spec::new("uplink0", QUEUE + 1)).unwrap()).unwrap());
     drop(rules);
@@ -222,7 +222,7 @@ pub fn a_gateway_is_shaped_where_it_forwards() -> Ended {
 fn begin(pair: &Pair, interface: &str) -> Result<Vec<String>, String> {
     let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"10mbit\"\ndefault = true\n";
     let config = shaper::load(&Source::new("test.toml", text), &mut Diagnostics::new()).expect("a file");
-    let options = Options { interface: Some(interface.into()), ..Options::default() };
+    let options = Options { interfaces: vec![interface.into()], ..Options::default() };
     let started = pair.left.run(|| Shaping::start(&config, &options)).unwrap();
     started.map(|shaping| shaping.warnings().to_vec()).map_err(|error| error.to_string())
 }

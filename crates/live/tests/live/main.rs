@@ -13,6 +13,7 @@ mod proof;
 mod queue;
 mod restricted;
 mod steady;
+mod together;
 mod unproven;
 mod wire;
 
@@ -70,6 +71,9 @@ fn main() {
         places::an_uplink_with_a_delegated_prefix_is_shaped,
         places::what_a_translator_sends_is_shaped_at_the_uplink,
         places::a_card_with_several_queues_is_shaped,
+        together::each_of_several_interfaces_is_proven_locked_and_counted,
+        together::one_of_several_interfaces_vanishes_and_returns,
+        together::other_interfaces_are_taken_over_without_a_rule_left,
         unproven::a_filter_that_drops_the_probes_leaves_the_proof_to_traffic,
         unproven::an_interface_that_comes_up_later_is_proven_then,
         unproven::a_protocol_that_is_switched_off_is_not_carried,

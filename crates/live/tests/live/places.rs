@@ -27,13 +27,13 @@ fn shape(interface: &str, direction: &str) -> Shaping {
          [[class]]\nname = \"all\"\nrate = \"10mbit\"\ndefault = true\n"
     );
     let config = shaper::load(&Source::new("test.toml", &text), &mut Diagnostics::new()).expect("a file");
-    Shaping::start(&config, &Options { interface: Some(interface.into()), ..Options::default() }).unwrap()
+    Shaping::start(&config, &Options { interfaces: vec![interface.into()], ..Options::default() }).unwrap()
 }
 
 /// Waits until packets of the protocol, other than probes, have come through the queue.
 fn until_received(shaping: &Shaping, version: Version, mut send: impl FnMut()) {
     let deadline = Instant::now() + PATIENCE;
-    while !shaping.has_received(version) {
+    while !shaping.interfaces()[0].has_received(version) {
         assert!(Instant::now() < deadline, "no {version} packet came through");
         send();
         std::thread::sleep(Duration::from_millis(20));
@@ -98,7 +98,7 @@ pub fn an_uplink_with_a_delegated_prefix_is_shaped() -> Ended {
     let up = pair.left.run(|| shape("wan0", "egress")).unwrap();
     let down = pair.left.run(|| shape("wan0", "ingress")).unwrap();
     for shaping in [&up, &down] {
-        assert!(shaping.proof().has(Version::V6), "{:?}", shaping.proof());
+        assert!(shaping.interfaces()[0].proof().has(Version::V6), "{:?}", shaping.interfaces()[0].proof());
     }
     let there = provider.run(|| UdpSocket::bind((far[1], PORT)).unwrap()).unwrap();
     let host = pair.right.run(|| UdpSocket::bind((RIGHT[1], 0)).unwrap()).unwrap();
@@ -211,7 +211,7 @@ pub fn what_a_translator_sends_is_shaped_at_the_uplink() -> Ended {
     };
     let receiver = pair.right.run(bind).unwrap();
     let shaping = pair.left.run(|| shape(DEVICE, "egress")).unwrap();
-    assert!(shaping.proof().has(Version::V6), "{:?}", shaping.proof());
+    assert!(shaping.interfaces()[0].proof().has(Version::V6), "{:?}", shaping.interfaces()[0].proof());
     let stop = Arc::new(AtomicBool::new(false));
     let translator = run_translator(device, Arc::clone(&stop));
     let sender = pair.left.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap()).unwrap();
@@ -224,7 +224,7 @@ pub fn what_a_translator_sends_is_shaped_at_the_uplink() -> Ended {
         assert_eq!((length, from.ip(), buffer[0]), (1_192, CLAT.into(), 7));
     }
     let took = began.elapsed();
-    assert!(shaping.has_received(Version::V6));
+    assert!(shaping.interfaces()[0].has_received(Version::V6));
     // The first burst of a flow passes at once; the most of it waits for the rate, on any machine.
     assert!(took > Duration::from_millis(30), "60 packets in {took:?}");
     stop.store(true, Ordering::Relaxed);
@@ -264,7 +264,11 @@ pub fn a_card_with_several_queues_is_shaped() -> Ended {
     let up = left.run(|| shape(DEVICE, "egress")).unwrap();
     let down = left.run(|| shape(DEVICE, "ingress")).unwrap();
     for shaping in [&up, &down] {
-        assert!(shaping.proof().awaited.is_empty() && shaping.proof().has(Version::V4), "{:?}", shaping.proof());
+        assert!(
+            shaping.interfaces()[0].proof().awaited.is_empty() && shaping.interfaces()[0].proof().has(Version::V4),
+            "{:?}",
+            shaping.interfaces()[0].proof()
+        );
     }
     // Four connections each way at once, by different queues.
     let began = Instant::now();

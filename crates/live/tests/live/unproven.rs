@@ -28,16 +28,17 @@ fn start(pair: &Pair, direction: &str) -> Shaping {
 }
 
 fn awaited(shaping: &Shaping) -> Vec<Version> {
-    shaping.proof().awaited.iter().map(|(version, _)| *version).collect()
+    shaping.interfaces()[0].proof().awaited.iter().map(|(version, _)| *version).collect()
 }
 
 /// Tries again until nothing is awaited, and returns what was proven.
 fn settle(pair: &Pair, shaping: &mut Shaping) -> Vec<Version> {
     let mut proven = Vec::new();
     let deadline = Instant::now() + PATIENCE;
-    while !shaping.proof().awaited.is_empty() {
-        assert!(Instant::now() < deadline, "{:?}", shaping.proof());
-        proven.extend(pair.left.run(|| shaping.prove_again()).unwrap().unwrap());
+    while !shaping.interfaces()[0].proof().awaited.is_empty() {
+        assert!(Instant::now() < deadline, "{:?}", shaping.interfaces()[0].proof());
+        let now = pair.left.run(|| shaping.prove_again()).unwrap().unwrap();
+        proven.extend(now.into_iter().map(|(_, version)| version));
         std::thread::sleep(Duration::from_millis(10));
     }
     proven.sort();
@@ -62,16 +63,20 @@ pub fn a_filter_that_drops_the_probes_leaves_the_proof_to_traffic() -> Ended {
         let pair = Pair::new();
         pair.left.run(|| [Family::Ipv4, Family::Ipv6].map(drop_datagrams)).unwrap();
         let mut shaping = start(&pair, direction);
-        assert!(shaping.proof().proven.is_empty() && shaping.proof().not_carried.is_empty(), "{:?}", shaping.proof());
+        assert!(
+            shaping.interfaces()[0].proof().proven.is_empty() && shaping.interfaces()[0].proof().not_carried.is_empty(),
+            "{:?}",
+            shaping.interfaces()[0].proof()
+        );
         assert_eq!(awaited(&shaping), [Version::V4, Version::V6]);
-        let why = &shaping.proof().awaited[0].1;
+        let why = &shaping.interfaces()[0].proof().awaited[0].1;
         assert!(why.contains("a rule of the packet filter drops"), "{why}");
         // A packet of the traffic is a proof: a connection attempt, and its reply.
         let to: IpAddr = RIGHT[0];
         let _ = pair.left.run(|| std::net::TcpStream::connect((to, PORT)).map(drop)).unwrap();
         let deadline = Instant::now() + PATIENCE;
         while awaited(&shaping) != [Version::V6] {
-            assert!(Instant::now() < deadline, "{:?}", shaping.proof());
+            assert!(Instant::now() < deadline, "{:?}", shaping.interfaces()[0].proof());
             pair.left.run(|| shaping.prove_again()).unwrap().unwrap();
         }
         // Without the rule the probe is.
@@ -95,7 +100,7 @@ pub fn an_interface_that_comes_up_later_is_proven_then() -> Ended {
             })
             .unwrap();
         let mut shaping = start(&pair, direction);
-        assert_eq!(awaited(&shaping), [Version::V4, Version::V6], "{direction}: {:?}", shaping.proof());
+        assert_eq!(awaited(&shaping), [Version::V4, Version::V6], "{direction}: {:?}", shaping.interfaces()[0].proof());
         // Still down: trying again changes nothing.
         std::thread::sleep(Duration::from_millis(1_200));
         assert_eq!(pair.left.run(|| shaping.prove_again()).unwrap().unwrap(), []);
@@ -122,7 +127,7 @@ pub fn a_protocol_that_is_switched_off_is_not_carried() -> Ended {
     let pair = Pair::new();
     pair.left.run(|| sysctl::write(&format!("ipv6/conf/{DEVICE}/disable_ipv6"), "1").unwrap()).unwrap();
     let shaping = start(&pair, "egress");
-    let proof = shaping.proof();
+    let proof = shaping.interfaces()[0].proof();
     assert_eq!(proof.proven, [("all".to_owned(), vec![Version::V4])]);
     assert!(proof.awaited.is_empty(), "{proof:?}");
     let why = format!("net.ipv6.conf.{DEVICE}.disable_ipv6 is 1");

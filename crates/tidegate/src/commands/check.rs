@@ -29,6 +29,9 @@ pub struct Args {
     file: Option<PathBuf>,
     #[command(flatten)]
     line: LineArgs,
+    /// The interface that the file of --up and --down names; several, with commas between them, share the rates
+    #[arg(long, short, value_name = "NAME", value_delimiter = ',', conflicts_with = "file")]
+    interface: Vec<String>,
     /// Print the tree, the sums and the diagnostics as JSON
     #[arg(long)]
     json: bool,
@@ -64,7 +67,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// Writes the file that `--up` and `--down` stand for; as JSON with its text.
 fn presets(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let source = args.line.source(None)?;
+    let source = args.line.source(&args.interface)?;
     let configs = load_all(&source)?;
     if args.json {
         let mut whole = whole_json(&source, &Diagnostics::new(), Some(&configs));
@@ -146,11 +149,15 @@ pub fn refusal(diagnostics: &Diagnostics, source: &Source) -> Failure {
 
 fn print(out: &mut dyn Write, source: &Source, config: &Config) -> Result<(), Failure> {
     let interface = &config.interface;
-    let name = interface.name.as_deref().unwrap_or("from the command line");
+    let name = match &interface.names[..] {
+        [] => "interface from the command line".into(),
+        [name] => format!("interface {name}"),
+        names => format!("interfaces {} under one total", names.join(" + ")),
+    };
     writeln!(out, "{}: valid\n", source.name())?;
     writeln!(
         out,
-        "interface {name}, what {}, packets up to {} B and {} B on top of each",
+        "{name}, what {}, packets up to {} B and {} B on top of each",
         match interface.direction {
             Direction::Egress => "leaves",
             Direction::Ingress => "arrives",
@@ -350,7 +357,11 @@ fn config_json(config: &Config) -> Value {
         .collect();
     json!({
         "interface": {
-            "name": config.interface.name,
+            "name": match &config.interface.names[..] {
+                [] => None,
+                [name] => Some(json!(name)),
+                names => Some(json!(names)),
+            },
             "direction": config.interface.direction.word(),
             "mtu_bytes": config.interface.mtu.as_u64(),
             "overhead_bytes": config.interface.overhead.as_u64(),

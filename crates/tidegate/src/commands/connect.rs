@@ -20,13 +20,32 @@ pub struct Connect {
 impl Connect {
     /// Connects.
     pub fn open(&self) -> Result<Client, Failure> {
-        let path = self.place().find().map_err(|error| Failure::Failed(error.to_string()))?;
-        Client::connect(&path).map_err(Failure::from)
+        match self.place().find() {
+            Ok(path) => Client::connect(&path).map_err(Failure::from),
+            Err(error) => self.among_others().ok_or_else(|| Failure::Failed(error.to_string())),
+        }
+    }
+
+    /// The daemon that shapes the interface together with another, after which its socket is named.
+    fn among_others(&self) -> Option<Client> {
+        let name = self.interface.as_ref()?;
+        let paths = Place::Any.find_all().ok()?;
+        paths.iter().filter_map(|path| Client::connect(path).ok()).find_map(|mut client| {
+            let directions = client.status().ok()?.directions;
+            let mut interfaces = directions.iter().flat_map(|direction| &direction.interfaces);
+            interfaces.any(|interface| interface.name == *name).then_some(client)
+        })
     }
 
     /// Connects to every daemon that may be meant.
     pub fn open_all(&self) -> Result<Vec<Client>, Failure> {
-        let paths = self.place().find_all().map_err(|error| Failure::Failed(error.to_string()))?;
+        let paths = match self.place().find_all() {
+            Ok(paths) => paths,
+            Err(error) => {
+                let client = self.among_others().ok_or_else(|| Failure::Failed(error.to_string()))?;
+                return Ok(vec![client]);
+            }
+        };
         paths.iter().map(|path| Client::connect(path).map_err(Failure::from)).collect()
     }
 

@@ -7,6 +7,7 @@ use tidegate_config::shaper::{self, Config, Direction};
 use tidegate_config::{Diagnostics, Source};
 use tidegate_control::{Client, Place};
 use tidegate_live::doctor::{self, Examination, Finding, Severity, Subject};
+use tidegate_live::probe::Version;
 use tidegate_live::shaping::{Options, Shaping, known_owners};
 
 use crate::Failure;
@@ -23,9 +24,10 @@ use crate::commands::{check, interfaces};
 pub struct Args {
     /// The shaper file that is to be used
     file: Option<PathBuf>,
-    /// The interface that is to be shaped, instead of the one in the file; without either, that of the default route
-    #[arg(long, short, value_name = "NAME")]
-    interface: Option<String>,
+    /// The interface that is to be shaped, instead of the one in the file; without either, that of the default route.
+    /// Several, with commas between them, share the rates
+    #[arg(long, short, value_name = "NAME", value_delimiter = ',')]
+    interface: Vec<String>,
     /// Start shaping in both directions, report whether packets came through, and remove it again
     #[arg(long = "try")]
     attempt: bool,
@@ -44,21 +46,22 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         None => Vec::new(),
     };
     let config = configs.first();
-    let named = config.and_then(|config| config.interface.name.as_deref());
+    let written = config.map(|config| &config.interface.names[..]).unwrap_or_default();
+    let interfaces = if args.interface.is_empty() { written } else { &args.interface };
     let mtu = config.map(|config| config.interface.mtu.as_u64() as u32);
-    let mut examination = doctor::examine(Subject { interface: args.interface.as_deref().or(named), mtu });
+    let mut examination = doctor::examine(Subject { interfaces, mtu });
     for config in configs.iter().filter(|config| !config.rules.is_empty()) {
         examination.findings.push(owners(config));
     }
-    examination.findings.extend(running(args.interface.as_deref().or(named)));
+    examination.findings.extend(running(interfaces.first().map(String::as_str)));
     if args.attempt {
-        let Some(interface) = args.interface.as_deref().or(named) else {
+        if interfaces.is_empty() {
             return Err(Failure::Usage(interfaces::which(&std::env::args().skip(1).collect::<Vec<_>>())));
-        };
+        }
         let own = |direction: Direction| configs.iter().find(|config| config.interface.direction == direction).cloned();
         for direction in [Direction::Egress, Direction::Ingress] {
             let config = own(direction).or_else(|| passing(direction));
-            examination.findings.extend(config.map(|config| attempt(&config, interface)));
+            examination.findings.extend(config.map(|config| attempt(&config, interfaces)));
         }
     }
     if args.json {
@@ -78,13 +81,13 @@ fn passing(direction: Direction) -> Option<Config> {
     shaper::load(&Source::new("what passes everything", text), &mut Diagnostics::new())
 }
 
-/// Starts shaping by `config`, and ends it.
-pub fn attempt(config: &Config, interface: &str) -> Finding {
+/// Starts shaping of `interfaces` by `config`, and ends it.
+pub fn attempt(config: &Config, interfaces: &[String]) -> Finding {
     let way = match config.interface.direction {
         Direction::Egress => "what leaves",
         Direction::Ingress => "what arrives",
     };
-    let options = Options { interface: Some(interface.into()), ..Options::default() };
+    let options = Options { interfaces: interfaces.to_vec(), ..Options::default() };
     let finding = |severity, found: String, remedy: &str| Finding {
         about: "try",
         severity,
@@ -95,24 +98,31 @@ pub fn attempt(config: &Config, interface: &str) -> Finding {
         Ok(shaping) => shaping,
         Err(error) => return finding(Severity::Prevents, error.to_string(), ""),
     };
-    let proof = shaping.proof().clone();
+    let proofs: Vec<_> =
+        shaping.interfaces().iter().map(|each| (each.name().to_owned(), each.proof().clone())).collect();
     if let Err(error) = shaping.stop() {
         return finding(Severity::Prevents, format!("it was started, and did not end in order: {error}"), "");
     }
-    let mut versions: Vec<String> =
-        proof.proven.iter().flat_map(|(_, versions)| versions).map(ToString::to_string).collect();
-    versions.sort();
-    versions.dedup();
-    let awaited: Vec<String> = proof.awaited.iter().map(|(version, why)| format!("{version} ({why})")).collect();
-    match (versions.is_empty(), awaited.is_empty()) {
-        (false, true) => finding(Severity::Note, format!("packets came through ({})", versions.join(", ")), ""),
-        (false, false) => {
-            let found = format!("packets came through ({}), not yet of {}", versions.join(", "), awaited.join(", "));
-            finding(Severity::Note, found, "")
-        }
+    // Of the only one everybody knows which it is.
+    let of = |name: &str| if proofs.len() > 1 { format!(" of {name}") } else { String::new() };
+    let (mut came, mut awaited, mut silent) = (Vec::new(), Vec::new(), false);
+    for (name, proof) in &proofs {
+        let versions = [Version::V4, Version::V6].into_iter().filter(|version| proof.has(*version));
+        let versions: Vec<String> = versions.map(|version| format!("{version}{}", of(name))).collect();
+        silent |= versions.is_empty();
+        came.extend(versions);
+        awaited.extend(proof.awaited.iter().map(|(version, why)| format!("{version}{} ({why})", of(name))));
+    }
+    let (came, awaited) = (came.join(", "), awaited.join(", "));
+    match (silent, awaited.is_empty()) {
+        (false, true) => finding(Severity::Note, format!("packets came through ({came})"), ""),
+        (false, false) => finding(Severity::Note, format!("packets came through ({came}), not yet of {awaited}"), ""),
         (true, _) => finding(
             Severity::Weakens,
-            format!("it starts, and no packet came through yet: {}", awaited.join(", ")),
+            match came.is_empty() {
+                true => format!("it starts, and no packet came through yet: {awaited}"),
+                false => format!("it starts, packets came through ({came}), and none yet of {awaited}"),
+            },
             "an address, a route or a filter that lets probes pass; then try again",
         ),
     }

@@ -41,8 +41,8 @@ impl LineArgs {
     ///
     /// # Errors
     /// [`Failure::Usage`] for a rate of zero, and without a rate.
-    pub fn source(&self, interface: Option<&str>) -> Result<Source, Failure> {
-        source([self.up, self.down], &self.link, self.overhead, interface)
+    pub fn source(&self, interfaces: &[String]) -> Result<Source, Failure> {
+        source([self.up, self.down], &self.link, self.overhead, interfaces)
     }
 }
 
@@ -54,14 +54,14 @@ pub fn source(
     [up, down]: [Option<Rate>; 2],
     link: &str,
     overhead: Option<u32>,
-    interface: Option<&str>,
+    interfaces: &[String],
 ) -> Result<Source, Failure> {
     for (flag, rate) in [("--up", up), ("--down", down)] {
         if rate.is_some_and(Rate::is_zero) {
             return Err(Failure::Usage(format!("{flag} 0: leave it out for a direction that is not to be shaped")));
         }
     }
-    let line = Line { up, down, framing: framing(link, overhead), interface: interface.map(str::to_owned) };
+    let line = Line { up, down, framing: framing(link, overhead), interfaces: interfaces.to_vec() };
     let name = match (up, down) {
         (Some(_), Some(_)) => "preset for --up and --down",
         (Some(_), None) => "preset for --up",

@@ -1,6 +1,6 @@
 //! `tidegate run --record`: records the calls of the engine.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -63,9 +63,9 @@ pub struct Recorders(Option<Recordings>);
 ///
 /// # Errors
 /// When the file cannot be written, or is one of those that are `read`.
-pub fn start(args: &Args, read: Option<&Path>, options: &mut Options) -> Result<Recorders, Failure> {
+pub fn start(args: &Args, read: &[PathBuf], options: &mut Options) -> Result<Recorders, Failure> {
     let Some(path) = &args.record else { return Ok(Recorders::default()) };
-    spare(path, read.into_iter())?;
+    spare(path, read.iter().map(PathBuf::as_path))?;
     let wall_clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
     let settings = Settings {
         of: String::new(),
@@ -81,9 +81,10 @@ pub fn start(args: &Args, read: Option<&Path>, options: &mut Options) -> Result<
         return Err(Failure::Usage(format!("{}: {error}", path.display())));
     }
     let recordings: Recordings = Arc::default();
-    let (path, shared, interface) = (path.clone(), Arc::clone(&recordings), options.interface.clone());
+    let (path, shared, interfaces) = (path.clone(), Arc::clone(&recordings), options.interfaces.clone());
     let make = move |config: &Config, setup: &EngineSetup, now: Instant| -> Option<Box<dyn Recorder>> {
-        let name = interface.as_deref().or(config.interface.name.as_deref()).unwrap_or("");
+        let names = if interfaces.is_empty() { &config.interface.names } else { &interfaces };
+        let name = names.join(" + ");
         let direction = format!("{:?}", config.interface.direction).to_lowercase();
         let of = format!("{name} {direction}");
         let mut recordings = lock(&shared);
@@ -94,6 +95,10 @@ pub fn start(args: &Args, read: Option<&Path>, options: &mut Options) -> Result<
                 let mut path = path.clone();
                 if !recordings.is_empty() {
                     path.as_mut_os_string().push(format!(".{direction}"));
+                    // Of another file's interfaces.
+                    if recordings.iter().any(|(_, known, _)| *known == path) {
+                        path.as_mut_os_string().push(format!(".{}", names.join("+")));
+                    }
                 }
                 match Recording::create(&path, Settings { of: of.clone(), ..settings.clone() }) {
                     Ok(recording) => recordings.push((of, path, recording)),

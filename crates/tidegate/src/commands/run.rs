@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
-use tidegate_config::shaper::Config;
+use tidegate_config::shaper::{Config, MOST_INTERFACES};
 use tidegate_control::EventKind;
 use tidegate_core::DropReason;
 use tidegate_daemon::web::{Reach, WebError, WebSettings};
-use tidegate_daemon::{Control, Daemon, DaemonError, Settings};
+use tidegate_daemon::{Control, Daemon, DaemonError, Settings, ShaperFile};
 use tidegate_engine::ClassStatus;
 use tidegate_live::guardian;
 use tidegate_live::nfqueue::Outcome;
 use tidegate_live::privileges::{self, Calls, Capabilities, Restriction, SHAPER};
 use tidegate_live::rules::Direction;
-use tidegate_live::shaping::{Options, Shaping, StartError};
+use tidegate_live::shaping::{Options, ShapedInterface, Shaping, StartError};
 use tidegate_live::timing::Priority;
 use tidegate_report::Source;
 use tidegate_units::Span;
@@ -30,6 +30,8 @@ use crate::output::{Files, numbers, wait};
 
 /// Shape egress or ingress of an interface, or both, by a shaper file
 ///
+/// Several files, each of which names an interface, are for several uplinks, each with its own rate.
+///
 /// Without a file, `--up` and `--down` shape both directions with a preset: hosts and connections share evenly,
 /// queues stay short. `tidegate check --up RATE --down RATE` prints the file that they stand for.
 ///
@@ -38,14 +40,14 @@ use crate::output::{Files, numbers, wait};
 /// totals.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The shaper file; - for standard input
+    /// The shaper file; - for standard input. Several: one for each uplink, in one process
     #[arg(required_unless_present_any = ["up", "down"])]
-    file: Option<PathBuf>,
+    file: Vec<PathBuf>,
     #[command(flatten)]
     line: LineArgs,
-    /// The interface, instead of the one in the file
-    #[arg(long, short, value_name = "NAME")]
-    interface: Option<String>,
+    /// The interface, instead of the one in the file; several, with commas between them, share the rates
+    #[arg(long, short, value_name = "NAME", value_delimiter = ',')]
+    interface: Vec<String>,
     /// Wait for the interface where it is not there yet, as a service does
     #[arg(long)]
     wait: bool,
@@ -112,22 +114,13 @@ fn quantum(text: &str) -> Result<Span, String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    // Before it is read, so that no modification is missed.
-    let modified = args.file.as_deref().and_then(tidegate_daemon::modified);
-    let read = match &args.file {
-        Some(file) => check::open(file)?,
-        None => args.line.source(args.interface.as_deref())?,
-    };
-    let configs = check::load_all(&read)?;
-    if args.interface.is_none() && configs.iter().all(|config| config.interface.name.is_none()) {
-        return Err(Failure::Usage(interfaces::which(&std::env::args().skip(1).collect::<Vec<_>>())));
-    }
-    // The configuration text for the report, as it was read, even if the file changes.
-    let sources = vec![Source { name: read.name().to_owned(), text: read.text().to_owned() }];
+    let (files, sources) = read(args)?;
+    check_interfaces(args, &files)?;
+    let configs: Vec<Config> = files.iter().flat_map(|file| file.configs.clone()).collect();
     if args.hook.is_some() && args.control.as_ref().is_some_and(|path| path.as_os_str() == "off") {
         return Err(Failure::Usage("--hook needs the control socket; leave out --control off".into()));
     }
-    args.files.try_them(args.file.as_deref())?;
+    args.files.try_them(args.file.iter().map(PathBuf::as_path))?;
     let (stop, leave) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     if args.hand_over {
         // Before `stop`: flags are set in the order in which they are registered.
@@ -142,14 +135,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     // SIGHUP from a terminal that closes ends the command; otherwise it means: read the file again.
     let reload = Arc::new(AtomicBool::new(false));
-    let hung_up = if args.file.is_none() || std::io::stderr().is_terminal() { &stop } else { &reload };
+    let hung_up = if args.file.is_empty() || std::io::stderr().is_terminal() { &stop } else { &reload };
     signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(hung_up))?;
     let mut settings = Settings {
-        file: args.file.clone().unwrap_or_else(|| "-".into()),
-        modified,
         limit: args.duration.map(|span| Duration::from_nanos(span.as_nanos())),
         options: Options {
-            interface: args.interface.clone(),
+            interfaces: args.interface.clone(),
             quantum: args.quantum,
             spin: args.spin,
             priority: if args.normal_priority { Priority::Normal } else { Priority::RealTime },
@@ -176,19 +167,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }),
     };
     restrict(args, &configs, settings.options.priority)?;
-    let recorders = record::start(&args.record, args.file.as_deref(), &mut settings.options)?;
+    let recorders = record::start(&args.record, &args.file, &mut settings.options)?;
     let wanted = args.files.wanted();
     if args.wait {
-        let name = args.interface.clone().or_else(|| configs.iter().find_map(|config| config.interface.name.clone()));
-        let there =
-            name.is_none_or(|name| tidegate_daemon::wait_for_interface(&name, &stop, |line| message!("{line}")));
-        if !there {
+        let written = configs.iter().flat_map(|config| &config.interface.names);
+        let names: Vec<&String> = args.interface.iter().chain(written.filter(|_| args.interface.is_empty())).collect();
+        if !names.iter().all(|name| tidegate_daemon::wait_for_interface(name, &stop, |line| message!("{line}"))) {
             return Ok(());
         }
     }
-    let mut daemon = Daemon::start(configs, settings, |line| message!("{line}")).map_err(explain)?;
+    let mut daemon = Daemon::start(files, settings, |line| message!("{line}")).map_err(explain)?;
     announce(&daemon, args);
-    let interface = daemon.interface().to_owned();
+    let interface = daemon.interface();
     let watch = Arc::new(Mutex::new(Watch::new()));
     if wanted {
         let (watch, several) = (Arc::clone(&watch), daemon.directions.len() > 1);
@@ -206,6 +196,61 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     report(args, &ended)?;
     recorded
+}
+
+/// Reads the files, or makes the one that the rates stand for; and their texts for the report, as they were read, even if
+/// a file changes.
+fn read(args: &Args) -> Result<(Vec<ShaperFile>, Vec<Source>), Failure> {
+    let (mut files, mut sources) = (Vec::new(), Vec::new());
+    let mut add = |path: &Path, modified, read: &tidegate_config::Source| {
+        files.push(ShaperFile { path: path.into(), modified, configs: check::load_all(read)? });
+        sources.push(Source { name: read.name().to_owned(), text: read.text().to_owned() });
+        Ok::<_, Failure>(())
+    };
+    for path in &args.file {
+        // Before it is read, so that no modification is missed.
+        let modified = tidegate_daemon::modified(path);
+        add(path, modified, &check::open(path)?)?;
+    }
+    if args.file.is_empty() {
+        add(Path::new("-"), None, &args.line.source(&args.interface)?)?;
+    }
+    Ok((files, sources))
+}
+
+/// Sees to it that each direction of an interface is shaped by one file.
+fn check_interfaces(args: &Args, files: &[ShaperFile]) -> Result<(), Failure> {
+    let usage = |text: String| Err(Failure::Usage(text));
+    let configs = || files.iter().flat_map(|file| file.configs.iter().map(move |config| (file, config)));
+    if args.interface.is_empty() && configs().all(|(_, config)| config.interface.names.is_empty()) {
+        return usage(interfaces::which(&std::env::args().skip(1).collect::<Vec<_>>()));
+    }
+    let again = args.interface.iter().enumerate().find(|(at, name)| args.interface[..*at].contains(name));
+    if let Some((_, name)) = again {
+        return usage(format!("the interface `{name}` is named twice in --interface; name it once"));
+    }
+    if args.interface.len() > MOST_INTERFACES {
+        return usage(format!("--interface names more than {MOST_INTERFACES}; shape what carries all of them instead"));
+    }
+    if files.len() > 1 && !args.interface.is_empty() {
+        return usage("--interface beside several files; each of them names its own, as in name = \"wan0\"".into());
+    }
+    let mut known: Vec<(&Path, Direction, &str)> = Vec::new();
+    for (ShaperFile { path, .. }, config) in configs().filter(|_| files.len() > 1) {
+        if config.interface.names.is_empty() {
+            let file = path.display();
+            return usage(format!("{file} names no interface; beside another file write `name` under [interface]"));
+        }
+        for name in &config.interface.names {
+            let direction = config.interface.direction;
+            if let Some((other, ..)) = known.iter().find(|(_, way, other)| *way == direction && *other == name) {
+                let (way, other, file) = (direction.word(), other.display(), path.display());
+                return usage(format!("{file} and {other} both shape {way} of {name}; one file can have both rates"));
+            }
+            known.push((path.as_path(), direction, name.as_str()));
+        }
+    }
+    Ok(())
 }
 
 /// Gives up the privileges that this run does not need. Called before there is a second thread: capabilities are those
@@ -269,7 +314,9 @@ fn explain(error: DaemonError) -> Failure {
 fn announce(daemon: &Daemon, args: &Args) {
     for direction in &daemon.directions {
         if let Some(shaping) = direction.shaping() {
-            announce_one(shaping, &direction.name, args);
+            let file = daemon.file_of(direction).display().to_string();
+            let by = if args.file.is_empty() { format!("the preset --{}", direction.name) } else { file };
+            announce_one(shaping, &by);
         }
     }
     if let Some(path) = daemon.control_path() {
@@ -280,13 +327,15 @@ fn announce(daemon: &Daemon, args: &Args) {
     }
 }
 
-fn announce_one(shaping: &Shaping, direction: &str, args: &Args) {
-    let proof = shaping.proof();
-    let by = args.file.as_ref().map_or_else(|| format!("the preset --{direction}"), |file| file.display().to_string());
-    let state = match (proof.proven.is_empty(), shaping.may_be_bypassed()) {
-        (true, _) => "is in place, and not proven yet by a packet",
-        (false, true) => "is in place, and a flow table may take forwarded packets past it",
-        (false, false) => "is in force",
+fn announce_one(shaping: &Shaping, by: &str) {
+    let interfaces = shaping.interfaces();
+    let unproven = interfaces.iter().filter(|interface| interface.proof().proven.is_empty());
+    let unproven: Vec<&str> = unproven.map(ShapedInterface::name).collect();
+    let state = match (unproven.len(), shaping.may_be_bypassed()) {
+        (0, true) => "is in place, and a flow table may take forwarded packets past it".to_owned(),
+        (0, false) => "is in force".to_owned(),
+        (all, _) if all == interfaces.len() => "is in place, and not proven yet by a packet".to_owned(),
+        _ => format!("is in place, and not proven yet by a packet of {}", unproven.join(" or ")),
     };
     match shaping.direction() {
         Direction::Egress => message!("shaping {} by {by} {state}:", shaping.interface()),
@@ -295,18 +344,25 @@ fn announce_one(shaping: &Shaping, direction: &str, args: &Args) {
     if let Some(installed) = shaping.installed() {
         message!("  rules: {installed}; read back and verified");
     }
-    for (class, versions) in &proof.proven {
-        let versions: Vec<_> = versions.iter().map(ToString::to_string).collect();
-        message!("  class {class}: a packet came through ({})", versions.join(", "));
-    }
-    for (class, why) in &proof.unprobed {
-        message!("  class {class}: not probed, {why}");
-    }
-    for (version, why) in &proof.not_carried {
-        message!("  {version}: not carried by this interface ({why})");
-    }
-    for (version, why) in &proof.awaited {
-        message!("  {version}: not proven yet, {why}; it is tried again, and the first packet will be reported");
+    for interface in interfaces {
+        // Of the only one everybody knows which it is.
+        let of = if interfaces.len() > 1 { format!("{}: ", interface.name()) } else { String::new() };
+        let proof = interface.proof();
+        for (class, versions) in &proof.proven {
+            let versions: Vec<_> = versions.iter().map(ToString::to_string).collect();
+            message!("  {of}class {class}: a packet came through ({})", versions.join(", "));
+        }
+        for (class, why) in &proof.unprobed {
+            message!("  {of}class {class}: not probed, {why}");
+        }
+        for (version, why) in &proof.not_carried {
+            message!("  {of}{version}: not carried by this interface ({why})");
+        }
+        for (version, why) in &proof.awaited {
+            message!(
+                "  {of}{version}: not proven yet, {why}; it is tried again, and the first packet will be reported"
+            );
+        }
     }
     for warning in shaping.warnings() {
         message!("  note: {warning}");

@@ -89,7 +89,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let kind = kind_of_line(args, &uplinks, uplink, &dialogue)?;
     let rates = rates(args, &interface, &kind, &dialogue)?;
-    let preset = line::source(rates, &kind, args.overhead, None)?;
+    let preset = line::source(rates, &kind, args.overhead, &[])?;
     let text = format!("{}{}", instance.heading(), preset.text());
     // What is written must be what `run` accepts.
     let configs = check::load_all(&Source::new(instance.file.display().to_string(), &text))?;
@@ -198,7 +198,7 @@ fn examine(interface: &str) -> Result<bool, Failure> {
     if !is_there {
         message!("  {interface} is not there yet; the service waits for it");
     }
-    let examination = doctor::examine(Subject { interface: Some(interface), mtu: None });
+    let examination = doctor::examine(Subject { interfaces: &[interface.to_owned()], mtu: None });
     let is_known = |about: &str| about == "place" || !is_there && about == "interface";
     let mut findings: Vec<_> = examination.findings.iter().filter(|finding| !is_known(finding.about)).collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use comfy_table::{Table, presets};
 use tidegate_control::Status;
-use tidegate_control::calls::{GuardianStatus, InForce, PrivilegeStatus};
+use tidegate_control::calls::{GuardianStatus, InForce, InterfaceStatus, PrivilegeStatus};
 use tidegate_units::Rate;
 
 use crate::Failure;
@@ -22,7 +22,7 @@ pub struct Args {
     /// Print the shaper file that is in force instead, with every change since the start
     #[arg(long, conflicts_with = "json")]
     file: bool,
-    /// Of this direction: up or down
+    /// Of this direction: up or down; of several files by an interface or as wan0.up
     #[arg(long, value_name = "NAME", requires = "file")]
     direction: Option<String>,
 }
@@ -107,6 +107,17 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
             // Of a table that is the only one everybody knows whose it is.
             None if status.directions.len() > 1 => writeln!(out, "{}:", direction.name)?,
             None => {}
+        }
+        // Of the only one everything is in the table below.
+        for interface in direction.interfaces.iter().filter(|_| direction.interfaces.len() > 1) {
+            let InterfaceStatus { name, present, sent_packets, sent_bytes, dropped_packets } = interface;
+            let absent = if *present { "" } else { "; it is not there now" };
+            writeln!(
+                out,
+                "{}: of {name} {sent_packets} packets, {} bytes, {dropped_packets} dropped{absent}",
+                direction.name,
+                sent_bytes.as_u64(),
+            )?;
         }
         for unproven in &direction.unproven {
             writeln!(out, "{}: not proven yet, {unproven}", direction.name)?;

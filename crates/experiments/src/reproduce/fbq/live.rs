@@ -148,7 +148,7 @@ fn shape(pair: &Pair, share: &str) -> io::Result<Shaping> {
     let mut diagnostics = Diagnostics::new();
     let config =
         shaper::load(&source, &mut diagnostics).ok_or_else(|| io::Error::other(diagnostics.render(&source)))?;
-    let options = Shape { interface: Some(pair.sender.interface.into()), ..Shape::default() };
+    let options = Shape { interfaces: vec![pair.sender.interface.into()], ..Shape::default() };
     pair.sender.namespace.run(|| Shaping::start(&config, &options))?.map_err(io::Error::other)
 }
 

@@ -265,7 +265,7 @@ pub fn shape(host: &crate::lab::Host, text: &str) -> io::Result<Shaping> {
     let mut diagnostics = Diagnostics::new();
     let config =
         shaper::load(&source, &mut diagnostics).ok_or_else(|| io::Error::other(diagnostics.render(&source)))?;
-    let options = Shape { interface: Some(host.interface.into()), ..Shape::default() };
+    let options = Shape { interfaces: vec![host.interface.into()], ..Shape::default() };
     host.namespace.run(|| Shaping::start(&config, &options))?.map_err(io::Error::other)
 }
 

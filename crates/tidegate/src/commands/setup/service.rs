@@ -226,7 +226,7 @@ impl Instance {
         }
         let mut said = Vec::new();
         for config in configs {
-            let finding = attempt(config, &self.interface);
+            let finding = attempt(config, std::slice::from_ref(&self.interface));
             if finding.severity >= Severity::Prevents {
                 return Err(finding.found);
             }

@@ -152,10 +152,22 @@ pub fn headline(seen: &Observation, direction: &DirectionObservation) -> String 
     )
 }
 
+/// The rates of the interfaces of a direction, where there are several.
+pub fn interfaces(direction: &DirectionObservation) -> Option<String> {
+    let each = direction.interfaces.iter().map(|interface| {
+        let absent = if interface.counts.present { "" } else { " (not there)" };
+        format!("{} {}bit/s{absent}", interface.counts.name, rate(interface.rate))
+    });
+    (direction.interfaces.len() > 1).then(|| each.collect::<Vec<_>>().join(", "))
+}
+
 /// Tables for a pipe or a log.
 pub fn table(out: &mut impl Write, seen: &Observation, names: &Names, programs: &Programs) -> Result<(), Failure> {
     for direction in &seen.directions {
         writeln!(out, "{}", headline(seen, direction))?;
+        if let Some(each) = interfaces(direction) {
+            writeln!(out, "{each}")?;
+        }
         let mut table = Table::new();
         table.load_style(STYLE);
         table.set_header([

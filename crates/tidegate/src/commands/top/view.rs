@@ -239,6 +239,9 @@ impl View {
         let style = if self.seen.in_force { Style::new().bold() } else { Style::new().bold().red() };
         let mut line = vec![Words::styled(show::headline(&self.seen, direction), style)];
         line.push(Words::raw(format!(", up {}", clock(self.seen.uptime))));
+        if let Some(each) = show::interfaces(direction) {
+            line.push(Words::raw(format!("; {each}")));
+        }
         if self.frozen {
             line.push(Words::styled("  FROZEN", Style::new().yellow().bold()));
         }

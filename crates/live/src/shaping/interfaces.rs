@@ -1,0 +1,184 @@
+//! The interfaces of a data path: one, or several whose traffic passes the same queue and the same engine.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use super::coverage::Monitor;
+use super::prove::Proof;
+use crate::nfqueue::Packet;
+use crate::probe::Version;
+use crate::rules::Direction;
+
+/// What a link header adds to a packet in the interface's counters.
+const LINK_HEADER: u64 = 14;
+/// The EtherType of IPv6.
+const IPV6: u16 = libc::ETH_P_IPV6 as u16;
+
+/// One of the interfaces whose traffic a data path shapes.
+#[derive(Debug)]
+pub struct ShapedInterface {
+    name: String,
+    /// Its place among those of the data path.
+    at: usize,
+    counters: Arc<InterfaceCounters>,
+    pub(super) proof: Proof,
+    /// The counters of the interface and the queue at the last measurement.
+    pub(super) coverage: Monitor,
+}
+
+impl ShapedInterface {
+    /// The name of the interface.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// Its index, which stays the same when it is renamed; `None` while it is not there.
+    pub fn index(&self) -> Option<u32> {
+        Some(self.counters.of(self.at).index.load(Relaxed)).filter(|&index| index != 0)
+    }
+    /// Notes its index; with another one the kernel's counters of it begin at zero.
+    pub(super) fn set_index(&mut self, index: Option<u32>) {
+        if self.index() != index {
+            self.counters.of(self.at).index.store(index.unwrap_or(0), Relaxed);
+            self.coverage = Monitor::default();
+        }
+    }
+    pub(super) fn rename(&mut self, name: &str) {
+        name.clone_into(&mut self.name);
+    }
+    /// What has been proven: at the start, and later by [`prove_again`](super::Shaping::prove_again).
+    pub fn proof(&self) -> &Proof {
+        &self.proof
+    }
+    /// Whether a packet of `version`, other than a probe, has come through the queue.
+    pub fn has_received(&self, version: Version) -> bool {
+        self.counters.of(self.at).of(version).load(Relaxed)
+    }
+    /// The bytes received from the queue, link headers included; superpackets to be segmented are counted as segments.
+    pub(super) fn received_bytes(&self) -> u64 {
+        self.counters.of(self.at).received_bytes.load(Relaxed)
+    }
+    /// The bytes received that were neither sent nor dropped yet, link headers included.
+    pub(super) fn waiting_bytes(&self) -> u64 {
+        let counter = self.counters.of(self.at);
+        let headers = (counter.sent_packets.load(Relaxed) + counter.dropped_packets.load(Relaxed)) * LINK_HEADER;
+        let left = counter.sent_bytes.load(Relaxed) + counter.dropped_bytes.load(Relaxed) + headers;
+        self.received_bytes().saturating_sub(left)
+    }
+    /// What was sent and dropped since the data path was started.
+    pub fn counts(&self) -> InterfaceCounts {
+        let counter = self.counters.of(self.at);
+        InterfaceCounts {
+            sent_packets: counter.sent_packets.load(Relaxed),
+            sent_bytes: counter.sent_bytes.load(Relaxed),
+            dropped_packets: counter.dropped_packets.load(Relaxed),
+        }
+    }
+}
+
+/// The packets of an interface that the engine has let pass or dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct InterfaceCounts {
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Their bytes, from the network header on.
+    pub sent_bytes: u64,
+    /// Packets dropped.
+    pub dropped_packets: u64,
+}
+
+/// The counters of the interfaces, which the thread of the data path writes and others read.
+#[derive(Debug)]
+pub(super) struct InterfaceCounters {
+    direction: Direction,
+    each: Box<[Counter]>,
+}
+
+#[derive(Debug, Default)]
+struct Counter {
+    /// Written by the control plane when an interface returns; 0 while it is not there.
+    index: AtomicU32,
+    v4: AtomicBool,
+    v6: AtomicBool,
+    received_bytes: AtomicU64,
+    sent_packets: AtomicU64,
+    sent_bytes: AtomicU64,
+    dropped_packets: AtomicU64,
+    dropped_bytes: AtomicU64,
+}
+
+impl Counter {
+    fn of(&self, version: Version) -> &AtomicBool {
+        match version {
+            Version::V4 => &self.v4,
+            Version::V6 => &self.v6,
+        }
+    }
+}
+
+/// Adds to a counter that only this thread writes.
+fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Relaxed) + n, Relaxed);
+}
+
+impl InterfaceCounters {
+    /// The interfaces of these names and indices, and their counters.
+    pub fn new(direction: Direction, interfaces: &[(String, Option<u32>)]) -> (Arc<Self>, Vec<ShapedInterface>) {
+        let each = interfaces.iter().map(|_| Counter::default()).collect();
+        let counters = Arc::new(Self { direction, each });
+        let interface = |(at, (name, index)): (usize, &(String, Option<u32>))| {
+            let counters = Arc::clone(&counters);
+            let proof = Proof::default();
+            let mut interface =
+                ShapedInterface { name: name.clone(), at, counters, proof, coverage: Monitor::default() };
+            interface.set_index(*index);
+            interface
+        };
+        let interfaces = interfaces.iter().enumerate().map(interface).collect();
+        (counters, interfaces)
+    }
+
+    fn of(&self, at: usize) -> &Counter {
+        &self.each[at]
+    }
+
+    /// The place of the interface of a packet. That of one that has just returned, with an index that is not known yet,
+    /// is taken for the first.
+    ///
+    /// Cost: a comparison for each interface; a configuration has at most 16, whose indices are few lines of memory.
+    pub fn place(&self, packet: &Packet<'_>) -> u8 {
+        if self.each.len() == 1 {
+            return 0;
+        }
+        let index = match self.direction {
+            Direction::Egress => packet.outdev,
+            Direction::Ingress => packet.indev,
+        };
+        self.each.iter().position(|counter| counter.index.load(Relaxed) == index).unwrap_or(0) as u8
+    }
+
+    /// Counts the bytes of a packet that the queue has delivered.
+    pub fn received(&self, at: u8, length: u32) {
+        add(&self.of(at.into()).received_bytes, u64::from(length) + LINK_HEADER);
+    }
+
+    /// Notes the protocol of a packet that is not a probe.
+    pub fn note(&self, at: u8, ethertype: u16) {
+        let flag = self.of(at.into()).of(if ethertype == IPV6 { Version::V6 } else { Version::V4 });
+        // Written once, so that the line of memory stays shared.
+        if !flag.load(Relaxed) {
+            flag.store(true, Relaxed);
+        }
+    }
+
+    pub fn sent(&self, at: u8, length: u32) {
+        let counter = self.of(at.into());
+        add(&counter.sent_packets, 1);
+        add(&counter.sent_bytes, length.into());
+    }
+
+    pub fn dropped(&self, at: u8, length: u32) {
+        let counter = self.of(at.into());
+        add(&counter.dropped_packets, 1);
+        add(&counter.dropped_bytes, length.into());
+    }
+}
