@@ -8,7 +8,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use tidegate_config::shaper::Config;
 use tidegate_core::fifo::Fifo;
 use tidegate_core::random::Stream;
-use tidegate_core::{Instant, Qdisc, Span};
+use tidegate_core::{Instant, Qdisc, Rate, Span};
 use tidegate_metrics::Series;
 
 use crate::conditions::{Conditions, LineState};
@@ -145,6 +145,10 @@ struct Edge {
     from: NodeId,
     to: NodeId,
     line: Line,
+    /// The shared queue that packets pass before this link.
+    behind: Option<LinkId>,
+    /// The links that this is the shared queue of. It is no way from a node to another then.
+    serves: Vec<LinkId>,
     queue: Option<Wanted>,
     driver: Option<Driver>,
     tick: Option<Span>,
@@ -230,6 +234,8 @@ impl Network {
             from,
             to,
             line,
+            behind: None,
+            serves: Vec::new(),
             queue,
             driver,
             tick,
@@ -246,6 +252,20 @@ impl Network {
     /// Links both ways between `a` and `b`: the one from `a`, and the one from `b`.
     pub fn duplex(&mut self, a: NodeId, b: NodeId, line: Line) -> (LinkId, LinkId) {
         (self.simplex(a, b, line), self.simplex(b, a, line))
+    }
+    /// Puts a queue before all of `links`, and returns it as a link: whatever [`queue`](Self::queue) or
+    /// [`shaper`](Self::shaper) put there holds the packets of all of them, and what it releases goes to the link of its
+    /// way, which has a queue of its own. The release of a packet takes 1 ns. No link is behind two of these.
+    ///
+    /// It is what a live shaper of several interfaces is.
+    pub fn shared_queue(&mut self, links: &[LinkId]) -> LinkId {
+        let first = links.first().map_or(NodeId(0), |link| self.edges[link.index()].from);
+        let shared = self.simplex(first, first, Line::new(Rate::from_bps(u64::MAX), Span::ZERO));
+        self.edges[shared.index()].serves = links.to_vec();
+        for link in links {
+            self.edges[link.index()].behind = Some(shared);
+        }
+        shared
     }
     /// Puts `qdisc` before the transmitter of `link`.
     pub fn queue(&mut self, link: LinkId, qdisc: impl Qdisc<SimPacket> + 'static) {
@@ -327,9 +347,12 @@ impl Network {
     pub fn bin(&mut self, width: Span) {
         self.bin = width;
     }
-    /// The name of a link: `from->to`.
+    /// The name of a link: `from->to`; of a shared queue the names of its links, with ` + ` between them.
     pub fn link_name(&self, link: LinkId) -> String {
         let edge = &self.edges[link.index()];
+        if !edge.serves.is_empty() {
+            return edge.serves.iter().map(|&link| self.link_name(link)).collect::<Vec<_>>().join(" + ");
+        }
         format!("{}->{}", self.name(edge.from), self.name(edge.to))
     }
     /// The name of a node.
@@ -359,9 +382,18 @@ impl Network {
         let names: Vec<_> = (0..self.edges.len()).map(|link| self.link_name(LinkId(link as u32))).collect();
         let shapers = self.edges.iter().any(|edge| matches!(edge.queue, Some(Wanted::Shaper(_))));
         let population = shapers.then(|| Population::new(self.addresses(), &self.flows));
+        // The sockets of a node are known on its links; a shared queue may have links of several nodes.
+        let begins_at: Vec<Option<u32>> = self
+            .edges
+            .iter()
+            .map(|edge| {
+                let mut from = edge.serves.iter().map(|link| self.edges[link.index()].from);
+                from.all(|from| from == edge.from).then_some(edge.from.0)
+            })
+            .collect();
         let edges = std::mem::take(&mut self.edges);
         let build = |(number, (edge, name)): (usize, (Edge, &String))| {
-            edge.build(seed, number as u64, name, bin, population.as_ref())
+            edge.build(seed, number as u64, name, bin, population.as_ref().zip(Some(begins_at[number])))
         };
         let links = edges.into_iter().zip(&names).enumerate().map(build).collect::<Result<_, _>>()?;
         let metrics = self
@@ -475,7 +507,7 @@ impl Edge {
         number: u64,
         name: &str,
         bin: Span,
-        population: Option<&Population>,
+        shaped: Option<(&Population, Option<u32>)>,
     ) -> Result<Link, NetworkError> {
         let loss_changes =
             self.conditions.as_ref().is_some_and(|c| c.changes.iter().any(|change| change.loss.is_some()));
@@ -493,9 +525,9 @@ impl Edge {
         }
         link.tick = self.tick.map_or(0, Span::as_nanos);
         let limit = self.line.limit;
-        let queue = match (self.queue, population) {
-            (Some(Wanted::Shaper(config)), Some(population)) => {
-                let queue = ShaperQueue::new(&config, population, self.from.0, seed, number)
+        let queue = match (self.queue, shaped) {
+            (Some(Wanted::Shaper(config)), Some((population, begins_at))) => {
+                let queue = ShaperQueue::new(&config, population, begins_at, seed, number)
                     .map_err(|why| NetworkError::Shaper { link: name.into(), why: why.to_string() })?;
                 Some(Discipline::Shaper(Box::new(queue)))
             }

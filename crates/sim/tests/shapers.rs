@@ -420,3 +420,97 @@ fn errors_keep_the_place_in_the_file_that_they_are_in() {
         &["the shaper file would be wrong", "shaper of a->b from 1s on", "are promised 2mbit, more than its 1mbit"],
     );
 }
+
+// ---------------------------------------------------------------- several links under one total
+
+/// Bytes that each class, and each flow by name, has sent at the time of each snapshot.
+fn sent(report: &Report, list: &str, name: &str) -> f64 {
+    let of_flow = format!("flow {name}");
+    let one = named(&report.result[list], if list == "flows" { &of_flow } else { name });
+    one[if list == "classes" { "through_bytes" } else { "sent_bytes" }].as_f64().expect("bytes")
+}
+
+/// Live: `together::two_interfaces_share_one_total` of `crates/experiments/tests/shaping`, by the same file.
+#[test]
+fn two_links_share_one_total() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/scenarios");
+    let source = Source::open(&folder.join("vlans.toml")).unwrap();
+    let open = |name: &str| Source::open(&folder.join(name));
+    let mut diagnostics = Diagnostics::new();
+    let scenario = Scenario::load(&source, Some(&open), &mut diagnostics);
+    let scenario = scenario.unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
+    assert!(diagnostics.is_empty(), "{}", diagnostics.render(&source));
+    let outcome = scenario.run(1, |_| ());
+    assert_eq!(scenario.run(1, |_| ()).digest, outcome.digest, "the same run again");
+    let all: Vec<&Report> = reports(&outcome, "status").collect();
+    let rate = |from: usize, to: usize, list: &str, name: &str| {
+        let seconds = all[to].time.since(all[from].time).as_secs_f64();
+        (sent(all[to], list, name) - sent(all[from], list, name)) * 8.0 / seconds
+    };
+    // Both are busy: the classes have their rates over both links, and equal flows on each.
+    for (class, wanted) in [("work", 5e6), ("guests", 15e6)] {
+        near(rate(0, 1, "classes", class), wanted, 0.002);
+        for flow in [class, &format!("other-{class}")] {
+            near(rate(0, 1, "flows", flow), wanted / 2.0, 0.01);
+        }
+        // One is idle: the other has everything.
+        near(rate(2, 3, "classes", class), wanted, 0.002);
+        near(rate(2, 3, "flows", class), wanted, 0.002);
+    }
+    // The shared queue is in the results under the names of its links, and the links carry what it releases.
+    let both = value(&outcome, "link gateway->vlan10 + gateway->vlan20", "throughput");
+    near(both, 20e6, 0.01);
+    assert_eq!(value(&outcome, "link gateway->vlan10 + gateway->vlan20", "utilisation"), both / 150e6);
+}
+
+/// No link is ahead of the total: over all of a run no more leaves than burst and rate, however the load moves.
+#[test]
+fn a_shared_total_is_never_exceeded() {
+    let text = |queue: &str| {
+        format!(
+            "version = 1\nduration = \"4s\"\nhosts = [\"g\", \"a1\", \"a2\", \"a3\"]\n\
+             [[link]]\nfrom = \"g\"\nto = \"a{{1..3}}\"\nrate = \"100mbit\"\n{queue}\n\
+             [[flow]]\nname = \"f\"\nfrom = \"g\"\nto = \"a{{1..3}}\"\ncount = 2\ntransport = \"udp\"\n\
+             workload = {{ kind = \"on-off\", rate = \"9mbit\", packet = \"1000B\", \
+             on = {{ kind = \"exponential\", mean = \"100ms\" }}, off = {{ kind = \"exponential\", mean = \"100ms\" }} }}\n"
+        )
+    };
+    let shaper = "queue = { shaper = { class = [{ name = \"all\", rate = \"6mbit\", default = true }] } }";
+    let shared = format!("[[shared-queue]]\nfrom = \"g\"\nto = \"a{{1..3}}\"\n{shaper}");
+    for seed in 1..6 {
+        let total = |text: &str| {
+            let outcome = load("test.toml", text).unwrap_or_else(|errors| panic!("{errors}")).run(seed, |_| ());
+            value(&outcome, "flow f", "goodput") * 1_000.0 / 972.0
+        };
+        let (together, apart) = (total(&text(&shared)), total(&text(shaper)));
+        // 6 Mbit/s over 4 s and the burst of two packets; six flows of 4.5 Mbit/s in the mean are rarely below that.
+        assert!(together <= 6e6 + 2.0 * 12_000.0 / 4.0 && together > 5.5e6, "seed {seed}: {together}");
+        // With a queue each they have three times as much.
+        assert!(apart > 11e6, "seed {seed}: {apart}");
+    }
+}
+
+#[test]
+fn a_shared_queue_is_refused_where_it_cannot_be() {
+    let text = |rest: &str| {
+        format!(
+            "version = 1\nduration = \"1s\"\nhosts = [\"g\", \"a\", \"b\"]\n\
+             [[link]]\nfrom = \"g\"\nto = \"a\"\nrate = \"1mbit\"\n\
+             [[link]]\nfrom = \"g\"\nto = \"b\"\nrate = \"1mbit\"\nqueue = {{ kind = \"fifo\" }}\n\
+             [[flow]]\nname = \"f\"\nfrom = \"g\"\nto = \"a\"\nworkload = {{ kind = \"bulk\" }}\n{rest}"
+        )
+    };
+    let shared = |from: &str, to: &str| {
+        format!("[[shared-queue]]\nfrom = \"{from}\"\nto = \"{to}\"\nqueue = {{ kind = \"fifo\" }}\n")
+    };
+    assert!(load("t.toml", &text(&shared("g", "a"))).is_ok());
+    for (rest, message) in [
+        (shared("a", "b"), "no link leads from `a` to `b`"),
+        (shared("g", "b"), "the link g->b has a queue of its own"),
+        (shared("g", "a").repeat(2), "the link g->a has a shared queue already"),
+        (shared("g", "c"), "no host or router is called `c`"),
+    ] {
+        let errors = load("t.toml", &text(&rest)).expect_err("refused");
+        assert!(errors.contains(message), "lacks `{message}`:\n{errors}");
+    }
+}

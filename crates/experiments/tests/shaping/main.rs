@@ -21,6 +21,7 @@ mod passing;
 mod rates;
 mod shares;
 mod superpackets;
+mod together;
 mod vanishing;
 
 macro_rules! tests {
@@ -54,6 +55,8 @@ const RATES: &[&str] = &[
     "trees_share_what_a_class_leaves",
     "fair_queues_share_by_weights",
     "fq_pie_shares_between_flows",
+    "two_interfaces_share_one_total",
+    "one_of_two_vanishes_and_returns",
 ];
 
 fn main() {
@@ -93,6 +96,9 @@ fn main() {
         changes::another_file_takes_over_and_a_broken_one_does_not,
         malformed::nothing_is_lost_and_shaping_goes_on,
         order::the_data_path_stays_on_one_processor,
+        together::two_interfaces_share_one_total,
+        together::one_of_two_vanishes_and_returns,
+        together::each_of_two_interfaces_is_locked,
         vanishing::the_interface_comes_back_shaped,
         passing::arrivals_that_a_bridge_takes_are_missed,
         passing::departures_that_a_bridge_takes_are_missed,

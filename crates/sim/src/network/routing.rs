@@ -69,7 +69,7 @@ impl Planner {
     pub fn new(net: &Network) -> Self {
         let n = net.nodes.len();
         let (mut from, mut into) = (vec![Vec::new(); n], vec![Vec::new(); n]);
-        for (link, edge) in (0..).zip(&net.edges) {
+        for (link, edge) in (0..).zip(&net.edges).filter(|(_, edge)| edge.serves.is_empty()) {
             let hop = edge.line.rate.time_for_ceil(Bytes::new(1500)).unwrap_or(Span::MAX);
             let cost = hop.as_nanos().saturating_add(edge.line.delay.as_nanos()).max(1);
             let is_router = |node: NodeId| net.nodes[node.0 as usize].kind == Kind::Router;
@@ -164,6 +164,7 @@ impl Planner {
                 });
             };
             let edge = &net.edges[LinkId(link).index()];
+            self.table.extend(edge.behind.map(|shared| shared.0));
             self.table.push(link);
             delay = delay.saturating_add(edge.line.delay.as_nanos());
             slowest = slowest.min(edge.line.rate);

@@ -54,6 +54,8 @@ tidegate_config::record! {
         pub host: Vec<Spanned<HostSection>>,
         /// The links.
         pub link: Vec<Spanned<LinkSection>>,
+        /// Queues that several links have in common. Default: each link has its own.
+        pub shared_queue: Vec<Spanned<SharedQueueSection>>,
         /// Ways that are not the shortest.
         pub route: Vec<Spanned<RouteSection>>,
         /// The flows with their workloads.
@@ -111,6 +113,19 @@ tidegate_config::choices! {
         Fairness = "fairness",
         /// Use, queueing delay, drops and marks of the links that are watched.
         Links = "links",
+    }
+}
+
+tidegate_config::record! {
+    /// A queue that several links have in common, as several interfaces have one total: what it releases goes on to the
+    /// link of its way, which transmits it behind a drop-tail queue of its own.
+    pub struct SharedQueueSection as "shared queue" {
+        /// A node, or a range of nodes, where the links begin; as in the [[link]].
+        pub from: Spanned<String>,
+        /// Where they end.
+        pub to: Spanned<String>,
+        /// The discipline, or the shaper file.
+        pub queue: Spanned<QueueSection>,
     }
 }
 

@@ -42,6 +42,8 @@ pub(super) struct Wire {
     pub(super) conditions: Option<Conditions>,
     /// The wire with which it shares its line.
     pub(super) shares: Option<usize>,
+    /// The wires that this is the shared queue of; it is no link then.
+    pub(super) serves: Vec<usize>,
 }
 
 /// A section of flows: the specifications made from it, in order.
@@ -127,7 +129,11 @@ impl Scenario {
                 let mut random = Stream::named(seed, &format!("delay {}", self.wire_name(*of)));
                 line.delay = distribution.sample_span(&mut random);
             }
-            let link = net.simplex(nodes[wire.from], nodes[wire.to], line);
+            let link = if wire.serves.is_empty() {
+                net.simplex(nodes[wire.from], nodes[wire.to], line)
+            } else {
+                net.shared_queue(&wire.serves.iter().map(|&wire| links[wire]).collect::<Vec<_>>())
+            };
             if let Some(conditions) = &wire.conditions {
                 net.conditions(link, conditions.clone());
             }
@@ -170,6 +176,11 @@ impl Scenario {
         other.or(self.wires[number].queue.as_ref())
     }
 
+    /// The wire whose queue holds the packets of wire `number`: itself, or the shared queue before it.
+    pub(super) fn queueing_wire(&self, number: usize) -> usize {
+        self.wires.iter().position(|wire| wire.serves.contains(&number)).unwrap_or(number)
+    }
+
     /// The flows that a name denotes: a section, or with a number after a dot one flow of it.
     pub(super) fn flows_named(&self, name: &str) -> Option<Range<usize>> {
         let section = |name: &str| self.sections.iter().find(|section| section.name == name);
@@ -185,6 +196,9 @@ impl Scenario {
     /// The name of a link.
     pub(super) fn wire_name(&self, number: usize) -> String {
         let wire = &self.wires[number];
+        if !wire.serves.is_empty() {
+            return wire.serves.iter().map(|&wire| self.wire_name(wire)).collect::<Vec<_>>().join(" + ");
+        }
         format!("{}->{}", self.nodes[wire.from].0, self.nodes[wire.to].0)
     }
 

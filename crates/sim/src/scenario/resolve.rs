@@ -137,6 +137,9 @@ impl Resolver<'_> {
         for link in &file.link {
             self.link(link);
         }
+        for queue in &file.shared_queue {
+            self.shared_queue(queue);
+        }
         for route in &file.route {
             let [at, to, via] = [&route.at, &route.to, &route.via].map(|name| self.node(name));
             let (Some(at), Some(to), Some(via)) = (at, to, via) else { continue };

@@ -125,18 +125,18 @@ pub struct ShaperQueue {
     population: Population,
     /// The fields of the packets of each flow, at this link.
     identities: Vec<Identity>,
-    /// The node at which the link begins.
-    begins_at: u32,
+    /// The node at which the link begins, or all links behind it; `None` where they begin at several.
+    begins_at: Option<u32>,
     /// When the pending poll of watched flows is due.
     pub(crate) poll_armed: u64,
 }
 
 impl ShaperQueue {
-    /// The engine of `config` for a link that begins at node number `begins_at`.
+    /// The engine of `config` for a link, or links, that begin at node number `begins_at`.
     pub(crate) fn new(
         config: &Config,
         population: &Population,
-        begins_at: u32,
+        begins_at: Option<u32>,
         seed: u64,
         link: u64,
     ) -> Result<Self, BuildFailure> {
@@ -160,7 +160,7 @@ impl ShaperQueue {
     fn identify(&mut self) {
         let egress = self.engine().config().interface.direction == Direction::Egress;
         let names = &self.engine().setup().names;
-        self.identities = self.population.identities(names, egress.then_some(self.begins_at));
+        self.identities = self.population.identities(names, self.begins_at.filter(|_| egress));
     }
 
     /// Returns the engine of the link.

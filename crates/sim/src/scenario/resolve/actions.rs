@@ -58,7 +58,7 @@ impl Resolver<'_> {
             (Some(from), Some(to)) => {
                 let (a, b) = (self.node(from)?, self.node(to)?);
                 let wire = self.scenario.wires.iter().position(|wire| (wire.from, wire.to) == (a, b));
-                match wire {
+                match wire.map(|wire| self.scenario.queueing_wire(wire)) {
                     Some(wire) if self.is_shaped(wire) => Some(wire),
                     _ => {
                         let message = format!("no shaper stands between `{}` and `{}`", from.value, to.value);

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use tidegate_config::shaper::{self, Embedded};
 use tidegate_config::{Diagnostics, Spanned};
-use tidegate_core::Span;
 use tidegate_core::fifo::Limit;
+use tidegate_core::{Rate, Span};
 
 use super::Resolver;
 use crate::conditions::Conditions;
 use crate::driver::{Driver, Service};
 use crate::link::Line;
-use crate::scenario::file::{DriverSection, LinkSection, ServiceWord, VariantSection};
+use crate::scenario::file::{DriverSection, LinkSection, ServiceWord, SharedQueueSection, VariantSection};
 use crate::scenario::model::{Variant, Wire};
 use crate::scenario::queue::{LinkQueue, QueueSection};
 
@@ -61,8 +61,20 @@ impl Resolver<'_> {
             let (place, there) = (link.place, self.scenario.wires.len());
             let drawn = delay.1.clone().map(|distribution| (distribution, there));
             let conditions = with(&lost);
-            let wire =
-                Wire { place, from: a, to: b, line, queue, driver, timer, watch, drawn, conditions, shares: None };
+            let wire = Wire {
+                place,
+                from: a,
+                to: b,
+                line,
+                queue,
+                driver,
+                timer,
+                watch,
+                drawn,
+                conditions,
+                shares: None,
+                serves: Vec::new(),
+            };
             self.scenario.wires.push(wire);
             if link.both_ways {
                 let queue = queue_back.clone();
@@ -71,10 +83,68 @@ impl Resolver<'_> {
                 let of = if link.delay_back.is_some() { there + 1 } else { there };
                 let drawn = delay_back.1.clone().map(|distribution| (distribution, of));
                 let (line, conditions, shares) = (line_back, with(&lost_back), link.half_duplex.then_some(there));
-                let wire = Wire { place, from: b, to: a, line, queue, driver, timer, watch, drawn, conditions, shares };
+                let wire = Wire {
+                    place,
+                    from: b,
+                    to: a,
+                    line,
+                    queue,
+                    driver,
+                    timer,
+                    watch,
+                    drawn,
+                    conditions,
+                    shares,
+                    serves: Vec::new(),
+                };
                 self.scenario.wires.push(wire);
             }
         }
+    }
+
+    pub(super) fn shared_queue(&mut self, shared: &Spanned<SharedQueueSection>) {
+        let SharedQueueSection { from, to, queue } = &shared.value;
+        let queue = self.queue(queue);
+        let mut serves = Vec::new();
+        for (a, b) in self.pairs(from, to) {
+            let Some(wire) = self.scenario.wires.iter().position(|wire| (wire.from, wire.to) == (a, b)) else {
+                let [a, b] = [a, b].map(|node| self.scenario.nodes[node].0.clone());
+                let message = format!("no link leads from `{a}` to `{b}`");
+                self.wrong(to.place, message, "not a neighbour", "add a [[link]], or name nodes that links lead to");
+                return;
+            };
+            let name = self.scenario.wire_name(wire);
+            if self.scenario.queueing_wire(wire) != wire {
+                let message = format!("the link {name} has a shared queue already");
+                self.wrong(shared.place, message, "the second", "take it out of one of them");
+                return;
+            }
+            if self.scenario.wires[wire].queue.is_some() {
+                let message = format!("the link {name} has a queue of its own");
+                let help = "take the queue out of the [[link]]; what it waits for is decided here";
+                self.wrong(shared.place, message, "and a shared one", help);
+                return;
+            }
+            serves.push(wire);
+        }
+        let (Some(queue), Some(&first)) = (queue, serves.first()) else { return };
+        let first = self.scenario.wires[first].clone();
+        let rates = serves.iter().map(|&wire| self.scenario.wires[wire].line.rate.as_bps());
+        // What the links carry together, for the share of it that is used.
+        let rate = Rate::from_bps(rates.fold(0, u64::saturating_add));
+        self.scenario.wires.push(Wire {
+            place: shared.place,
+            line: Line::new(rate, Span::ZERO),
+            queue: Some(queue),
+            driver: None,
+            timer: None,
+            watch: true,
+            drawn: None,
+            conditions: None,
+            shares: None,
+            serves,
+            ..first
+        });
     }
 
     pub(super) fn variant(&mut self, variant: &Spanned<VariantSection>) {
@@ -90,6 +160,7 @@ impl Resolver<'_> {
             self.wrong(variant.to.place, message, "not a neighbour", "name a node that a link leads to");
             return;
         };
+        let wire = self.scenario.queueing_wire(wire);
         self.scenario.wires[wire].watch = true;
         let (name, Some(queue)) = (variant.name.value.clone(), queue) else { return };
         self.scenario.variants.push(Variant { place: variant.place, name, wire, queue });
