@@ -41,6 +41,8 @@ pub enum FlowBy {
     Source,
     /// The destination address.
     Destination,
+    /// Protocol, source address and source port: the sending socket, whatever it sends to.
+    Socket,
     /// The user that owns the sending socket.
     Uid,
     /// The control group of the sending socket.
@@ -82,6 +84,9 @@ impl FlowHash {
             FlowBy::HostPair => self.secret.words(&[2 << 56, source, destination]),
             FlowBy::Source => source,
             FlowBy::Destination => destination,
+            FlowBy::Socket => {
+                self.secret.words(&[13 << 56 | protocol_and_ports(fields, fields.source_port, None), source])
+            }
             FlowBy::Uid => number(3, fields.uid.map(u64::from)),
             FlowBy::Cgroup => number(4, fields.cgroup),
             FlowBy::Dscp => number(5, fields.hosts.version().map(|_| fields.dscp.value().into())),
@@ -97,10 +102,7 @@ impl FlowHash {
     }
 
     fn five_tuple(&self, fields: &Fields) -> u64 {
-        // 17 bits per port and 9 for the protocol: an unknown value differs from zero.
-        let port = |port: Option<u16>| port.map_or(0, |port| 1 << 16 | u64::from(port));
-        let protocol = fields.protocol.map_or(0, |protocol| 1 << 8 | u64::from(protocol));
-        let rest = protocol << 34 | port(fields.source_port) << 17 | port(fields.destination_port);
+        let rest = protocol_and_ports(fields, fields.source_port, fields.destination_port);
         match fields.hosts {
             Hosts::Unknown => self.secret.words(&[7 << 56 | rest]),
             Hosts::V4 { source, destination } => {
@@ -121,6 +123,13 @@ impl FlowHash {
             Some(IpAddr::V6(a)) => self.secret.words(&[11 << 56, (a.to_bits() >> 64) as u64, a.to_bits() as u64]),
         }
     }
+}
+
+/// 9 bits of protocol and 17 for each port: an unknown value differs from zero.
+fn protocol_and_ports(fields: &Fields, source: Option<u16>, destination: Option<u16>) -> u64 {
+    let port = |port: Option<u16>| port.map_or(0, |port| 1 << 16 | u64::from(port));
+    let protocol = fields.protocol.map_or(0, |protocol| 1 << 8 | u64::from(protocol));
+    protocol << 34 | port(source) << 17 | port(destination)
 }
 
 /// SipHash with `C` rounds per word and `D` at the end.
@@ -249,19 +258,19 @@ mod tests {
         let back = Hosts::V4 { source: [10, 0, 0, 2].into(), destination: [10, 0, 0, 1].into() };
         let six = |low| Hosts::V6 { source: [0, 0, 0, 0, 0, 0, 0, low].into(), destination: [1; 8].into() };
         // Each variation, and the definitions by which it is another flow: 5-tuple, pair, source, destination, uid,
-        // cgroup, dscp, mark.
+        // cgroup, dscp, mark, socket.
         let table = [
-            (Fields { hosts: back, ..base }, "56sd...."),
-            (Fields { hosts: six(1), ..base }, "56sd...."),
-            (Fields { dscp: Dscp::BEST_EFFORT, ..base }, "......D."),
-            (Fields { protocol: Some(6), ..base }, "5......."),
-            (Fields { protocol: None, ..base }, "5......."),
-            (Fields { source_port: Some(6), destination_port: Some(5), ..base }, "5......."),
-            (Fields { destination_port: None, ..base }, "5......."),
-            (Fields { mark: 8, ..base }, ".......m"),
-            (Fields { uid: Some(9), ..base }, "....u..."),
-            (Fields { uid: None, ..base }, "....u..."),
-            (Fields { cgroup: Some(8), ..base }, ".....c.."),
+            (Fields { hosts: back, ..base }, "56sd....S"),
+            (Fields { hosts: six(1), ..base }, "56sd....S"),
+            (Fields { dscp: Dscp::BEST_EFFORT, ..base }, "......D.."),
+            (Fields { protocol: Some(6), ..base }, "5.......S"),
+            (Fields { protocol: None, ..base }, "5.......S"),
+            (Fields { source_port: Some(6), destination_port: Some(5), ..base }, "5.......S"),
+            (Fields { destination_port: None, ..base }, "5........"),
+            (Fields { mark: 8, ..base }, ".......m."),
+            (Fields { uid: Some(9), ..base }, "....u...."),
+            (Fields { uid: None, ..base }, "....u...."),
+            (Fields { cgroup: Some(8), ..base }, ".....c..."),
         ];
         let by = [
             FlowBy::FiveTuple,
@@ -272,6 +281,7 @@ mod tests {
             FlowBy::Cgroup,
             FlowBy::Dscp,
             FlowBy::Mark,
+            FlowBy::Socket,
         ];
         for (other, expected) in table {
             for (by, mark) in by.into_iter().zip(expected.chars()) {

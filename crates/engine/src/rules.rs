@@ -181,6 +181,7 @@ fn flow_by(by: FlowBy) -> flow::FlowBy {
         FlowBy::HostPair => flow::FlowBy::HostPair,
         FlowBy::Source => flow::FlowBy::Source,
         FlowBy::Destination => flow::FlowBy::Destination,
+        FlowBy::Socket => flow::FlowBy::Socket,
         FlowBy::User => flow::FlowBy::Uid,
         FlowBy::ControlGroup => flow::FlowBy::Cgroup,
         FlowBy::Dscp => flow::FlowBy::Dscp,

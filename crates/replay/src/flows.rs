@@ -140,6 +140,10 @@ pub fn name(by: FlowBy, fields: &Fields) -> String {
         FlowBy::HostPair => format!("{} > {}", end(source, None), end(destination, None)),
         FlowBy::Source => format!("from {}", end(source, None)),
         FlowBy::Destination => format!("to {}", end(destination, None)),
+        FlowBy::Socket => {
+            let Some(protocol) = fields.protocol else { return "not IP".to_owned() };
+            format!("{} from {}", Protocol(protocol), end(source, fields.source_port))
+        }
         FlowBy::User => fields.uid.map_or("of no user".to_owned(), |uid| format!("of user {uid}")),
         FlowBy::ControlGroup => {
             fields.cgroup.map_or("of no control group".to_owned(), |id| format!("of control group {id}"))
@@ -207,6 +211,7 @@ mod tests {
         assert_eq!(name(FlowBy::FiveTuple, &v4), "udp 10.0.0.1:5004 > 10.0.0.2:80");
         assert_eq!(name(FlowBy::HostPair, &v4), "10.0.0.1 > 10.0.0.2");
         assert_eq!(name(FlowBy::Source, &v4), "from 10.0.0.1");
+        assert_eq!(name(FlowBy::Socket, &v4), "udp from 10.0.0.1:5004");
         assert_eq!(name(FlowBy::User, &v4), "of no user");
         let v6 = Hosts::V6 { source: [0; 16].into(), destination: [1; 16].into() };
         let v6 = Fields { hosts: v6, destination_port: None, ..v4 };

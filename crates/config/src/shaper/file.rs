@@ -121,6 +121,8 @@ crate::choices! {
         Source = "source",
         /// The receiving address.
         Destination = "destination",
+        /// Protocol, sending address and port: the sending socket, whatever it sends to.
+        Socket = "socket",
         /// The owner of the sending socket; what has none is one flow.
         User = "uid",
         /// The control group of the sending socket; what has none is one flow.
