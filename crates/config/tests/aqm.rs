@@ -61,6 +61,7 @@ fn each_is_built_and_runs() {
         "kind = \"mered\"\nlink = \"20mbit\"",
         "kind = \"mered\"\nlink = \"20mbit\"\nthreshold = \"50kB\"\nfloor = 0.2\n\
          memory = { flow-by = \"host-pair\", records = 4096, idle = \"30s\", pair-rule = \"off\" }",
+        "kind = \"mered\"\nlink = \"20mbit\"\nthreshold = \"12 packets\"",
         "kind = \"meredt\"\nlink = \"20mbit\"",
         "kind = \"meredt\"\nlink = \"20mbit\"\nfairness = 0.5\nelephant-limit = \"100kB\"\n\
          value = [{ length = \"10kB\", value = 0 }, { length = \"1MB\", value = 50 }]\n\
@@ -94,6 +95,7 @@ fn impossible_parameters_are_refused_with_their_place() {
         ("kind = \"ared\"\nlink = \"0bit\"", 3, "`link` must be above 0"),
         ("kind = \"cake\"\nrate = \"1mbit\"\noverhead = 300", 4, "`overhead` must be -64 to 256 bytes"),
         ("kind = \"mered\"\nlink = \"0bit\"", 3, "`link` must be above 0"),
+        ("kind = \"mered\"\nlink = \"1mbit\"\nthreshold = \"0 packets\"", 4, "`threshold` must be above 0"),
         ("kind = \"mered\"\nlink = \"1mbit\"\nfloor = 1.0", 4, "`floor` must be below 1"),
         ("kind = \"mered\"\nlink = \"1mbit\"\nmemory = { records = 4 }", 4, "`records` must be 8 to 16777216"),
         (

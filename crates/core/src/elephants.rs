@@ -1,14 +1,14 @@
 //! [`FlowSizer`]: which flow is a mouse, which an elephant, and how large an elephant.
 //!
-//! *Law*: a flow's length is the bytes it sent since its record was made; its value is a piecewise linear function
+//! *Law*: a flow's length is the bytes, or the packets, that it sent since its record was made; its value is a piecewise linear function
 //! of its length; value 0 is a mouse. A flow's value never falls before its record ends, and a record ends only when
 //! it was idle for the table's `idle` (or was evicted, see [`flow_table`]). All mice from one
 //! host to one other together send at most `threshold + rate * t` bytes as mice in any time t: a flow beyond it is
 //! an elephant like one that sent `threshold` bytes before.
 //! *Source*: "Implementation of AQMs on Linux made Easy" (Braithwaite), section "Mice and Elephants Strategies":
-//! flows counted in bytes; the table-driven flow value, flow by 5-tuple or by address pair, number of flow records
+//! flows counted in bytes or packets; the table-driven flow value, flow by 5-tuple or by address pair, number of flow records
 //! and their inactivity timeout of its MEREDT prototype.
-//! *Units*: lengths in bytes; values are whole numbers up to 65,535 that only compare with each other.
+//! *Units*: lengths in bytes, or, with [`Measure::Packets`], a byte of length for each packet; values are whole numbers up to 65,535 that only compare with each other.
 //! *Example*: see [`meredt`](crate::meredt).
 //! *Cost*: O(1) a packet: one look-up in each of two tables, and one in a list of at most 16 points.
 //! *Notes*: memory is bounded by the two tables' capacities, about 100 B a record.
@@ -34,6 +34,16 @@ pub enum FlowBy {
     Flow,
     /// All traffic from one host to one other.
     HostPair,
+}
+
+/// What the length of a flow counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Measure {
+    /// Bytes.
+    #[default]
+    Bytes,
+    /// Packets, each as one byte of length.
+    Packets,
 }
 
 /// The value of a flow as a piecewise linear function of its length: flat before the first point and after the last.
@@ -102,6 +112,8 @@ impl PairRule {
 pub struct Params {
     /// The packets that count as one flow.
     pub flow_by: FlowBy,
+    /// What the length of a flow counts.
+    pub measure: Measure,
     /// The value of a flow by its length.
     pub value: ValueTable,
     /// How many flows have records, and for how long.
@@ -116,6 +128,7 @@ impl Params {
     pub fn for_link(link: Rate) -> Self {
         Self {
             flow_by: FlowBy::Flow,
+            measure: Measure::Bytes,
             value: ValueTable::step(Bytes::new(100_000)),
             table: flow_table::Params { capacity: 65_536, idle: Span::from_secs(60) },
             pair: Some(PairRule::for_link(link, Bytes::new(1_000_000))),
@@ -215,7 +228,10 @@ impl FlowSizer {
         let record = self.flows.touch(now, self.key(key))?;
         let flow = self.flows.get_mut(record);
         let before = self.params.value.value(flow.length);
-        flow.length += size;
+        flow.length += match self.params.measure {
+            Measure::Bytes => size,
+            Measure::Packets => Bytes::new(1),
+        };
         let mut value = self.params.value.value(flow.length);
         if value == 0
             && let Some(rule) = self.params.pair
@@ -310,6 +326,16 @@ mod tests {
         // After the full timeout it starts anew.
         now += Span::from_secs(60);
         assert_eq!(sizer.arrive(now, &P { flow: 1, pair: 1 }).unwrap().value, 0);
+    }
+
+    #[test]
+    fn a_length_in_packets_counts_packets() {
+        let value = ValueTable::step(Bytes::new(3));
+        let params = Params { measure: Measure::Packets, value, ..Params::for_link(Rate::from_mbit(1)) };
+        let mut sizer = FlowSizer::new(params).unwrap();
+        let values: Vec<u16> =
+            (0..5).map(|_| sizer.arrive(Instant::ZERO, &P { flow: 1, pair: 1 }).unwrap().value).collect();
+        assert_eq!(values, [0, 0, 0, 1, 1], "three packets of 1000 B each, and an elephant from the fourth on");
     }
 
     #[test]

@@ -30,7 +30,7 @@
 //! ```
 
 use crate::ared;
-use crate::elephants::{self, FlowBy, PairRule, ValueTable};
+use crate::elephants::{self, FlowBy, Measure, PairRule, ValueTable};
 use crate::fifo::Limit;
 use crate::flow_table;
 use crate::meredt::{self, Meredt};
@@ -45,7 +45,9 @@ use tidegate_units::{Bytes, Instant, Rate, Span};
 pub struct Params {
     /// The packets that count as one flow.
     pub flow_by: FlowBy,
-    /// The most a mouse may have sent.
+    /// What the length of a flow counts.
+    pub measure: Measure,
+    /// The most a mouse may have sent; with [`Measure::Packets`] a byte stands for a packet.
     pub threshold: Bytes,
     /// How many flows have records, and for how long.
     pub table: flow_table::Params,
@@ -71,6 +73,7 @@ impl Params {
         let threshold = link.bytes_in_floor(Span::from_secs(2)).clamp(Bytes::new(15_000), Bytes::new(100_000));
         Self {
             flow_by: FlowBy::Flow,
+            measure: Measure::Bytes,
             threshold,
             table: table.elephants.table,
             pair: Some(PairRule::for_link(link, threshold.saturating_mul(10))),
@@ -86,6 +89,7 @@ impl Params {
         meredt::Params {
             elephants: elephants::Params {
                 flow_by: self.flow_by,
+                measure: self.measure,
                 value: ValueTable::step(self.threshold),
                 table: self.table,
                 pair: self.pair,

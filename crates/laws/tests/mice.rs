@@ -2,7 +2,7 @@
 
 use tidegate_core::aqm::AqmFifo;
 use tidegate_core::ared::{self, Ared, Unit};
-use tidegate_core::elephants::{self, FlowBy, PairRule, ValueTable};
+use tidegate_core::elephants::{self, FlowBy, Measure, PairRule, ValueTable};
 use tidegate_core::fifo::Limit;
 use tidegate_core::flow_table;
 use tidegate_core::ingress::{self, Ingress};
@@ -72,7 +72,13 @@ fn meredt_obeys_the_laws() {
     let value = ValueTable::new(points.into()).unwrap();
     for shape in shapes() {
         let params = meredt::Params {
-            elephants: elephants::Params { flow_by: FlowBy::Flow, value: value.clone(), table, pair },
+            elephants: elephants::Params {
+                flow_by: FlowBy::Flow,
+                measure: Measure::Bytes,
+                value: value.clone(),
+                table,
+                pair,
+            },
             limit: LIMIT,
             elephant_limit: Bytes::new(12_000),
             ..meredt::Params::for_link(Rate::from_mbit(1))
@@ -93,7 +99,8 @@ fn the_ingress_filter_obeys_the_laws() {
         let params = ingress::Params {
             elephants: elephants::Params {
                 flow_by: FlowBy::Flow,
-                value: ValueTable::step(Bytes::new(3_000)),
+                measure: Measure::Packets,
+                value: ValueTable::step(Bytes::new(3)),
                 table,
                 pair,
             },

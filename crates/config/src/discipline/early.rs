@@ -25,17 +25,17 @@ impl Scalar for Probability {
     }
 }
 
-/// A length of a queue: bytes (`"30kB"`) or packets (`"20 packets"`).
+/// A length of a queue or of a flow: bytes (`"30kB"`) or packets (`"20 packets"`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Length {
-    /// Thresholds in packets.
+    /// In packets.
     Packets(u64),
-    /// Thresholds in bytes.
+    /// In bytes.
     Bytes(Bytes),
 }
 
 impl Scalar for Length {
-    const WANTED: &'static str = "queue length in bytes or packets";
+    const WANTED: &'static str = "length in bytes or packets";
     const EXAMPLE: &'static str = "30kB";
     fn from_text(text: &str) -> Result<Self, Wrong> {
         let trimmed = text.trim();

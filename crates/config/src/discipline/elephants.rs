@@ -1,8 +1,9 @@
 //! What the sections of `mered`, `meredt` and `ingress-filter` have in common.
 
-use tidegate_core::elephants::{self, FlowBy, PairRule};
+use tidegate_core::elephants::{self, FlowBy, Measure, PairRule};
 use tidegate_core::{Bytes, ParamError, Rate, Span, flow_table};
 
+use super::early::Length;
 use super::report;
 use crate::decode::Spanned;
 use crate::diagnostic::{Diagnostics, Place};
@@ -78,9 +79,20 @@ pub(super) fn refuse(error: ParamError, places: &[(&str, Place)], table: Place, 
     report(&ParamError { field, ..error }, &[(field, found)], table, diagnostics);
 }
 
+/// The threshold of a mouse as the core has it, and the burst of a pair of hosts: ten times as much, in bytes. Packets count
+/// as 1500 B there.
+pub(super) fn threshold(length: Length) -> (Measure, Bytes, Bytes) {
+    match length {
+        Length::Bytes(bytes) => (Measure::Bytes, bytes, bytes.saturating_mul(10)),
+        Length::Packets(packets) => {
+            (Measure::Packets, Bytes::new(packets), Bytes::new(1_500).saturating_mul(10).saturating_mul(packets))
+        }
+    }
+}
+
 /// Checks that some flow can be a mouse.
-pub(super) fn check_threshold(threshold: Option<&Spanned<Bytes>>, diagnostics: &mut Diagnostics) -> bool {
-    let Some(zero) = threshold.filter(|threshold| threshold.value == Bytes::ZERO) else { return true };
+pub(super) fn check_threshold(length: Option<&Spanned<Length>>, diagnostics: &mut Diagnostics) -> bool {
+    let Some(zero) = length.filter(|length| threshold(length.value).1 == Bytes::ZERO) else { return true };
     let error = ParamError::new("threshold", "must be above 0, for example 15kB: what a short exchange takes");
     report(&error, &[], zero.place, diagnostics);
     false

@@ -5,8 +5,9 @@ use tidegate_core::elephants::ValueTable;
 use tidegate_core::fifo::Limit;
 use tidegate_core::ingress::{self, Ingress};
 use tidegate_core::red::Signal;
-use tidegate_core::{Bytes, Packet, Probability, Qdisc, Rate};
+use tidegate_core::{Packet, Probability, Qdisc, Rate};
 
+use super::early::Length;
 use super::elephants::{self as common, Memory};
 use super::{Section, Site};
 use crate::decode::Spanned;
@@ -17,8 +18,8 @@ crate::record! {
     pub struct IngressQueue as "ingress-filter" {
         /// The rate of the incoming line. Elephants get what mice leave of 95 % of it.
         pub link: Spanned<Rate>,
-        /// The most that a mouse may have sent. Default 100 kB.
-        pub threshold: Spanned<Bytes> = "100kB",
+        /// The most that a mouse may have sent, in bytes or packets. Default 100 kB.
+        pub threshold: Spanned<Length> = "100kB",
         /// What elephants get at least of the bytes that pass. Default 0.1.
         pub floor: Spanned<Probability> = 0.1,
         /// What a drop does to a packet that understands ECN. Default mark.
@@ -31,9 +32,11 @@ crate::record! {
 impl IngressQueue {
     fn params(&self) -> ingress::Params {
         let mut params = ingress::Params::for_line(self.link.value);
-        params.elephants.value = ValueTable::step(self.threshold.value);
+        let (measure, threshold, burst) = common::threshold(self.threshold.value);
+        params.elephants.measure = measure;
+        params.elephants.value = ValueTable::step(threshold);
         if let Some(pair) = &mut params.elephants.pair {
-            pair.threshold = self.threshold.value.saturating_mul(10);
+            pair.threshold = burst;
         }
         params.ared.signal = self.signal;
         params.floor = self.floor.value;

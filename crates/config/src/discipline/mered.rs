@@ -6,6 +6,7 @@ use tidegate_core::meredt::Meredt;
 use tidegate_core::red::Signal;
 use tidegate_core::{Bytes, Packet, Probability, Qdisc, Rate, Span, ared, mered, meredt};
 
+use super::early::Length;
 use super::elephants::{self as common, Memory};
 use super::{Section, Site};
 use crate::decode::Spanned;
@@ -16,8 +17,8 @@ crate::record! {
     pub struct MeredQueue as "mered" {
         /// The rate of the link behind it.
         pub link: Spanned<Rate>,
-        /// The most that a mouse may have sent. Default: 2 s of the link, between 15 and 100 kB.
-        pub threshold: Option<Spanned<Bytes>>,
+        /// The most that a mouse may have sent, in bytes or packets. Default: 2 s of the link, between 15 and 100 kB.
+        pub threshold: Option<Spanned<Length>>,
         /// What elephants get at least of the bytes served while they wait. Default 0.1.
         pub floor: Spanned<Probability> = 0.1,
         /// What elephants got beyond the floor counts for it later, up to this. Default 24 kB, sixteen packets: with a
@@ -37,9 +38,11 @@ crate::record! {
 impl MeredQueue {
     fn params(&self) -> meredt::Params {
         let base = mered::Params::for_link(self.link.value);
-        let threshold = self.threshold.map_or(base.threshold, |threshold| threshold.value);
-        let pair = base.pair.map(|pair| PairRule { threshold: threshold.saturating_mul(10), ..pair });
+        let length = self.threshold.map_or(Length::Bytes(base.threshold), |threshold| threshold.value);
+        let (measure, threshold, burst) = common::threshold(length);
+        let pair = base.pair.map(|pair| PairRule { threshold: burst, ..pair });
         let params = mered::Params {
+            measure,
             threshold,
             pair,
             ared: ared::Params { delay: self.delay, signal: self.signal, ..base.ared },

@@ -5,6 +5,7 @@ use tidegate_core::ared::{self, Ared};
 use tidegate_core::cake::{self, Cake};
 use tidegate_core::codel::{self, CoDel};
 use tidegate_core::drr::{self, Drr};
+use tidegate_core::elephants::Measure;
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::fq_codel::{self, FqCodel};
 use tidegate_core::mered::{self, Mered};
@@ -33,6 +34,8 @@ pub enum Peer {
     Meredt,
     /// MERED as the paper has it: no floor for elephants, and no rule on pairs of hosts.
     MeredAsPublished,
+    /// The same, with a threshold in packets.
+    MeredByPackets,
     /// MERED with the floor from packet to packet, and no rule on pairs of hosts.
     MeredWithFloor,
     Srpt,
@@ -44,7 +47,7 @@ fn mered(params: mered::Params, limit: Limit, seed: u64) -> Result<Box<dyn Qdisc
 }
 
 impl Peer {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Fifo,
         Self::Red,
         Self::Ared,
@@ -57,6 +60,7 @@ impl Peer {
         Self::Mered,
         Self::Meredt,
         Self::MeredAsPublished,
+        Self::MeredByPackets,
         Self::MeredWithFloor,
         Self::Srpt,
     ];
@@ -76,6 +80,7 @@ impl Peer {
             Self::Mered => "mered",
             Self::Meredt => "meredt",
             Self::MeredAsPublished => "mered_paper",
+            Self::MeredByPackets => "mered_packets",
             Self::MeredWithFloor => "mered_floor",
             Self::Srpt => "srpt",
         }
@@ -120,6 +125,13 @@ impl Peer {
             Self::MeredAsPublished => {
                 let floor = Probability::ZERO;
                 mered(mered::Params { floor, pair: None, ..mered::Params::for_link(link) }, limit, seed)?
+            }
+            Self::MeredByPackets => {
+                // The threshold in bytes, in packets of 1000 B: with what a connection needs to begin and to end.
+                let params = mered::Params::for_link(link);
+                let threshold = Bytes::new(params.threshold.as_u64() / 1_000);
+                let (floor, measure) = (Probability::ZERO, Measure::Packets);
+                mered(mered::Params { floor, measure, threshold, pair: None, ..params }, limit, seed)?
             }
             Self::MeredWithFloor => {
                 let floor_credit = Bytes::ZERO;
