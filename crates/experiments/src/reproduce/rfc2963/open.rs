@@ -6,6 +6,7 @@ use tidegate_core::red::AboveMax;
 use tidegate_core::{Colour, Span, rio};
 use tidegate_sim::tcp::Vintage;
 
+use super::reading::Schedule;
 use super::scenario::{CIRS, Customer, Setup, WINDOW};
 use super::{Options, Runs, cells, simulate_runs};
 use crate::Failure;
@@ -49,6 +50,7 @@ const CHANGES: &[(&str, &str, Change)] = &[
     ("thresholds", "double", |s| s.thresholds = [2_000, 4_000, 8_000, 10_000]),
     ("buffer", "half", |s| s.thresholds[3] = 5_000),
     ("averaging", "20ms", |s| s.averaging = Span::from_millis(20)),
+    ("averaging", "200ms", |s| s.averaging = Span::from_millis(200)),
     ("averaging", "500ms", |s| s.averaging = Span::from_millis(500)),
     ("averaging", "2s", |s| s.averaging = Span::from_secs(2)),
     ("delay", "2ms", |s| s.delay = Span::from_millis(2)),
@@ -64,6 +66,14 @@ const CHANGES: &[(&str, &str, Change)] = &[
     ("gentle", "used", |s| s.above_max = AboveMax::Gentle),
     ("rio", "uncoupled", |s| s.coupling = rio::Coupling::Uncoupled),
     ("metered", "behind_the_queue", |s| s.metered_at = Point::Exit),
+    ("metered", "before_the_shaper", |s| s.metered_first = true),
+    ("schedule", "paid_at_once", |s| s.schedule = Schedule::PaidAtOnce),
+    ("schedule", "served", |s| s.schedule = Schedule::Served),
+    ("schedule", "served_at_once", |s| s.schedule = Schedule::ServedAtOnce),
+    ("schedule", "served_20ms", |s| {
+        s.schedule = Schedule::Served;
+        s.averaging = Span::from_millis(20);
+    }),
 ];
 
 /// Which values to try.
@@ -75,8 +85,8 @@ pub enum Changes {
     Causes,
 }
 
-/// The results of other values of the open parameters, with trRAS: for each the mean distance from tables A.2 and
-/// A.3, the least advantage of shaping at CBS 3 KB, and the advantage at CBS 25 KB.
+/// The results of other values of the open parameters: for each, with trRAS, the mean distance from tables A.2 and A.3, the
+/// least advantage of shaping at CBS 3 KB, and the advantage at CBS 25 KB; and what G-trRAS gains over it.
 pub fn sensitivity(options: &Options, changes: Changes) -> Result<Vec<Item>, Failure> {
     let wanted: Vec<_> = CHANGES
         .iter()
@@ -90,28 +100,29 @@ pub fn sensitivity(options: &Options, changes: Changes) -> Result<Vec<Item>, Fai
     let setups: Vec<Setup> = wanted
         .iter()
         .flat_map(|(_, _, change)| {
-            [3, 25].map(|cbs| {
-                let mut setup = Setup::new(Coupling::Uncoupled, cbs, options.seed);
+            [(Coupling::Uncoupled, 3), (Coupling::Uncoupled, 25), (Coupling::Green, 3)].map(|(shaper, cbs)| {
+                let mut setup = Setup::new(shaper, cbs, options.seed);
                 change(&mut setup);
                 setup
             })
         })
         .collect();
     let runs = simulate_runs(&setups, options)?;
-    let items = wanted.iter().zip(runs.chunks_exact(2)).flat_map(|((parameter, value, _), runs)| {
+    let items = wanted.iter().zip(runs.chunks_exact(3)).flat_map(|((parameter, value, _), runs)| {
         let id = id(parameter, value);
-        let (prefix, small_cbs) = (id.clone(), &runs[0]);
+        let prefix = id.clone();
         // The cells that this value explains: see `cause`.
         let cells =
             cells().filter(move |cell| super::cause(cell).is_some_and(|(finding, ..)| finding.starts_with(&prefix)));
         let cell_items = cells.map(|cell| {
-            let sample =
-                Sample::of(small_cbs.0.iter().map(|outcome| cell.measured(&outcome.customers[cell.customer - 1])));
+            let runs = if cell.shaper() == Coupling::Green { &runs[2] } else { &runs[0] };
+            let sample = Sample::of(runs.values(|outcome| cell.measured(&outcome.customers[cell.customer - 1])));
             let item = Item::sampled(format!("{id}.{}", cell.id()), cell.describe(), "Mbit/s", sample);
             item.paper(cell.value).bound(super::bound(&cell))
         });
         let cell_items: Vec<Item> = cell_items.collect();
         let (small, large) = (&runs[0], &runs[1]);
+        let green = super::green_against_plain(&id, small, &runs[2]);
         let least =
             |of: fn(&Customer) -> f64| (1..=CIRS.len()).map(|n| small.gain(n, of)).fold(f64::INFINITY, f64::min);
         let gone = [1, 3].map(|n| large.gain(n, |customer| customer.goodput));
@@ -137,6 +148,7 @@ pub fn sensitivity(options: &Options, changes: Changes) -> Result<Vec<Item>, Fai
             ),
         ]
         .into_iter()
+        .chain(green)
         .chain(cell_items)
     });
     Ok(items.collect())

@@ -75,13 +75,17 @@ pub fn run() -> Result<Vec<Item>, Failure> {
             )),
         );
     }
-    // Arrivals of 3 Mbit/s for a second, ten times K: the average is their rate, though next to nothing is queued.
-    let mut steady = shaper(Coupling::Uncoupled, Span::from_millis(100), meter(3_000, 6_000))?;
+    // Arrivals of 3 Mbit/s for a second, a hundred times K: the average is their rate, though next to nothing is queued.
+    let mut steady = shaper(Coupling::Uncoupled, Span::from_millis(10), meter(3_000, 6_000))?;
     let mut now = Instant::ZERO;
     for _ in 0..250 {
-        now += Span::from_millis(4);
+        let arrival = now + Span::from_millis(4);
+        while let Some(due) = steady.deadline(now).instant(now).filter(|due| *due < arrival) {
+            now = due;
+            steady.dequeue(now, &mut Discard);
+        }
+        now = arrival;
         steady.enqueue(now, SimPacket::datagram(1, SIZE), &mut Discard);
-        while steady.dequeue(now, &mut Discard).is_some() {}
     }
     let rate = steady.rate().as_bps() as f64 / 1e6;
     items.push(
@@ -97,6 +101,17 @@ pub fn run() -> Result<Vec<Item>, Failure> {
             0.05,
             paper("section 2: the larger of the estimated average rate and F(occupancy)"),
         )),
+    );
+    let basis =
+        paper("section 2.5: below CIR_th the rate is the larger of EAR and CIR; F alone is 3 Mbit/s at 22,500 B");
+    items.push(
+        Item::measured(
+            "section2.average.queue",
+            "what is queued after a second of 3 Mbit/s, CIR being 2 Mbit/s",
+            "B",
+            steady.backlog().bytes.as_u64() as f64,
+        )
+        .bound(Bound::below(THRESHOLDS[0] as f64, basis)),
     );
     let milli = |times: &[Instant], n: usize| times.get(n).map_or(f64::NAN, |at| at.as_nanos() as f64 / 1e6);
     // Three packets at once. T1: 6 ms a packet at CIR. T2: enough in both buckets, of which each holds one packet at first.

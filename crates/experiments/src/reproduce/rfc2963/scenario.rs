@@ -13,6 +13,7 @@ use tidegate_core::{Bytes, Colour, Instant, Rate, Span};
 use tidegate_sim::tcp::{self, RtoBounds, Vintage};
 use tidegate_sim::{FlowSpec, Line, LinkId, Network, Workload};
 
+use super::reading::{Schedule, Shaper};
 use crate::Failure;
 
 /// The maximum window of a connection: 64 KByte, as far as TCP's 16 bits go.
@@ -45,6 +46,10 @@ pub struct Setup {
     pub shaper: Coupling,
     /// CIR_th, PIR_th, MIR_th and the buffer in maximum windows (thousandths).
     pub thresholds: [u64; 4],
+    /// How T1 and T2 of the shaper are read.
+    pub schedule: Schedule,
+    /// Whether the meter of a shaped router is before its shaper.
+    pub metered_first: bool,
     /// K of the EAR.
     pub averaging: Span,
     /// The delay between ER1 and ER2.
@@ -83,6 +88,8 @@ impl Setup {
             sources: Sources::Tcp { stations: 10 },
             shaper,
             thresholds: [1_000, 2_000, 4_000, 10_000],
+            schedule: Schedule::Paid,
+            metered_first: false,
             averaging: Span::from_millis(100),
             delay: Span::from_millis(10),
             delayed_ack: Some(Span::from_millis(200)),
@@ -229,6 +236,10 @@ fn condition(net: &mut Network, uplink: LinkId, setup: &Setup, customer: u64) ->
         coupling: setup.shaper,
         slack: Span::ZERO,
     };
-    net.queue(uplink, Ras::new(params, conditioner)?);
+    if setup.schedule == Schedule::Paid && !setup.metered_first {
+        net.queue(uplink, Ras::new(params, conditioner)?);
+    } else {
+        net.queue(uplink, Shaper::new(params, setup.schedule, setup.metered_first, conditioner));
+    }
     Ok(())
 }
