@@ -81,12 +81,11 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
             items.extend(run(options, &paper)?);
         }
     }
-    figures(options, &items)?;
     Ok(items)
 }
 
 /// Figures 18 and 22, whose points are items.
-fn figures(options: &Options, items: &[Item]) -> Result<(), Failure> {
+pub fn figures(options: &Options, items: &[Item]) -> Result<(), Failure> {
     let shares = [(75.0, "big"), (25.0, "small"), (5.0, "tiny")];
     let curve = |name: &str, what: &str| {
         (name.to_owned(), shares.map(|(share, class)| (share, format!("s6.1.{class}.{what}"))).into())

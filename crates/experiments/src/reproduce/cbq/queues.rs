@@ -10,8 +10,9 @@ use tidegate_report::{Axis, Curve, Plot, Style};
 use tidegate_sim::{Driver, SimPacket, Stage};
 
 use super::rig::{Leaf, Load, Outcome, ROOT, Rig};
-use super::{Item, Options, TCP, at_500_hz, kernel, percent};
+use super::{Item, LINK, Options, TCP, at_500_hz, kernel, percent};
 use crate::Failure;
+use crate::reproduce::figure::Figure;
 use crate::reproduce::item::{Bound, paper, theory};
 
 const PARTS: [(u32, u64); 3] = [(1, 50), (2, 30), (3, 20)];
@@ -39,6 +40,9 @@ pub fn run(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
         if wanted("s5.4.red") {
             red(&five, items);
         }
+    }
+    if wanted("s5.4.classes") {
+        classes(options, items)?;
     }
     if wanted("s5.45mbit") {
         fast_links(items);
@@ -124,6 +128,48 @@ fn red(plain: &Outcome, items: &mut Vec<Item>) {
         )
         .bound(Bound::below(0.97, basis)),
     );
+}
+
+/// What weighted round robin delays a packet: a class that sends a packet now and then among classes that always send.
+fn classes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> {
+    /// A packet every 243 ms, which is no multiple of the 6 ms that one takes on the link; less than a class of 20 has.
+    const SPARSE: Load = Load::Udp { rate: Rate::from_bps(49_300), packet: 1_500 };
+    let longest = |classes: u32, borrow: bool| {
+        let class = || {
+            let class = Class::new(Rate::from_bps(LINK.as_bps() / u64::from(classes)));
+            if borrow { class.borrowing() } else { class }
+        };
+        let rate = Rate::from_bps(3 * LINK.as_bps() / 2 / u64::from(classes));
+        let busy = Load::Udp { rate, packet: 1_500 };
+        let leaves = (1..=classes).map(|id| Leaf::new(id, class(), if id == 1 { SPARSE } else { busy })).collect();
+        let rig = Rig { seconds: 60, ..Rig::new(kernel(1_500), leaves) }.with_driver(at_500_hz(Driver::SMALL));
+        rig.run().longest_until_ms(1, 5, Stage::Dequeued)
+    };
+    for (id, how, borrow) in [("no-borrow", "no borrow", false), ("borrow", "borrow", true)] {
+        let mut before: Option<f64> = None;
+        for n in [3, 5, 10, 20] {
+            let wait = longest(n, borrow);
+            let what = format!("the longest wait of a packet now and then for the driver, {n} full classes, {how}");
+            let item = Item::measured(format!("s5.4.classes.{n}.{id}"), what, "ms", wait);
+            let basis = paper("section 5.4: the more classes there are, the larger the delay guaranteed to each class");
+            items.push(match before {
+                Some(fewer) => item.bound(Bound::above(fewer, basis)),
+                None => item,
+            });
+            before = Some(wait);
+        }
+    }
+    let curve = |how: &str| {
+        let points = [3, 5, 10, 20].map(|n| (f64::from(n), format!("s5.4.classes.{n}.{how}")));
+        (how.to_owned(), points.into())
+    };
+    Figure {
+        name: "delay-against-classes".to_owned(),
+        title: "The longest wait in the scheduler against the number of full classes (section 5.4)".to_owned(),
+        curves: ["borrow", "no-borrow"].map(curve).into(),
+        ..Figure::default()
+    }
+    .draw(options, items, Axis::new("classes", ""), Axis::new("longest wait", "ms"))
 }
 
 /// The second row of table 2: sources at 45 Mbit/s, the link of CBQ at 10.

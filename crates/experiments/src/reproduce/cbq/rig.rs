@@ -387,6 +387,11 @@ impl Outcome {
 
     /// The longest time from the arrival of a packet of a class to the begin of its transmission, in ms.
     pub fn longest_wait_ms(&self, class: u32, skip: u64) -> f64 {
+        self.longest_until_ms(class, skip, Stage::Transmitting)
+    }
+
+    /// The longest time from the arrival of a packet of a class until it passes a stage, in ms.
+    pub fn longest_until_ms(&self, class: u32, skip: u64, stage: Stage) -> f64 {
         let begin = Instant::ZERO + Span::from_secs(skip);
         let mut waiting = VecDeque::new();
         let mut longest = Span::ZERO;
@@ -394,7 +399,7 @@ impl Outcome {
             match packet.stage {
                 Stage::Arrived => waiting.push_back(packet.at),
                 Stage::Dropped(_) => drop(waiting.pop_back()),
-                Stage::Transmitting => {
+                passed if passed == stage => {
                     if let Some(at) = waiting.pop_front().filter(|&at| at >= begin) {
                         longest = longest.max(packet.at.since(at));
                     }
