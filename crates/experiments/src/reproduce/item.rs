@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What the comparison of an item with its paper results in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -228,6 +228,52 @@ impl From<Item> for Record {
     }
 }
 
+/// An item of a result that was written as JSON.
+#[derive(Deserialize)]
+struct Written {
+    id: String,
+    what: String,
+    unit: String,
+    paper: Option<f64>,
+    measured: Option<f64>,
+    interval: Option<(f64, f64)>,
+    low: Option<f64>,
+    high: Option<f64>,
+    source: Option<String>,
+    note: String,
+}
+
+/// The items of a result that `tidegate reproduce NAME --json` printed, without what explains a deviation.
+///
+/// # Errors
+/// When `text` is no result of the experiment of that name.
+pub fn from_json(text: &str, experiment: &str) -> Result<Vec<Item>, String> {
+    #[derive(Deserialize)]
+    struct Whole {
+        experiment: String,
+        items: Vec<Written>,
+    }
+    let result: Whole = serde_json::from_str(text).map_err(|error| format!("no result as JSON: {error}"))?;
+    if result.experiment != experiment {
+        return Err(format!("a result of {}, not of {experiment}", result.experiment));
+    }
+    let item = |written: Written| {
+        let Written { id, what, unit, paper, measured, interval, low, high, source, note } = written;
+        let bound = source.map(|source| Bound {
+            low: low.unwrap_or(f64::NEG_INFINITY),
+            high: high.unwrap_or(f64::INFINITY),
+            basis: match source.split_once(": ") {
+                Some(("theory", text)) => theory(text.to_owned()),
+                Some(("spread", text)) => spread(text.to_owned()),
+                Some((_, text)) => self::paper(text.to_owned()),
+                None => self::paper(source),
+            },
+        });
+        Item { id, what, unit, paper, measured, interval, note, bound, cause: None }
+    };
+    Ok(result.items.into_iter().map(item).collect())
+}
+
 impl Item {
     /// A measured item: information, until it has a bound.
     pub fn measured(id: impl Into<String>, what: impl Into<String>, unit: impl Into<String>, measured: f64) -> Self {
@@ -388,6 +434,15 @@ mod tests {
     #[should_panic(expected = "outside of its bound")]
     fn a_bound_without_the_papers_value_is_none() {
         let _ = Item::measured("a", "b", "c", 1.0).bound(Bound::near(1.0, 0.1, theory("ours"))).paper(2.0);
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let items = vec![item(8.9), Item::unmeasured("a", "b", "c"), item(10.0).note("n")];
+        let written = serde_json::json!({ "experiment": "x", "items": items }).to_string();
+        let read = from_json(&written, "x").unwrap();
+        assert_eq!(serde_json::json!({ "experiment": "x", "items": read }).to_string(), written);
+        assert!(from_json("{}", "x").is_err() && from_json(&written, "y").is_err());
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `tidegate reproduce`: the experiments of the papers, the paper's value beside ours.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_experiments::reproduce::{EXPERIMENTS, Experiment, Gallery, Options, output, verdicts};
+use tidegate_experiments::reproduce::item::from_json;
+use tidegate_experiments::reproduce::{EXPERIMENTS, Experiment, Gallery, Item, Options, output, verdicts};
 
 use crate::Failure;
 use crate::output::Files;
@@ -36,6 +37,9 @@ pub struct Args {
     /// The first seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Take the items of this result, which --json printed, instead of measuring: for its plots, report and verdicts
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["runs", "seed", "page"])]
+    from: Option<PathBuf>,
     /// Write plots as SVG into this folder, where the experiment has some
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
@@ -74,7 +78,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         plots,
         page: args.page.clone(),
     };
-    let items = experiment.run(&options)?;
+    let items = match &args.from {
+        None => experiment.run(&options)?,
+        Some(file) => read(file, experiment, &options)?,
+    };
     if items.is_empty() {
         let only = args.only.as_deref().unwrap_or_default();
         return Err(Failure::Usage(format!("no item of `{name}` has an id that begins with `{only}`")));
@@ -94,4 +101,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let differences = experiment.differences(&items, &options).map_err(Failure::Failed)?;
     if differences.is_empty() { Ok(()) } else { Err(Failure::Failed(differences.join("\n"))) }
+}
+
+/// The items of a result that was written as JSON, and its figures.
+fn read(file: &Path, experiment: &Experiment, options: &Options) -> Result<Vec<Item>, Failure> {
+    let failed = |what: &str| Failure::Failed(format!("{}: {what}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| failed(&error.to_string()))?;
+    let mut items = from_json(&text, experiment.name).map_err(|error| failed(&error))?;
+    items.retain(|item| options.wants(&item.id));
+    experiment.draw(options, &items)?;
+    Ok(items)
 }

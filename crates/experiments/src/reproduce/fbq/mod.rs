@@ -105,13 +105,12 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     if options.wants("shares") {
         items.extend(shares::run());
     }
-    figures(options, &items)?;
     Ok(items)
 }
 
 /// Figures 3 and 4: jitter and processor time of each system against the rate of a flow. Of the first the text has only the
 /// order, of the second the factors between the systems.
-fn figures(options: &Options, items: &[Item]) -> Result<(), Failure> {
+pub fn figures(options: &Options, items: &[Item]) -> Result<(), Failure> {
     for (full, percent) in [("full", 95), ("beyond", 150)] {
         for (prefix, figure, key, quantity, unit) in [
             ("sim", 3, "jitter", "jitter of a flow", "ms"),
