@@ -3,103 +3,79 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidegate_experiments::reproduce::{EXPERIMENTS, Experiment, Gallery, Options, verdicts};
+use tidegate_experiments::reproduce::{EXPERIMENTS, Experiment, Gallery, Options, Verdict, verdicts};
 
-fn options(experiment: &Experiment, only: Option<&str>, runs: u32) -> Options {
-    let plots = Arc::new(Gallery::new(None, false));
-    Options { only: only.map(str::to_owned), without: experiment.on_this_machine, runs, seed: 1, plots, page: None }
-}
-
-/// Runs a group and compares; prints for how long, so that the quick ones stay quick.
-fn compare(name: &str, only: Option<&str>, runs: u32) -> Vec<String> {
+/// Runs all that is simulated, compares, and prints for how long. A deviation must name an item that is recorded, or a
+/// heading of the page.
+fn compare(name: &str, runs: u32) -> Vec<String> {
     let experiment = Experiment::find(name).expect("an experiment");
-    let options = options(experiment, only, runs);
+    let plots = Arc::new(Gallery::new(None, false));
+    let options = Options { only: None, without: experiment.on_this_machine, runs, seed: 1, plots, page: None };
     let began = std::time::Instant::now();
     let items = experiment.run(&options).expect("the experiment runs");
-    let label = format!("{name} {}", only.unwrap_or("all"));
-    println!("{label}: {} items, {:?}", items.len(), began.elapsed());
-    assert!(!items.is_empty(), "{label}");
+    println!("{name}: {} items, {runs} runs, {:?}", items.len(), began.elapsed());
     let mut seen = BTreeSet::new();
-    assert!(items.iter().all(|item| seen.insert(item.id.clone())), "{label}: an id is there twice");
+    assert!(items.iter().all(|item| seen.insert(item.id.clone())), "{name}: an id is there twice");
+    for item in items.iter().filter(|item| item.verdict() == Some(Verdict::Deviates)) {
+        let Some(finding) = item.finding() else { continue };
+        let recorded = experiment.recorded.lines().any(|line| line.starts_with(finding));
+        let heading = experiment.page().lines().any(|line| line.starts_with('#') && line.contains(finding));
+        assert!(recorded || heading, "{}: nothing is called `{finding}`", item.id);
+    }
     let found = experiment.differences(&items, &options).expect("the recorded verdicts are readable");
-    found.into_iter().map(|line| format!("{label}: {line}")).collect()
+    found.into_iter().map(|line| format!("{name}: {line}")).collect()
 }
 
-/// Groups that take seconds, with as many seeds as their verdicts need.
-const QUICK: &[(&str, &str, u32)] = &[
-    ("fbq", "shares", 1),
-    ("fbq", "sim.beyond.5m", 20),
-    ("fbq", "sim.unused", 20),
-    ("cbq", "s4", 1),
-    ("cbq", "s5.2", 1),
-    ("cbq", "s6.1", 1),
-    ("cbq", "s7", 1),
-    ("cbq", "ls.borrow", 1),
-    ("mice", "ared", 1),
-    ("mice", "dialup.me", 1),
-    ("pacing", "fig4", 1),
-    ("pacing", "fig6", 1),
-    ("pacing", "fig7", 1),
-    ("pacing", "fig14", 1),
-    ("rfc2963", "section", 1),
-];
-
-#[test]
-fn the_quick_groups_have_the_recorded_verdicts() {
-    let found: Vec<String> = QUICK.iter().flat_map(|(name, only, runs)| compare(name, Some(only), *runs)).collect();
+/// One run of every item: the verdicts of the first seed alone, whatever chance makes of them.
+fn short(name: &str) {
+    let found = compare(name, 1);
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// Groups with as many seeds as they were recorded with, that together take a few minutes: of each paper what its claims rest
-/// on.
-const CLAIMS: &[(&str, &str, u32)] = &[
-    ("fbq", "sim.full.1m", 20),
-    ("fbq", "sim.beyond.1m", 20),
-    ("cbq", "", 1),
-    ("mice", "dialup.me", 1),
-    ("pacing", "", 1),
-    ("rfc2963", "a2", 3),
-    ("rfc2963", "a6", 3),
-];
-
 #[test]
-#[ignore = "a few minutes: .ci/run asks for it"]
-fn what_the_claims_rest_on_has_the_recorded_verdicts() {
-    let of = |only: &'static str| Some(only).filter(|only| !only.is_empty());
-    let found: Vec<String> = CLAIMS.iter().flat_map(|(name, only, runs)| compare(name, of(only), *runs)).collect();
-    assert!(found.is_empty(), "{}", found.join("\n"));
+fn fbq_has_the_verdicts_of_the_first_seed() {
+    short("fbq");
 }
 
-/// All simulated items with all their seeds, as they were recorded: minutes.
+#[test]
+fn cbq_has_its_recorded_verdicts() {
+    short("cbq");
+}
+
+#[test]
+fn mice_have_the_verdicts_of_the_first_seed() {
+    short("mice");
+}
+
+#[test]
+fn pacing_has_its_recorded_verdicts() {
+    short("pacing");
+}
+
+#[test]
+fn rfc2963_has_the_verdicts_of_the_first_seed() {
+    short("rfc2963");
+}
+
+/// All simulated items with all their seeds.
 #[test]
 #[ignore = "tens of minutes: .ci/run asks for it with TIDEGATE_PLANTED=all"]
 fn every_simulated_item_has_its_recorded_verdict() {
-    let found: Vec<String> = EXPERIMENTS
-        .iter()
-        .filter(|experiment| experiment.on_this_machine != [""])
-        .flat_map(|experiment| compare(experiment.name, None, experiment.runs))
-        .collect();
+    let with_seeds = EXPERIMENTS.iter().filter(|experiment| experiment.runs > 1);
+    let found: Vec<String> = with_seeds.flat_map(|experiment| compare(experiment.name, experiment.runs)).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// What is recorded counts no item twice, and a deviation names an item that is recorded, or a heading of the page.
+/// What is recorded counts no item twice, and both files have the same items.
 #[test]
-fn every_cause_was_found_by_an_experiment() {
+fn the_recorded_verdicts_are_whole() {
+    let ids = |file: &'static str| file.lines().filter_map(|line| line.split(',').next()).collect::<BTreeSet<&str>>();
     for experiment in EXPERIMENTS {
-        assert!(verdicts::differences(&[], experiment.recorded, "no such item").is_ok(), "{}", experiment.name);
-        let ids: BTreeSet<&str> = experiment.recorded.lines().filter_map(|line| line.split(',').next()).collect();
-        assert!(ids.len() > 20 || experiment.on_this_machine == [""], "{}", experiment.name);
-    }
-    for (name, only, _) in QUICK {
-        let experiment = Experiment::find(name).expect("an experiment");
-        if experiment.name == "fbq" && *only != "shares" {
-            continue;
+        for file in [experiment.recorded, experiment.recorded_short].into_iter().filter(|file| !file.is_empty()) {
+            assert!(verdicts::differences(&[], file, "no such item").is_ok(), "{}", experiment.name);
+            assert_eq!(ids(file), ids(experiment.recorded), "{}", experiment.name);
         }
-        for item in experiment.run(&options(experiment, Some(only), 1)).expect("the experiment runs") {
-            let Some(finding) = item.finding() else { continue };
-            let recorded = experiment.recorded.lines().any(|line| line.starts_with(finding));
-            let heading = experiment.page().lines().any(|line| line.starts_with('#') && line.contains(finding));
-            assert!(recorded || heading, "{}: nothing is called `{finding}`", item.id);
-        }
+        assert!(ids(experiment.recorded).len() > 20 || experiment.on_this_machine == [""], "{}", experiment.name);
+        assert_eq!(experiment.recorded_short.is_empty(), experiment.runs == 1, "{}", experiment.name);
     }
 }

@@ -80,12 +80,11 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
             items.extend(run(options)?);
         }
     }
-    illustrations(options, &items)?;
     Ok(items)
 }
 
 /// Illustrations 7 and 8: the three tests beside each other, ours and what the text has of the paper's.
-fn illustrations(options: &Options, items: &[Item]) -> Result<(), Failure> {
+pub fn illustrations(options: &Options, items: &[Item]) -> Result<(), Failure> {
     let curve = |name: &str, ids: &[&str]| {
         (name.to_owned(), (1..).zip(ids).map(|(n, id)| (f64::from(n), (*id).to_owned())).collect())
     };
@@ -116,10 +115,21 @@ fn illustrations(options: &Options, items: &[Item]) -> Result<(), Failure> {
         items,
         Axis::new("test: 1 mice only, 2 congested, 3 ingress filter, 4 queueing discipline", ""),
         Axis::new("mean time", "s"),
-    )
+    )?;
+    let curve = |system: &str| {
+        let points = load::RATES_MBIT.map(|mbit| (mbit as f64, format!("live.load.{system}.{mbit}mbit.process")));
+        (system.to_owned(), points.into())
+    };
+    Figure {
+        name: "illustration-9".to_owned(),
+        title: "Processor time against rate (illustrations 9 and 10)".to_owned(),
+        curves: ["none", "kernel_tbf", "kernel_htb", "fifo", "mered", "meredt", "ingress_filter"].map(curve).into(),
+        ..Figure::default()
+    }
+    .draw(options, items, Axis::new("rate", "Mbit/s"), Axis::new("processors", "1"))
 }
 
-/// The seeds of a scenario that makes `each` runs for one of the command line.
-fn seeds(options: &Options, each: u64) -> impl Iterator<Item = u64> + use<> {
-    options.seed..options.seed + each * u64::from(options.runs)
+/// The seeds of the runs that are asked for.
+fn seeds(options: &Options) -> impl Iterator<Item = u64> + use<> {
+    options.seed..options.seed + u64::from(options.runs)
 }

@@ -13,6 +13,7 @@ mod rfc2963;
 pub mod verdicts;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_report::Plot;
@@ -100,7 +101,11 @@ pub struct Experiment {
     pub runs: u32,
     /// The verdicts of the others, as recorded.
     pub recorded: &'static str,
+    /// The same of the first seed alone: what a change is compared with in seconds. Empty where one run is all.
+    pub recorded_short: &'static str,
     run: fn(&Options) -> Result<Vec<Item>, Failure>,
+    /// Draws the figures whose points are items.
+    draw: fn(&Options, &[Item]) -> Result<(), Failure>,
 }
 
 /// Every experiment there is, one line each.
@@ -111,8 +116,10 @@ pub const EXPERIMENTS: &[Experiment] = &[
         on_this_machine: &["live"],
         runs: 20,
         recorded: include_str!("../../../../experiments/fbq/verdicts.csv"),
+        recorded_short: include_str!("../../../../experiments/fbq/verdicts-short.csv"),
         sentence: fbq::SENTENCE,
         run: fbq::run,
+        draw: fbq::figures,
     },
     Experiment {
         name: "cbq",
@@ -120,8 +127,10 @@ pub const EXPERIMENTS: &[Experiment] = &[
         on_this_machine: &["s6.2"],
         runs: 1,
         recorded: include_str!("../../../../experiments/cbq/verdicts.csv"),
+        recorded_short: "",
         sentence: "A CBQ router: each defect of 1999 and its cure, and link sharing as of 1995",
         run: cbq::run,
+        draw: cbq::figures,
     },
     Experiment {
         name: hostile::NAME,
@@ -130,8 +139,10 @@ pub const EXPERIMENTS: &[Experiment] = &[
         on_this_machine: &[""],
         runs: 1,
         recorded: "id,verdict\n",
+        recorded_short: "",
         sentence: hostile::SENTENCE,
         run: hostile::run,
+        draw: |_, _| Ok(()),
     },
     Experiment {
         name: faults::NAME,
@@ -140,17 +151,21 @@ pub const EXPERIMENTS: &[Experiment] = &[
         on_this_machine: &[""],
         runs: 1,
         recorded: "id,verdict\n",
+        recorded_short: "",
         sentence: faults::SENTENCE,
         run: faults::run,
+        draw: |_, _| Ok(()),
     },
     Experiment {
         name: "mice",
         page: include_str!("../../../../experiments/mice/README.md"),
         on_this_machine: &["live"],
-        runs: 1,
+        runs: 20,
         recorded: include_str!("../../../../experiments/mice/verdicts.csv"),
+        recorded_short: include_str!("../../../../experiments/mice/verdicts-short.csv"),
         sentence: "Short transfers among long ones: Mice and Elephants beside its peers",
         run: mice::run,
+        draw: mice::illustrations,
     },
     Experiment {
         name: "pacing",
@@ -158,19 +173,44 @@ pub const EXPERIMENTS: &[Experiment] = &[
         on_this_machine: &["real"],
         runs: 1,
         recorded: include_str!("../../../../experiments/pacing/verdicts.csv"),
+        recorded_short: "",
         sentence: "Pacing a sender on a sleep of 10 ms: DT0 loses to it, DT1, DT2 and AT0 do not (SMLI TR-99-77)",
         run: pacing::run,
+        draw: |_, _| Ok(()),
     },
     Experiment {
         name: "rfc2963",
         page: include_str!("../../../../experiments/rfc2963/README.md"),
         on_this_machine: &[],
-        runs: 3,
+        runs: 20,
         recorded: include_str!("../../../../experiments/rfc2963/verdicts.csv"),
+        recorded_short: include_str!("../../../../experiments/rfc2963/verdicts-short.csv"),
         sentence: "A rate adaptive shaper before a three colour marker, at ten customers of a 70 Mbit/s backbone",
         run: rfc2963::run,
+        draw: rfc2963::draw,
     },
 ];
+
+/// Runs each of `inputs` on the processors there are; results in the order of the inputs.
+fn in_parallel<T: Sync, R: Send>(inputs: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from).min(inputs.len().max(1));
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut done = Vec::new();
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            let Some(input) = inputs.get(n) else { return done };
+            done.push((n, run(input)));
+        }
+    };
+    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(worker)).collect();
+        // A worker that panics has a bug that the user should see.
+        threads.into_iter().flat_map(|thread| thread.join().expect("a simulation panicked")).collect()
+    });
+    results.sort_by_key(|(n, _)| *n);
+    results.into_iter().map(|(_, result)| result).collect()
+}
 
 impl Experiment {
     /// The experiment of that name.
@@ -185,12 +225,22 @@ impl Experiment {
     /// Items of this machine are not compared.
     ///
     /// # Errors
-    /// When the recorded verdicts are not readable.
+    /// When there are none for so many runs, or the recorded verdicts are not readable.
     pub fn differences(&self, items: &[Item], options: &Options) -> Result<Vec<String>, String> {
+        let (file, recorded) = match options.runs {
+            runs if runs == self.runs => ("verdicts.csv", self.recorded),
+            1 => ("verdicts-short.csv", self.recorded_short),
+            runs => {
+                let wanted = self.runs;
+                return Err(format!(
+                    "verdicts are recorded of {wanted} runs and of one, not of {runs}: leave out --runs"
+                ));
+            }
+        };
         let here = |item: &&Item| self.on_this_machine.iter().any(|group| item.id.starts_with(group));
         let items: Vec<Item> = items.iter().filter(|item| !here(item)).cloned().collect();
-        let found = verdicts::differences(&items, self.recorded, options.only.as_deref().unwrap_or_default());
-        found.map_err(|wrong| format!("experiments/{}/verdicts.csv, {wrong}", self.name))
+        let found = verdicts::differences(&items, recorded, options.only.as_deref().unwrap_or_default());
+        found.map_err(|wrong| format!("experiments/{}/{file}, {wrong}", self.name))
     }
     /// Runs it. The items are those that the options ask for.
     ///
@@ -198,7 +248,15 @@ impl Experiment {
     /// When the machine does not let it be run, or a plot cannot be written.
     pub fn run(&self, options: &Options) -> Result<Vec<Item>, Failure> {
         let mut items = (self.run)(options)?;
+        (self.draw)(options, &items)?;
         items.retain(|item| options.wants(&item.id));
         Ok(items)
+    }
+    /// Draws the figures whose points are items of `items`, measured elsewhere or before.
+    ///
+    /// # Errors
+    /// When a plot cannot be written.
+    pub fn draw(&self, options: &Options, items: &[Item]) -> Result<(), Failure> {
+        (self.draw)(options, items)
     }
 }

@@ -14,9 +14,6 @@ use crate::reproduce::item::{Bound, Sample, paper, theory};
 
 const LINE: Rate = Rate::from_mbit(15);
 
-/// Runs with different seeds for one of the command line.
-const SEEDS: u64 = 20;
-
 /// Flows in each phase of a minute.
 const PHASES: [usize; 3] = [5, 40, 5];
 
@@ -137,15 +134,14 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
                 )),
         );
     }
-    let drops = super::seeds(options, SEEDS).map(|seed| early_drops(LINE, seed)).collect::<Result<Vec<_>, _>>()?;
+    let drops = super::seeds(options).map(|seed| early_drops(LINE, seed)).collect::<Result<Vec<_>, _>>()?;
     let ratio = Sample::of(drops.iter().map(|(elephants, alone)| elephants / alone));
     let what = "early drops of an elephant of M&E by those of the same flow under ARED alone, ten packets queued";
     let basis = paper("Mice and Elephants Strategies: elephants are dropped by RED; 5 % for chance");
     items.push(Item::sampled("ared.elephants", what, "ratio", ratio).paper(1.0).bound(Bound::near(1.0, 0.05, basis)));
     let [low, high] = numbers.ared.target_packets;
     for (id, name, adapt) in [("red", "RED with max_p 0.1", false), ("ared", "ARED", true)] {
-        let runs =
-            super::seeds(options, SEEDS).map(|seed| average_queue(adapt, seed)).collect::<Result<Vec<_>, _>>()?;
+        let runs = super::seeds(options).map(|seed| average_queue(adapt, seed)).collect::<Result<Vec<_>, _>>()?;
         for (n, flows) in PHASES.into_iter().enumerate() {
             let what = format!("{name}, phase {} with {flows} flows: mean of the average queue", n + 1);
             let sample = Sample::of(runs.iter().map(|(means, _)| means[n]));

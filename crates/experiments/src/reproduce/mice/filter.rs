@@ -61,12 +61,8 @@ fn simulate(way: Way, seed: u64) -> Result<(f64, f64), Failure> {
     Ok((sim.flow(mice).completion_ns.mean().unwrap_or(f64::NAN) / 1e9, goodput))
 }
 
-/// Runs with different seeds for one of the command line: the filter and the queue differ by less than the mean of 120
-/// transfers of one run varies.
-const SEEDS: u64 = 20;
-
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
-    let runs = |way| super::seeds(options, SEEDS).map(|seed| simulate(way, seed)).collect::<Result<Vec<_>, _>>();
+    let runs = |way| super::seeds(options).map(|seed| simulate(way, seed)).collect::<Result<Vec<_>, _>>();
     let (only, congested, filter, queue) =
         (runs(Way::Only)?, runs(Way::Congested)?, runs(Way::Filter)?, runs(Way::Queue)?);
     let response = |id: &str, what: &str, runs: &[(f64, f64)]| {

@@ -205,7 +205,7 @@ impl Scenario {
     /// All runs of each of `ways`. 56 kbit/s costs no processor, so that they all go on at once; 100 Mbit/s one after
     /// the other.
     fn runs(&self, ways: &[Way], options: &Options) -> io::Result<Vec<(Way, Outcome)>> {
-        let seeds = options.seed..options.seed + self.runs * u64::from(options.runs);
+        let seeds = options.seed..options.seed + self.runs;
         let all = ways.iter().flat_map(|&way| seeds.clone().map(move |seed| (way, seed)));
         let results: Vec<io::Result<(Way, Outcome)>> = if self.line < Rate::from_mbit(1) {
             thread::scope(|scope| {

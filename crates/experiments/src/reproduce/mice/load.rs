@@ -19,7 +19,7 @@ const PAYLOAD: u64 = 1_400;
 const HEADERS: u64 = 28;
 const WARM_UP: Duration = Duration::from_millis(500);
 const MEASURED: Duration = Duration::from_millis(2_000);
-const RATES_MBIT: [u64; 4] = [10, 50, 100, 200];
+pub const RATES_MBIT: [u64; 4] = [10, 50, 100, 200];
 /// Flows that share the rate.
 const FLOWS: u16 = 4;
 

@@ -11,12 +11,11 @@ use tidegate_sim::{Direction, Distribution, FlowSpec, Line, Network, Workload};
 use super::peers::Peer;
 use super::{Item, Options};
 use crate::Failure;
-use crate::reproduce::item::{Bound, theory};
+use crate::reproduce::in_parallel;
+use crate::reproduce::item::{Bound, Sample, theory};
 
 const LINE: Rate = Rate::from_mbit(10);
 const HOSTS: usize = 10;
-/// Runs with different seeds for one of the command line: long transfers are few.
-const SEEDS: u64 = 3;
 
 /// Bounded Pareto from 2 kB to 10 MB with exponent 1.2: half of the transfers are below 4 kB, and those above 1 MB,
 /// five in ten thousand, carry a fifth of the bytes.
@@ -71,22 +70,31 @@ fn simulate(peer: Peer, load: f64, seed: u64) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-/// All runs of one discipline at one load, put together.
-fn over_seeds(options: &Options, peer: Peer, load: f64) -> Result<Outcome, Failure> {
-    let mut sum = Outcome::default();
-    let runs = SEEDS * u64::from(options.runs);
-    for seed in options.seed..options.seed + runs {
-        let one = simulate(peer, load, seed)?;
-        for class in 0..4 {
-            sum.completion[class].merge(&one.completion[class]);
-            sum.slowdown[class].merge(&one.slowdown[class]);
-        }
-        sum.goodput += one.goodput / runs as f64;
-    }
-    Ok(sum)
+/// The runs of every discipline at one load, one for each seed.
+fn over_seeds(options: &Options, load: f64) -> Result<Vec<(Peer, Vec<Outcome>)>, Failure> {
+    let seeds: Vec<u64> = super::seeds(options).collect();
+    let all: Vec<(Peer, u64)> =
+        Peer::ALL.iter().flat_map(|&peer| seeds.iter().map(move |&seed| (peer, seed))).collect();
+    let mut outcomes = in_parallel(&all, |&(peer, seed)| simulate(peer, load, seed)).into_iter();
+    Peer::ALL
+        .into_iter()
+        .map(|peer| Ok((peer, outcomes.by_ref().take(seeds.len()).collect::<Result<_, _>>()?)))
+        .collect()
 }
 
 impl Outcome {
+    /// Runs put together.
+    fn sum(runs: &[Self]) -> Self {
+        let mut sum = Self::default();
+        for one in runs {
+            for class in 0..4 {
+                sum.completion[class].merge(&one.completion[class]);
+                sum.slowdown[class].merge(&one.slowdown[class]);
+            }
+            sum.goodput += one.goodput / runs.len() as f64;
+        }
+        sum
+    }
     /// Completion times of the classes together.
     fn together(&self, classes: &[SizeClass]) -> Histogram {
         let mut sum = Histogram::default();
@@ -154,29 +162,27 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         if !options.wants(&group) {
             continue;
         }
-        let outcomes = Peer::ALL
-            .into_iter()
-            .map(|peer| Ok((peer, over_seeds(options, peer, f64::from(percent) / 100.0)?)))
-            .collect::<Result<Vec<_>, Failure>>()?;
+        let runs = over_seeds(options, f64::from(percent) / 100.0)?;
+        let outcomes: Vec<(Peer, Outcome)> = runs.iter().map(|(peer, runs)| (*peer, Outcome::sum(runs))).collect();
         for (peer, outcome) in &outcomes {
             outcome.items(&group, *peer, &mut items);
         }
         if options.plots.wanted() {
             options.plots.add(&format!("mice-mix-load{percent}"), plot(percent, &outcomes))?;
         }
+        let runs_of = |wanted: Peer| &runs[Peer::ALL.iter().position(|peer| *peer == wanted).unwrap_or_default()].1;
         let of = |wanted: Peer| outcomes.iter().find(|(peer, _)| *peer == wanted).map(|(_, outcome)| outcome);
-        let (Some(fq), Some(me), Some(fifo), Some(srpt)) =
-            (of(Peer::FqCodel), of(Peer::Mered), of(Peer::Fifo), of(Peer::Srpt))
-        else {
+        let (Some(fq), Some(me), Some(fifo)) = (of(Peer::FqCodel), of(Peer::Mered), of(Peer::Fifo)) else {
             continue;
         };
-        let least = outcomes.iter().map(|(_, outcome)| outcome.mean()).fold(f64::INFINITY, f64::min);
+        let best = |seed: usize| runs.iter().map(|(_, runs)| runs[seed].mean()).fold(f64::INFINITY, f64::min);
+        let by_best = runs_of(Peer::Srpt).iter().enumerate().map(|(seed, run)| run.mean() / best(seed));
         items.push(
-            Item::measured(
+            Item::sampled(
                 format!("{group}.srpt_bound"),
                 "mean completion of all transfers: SRPT by the best of the disciplines",
                 "ratio",
-                srpt.mean() / least,
+                Sample::of(by_best),
             )
             .bound(Bound::at_most(
                 1.05,
@@ -196,7 +202,13 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
             "mean completion of transfers >=1MB: MERED by drop tail",
             me.elephants() / fifo.elephants(),
         );
-        let carried = ratio("carried", "goodput of all: MERED by FQ-CoDel", me.goodput / fq.goodput);
+        let pairs = runs_of(Peer::Mered).iter().zip(runs_of(Peer::FqCodel));
+        let carried = Item::sampled(
+            format!("{group}.carried"),
+            "goodput of all: MERED by FQ-CoDel",
+            "ratio",
+            Sample::of(pairs.map(|(me, fq)| me.goodput / fq.goodput)),
+        );
         // FQ-CoDel and MERED have no paper beside each other: information.
         items.extend([gain, cost, cost_fifo]);
         let same = theory("both conserve work and carry the same transfers; 5 % for those that are not over");
