@@ -1,8 +1,8 @@
 //! The cost of a packet in the data path.
 //!
 //! The pure parts in ns per packet; then the whole path over a veth pair between two namespaces: UDP of 64 bytes as
-//! fast as one thread sends it, and one TCP stream, each beside the same without a queue; then how late deadlines are.
-//! The last three need namespaces and are skipped with a message where there are none.
+//! fast as one thread sends it, and one TCP stream, each beside the same without a queue; then two interfaces through one
+//! engine and through one each; then how late deadlines are. The last four need namespaces and are skipped with a message where there are none.
 
 use std::hint::black_box;
 use std::io::{Read, Write};
@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput};
+use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_live::marks::{Action, MarkLayout};
 use tidegate_live::netlink::{Builder, Messages};
 use tidegate_live::netns::{self, Namespace};
@@ -20,6 +21,7 @@ use tidegate_live::nfqueue::{Packet, QueueSettings, QueueSocket, Ring, Verdicts}
 use tidegate_live::probe::recognise;
 use tidegate_live::rtnl::{Address, Rtnl};
 use tidegate_live::rules::{Rules, Spec};
+use tidegate_live::shaping::{Options, Shaping};
 use tidegate_live::timing::{Clock, Priority, Waiter, Woken, now, prepare_thread, read};
 use tidegate_units::Span;
 
@@ -154,7 +156,61 @@ fn live() {
         let label = if queued { "NFQUEUE" } else { "no queue" };
         println!("TCP, {label}: {mbit} Mbit/s, mean packet {mean} B");
     }
+    for threads in [1, 2] {
+        let mut runs: Vec<_> = (0..3).map(|_| two_interfaces(threads)).collect();
+        runs.sort_unstable();
+        println!("two interfaces, {threads} data path(s): {} packets/s passed", runs[1]);
+    }
     lateness();
+}
+
+/// Floods two interfaces that one data path shapes, or one each, at a rate that is never reached. Returns the packets that
+/// these let pass a second.
+fn two_interfaces(data_paths: usize) -> u64 {
+    let pair = pair();
+    let second = || {
+        let mut rtnl = Rtnl::open().unwrap();
+        rtnl.create_veth_into("tg1", "peer1", pair.right.as_fd()).unwrap();
+        let index = rtnl.index("tg1").unwrap();
+        rtnl.up(index).unwrap();
+        rtnl.add_address(Address { index, address: Ipv4Addr::new(10, 78, 0, 1).into(), prefix: 24 }).unwrap();
+    };
+    pair.left.run(second).unwrap();
+    let far = || {
+        let mut rtnl = Rtnl::open().unwrap();
+        let index = rtnl.index("peer1").unwrap();
+        rtnl.up(index).unwrap();
+        rtnl.add_address(Address { index, address: Ipv4Addr::new(10, 78, 0, 2).into(), prefix: 24 }).unwrap();
+    };
+    pair.right.run(far).unwrap();
+    let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"20gbit\"\ndefault = true\n";
+    let config = shaper::load(&Source::new("bench.toml", text), &mut Diagnostics::new()).unwrap();
+    let all = [DEVICE.to_owned(), "tg1".to_owned()];
+    let start = |interfaces: &[String]| {
+        let options = Options { interfaces: interfaces.to_vec(), ..Options::default() };
+        pair.left.run(|| Shaping::start(&config, &options)).unwrap().unwrap()
+    };
+    let running: Vec<Shaping> = all.chunks(all.len() / data_paths).map(start).collect();
+    let passed = || running.iter().map(|shaping| shaping.counts().unwrap().passed).sum::<u64>();
+    let (before, began) = (passed(), now());
+    let flood = |to: Ipv4Addr| {
+        let sender = pair.left.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap()).unwrap();
+        sender.connect((to, 9)).unwrap();
+        std::thread::spawn(move || {
+            let end = now() + Span::from_secs(SECONDS);
+            while now() < end {
+                // Refused where nobody listens at the other end; the packet was sent.
+                let _ = sender.send(&[0; 36]);
+            }
+        })
+    };
+    let senders = [RIGHT, Ipv4Addr::new(10, 78, 0, 2)].map(flood);
+    senders.into_iter().for_each(|sender| sender.join().unwrap());
+    let rate = (passed() - before) * 1_000 / (now().since(began).as_nanos() / 1_000_000);
+    for shaping in running {
+        pair.left.run(|| shaping.stop()).unwrap().unwrap();
+    }
+    rate
 }
 
 fn flood(queued: bool) -> (u64, u64, u64) {
