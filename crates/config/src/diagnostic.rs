@@ -7,8 +7,9 @@ use std::path::Path;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-/// The most findings that are kept: more are not read, and each costs a pass over the text.
-const MOST_SHOWN: usize = 64;
+/// The most findings that are shown: they fit a terminal, and later ones often follow from the first. Each costs a pass over
+/// the text.
+const MOST_SHOWN: usize = 10;
 
 /// The largest file that is read: a hundred times what a large scenario has, and read in a fraction of a second.
 pub const LARGEST_FILE: u64 = 16 << 20;

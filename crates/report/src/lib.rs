@@ -29,6 +29,7 @@ mod model;
 pub mod number;
 pub mod palette;
 mod svg;
+pub mod text;
 
 pub use html::escape;
 pub use model::{

@@ -107,6 +107,10 @@ pub struct Column {
     pub name: String,
     /// The alignment of its cells.
     pub align: Align,
+    /// Its place in the order in which columns are left out of [text](Table::text) that is too wide; `None`: never.
+    pub optional: Option<usize>,
+    /// The width in characters to which its cells may be shortened in text, before a column is left out.
+    pub least: Option<usize>,
 }
 
 /// The alignment of the cells of a column.
@@ -150,9 +154,9 @@ impl<T: Into<String>> From<T> for Cell {
 impl Table {
     /// Returns an empty table. A column name that begins with `>` is right-aligned, for numbers.
     pub fn new<'a>(caption: impl Into<String>, columns: impl IntoIterator<Item = &'a str>) -> Self {
-        let column = |name: &str| match name.strip_prefix('>') {
-            Some(name) => Column { name: name.to_owned(), align: Align::Right },
-            None => Column { name: name.to_owned(), align: Align::Left },
+        let column = |name: &str| {
+            let (name, align) = name.strip_prefix('>').map_or((name, Align::Left), |name| (name, Align::Right));
+            Column { name: name.to_owned(), align, optional: None, least: None }
         };
         Self { caption: caption.into(), columns: columns.into_iter().map(column).collect(), rows: Vec::new() }
     }

@@ -26,5 +26,6 @@ macro_rules! message_part {
 mod cli;
 mod commands;
 mod output;
+mod progress;
 
 pub use cli::{Failure, Registry, main, main_from, main_with};

@@ -1,12 +1,13 @@
 //! Output files of commands: reports, and tables for notebooks.
 
-use std::ops::RangeBounds;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use comfy_table::{CellAlignment, Table};
 use tidegate_metrics::Curve as Measured;
+use tidegate_report::text::wrapped;
 use tidegate_report::{Axis, Curve, Fold, Part, Plot, Report, Scale, Section, Style, columns};
 use tidegate_units::{Rate, Span};
+use unicode_width::UnicodeWidthStr;
 
 use crate::Failure;
 
@@ -206,13 +207,33 @@ pub fn spare<'a>(path: &Path, mut read: impl Iterator<Item = &'a Path>) -> Resul
     }
 }
 
-/// Right-aligns the columns of a table that hold numbers; missing columns are ignored.
-pub fn numbers(table: &mut Table, columns: impl RangeBounds<usize>) {
-    for column in table.column_iter_mut() {
-        if columns.contains(&column.index) {
-            column.set_cell_alignment(CellAlignment::Right);
+/// The width of the terminal that is standard output, in characters; `None` where that is none: a pipe or a file receives
+/// whole tables.
+pub fn width() -> Option<usize> {
+    if !std::io::stdout().is_terminal() {
+        return None;
+    }
+    // A terminal that does not report its width has that of most.
+    let width = ratatui::crossterm::terminal::size().map_or(0, |(width, _)| usize::from(width));
+    Some(if width == 0 { 80 } else { width })
+}
+
+/// Writes `text` to standard output; on a terminal, lines that are wider are broken between words. Tables fit already.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn print(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match width() {
+        None => out.write_all(text.as_bytes())?,
+        Some(width) => {
+            for line in text.lines() {
+                let fits = line.width() <= width;
+                writeln!(out, "{}", if fits { line.into() } else { wrapped(line, Some(width)) })?;
+            }
         }
     }
+    out.flush()
 }
 
 /// A rate with four digits: 27.99mbit. A shorter one is as its `Display` formats it.

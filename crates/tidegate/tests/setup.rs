@@ -5,13 +5,13 @@
 mod running;
 #[path = "../../live/tests/support/mod.rs"]
 mod support;
+#[path = "terminal/mod.rs"]
+mod terminal;
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
+use std::fs;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use running::{PATIENCE, Scratch};
 use support::steady::patiently;
 use support::{DEVICE, Ended, LEFT, Pair, RIGHT, bring_up};
+use terminal::Terminal;
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nft;
 use tidegate_live::rtnl::{Route, Rtnl};
@@ -266,79 +267,9 @@ fn an_interface_may_come_later() -> Ended {
     Ended::Passed
 }
 
-/// A terminal with the command at its other end.
-struct Terminal {
-    master: File,
-    shown: String,
-    child: std::process::Child,
-}
-
-impl Terminal {
-    fn start(mut command: Command) -> Self {
-        let (mut master, mut slave) = (0, 0);
-        let none = std::ptr::null_mut();
-        // SAFETY: both numbers are live for the call; no name, attributes or size are asked for.
-        assert_eq!(unsafe { libc::openpty(&mut master, &mut slave, none, none.cast(), none.cast()) }, 0);
-        // SAFETY: openpty has just opened both, and nothing else has them.
-        let (master, slave) = unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
-        let end = || Stdio::from(slave.try_clone().unwrap());
-        command.stdin(end()).stdout(end()).stderr(end());
-        // SAFETY: setsid and ioctl are async-signal-safe; descriptor 0 is the terminal by then.
-        unsafe {
-            command.pre_exec(|| {
-                libc::setsid();
-                libc::ioctl(0, libc::TIOCSCTTY, 0);
-                Ok(())
-            });
-        }
-        let child = command.spawn().unwrap();
-        // SAFETY: fcntl on a descriptor that is open.
-        unsafe { libc::fcntl(master.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
-        Self { master: master.into(), shown: String::new(), child }
-    }
-
-    /// Reads what is shown; false when the other end is closed.
-    fn read(&mut self) -> bool {
-        let mut buffer = [0; 4_096];
-        match self.master.read(&mut buffer) {
-            Ok(length) => self.shown.push_str(&String::from_utf8_lossy(&buffer[..length])),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(10)),
-            Err(_) => return false,
-        }
-        true
-    }
-
-    /// Waits for the question, and answers it.
-    fn answer(&mut self, question: &str, answer: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.shown.contains(question) {
-            assert!(self.read() && Instant::now() < deadline, "{question} is not asked, but {}", self.shown);
-        }
-        // What follows is another question.
-        self.shown = self.shown.split_once(question).unwrap().1.to_owned();
-        writeln!(self.master, "{answer}").unwrap();
-    }
-
-    /// Waits for the end: the exit code, and what was shown since the last answer.
-    fn end(mut self) -> (Option<i32>, String) {
-        let deadline = Instant::now() + PATIENCE;
-        while self.read() {
-            assert!(Instant::now() < deadline, "it does not end: {}", self.shown);
-        }
-        (self.child.wait().unwrap().code(), std::mem::take(&mut self.shown))
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn questions_are_asked_at_a_terminal() -> Ended {
     let machine = Machine::new();
-    let mut terminal = Terminal::start(machine.setup(&["--service", "none"]));
+    let mut terminal = Terminal::start(machine.setup(&["--service", "none"]), None);
     terminal.answer("which one is it? [unknown]", "token-ring");
     terminal.answer("token-ring is none of them", "vdsl");
     terminal.answer("none to enter the rates", "");
@@ -359,11 +290,11 @@ fn questions_are_asked_at_a_terminal() -> Ended {
     assert!(text.contains("rate = \"19mbit\"") && text.contains("framing = \"ptm\""), "{text}");
 
     // One who does not agree changes nothing; nor one who goes away.
-    let mut terminal = Terminal::start(machine.setup(&["--service", "none", "--undo"]));
+    let mut terminal = Terminal::start(machine.setup(&["--service", "none", "--undo"]), None);
     terminal.answer(&format!("stop shaping {DEVICE}? [yes]"), "no");
     let (code, shown) = terminal.end();
     assert!(code == Some(0) && shown.contains("nothing was changed"), "{shown}");
-    let mut terminal = Terminal::start(machine.setup(&["--service", "none"]));
+    let mut terminal = Terminal::start(machine.setup(&["--service", "none"]), None);
     terminal.answer("which one is it? [unknown]", "\u{4}\u{4}");
     let (code, shown) = terminal.end();
     assert!(code == Some(1) && shown.contains("there is no answer"), "{shown}");

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use crate::lab::{FlowReport, FlowSpec, Pair, Senders, Sink, Transport};
-use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use serde::Serialize;
 use tidegate_config::shaper::Config;
 use tidegate_live::shaping::{Options, Shaping};
+use tidegate_report::Table;
 use tidegate_units::{Bytes, Rate};
 
 use super::progress;
@@ -49,7 +49,7 @@ fn flows() -> Vec<FlowSpec> {
 ///
 /// # Errors
 /// When the machine allows no namespaces, no queue or no traffic in them.
-pub fn run(files: &[(String, Config)], seconds: u64, json: bool) -> Result<(), Failure> {
+pub fn run(files: &[(String, Config)], seconds: u64, json: bool, width: Option<usize>) -> Result<(), Failure> {
     let way = tidegate_live::netns::enter().map_err(|error| Failure::Failed(error.to_string()))?;
     let pair = Pair::create().map_err(|error| Failure::Failed(format!("no laboratory can be made: {error}")))?;
     progress(format_args!("two hosts in namespaces of their own ({way:?}); four transfers and a call between them"));
@@ -64,7 +64,7 @@ pub fn run(files: &[(String, Config)], seconds: u64, json: bool) -> Result<(), F
         let whole = serde_json::json!({ "version": env!("CARGO_PKG_VERSION"), "totals": totals, "flows": rows });
         writeln!(out, "{whole:#}")?;
     } else {
-        print(&mut out, &rows, &totals)?;
+        print(&mut out, &rows, &totals, width)?;
     }
     Ok(())
 }
@@ -127,16 +127,15 @@ fn run_configuration(
     Ok(())
 }
 
-fn print(out: &mut impl Write, rows: &[Row], totals: &[Total]) -> Result<(), Failure> {
+fn print(out: &mut impl Write, rows: &[Row], totals: &[Total], width: Option<usize>) -> Result<(), Failure> {
     let mbit = |rate: f64| format!("{:.2}", rate / 1e6);
     let ms = |nanos: u64| format!("{:.2}", nanos as f64 / 1e6);
     let maybe = |nanos: Option<u64>| nanos.map_or("-".into(), ms);
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─')));
-    table.set_header(["file", "flow", "Mbit/s", "p50 ms", "p99 ms", "missing", "dropped", "marked"]);
+    let heads = ["file", "flow", ">Mbit/s", ">p50 ms", ">p99 ms", ">missing", ">dropped", ">marked"];
+    let mut table = Table::new("", heads).optional(["marked", "missing", "p50 ms"]).shorten("file", 12);
     for total in totals {
         for row in rows.iter().filter(|row| row.file == total.file) {
-            table.add_row([
+            let row = [
                 row.file.clone(),
                 row.flow.clone(),
                 mbit(row.achieved_bps),
@@ -145,9 +144,10 @@ fn print(out: &mut impl Write, rows: &[Row], totals: &[Total]) -> Result<(), Fai
                 row.packets_missing.to_string(),
                 String::new(),
                 String::new(),
-            ]);
+            ];
+            table.row(row.map(Into::into));
         }
-        table.add_row([
+        let row = [
             total.file.clone(),
             "all, in the queue".into(),
             mbit(total.achieved_bps),
@@ -156,14 +156,14 @@ fn print(out: &mut impl Write, rows: &[Row], totals: &[Total]) -> Result<(), Fai
             String::new(),
             total.dropped_packets.to_string(),
             total.marked_packets.to_string(),
-        ]);
+        ];
+        table.row(row.map(Into::into));
     }
-    table.column_iter_mut().skip(2).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    writeln!(out, "{table}")?;
+    write!(out, "{}", table.text(width))?;
     writeln!(
         out,
-        "\nRates of payload. p50 and p99: of the call the delay from sender to receiver, of all packets how long they \
-         waited in the shaper."
+        "\nRates of payload. p50 and p99: of the call the delay from sender to receiver, of all packets\n\
+         the time in the shaper."
     )?;
     Ok(())
 }

@@ -29,11 +29,12 @@ pub enum Show {
     Json,
 }
 
-/// Runs the demonstration for `seconds`, unshaped and shaped together. Must be called before the process has threads.
+/// Runs the demonstration for `seconds`, unshaped and shaped together; its table is for a terminal of `width` characters,
+/// or for a pipe. Must be called before the process has threads.
 ///
 /// # Errors
 /// When the machine allows no namespaces, no queue or no traffic in them.
-pub fn run(seconds: u64, show: Show) -> Result<(), Failure> {
+pub fn run(seconds: u64, show: Show, width: Option<usize>) -> Result<(), Failure> {
     let way = netns::enter().map_err(|error| Failure::Failed(error.to_string()))?;
     let testbed = Testbed::build()?;
     let unshaped = Duration::from_secs_f64((seconds as f64 / 5.0).clamp(1.5, 6.0));
@@ -58,7 +59,7 @@ pub fn run(seconds: u64, show: Show) -> Result<(), Failure> {
         if let Some(why) = &testbed.open_wire {
             progress(format_args!("the wire could not be limited ({why}): the unshaped part had no bottleneck"));
         }
-        table::print(&mut out, &rows)
+        table::print(&mut out, &rows, width)
     }
 }
 

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use serde::Serialize;
+use tidegate_report::Table;
 
 use super::plan::{self, DemoFlow};
 use super::testbed::Outcome;
@@ -83,33 +83,36 @@ pub fn json(
     Ok(())
 }
 
-/// The table for people.
-pub fn print(out: &mut impl Write, rows: &[Row]) -> Result<(), Failure> {
+/// The table for a terminal of `width` characters, or for a pipe.
+pub fn print(out: &mut impl Write, rows: &[Row], width: Option<usize>) -> Result<(), Failure> {
     let mbit = |rate: f64| format!("{:.2}", rate / 1e6);
     let ms = |nanos: Option<f64>| nanos.map_or("-".into(), |nanos| format!("{:.2}", nanos / 1e6));
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─')));
-    table.set_header([
-        "flow",
-        "sends",
-        "class",
-        "configured",
-        "promised",
-        "achieved\n(before)",
-        "jitter ms\n(before)",
-        "p99 ms\n(before)",
-        "DSCP",
-    ]);
+    let mut table = Table::new(
+        "",
+        [
+            "flow",
+            "sends",
+            "class",
+            "configured",
+            ">promised",
+            ">achieved (before)",
+            ">jitter ms (before)",
+            ">p99 ms (before)",
+            "DSCP",
+        ],
+    )
+    .optional(["DSCP", "jitter ms (before)", "configured", "sends"])
+    .shorten("configured", 16);
     let beside = |now: String, before: String| format!("{now} ({before})");
     for row in rows {
         let class = if row.class_configured == row.class_at_end {
             row.class_at_end.clone()
         } else {
-            format!("{}\n> {}", row.class_configured, row.class_at_end)
+            format!("{} > {}", row.class_configured, row.class_at_end)
         };
         let dscps: Vec<_> = row.dscps_seen.iter().map(u8::to_string).collect();
         let nanos = |value: Option<u64>| ms(value.map(|value| value as f64));
-        table.add_row([
+        let row = [
             row.flow.clone(),
             row.demand.clone(),
             class,
@@ -119,15 +122,16 @@ pub fn print(out: &mut impl Write, rows: &[Row]) -> Result<(), Failure> {
             beside(ms(row.jitter_ns), ms(row.unshaped_jitter_ns)),
             beside(nanos(row.delay_p99_ns), nanos(row.unshaped_delay_p99_ns)),
             if dscps.is_empty() { "-".into() } else { dscps.join(" ") },
-        ]);
+        ];
+        table.row(row.map(Into::into));
     }
-    table.column_iter_mut().skip(4).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    writeln!(out, "{table}")?;
+    write!(out, "{}", table.text(width))?;
     writeln!(
         out,
-        "\nRates in Mbit/s of payload; `promised` is d(f) at the end, if every flow wanted all it may have, and what \
-         others leave is\nshared on top. Jitter is the mean deviation of the gaps between packets from their mean, p99 the delay \
-         that 99 % kept within;\n`(before)` is the unshaped part."
+        "\nRates in Mbit/s of payload. `promised` is d(f) at the end: what a flow may have if all want\n\
+         everything; what others leave is shared on top. Jitter is the mean deviation of the gaps\n\
+         between packets from their mean, p99 the delay within which 99 % arrived; (before) is the\n\
+         unshaped part."
     )?;
     let reordered: u64 = rows.iter().map(|row| row.packets_reordered).sum();
     writeln!(out, "Packets reordered within a flow: {reordered}.")?;

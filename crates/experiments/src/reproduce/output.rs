@@ -4,7 +4,8 @@ use std::io::Write;
 
 use serde::Serialize;
 use tidegate_report::columns::{self, Column};
-use tidegate_report::{Axis, Cell, Curve, Mood, Plot, Report as Page, Section, Source, Style};
+use tidegate_report::text::wrapped;
+use tidegate_report::{Axis, Cell, Curve, Mood, Plot, Report as Page, Section, Source, Style, Table};
 
 use super::item::{Basis, Counts};
 use super::{Experiment, Item, Options, Verdict};
@@ -68,20 +69,15 @@ pub fn nothing_contradicted(items: &[Item]) -> bool {
     items.iter().all(|item| item.verdict() != Some(Verdict::Contradicted))
 }
 
-/// The report of an experiment.
-pub fn page(experiment: &Experiment, options: &Options, items: &[Item]) -> Page {
-    let facts = [
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("experiment", experiment.name.to_owned()),
-        ("only", options.only.clone().unwrap_or_else(|| "all".to_owned())),
-        ("seed", options.seed.to_string()),
-        ("runs", options.runs.to_string()),
-        ("items", Counts::of(items).to_string()),
-        ("digest", digest(items)),
-    ];
+/// The paper's values beside ours, an item a row.
+fn table(items: &[Item]) -> Table {
     let heads =
         ["item", "what", "unit", ">paper", ">measured", ">95 %", ">deviation", ">bounds", "verdict", "source", "note"];
-    let mut table = tidegate_report::Table::new("The paper's values beside ours", heads);
+    let mut table = Table::new("The paper's values beside ours", heads)
+        .optional(["note", "source", "95 %", "bounds", "deviation", "unit", "what"])
+        .shorten("what", 24)
+        .shorten("source", 24)
+        .shorten("note", 24);
     for item in items {
         let mood = match item.verdict() {
             Some(Verdict::Reproduced) => Mood::Good,
@@ -103,7 +99,21 @@ pub fn page(experiment: &Experiment, options: &Options, items: &[Item]) -> Page 
             note(item).into(),
         ]);
     }
-    let mut sections = vec![Section::new("Items").with(table)];
+    table
+}
+
+/// The report of an experiment.
+pub fn page(experiment: &Experiment, options: &Options, items: &[Item]) -> Page {
+    let facts = [
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("experiment", experiment.name.to_owned()),
+        ("only", options.only.clone().unwrap_or_else(|| "all".to_owned())),
+        ("seed", options.seed.to_string()),
+        ("runs", options.runs.to_string()),
+        ("items", Counts::of(items).to_string()),
+        ("digest", digest(items)),
+    ];
+    let mut sections = vec![Section::new("Items").with(table(items))];
     let beside: Vec<(f64, f64)> = items
         .iter()
         .enumerate()
@@ -193,43 +203,13 @@ pub fn json(out: &mut impl Write, experiment: &Experiment, seed: u64, items: &[I
     Ok(())
 }
 
-/// The result as a table for the terminal.
+/// The result as a table for a terminal of `width` characters, or for a pipe.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn table(out: &mut impl Write, sentence: &str, items: &[Item]) -> Result<(), Failure> {
-    let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header([
-        "item",
-        "what",
-        "unit",
-        "paper",
-        "measured",
-        "95 %",
-        "deviation",
-        "bounds",
-        "verdict",
-        "source",
-        "note",
-    ]);
-    for item in items {
-        table.add_row([
-            item.id.clone(),
-            item.what.clone(),
-            item.unit.clone(),
-            number(item.paper),
-            number(item.measured),
-            interval(item),
-            deviation(item),
-            bounds(item),
-            verdict(item).into(),
-            source(item),
-            note(item),
-        ]);
-    }
-    writeln!(out, "{sentence}\n{table}")?;
-    writeln!(out, "{}", Counts::of(items))?;
+pub fn print(out: &mut impl Write, sentence: &str, items: &[Item], width: Option<usize>) -> Result<(), Failure> {
+    write!(out, "{}\n{}", wrapped(sentence, width), table(items).text(width))?;
+    writeln!(out, "{}", wrapped(&Counts::of(items).to_string(), width))?;
     Ok(())
 }
 

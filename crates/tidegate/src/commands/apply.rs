@@ -27,6 +27,9 @@ pub struct How {
     /// Go back after this time unless Enter is pressed here, or `tidegate confirm` is run
     #[arg(long, value_name = "TIME")]
     confirm: Option<Span>,
+    /// Print the differences and what was done as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Go on with another shaper file, without losing or reordering a packet
@@ -46,6 +49,9 @@ pub struct ConfirmArgs {
     /// Take it back instead, at once
     #[arg(long)]
     rollback: bool,
+    /// Print what is in force as JSON: `{"kept": true}`, or false after a roll-back
+    #[arg(long)]
+    json: bool,
 }
 
 /// Change values of what runs: set class NAME rate 5mbit, set rule 2 weight 3, set shaper rate 20mbit
@@ -134,6 +140,14 @@ pub fn remove(args: &RemoveArgs) -> Result<(), Failure> {
 /// Runs `confirm`.
 pub fn confirm(args: &ConfirmArgs) -> Result<(), Failure> {
     let mut client = args.connect.open()?;
+    if args.json {
+        if args.rollback {
+            client.rollback()?;
+        } else {
+            client.confirm()?;
+        }
+        return Ok(writeln!(std::io::stdout(), "{:#}", serde_json::json!({ "kept": !args.rollback }))?);
+    }
     if args.rollback {
         client.rollback()?;
         message!("tidegate: what was in force before is in force again");
@@ -162,6 +176,15 @@ fn change(how: &How, text: Option<String>, edits: Vec<Edit>) -> Result<(), Failu
         confirm: how.confirm,
     })?;
     let mut out = std::io::stdout().lock();
+    if how.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&applied).map_err(std::io::Error::from)?)?;
+        drop(out);
+        // The answer is complete before anybody is asked to confirm it.
+        return match how.confirm.filter(|_| applied.applied) {
+            Some(time) => keep(&mut client, time),
+            None => Ok(()),
+        };
+    }
     for difference in &applied.differences {
         writeln!(out, "{}", difference.text)?;
     }

@@ -3,7 +3,6 @@
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use comfy_table::{LineStyle, Table, TableStyle, presets};
 use serde_json::{Value, json};
 use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::guarantees::{Guarantees, guarantees};
@@ -11,12 +10,13 @@ use tidegate_config::shaper::{Borrow, Config, Direction, FairBy, Root, Shaper};
 use tidegate_config::values::dscp_name;
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Span};
+use tidegate_report::Table;
 
 mod link_sharing;
 
 use crate::Failure;
 use crate::commands::line::LineArgs;
-use crate::output::numbers;
+use crate::output::{self, width};
 
 /// Read a shaper file, show its tree, and add up its promises
 ///
@@ -37,9 +37,6 @@ pub struct Args {
     json: bool,
 }
 
-/// A line below the header and none between the rows.
-const STYLE: TableStyle = presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
-
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
@@ -50,15 +47,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         let whole = whole_json(&source, &diagnostics, configs.as_deref());
         writeln!(out, "{whole:#}")?;
+        out.flush()?;
     } else {
         say(&diagnostics, &source);
+        let mut text = Vec::new();
         for (at, config) in configs.iter().flatten().enumerate() {
             let gap = if at > 0 { "\n" } else { "" };
-            write!(out, "{gap}")?;
-            print(&mut out, &source, config)?;
+            write!(text, "{gap}")?;
+            print(&mut text, &source, config)?;
         }
+        drop(out);
+        output::print(&String::from_utf8_lossy(&text))?;
     }
-    out.flush()?;
     match configs {
         Some(_) => Ok(()),
         None => Err(refusal(&diagnostics, &source)),
@@ -178,7 +178,7 @@ fn print(out: &mut dyn Write, source: &Source, config: &Config) -> Result<(), Fa
                 "shaper {rate}, bursts up to {burst}; flows by {flow_by}{hosts}, over after {idle_timeout}, up to {flows}\n"
             )?;
             if let Some(sums) = guarantees(config) {
-                writeln!(out, "{}\n", tree(config, shaper, &sums))?;
+                writeln!(out, "{}", tree(config, shaper, &sums).text(width()))?;
                 write_sums(out, config, shaper, &sums)?;
             }
         }
@@ -188,7 +188,7 @@ fn print(out: &mut dyn Write, source: &Source, config: &Config) -> Result<(), Fa
                 if classes.is_empty() { "no classes".into() } else { format!("classes {}", classes.join(", ")) };
             writeln!(out, "discipline {}, {classes}", discipline.kind())?;
             if let Discipline::Cbq(cbq) = &**discipline {
-                writeln!(out, "\n{}", link_sharing::table(cbq))?;
+                write!(out, "\n{}", link_sharing::table(cbq).text(width()))?;
             }
         }
     }
@@ -196,7 +196,7 @@ fn print(out: &mut dyn Write, source: &Source, config: &Config) -> Result<(), Fa
     if config.rules.is_empty() {
         writeln!(out, "no rules: every packet goes to {}", default_name(config))?;
     } else {
-        writeln!(out, "{}", rules(config))?;
+        write!(out, "{}", rules(config).text(width()))?;
     }
     if let Some(metrics) = config.metrics {
         let who = if metrics.anywhere { "whoever reaches it" } else { "this machine" };
@@ -214,34 +214,19 @@ fn class_name(config: &Config, class: ClassId) -> Option<String> {
 }
 
 fn tree(config: &Config, shaper: &Shaper, sums: &Guarantees) -> Table {
-    let mut table = Table::new();
-    table.load_style(STYLE);
-    table.set_header([
-        "class",
-        "prio",
-        "rate",
-        "of total",
-        "at most",
-        "burst",
-        "wait up to",
-        "minimums",
-        "shared",
-        "writes",
-    ]);
-    table.add_row([
-        "total".into(),
-        String::new(),
-        sums.total.to_string(),
-        "100%".into(),
-        sums.total.to_string(),
-        shaper.burst.to_string(),
-    ]);
+    let heads =
+        ["class", ">prio", ">rate", ">of total", ">at most", ">burst", ">wait up to", ">minimums", ">shared", "writes"];
+    let mut table = Table::new("", heads)
+        .optional(["writes", "burst", "prio", "shared", "of total", "wait up to"])
+        .shorten("class", 22);
+    let total = sums.total.to_string();
+    table.row(["total", "", &total, "100%", &total, &shaper.burst.to_string()].map(Into::into));
     for (i, (class, sum)) in shaper.classes.iter().zip(&sums.classes).enumerate() {
         let branch = if i + 1 == shaper.classes.len() && sums.left.is_zero() { "└─" } else { "├─" };
         let default = if config.default_class == sum.class { " (default)" } else { "" };
         let writes = class.dscp.map_or_else(String::new, |dscp| format!("dscp {}", dscp_name(dscp)));
         let burst = sum.burst.map_or_else(|| format!("{} a flow", class.flow_burst), |burst| burst.to_string());
-        table.add_row([
+        let row = [
             format!("{branch} {}{default}", class.name),
             class.priority.to_string(),
             class.rate.to_string(),
@@ -252,12 +237,12 @@ fn tree(config: &Config, shaper: &Shaper, sums: &Guarantees) -> Table {
             if sum.minimums.is_zero() { "-".into() } else { sum.minimums.to_string() },
             sum.shared.to_string(),
             writes,
-        ]);
+        ];
+        table.row(row.map(Into::into));
     }
     if !sums.left.is_zero() {
-        table.add_row(["└─ not promised".into(), String::new(), sums.left.to_string()]);
+        table.row(["└─ not promised", "", &sums.left.to_string()].map(Into::into));
     }
-    numbers(&mut table, 1..9);
     table
 }
 
@@ -291,24 +276,26 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
 }
 
 fn rules(config: &Config) -> Table {
-    let mut table = Table::new();
-    table.load_style(STYLE);
-    table.set_header(["rule", "packets with", "class", "weight", "minimum", "displaced"]);
+    let mut table = Table::new("", ["rule", "packets with", "class", "weight", "minimum", "displaced"])
+        .optional(["weight"])
+        .shorten("packets with", 24)
+        .shorten("displaced", 12);
     for (i, rule) in config.rules.iter().enumerate() {
         let minimum = if rule.minimum.is_zero() { "-".into() } else { format!("{} x {}", rule.flows, rule.minimum) };
         let displaced = rule.displace.map(|displace| {
             format!("below {} to {}", displace.below, class_name(config, displace.to).unwrap_or_default())
         });
-        table.add_row([
+        let row = [
             (i + 1).to_string(),
             rule.matches.to_string(),
             class_name(config, rule.class).unwrap_or_default(),
             rule.weight.to_string(),
             minimum,
             displaced.unwrap_or_else(|| "-".into()),
-        ]);
+        ];
+        table.row(row.map(Into::into));
     }
-    table.add_row(["-".into(), "no rule matches".into(), default_name(config)]);
+    table.row(["-", "no rule matches", &default_name(config)].map(Into::into));
     table
 }
 

@@ -7,6 +7,7 @@ use tidegate_experiments::demo::{self, Show};
 
 use super::check;
 use crate::Failure;
+use crate::output::width;
 
 /// Shape real traffic between two throwaway namespaces and show it, changing nothing on this machine
 ///
@@ -47,12 +48,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Ok((name, check::load(path)?))
         };
         let files: Vec<_> = args.with.iter().map(file).collect::<Result<_, Failure>>()?;
-        return Ok(demo::compare(&files, args.seconds, args.json)?);
+        return Ok(demo::compare(&files, args.seconds, args.json, width())?);
     }
     let show = match (args.json, !args.plain && std::io::stdout().is_terminal()) {
         (true, _) => Show::Json,
         (false, true) => Show::Screen,
         (false, false) => Show::Lines,
     };
-    Ok(demo::run(args.seconds, show)?)
+    Ok(demo::run(args.seconds, show, width())?)
 }

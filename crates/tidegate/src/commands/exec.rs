@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::process::Command;
 
+use serde_json::json;
 use tidegate_config::shaper::{self, Config};
 use tidegate_config::{Diagnostics, Source};
 use tidegate_exec::{Error, Loopback, Options, Outcome, Traffic, Until, inside};
@@ -50,6 +51,9 @@ pub struct Args {
     /// Print the totals at the end, on standard error
     #[arg(long, short)]
     verbose: bool,
+    /// Print the totals at the end as JSON, on standard error: standard output is the program's
+    #[arg(long, conflicts_with = "verbose")]
+    json: bool,
     /// For the inner process: the number of a socket
     #[arg(long, hide = true, value_name = "NUMBER")]
     inside: Option<RawFd>,
@@ -94,6 +98,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Ok(outcome) => {
             if args.verbose {
                 summarise(&outcome);
+            }
+            if args.json {
+                message!("{}", totals(&outcome));
             }
             Err(Failure::Exit(outcome.code, String::new()))
         }
@@ -140,6 +147,35 @@ fn shaped(rate: Rate) -> Result<Config, Failure> {
     config.ok_or_else(|| {
         check::say(&diagnostics, &source);
         Failure::Usage(format!("a rate of {rate} cannot be shaped"))
+    })
+}
+
+/// The totals as JSON.
+fn totals(outcome: &Outcome) -> serde_json::Value {
+    let direction = |traffic: &Traffic| {
+        let class = |class: &tidegate_engine::ClassStatus| {
+            json!({
+                "name": class.name,
+                "packets": class.counts.through.packets,
+                "bytes": class.counts.through.bytes.as_u64(),
+                "wait_p50_ns": class.counts.waited_at(0.5).as_nanos(),
+                "wait_p99_ns": class.counts.waited_at(0.99).as_nanos(),
+            })
+        };
+        json!({
+            "packets": traffic.packets,
+            "bytes": traffic.bytes,
+            "dropped_packets": traffic.dropped,
+            "classes": traffic.classes.iter().map(class).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "code": outcome.code,
+        "duration_ns": outcome.lasted.as_nanos(),
+        "tcp_connections": outcome.connections,
+        "up": direction(&outcome.up),
+        "down": direction(&outcome.down),
     })
 }
 

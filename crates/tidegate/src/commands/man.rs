@@ -1,16 +1,17 @@
 //! `tidegate man`: manual pages, generated from the definition of the command line.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use clap::Command;
 
 use crate::{Failure, output};
 
-/// Print a manual page, or write all of them
+/// Show a manual page, or write all of them
 ///
-/// Without a name, the page of `tidegate` itself. `tidegate man simulate | man -l -` shows one; `--dir` writes all of
-/// them, for a package or for ~/.local/share/man/man1.
+/// Without a name, the page of `tidegate` itself. On a terminal `man` shows it; into a pipe or a file goes its source
+/// (roff). `--dir` writes all pages, for a package or for ~/.local/share/man/man1.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The command, for example `simulate`
@@ -41,8 +42,32 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let given = args.command.as_deref().unwrap_or_default();
         return Err(Failure::Usage(format!("there is no command `{given}`; there are: {}", known.join(", "))));
     };
-    std::io::stdout().lock().write_all(page)?;
+    if !std::io::stdout().is_terminal() {
+        std::io::stdout().lock().write_all(page)?;
+    } else if !shown(page)? {
+        // Without `man` the same text, without its layout.
+        let names = wanted.split('-').skip(1).map(str::to_owned).collect::<Vec<_>>().join("-");
+        let mut command = crate::cli::command();
+        let help = match command.find_subcommand_mut(&names) {
+            Some(command) => command.render_long_help(),
+            None => command.render_long_help(),
+        };
+        write!(std::io::stdout().lock(), "{help}")?;
+    }
     Ok(())
+}
+
+/// Whether `man` is installed and has shown the page.
+fn shown(page: &[u8]) -> std::io::Result<bool> {
+    let mut command = std::process::Command::new("man");
+    let Ok(mut man) = command.args(["-l", "-"]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn() else {
+        return Ok(false);
+    };
+    if let Some(mut stdin) = man.stdin.take() {
+        // It may end before it has read everything.
+        let _ = stdin.write_all(page);
+    }
+    Ok(man.wait()?.success())
 }
 
 /// The names and texts of the pages: of the command itself and of each subcommand at any depth.

@@ -8,7 +8,7 @@ use tidegate_experiments::reproduce::item::from_json;
 use tidegate_experiments::reproduce::{EXPERIMENTS, Experiment, Gallery, Item, Options, output, verdicts};
 
 use crate::Failure;
-use crate::output::Files;
+use crate::output::{Files, width};
 
 /// Rerun the experiments of the papers and print the paper's values beside ours
 #[derive(Debug, clap::Args)]
@@ -94,7 +94,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         output::json(&mut out, experiment, args.seed, &items)?;
     } else {
-        output::table(&mut out, experiment.sentence, &items)?;
+        output::print(&mut out, experiment.sentence, &items, width())?;
     }
     if !args.recorded {
         return if output::nothing_contradicted(&items) { Ok(()) } else { Err(Failure::Negative) };

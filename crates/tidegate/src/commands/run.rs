@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use comfy_table::{Table, presets};
 use tidegate_config::shaper::{Config, MOST_INTERFACES};
 use tidegate_control::EventKind;
 use tidegate_core::DropReason;
@@ -19,14 +18,14 @@ use tidegate_live::privileges::{self, Calls, Capabilities, Restriction, SHAPER};
 use tidegate_live::rules::Direction;
 use tidegate_live::shaping::{Options, ShapedInterface, Shaping, StartError};
 use tidegate_live::timing::Priority;
-use tidegate_report::Source;
+use tidegate_report::{Source, Table};
 use tidegate_units::Span;
 
 use crate::Failure;
 use crate::commands::line::LineArgs;
 use crate::commands::watch::Watch;
 use crate::commands::{check, interfaces, record};
-use crate::output::{Files, numbers, wait};
+use crate::output::{Files, wait, width};
 
 /// Shape egress or ingress of an interface, or both, by a shaper file
 ///
@@ -409,22 +408,13 @@ fn report(args: &Args, ended: &[(String, Vec<ClassStatus>)]) -> Result<(), Failu
         writeln!(out, "{:#}", serde_json::json!({ "version": env!("CARGO_PKG_VERSION"), "classes": classes }))?;
         return Ok(());
     }
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header([
-        "class",
-        "promised",
-        "packets",
-        "bytes",
-        "dropped",
-        "marked",
-        "re-marked",
-        "wait p50",
-        "wait p99",
-    ]);
+    let heads =
+        ["class", ">promised", ">packets", ">bytes", ">dropped", ">marked", ">re-marked", ">wait p50", ">wait p99"];
+    let mut table =
+        Table::new("", heads).optional(["re-marked", "bytes", "marked", "wait p50", "promised"]).shorten("class", 12);
     for (way, class) in status() {
         let counts = &class.counts;
-        table.add_row([
+        let row = [
             if ended.len() > 1 { format!("{way}: {}", class.name) } else { class.name.clone() },
             class.rate.map_or("-".into(), |rate| rate.to_string()),
             counts.through.packets.to_string(),
@@ -434,10 +424,10 @@ fn report(args: &Args, ended: &[(String, Vec<ClassStatus>)]) -> Result<(), Failu
             counts.remarked.to_string(),
             wait(counts.waited_at(0.5)),
             wait(counts.waited_at(0.99)),
-        ]);
+        ];
+        table.row(row.map(Into::into));
     }
-    numbers(&mut table, 1..);
-    writeln!(out, "{table}")?;
+    write!(out, "{}", table.text(width()))?;
     Ok(())
 }
 

@@ -10,18 +10,18 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use comfy_table::{LineStyle, Table, TableStyle, presets};
 use serde::Serialize;
 use tidegate_config::{Diagnostics, Source};
 use tidegate_metrics::{Curve, Digest};
 use tidegate_report::columns::{self, Column, field};
 use tidegate_report::number::human;
-use tidegate_report::{Fold, Report as Page, Section, Source as Text};
+use tidegate_report::text::wrapped;
+use tidegate_report::{Fold, Report as Page, Section, Source as Text, Table};
 use tidegate_sim::scenario::{self, Detail, Outcome, Scenario, summarise};
 
 use super::check::{open, refusal, say};
 use crate::Failure;
-use crate::output::{self, Files, PlotFile, numbers};
+use crate::output::{self, Files, PlotFile, width};
 use cache::Cache;
 
 /// Run a scenario in the simulator
@@ -66,9 +66,6 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 }
-
-/// A line below the header and none between the rows.
-const STYLE: TableStyle = presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// A value over all runs.
 #[derive(Serialize)]
@@ -266,24 +263,80 @@ fn items(outcomes: &[Outcome]) -> Vec<Item> {
 
 fn table(out: &mut impl Write, report: &Report<'_>) -> Result<(), Failure> {
     if let Some(sentence) = report.sentence {
-        writeln!(out, "{sentence}")?;
+        writeln!(out, "{}", wrapped(sentence, width()))?;
     }
-    let mut table = Table::new();
-    table.load_style(STYLE);
-    table.set_header(["of", "what", "mean", "± 95 %"]);
-    let mut subject = "";
+    let mut variants: Vec<&str> = Vec::new();
     for item in &report.items {
+        if !item.variant.is_empty() && !variants.contains(&item.variant.as_str()) {
+            variants.push(&item.variant);
+        }
+    }
+    let width = width();
+    // Beside each other as many as fit.
+    let mut rest = variants.as_slice();
+    while !rest.is_empty() {
+        let fits = |n: &usize| {
+            let table = beside(&report.items, &rest[..*n]);
+            width.is_none_or(|width| table.width() <= width)
+        };
+        let n = (1..=rest.len()).rev().find(fits).unwrap_or(1);
+        write!(out, "{}", beside(&report.items, &rest[..n]).text(width))?;
+        rest = &rest[n..];
+        if !rest.is_empty() {
+            writeln!(out)?;
+        }
+    }
+    let alone = report.items.iter().filter(|item| item.variant.is_empty());
+    let mut table = Table::new("", ["of", "what", ">mean", ">± 95 %"]).shorten("of", 16).shorten("what", 16);
+    let mut subject = "";
+    for item in alone {
         let half = item.half_width_95.map_or(String::new(), |half| human(half, item.unit));
         let name = if item.subject == subject { "" } else { &item.subject };
         subject = &item.subject;
-        table.add_row([name.to_owned(), item.measure.clone(), human(item.mean, item.unit), half]);
+        table.row([name.to_owned(), item.measure.clone(), human(item.mean, item.unit), half].map(Into::into));
     }
-    numbers(&mut table, 2..);
-    writeln!(out, "{table}")?;
+    if !table.rows.is_empty() {
+        write!(out, "{}", table.text(width))?;
+    }
     let plural = if report.runs.len() == 1 { "" } else { "s" };
     let first = report.runs.first().map_or(0, |run| run.seed);
     writeln!(out, "{} run{plural} from seed {first}; digest {}", report.runs.len(), report.digest)?;
     Ok(())
+}
+
+/// A table with a column for each of the variants.
+fn beside(items: &[Item], variants: &[&str]) -> Table {
+    let heads: Vec<String> = variants.iter().map(|variant| format!(">{variant}")).collect();
+    let columns = ["of", "what"].into_iter().chain(heads.iter().map(String::as_str));
+    let mut table = Table::new("", columns).shorten("of", 16).shorten("what", 16);
+    let mut rows: Vec<((&str, &str), Vec<String>)> = Vec::new();
+    let mut known = std::collections::HashMap::new();
+    for item in items {
+        let Some(column) = variants.iter().position(|variant| *variant == item.variant) else { continue };
+        // The subject has its variant before it.
+        let subject = item.subject.get(item.variant.len() + 2..).unwrap_or(&item.subject);
+        let key = (subject, item.measure.as_str());
+        let row = *known.entry(key).or_insert_with(|| {
+            rows.push((key, vec![String::new(); variants.len()]));
+            rows.len() - 1
+        });
+        let mean = human(item.mean, item.unit);
+        rows[row].1[column] = match item.half_width_95.map(|half| human(half, item.unit)) {
+            None => mean,
+            // The unit once, where it is the same.
+            Some(half) => match (mean.split_once(' '), half.split_once(' ')) {
+                (Some((mean, unit)), Some((half, other))) if unit == other => format!("{mean} ± {half} {unit}"),
+                _ => format!("{mean} ± {half}"),
+            },
+        };
+    }
+    let mut above = "";
+    for ((subject, measure), cells) in rows {
+        let name = if subject == above { "" } else { subject };
+        above = subject;
+        table.row([name, measure].map(str::to_owned).into_iter().chain(cells).map(Into::into));
+    }
+    table
 }
 
 /// The number of runs whose curves are in a report; the values of all runs are.
@@ -309,7 +362,7 @@ fn page(report: &Report<'_>, outcomes: &[Outcome], source: Text) -> Page {
     } else {
         &["of", "what", ">measured"]
     };
-    let mut table = tidegate_report::Table::new("Values over all runs", heads.iter().copied());
+    let mut table = Table::new("Values over all runs", heads.iter().copied());
     for item in &report.items {
         let say = |value: Option<f64>| value.map_or(String::new(), |value| human(value, item.unit));
         let values = || item.values.iter().copied().flatten();
@@ -323,7 +376,7 @@ fn page(report: &Report<'_>, outcomes: &[Outcome], source: Text) -> Page {
         ];
         table.row(row.into_iter().take(heads.len()).map(Into::into));
     }
-    let mut runs = tidegate_report::Table::new("Runs", ["seed", ">events", "digest"]);
+    let mut runs = Table::new("Runs", ["seed", ">events", "digest"]);
     for run in &report.runs {
         runs.row([run.seed.to_string().into(), run.events.to_string().into(), run.digest.clone().into()]);
     }

@@ -2,14 +2,14 @@
 
 use std::io::Write;
 
-use comfy_table::{Table, presets};
 use tidegate_control::Status;
 use tidegate_control::calls::{GuardianStatus, InForce, InterfaceStatus, PrivilegeStatus};
+use tidegate_report::Table;
 use tidegate_units::Rate;
 
 use crate::Failure;
 use crate::commands::connect::Connect;
-use crate::output::{numbers, wait};
+use crate::output::{self, wait, width};
 
 /// Show what running tidegates do: their classes, rates, queues, drops and waits
 #[derive(Debug, clap::Args)]
@@ -46,13 +46,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         writeln!(out, "{}", text.map_err(|error| Failure::Failed(error.to_string()))?)?;
         return Ok(());
     }
+    let mut text = Vec::new();
     for (at, status) in all.iter().enumerate() {
         if at > 0 {
-            writeln!(out)?;
+            writeln!(text)?;
         }
-        print(&mut out, status)?;
+        print(&mut text, status)?;
     }
-    Ok(())
+    drop(out);
+    Ok(output::print(&String::from_utf8_lossy(&text))?)
 }
 
 /// The guardian of a direction as text, and whether there is one; `None` while it is being started.
@@ -125,15 +127,25 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
         if let Some((text, _)) = direction.guardian.as_ref().and_then(guardian_text) {
             writeln!(out, "{}: {text}", direction.name)?;
         }
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-        table.set_header([
-            "class", "promised", "free", "flows", "packets", "bytes", "queue", "dropped", "marked", "wait p50",
-            "wait p99",
-        ]);
+        let heads = [
+            "class",
+            ">promised",
+            ">free",
+            ">flows",
+            ">packets",
+            ">bytes",
+            ">queue",
+            ">dropped",
+            ">marked",
+            ">wait p50",
+            ">wait p99",
+        ];
+        let mut table = Table::new("", heads)
+            .optional(["bytes", "marked", "wait p50", "free", "flows", "packets"])
+            .shorten("class", 12);
         let rate = |rate: Option<Rate>| rate.map_or("-".into(), |rate| rate.to_string());
         for class in &direction.classes {
-            table.add_row([
+            let row = [
                 class.name.clone(),
                 rate(class.rate),
                 rate(class.unpromised),
@@ -145,10 +157,10 @@ fn print(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
                 class.marked_packets.to_string(),
                 wait(class.wait_p50),
                 wait(class.wait_p99),
-            ]);
+            ];
+            table.row(row.map(Into::into));
         }
-        numbers(&mut table, 1..);
-        writeln!(out, "{table}")?;
+        write!(out, "{}", table.text(width()))?;
     }
     Ok(())
 }

@@ -202,10 +202,11 @@ fn datagrams_that_heed_no_drop_do_not_wait() -> Ended {
     let socket = host.run(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).unwrap();
     let role = format!("flood {} 4000", socket.local_addr().unwrap());
     patiently(|| {
-        let output = client(&host, &["--up", "1mbit", "--verbose"], &role);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let median = said.split("waited ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
-        let median = median.unwrap_or_else(|| panic!("no wait in {said}"));
+        let output = client(&host, &["--up", "1mbit", "--json"], &role);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let totals: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"));
+        let median = totals["up"]["classes"][0]["wait_p50_ns"].as_f64().unwrap_or_else(|| panic!("no wait in {text}"));
+        let median = median / 1e6;
         println!("  {median} ms at the median");
         if median < 300.0 { Ok(()) } else { Err(format!("datagrams wait {median} ms at the median")) }
     })

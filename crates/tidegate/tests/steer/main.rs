@@ -80,6 +80,10 @@ fn rates_change_while_packets_wait() -> Ended {
     assert!(shown.contains("class media: rate 500kbit -> 4mbit"), "{shown}");
     let finished = stage.run(&["apply", file.to_str().unwrap()]);
     assert_eq!((finished.code, finished.out.as_str()), (Some(0), ""));
+    let json = stage.does(&["set", "class", "media", "rate", "3mbit", "--dry-run", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["differences"][0]["text"], "class media: rate 4mbit -> 3mbit", "{json}");
+    assert_eq!(json["applied"], false);
     assert!(finished.err.contains("nothing is different"), "{}", finished.err);
     assert!(stage.does(&["status", "--file"]).contains("rate = \"4mbit\""));
     whole(&traffic.stop());

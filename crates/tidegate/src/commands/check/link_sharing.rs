@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use comfy_table::Table;
 use serde_json::{Value, json};
 use tidegate_config::discipline::cbq::CbqQueue;
 use tidegate_config::values::Percent;
 use tidegate_core::Rate;
 use tidegate_core::cbq::{Borrow, Class};
+use tidegate_report::Table;
 
 /// A class with its parameters, in the order of the tree.
 struct Row<'a> {
@@ -74,18 +74,18 @@ fn part(rate: Rate, link: Rate) -> String {
 
 /// The tree as a table.
 pub fn table(cbq: &CbqQueue) -> Table {
-    let mut table = Table::new();
-    table.load_style(super::STYLE);
-    table.set_header(["class", "prio", "rate", "of link", "left", "borrows", "queue"]);
+    let mut table = Table::new("", ["class", ">prio", ">rate", ">of link", ">left", "borrows", "queue"])
+        .optional(["left", "queue", "borrows"])
+        .shorten("class", 16);
     let (rows, left) = rows(cbq);
     let link = cbq.link.value;
-    table.add_row(["link".into(), String::new(), link.to_string(), "100%".into(), left.to_string()]);
+    table.row(["link", "", &link.to_string(), "100%", &left.to_string()].map(Into::into));
     let default = cbq.default.as_ref().map(|name| name.value.as_str());
     for row in rows {
         let is_default = if default == Some(row.name) { " (default)" } else { "" };
         // The priority of a class without a queue has no effect.
         let priority = if row.queue.is_some() { row.class.priority.to_string() } else { String::new() };
-        table.add_row([
+        let row = [
             format!("{}{}{is_default}", row.branch, row.name),
             priority,
             row.class.rate.to_string(),
@@ -93,9 +93,9 @@ pub fn table(cbq: &CbqQueue) -> Table {
             row.left.map_or_else(String::new, |left| left.to_string()),
             if row.class.borrow == Borrow::FromParent { "yes" } else { "no" }.into(),
             row.queue.map_or_else(|| reserved(cbq, row.name), str::to_owned),
-        ]);
+        ];
+        table.row(row.map(Into::into));
     }
-    crate::output::numbers(&mut table, 1..5);
     table
 }
 

@@ -21,6 +21,7 @@ use tidegate_units::Rate;
 
 use crate::Failure;
 use crate::output::{Files, spare};
+use crate::progress::Reading;
 
 /// Run the packets of a capture or a recording through configurations, in virtual time
 ///
@@ -281,7 +282,12 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
     if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
         return Err(Failure::Usage(format!("{} is a directory", path.display())));
     }
-    Ok(Box::new(BufReader::with_capacity(256 << 10, file)))
+    let length = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len());
+    let read: Box<dyn Read> = match length {
+        Some(length) => Box::new(Reading::new(file, length)),
+        None => Box::new(file),
+    };
+    Ok(Box::new(BufReader::with_capacity(256 << 10, read)))
 }
 
 /// Finds the following files of a recording.

@@ -2,21 +2,18 @@
 
 use std::io::Write;
 
-use comfy_table::{LineStyle, Table, TableStyle, presets};
 use serde_json::{Value, json};
 use tidegate_core::DropReason;
 use tidegate_engine::ClassStatus;
 use tidegate_replay::exact::Verdict;
 use tidegate_replay::run::Outcome;
 use tidegate_replay::session::Again;
+use tidegate_report::Table;
 use tidegate_units::{Rate, Span};
 
 use super::{Args, Results};
 use crate::Failure;
-use crate::output::numbers;
-
-/// A line below the header and none between the rows.
-const STYLE: TableStyle = presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
+use crate::output::width;
 
 /// All outcomes, the repetition first.
 pub fn outcomes(results: &Results) -> Vec<&Outcome> {
@@ -37,6 +34,8 @@ pub fn print(args: &Args, results: &Results) -> Result<(), Failure> {
             writeln!(out, "{}  {}", outcome.digest, outcome.name)?;
         }
     } else {
+        drop(out);
+        let mut out = Vec::new();
         table(&mut out, &outcomes)?;
         writeln!(out)?;
         for outcome in &outcomes {
@@ -47,6 +46,7 @@ pub fn print(args: &Args, results: &Results) -> Result<(), Failure> {
         if let Some(again) = &results.again {
             writeln!(out, "{}", sentence(again))?;
         }
+        return Ok(crate::output::print(&String::from_utf8_lossy(&out))?);
     }
     out.flush()?;
     Ok(())
@@ -70,13 +70,16 @@ pub fn sentence(again: &Again) -> String {
 }
 
 fn table(out: &mut dyn Write, outcomes: &[&Outcome]) -> Result<(), Failure> {
-    let mut table = Table::new();
-    table.load_style(STYLE);
-    table.set_header(["configuration", "class", "packets", "bytes", "rate", "delay p50", "delay p99", "dropped"]);
+    let heads = ["configuration", "class", ">packets", ">bytes", ">rate", ">delay p50", ">delay p99", "dropped"];
+    let mut table = Table::new("", heads)
+        .optional(["bytes", "packets", "delay p50"])
+        .shorten("configuration", 12)
+        .shorten("class", 12)
+        .shorten("dropped", 12);
     for outcome in outcomes {
         for (n, class) in outcome.classes.iter().enumerate() {
             let counts = &class.counts;
-            table.add_row([
+            let row = [
                 if n == 0 { outcome.name.clone() } else { String::new() },
                 class.name.clone(),
                 counts.through.packets.to_string(),
@@ -85,11 +88,11 @@ fn table(out: &mut dyn Write, outcomes: &[&Outcome]) -> Result<(), Failure> {
                 millis(counts.waited_at(0.5)),
                 millis(counts.waited_at(0.99)),
                 drops(class),
-            ]);
+            ];
+            table.row(row.map(Into::into));
         }
     }
-    numbers(&mut table, 2..7);
-    writeln!(out, "{table}")?;
+    write!(out, "{}", table.text(width()))?;
     Ok(())
 }
 

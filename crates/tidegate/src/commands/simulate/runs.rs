@@ -1,17 +1,16 @@
 //! All runs of a scenario: several seeds and variants on all processors, with progress, until a signal.
 
-use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tidegate_core::Span;
 use tidegate_sim::scenario::{Outcome, Scenario};
 
 use super::cache::Cache;
+use crate::progress::Progress;
 
 /// The outcomes of what was run.
 pub struct Runs {
@@ -103,46 +102,27 @@ pub fn all(scenario: &Scenario, seed: u64, seeds: usize, jobs: usize, cache: Opt
     Ok(Runs { outcomes: (0..seeds).filter_map(of_seed).collect(), wanted, ended, cached, unkept })
 }
 
-/// A progress bar in simulated time; appears after a second, and only on a terminal.
+/// The progress in simulated time.
 struct Bar {
-    begin: Instant,
     /// Nanoseconds to simulate: those of runs that the cache has are no part of it.
     total: u64,
     wanted: usize,
     ended: usize,
-    bar: Option<ProgressBar>,
+    progress: Progress,
 }
 
 impl Bar {
     fn new(duration: Span, wanted: usize) -> Self {
         let total = duration.as_nanos().saturating_mul(wanted as u64);
-        Self { begin: Instant::now(), total, wanted, ended: 0, bar: None }
+        Self { total, wanted, ended: 0, progress: Progress::new() }
     }
     fn skip(&mut self, duration: Span) {
         self.total -= duration.as_nanos();
     }
     fn show(&mut self, nanos: u64) {
-        if self.begin.elapsed() < Duration::from_secs(1) || !std::io::stderr().is_terminal() {
-            return;
-        }
-        let bar = self.bar.get_or_insert_with(|| {
-            let bar = ProgressBar::new(0);
-            let style = ProgressStyle::with_template("{bar:32} {msg}, {eta} left");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar
-        });
-        bar.set_length(self.total / 1_000_000);
-        bar.set_position(nanos / 1_000_000);
         let (done, total) = (nanos as f64 / 1e9, self.total as f64 / 1e9);
         let runs = if self.wanted > 1 { format!(", {} of {} runs", self.ended, self.wanted) } else { String::new() };
-        bar.set_message(format!("{done:.1} of {total:.1} s simulated{runs}"));
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        let text = || format!("{done:.1} of {total:.1} s simulated{runs}");
+        self.progress.show(nanos / 1_000_000, self.total / 1_000_000, text);
     }
 }

@@ -2,17 +2,14 @@
 
 use std::io::Write;
 
-use comfy_table::{LineStyle, Table, TableStyle, presets};
 use tidegate_control::calls::{ClassObservation, DirectionObservation, Flow, FlowObservation, Observation};
+use tidegate_report::Table;
 use tidegate_units::{Rate, Span};
 
 use super::Names;
 use super::programs::Programs;
 use crate::Failure;
-use crate::output::numbers;
-
-/// A line below the header and none between the rows.
-const STYLE: TableStyle = presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
+use crate::output::width;
 
 /// Three digits and a letter: `12.3M`.
 pub fn scaled(value: u64) -> String {
@@ -168,14 +165,25 @@ pub fn table(out: &mut impl Write, seen: &Observation, names: &Names, programs: 
         if let Some(each) = interfaces(direction) {
             writeln!(out, "{each}")?;
         }
-        let mut table = Table::new();
-        table.load_style(STYLE);
-        table.set_header([
-            "class", "rate", "promised", "borrowed", "flows", "queue", "p50", "p99", "jitter", "drops", "marks",
-            "promise",
-        ]);
+        let heads = [
+            "class",
+            ">rate",
+            ">promised",
+            ">borrowed",
+            ">flows",
+            ">queue",
+            ">p50",
+            ">p99",
+            ">jitter",
+            ">drops",
+            ">marks",
+            ">promise",
+        ];
+        let mut table = Table::new("", heads)
+            .optional(["marks", "jitter", "p50", "borrowed", "flows", "promise"])
+            .shorten("class", 12);
         for class in &direction.classes {
-            table.add_row([
+            let row = [
                 class.name.clone(),
                 rate(class.rate),
                 maybe(class.promised),
@@ -188,17 +196,31 @@ pub fn table(out: &mut impl Write, seen: &Observation, names: &Names, programs: 
                 scaled(class_drops(class)),
                 scaled(class.marked_packets),
                 promise(class.promise_kept_seconds, class.promise_missed_seconds),
-            ]);
+            ];
+            table.row(row.map(Into::into));
         }
-        numbers(&mut table, 1..);
-        writeln!(out, "{table}")?;
-        let mut table = Table::new();
-        table.load_style(STYLE);
-        table.set_header([
-            "program", "flow", "class", "rate", "share", "borrowed", "queue", "p50", "p99", "jitter", "drops", "marks",
-        ]);
+        write!(out, "{}", table.text(width()))?;
+        let heads = [
+            "program",
+            "flow",
+            "class",
+            ">rate",
+            ">share",
+            ">borrowed",
+            ">queue",
+            ">p50",
+            ">p99",
+            ">jitter",
+            ">drops",
+            ">marks",
+        ];
+        let mut table = Table::new("", heads)
+            .optional(["marks", "jitter", "p50", "borrowed", "share", "queue", "class"])
+            .shorten("flow", 30)
+            .shorten("drops", 12)
+            .shorten("program", 8);
         for flow in &direction.flows {
-            table.add_row([
+            let row = [
                 owner(flow, names, programs),
                 flow.flow.to_string(),
                 class_of(flow),
@@ -211,11 +233,11 @@ pub fn table(out: &mut impl Write, seen: &Observation, names: &Names, programs: 
                 wait(flow.wait.jitter),
                 reasons(flow.dropped.iter().map(|drops| (drops.reason.as_str(), drops.packets))),
                 scaled(flow.marked_packets),
-            ]);
+            ];
+            table.row(row.map(Into::into));
         }
-        numbers(&mut table, 3..);
         if direction.table.counted {
-            writeln!(out, "{table}")?;
+            write!(out, "{}", table.text(width()))?;
         } else {
             writeln!(out, "flows are not counted: the file disables it under [statistics]")?;
         }

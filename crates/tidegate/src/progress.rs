@@ -1,0 +1,71 @@
+//! The progress of what takes longer than a second, on standard error if that is a terminal.
+
+use std::io::{IsTerminal, Read};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar that appears after a second, with the time that is left; nothing where standard error is no terminal.
+pub struct Progress {
+    begin: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    /// Begins now.
+    pub fn new() -> Self {
+        Self { begin: Instant::now(), bar: None }
+    }
+    /// Shows that `done` of `total` is done, both in the same unit; `text` says it in words.
+    pub fn show(&mut self, done: u64, total: u64, text: impl FnOnce() -> String) {
+        if self.begin.elapsed() < Duration::from_secs(1) || !std::io::stderr().is_terminal() {
+            return;
+        }
+        let elapsed = self.begin.elapsed();
+        let left = elapsed.mul_f64((total.saturating_sub(done)) as f64 / done.max(1) as f64);
+        let text = format!("{}, {} s left", text(), left.as_secs());
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+            let style = ProgressStyle::with_template("{bar:20} {wide_msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar
+        });
+        bar.set_length(total);
+        bar.set_message(text);
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+        bar.set_position(done);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A reader of a file that shows how much of it has been read.
+pub struct Reading<R> {
+    inner: R,
+    done: u64,
+    total: u64,
+    progress: Progress,
+}
+
+impl<R: Read> Reading<R> {
+    /// Reads `total` bytes from `inner`.
+    pub fn new(inner: R, total: u64) -> Self {
+        Self { inner, done: 0, total, progress: Progress::new() }
+    }
+}
+
+impl<R: Read> Read for Reading<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.done += read as u64;
+        let (done, total) = (self.done, self.total);
+        self.progress.show(done, total, || format!("{:.0} of {:.0} MB read", done as f64 / 1e6, total as f64 / 1e6));
+        Ok(read)
+    }
+}

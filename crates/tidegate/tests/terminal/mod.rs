@@ -1,0 +1,87 @@
+//! A command at a pseudo-terminal.
+#![allow(dead_code)] // Each test uses a part of it.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a test waits for output that must come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A terminal with the command at its other end.
+pub struct Terminal {
+    master: File,
+    shown: String,
+    child: std::process::Child,
+}
+
+impl Terminal {
+    /// Runs the command at a terminal with so many columns and rows, where given.
+    pub fn start(mut command: Command, size: Option<(u16, u16)>) -> Self {
+        let (mut master, mut slave) = (0, 0);
+        let none = std::ptr::null_mut();
+        let size =
+            size.map(|(columns, rows)| libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 });
+        let size = size.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: both numbers and the size, if any, are live for the call; no name and attributes are asked for.
+        assert_eq!(unsafe { libc::openpty(&mut master, &mut slave, none, none.cast(), size) }, 0);
+        // SAFETY: openpty has just opened both, and nothing else has them.
+        let (master, slave) = unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
+        let end = || Stdio::from(slave.try_clone().unwrap());
+        command.stdin(end()).stdout(end()).stderr(end());
+        // SAFETY: setsid and ioctl are async-signal-safe; descriptor 0 is the terminal by then.
+        unsafe {
+            command.pre_exec(|| {
+                libc::setsid();
+                libc::ioctl(0, libc::TIOCSCTTY, 0);
+                Ok(())
+            });
+        }
+        let child = command.spawn().unwrap();
+        // SAFETY: fcntl on a descriptor that is open.
+        unsafe { libc::fcntl(master.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+        Self { master: master.into(), shown: String::new(), child }
+    }
+
+    /// Reads what is shown; false when the other end is closed.
+    fn read(&mut self) -> bool {
+        let mut buffer = [0; 4_096];
+        match self.master.read(&mut buffer) {
+            Ok(length) => self.shown.push_str(&String::from_utf8_lossy(&buffer[..length])),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(10)),
+            Err(_) => return false,
+        }
+        true
+    }
+
+    /// Waits for the question, and answers it.
+    pub fn answer(&mut self, question: &str, answer: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.shown.contains(question) {
+            assert!(self.read() && Instant::now() < deadline, "{question} is not asked, but {}", self.shown);
+        }
+        // What follows is another question.
+        self.shown = self.shown.split_once(question).unwrap().1.to_owned();
+        writeln!(self.master, "{answer}").unwrap();
+    }
+
+    /// Waits for the end: the exit code, and what was shown since the last answer.
+    pub fn end(mut self) -> (Option<i32>, String) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.read() {
+            assert!(Instant::now() < deadline, "it does not end: {}", self.shown);
+        }
+        (self.child.wait().unwrap().code(), std::mem::take(&mut self.shown))
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

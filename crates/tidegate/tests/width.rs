@@ -1,0 +1,50 @@
+//! Tables at terminals of 60, 80 and 120 columns: the snapshots in `width/`, and no line that is wider than its terminal.
+
+#[path = "terminal/mod.rs"]
+mod terminal;
+
+use std::path::Path;
+use std::process::Command;
+
+use terminal::Terminal;
+use unicode_width::UnicodeWidthStr;
+
+/// The name of a snapshot, and the command. Each prints the same on every machine.
+const COMMANDS: &[(&str, &[&str])] = &[
+    ("check-host", &["check", "examples/host.toml"]),
+    ("check-gateway", &["check", "examples/gateway.toml"]),
+    ("simulate", &["simulate", "crates/tidegate/tests/width/variants.toml", "--no-cache"]),
+    ("reproduce", &["reproduce", "pacing", "--only", "fig12.size1"]),
+    ("replay", &["replay", "fuzz/seeds/replay/micro.pcap", "--with", "fq-codel@1mbit", "fifo@1mbit"]),
+];
+
+fn shown(columns: u16, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(arguments).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    // The terminal's size counts, not that of the one in which the test was started.
+    command.env_remove("COLUMNS").env_remove("LINES").env("XDG_CACHE_HOME", "/nonexistent").env("TERM", "dumb");
+    let (_, shown) = Terminal::start(command, Some((columns, 24))).end();
+    // Progress is on the same terminal, where the machine is slow.
+    let lines = shown.lines().map(|line| line.rsplit(['\r', '\u{1b}']).find(|part| !part.is_empty()).unwrap_or(""));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// With TIDEGATE_WRITE_SNAPSHOTS the snapshots become what is shown.
+#[test]
+fn tables_fit_the_terminal() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/width");
+    for (name, arguments) in COMMANDS {
+        for columns in [60, 80, 120] {
+            let shown = shown(columns, arguments);
+            for line in shown.lines() {
+                assert!(line.width() <= usize::from(columns), "{name} at {columns} columns: {line}");
+            }
+            let path = folder.join(format!("{name}-{columns}.txt"));
+            if std::env::var_os("TIDEGATE_WRITE_SNAPSHOTS").is_some() {
+                std::fs::create_dir_all(&folder).unwrap();
+                std::fs::write(&path, &shown).unwrap();
+            }
+            assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), shown, "{}", path.display());
+        }
+    }
+}
