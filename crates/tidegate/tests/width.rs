@@ -26,7 +26,8 @@ fn shown(columns: u16, arguments: &[&str]) -> String {
     let (_, shown) = Terminal::start(command, Some((columns, 24))).end();
     // Progress is on the same terminal, where the machine is slow.
     let lines = shown.lines().map(|line| line.rsplit(['\r', '\u{1b}']).find(|part| !part.is_empty()).unwrap_or(""));
-    lines.map(|line| format!("{line}\n")).collect()
+    // The last line of a simulation has the time that it took.
+    lines.filter(|line| !line.contains(" s simulated in ")).map(|line| format!("{line}\n")).collect()
 }
 
 /// With TIDEGATE_WRITE_SNAPSHOTS the snapshots become what is shown.
