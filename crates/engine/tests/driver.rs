@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_core::classify::{Fields, Fragment, Hosts, Match};
-use tidegate_core::{DropReason, Instant, Rate, Span};
+use tidegate_core::{ClassId, DropReason, Instant, Rate, Span};
 use tidegate_engine::driver::{Counters, Params, Wait, run};
 use tidegate_engine::{
     Arrival, Change, DataPath, Driver, Engine, Names, Notification, Offered, Operation, PacketMeta, PromiseTable,
@@ -17,12 +17,16 @@ use tidegate_engine::{
 const TEXT: &str = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\nburst = \"3kB\"\ndefault = true\n\
                     flow-burst = \"3kB\"\n";
 
-fn driver(params: Params) -> Driver<u32> {
-    let source = Source::new("driver.toml", TEXT);
+fn engine_of(text: &str) -> Engine<u32> {
+    let source = Source::new("driver.toml", text);
     let mut diagnostics = Diagnostics::new();
     let config = shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
     let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
-    Driver::new(Engine::new(&config, &setup, Instant::ZERO).expect("valid"), params, Instant::ZERO)
+    Engine::new(&config, &setup, Instant::ZERO).expect("valid")
+}
+
+fn driver(params: Params) -> Driver<u32> {
+    Driver::new(engine_of(TEXT), params, Instant::ZERO)
 }
 
 fn us(n: u64) -> Instant {
@@ -89,6 +93,15 @@ fn a_flow_waits_for_its_segments_only_where_they_come_later() {
     }
 }
 
+/// At 8 Mbit/s 1,400 bytes last longer than the millisecond that a flow may send in one piece.
+#[test]
+fn a_superpacket_of_one_packet_is_not_segmented_and_one_of_two_is() {
+    let (mut driver, mut log) = (driver(Params::default()), Log::default());
+    let superpacket = |length| PacketMeta { shape: Shape::Super, ..meta(1, length) };
+    assert_eq!(driver.offer(us(0), Arrival::new(1, &superpacket(1_400)), &mut log), Offered::Consumed);
+    assert_eq!(driver.offer(us(0), Arrival::new(2, &superpacket(2_000)), &mut log), Offered::Segment(2));
+}
+
 #[test]
 fn packets_leave_at_their_deadlines_and_at_once_when_released() {
     let (mut driver, mut log) = (driver(Params::default()), Log::default());
@@ -138,6 +151,18 @@ fn virtual_time_goes_on_when_only_a_fragment_was_released() {
     driver.run_to_end(&mut log);
     assert_eq!(log.sent.len(), 31);
     assert!(log.sent.iter().any(|&(handle, time)| handle == 99 && time > 20_700), "{:?}", log.sent);
+}
+
+#[test]
+fn a_fragment_that_is_held_is_released_with_the_rest() {
+    let (mut driver, mut log) = (driver(Params::default()), Log::default());
+    let mut fragment = meta(1, 1_000);
+    fragment.fields.fragment = Some(Fragment { id: 7, offset: 1_480, more: false });
+    assert_eq!(driver.offer(us(0), Arrival::new(99, &fragment), &mut log), Offered::Consumed);
+    driver.depart_due(us(1_000), &mut log);
+    assert_eq!(log.sent, []);
+    driver.release_all(&mut log);
+    assert_eq!(log.sent.len(), 1);
 }
 
 #[test]
@@ -191,6 +216,67 @@ fn watched_flows_are_polled_soon_after_something_happened() {
     assert_eq!([4_300, 4_400].map(|now| at(now, nothing)), [6_300, 6_300]);
     assert_eq!(at(4_500, &mut |driver, _| drop(driver.engine_mut().set_recorder(None))), 5_500);
     assert!(log.notified > 0);
+}
+
+/// The fragment, which is held until 20.7 ms, is queued then and nothing leaves.
+#[test]
+fn watched_flows_are_polled_soon_after_a_fragment_was_released() {
+    let (mut driver, mut log) = (driver(Params::default()), Log::default());
+    let all = [Match::default()];
+    let table = PromiseTable::new([], [(Span::from_millis(1), &all[..])]).expect("few conditions");
+    driver.engine_mut().promises(us(0)).set_table(table);
+    let large = meta(2, 1_500);
+    for handle in 0..9 {
+        assert_eq!(driver.offer(us(500), Arrival::new(handle, &large), &mut log), Offered::Consumed);
+    }
+    let mut fragment = meta(1, 1_000);
+    fragment.fields.fragment = Some(Fragment { id: 7, offset: 1_480, more: false });
+    assert_eq!(driver.offer(us(700), Arrival::new(99, &fragment), &mut log), Offered::Consumed);
+    driver.end_turn(us(19_000), &mut log);
+    let mut next_poll = |now| {
+        driver.depart_due(us(now), &mut log);
+        driver.end_turn(us(now), &mut log);
+        (log.sent.len(), driver.engine().next_poll().map_or(0, |next| next.as_nanos() / 1_000))
+    };
+    // The bucket is empty after two packets of 1,500 bytes; the next is due 1.5 ms later.
+    assert_eq!(next_poll(19_500), (2, 20_500));
+    assert_eq!(next_poll(20_500), (2, 22_500));
+    assert_eq!(next_poll(20_700), (2, 21_700));
+}
+
+#[test]
+fn an_adjustment_returns_whether_it_had_an_effect() {
+    let late = |catch_up| {
+        let (mut driver, mut log) = (driver(Params::default()), Log::default());
+        assert!(driver.engine_mut().set_catch_up(catch_up));
+        offer(&mut driver, &mut log, us(0), 1, 0..20);
+        driver.depart_due(us(0), &mut log);
+        driver.depart_due(us(5_900), &mut log);
+        log.sent.len()
+    };
+    assert_eq!([Span::ZERO, Span::from_millis(20)].map(late), [6, 8], "the burst of 3 kB, or 5 ms at 8 Mbit/s");
+
+    let (mut driver, mut log) = (driver(Params::default()), Log::default());
+    offer(&mut driver, &mut log, us(0), 1, 0..1);
+    offer(&mut driver, &mut log, us(0), 2, 1..2);
+    let keys: Vec<u64> = driver.engine().tree().shaper().expect("a shaper").flows().map(|flow| flow.key).collect();
+    let engine = driver.engine_mut();
+    let class_rate = |engine: &Engine<u32>| {
+        engine.tree().shaper().and_then(|shaper| shaper.class(ClassId(0))).expect("one class").rate
+    };
+    assert!(!engine.set_class_rate(us(0), ClassId(0), Rate::from_mbit(9)), "more than the link");
+    assert_eq!(class_rate(engine), Rate::from_mbit(8));
+    assert!(engine.set_class_rate(us(0), ClassId(0), Rate::from_mbit(4)));
+    assert_eq!(class_rate(engine), Rate::from_mbit(4));
+    assert!(engine.prefer(us(0), keys[0], 1).is_ok());
+    let rates: Vec<Rate> = engine.tree().shaper().expect("a shaper").flows().map(|flow| flow.rate).collect();
+    assert!(rates[0] > rates[1], "{rates:?}");
+    assert!(engine.prefer(us(0), 1, 1).is_err(), "no flow has this key");
+
+    let mut engine = engine_of("version = 1\n[discipline]\nkind = \"fifo\"\n");
+    assert!(!engine.set_catch_up(Span::ZERO));
+    assert!(!engine.set_class_rate(us(0), ClassId(0), Rate::from_mbit(4)));
+    assert!(engine.prefer(us(0), keys[0], 1).is_err());
 }
 
 /// The calls of a recorder that the driver makes.

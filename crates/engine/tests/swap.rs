@@ -335,3 +335,20 @@ fn no_burst_is_gained_by_changing() {
         assert!(used > 0.8, "seed {seed}: only {used} of the rate, so that the bound shows nothing");
     }
 }
+
+/// A packet that waited at a change and does not fit into the new queue passes by the tree, but only after a second: until
+/// then another change may help it.
+#[test]
+fn a_packet_that_an_empty_tree_refuses_passes_by_it_after_a_second() {
+    let fifo = |limit: &str| config(&format!("version = 1\n[discipline]\nkind = \"fifo\"\nlimit = \"{limit}\"\n"));
+    let mut run = Run::new(&fifo("64kB"));
+    run.arrive(1, 1_400);
+    run.change(&fifo("1000B"));
+    assert_eq!(run.report.passed, 0);
+    run.now += Span::from_millis(999);
+    assert!(!run.depart());
+    assert_eq!(run.report.passed, 0);
+    run.now += Span::from_millis(1);
+    run.depart();
+    assert_eq!(run.report.passed, 1);
+}

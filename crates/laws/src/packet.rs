@@ -53,3 +53,17 @@ impl TestPacket {
 impl Packet for TestPacket {
     packet_fields!(size, flow, class, profile, dscp, ecn, mark_ce, colour, pure_ack);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_packet_has_the_defaults() {
+        let packet = TestPacket::new(1, 2, 3).in_class(4).with_profile(5);
+        assert_eq!((packet.id, packet.flow.flow, packet.size), (1, 2, Bytes::new(3)));
+        assert_eq!((packet.class, packet.profile), (ClassId(4), 5));
+        assert_eq!((packet.dscp, packet.ecn, packet.colour), (Dscp::BEST_EFFORT, Ecn::NotEct, Colour::Green));
+        assert!(!packet.pure_ack);
+    }
+}

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::fbq::{ClassParams, Fbc, FbcParams};
 use tidegate_core::fifo::{Fifo, Limit};
-use tidegate_core::{Accounted, Backlog, Bytes, Deadline, DropReason, Instant, Outlet, Qdisc, Rate, Span};
-use tidegate_laws::script::Op;
+use tidegate_core::{Accounted, Backlog, Bytes, Deadline, DropReason, Event, Instant, Outlet, Qdisc, Rate, Span};
+use tidegate_laws::script::{Op, make};
 use tidegate_laws::{Report, Shape, TestPacket, check, check_seeds};
 
 #[test]
@@ -166,8 +166,62 @@ fn what_stays_behind_is_found_at_the_end() {
     };
     // Hardly any step of these scripts asks for a deadline.
     let shape = Shape { enqueues: 250, ..Shape::default() };
-    let violation = check(fresh, &shape, 1, 20).expect_err("packets are queued at the end");
+    let violation = check(fresh, &shape, 1, 12).expect_err("packets are queued at the end");
     assert_eq!(violation.what, "law 3: Idle, but a dequeue a second later had an effect");
+    assert_eq!(violation.script.len(), 1, "one packet suffices: {violation:?}");
+}
+
+/// A shaper whose deadlines are wrong where they are in the future, or that reports an event that depends on the run.
+struct Wrong {
+    inner: Fbc<TestPacket>,
+    fault: fn(Deadline) -> Deadline,
+    reports: bool,
+}
+
+impl Qdisc<TestPacket> for Wrong {
+    fn enqueue(&mut self, now: Instant, packet: TestPacket, out: &mut dyn Outlet<TestPacket>) {
+        if self.reports {
+            let flow = DEQUEUES.fetch_add(1, Ordering::Relaxed);
+            out.event(Event::FlowStarted { flow, class: packet.class });
+        }
+        self.inner.enqueue(now, packet, out);
+    }
+    fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<TestPacket>) -> Option<TestPacket> {
+        self.inner.dequeue(now, out)
+    }
+    fn deadline(&self, now: Instant) -> Deadline {
+        (self.fault)(self.inner.deadline(now))
+    }
+    fn backlog(&self) -> Backlog {
+        self.inner.backlog()
+    }
+}
+
+#[test]
+fn a_deadline_wrong_by_a_nanosecond_and_an_event_of_chance_are_found() {
+    let late = |deadline| match deadline {
+        Deadline::At(t) => Deadline::At(t + Span::from_nanos(1)),
+        other => other,
+    };
+    let idle = |deadline| match deadline {
+        Deadline::At(_) => Deadline::Idle,
+        other => other,
+    };
+    let cases: [(fn(Deadline) -> Deadline, bool, &str); 3] = [
+        (late, false, "law 3: dequeue had an effect 1 ns before the deadline"),
+        (idle, false, "law 3: Idle, but a dequeue a second later had an effect"),
+        (|deadline| deadline, true, "law 5: the same script gave different outputs"),
+    ];
+    for (fault, reports, law) in cases {
+        let fresh = || {
+            let class = ClassParams::new(Rate::from_mbit(10));
+            let inner = Fbc::new(FbcParams::new(Rate::from_mbit(10)), vec![class], vec![], Instant::ZERO);
+            Wrong { inner: inner.expect("valid parameters"), fault, reports }
+        };
+        let shape = Shape { classes: 1, ..Shape::default() };
+        let violation = check(fresh, &shape, 1, 500).expect_err("the laws must find the fault");
+        assert!(violation.what.starts_with(law), "{violation:?}");
+    }
 }
 
 #[test]
@@ -179,6 +233,10 @@ fn reports_add_up() {
     let shape = Shape { classes: 1, ..Shape::default() };
     let one: Vec<Report> = (0..3).map(|seed| check(fresh, &shape, seed, 500).expect("it obeys the laws")).collect();
     let all = check_seeds(fresh, &shape, 3, 500);
+    let script = make(&shape, 0, 500);
+    let count = |of: fn(&Op) -> bool| script.iter().filter(|op| of(op)).count() as u64;
+    assert_eq!(one[0].backwards, count(|op| matches!(op, Op::Back(_))));
+    assert_eq!(one[0].enqueued, count(|op| matches!(op, Op::Enqueue(_))));
     let sum = |of: fn(&Report) -> u64| one.iter().map(of).sum::<u64>();
     assert_eq!(all.steps, 1_500);
     assert_eq!((all.enqueued, all.dequeued), (sum(|r| r.enqueued), sum(|r| r.dequeued)));
