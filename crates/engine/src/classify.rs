@@ -26,10 +26,10 @@ pub(crate) struct Classify<H> {
     overhead: u32,
 }
 
-/// The largest packet of a link, and what the link adds to each, in bytes.
+/// The largest packet of a link, at least 68 (RFC 791), and what the link adds to each, in bytes.
 fn link_of(config: &Config) -> (u32, u32) {
     let bytes = |n: Bytes| u32::try_from(n.as_u64()).unwrap_or(u32::MAX);
-    (bytes(config.interface.mtu).max(68), bytes(config.interface.overhead))
+    (bytes(config.interface.mtu), bytes(config.interface.overhead))
 }
 
 impl<H: Copy> Classify<H> {
