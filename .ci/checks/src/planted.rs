@@ -1,5 +1,5 @@
 //! Faults planted into the systems of the papers: each must make an item of `tidegate reproduce` worse that was not
-//! contradicted before, or say why no published number depends on it. `.ci/planted/faults` has the faults.
+//! contradicted before, or state why no published number depends on it. `.ci/planted/faults` has the faults.
 //!
 //! All faults are compiled into one program, a copy of the tree in which each expression `E` that a fault replaces by `F` is
 //! `(if planted(n) { F } else { E })`; the environment chooses one. (Mutant schemata: Untch, Offutt and Harrold 1993.) A fault
@@ -304,7 +304,7 @@ pub fn check(short: bool, only: &str) -> io::Result<Vec<String>> {
             }
             (found, reason) => {
                 if reason.is_some() {
-                    wrong.push(format!("{}: it says that nothing depends on it, and {} does", fault.name, found[0]));
+                    wrong.push(format!("{}: nothing should depend on it, and {} does", fault.name, found[0]));
                 }
                 let more = if found.len() > 1 { format!(" and {} more", found.len() - 1) } else { String::new() };
                 format!("`{}`{more}", found[0])

@@ -63,8 +63,8 @@ impl Request {
             (id.unwrap_or(0), Refusal::new(Code::Malformed, format!("this is not a request: {error}")).help(FORM))
         })?;
         if request.version != VERSION {
-            let text = format!("version {} of the protocol is not spoken here", request.version);
-            return Err((request.id, Refusal::new(Code::Version, text).help(format!("speak version {VERSION}"))));
+            let text = format!("version {} of the protocol is not supported", request.version);
+            return Err((request.id, Refusal::new(Code::Version, text).help(format!("use version {VERSION}"))));
         }
         Ok(request)
     }

@@ -69,7 +69,7 @@ pub struct Class {
 }
 
 impl Class {
-    /// A leaf that shares as its guarantee says.
+    /// A leaf whose share follows from its guarantee.
     pub const fn new(curve: Curve) -> Self {
         Self { guarantee: Some(curve), share: Some(curve) }
     }

@@ -55,7 +55,7 @@ impl KeyIndex {
         self.slots.len() - 1
     }
 
-    /// The number of `key`; `is_its` says whether a number with about the right key has exactly it.
+    /// The number of `key`; `is_its` returns whether a number with a matching digest has exactly this key.
     pub fn find(&self, key: u64, mut is_its: impl FnMut(u32) -> bool) -> Option<u32> {
         let tag = Self::tag(key);
         let mut at = tag as usize & self.mask();

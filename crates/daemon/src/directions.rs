@@ -209,7 +209,8 @@ impl ShapedDirection {
 
 /// The refusal of what exceeds the bounds of a user who is not root.
 pub(crate) fn beyond_bounds(text: String) -> Refusal {
-    Refusal::new(Code::NotAllowed, text).help("[control] in the shaper file says what users may; root may all")
+    Refusal::new(Code::NotAllowed, text)
+        .help("[control] in the shaper file lists what users may do; root may do everything")
 }
 
 /// The refusal of what needs a data path while there is none.

@@ -65,7 +65,7 @@ impl fmt::Display for ReserveError {
             Self::Nowhere => f.write_str(
                 "no reservations here; write kind = \"cbq\" and reservations = { class = \"...\" } under [discipline]",
             ),
-            Self::Everything => f.write_str("say which packets, by address, port or protocol"),
+            Self::Everything => f.write_str("specify the packets, by address, port or protocol"),
             Self::Bounds(text) => f.write_str(text),
             Self::Name(name) => write!(f, "a reservation or class is called `{name}` already"),
             Self::Admission(refusal) => refusal.fmt(f),

@@ -253,7 +253,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
     }
 
     /// After rules have changed, or the leaves `gone` were removed with their packets: queues of a tree of CBQ out of
-    /// which packets must move begin anew; for other trees what comes waits until what is there has left.
+    /// which packets must move begin anew; for other trees arriving packets wait until the queued ones have left.
     pub(crate) fn requeue(&mut self, now: Instant, gone: &[ClassId], out: &mut impl Sink<H>) -> usize {
         let numbers = self.admit.packets.slots();
         let mut emptied: HashSet<ClassId> = gone.iter().copied().collect();

@@ -160,7 +160,7 @@ pub(crate) fn receive(socket: &UnixStream) -> Result<OwnedFd, String> {
     let mut bytes = [0; 1024];
     let message =
         rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)
-            .map_err(|error| format!("cannot hear from inside the namespace: {error}"))?;
+            .map_err(|error| format!("cannot receive from inside the namespace: {error}"))?;
     let device = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,

@@ -164,12 +164,12 @@ fn receive(child: Child, ours: &UnixStream) -> Result<(Child, OwnedFd), Error> {
 /// Waits until the child has executed the program, which closes its end of the socket.
 fn started(mut ours: &UnixStream) -> Result<(), Error> {
     let mut text = String::new();
-    ours.read_to_string(&mut text).map_err(system("hear whether the program started"))?;
+    ours.read_to_string(&mut text).map_err(system("receive the status of the program's start"))?;
     let Some((code, text)) = text.split_once(' ') else { return Ok(()) };
     Err(Error::Command { text: text.into(), code: code.parse().unwrap_or(126) })
 }
 
 fn reap(mut child: Child) {
-    // It has ended by itself, or does so as its socket closes.
+    // It has ended, or ends when its socket closes.
     let _ = child.wait();
 }

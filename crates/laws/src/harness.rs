@@ -318,7 +318,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
         let bytes: Bytes = self.inside.values().map(|packet| packet.size).sum();
         if backlog.packets != self.inside.len() as u64 || backlog.bytes != bytes {
             return Err(format!(
-                "law 1: the backlog says {} packets {}, but {} packets {bytes} are queued",
+                "law 1: the backlog is {} packets {}, but {} packets {bytes} are queued",
                 backlog.packets,
                 backlog.bytes,
                 self.inside.len()

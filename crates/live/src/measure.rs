@@ -1,4 +1,4 @@
-//! Measures what a line carries: several TCP connections to a peer of the user's choosing, which speaks HTTP/1.1.
+//! Measures what a line carries: several TCP connections to a peer of the user's choosing, that serves HTTP/1.1.
 //!
 //! Downwards a file is requested again and again (GET), upwards data is sent (POST). Every [`SAMPLE`] the bytes that all
 //! connections have received, or whose arrival the peer has acknowledged, are counted. The result is the median of the
@@ -78,7 +78,7 @@ pub enum MeasureError {
     Netlink(#[from] crate::netlink::Error),
 }
 
-/// A peer that speaks HTTP, without TLS.
+/// A peer that serves HTTP without TLS.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peer {
     host: String,

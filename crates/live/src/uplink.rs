@@ -175,7 +175,7 @@ impl Uplinks {
             _ => {}
         }
         if self.translates {
-            remarks.push("this machine translates addresses; hosts are told apart by their inner addresses".into());
+            remarks.push("this machine translates addresses; hosts are distinguished by their inner addresses".into());
         }
         if !self.containers.is_empty() {
             remarks.push(format!("containers behind {} are shaped with it", self.containers.join(", ")));

@@ -86,7 +86,7 @@ impl Script {
             }
             None => Err(self.finding(
                 Place::default(),
-                "this script says nothing of what it runs on",
+                "this script does not specify what it runs on",
                 "begin with discipline { kind = \"fifo\" } or config \"shaper.toml\"",
             )),
         }
@@ -343,7 +343,7 @@ impl<'a, T: Target> Runner<'a, T> {
             if self.fruitless > FRUITLESS {
                 return Err(self.script.finding(
                     place,
-                    &format!("at {} the discipline says that it has something to do, and does nothing", clock(now)),
+                    &format!("at {} the deadline of the discipline is now, but a dequeue has no effect", clock(now)),
                     "this breaks law 3 of tidegate_core::Qdisc: deadlines are exact",
                 ));
             }

@@ -249,7 +249,11 @@ fn wrong_names_units_and_numbers_are_refused_with_their_place() {
         "19:85",
         &["a time where a size"],
     );
-    refused(&mice("size = { kind = \"exponential\", mean = \"5kB\" }"), "19:12", &["how often mice come"]);
+    refused(
+        &mice("size = { kind = \"exponential\", mean = \"5kB\" }"),
+        "19:12",
+        &["the rate of mice is not specified"],
+    );
     refused(&mice("per-second = 0.0, size = { kind = \"constant\", value = \"5kB\" }"), "19:42", &["no mice at all"]);
     let udp = FLOW.replace("workload", "transport = \"udp\"\nworkload");
     refused(&with(&udp), "20:12", &["needs TCP"]);

@@ -62,7 +62,7 @@ enum Command {
     Guardian,
 }
 
-/// Why a command did not succeed. The text is written to standard error before the process exits.
+/// Why a command failed. The text is written to standard error before the process exits.
 #[derive(Debug)]
 pub enum Failure {
     /// Invalid usage or an invalid file: exit code 2.

@@ -274,7 +274,7 @@ fn a_reservation_outlives_outages() -> Result<(), String> {
     assert!(running.end().0.success());
     // It was never lost, so it was not requested again; but a process without processor time for a second has not
     // refreshed it.
-    if said.contains("asking again") { Err(said) } else { Ok(()) }
+    if said.contains("requesting it again") { Err(said) } else { Ok(()) }
 }
 
 fn main() -> ExitCode {

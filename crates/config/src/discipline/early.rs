@@ -65,7 +65,7 @@ crate::choices! {
     impl "spacing" for Spacing {
         /// Uniform gaps: no clusters and no droughts.
         Uniform = "uniform",
-        /// Each packet by itself.
+        /// Each packet independently.
         Geometric = "geometric",
     }
 }

@@ -33,7 +33,7 @@ crate::record! {
         pub limit: Bytes = "1MB",
         /// The class of packets that match no rule. Default: they are dropped, where there are classes.
         pub default: Option<Spanned<String>>,
-        /// The classes. Default none: every flow by itself, with the same weight.
+        /// The classes. Default none: every flow on its own, with the same weight.
         pub class: Vec<Spanned<FairClass>>,
     }
 }
@@ -50,7 +50,7 @@ crate::record! {
         pub limit: Bytes = "1MB",
         /// The class of packets that match no rule. Default: they are dropped, where there are classes.
         pub default: Option<Spanned<String>>,
-        /// The classes. Default none: every flow by itself, with the same weight.
+        /// The classes. Default none: every flow on its own, with the same weight.
         pub class: Vec<Spanned<FairClass>>,
     }
 }

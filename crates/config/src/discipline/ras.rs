@@ -100,7 +100,7 @@ impl Section for RasQueue {
                 conditioner.check(diagnostics);
                 if release == Coupling::Green && matches!(conditioner.meter.value, Meter::TswTcm(_)) {
                     diagnostics
-                        .error(conditioner.meter.place, "release = \"green\" needs a meter that can tell when")
+                        .error(conditioner.meter.place, "release = \"green\" needs a meter that computes the time")
                         .label("colours by chance")
                         .help("use srtcm, trtcm or rfc4115, or release = \"rate\"");
                 }

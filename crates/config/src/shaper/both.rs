@@ -92,7 +92,7 @@ fn outside(file: &File, diagnostics: &mut Diagnostics) {
     {
         diagnostics
             .error(interface.value.direction.place, "a `direction` beside [up] or [down]")
-            .label("the tables say it already")
+            .label("[up] and [down] specify it")
             .help("remove it");
     }
 }

@@ -38,8 +38,8 @@ pub(super) fn metrics(section: Option<&MetricsSection>, diagnostics: &mut Diagno
     if !anywhere && !address.ip().to_canonical().is_loopback() {
         diagnostics
             .error(listen.place, format!("{address} can be reached from other machines"))
-            .label("everybody there could read who talks to whom here")
-            .help("write listen = \"127.0.0.1:9435\", or say that you want this by anywhere = true");
+            .label("every user of the network could read the addresses of all flows")
+            .help("write listen = \"127.0.0.1:9435\", or allow it with anywhere = true");
     }
     Some(Metrics { listen: address, anywhere: *anywhere })
 }

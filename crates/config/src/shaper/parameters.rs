@@ -7,7 +7,7 @@ use tidegate_core::{Bytes, Packet, Span};
 use super::{Bursts, Class, Config, EcnFeedback, FairBy, Rule, Shaper, Sharing};
 use crate::discipline::Site;
 
-/// A class with loose bursts may save up this many flow bursts: its flows are bounded each by itself, the class
+/// A class with loose bursts may save up this many flow bursts: each of its flows is bounded, the class
 /// only against the sum of all of them.
 const LOOSE_FLOWS: u64 = 64;
 

@@ -80,7 +80,7 @@ pub(super) fn resolve_file(
             if let Some(default) = &file.default_class {
                 diagnostics
                     .error(default.place, "`default-class` belongs to a file with a [discipline]")
-                    .label("the classes of a shaper say it themselves")
+                    .label("each class of a shaper specifies it")
                     .help("write default = true in the class");
             }
             let (shaper, default_class) = shaper(file, &interface, diagnostics);
@@ -452,7 +452,7 @@ fn duplicate_names(classes: &[Spanned<ClassSection>], diagnostics: &mut Diagnost
                     .error(name.place, format!("a second class is called `{}`", name.value))
                     .label("the same name")
                     .related(*place, "the first one")
-                    .help("rename one of them; rules tell classes by name");
+                    .help("rename one of them; rules refer to classes by name");
             }
             None => {
                 first.insert(name.as_str(), name.place);
@@ -477,12 +477,10 @@ fn default_class(classes: &[Spanned<ClassSection>], diagnostics: &mut Diagnostic
         }
     }
     if let (None, Some(last)) = (found, classes.last()) {
-        diagnostics.error(last.place, "no class is the default").label("none of the classes says default = true").help(
-            format!(
-                "add default = true to the class for packets that no rule matches, perhaps `{}`",
-                last.value.name.value
-            ),
-        );
+        diagnostics.error(last.place, "no class is the default").label("no class has default = true").help(format!(
+            "add default = true to the class for packets that no rule matches, perhaps `{}`",
+            last.value.name.value
+        ));
     }
     ClassId(found.map_or(0, |(i, _)| i as u32))
 }

@@ -72,7 +72,7 @@ fn rule(
         if section.minimum.is_none() {
             diagnostics
                 .error(flows.place, "`flows` without `minimum`")
-                .label("it says for how many flows the minimum must fit")
+                .label("the number of flows for which the minimum is reserved")
                 .help("add minimum = \"...\", or remove `flows`");
         } else if flows.value == 0 {
             diagnostics.error(flows.place, "a minimum for no flow").label("zero").help("write at least 1");

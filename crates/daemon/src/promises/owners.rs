@@ -162,7 +162,9 @@ fn held_by_info(pid: u32) -> io::Result<Vec<u64>> {
     // Inodes count within a mount: the mount of sockets is that of one of our own.
     let ours = UnixDatagram::unbound()?;
     let (mount, _) = mount_and_inode(&fs::read_to_string(format!("/proc/self/fdinfo/{}", ours.as_raw_fd()))?)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::PermissionDenied, "this kernel tells no inodes in fdinfo"))?;
+        .ok_or_else(|| {
+            io::Error::new(io::ErrorKind::PermissionDenied, "this kernel does not report inodes in fdinfo")
+        })?;
     let mut inodes = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fdinfo"))?.flatten() {
         let text = match fs::read_to_string(entry.path()) {

@@ -55,7 +55,7 @@ impl Selection {
     /// The flows of `target`; with `own` those of the caller's user.
     pub fn of(caller: &Caller, target: Target, own: bool) -> Result<Self, Refusal> {
         if target.is_empty() {
-            return Err(Refusal::new(Code::Invalid, "it is not said for which flows")
+            return Err(Refusal::new(Code::Invalid, "the flows are not specified")
                 .help("give a port, addresses, a uid, a cgroup or a pid"));
         }
         let uid = caller.peer.uid;

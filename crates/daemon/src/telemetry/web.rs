@@ -81,7 +81,9 @@ pub enum Reach {
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
     /// The address is not a loopback address, and `anywhere` is not specified.
-    #[error("{0} can be reached from other machines, and everybody there could read who talks to whom here")]
+    #[error(
+        "{0} can be reached from other machines, and every user of the network could read the addresses of all flows"
+    )]
     NotLoopback(SocketAddr),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]

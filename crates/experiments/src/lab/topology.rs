@@ -245,7 +245,7 @@ impl Chain {
     }
 }
 
-/// The TCP of the papers. A machine's own default may limit its rate by itself (BBR), or leave slow start early
+/// The TCP of the papers. A machine's own default may limit its own rate (BBR), or leave slow start early
 /// (CUBIC), which would hide the effect of a queue.
 const CONGESTION_CONTROL: &str = "reno";
 

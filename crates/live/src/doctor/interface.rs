@@ -81,7 +81,7 @@ fn above(found: &mut Examination, rtnl: &mut Rtnl, link: &Link) {
     };
     let remedy = format!("shape that: --interface {}", first.name);
     if stack.carries_all {
-        let text = format!("no packet has the interface {name}, only what stands above it: {}", stack.names());
+        let text = format!("no packet has the interface {name}, only what is stacked on it: {}", stack.names());
         found.add("stack", Severity::Prevents, text, remedy);
     } else {
         let text = format!("packets of what stands above {name} pass its rules by: {}", stack.names());

@@ -39,7 +39,7 @@ use message::{GO, HELD, Kept, LONGEST, READY, REPLACED, SUCCESSOR, TAKE, TAKE_LE
 pub use page::{Page, Reason, Turn};
 pub use process::run;
 
-/// The longest wait of a data path between two turns, so that the guardian can tell an idle one from one that hangs.
+/// The longest wait of a data path between two turns, so that the guardian can distinguish an idle one from one that hangs.
 pub const LONGEST_WAIT: Span = Span::from_millis(100);
 
 /// How long a guardian may take to be prepared, on a busy machine.

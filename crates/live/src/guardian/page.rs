@@ -1,6 +1,6 @@
 //! [`Page`]: the memory that a shaper and its guardian share.
 //!
-//! *Law*: [`Turn`] says which of the two receives packets and sends verdicts. The guardian takes the turn; only the
+//! *Law*: [`Turn`] is that of the two that receives packets and sends verdicts. The guardian takes the turn; only the
 //! shaper asks for it back, and the guardian returns it between two batches. So no packet has two readers.
 
 use std::ffi::CStr;
@@ -43,7 +43,7 @@ pub enum Reason {
 /// How the process of the shaper ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// It has not said so: a fault.
+    /// It has not reported it: a fault.
     Unannounced,
     /// Its rules are removed, and no packet is held.
     Orderly,

@@ -2,7 +2,7 @@
 
 use super::{Capabilities, Priority};
 
-/// Open files below which a message says so: one for each client, and a few dozen of the process itself.
+/// The number of open files below which a message warns: one for each client, and a few dozen of the process itself.
 const FILES: u64 = 1_024;
 
 /// Raises the limits that shaping needs, as far as the process may, and returns messages about those that remain too low.

@@ -118,7 +118,7 @@ fn is_in_use(socket: &mut Socket, table: &Listed) -> Result<bool, RulesError> {
     Ok(false)
 }
 
-/// Whether a socket serves `queue`. The kernel's list of queues in /proc says the same, but may be hidden.
+/// Whether a socket serves `queue`. The kernel's list of queues in /proc has the same information, but may be hidden.
 fn is_served(queue: u16) -> Result<bool, RulesError> {
     // The kernel first compares who asks with who serves: a new socket cannot release a queue, and learns whose it is.
     match QueueSocket::open(4_096)?.unbind(queue) {

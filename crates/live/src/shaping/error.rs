@@ -24,7 +24,7 @@ pub enum StartError {
     },
     /// Packets of the interface belong to interfaces above it.
     #[error(
-        "no packet has the interface {interface} here, only what stands above it: {above}; shape that: --interface {name}"
+        "no packet has the interface {interface} here, only what is stacked on it: {above}; shape that: --interface {name}"
     )]
     Below {
         /// The name of the interface.

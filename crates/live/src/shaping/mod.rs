@@ -388,7 +388,7 @@ impl Shaping {
     }
 
     /// Stops shaping after a [`WatchdogHandle`] has abandoned the data path, without a command to a thread that may
-    /// never receive it. The thread ends by itself when it wakes.
+    /// never receive it. The thread ends when it wakes.
     fn abandon(&mut self) -> Result<WorkerCounts, StartError> {
         drop(self.worker.take());
         let mut rules = lock(&self.rules).take();

@@ -280,7 +280,7 @@ impl Shaping {
                     self.wake();
                 }
             }
-            // A probe that the guardian let pass says nothing about the rules.
+            // A probe that the guardian let pass is no evidence about the rules.
             let passed = guarded || self.state.page.takeovers() != takeovers;
             attempts += u32::from(!passed || Clock::now() > limit);
         }

@@ -1,4 +1,4 @@
-//! The E-model: from delay and loss to what a listener thinks of a call.
+//! The E-model: from delay and loss to a listener's rating of a call.
 //!
 //! *Source*: ITU-T G.107 (12/2011), sections 7.2 to 7.5 and annex B, with the default values of its table 2 but for the
 //! delay (both absolute delays and the delay of the echo's path are the same), the codec and the loss; ITU-T G.113

@@ -1,4 +1,4 @@
-//! The receiving end of a call: its playout buffer, and what the listener hears.
+//! The receiving end of a call: its playout buffer, and what is played to the listener.
 //!
 //! *Law*: a packet is played when it arrives before its playout time, which is the time at which it was sent plus an
 //! offset: the delay of the first packet of the talk spurt plus the buffer. In a spurt longer than [`ADJUSTED`] the
@@ -34,7 +34,7 @@ pub(crate) struct Listener {
     offsets: u128,
 }
 
-/// What one end of a call has heard.
+/// What has been played at one end of a call.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Hearing {
     /// Packets that were to come.
@@ -86,7 +86,7 @@ impl Listener {
         }
     }
 
-    /// What was heard of what `talker`, at the other end, has sent.
+    /// What has been played of what `talker`, at the other end, has sent.
     pub fn result(&self, talker: &Talker, now: u64) -> Hearing {
         // What is under way is neither lost nor played, while anything comes at all.
         let end = match self.latest {

@@ -34,7 +34,7 @@ impl Application {
         match self {
             Self::Talk { talkers, listeners } => {
                 let ends = listeners.as_ref()?;
-                // What one end sends, the other hears.
+                // What one end sends is played at the other.
                 let heard = |side: usize| talkers[1 - side].as_ref().map(|talker| ends[side].result(talker, now));
                 Some(Experience::Call([0, 1].into_iter().filter_map(heard).collect()))
             }

@@ -21,10 +21,10 @@ pub struct How {
     /// The direction, where both are shaped
     #[arg(long, value_name = "NAME")]
     direction: Option<String>,
-    /// Show what would be different, and change nothing
+    /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Go back after this time unless Enter is pressed here, or `tidegate confirm` is run
+    /// Revert after this time unless Enter is pressed here, or `tidegate confirm` is run
     #[arg(long, value_name = "TIME")]
     confirm: Option<Span>,
     /// Print the differences and what was done as JSON
@@ -32,7 +32,7 @@ pub struct How {
     json: bool,
 }
 
-/// Go on with another shaper file, without losing or reordering a packet
+/// Continue with another shaper file, without losing or reordering a packet
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The shaper file; - for standard input
@@ -46,7 +46,7 @@ pub struct Args {
 pub struct ConfirmArgs {
     #[command(flatten)]
     connect: Connect,
-    /// Take it back instead, at once
+    /// Revert it instead, at once
     #[arg(long)]
     rollback: bool,
     /// Print what is in force as JSON: `{"kept": true}`, or false after a roll-back
@@ -54,9 +54,9 @@ pub struct ConfirmArgs {
     json: bool,
 }
 
-/// Change values of what runs: set class NAME rate 5mbit, set rule 2 weight 3, set shaper rate 20mbit
+/// Change values of the running configuration: set class NAME rate 5mbit, set rule 2 weight 3, set shaper rate 20mbit
 ///
-/// `tidegate status --file` shows what there is to change. Several values change at once: set class NAME rate 5mbit
+/// `tidegate status --file` shows the configuration. Several values change at once: set class NAME rate 5mbit
 /// priority 0.
 #[derive(Debug, clap::Args)]
 pub struct SetArgs {
@@ -69,7 +69,7 @@ pub struct SetArgs {
     how: How,
 }
 
-/// Add to what runs: add class NAME rate 1mbit, add rule CLASS destination-port 5004
+/// Add to the running configuration: add class NAME rate 1mbit, add rule CLASS destination-port 5004
 #[derive(Debug, clap::Args)]
 pub struct AddArgs {
     /// class or rule; a rule goes before the others
@@ -82,7 +82,7 @@ pub struct AddArgs {
     how: How,
 }
 
-/// Remove from what runs: remove class NAME, remove rule 2; `tidegate status --file` shows what there is
+/// Remove from the running configuration: remove class NAME, remove rule 2; `tidegate status --file` shows it
 #[derive(Debug, clap::Args)]
 pub struct RemoveArgs {
     /// class or rule
@@ -150,7 +150,7 @@ pub fn confirm(args: &ConfirmArgs) -> Result<(), Failure> {
     }
     if args.rollback {
         client.rollback()?;
-        message!("tidegate: what was in force before is in force again");
+        message!("tidegate: the previous configuration is in force again");
     } else {
         client.confirm()?;
         message!("tidegate: the change is kept");
@@ -193,7 +193,7 @@ fn change(how: &How, text: Option<String>, edits: Vec<Edit>) -> Result<(), Failu
         message_part!("{}", applied.warnings);
     }
     if applied.differences.is_empty() {
-        message!("tidegate: nothing is different");
+        message!("tidegate: nothing changes");
     }
     if !applied.applied {
         return Ok(());
@@ -216,7 +216,7 @@ fn change(how: &How, text: Option<String>, edits: Vec<Edit>) -> Result<(), Failu
 /// Waits for Enter, or for the time to be over.
 fn keep(client: &mut Client, time: Span) -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() {
-        message!("tidegate: it goes back after {time} unless `tidegate confirm` is run");
+        message!("tidegate: it is reverted after {time} unless `tidegate confirm` is run");
         return Ok(());
     }
     message!("tidegate: press Enter within {time} to keep it, or run `tidegate confirm` elsewhere");
@@ -234,14 +234,14 @@ fn keep(client: &mut Client, time: Span) -> Result<(), Failure> {
                 message!("tidegate: the change is kept");
                 Ok(())
             }
-            // Somebody else confirmed it, or the time was over a moment ago; the daemon says which.
+            // Somebody else confirmed it, or the time was over a moment ago; the daemon reports which.
             Err(ClientError::Refused(refusal)) if refusal.code == Code::NotFound => {
-                Err(Failure::Failed("nothing is on trial any more; `tidegate events` tells what happened".into()))
+                Err(Failure::Failed("no change is on trial any more; `tidegate events` shows what happened".into()))
             }
             Err(error) => Err(error.into()),
         },
         Err(_) => Err(Failure::Failed(
-            "not confirmed here in time; unless `tidegate confirm` was run, what was in force before is again".into(),
+            "not confirmed here in time; unless `tidegate confirm` was run, the previous configuration is in force again".into(),
         )),
     }
 }

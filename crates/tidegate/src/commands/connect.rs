@@ -1,4 +1,4 @@
-//! The way to a running daemon, which every command that speaks to one shares.
+//! Connects to a running daemon, for every command that needs one.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use tidegate_control::{Client, ClientError, Code, Place};
 
 use crate::Failure;
 
-/// Which running tidegate is meant.
+/// Selects a running tidegate.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Connect {
     /// The control socket, instead of looking for it
@@ -37,7 +37,7 @@ impl Connect {
         })
     }
 
-    /// Connects to every daemon that may be meant.
+    /// Connects to every daemon that matches.
     pub fn open_all(&self) -> Result<Vec<Client>, Failure> {
         let paths = match self.place().find_all() {
             Ok(paths) => paths,

@@ -18,7 +18,7 @@ use crate::commands::{check, interfaces};
 ///
 /// Examines the kernel's packet filter and queue, privileges, scheduling, timers, and an interface: its state,
 /// offloads and qdiscs, filters of tc and XDP programs, and rules of other programs before Tidegate's; which interface
-/// is the uplink, what it stands on, and the commands that shape it; and whether the users and control groups that the file names exist. Changes nothing, but for `--try`. The exit code is 1 if
+/// is the uplink, which interface is below it, and the commands that shape it; and whether the users and control groups that the file names exist. Changes nothing, but for `--try`. The exit code is 1 if
 /// something prevents shaping.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -150,7 +150,7 @@ fn running(interface: Option<&str>) -> Vec<Finding> {
             let (severity, remedy) = match (privileges.no_new_privs, privileges.filtered) {
                 (true, true) => (Severity::Note, ""),
                 _ => {
-                    (Severity::Weakens, "a kernel with CONFIG_SECCOMP_FILTER; what it said at its start has the reason")
+                    (Severity::Weakens, "a kernel with CONFIG_SECCOMP_FILTER; its message at the start has the reason")
                 }
             };
             let text = format!("process {} has {}", status.pid, privileges_text(privileges));

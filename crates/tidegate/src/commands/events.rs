@@ -12,9 +12,9 @@ use crate::Failure;
 use crate::commands::connect::Connect;
 use crate::output::rate;
 
-/// Show what happens in a running tidegate, as it happens: flows, queues that fill, moves, marks, trouble
+/// Show events of a running tidegate as they occur: flows, queues that fill, moves, marks, faults
 ///
-/// A line is an event: the time (UTC), the kind, the class, the flow, and how it stands. Standard error reports when the
+/// A line is an event: the time (UTC), the kind, the class, the flow, and its state. Standard error reports when the
 /// subscription has begun.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -129,7 +129,7 @@ pub(super) fn line(event: &Event) -> String {
     if let Some(queue) = event.queue {
         line += &format!(" queue {queue}");
     }
-    // Of what belongs to a flow the flow says which promise it is.
+    // Events of a flow name the promise by its flow.
     if let Some(promise) = event.promise.filter(|_| event.flow.is_none()) {
         line += &format!(" promise {promise}:");
     }

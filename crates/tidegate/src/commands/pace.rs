@@ -111,7 +111,7 @@ Examples:
 Rates count payload, not headers. SIGUSR1 raises the rate by a tenth of what was given with --rate, SIGUSR2 lowers it,
 down to one such step (--step).
 
-Standard error says what was delivered whenever not everything was: of a pipe what was read from it, of a TCP connection
+Standard error reports what was delivered whenever not everything was: of a pipe what was read from it, of a TCP connection
 what the other side acknowledged, of datagrams what the network took. Of several destinations, one that is full holds up
 the others, for at most --patience.
 

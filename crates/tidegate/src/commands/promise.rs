@@ -16,14 +16,14 @@ use crate::commands::connect::Connect;
 use crate::commands::events;
 use crate::output::rate;
 
-/// People are told of drops no more often: of a flow that sends too much each packet would be a line.
+/// Drops are reported no more often: a flow that sends too much would cause a line for each packet.
 const DROPS: Duration = Duration::from_secs(1);
 
 /// Promise some flows a rate, prefer them, or have them moved when they get too little
 ///
-/// The promise holds from now on, for flows that are there and flows to come, until this command ends; with --for it
-/// outlives the command and ends by itself. Changes are printed as they happen. Without --min, --prefer or --below, and
-/// without saying for which flows, the promises that are held are listed.
+/// The promise is in force at once, for present and future flows, until this command ends; with --for it
+/// outlives the command and ends with its lease. Changes are printed as they happen. Without --min, --prefer or --below, and
+/// without a selection of flows, the present promises are listed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -67,7 +67,7 @@ pub struct Args {
     /// Hold the rate in this class, not in the one to which the rules lead
     #[arg(long, value_name = "NAME", help_heading = "What")]
     class: Option<String>,
-    /// Where there is no room, wait for what others release
+    /// Where the rate is not free, wait until others release it
     #[arg(long, help_heading = "What")]
     wait: bool,
     /// For this long, also after this command has ended
@@ -133,7 +133,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if detached {
         return Ok(());
     }
-    message!("tidegate: promised as long as this runs");
+    message!("tidegate: promised while this command runs");
     stay(args, &mut client)
 }
 
@@ -175,16 +175,16 @@ fn displacement(text: &str, minimum: Option<Rate>) -> Result<Displacement, Failu
         return Ok(Displacement { below, to: class.into() });
     }
     if text.parse::<Rate>().is_ok() {
-        return Err(Failure::Usage(format!("--below {text} does not say to which class; write --below {text}:CLASS")));
+        return Err(Failure::Usage(format!("--below {text} does not name the class; write --below {text}:CLASS")));
     }
     let Some(minimum) = minimum else {
         let help = format!("write for example --below 1mbit:{text}, or give --min");
-        return Err(Failure::Usage(format!("below which rate flows go to `{text}` is not said; {help}")));
+        return Err(Failure::Usage(format!("the rate below which flows go to `{text}` is not specified; {help}")));
     };
     Ok(Displacement { below: Rate::from_bps(minimum.as_bps() / 8 * 9), to: text.into() })
 }
 
-/// Stays until told to stop; the promise ends with the connection.
+/// Waits for a signal; the promise ends with the connection.
 fn stay(args: &Args, client: &mut Client) -> Result<(), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {

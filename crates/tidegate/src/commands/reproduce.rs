@@ -22,7 +22,7 @@ pub struct Args {
     /// Only the items whose id begins with this
     #[arg(long, value_name = "ID")]
     only: Option<String>,
-    /// Only what gives the same numbers on every machine: nothing that needs its clock or its kernel
+    /// Only items with the same numbers on every machine: none that needs its clock or its kernel
     #[arg(long)]
     simulated: bool,
     /// Write the verdicts as CSV into this file

@@ -14,8 +14,8 @@ use crate::commands::connect::Connect;
 
 /// Reserve rate for a flow where a CBQ shaper runs: a class of its own, kept as long as this command runs or for --for
 ///
-/// The flow says what it will send: no more than its bucket at once and its token rate on the average. It is admitted
-/// if that fits, and then gets its rate whatever others send; the longest wait of its packets is told. A refusal says
+/// The flow declares its traffic: no more than its bucket at once and its token rate on the average. It is admitted if
+/// that fits, and then gets its rate whatever others send; the longest wait of its packets is printed. A refusal states
 /// what is free.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -24,10 +24,10 @@ pub struct Args {
     /// The direction, where both are shaped
     #[arg(long, value_name = "NAME")]
     direction: Option<String>,
-    /// Show the reservations there are, and make none
+    /// List the reservations, and make none
     #[arg(long, conflicts_with_all = ["rate", "flow", "port"])]
     list: bool,
-    /// What it is called in `tidegate status`
+    /// Its name in `tidegate status`
     #[arg(long)]
     name: Option<String>,
     /// Token rate r
@@ -48,7 +48,7 @@ pub struct Args {
     /// Guaranteed service (RFC 2212): refused unless a bound on the delay can be given
     #[arg(long)]
     guaranteed: bool,
-    /// The longest delay that will do; as much rate is reserved as that needs
+    /// The longest acceptable delay; the rate that this delay requires is reserved
     #[arg(long, value_name = "TIME")]
     delay: Option<Span>,
     /// Its packets: KEY=VALUE as in a rule of a shaper file, such as destination=10.0.0.2 or protocol=udp
@@ -95,12 +95,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    message!("tidegate: reserved as long as this runs");
+    message!("tidegate: reserved while this command runs");
     keep(&mut client, &call, &mut granted, &stop)
     // The reservation ends with the connection.
 }
 
-/// Refreshes it, and asks again where it was lost, until it is time to stop.
+/// Refreshes it, and requests it again where it was lost, until it is time to stop.
 fn keep(client: &mut Client, call: &Reserve, granted: &mut Reserved, stop: &AtomicBool) -> Result<(), Failure> {
     let third = |span: Span| Instant::now() + Duration::from_nanos(span.as_nanos() / 3);
     let mut next = third(granted.expires);
@@ -116,7 +116,7 @@ fn keep(client: &mut Client, call: &Reserve, granted: &mut Reserved, stop: &Atom
                 next = Instant::now() + Duration::from_millis(500);
             }
             Err(ClientError::Refused(refusal)) => {
-                message!("tidegate: {refusal}; asking again");
+                message!("tidegate: {refusal}; requesting it again");
                 *granted = client.reserve(call)?;
                 next = third(granted.expires);
             }
@@ -128,8 +128,7 @@ fn keep(client: &mut Client, call: &Reserve, granted: &mut Reserved, stop: &Atom
 
 fn call(args: &Args) -> Result<Reserve, Failure> {
     if args.flow.is_empty() && args.port.is_none() {
-        let text =
-            "it is not said for which packets; give --port NUMBER, or --flow KEY=VALUE such as --flow protocol=udp";
+        let text = "the packets are not specified; give --port NUMBER, or --flow KEY=VALUE such as --flow protocol=udp";
         return Err(Failure::Usage(text.into()));
     }
     let mut matches = Vec::new();

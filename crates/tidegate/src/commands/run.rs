@@ -32,7 +32,7 @@ use crate::output::{Files, wait, width};
 /// Several files, each of which names an interface, are for several uplinks, each with its own rate.
 ///
 /// Without a file, `--up` and `--down` shape both directions with a preset: hosts and connections share evenly,
-/// queues stay short. `tidegate check --up RATE --down RATE` prints the file that they stand for.
+/// queues stay short. `tidegate check --up RATE --down RATE` prints the file that is generated from them.
 ///
 /// Reports that shaping is in force only after reading its rules back and seeing a packet of each class and protocol
 /// come through. Traffic passes unshaped if the program dies. Ends in order on Ctrl-C or SIGTERM, and prints the

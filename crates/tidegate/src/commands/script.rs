@@ -10,7 +10,7 @@ use tidegate_script::{Findings, Limits, Outcome, Script, What};
 use super::check::open;
 use crate::Failure;
 
-/// The reference of the language: the page of the book.
+/// The reference of the language, a page of the book.
 const LANGUAGE: &str = include_str!("../../../../book/src/reference/script-language.md");
 
 /// Run scripts of arrivals through a discipline or a shaper file, and check the departures

@@ -24,9 +24,9 @@ use service::{Instance, Manager};
 
 /// Set up shaping of this machine's uplink as a service: find it, write its file, start it, prove it
 ///
-/// Finds the interface of the default route and what it stands on, takes the rates of the line or measures them, looks
-/// for what prevents shaping, shows the file, writes it, enables and starts the service, and reports what its status
-/// says. Asks what is not given on a terminal; with `--yes` it asks nothing. `--undo` removes it again.
+/// Finds the interface of the default route and the one below it, takes the rates of the line or measures them, checks
+/// what prevents shaping, shows the file, writes it, enables and starts the service, and reports its status. Asks on a
+/// terminal for what is not given; with `--yes` it asks nothing. `--undo` removes it again.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The interface to shape, instead of that of the default route; it need not be there yet
@@ -48,13 +48,13 @@ pub struct Args {
     /// requested (GET), upwards data is sent (POST), a few seconds each
     #[arg(long, value_name = "URL")]
     measure: Option<String>,
-    /// Do not ask, but do it
+    /// Do it without asking
     #[arg(long, short)]
     yes: bool,
     /// Show what would be done, and change nothing
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
-    /// Stop and disable the service that was set up, and put its file aside
+    /// Stop and disable the service that was set up, and rename its file
     #[arg(long, conflicts_with_all = ["up", "down", "link", "overhead", "measure"])]
     undo: bool,
     /// The directory of the file; the unit of systemd reads that in /etc/tidegate

@@ -51,12 +51,12 @@ pub struct Args {
     /// Print only a digest of the results: the same file and seed have the same digest on every machine
     #[arg(long, conflicts_with = "json")]
     hash: bool,
-    /// Keep the results of each run in this folder, and take those that are there: a simulation that was stopped goes on
-    /// where it was. Results of another scenario, seed, variant or build of the program are not taken. Default:
+    /// Keep the results of each run in this folder, and use those that it has: a simulation that was stopped resumes.
+    /// Results of another scenario, seed, variant or build of the program are not taken. Default:
     /// tidegate/simulate in $XDG_CACHE_HOME or ~/.cache, for runs that take a second or longer
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
-    /// Make every run, and keep none
+    /// Make every run, and keep no results
     #[arg(long, conflicts_with_all = ["cache", "clear_cache"])]
     no_cache: bool,
     /// Remove the results kept in the default folder or that of --cache, and do nothing else

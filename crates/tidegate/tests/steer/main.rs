@@ -84,7 +84,7 @@ fn rates_change_while_packets_wait() -> Ended {
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["differences"][0]["text"], "class media: rate 4mbit -> 3mbit", "{json}");
     assert_eq!(json["applied"], false);
-    assert!(finished.err.contains("nothing is different"), "{}", finished.err);
+    assert!(finished.err.contains("nothing changes"), "{}", finished.err);
     assert!(stage.does(&["status", "--file"]).contains("rate = \"4mbit\""));
     whole(&traffic.stop());
     stage.end();
@@ -149,7 +149,7 @@ fn a_change_on_trial_goes_back_unless_it_is_confirmed() -> Ended {
         "{}",
         finished.err
     );
-    assert!(finished.err.contains("it goes back after 2s unless `tidegate confirm` is run"), "{}", finished.err);
+    assert!(finished.err.contains("it is reverted after 2s unless `tidegate confirm` is run"), "{}", finished.err);
     // That it is in force meanwhile is seen below, of one that lasts for an hour.
     stage.until("the change goes back", |stage| stage.rate("media") == Some(1_000_000));
     events.prints("the change was taken back");
@@ -213,7 +213,7 @@ fn a_promise_is_kept_refused_listed_and_ends() -> Ended {
     let mut promise = stage.starts(&["promise", "--port", "5004", "--min", "700kbit"]);
     promise.prints("in class media: at least 700kbit a flow; one flow, granted ");
     promise.prints("300kbit are left to promise");
-    promise.prints("promised as long as this runs");
+    promise.prints("promised while this command runs");
     promise.prints(" promised ");
     share(700.0, 300.0);
     stage.refuses(
@@ -234,7 +234,7 @@ fn a_promise_is_kept_refused_listed_and_ends() -> Ended {
 
     // One whose owner dies without a word.
     let mut promise = stage.starts(&["promise", "--port", "5004", "--min", "700kbit"]);
-    promise.prints("promised as long as this runs");
+    promise.prints("promised while this command runs");
     promise.signal(libc::SIGKILL);
     promise.end();
     stage.until("the end of the promise", |stage| stage.does(&["promise"]).contains("nothing is promised"));
@@ -491,7 +491,7 @@ fn a_reservation_is_kept_refused_listed_and_ends() -> Ended {
     let mut kept = stage.starts(&[&reserve[..], &["--port", "5004", "--guaranteed", "--name", "studio"]].concat());
     kept.prints("studio: 500kbit for ");
     kept.prints("no packet waits longer than ");
-    kept.prints("reserved as long as this runs");
+    kept.prints("reserved while this command runs");
     let listed = stage.does(&["reserve", "--list"]);
     assert!(listed.contains("studio: 500kbit") && listed.lines().count() == 1, "{listed}");
     assert!(stage.does(&["status"]).contains("studio"));

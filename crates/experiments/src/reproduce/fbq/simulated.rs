@@ -58,7 +58,7 @@ fn simulate_runs(system: System, load: Load, options: &Options) -> Vec<Outcome> 
     })
 }
 
-/// What section 7 says of rates: the total is kept; the classes have theirs; nothing is held back that fits.
+/// The claims of section 7 about rates: the total is kept; the classes have theirs; nothing is held back that fits.
 fn kept(load: Load, results: &[Vec<Outcome>; 4]) -> Vec<Item> {
     let mut items = Vec::new();
     for (system, key) in [(System::Fbq, "fbq"), (System::Shared, "shared")] {
@@ -120,7 +120,7 @@ fn kept(load: Load, results: &[Vec<Outcome>; 4]) -> Vec<Item> {
     items
 }
 
-/// What section 7 says of the loads beside each other.
+/// The claims of section 7 about concurrent loads.
 fn claims(by_load: &BTreeMap<&str, [Vec<Outcome>; 4]>) -> Vec<Item> {
     let jitter =
         |load: &str, system: System| by_load[load][system as usize].iter().map(|run| run.jitter).collect::<Vec<_>>();

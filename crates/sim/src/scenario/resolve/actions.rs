@@ -205,7 +205,7 @@ impl Resolver<'_> {
         let all = Flows { flows, target, user: section.user.clone() };
         if all.flows.is_none() && all.user.is_none() && all.target == Target::default() {
             let help = "give a flow, a port, addresses or a user";
-            self.wrong(section.place, "it is not said for which flows", "means every flow", help);
+            self.wrong(section.place, "the flows are not specified", "means every flow", help);
         } else if all.target.matches().is_err() {
             let help = "leave one of its keys out";
             self.wrong(section.place, "no packet matches all of this", "contradicts itself", help);

@@ -1,4 +1,4 @@
-//! Warnings about a scenario that can run, and hardly means what it says.
+//! Warnings about a scenario that can run, but probably does not do what its author means.
 //!
 //! *Law*: nothing here changes the scenario.
 //! *Cost*: the length of all ways; each queue that flows cross is offered one packet for each of their classes.

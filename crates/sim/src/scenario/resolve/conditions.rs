@@ -151,7 +151,7 @@ impl Resolver<'_> {
     ) -> Option<(usize, LineChange)> {
         let (Some(from), Some(to)) = (&at.from, &at.to) else {
             let help = "add from and to, as in the [[link]]";
-            self.wrong(at.place, "it is not said which line changes", "which of them?", help);
+            self.wrong(at.place, "the line that changes is not specified", "which of them?", help);
             return None;
         };
         let (a, b) = (self.node(from)?, self.node(to)?);

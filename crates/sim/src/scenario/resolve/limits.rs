@@ -35,7 +35,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Whether a flow that begins `per_second` packets or connections ends within the limits; if not, says so.
+    /// Whether a flow that begins `per_second` packets or connections ends within the limits; if not, reports it.
     pub(super) fn arrives(&mut self, place: Place, per_second: f64, what: &str) -> bool {
         if per_second > ARRIVALS_PER_SECOND {
             let message = format!("{per_second:.3e} {what} a second, and {ARRIVALS_PER_SECOND:e} are the most");

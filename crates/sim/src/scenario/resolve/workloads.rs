@@ -55,12 +55,17 @@ impl Resolver<'_> {
                     (None, Some(interval)) => self.distribution(interval, Kind::Time)?,
                     (None, None) => {
                         let help = "add per-second = 10.0, or interval = { ... }";
-                        self.wrong(place, "nothing says how often mice come", "per-second is missing", help);
+                        self.wrong(place, "the rate of mice is not specified", "per-second is missing", help);
                         return None;
                     }
                     (Some(_), Some(interval)) => {
                         let help = "leave one of them out";
-                        self.wrong(interval.place, "mice come at two rates", "per-second says it too", help);
+                        self.wrong(
+                            interval.place,
+                            "the rate of mice is specified twice",
+                            "per-second specifies it too",
+                            help,
+                        );
                         return None;
                     }
                 };

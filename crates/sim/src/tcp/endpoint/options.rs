@@ -6,7 +6,7 @@ use super::{AckPending, Endpoint, Recovery, unwrap};
 use crate::tcp::congestion::Algorithm;
 use crate::tcp::segment::{Flags, Segment, Timestamps};
 
-/// TS.Recent is not compared with when it is older than this (RFC 7323, 5.5): half of what its clock can tell apart.
+/// TS.Recent is not compared with when it is older than this (RFC 7323, 5.5): half of the range of its clock.
 const OUTDATED: Span = Span::from_secs(1_000);
 
 /// The clock of the option, in microseconds.
@@ -15,7 +15,7 @@ fn clock(now: Instant) -> u32 {
 }
 
 impl Endpoint {
-    /// Both ends have said in their SYNs whether they use the option.
+    /// Both ends have sent in their SYNs whether they use the option.
     pub(super) fn negotiate_timestamps(&mut self, now: Instant, segment: &Segment) {
         if let Some(timestamps) = segment.timestamps.filter(|_| self.config.timestamps) {
             self.extensions.timestamps.on = true;

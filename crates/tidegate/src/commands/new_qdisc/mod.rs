@@ -240,7 +240,7 @@ fn origin(said: Option<&str>) -> Result<Origin, Failure> {
             Ok(root) if is_tree(&root) => Ok(Origin::Tree(root)),
             _ => Err(Failure::Usage(format!(
                 "the source tree that this tidegate was built from ({}) is not here, and the new crate needs \
-                 Tidegate's crates; say where they are with --tidegate: the path of a source tree, the address of a \
+                 Tidegate's crates; specify where they are with --tidegate: the path of a source tree, the address of a \
                  git repository, or a version of a registry",
                 built.display()
             ))),

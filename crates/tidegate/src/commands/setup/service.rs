@@ -151,7 +151,7 @@ impl Instance {
         plan
     }
 
-    /// Writes the file, starts the service, and proves it; returns what to say. A failure leaves everything as before.
+    /// Writes the file, starts the service, and proves it; returns what to print. A failure leaves everything as before.
     pub fn set_up(&self, text: &str, configs: &[Config]) -> Result<Vec<String>, Failure> {
         let before = fs::read(&self.file).ok();
         let unit = self.unit();
@@ -269,7 +269,7 @@ impl Instance {
         }
     }
 
-    /// Stops and disables the service, and puts the file aside; returns what to say.
+    /// Stops and disables the service, and puts the file aside; returns what to print.
     pub fn undo(&self) -> Result<Vec<String>, Failure> {
         let unit = self.unit();
         let mut said = Vec::new();
