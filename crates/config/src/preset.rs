@@ -11,7 +11,8 @@
 
 use std::fmt::Write as _;
 
-use tidegate_core::{Rate, Span};
+use tidegate_core::cake::{Framing, Wire};
+use tidegate_core::{Bytes, Rate, Span};
 
 use crate::shaper::Direction;
 
@@ -22,43 +23,20 @@ const DOWN_PERCENT: u64 = 90;
 /// some 70 B for two packets of 1500 B takes a forty-third of what it acknowledges.
 const ASYMMETRIC: u64 = 15;
 
-/// What a line adds to each packet, and how it cuts it up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Framing {
-    /// Bytes on top of an IP packet.
-    pub overhead: u32,
-    /// The least that a packet takes, overhead included.
-    pub least: u32,
-    /// The word of the file: `none`, `atm` or `ptm`.
-    pub framing: &'static str,
-}
-
-impl Framing {
-    /// The rate that the line has when IP packets of `packet` bytes pass it at `rate`.
-    pub fn line_rate(&self, rate: Rate, packet: u32) -> Rate {
-        let packet = u128::from(packet.max(1));
-        let whole = (packet + u128::from(self.overhead)).max(u128::from(self.least));
-        // In 1/64 of a byte: cells of 48 B in 53 B, and 65 B for each 64 B.
-        let parts = match self.framing {
-            "atm" => whole.div_ceil(48) * 53 * 64,
-            "ptm" => whole * 65,
-            _ => whole * 64,
-        };
-        let bps = u128::from(rate.as_bps()) * parts / (packet * 64);
-        Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
-    }
-}
-
-/// A kind of line. `(word, what it is, framing)`.
-pub const LINKS: [(&str, &str, Framing); 6] = [
+/// The kinds of lines: the value of `--link`, a description, and the size of a packet on the line.
+pub const LINKS: [(&str, &str, Wire); 6] = [
     // Right or a little too much nearly everywhere: 3 % of a large packet.
-    ("unknown", "44 B a packet, safe on nearly every line", Framing { overhead: 44, least: 84, framing: "none" }),
-    ("ethernet", "fibre or a leased Ethernet: 38 B", Framing { overhead: 38, least: 84, framing: "none" }),
-    ("docsis", "a cable modem: 18 B", Framing { overhead: 18, least: 64, framing: "none" }),
-    ("vdsl", "VDSL2 with PPPoE: 30 B, 64/65 coding", Framing { overhead: 30, least: 68, framing: "ptm" }),
-    ("adsl", "ADSL with PPPoE: 44 B, ATM cells", Framing { overhead: 44, least: 0, framing: "atm" }),
-    ("ip", "rates are those of IP packets", Framing { overhead: 0, least: 0, framing: "none" }),
+    ("unknown", "44 B a packet, safe on nearly every line", wire(44, 84, Framing::None)),
+    ("ethernet", "fibre or a leased Ethernet: 38 B", wire(38, 84, Framing::None)),
+    ("docsis", "a cable modem: 18 B", wire(18, 64, Framing::None)),
+    ("vdsl", "VDSL2 with PPPoE: 30 B, 64/65 coding", wire(30, 68, Framing::Ptm)),
+    ("adsl", "ADSL with PPPoE: 44 B, ATM cells", wire(44, 0, Framing::Atm)),
+    ("ip", "rates are those of IP packets", wire(0, 0, Framing::None)),
 ];
+
+const fn wire(overhead: i16, least: u64, framing: Framing) -> Wire {
+    Wire { overhead, least: Bytes::new(least), framing }
+}
 
 /// The properties of a line that a user knows.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,8 +45,8 @@ pub struct Line {
     pub up: Option<Rate>,
     /// The rate of the line downstream.
     pub down: Option<Rate>,
-    /// The link overhead that it adds to each packet.
-    pub framing: Framing,
+    /// The size of a packet on the line.
+    pub wire: Wire,
     /// The interfaces that share the rates, if the file is to name them.
     pub interfaces: Vec<String>,
 }
@@ -104,6 +82,11 @@ impl Line {
                 "besteffort",
             ),
         };
+        let framing = match self.wire.framing {
+            Framing::None => "none",
+            Framing::Atm => "atm",
+            Framing::Ptm => "ptm",
+        };
         // Never down to nothing.
         let part = Rate::from_bps((u128::from(rate.as_bps()) * u128::from(percent) / 100).max(1) as u64);
         let (word, what) = match direction {
@@ -121,9 +104,10 @@ impl Line {
             "direction = \"{word}\"\n\n\
              # Hosts share evenly, and the connections of a host share what it has; queues stay short.\n\
              [discipline]\nkind = \"cake\"\n# {percent} % of the line: {why}.\nrate = \"{part}\"\n\
-             # Bytes that the line adds to each packet, and how it cuts them up.\noverhead = {}\nleast = \"{}B\"\nframing = \"{}\"\n\
+             # Bytes that the line adds to each packet, and how it cuts them up.\noverhead = {}\nleast = \"{}B\"\nframing = \"{framing}\"\n\
              hosts = \"{hosts}\"\ntins = \"{tins}\"\n",
-            self.framing.overhead, self.framing.least, self.framing.framing,
+            self.wire.overhead,
+            self.wire.least.as_u64(),
         );
         if direction == Direction::Egress && self.is_asymmetric() {
             text.push_str("# Acknowledgements of all that comes down would fill the way up.\nack-filter = \"on\"\n");
@@ -144,9 +128,9 @@ impl Line {
     }
 }
 
-/// The framing of that word, if there is one.
-pub fn framing(word: &str) -> Option<Framing> {
-    LINKS.iter().find(|(name, ..)| *name == word).map(|(.., framing)| *framing)
+/// The size of a packet on a line of the kind `link`, if that is one of [`LINKS`].
+pub fn wire_of(link: &str) -> Option<Wire> {
+    LINKS.iter().find(|(name, ..)| *name == link).map(|(.., wire)| *wire)
 }
 
 #[cfg(test)]
@@ -156,17 +140,17 @@ mod tests {
     use crate::shaper::{Root, load, load_all};
     use crate::{Diagnostics, Source};
 
-    fn line(up: u64, down: u64, framing: Framing) -> Line {
+    fn line(up: u64, down: u64, wire: Wire) -> Line {
         let rate = |kbit| (kbit > 0).then(|| Rate::from_kbit(kbit));
-        Line { up: rate(up), down: rate(down), framing, interfaces: vec!["wan0".into()] }
+        Line { up: rate(up), down: rate(down), wire, interfaces: vec!["wan0".into()] }
     }
 
     #[test]
     fn every_preset_is_a_valid_file_below_the_line() {
-        for (_, _, framing) in LINKS {
+        for (_, _, wire) in LINKS {
             for (up, down) in [(56, 56), (1_000, 16_000), (20_000, 100_000), (40_001, 250_007), (1_000_000, 1_000_000)]
             {
-                let line = line(up, down, framing);
+                let line = line(up, down, wire);
                 for (direction, rate) in [(Direction::Egress, up * 950), (Direction::Ingress, down * 900)] {
                     let text = line.file(direction).unwrap();
                     let (source, mut diagnostics) = (Source::new("preset", &text), Diagnostics::new());
@@ -185,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_line_is_one_file_for_both_directions() {
-        let text = line(20_000, 100_000, framing("vdsl").unwrap()).text().unwrap();
+        let text = line(20_000, 100_000, wire_of("vdsl").unwrap()).text().unwrap();
         let (source, mut diagnostics) = (Source::new("preset", &text), Diagnostics::new());
         let configs = load_all(&source, &mut diagnostics);
         assert!(diagnostics.is_empty(), "{}\n{text}", diagnostics.render(&source));
@@ -207,23 +191,14 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_of_a_line_has_what_it_adds_to_packets() {
-        let line = |kind: &str| framing(kind).unwrap().line_rate(Rate::from_kbit(15_000), 1_500).as_bps();
-        assert_eq!(line("ip"), 15_000_000);
-        assert_eq!(line("ethernet"), 15_380_000); // 1538 / 1500
-        assert_eq!(line("vdsl"), 15_539_062); // 1530 / 1500 x 65 / 64
-        assert_eq!(line("adsl"), 17_490_000); // 1544 B are 33 cells, 1749 / 1500
-    }
-
-    #[test]
     fn only_what_is_known_is_shaped() {
-        let plain = framing("ip").unwrap();
+        let plain = wire_of("ip").unwrap();
         assert_eq!(line(1, 0, plain).directions().collect::<Vec<_>>(), [Direction::Egress]);
         assert_eq!(line(0, 1, plain).directions().collect::<Vec<_>>(), [Direction::Ingress]);
         assert_eq!(line(1, 0, plain).file(Direction::Ingress), None);
         // 1/16 of the way down: the acknowledgements matter; 1/5: they do not.
         assert!(line(1_000, 16_000, plain).file(Direction::Egress).unwrap().contains("ack-filter = \"on\""));
         assert!(!line(20_000, 100_000, plain).file(Direction::Egress).unwrap().contains("ack-filter"));
-        assert_eq!(framing("token-ring"), None);
+        assert_eq!(wire_of("token-ring"), None);
     }
 }

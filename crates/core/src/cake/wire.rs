@@ -1,7 +1,7 @@
 //! [`Wire`]: what a packet takes on the line, by the line's framing.
 
 use crate::params::ParamError;
-use tidegate_units::Bytes;
+use tidegate_units::{Bytes, Rate};
 
 /// How the line cuts packets up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -54,6 +54,13 @@ impl Wire {
         }
     }
 
+    /// Returns the rate of the line while packets of `packet` bytes pass it at `rate`, rounded down.
+    pub fn line_rate(&self, rate: Rate, packet: Bytes) -> Rate {
+        let packet = packet.as_u64().max(1);
+        let bps = u128::from(rate.as_bps()) * u128::from(self.one(packet)) / u128::from(packet);
+        Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
+    }
+
     /// What `size` bytes in `segments` packets of about equal size take.
     pub fn bytes(&self, size: Bytes, segments: u32) -> Bytes {
         let (size, segments) = (size.as_u64(), u64::from(segments.max(1)));
@@ -86,6 +93,15 @@ mod tests {
         assert_eq!(ethernet.bytes(Bytes::new(40), 1), Bytes::new(84));
         // A superpacket of 3 * 1500 pays three times.
         assert_eq!(ethernet.bytes(Bytes::new(4_500), 3), Bytes::new(3 * 1_538));
+        // Packets of 1500 B at 15 Mbit/s: 1749, 1554 and 1538 bytes on the line for 1500.
+        let line = |overhead, framing| {
+            let wire = Wire { overhead, framing, least: Bytes::ZERO };
+            wire.line_rate(Rate::from_mbit(15), Bytes::new(1_500)).as_bps()
+        };
+        assert_eq!(line(40, Framing::Atm), 17_490_000);
+        assert_eq!(line(30, Framing::Ptm), 15_540_000);
+        assert_eq!(line(38, Framing::None), 15_380_000);
+        assert_eq!(line(0, Framing::None), 15_000_000);
         assert!(Wire { overhead: 300, ..Wire::RAW }.validate().is_err());
     }
 }

@@ -2,6 +2,7 @@
 
 use tidegate_config::Source;
 use tidegate_config::preset::{self, LINKS, Line};
+use tidegate_core::cake::Wire;
 use tidegate_units::Rate;
 
 use crate::Failure;
@@ -19,21 +20,21 @@ pub struct LineArgs {
     #[arg(long, value_name = "KIND", default_value = "unknown", value_parser = kinds(), conflicts_with = "file")]
     link: String,
     /// The overhead of the line per packet in bytes, if it differs from --link
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=256), conflicts_with = "file")]
-    overhead: Option<u32>,
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(i16).range(0..=256), conflicts_with = "file")]
+    overhead: Option<i16>,
 }
 
-/// The words of `--link`.
+/// The values of `--link`.
 pub fn kinds() -> clap::builder::PossibleValuesParser {
     let kinds = LINKS.map(|(word, what, _)| clap::builder::PossibleValue::new(word).help(what));
     clap::builder::PossibleValuesParser::new(kinds)
 }
 
-/// The framing of the kind of line `link`, one of [`LINKS`], with `overhead` bytes a packet where they are given.
-pub fn framing(link: &str, overhead: Option<u32>) -> preset::Framing {
+/// The size of a packet on a line of the kind `link`, one of [`LINKS`], with `overhead` bytes a packet if given.
+pub fn wire(link: &str, overhead: Option<i16>) -> Wire {
     // The parser accepts no other values.
-    let framing = preset::framing(link).unwrap_or(LINKS[0].2);
-    preset::Framing { overhead: overhead.unwrap_or(framing.overhead), ..framing }
+    let wire = preset::wire_of(link).unwrap_or(LINKS[0].2);
+    Wire { overhead: overhead.unwrap_or(wire.overhead), ..wire }
 }
 
 impl LineArgs {
@@ -53,7 +54,7 @@ impl LineArgs {
 pub fn source(
     [up, down]: [Option<Rate>; 2],
     link: &str,
-    overhead: Option<u32>,
+    overhead: Option<i16>,
     interfaces: &[String],
 ) -> Result<Source, Failure> {
     for (flag, rate) in [("--up", up), ("--down", down)] {
@@ -61,7 +62,7 @@ pub fn source(
             return Err(Failure::Usage(format!("{flag} 0: leave it out for a direction that is not to be shaped")));
         }
     }
-    let line = Line { up, down, framing: framing(link, overhead), interfaces: interfaces.to_vec() };
+    let line = Line { up, down, wire: wire(link, overhead), interfaces: interfaces.to_vec() };
     let name = match (up, down) {
         (Some(_), Some(_)) => "preset for --up and --down",
         (Some(_), None) => "preset for --up",

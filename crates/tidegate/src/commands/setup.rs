@@ -11,7 +11,7 @@ use tidegate_live::doctor::{self, Severity, Subject};
 use tidegate_live::measure::{Measured, Peer, measure};
 use tidegate_live::rtnl::Rtnl;
 use tidegate_live::uplink::{Uplink, Uplinks};
-use tidegate_units::Rate;
+use tidegate_units::{Bytes, Rate};
 
 mod dialogue;
 mod service;
@@ -42,8 +42,8 @@ pub struct Args {
     #[arg(long, value_name = "KIND", value_parser = line::kinds())]
     link: Option<String>,
     /// The overhead of the line per packet in bytes, if it differs from --link
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=256))]
-    overhead: Option<u32>,
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(i16).range(0..=256))]
+    overhead: Option<i16>,
     /// Measure the rates that are not given with this peer: http://HOST[:PORT]/FILE, or HOST:PORT. Downwards the file is
     /// requested (GET), upwards data is sent (POST), a few seconds each
     #[arg(long, value_name = "URL")]
@@ -239,7 +239,7 @@ fn kind_of_line(
     }
     loop {
         let answer = dialogue.ask("which one is it?", Some(suggested))?;
-        if preset::framing(&answer).is_some() {
+        if preset::wire_of(&answer).is_some() {
             return Ok(answer);
         }
         message!("{answer} is none of them");
@@ -310,8 +310,8 @@ fn ask_rate(word: &str, measured: Option<Rate>, dialogue: &Dialogue) -> Result<O
 }
 
 /// Prints what was measured; returns the rate of the line, in three digits and never more than was measured.
-fn report(measured: &Measured, kind: &str, overhead: Option<u32>, word: &str) -> Rate {
-    let line = line::framing(kind, overhead).line_rate(measured.rate, measured.packet);
+fn report(measured: &Measured, kind: &str, overhead: Option<i16>, word: &str) -> Rate {
+    let line = line::wire(kind, overhead).line_rate(measured.rate, Bytes::new(measured.packet.into()));
     let step = 10_u64.pow(line.as_bps().checked_ilog10().unwrap_or(0).saturating_sub(2));
     let line = Rate::from_bps(line.as_bps() / step * step);
     let [low, high] = measured.quartiles.map(four_digits);
