@@ -3,7 +3,7 @@
 //!
 //! Three layers, each usable alone:
 //!
-//! 1. [`Source`], [`Diagnostics`]: a text, and what is wrong with it, rendered for people.
+//! 1. [`Source`], [`Diagnostics`]: a text, and what is wrong with it, rendered as text.
 //! 2. [`Decode`] and the macros [`record!`], [`choices!`] and [`choice!`]: a section of a file is declared once, as a
 //!    Rust struct with documentation and defaults; reading it, all errors of a file in one go, "did you mean" and
 //!    the JSON Schema follow from the declaration.

@@ -25,7 +25,7 @@ pub enum Value {
     Float(f64),
     /// `true` or `false`.
     Truth(bool),
-    /// A date or a time, which nothing here wants.
+    /// A date or a time, which is not used here.
     Date,
     /// An array, or an array of tables.
     List(Vec<Node>),

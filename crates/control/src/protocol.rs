@@ -8,7 +8,7 @@
 //!
 //! Replies come in the order of the requests; notifications come between them. `id` is chosen by the client and returned
 //! unchanged. `with` is optional where a call needs no parameters. A key that a call does not know is refused, so that a
-//! typing error is not taken for consent; a client ignores keys that it does not know, so that replies can be extended.
+//! typing error is not taken for consent; a client ignores unknown keys, so that replies can be extended.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

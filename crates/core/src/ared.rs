@@ -13,7 +13,7 @@
 //! link in mean packets a second: at 15 Mbit/s and 1500 B, C = 1250, and 5 ms are 3.1 packets, so min is 5, max 15
 //! packets.
 //! *Departures from the source, and why*: no timer: the first arrival after an interval adapts once, for between
-//! arrivals there is nothing to learn.
+//! arrivals there is nothing to adapt to.
 //! *See also*: [`red`] with fixed parameters; [`mered`](crate::mered), which asks it for long flows only.
 //!
 //! ```

@@ -13,8 +13,8 @@
 //! *Departures from the source, and why*: the control law is the exact `floor(sqrt(interval^2 / count))`, not the
 //! Newton step on a 16-bit reciprocal that kernels use: drops are rare, and results must be equal on every machine.
 //! The bound of drops per call is required by law 4. A marked packet leaves, and counts as the drop would have.
-//! `longest` is for senders that heed no drop: the law drops more often by the square root of the time, so that a sender
-//! of five times the rate fills any queue for seconds. A sender that heeds drops has emptied the queue within two
+//! `longest` is for senders that ignore drops: the law drops more often by the square root of the time, so that a sender
+//! of five times the rate fills any queue for seconds. A sender that responds to drops has emptied the queue within two
 //! intervals.
 //! *See also*: [`fq_codel`](crate::fq_codel), one CoDel for each flow; [`pie`](crate::pie), which decides on arrival;
 //! [`cake`](crate::cake), whose COBALT adds BLUE.
@@ -231,7 +231,7 @@ struct Taken<P> {
     packet: P,
     /// Whether the law may drop it.
     may_drop: bool,
-    /// Whether it was queued for too long by a sender that heeds no drop.
+    /// Whether it was queued for too long by a sender that ignores drops.
     overdue: bool,
 }
 
@@ -328,7 +328,7 @@ mod tests {
         }
     }
 
-    /// Five times the rate for ten seconds, of a sender that heeds no drop: one packet leaves each 10 ms.
+    /// Five times the rate for ten seconds, of a sender that ignores drops: one packet leaves each 10 ms.
     #[test]
     fn a_sender_that_heeds_no_drop_does_not_wait_for_longer() {
         let longest_wait = |longest| {

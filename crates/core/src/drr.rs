@@ -11,7 +11,7 @@
 //! *Notes*: a flow exists while it has packets, so there are never more flows than packets, and the limit bounds the
 //! memory. Flows are distinguished by 64-bit keys, not by buckets: none shares a queue.
 //! *Departures from the source, and why*: exact flows instead of hashed ones ([`sfq`](crate::sfq) has those); at
-//! overflow the head of the longest queue (within 1/9) is dropped, not its tail: the sender learns of it
+//! overflow the head of the longest queue (within 1/9) is dropped, not its tail: the sender detects the loss
 //! earlier, by the time that the queue takes.
 //! *See also*: [`sfq`](crate::sfq), [`fq_codel`](crate::fq_codel).
 //!

@@ -83,7 +83,7 @@ impl Actions {
     }
 }
 
-/// Whether a packet goes on after conditioning.
+/// Whether a packet is forwarded after conditioning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// The packet passes, possibly with another code point.

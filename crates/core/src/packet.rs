@@ -135,7 +135,7 @@ pub struct ClassId(pub u32);
 /// The slot of a flow that is in no flow table.
 pub const NO_SLOT: u32 = u32::MAX;
 
-/// A packet, as a discipline sees it.
+/// A packet, as seen by a discipline.
 ///
 /// Every method but [`Packet::size`] and [`Packet::flow`] has a default for packet types without that property.
 pub trait Packet: Send {

@@ -1,7 +1,7 @@
 //! [`Store`] and [`Queue`]: many queues of packets in one arena; [`Longest`]: which of them is about the longest;
 //! [`Pool`]: both, with a limit on all queues together.
 //!
-//! *Law*: a queue returns its packets in the order in which they came, each with the instant it came at.
+//! *Law*: a queue returns its packets in the order of their arrival, each with the instant it arrived at.
 //! *Source*: packets in a slab and queues as links in it, as kernels do. The size classes of [`Longest`] are those
 //! of a logarithmic histogram: eight to an octave.
 //! *Cost*: O(1) a call. The arena grows to the largest number of packets queued at once, and then allocates no more.
@@ -64,7 +64,7 @@ impl<P> Default for Store<P> {
 }
 
 impl<P: Packet> Store<P> {
-    /// Puts `packet`, which came at `at`, at the end of `queue`.
+    /// Puts `packet`, which arrived at `at`, at the end of `queue`.
     pub fn push(&mut self, queue: &mut Queue, packet: P, at: Instant) {
         queue.backlog.add(packet.size());
         let slot = Slot { packet: Some(packet), at, next: NIL };
@@ -85,7 +85,7 @@ impl<P: Packet> Store<P> {
         queue.tail = index;
     }
 
-    /// Takes the first packet, with the instant it came at.
+    /// Takes the first packet, with the instant it arrived at.
     pub fn pop(&mut self, queue: &mut Queue) -> Option<(P, Instant)> {
         let slot = self.slots.get_mut(queue.head as usize)?;
         let packet = slot.packet.take()?;
@@ -312,14 +312,14 @@ impl<P: Packet> Pool<P> {
         let Backlog { packets, bytes } = self.backlog;
         if packets > self.limit.packets || bytes > self.limit.bytes { self.longest.get() } else { None }
     }
-    /// Puts `packet`, which came at `at`, at the end of `queue`.
+    /// Puts `packet`, which arrived at `at`, at the end of `queue`.
     #[inline]
     pub fn push(&mut self, number: u32, queue: &mut Queue, packet: P, at: Instant) {
         self.backlog.add(packet.size());
         self.store.push(queue, packet, at);
         self.longest.update(number, queue);
     }
-    /// Takes the first packet of `queue`, with the instant it came at.
+    /// Takes the first packet of `queue`, with the instant it arrived at.
     #[inline]
     pub fn pop(&mut self, number: u32, queue: &mut Queue) -> Option<(P, Instant)> {
         let (packet, at) = self.store.pop(queue)?;

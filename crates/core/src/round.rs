@@ -27,7 +27,7 @@ impl Deficit {
     pub const fn starting_with(quantum: i64) -> Self {
         Self(quantum)
     }
-    /// Whether the turn goes on.
+    /// Whether the turn continues.
     pub const fn is_positive(self) -> bool {
         self.0 > 0
     }
@@ -94,7 +94,7 @@ impl<P: Packet> Round<P> {
     pub fn pool(&self) -> &Pool<P> {
         &self.pool
     }
-    /// Queues `packet`, which came at `at`, in `share`.
+    /// Queues `packet`, which arrived at `at`, in `share`.
     #[inline]
     pub fn push(&mut self, number: u32, share: &mut Share, packet: P, at: Instant) {
         self.largest = self.largest.max(packet.size().as_u64());

@@ -13,7 +13,7 @@
 //! queue that was busy at the last change has since been empty once; an overload that never lets a queue run empty
 //! puts it off.
 //! *Departures from the source, and why*: turns in bytes, not packets, so that small packets are not at a
-//! disadvantage; the head of the longest queue is dropped, not its tail, so that its sender learns of it sooner; after
+//! disadvantage; the head of the longest queue is dropped, not its tail, so that its sender detects the loss sooner; after
 //! a change of the hash a flow stays in its queue until that has been empty, for law 6, where the original reorders.
 //! *See also*: [`drr`](crate::drr), exact flows; [`fq_codel`](crate::fq_codel), which also keeps queues short.
 //!

@@ -7,7 +7,7 @@
 //! *Units*: CIR, PIR as [`Rate`]; CBS, PBS in bytes; tokens in bit·ns/s, so that nothing rounds.
 //! *Cost*: O(1): two multiplications.
 //! *Notes*: a CBS of zero makes nothing green. A packet larger than PBS is always red.
-//! *Departures from the source, and why*: as [`two_bucket`](crate::two_bucket). A CBS of zero is accepted (the RFC wants more than 0), for traffic without a commitment.
+//! *Departures from the source, and why*: as [`two_bucket`](crate::two_bucket). A CBS of zero is accepted (the RFC requires more than 0), for traffic without a commitment.
 //! *See also*: [`rfc4115`](crate::rfc4115): green needs no peak tokens, so in-profile traffic never turns red.
 //!
 //! ```

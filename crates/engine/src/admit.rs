@@ -37,7 +37,7 @@ impl<H: Copy + Send + 'static> Admit<H> {
         Self { packets: PacketTable::new(), hold: HoldQueue::new(), registry: FlowRegistry::default() }
     }
 
-    /// Enters `packet`, which then knows its slot, with the data path's handle and the fields that classified it.
+    /// Enters `packet`, which is assigned its slot, with the data path's handle and the fields that classified it.
     #[inline]
     pub(crate) fn enter(&mut self, now: Instant, handle: H, packet: &mut QueuedPacket, fields: &Fields) -> Entry {
         let slot = self.packets.insert(handle, packet, fields);
@@ -63,7 +63,7 @@ impl<H: Copy + Send + 'static> Admit<H> {
         let flow = self.hold.next_ready()?;
         Some((flow, self.hold.step(flow)))
     }
-    /// Takes a held packet out of the hold queue's care.
+    /// Takes a held packet out of the hold queue.
     pub(crate) fn unhold(&mut self, slot: u32) -> QueuedPacket {
         self.packets.set_held(slot, false);
         self.packets.packet(slot)

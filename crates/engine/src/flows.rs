@@ -40,7 +40,7 @@ pub struct FlowIdentity {
     pub source_port: Option<u16>,
     /// The receiving port.
     pub destination_port: Option<u16>,
-    /// The code point it came with.
+    /// The code point it arrived with.
     pub dscp: Dscp,
     /// The user that owns the sending socket.
     pub uid: Option<u32>,
@@ -78,7 +78,7 @@ pub struct FlowRecord {
     pub rule: Option<u32>,
     /// The arrival of its first packet.
     pub began: Instant,
-    /// When its last packet came or left.
+    /// When its last packet arrived or left.
     pub last: Instant,
     /// Packets and bytes that arrived.
     pub arrived: Account,

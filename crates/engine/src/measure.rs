@@ -7,7 +7,7 @@ use tidegate_core::{Bytes, Instant, Rate, Span};
 /// *Law*: bytes are counted in windows of 2²⁸ ns (268 ms), aligned with the clock; after each window the rate becomes
 /// the mean of what it was and what the window had. So three windows after a change seven eighths of it are seen, and
 /// a silence halves the rate with every window. The first window of a flow counts fully.
-/// *Cost*: constant, however long nothing came.
+/// *Cost*: constant, however long nothing arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RateMeter {
     window: u64,

@@ -3,7 +3,7 @@
 use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Instant, Packet, packet_fields};
 
 /// A packet in the engine, the same type for every data path: disciplines are compiled for it once. The data path keeps
-/// the bytes; its handle stands in the packet table, under `slot`.
+/// the bytes; its handle is in the packet table, under `slot`.
 #[derive(Clone, Copy, Debug)]
 pub struct QueuedPacket {
     /// The number of its arrival, from 0.

@@ -143,7 +143,7 @@ pub(crate) struct FlowRegistry {
     ended: Vec<(u64, u64)>,
     /// Events of the shaper while a flow was expected.
     pending: Vec<Event>,
-    /// Flows that are watched from now on, for the shaper to know after the call.
+    /// Flows that are watched from now on, passed to the shaper after the call.
     watch_now: Vec<u64>,
     /// When watched flows are looked at next, and where to begin.
     next_look: Instant,

@@ -54,7 +54,7 @@ pub enum ReserveError {
     InTheWay {
         /// The number of present reservations.
         reservations: usize,
-        /// The reason, for people.
+        /// The reason, as text.
         why: String,
     },
 }

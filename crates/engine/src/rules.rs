@@ -50,7 +50,7 @@ impl fmt::Display for BuildFailure {
 
 impl std::error::Error for BuildFailure {}
 
-/// The ids of the names in rules on this machine; empty for a data path that does not know owners.
+/// The ids of the names in rules on this machine; empty for a data path without owners.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     /// User names to numbers.

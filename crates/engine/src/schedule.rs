@@ -18,7 +18,7 @@ use crate::wire::OnWire;
 /// A superpacket that would occupy the rate of its flow for longer than this is segmented first.
 pub const LONGEST_WHOLE: Span = Span::from_millis(1);
 
-/// Whether `wire` is more than a flow may send in one piece; `slots` then knows the flow's slot.
+/// Whether `wire` is more than a flow may send in one piece; `slots` then has the flow's slot.
 pub(crate) fn is_too_long(tree: &Tree, flow: u64, class: ClassId, wire: OnWire, slots: &mut FlowSlots) -> bool {
     let lasts = |rate: Rate| rate.time_for_ceil(wire.size).is_none_or(|time| time > LONGEST_WHOLE);
     if let Some(shaper) = tree.shaper() {

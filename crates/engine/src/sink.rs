@@ -54,7 +54,7 @@ pub trait Sink<H> {
     fn set_time(&mut self, _now: Instant) {}
     /// An event of a discipline.
     fn event(&mut self, _event: Event) {}
-    /// Whether notifications are wanted; otherwise they are not made.
+    /// Whether notifications are requested; otherwise none is made.
     fn wants_notifications(&self) -> bool {
         false
     }

@@ -1,7 +1,7 @@
 //! Other rules and another tree for a running engine: nothing is lost by it, and nothing reordered.
 //!
 //! *Law*: of the packets that wait when the configuration is changed, each leaves in its turn, by the new rules, and none
-//! is dropped, whatever the new limits are; within a flow all leave in the order in which they came. What left before
+//! is dropped, whatever the new limits are; within a flow all leave in the order of their arrival. What left before
 //! the change counts against the bursts of the new tree, so that the bound of the total holds across it.
 //! *Source*: the tree being swapped at a packet boundary is how `tc` replaces a qdisc; `tc` drops what waits.
 //! *Cost*: what needs time (classifier, tree) is made before, in [`PreparedConfig::new`]; the swap itself is linear in what waits.
@@ -19,7 +19,7 @@
 //! The source of the hold queue has what waits in front of a new tree, and why none of it can be lost
 //! (`hold_queue.rs`). A class that keeps its name keeps its counts; packets that go to another are counted as moved.
 //!
-//! *Notes*: a packet keeps the size on the link that it was counted with when it came. In the first moments one packet
+//! *Notes*: a packet keeps the size on the link that it was counted with when it arrived. In the first moments one packet
 //! of a flow is in the tree at a time, so that shares between flows are even there rather than by old queues.
 
 use std::collections::{HashMap, HashSet, VecDeque};

@@ -171,10 +171,13 @@ fn what_stays_behind_is_found_at_the_end() {
     assert_eq!(violation.script.len(), 1, "one packet suffices: {violation:?}");
 }
 
+/// The deadline that a discipline reports instead of its own.
+type WrongDeadline = fn(Deadline) -> Deadline;
+
 /// A shaper whose deadlines are wrong where they are in the future, or that reports an event that depends on the run.
 struct Wrong {
     inner: Fbc<TestPacket>,
-    fault: fn(Deadline) -> Deadline,
+    fault: WrongDeadline,
     reports: bool,
 }
 
@@ -207,7 +210,7 @@ fn a_deadline_wrong_by_a_nanosecond_and_an_event_of_chance_are_found() {
         Deadline::At(_) => Deadline::Idle,
         other => other,
     };
-    let cases: [(fn(Deadline) -> Deadline, bool, &str); 3] = [
+    let cases: [(WrongDeadline, bool, &str); 3] = [
         (late, false, "law 3: dequeue had an effect 1 ns before the deadline"),
         (idle, false, "law 3: Idle, but a dequeue a second later had an effect"),
         (|deadline| deadline, true, "law 5: the same script gave different outputs"),

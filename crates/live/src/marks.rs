@@ -1,7 +1,7 @@
 //! The bits of the firewall mark that belong to Tidegate on its interface.
 //!
 //! *Law*: bits outside the mask are never changed. Inside it, a packet that arrives without one of the two stamps leaves
-//! with the bits it came with; a packet that was tagged or given an action leaves with the whole mask cleared.
+//! with the bits it arrived with; a packet that was tagged or given an action leaves with the whole mask cleared.
 //! *Units*: a mask of at least twelve neighbouring bits; the top twelve by default.
 //! *Notes*: lowest bit first: six bits of DSCP, *write DSCP*, *set CE*, two reserved, the *action* stamp (the verdict
 //! requests an action), the *tag* stamp (a rule before the queue recognised the packet). Before the queue the ten low

@@ -233,7 +233,7 @@ impl Body<'_> {
         self.attr(kind, &value.to_be_bytes())
     }
 
-    /// A string attribute, with the zero byte the kernel wants.
+    /// A string attribute, with the zero byte the kernel requires.
     pub fn string(&mut self, kind: u16, value: &str) -> &mut Self {
         let mut bytes = Vec::with_capacity(value.len() + 1);
         bytes.extend_from_slice(value.as_bytes());

@@ -99,7 +99,7 @@ pub fn isolate() -> Result<Way, Unavailable> {
     Ok(Way::UserNamespace)
 }
 
-/// The number that the parent of this process's user namespace knows `uid` by; `None` if it has no such user.
+/// The number that identifies `uid` in the parent of this process's user namespace; `None` if it has no such user.
 ///
 /// NFQUEUE reports the owner of a packet in the numbers of the initial user namespace, while rules and files use those
 /// of this one. As root both are the same.

@@ -212,7 +212,7 @@ pub fn needed(reads: &[&Path], writes: &[&Path], priority: Priority) -> io::Resu
     Ok(needed)
 }
 
-/// Whether the effective user is refused access for want of a permission, and not because there is no such file.
+/// Whether the effective user is refused access for lack of a permission, and not because there is no such file.
 fn is_denied(path: &Path, mode: i32) -> bool {
     use std::os::unix::ffi::OsStrExt;
     let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };

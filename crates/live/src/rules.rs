@@ -103,7 +103,7 @@ pub struct TagRule {
     pub tag: u16,
 }
 
-/// The control group at `path` (such as `/sys/fs/cgroup/user.slice`) as a rule knows it.
+/// The control group at `path` (such as `/sys/fs/cgroup/user.slice`) as a rule identifies it.
 ///
 /// # Errors
 /// If the directory does not exist or is no control group of version 2.

@@ -38,7 +38,7 @@ pub enum Kind {
     Vlan,
     /// A bridge with the address of this machine.
     Bridge,
-    /// Another interface that stands on one: a bond, a macvlan.
+    /// Another interface that is stacked on one: a bond, a macvlan.
     Stacked,
 }
 
@@ -51,7 +51,7 @@ pub struct Uplink {
     pub kind: Kind,
     /// Its kind as the kernel names it, empty for a card.
     pub kernel_kind: String,
-    /// The interfaces that it stands on, the nearest first; the ports of a bridge or a bond.
+    /// The interfaces below it, the nearest first; the ports of a bridge or a bond.
     pub below: Vec<Above>,
 }
 

@@ -65,7 +65,7 @@ impl Target for Bare {
     }
 }
 
-/// The handle of a packet in the engine: its number and what it came with.
+/// The handle of a packet in the engine: its number and what it arrived with.
 #[derive(Clone, Copy, Debug)]
 pub struct Handle {
     id: u32,

@@ -167,7 +167,7 @@ fn each_error_has_its_remedy() {
 #[test]
 fn what_a_run_cannot_do_is_reported() {
     let message = |text: &str| parse(text).and_then(|script| script.run()).expect_err("cannot run").to_string();
-    assert!(message("flow a\nsend a").contains("nothing of what it runs on"));
+    assert!(message("flow a\nsend a").contains("does not specify what it runs on"));
     let class = message("discipline { kind = \"fifo\" }\nflow a class voice\nsend a");
     assert!(class.contains("test.tgs:2:14") && class.contains("no class `voice`"), "{class}");
     let config = "config {\nversion = 1\n[discipline]\nkind = \"fifo\"\n}\nflow a class 1\nsend a";

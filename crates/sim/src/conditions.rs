@@ -139,7 +139,7 @@ pub(crate) struct LineState {
     jitter: Stream,
     normal: f64,
     duplication: Stream,
-    /// Outages that are not over, as far ahead as anybody asked.
+    /// Outages that are not over, as far ahead as was requested.
     outages: VecDeque<(u64, u64)>,
     next_outage: usize,
     failures: Stream,

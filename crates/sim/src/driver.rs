@@ -32,7 +32,7 @@ pub struct Driver {
     pub hardware: Bytes,
     /// How many packets one call moves to the hardware.
     pub service: Service,
-    /// Whether a receive interrupt calls the driver before the packet that came is enqueued.
+    /// Whether a receive interrupt calls the driver before the packet that arrived is enqueued.
     pub on_receive: bool,
     /// The time between the receive interrupt and the enqueueing: the router's own work.
     pub forwarding: Span,

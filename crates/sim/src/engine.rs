@@ -471,7 +471,7 @@ impl Simulation {
         }
     }
 
-    /// Sees to it that `link` is served as soon as there is something to serve and the transmitter is free.
+    /// Schedules that `link` is served as soon as there is something to serve and the transmitter is free.
     fn schedule_transmit(&mut self, link: u32) {
         let now = self.now;
         let l = &mut self.links[link as usize];

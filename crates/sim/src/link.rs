@@ -62,13 +62,13 @@ pub enum Verdict {
     Drop(DropReason),
 }
 
-/// A meter, a marker, a policer: sees each packet once, may write its colour and code point, may drop it.
+/// A meter, a marker, a policer: processes each packet once, may write its colour and code point, may drop it.
 pub type Conditioner = Box<dyn FnMut(Instant, &mut SimPacket) -> Verdict>;
 
 /// The stage of a packet at which a tap is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// It came to the link (with a driver: the receive interrupt).
+    /// It arrived at the link (with a driver: the receive interrupt).
     Arrived,
     /// It left the discipline (with a driver: for the software buffer).
     Dequeued,
@@ -82,7 +82,7 @@ pub enum Stage {
     Lost,
 }
 
-/// Sees what happens to packets on a link.
+/// Observes what happens to packets on a link.
 pub type Tap = Box<dyn FnMut(Instant, Stage, &SimPacket)>;
 
 /// The queue before the transmitter.

@@ -37,7 +37,7 @@ pub enum NetworkError {
     Conditions {
         /// The name of the link.
         link: String,
-        /// The problem, for people.
+        /// The problem, as text.
         problem: &'static str,
     },
     /// No way leads from the first to the second.
@@ -67,7 +67,7 @@ pub enum NetworkError {
         flow: String,
         /// The name of the node.
         node: String,
-        /// The reason, for people.
+        /// The reason, as text.
         why: &'static str,
     },
     /// A workload that cannot be.
@@ -75,7 +75,7 @@ pub enum NetworkError {
     Workload {
         /// The name of the flow.
         flow: String,
-        /// The problem, for people.
+        /// The problem, as text.
         problem: &'static str,
     },
     /// A route over a link that does not begin there.
@@ -101,7 +101,7 @@ pub enum NetworkError {
     Shaper {
         /// The name of the link.
         link: String,
-        /// The reason, for people.
+        /// The reason, as text.
         why: String,
     },
     /// Addresses of two versions of IP at the ends of a flow.

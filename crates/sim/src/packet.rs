@@ -11,7 +11,7 @@ pub const TCP_HEADER: u32 = 40;
 /// Bytes of an IPv4 and a UDP header.
 pub const UDP_HEADER: u32 = 28;
 
-/// A packet of the simulation: what a discipline may know of it, and the TCP segment inside. About 100 bytes, moved
+/// A packet of the simulation: what a discipline may read of it, and the TCP segment inside. About 100 bytes, moved
 /// by value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SimPacket {
@@ -19,7 +19,7 @@ pub struct SimPacket {
     pub flow: u64,
     /// When the sender made it, in nanoseconds.
     pub sent: u64,
-    /// When it came to the queue it is in, in nanoseconds.
+    /// When it arrived at the queue it is in, in nanoseconds.
     pub queued: u64,
     /// The TCP segment; of a datagram only `len` and `ecn` mean something.
     pub segment: Segment,

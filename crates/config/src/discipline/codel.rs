@@ -17,7 +17,7 @@ crate::record! {
         pub target: Spanned<Span> = "5ms",
         /// How long it must persist before the first drop. Default 100 ms, the RFC's: a long round trip.
         pub interval: Spanned<Span> = "100ms",
-        /// How long a packet waits at most while its sender heeds no drop: longer ones are dropped once the queue has been
+        /// How long a packet waits at most while its sender ignores drops: longer ones are dropped once the queue has been
         /// above the target for two intervals. Default none, as in the RFC: such a sender fills the queue up to its limit.
         pub longest: Option<Spanned<Span>>,
         /// What a drop does to a packet that understands ECN. Default mark.

@@ -1,4 +1,4 @@
-//! A schema as a text for people: every key with what it is, whether it must be there, its default, and the reason.
+//! A schema as text: every key with its meaning, whether it is required, its default, and the reason.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;

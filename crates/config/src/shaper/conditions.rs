@@ -37,7 +37,7 @@ impl Match {
     /// an IPv6 address, which no packet has, are left out.
     ///
     /// # Errors
-    /// When `owners` does not know a name.
+    /// When `owners` has no such name.
     pub fn conjunctions(&self, owners: &mut dyn Owners) -> Result<Vec<classify::Match>, UnknownOwner> {
         let ranges = |ports: &[Ports]| ports.iter().map(|ports| ports.first..=ports.last).collect();
         let prefix = |prefix: &Prefix| classify::Prefix::covering(prefix.address, prefix.length);

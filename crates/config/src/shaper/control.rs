@@ -13,7 +13,7 @@ crate::record! {
     /// Who may do what over the control socket. Root, and the user that runs Tidegate, may all; who else may connect
     /// may look. Here is what other users may control of their own flows.
     pub struct ControlSection as "control" {
-        /// The mode of the socket in the file system: who may connect. Default 666, everybody, to look.
+        /// The mode of the socket in the file system: who may connect. Default 666: every user, to read.
         pub mode: Mode = "666",
         /// What one user may be promised in all, as minimum rates. Default: nothing.
         pub minimum: Option<Spanned<Rate>>,
@@ -48,7 +48,7 @@ crate::record! {
         pub preference: Option<u32>,
         /// The number of promises. Default: that of all users.
         pub promises: Option<u32>,
-        /// Reservations. Default: as everybody.
+        /// Reservations. Default: as every user.
         pub reservations: Option<u32>,
         /// The most that all reservations of this user may add up to. Default: that of all users.
         pub reserved: Option<Spanned<Rate>>,
@@ -85,7 +85,7 @@ pub struct Control {
 }
 
 impl Default for Control {
-    /// Everybody may look, root may all: what a file without the section gets.
+    /// Every user may read, root may do everything: the default of a file without the section.
     fn default() -> Self {
         Self {
             mode: 0o666,

@@ -27,13 +27,13 @@ crate::record! {
         /// Which packets go where. The first that matches wins.
         pub rule: Vec<Spanned<RuleSection>>,
         /// What leaves, where a file shapes both directions: `[up.shaper]`, `[[up.class]]`, `[up.discipline]` and so on.
-        /// Default: the file is for one direction, and these stand at the top.
+        /// Default: the file is for one direction, and these are at the top level.
         pub up: Option<Spanned<ShapedDirection>>,
         /// What arrives, likewise.
         pub down: Option<Spanned<ShapedDirection>>,
         /// The extent of the statistics. Default: all its defaults.
         pub statistics: Option<StatisticsSection>,
-        /// Who may do what over the control socket. Default: everybody may look, root may all.
+        /// Who may do what over the control socket. Default: every user may read, root may do everything.
         pub control: Option<ControlSection>,
         /// Where metrics and a web page are served. Default: nowhere.
         pub metrics: Option<MetricsSection>,
@@ -70,7 +70,7 @@ crate::choices! {
 }
 
 crate::record! {
-    /// What is counted for people to look at, in `tidegate top`, the metrics and the web page.
+    /// What is counted, for display in `tidegate top`, the metrics and the web page.
     pub struct StatisticsSection as "statistics" {
         /// What is counted. Default flows: some tens of nanoseconds a packet, and some hundreds with thousands of flows
         /// in turn.
@@ -248,7 +248,7 @@ crate::record! {
     /// Which packets go to a class, and what their flows are promised. All keys that are there must match; of a
     /// list, one of it.
     pub struct RuleSection as "rule" {
-        /// What people call it. Default: what it matches.
+        /// Its name. Default: what it matches.
         pub name: Option<Spanned<String>>,
         /// The class (of a `discipline`: its class) they go to.
         pub class: Spanned<String>,

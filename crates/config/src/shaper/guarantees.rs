@@ -1,4 +1,4 @@
-//! The arithmetic of the guarantees of a valid configuration, for people who sign for them.
+//! The arithmetic of the guarantees of a valid configuration, for those who sign an agreement.
 
 use tidegate_core::{Bytes, ClassId, Rate, Span};
 

@@ -305,7 +305,7 @@ pub struct Match {
 }
 
 impl Rule {
-    /// What people call it: its name, else what it matches.
+    /// Its name, else what it matches.
     pub fn label(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.matches.to_string())
     }

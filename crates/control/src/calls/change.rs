@@ -74,7 +74,7 @@ pub struct Difference {
     /// The value after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// The difference in a line, for people.
+    /// The difference in a line, as text.
     pub text: String,
 }
 
@@ -103,7 +103,7 @@ impl fmt::Display for Difference {
 pub struct Applied {
     /// From the configuration that was in force.
     pub differences: Vec<Difference>,
-    /// Warnings about the new file, for people.
+    /// Warnings about the new file, as text.
     #[serde(default)]
     pub warnings: String,
     /// Whether it was applied; not with `dry_run`, and not where nothing is different.

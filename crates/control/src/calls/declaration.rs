@@ -19,7 +19,7 @@ use crate::protocol::{Call, Code, Refusal, Request};
 /// The users that may make a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Permission {
-    /// Everybody who can connect.
+    /// Every user who can connect.
     Anyone,
     /// Everybody, for flows of sockets with the user's own uid and within the bounds of `[control]`; operators for all
     /// flows. The handler applies the bounds.

@@ -79,7 +79,7 @@ pub enum EventKind {
     Waiting,
     /// A promise ended: its lease was over, or root ended it.
     PromiseEnded,
-    /// A message of the supervisor, for people.
+    /// A message of the supervisor, as text.
     Log,
     /// A kind of a newer daemon.
     #[serde(other)]
@@ -141,7 +141,7 @@ impl std::str::FromStr for EventKind {
     }
 }
 
-/// An event. Its kind determines which optional keys are present; a client ignores keys that it does not know.
+/// An event. Its kind determines which optional keys are present; a client ignores unknown keys.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Event {
     /// Determines the keys that are present.
@@ -182,7 +182,7 @@ pub struct Event {
     /// Bytes of the flow that are queued.
     #[serde(rename = "queue_bytes", with = "bytes::option", default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Bytes>,
-    /// A text for people.
+    /// A text for display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Further data of events of this kind.

@@ -51,7 +51,7 @@ pub struct Reserved {
     pub reservation: u64,
     /// The name of its class in `status`.
     pub name: String,
-    /// The conditions on its packets, for people.
+    /// The conditions on its packets, as text.
     pub matches: String,
     /// The reserved rate.
     #[serde(rename = "rate_bps", with = "bps")]

@@ -78,7 +78,7 @@ impl State {
         self.probability
     }
 
-    /// Decides on the packet that came at `at`; `more` than a packet was queued with it, or it is the `last` of its
+    /// Decides on the packet that arrived at `at`; `more` than a packet was queued with it, or it is the `last` of its
     /// queue.
     #[allow(clippy::too_many_arguments)]
     pub fn decide<P: Packet>(

@@ -13,7 +13,7 @@ use tidegate_units::{Bytes, Span};
 /// How drops are spread among the packets at a constant base probability `p`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Spacing {
-    /// Uniform gaps from 1 to 1/p packets: the drop probability is `p / (1 - count p)`, where `count` packets came
+    /// Uniform gaps from 1 to 1/p packets: the drop probability is `p / (1 - count p)`, where `count` packets arrived
     /// since the last drop ("method 2").
     #[default]
     Uniform,

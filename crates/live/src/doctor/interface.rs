@@ -1,4 +1,4 @@
-//! The interface: its state, what stands above it, and what takes packets before or behind the shaper.
+//! The interface: its state, what is stacked on it, and what takes packets before or behind the shaper.
 
 use super::{Examination, Offload, Severity, offloads, tcx};
 use crate::bypass::{self, Takes};

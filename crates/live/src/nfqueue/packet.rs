@@ -72,11 +72,11 @@ pub struct Packet<'a> {
     pub checksum_pending: bool,
     /// Its length at layer 3. `payload` may hold less of it.
     pub length: u32,
-    /// The index of the interface it came in by.
+    /// The index of the interface it arrived by.
     pub indev: u32,
     /// The index of the interface it leaves by.
     pub outdev: u32,
-    /// The bridge port it came in by.
+    /// The bridge port it arrived by.
     pub physindev: u32,
     /// The bridge port it leaves by.
     pub physoutdev: u32,

@@ -22,9 +22,9 @@ const LIMIT_BYTES: u32 = libc::NFT_LIMIT_PKT_BYTES as u32;
 pub enum MetaKey {
     /// The firewall mark.
     Mark,
-    /// The index of the interface it came in by; 0 for what this host sends.
+    /// The index of the interface it arrived by; 0 for what this host sends.
     InIndex,
-    /// The name of the interface it came in by.
+    /// The name of the interface it arrived by.
     InName,
     /// The index of the interface it leaves by.
     OutIndex,
@@ -74,13 +74,13 @@ impl MetaKey {
 /// How a register is compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compare {
-    /// Goes on if equal.
+    /// Continues if equal.
     Equal,
-    /// Goes on if not.
+    /// Continues if not.
     NotEqual,
-    /// Goes on if the register is at most this.
+    /// Continues if the register is at most this.
     AtMost,
-    /// Goes on if it is at least this.
+    /// Continues if it is at least this.
     AtLeast,
 }
 
@@ -122,7 +122,7 @@ pub enum Expression {
     Meta(MetaKey, u32),
     /// Sets metadata of the packet.
     SetMeta(MetaKey, u32),
-    /// Goes on if the register compares so.
+    /// Continues if the register compares so.
     Compare(u32, Compare, Vec<u8>),
     /// register = register & mask ^ flip.
     Bitwise {
@@ -148,7 +148,7 @@ pub enum Expression {
     Immediate(u32, Vec<u8>),
     /// Counts packets and bytes.
     Counter,
-    /// Goes on while the packets that come here are within a rate.
+    /// Continues while the packets that come here are within a rate.
     Limit {
         /// The rate, in bytes a second.
         rate: u64,
@@ -161,7 +161,7 @@ pub enum Expression {
     Drop,
     /// Goes back to the calling chain, or to the chain's policy.
     Return,
-    /// Goes on in another chain.
+    /// Continues in another chain.
     Jump(String),
     /// Queues the packet to user space; if the queue is not served, the packet passes. nf_tables' own expression.
     Queue {

@@ -152,7 +152,7 @@ impl Program {
         self.0.push(sock_filter { code: compare, jt: 0, jf: 1, k: value });
         self.end(with);
     }
-    /// Examines an argument of `call`: `examine` must end the program. Goes on for other calls, with the number loaded.
+    /// Examines an argument of `call`: `examine` must end the program. Continues for other calls, with the number loaded.
     fn for_call(&mut self, call: c_long, argument_number: u32, examine: impl FnOnce(&mut Self)) {
         let mut part = Self::default();
         part.load(argument(argument_number));

@@ -134,7 +134,7 @@ pub(super) fn system(operation: &str) -> impl FnOnce(io::Error) -> StartError {
     move |source| StartError::System { operation, source }
 }
 
-/// Maps an error for want of a privilege to [`StartError::Permission`].
+/// Maps an error for lack of a privilege to [`StartError::Permission`].
 pub(super) fn permission(error: RulesError) -> StartError {
     match error {
         RulesError::Netlink(error) if is_permission(&error) => {

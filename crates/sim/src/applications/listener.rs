@@ -39,9 +39,9 @@ pub(crate) struct Listener {
 pub struct Hearing {
     /// Packets that were to come.
     pub expected: u64,
-    /// Packets that came in time to be played.
+    /// Packets that arrived in time to be played.
     pub played: u64,
-    /// Packets that came too late.
+    /// Packets that arrived too late.
     pub late: u64,
     /// From the mouth to the ear, mean over the packets played: the packet's own length, the look-ahead of the codec,
     /// the network, and the playout buffer.

@@ -43,7 +43,7 @@ pub struct Playback {
     pub stalled_ns: u64,
     /// How often it stood still.
     pub stalls: u64,
-    /// Segments that came.
+    /// Segments that arrived.
     pub segments: u64,
     /// How often the rate changed from one segment to the next.
     pub switches: u64,

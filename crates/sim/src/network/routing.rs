@@ -24,7 +24,7 @@ pub(super) struct Way {
     pub ideal: (u64, Rate),
 }
 
-/// A link as routing sees it.
+/// A link, as input of routing.
 #[derive(Clone, Copy)]
 struct Hop {
     link: u32,

@@ -6,7 +6,7 @@ const MOST: u64 = 100_000;
 /// The names that `pattern` denotes: itself when it has no range.
 ///
 /// # Errors
-/// The error of the range, for people.
+/// The error of the range, as text.
 pub fn expand(pattern: &str) -> Result<Vec<String>, String> {
     if pattern.is_empty() {
         return Err("a name without a character".into());

@@ -347,7 +347,7 @@ fn what_is_wrong_is_said_and_changes_nothing() -> Ended {
         (2, &["apply", "/nonexistent.toml"], &["/nonexistent.toml"]),
         (1, &["confirm"], &["no change is on trial"]),
         (1, &["confirm", "--rollback"], &["no change is on trial"]),
-        (2, &["promise", "--min", "1mbit"], &["for which flows", "a port"]),
+        (2, &["promise", "--min", "1mbit"], &["the flows are not specified", "a port"]),
         (2, &["promise", "--port", "5004"], &["nothing is asked for", "a minimum"]),
         (2, &["promise", "--port", "5004", "--below", "rest"], &["--below 1mbit:rest", "--min"]),
         (1, &["promise", "--port", "5004", "--min", "10kbit", "--class", "nix"], &["there is no class `nix`", "media"]),

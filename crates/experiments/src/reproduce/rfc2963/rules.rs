@@ -33,7 +33,7 @@ fn meter(cbs: u64, pbs: u64) -> trtcm::Params {
     trtcm::Params { cir: CIR, cbs: Bytes::new(cbs), pir: PIR, pbs: Bytes::new(pbs), mode: Mode::Blind }
 }
 
-/// When the packets leave that came at once at the beginning.
+/// When the packets leave that arrived at once at the beginning.
 fn departures(shaper: &mut Ras<SimPacket, TrTcm>, packets: usize) -> Vec<Instant> {
     let mut now = Instant::ZERO;
     for _ in 0..packets {

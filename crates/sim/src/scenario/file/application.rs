@@ -84,7 +84,7 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// Speech in packets, rated by the E-model (ITU-T G.107) from what arrives in time to be played.
     pub struct CallSection as "call workload" {
-        /// The codec, by which the E-model knows the cost of loss (ITU-T G.113 appendix I). Default g711-plc.
+        /// The codec, which determines the cost of loss in the E-model (ITU-T G.113 appendix I). Default g711-plc.
         pub codec: CodecWord = "g711-plc",
         /// The length of a talk spurt; with `silence`. Default: speech without a pause. ITU-T P.59 has exponential times
         /// with means of 1.004 s and 1.587 s.

@@ -77,7 +77,7 @@ tidegate_config::record! {
         pub prr: bool = false,
         /// Whether to use timestamps (RFC 7323), 12 bytes a segment. Default no.
         pub timestamps: bool = false,
-        /// Whether segments that came twice are reported (RFC 2883). Default no.
+        /// Whether segments that arrived twice are reported (RFC 2883). Default no.
         pub d_sack: bool = false,
         /// Whether the first slow start ends when the RTT rises (HyStart++, RFC 9406). Default no.
         pub hystart: bool = false,
