@@ -182,7 +182,11 @@ fn impossible_lines_are_refused_with_their_place() {
         ("loss = { kind = \"list\", packets = [3, 2] }", BULK, ["test.toml:8:", "do not rise"]),
         ("rate-over-time = { kind = \"steps\", steps = [] }", BULK, ["test.toml:8:", "needs a step"]),
         ("half-duplex = true\nboth-ways = false", BULK, ["test.toml:4:", "needs both directions"]),
-        ("", "[[at]]\ntime = \"1s\"\naction = { kind = \"line\", rate = \"1mbit\" }\n", ["test.toml:9:", "the line that changes"]),
+        (
+            "",
+            "[[at]]\ntime = \"1s\"\naction = { kind = \"line\", rate = \"1mbit\" }\n",
+            ["test.toml:9:", "the line that changes"],
+        ),
     ] {
         let rest = if rest == BULK { BULK.to_owned() } else { format!("{rest}{BULK}") };
         let errors = refused(link, &rest);
