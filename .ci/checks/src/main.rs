@@ -1,6 +1,7 @@
 //! Checks of the source tree that the compiler does not make. `.ci/run` runs them from the root of the repository.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod boundaries;
 mod circles;
 mod mutants;
@@ -11,8 +12,8 @@ mod wasm;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: tidegate-checks boundaries | circles | mutants {laws | shaper | driver} [--survivors] | \
-                     planted [--short | NAME] | wasm MODULE";
+const USAGE: &str = "usage: tidegate-checks bench [ROW...] | boundaries | circles | \
+                     mutants {laws | shaper | driver} [--survivors] | planted [--short | NAME] | wasm MODULE";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let found = match arguments[..] {
+        ["bench", ref parts @ ..] => bench::check(Path::new("."), parts),
         ["boundaries"] => boundaries::check(Path::new(".")),
         ["circles"] => circles::check(Path::new(".")),
         ["planted"] => planted::check(false, ""),

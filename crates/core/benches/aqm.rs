@@ -1,9 +1,12 @@
 //! The cost of a packet in AQM and fair queueing disciplines, by the number of flows: one enqueue and one dequeue,
 //! with 1,000 packets queued, flows drawn at random.
 
+#[path = "../../../benches/harness.rs"]
+mod harness;
+
 use std::hint::black_box;
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use harness::Harness;
 use tidegate_core::aqm::AqmFifo;
 use tidegate_core::ared::{self, Ared};
 use tidegate_core::cake::{self, Cake};
@@ -71,35 +74,29 @@ fn disciplines() -> Vec<(&'static str, Box<dyn Qdisc<P>>)> {
     ]
 }
 
-fn per_packet(c: &mut Criterion) {
-    let mut group = c.benchmark_group("aqm");
-    group.throughput(Throughput::Elements(1));
-    group.sample_size(20).warm_up_time(std::time::Duration::from_millis(300));
-    group.measurement_time(std::time::Duration::from_millis(700));
+fn main() {
+    let mut harness = Harness::from_args();
     for flows in [1_u64, 1_000, 100_000, 1_000_000] {
         let mut random = Stream::named(1, "flows");
         let keys: Vec<u64> = (0..flows).map(|_| random.next_u64()).collect();
         let draws: Vec<u64> = (0..1 << 20).map(|_| keys[random.below(flows) as usize]).collect();
         for (name, mut qdisc) in disciplines() {
-            let mut now = Instant::ZERO;
-            let mut n = 0;
-            for _ in 0..1_000 {
-                qdisc.enqueue(now, P(draws[n]), &mut Discard);
-                n += 1;
-            }
-            group.bench_function(BenchmarkId::new(name, flows), |b| {
-                b.iter(|| {
+            let draws = &draws;
+            harness.case(&format!("{name}/{flows}"), 1, || {
+                let mut now = Instant::ZERO;
+                let mut n = 0;
+                for _ in 0..1_000 {
+                    qdisc.enqueue(now, P(draws[n]), &mut Discard);
+                    n += 1;
+                }
+                move || {
                     // 800 ns are 1,000 B at 10 Gbit/s; 1,000 packets wait for 0.8 ms, below every target.
                     now += Span::from_nanos(800);
                     n = (n + 1) & ((1 << 20) - 1);
                     qdisc.enqueue(now, P(draws[n]), &mut Discard);
-                    black_box(qdisc.dequeue(now, &mut Discard))
-                });
+                    black_box(qdisc.dequeue(now, &mut Discard));
+                }
             });
         }
     }
-    group.finish();
 }
-
-criterion_group!(benches, per_packet);
-criterion_main!(benches);

@@ -1,8 +1,11 @@
 //! A packet through CBQ, enqueued and dequeued, compared with FIFO, by the number of classes and by depth.
 
+#[path = "../../../benches/harness.rs"]
+mod harness;
+
 use std::hint::black_box;
 
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use harness::Harness;
 use tidegate_core::cbq::{Cbq, Class, Params};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::qdisc::Discard;
@@ -65,41 +68,37 @@ fn pass(qdisc: &mut impl Qdisc<P>, now: &mut Instant, class: u32, step: Span) {
     black_box(qdisc.dequeue(*now, &mut Discard));
 }
 
-fn bench(c: &mut Criterion) {
+fn main() {
     // Slow enough for the smallest class to stay below its limit, and so fast that every class is over it and borrows.
     let (below, over) = (Span::from_millis(5), Span::from_nanos(60));
-    let mut group = c.benchmark_group("cbq");
-    group.bench_function("fifo", |b| {
+    let mut harness = Harness::from_args();
+    harness.case("fifo", 1, || {
         let (mut fifo, mut now) = (queue(), Instant::ZERO);
-        b.iter(|| pass(&mut fifo, &mut now, 0, below));
+        move || pass(&mut fifo, &mut now, 0, below)
     });
     for classes in [1, 10, 100, 1_000, 10_000] {
-        group.bench_function(BenchmarkId::new("one flow, classes", classes), |b| {
+        harness.case(&format!("one flow, classes/{classes}"), 1, || {
             let (mut tree, mut now) = (flat(classes), Instant::ZERO);
-            b.iter(|| pass(&mut tree, &mut now, 0, below));
+            move || pass(&mut tree, &mut now, 0, below)
         });
-        group.bench_function(BenchmarkId::new("all classes busy", classes), |b| {
+        harness.case(&format!("all classes busy/{classes}"), 1, || {
             let (mut tree, mut now, mut next) = (flat(classes), Instant::ZERO, 0);
             for class in 0..2 * classes {
                 tree.enqueue(now, P(class % classes), &mut Discard);
             }
-            b.iter(|| {
+            move || {
                 next = (next + 1) % classes;
                 pass(&mut tree, &mut now, next, over);
-            });
+            }
         });
     }
     for depth in 1..=8 {
-        group.bench_function(BenchmarkId::new("depth", depth), |b| {
+        harness.case(&format!("depth/{depth}"), 1, || {
             let (mut tree, mut now, mut next) = (deep(depth), Instant::ZERO, 0);
-            b.iter(|| {
+            move || {
                 next ^= 1;
                 pass(&mut tree, &mut now, next, over);
-            });
+            }
         });
     }
-    group.finish();
 }
-
-criterion_group!(benches, bench);
-criterion_main!(benches);

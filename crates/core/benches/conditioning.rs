@@ -1,8 +1,12 @@
-//! Nanoseconds per packet of meters, early drop and rate adaptive shapers.
+//! Nanoseconds per packet of meters, early drop and rate adaptive shapers. Beside the meters DPDK's `rte_meter`.
+
+#[path = "../../../benches/harness.rs"]
+mod harness;
 
 use std::hint::black_box;
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use harness::Harness;
+use harness::peers::Peer;
 use tidegate_core::aqm::{Aqm, AqmFifo};
 use tidegate_core::fifo::Limit;
 use tidegate_core::marker::{Actions, Conditioner};
@@ -15,7 +19,7 @@ use tidegate_core::rio::{self, Rio};
 use tidegate_core::{Bytes, Colour, FlowKey, Instant, Packet, Probability, Qdisc, Rate, Span};
 use tidegate_core::{rfc4115, srtcm, trtcm, tswtcm};
 
-/// Packets of one iteration.
+/// Packets of one call.
 const N: usize = 10_000;
 
 #[derive(Clone, Copy)]
@@ -62,79 +66,63 @@ fn trtcm() -> trtcm::TrTcm {
     trtcm::TrTcm::new(params, Instant::ZERO).expect("valid")
 }
 
-fn meters(c: &mut Criterion) {
+fn meters(harness: &mut Harness, arrivals: &[(Instant, P)]) {
     let (mode, start) = (Mode::Blind, Instant::ZERO);
     let window = Span::from_millis(100);
     let single = srtcm::SrTcm::new(srtcm::Params { cir: CIR, cbs: CBS, ebs: PBS, mode }, start).expect("valid");
     let efficient = rfc4115::Params { cir: CIR, cbs: CBS, eir: PIR, ebs: PBS, mode };
     let efficient = rfc4115::Rfc4115::new(efficient, start).expect("valid");
     let sliding = tswtcm::TswTcm::new(tswtcm::Params { ctr: CIR, ptr: PIR, window, mode }, start, 1, "bench");
-    let mut group = c.benchmark_group("meter");
-    group.throughput(Throughput::Elements(N as u64));
-    let arrivals = arrivals();
     for (name, meter) in [
         ("srtcm", AnyMeter::SrTcm(single)),
         ("trtcm", AnyMeter::TrTcm(trtcm())),
         ("rfc4115", AnyMeter::Rfc4115(efficient)),
         ("tswtcm", AnyMeter::TswTcm(sliding.expect("valid"))),
     ] {
-        group.bench_function(name, |b| {
-            b.iter_batched_ref(
-                || meter.clone(),
-                |meter| {
-                    for (now, packet) in &arrivals {
-                        black_box(meter.meter(*now, packet));
-                    }
-                },
-                BatchSize::SmallInput,
-            );
+        harness.case(name, N as u64, || {
+            move || {
+                let mut meter = meter.clone();
+                for (now, packet) in arrivals {
+                    black_box(meter.meter(*now, packet));
+                }
+            }
         });
+        if name != "tswtcm" {
+            harness.beside(name, Peer::RteMeter, name);
+        }
     }
-    group.finish();
 }
 
-fn early(c: &mut Criterion) {
-    let mut group = c.benchmark_group("early");
-    group.throughput(Throughput::Elements(N as u64));
-    let arrivals = arrivals();
+fn early(harness: &mut Harness, arrivals: &[(Instant, P)]) {
     // A standing queue in the middle of the curve, where every arrival draws a random number.
     let weight = Probability::ONE;
     let early = EarlyDrop { weight, ..EarlyDrop::RECOMMENDED };
     let red = red::Params { early, ..red::Params::new(Thresholds::Packets { min: 20, max: 60 }) };
     let red = Red::new(red, 1, "bench").expect("valid");
     let standing = Backlog { packets: 40, bytes: Bytes::new(40_000) };
-    group.bench_function("red decides", |b| {
-        b.iter_batched_ref(
-            || red.clone(),
-            |red| {
-                for (now, packet) in &arrivals {
-                    black_box(red.on_arrival(*now, packet, standing));
-                }
-            },
-            BatchSize::SmallInput,
-        );
+    harness.case("red decides", N as u64, || {
+        move || {
+            let mut red = red.clone();
+            for (now, packet) in arrivals {
+                black_box(red.on_arrival(*now, packet, standing));
+            }
+        }
     });
-    group.bench_function("rio in and out", |b| {
-        b.iter_batched_ref(
-            || AqmFifo::new(Limit::packets(1_000), Rio::new(rio::Params::rfc2963(), 1, "bench").expect("valid")),
-            |queue| {
-                for (n, (now, packet)) in arrivals.iter().enumerate() {
-                    queue.enqueue(*now, *packet, &mut Discard);
-                    if n >= 150 {
-                        black_box(queue.dequeue(*now, &mut Discard));
-                    }
+    harness.case("rio in and out", N as u64, || {
+        move || {
+            let rio = Rio::new(rio::Params::rfc2963(), 1, "bench").expect("valid");
+            let mut queue = AqmFifo::new(Limit::packets(1_000), rio);
+            for (n, (now, packet)) in arrivals.iter().enumerate() {
+                queue.enqueue(*now, *packet, &mut Discard);
+                if n >= 150 {
+                    black_box(queue.dequeue(*now, &mut Discard));
                 }
-            },
-            BatchSize::SmallInput,
-        );
+            }
+        }
     });
-    group.finish();
 }
 
-fn shapers(c: &mut Criterion) {
-    let mut group = c.benchmark_group("ras");
-    group.throughput(Throughput::Elements(N as u64));
-    let arrivals = arrivals();
+fn shapers(harness: &mut Harness, arrivals: &[(Instant, P)]) {
     for (name, coupling) in [("trRAS", Coupling::Uncoupled), ("G-trRAS", Coupling::Green)] {
         let curve = Curve::Two {
             cir: CIR,
@@ -152,22 +140,23 @@ fn shapers(c: &mut Criterion) {
             coupling,
             slack: Span::ZERO,
         };
-        group.bench_function(name, |b| {
-            b.iter_batched_ref(
-                || Ras::new(params, Conditioner::new(trtcm(), Actions::default())).expect("valid"),
-                |ras| {
-                    for (now, packet) in &arrivals {
-                        ras.enqueue(*now, *packet, &mut Discard);
-                        while black_box(ras.dequeue(*now, &mut Discard)).is_some() {}
-                        black_box(ras.deadline(*now));
-                    }
-                },
-                BatchSize::SmallInput,
-            );
+        harness.case(name, N as u64, || {
+            move || {
+                let mut ras = Ras::new(params, Conditioner::new(trtcm(), Actions::default())).expect("valid");
+                for (now, packet) in arrivals {
+                    ras.enqueue(*now, *packet, &mut Discard);
+                    while black_box(ras.dequeue(*now, &mut Discard)).is_some() {}
+                    black_box(ras.deadline(*now));
+                }
+            }
         });
     }
-    group.finish();
 }
 
-criterion_group!(benches, meters, early, shapers);
-criterion_main!(benches);
+fn main() {
+    let mut harness = Harness::from_args();
+    let arrivals = arrivals();
+    meters(&mut harness, &arrivals);
+    early(&mut harness, &arrivals);
+    shapers(&mut harness, &arrivals);
+}

@@ -1,9 +1,13 @@
 //! ns/packet of FBC over FBQ by the number of flows, with FIFO as the baseline of the same run: every flow has a
-//! packet queued, one packet leaves and the next of its flow arrives.
+//! packet queued, one packet leaves and the next of its flow arrives. Beside it DPDK's `rte_sched`.
+
+#[path = "../../../benches/harness.rs"]
+mod harness;
 
 use std::hint::black_box;
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use harness::Harness;
+use harness::peers::Peer;
 use tidegate_core::fbq::{ClassParams, Fbc, FbcParams, Spare};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::qdisc::Discard;
@@ -54,26 +58,30 @@ fn one(queue: &mut impl Qdisc<Small>, now: &mut Instant) {
     }
 }
 
-fn flows(c: &mut Criterion) {
-    let mut group = c.benchmark_group("packet");
-    group.throughput(Throughput::Elements(1));
-    group.bench_function("fifo", |b| {
+fn main() {
+    let mut harness = Harness::from_args();
+    harness.case("fifo", 1, || {
         let mut queue = Fifo::new(Limit::NONE);
         (0..64).for_each(|flow| queue.enqueue(Instant::ZERO, Small { flow }, &mut Discard));
         let mut now = Instant::ZERO;
-        b.iter(|| one(&mut queue, &mut now));
+        move || one(&mut queue, &mut now)
     });
     for spare in [Spare::Shared, Spare::Idle] {
         for flows in [64, 4_096, 65_536, 1_000_000] {
-            let mut shaper = shaper(flows, spare);
-            let mut now = Instant::from_nanos(1);
-            group.bench_with_input(BenchmarkId::new(format!("fbq {spare:?}"), flows), &flows, |b, _| {
-                b.iter(|| one(&mut shaper, &mut now));
+            let name = format!("fbq {spare:?}/{flows}");
+            harness.case(&name, 1, || {
+                let mut shaper = shaper(flows, spare);
+                let mut now = Instant::from_nanos(1);
+                // A round, so that the flows are served in the order of their tags and not of their making.
+                (0..flows).for_each(|_| one(&mut shaper, &mut now));
+                move || one(&mut shaper, &mut now)
             });
+            // rte_sched has a power of two of pipes, and memory for 32,768 of them.
+            match flows {
+                4_096 => harness.beside(&name, Peer::RteSched(4_096), "packet"),
+                65_536 => harness.beside(&name, Peer::RteSched(32_768), "packet"),
+                _ => {}
+            }
         }
     }
-    group.finish();
 }
-
-criterion_group!(benches, flows);
-criterion_main!(benches);

@@ -1,22 +1,21 @@
 //! The whole engine, in ns/packet: metadata in, classify, account, admit, schedule, out. A shaper of ten classes, with
 //! statistics of flows and without, at 64 and at 10,000 flows.
 
+#[path = "../../../benches/harness.rs"]
+mod harness;
 mod workload;
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use harness::Harness;
 use workload::Workload;
 
-fn packet(c: &mut Criterion) {
-    let mut group = c.benchmark_group("engine");
-    group.throughput(Throughput::Elements(1));
+fn main() {
+    let mut harness = Harness::from_args();
     for flows in [64, 10_000] {
         for detail in ["off", "flows"] {
-            let mut workload = Workload::new(detail, flows);
-            group.bench_with_input(BenchmarkId::new(detail, flows), &flows, |b, _| b.iter(|| workload.one()));
+            harness.case(&format!("{detail}/{flows}"), 1, || {
+                let mut workload = Workload::new(detail, flows);
+                move || workload.one()
+            });
         }
     }
-    group.finish();
 }
-
-criterion_group!(benches, packet);
-criterion_main!(benches);

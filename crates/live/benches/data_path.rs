@@ -4,6 +4,9 @@
 //! fast as one thread sends it, and one TCP stream, each beside the same without a queue; then two interfaces through one
 //! engine and through one each; then how late deadlines are. The last four need namespaces and are skipped with a message where there are none.
 
+#[path = "../../../benches/peers.rs"]
+mod peers;
+
 use std::hint::black_box;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -162,6 +165,12 @@ fn live() {
         println!("two interfaces, {threads} data path(s): {} packets/s passed", runs[1]);
     }
     lateness();
+    for peer in [peers::Peer::Htb, peers::Peer::Live] {
+        match peers::measure(peer) {
+            Ok(figures) => println!("two classes of 1 and 30 Gbit/s, {peer:?}: {figures:?}"),
+            Err(reason) => println!("two classes of 1 and 30 Gbit/s, {peer:?}: not measured: {reason}"),
+        }
+    }
 }
 
 /// Floods two interfaces that one data path shapes, or one each, at a rate that is never reached. Returns the packets that

@@ -4,12 +4,14 @@
 //! The real captures are those of Debian's `golang-github-google-gopacket-dev` (the tests of another capture library),
 //! in its place or in the folder that `TIDEGATE_CAPTURES` names. Missing captures are skipped and named.
 
+#[path = "../../../benches/harness.rs"]
+mod harness;
+
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use harness::Harness;
 use tidegate_config::{Diagnostics, Source as Text, shaper};
 use tidegate_core::Rate;
 use tidegate_core::random::Stream;
@@ -132,27 +134,27 @@ fn real() -> Vec<(String, Vec<u8>)> {
     found
 }
 
-fn replay(c: &mut Criterion) {
-    let file = generated();
-    let mut group = c.benchmark_group("million");
-    group.sample_size(10).warm_up_time(Duration::from_millis(200)).throughput(Throughput::Elements(PACKETS));
-    group.bench_function("read", |b| b.iter(|| read(&file)));
+fn replay(harness: &mut Harness, file: &[u8]) {
+    cases(harness, "million", PACKETS, file);
+    for (name, file) in real() {
+        cases(harness, &name, read(&file), &file);
+    }
+}
+
+fn cases(harness: &mut Harness, capture: &str, packets: u64, file: &[u8]) {
+    harness.case(&format!("{capture}/read"), packets, || {
+        || {
+            black_box(read(file));
+        }
+    });
     for (name, text) in CONFIGURATIONS {
         let config = config(text);
-        group.bench_function(name, |b| b.iter(|| through(&config, &file)));
+        harness.case(&format!("{capture}/{name}"), packets, || {
+            move || {
+                black_box(through(&config, file));
+            }
+        });
     }
-    group.finish();
-    for (name, file) in real() {
-        let mut group = c.benchmark_group(&name);
-        group.sample_size(20).throughput(Throughput::Elements(read(&file)));
-        group.bench_function("read", |b| b.iter(|| read(&file)));
-        for (name, text) in CONFIGURATIONS {
-            let config = config(text);
-            group.bench_function(name, |b| b.iter(|| through(&config, &file)));
-        }
-        group.finish();
-    }
-    tcpreplay(&file);
 }
 
 /// What tcpreplay sends of the same capture to a device that drops everything, in a namespace of its own: a dummy, or
@@ -181,19 +183,17 @@ fn tcpreplay(file: &[u8]) {
 }
 
 /// What the recorder costs: calls of the engine with and without it.
-fn record(c: &mut Criterion) {
-    let file = generated();
-    let config = config(CONFIGURATIONS[1].1);
-    let mut group = c.benchmark_group("record");
-    group.sample_size(10).warm_up_time(Duration::from_millis(200)).throughput(Throughput::Elements(PACKETS));
-    for recorded in [false, true] {
+fn record(harness: &mut Harness, file: &[u8]) {
+    for (name, recorded) in [("record/without", false), ("record/with", true)] {
+        let config = config(CONFIGURATIONS[1].1);
         let path = std::env::temp_dir().join(format!("tidegate-bench-{}.tgr", std::process::id()));
-        group.bench_function(if recorded { "with" } else { "without" }, |b| {
-            b.iter(|| engine(&config, &file, recorded.then_some(path.as_path())));
+        harness.case(name, PACKETS, || {
+            || {
+                black_box(engine(&config, file, recorded.then_some(path.as_path())));
+            }
         });
         let _ = std::fs::remove_file(&path);
     }
-    group.finish();
 }
 
 fn engine(config: &shaper::Config, file: &[u8], record: Option<&std::path::Path>) -> u64 {
@@ -246,5 +246,12 @@ impl tidegate_engine::Sink<u64> for Forget {
     fn drop_packet(&mut self, _: u64, _: tidegate_core::DropReason) {}
 }
 
-criterion_group!(benches, replay, record);
-criterion_main!(benches);
+fn main() {
+    let mut harness = Harness::from_args();
+    let file = generated();
+    replay(&mut harness, &file);
+    record(&mut harness, &file);
+    if harness.compares() {
+        tcpreplay(&file);
+    }
+}

@@ -1,9 +1,13 @@
 //! The scenario of RFC 2963, appendix A, without its conditioning: 100 SACK connections over 70 Mbit/s, 102 s.
-//! States seconds for a run, events per second, and packets per second and hop.
+//! In ns for a run, beside the processor time of ns-2 in the same scenario.
 
-use std::time::Duration;
+#[path = "../../../benches/harness.rs"]
+mod harness;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use std::hint::black_box;
+
+use harness::Harness;
+use harness::peers::Peer;
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::{Instant, Rate, Span};
 use tidegate_sim::{FlowSpec, Line, Network, Simulation, Workload, tcp};
@@ -39,36 +43,17 @@ fn run() -> Simulation {
     sim
 }
 
-/// Nanoseconds this process has had a processor, where the system reports it; else wall-clock time.
-fn processor_time(begin: std::time::Instant) -> f64 {
-    let schedstat = std::fs::read_to_string("/proc/self/schedstat").ok();
-    let nanos = schedstat.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
-    nanos.map_or_else(|| begin.elapsed().as_secs_f64(), |nanos| nanos / 1e9)
-}
-
-fn bench(c: &mut Criterion) {
-    let begin = std::time::Instant::now();
-    let mut best = f64::INFINITY;
-    let mut sim = network();
-    for _ in 0..5 {
-        let before = processor_time(begin);
-        sim = run();
-        best = best.min(processor_time(begin) - before);
+fn main() {
+    let mut harness = Harness::from_args();
+    harness.case("rfc2963", 1, || {
+        || {
+            black_box(run());
+        }
+    });
+    if harness.compares() {
+        let sim = run();
+        let goodput: u64 = sim.flows().map(|(_, metrics)| metrics.goodput(sim.measured()).as_bps()).sum();
+        println!("{} events, {} packets x hops, goodput {goodput} bit/s", sim.events(), sim.hops());
     }
-    let goodput: u64 = sim.flows().map(|(_, metrics)| metrics.goodput(sim.measured()).as_bps()).sum();
-    println!(
-        "best of 5: {best:.3} s of processor time; {} events, {:.1} M/s; {} packets x hops, {:.1} M/s; goodput {:.2} Mbit/s",
-        sim.events(),
-        sim.events() as f64 / best / 1e6,
-        sim.hops(),
-        sim.hops() as f64 / best / 1e6,
-        goodput as f64 / 1e6,
-    );
-    let mut group = c.benchmark_group("simulator");
-    group.sample_size(10).measurement_time(Duration::from_secs(8));
-    group.bench_function("rfc2963", |b| b.iter(run));
-    group.finish();
+    harness.beside("rfc2963", Peer::Ns2, "cpu");
 }
-
-criterion_group!(benches, bench);
-criterion_main!(benches);

@@ -3,6 +3,9 @@
 //! Each row is a process of its own, so that its resident memory is that of the row; times are of the processor. The bottleneck has 100 kbit/s for
 //! each flow and a queue of 50 ms; the simulated time is that of about two million packets, at most 60 s.
 
+#[path = "../../../benches/peers.rs"]
+mod peers;
+
 use std::process::Command;
 use std::sync::Arc;
 use tidegate_core::fifo::{Fifo, Limit};
@@ -64,7 +67,7 @@ fn processor_time() -> f64 {
     nanos.map_or_else(clock, |nanos| nanos / 1e9)
 }
 
-fn row(flows: u64, apart: bool) {
+fn row(flows: u64, apart: bool, rows: bool) {
     let before = resident();
     let begin = processor_time();
     let mut sim = network(flows, apart).build().expect("a network that works");
@@ -76,6 +79,10 @@ fn row(flows: u64, apart: bool) {
     sim.run_until(Instant::ZERO + Span::from_secs(seconds));
     let ran = processor_time() - begin;
     let held = resident().saturating_sub(before);
+    if rows {
+        println!("row flows/{flows} {:.0}", ran * 1e9);
+        return;
+    }
     let goodput: u64 = sim.flows().map(|(_, metrics)| metrics.goodput(sim.measured()).as_bps()).sum();
     println!(
         "{flows:>9} {:>6} {set_up:>9.3} {:>11} {:>9.2} {:>9.2} {:>9} {:>9} {:>10.1}",
@@ -90,9 +97,14 @@ fn row(flows: u64, apart: bool) {
 }
 
 fn main() {
+    // For the table of speed, which runs ns-2 with as many flows in turn.
+    if std::env::args().any(|arg| arg == "--rows") {
+        row(10_000, false, true);
+        return;
+    }
     let mut args = std::env::args().skip(1).filter(|arg| !arg.starts_with("--"));
     if let (Some(flows), Some(apart)) = (args.next(), args.next()) {
-        row(flows.parse().expect("a number of flows"), apart == "apart");
+        row(flows.parse().expect("a number of flows"), apart == "apart", false);
         return;
     }
     println!(
@@ -104,5 +116,9 @@ fn main() {
         let way = if apart { "apart" } else { "together" };
         let status = Command::new(&own).args([flows.to_string().as_str(), way]).status();
         assert!(status.is_ok_and(|status| status.success()), "the row of {flows} flows failed");
+    }
+    match peers::measure(peers::Peer::Ns2Flows(10_000, 24)) {
+        Ok(figures) => println!("ns-2, 10,000 flows: {:.2} s", figures["cpu"] / 1e9),
+        Err(reason) => println!("ns-2, 10,000 flows: not measured: {reason}"),
     }
 }

@@ -1,0 +1,356 @@
+//! The table of speed: every row beside its peer in the same run, in turn, with the noise of the machine.
+//!
+//! `tidegate-checks bench [PART...]` measures the rows whose names contain a part, five rounds of ours and the peer's,
+//! writes medians and spreads with the date into `benches/SPEED.md`, and appends them to `benches/history.csv`
+//! (date, commit, row, figure, ratio). It returns a line for each row that is slower than its last entry there by more
+//! than both the spread and a tenth.
+
+#[path = "../../../../benches/peers.rs"]
+mod peers;
+mod rows;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use peers::{Peer, median};
+use rows::{Against, Aim, Ours, ROWS, Row};
+
+const ROUNDS: usize = 5;
+const PAGE: &str = "benches/SPEED.md";
+const HISTORY: &str = "benches/history.csv";
+const EVENTS: &str = "cycles,instructions,cache-misses";
+
+/// Figures of the rounds, or why there are none.
+type Figures = Result<Vec<f64>, String>;
+
+/// A line for each row that became slower.
+pub fn check(root: &Path, parts: &[&str]) -> io::Result<Vec<String>> {
+    let selected = |row: &&Row| parts.is_empty() || parts.iter().any(|part| row.name.contains(part));
+    let rows: Vec<&Row> = ROWS.iter().filter(selected).collect();
+    if rows.is_empty() {
+        let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+        return Err(io::Error::other(format!("no row has such a name; there are: {}", names.join("; "))));
+    }
+    let mut run = Run::default();
+    let before = steal()?;
+    for round in 1..=ROUNDS {
+        eprintln!("round {round} of {ROUNDS}");
+        run.round(&rows)?;
+    }
+    let after = steal()?;
+    let stolen = (after.0 - before.0) / (after.1 - before.1).max(1.0) * 100.0;
+    let (date, commit) = (output("date", &["-u", "+%F %H:%M UTC"])?, output("git", &["rev-parse", "--short", "HEAD"])?);
+    let history = std::fs::read_to_string(root.join(HISTORY)).unwrap_or_default();
+    let mut results = Vec::new();
+    for row in rows {
+        results.push(run.result(row, &history));
+    }
+    let page = page(&results, &run, (&date, &commit), stolen);
+    print!("{page}");
+    std::fs::write(root.join(PAGE), page)?;
+    append(&root.join(HISTORY), &results, &date, &commit)?;
+    Ok(results.iter().filter_map(Measured::slower).collect())
+}
+
+/// What a round measured, by benchmark case, figure of the live path, or figure of a peer.
+#[derive(Default)]
+struct Run {
+    programs: BTreeMap<(&'static str, &'static str), PathBuf>,
+    cases: BTreeMap<(&'static str, &'static str, String), Vec<f64>>,
+    peers: BTreeMap<Peer, Result<BTreeMap<String, Vec<f64>>, String>>,
+    /// Events of the processor for a packet, by row.
+    counters: BTreeMap<&'static str, String>,
+}
+
+impl Run {
+    /// Runs each benchmark with the cases of `rows`, and after it the peers of these rows.
+    fn round(&mut self, rows: &[&'static Row]) -> io::Result<()> {
+        let mut done = Vec::new();
+        for row in rows {
+            match row.ours {
+                Ours::Case(package, bench, _) if !done.contains(&(package, bench)) => {
+                    done.push((package, bench));
+                    self.benchmark(package, bench, rows)?;
+                    for row in
+                        rows.iter().filter(|row| matches!(row.ours, Ours::Case(p, b, _) if (p, b) == (package, bench)))
+                    {
+                        if let Against::Peer(peer, _) = row.against
+                            && !done.contains(&(row.name, ""))
+                        {
+                            let same = |other: &&&Row| matches!(other.against, Against::Peer(p, _) if p == peer);
+                            done.extend(rows.iter().filter(same).map(|other| (other.name, "")));
+                            self.peer(peer);
+                        }
+                    }
+                }
+                Ours::Live(_) if !done.contains(&("live", "")) => {
+                    done.push(("live", ""));
+                    self.peer(Peer::Live);
+                    self.peer(Peer::Htb);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn benchmark(&mut self, package: &'static str, bench: &'static str, rows: &[&'static Row]) -> io::Result<()> {
+        let program = match self.programs.get(&(package, bench)) {
+            Some(program) => program.clone(),
+            None => {
+                let program = build(package, bench)?;
+                self.programs.insert((package, bench), program.clone());
+                for row in rows {
+                    if let Ours::Case(p, b, case) = row.ours
+                        && (p, b, row.unit) == (package, bench, "ns")
+                        && package == "tidegate-core"
+                    {
+                        self.counters.insert(row.name, counters(&program, case));
+                    }
+                }
+                program
+            }
+        };
+        let mut command = Command::new(program);
+        command.args(["--rows", "--seconds", "0.5"]);
+        for row in rows {
+            if let Ours::Case(p, b, case) = row.ours
+                && (p, b) == (package, bench)
+            {
+                command.arg(case);
+                if let Against::Case(base) = row.against {
+                    command.arg(base);
+                }
+            }
+        }
+        let text = text_of(&mut command)?;
+        for line in text.lines().filter_map(|line| line.strip_prefix("row ")) {
+            if let Some((case, figure)) = line.rsplit_once(' ')
+                && let Ok(figure) = figure.parse()
+            {
+                self.cases.entry((package, bench, case.to_owned())).or_default().push(figure);
+            }
+        }
+        Ok(())
+    }
+
+    fn peer(&mut self, peer: Peer) {
+        let kept = self.peers.entry(peer).or_insert_with(|| Ok(BTreeMap::new()));
+        let Ok(figures) = kept else { return };
+        match peers::measure(peer) {
+            Ok(new) => new.into_iter().for_each(|(name, figure)| figures.entry(name).or_default().push(figure)),
+            Err(reason) => *kept = Err(reason),
+        }
+    }
+
+    fn of_peer(&self, peer: Peer, figure: &str) -> Figures {
+        match self.peers.get(&peer) {
+            Some(Ok(figures)) => figures.get(figure).cloned().ok_or_else(|| format!("it reports no {figure}")),
+            Some(Err(reason)) => Err(reason.clone()),
+            None => Err("it was not run".into()),
+        }
+    }
+
+    fn of_case(&self, package: &'static str, bench: &'static str, case: &str) -> Figures {
+        let missing = || format!("{package} has no case {case} in its benchmark {bench}");
+        self.cases.get(&(package, bench, case.to_owned())).cloned().ok_or_else(missing)
+    }
+
+    fn result(&self, row: &'static Row, history: &str) -> Measured {
+        let ours = match row.ours {
+            Ours::Case(package, bench, case) => self.of_case(package, bench, case),
+            Ours::Live(figure) => self.of_peer(Peer::Live, figure),
+        };
+        let theirs = match (row.against, row.ours) {
+            (Against::Peer(peer, figure), _) => Some(self.of_peer(peer, figure)),
+            (Against::Case(base), Ours::Case(package, bench, _)) => Some(self.of_case(package, bench, base)),
+            _ => None,
+        };
+        let field = format!("\"{}\"", row.name);
+        let last = history.lines().rev().find(|line| line.split_once(&field).is_some());
+        let last = last.and_then(|line| line.rsplit(',').nth(1)?.parse().ok());
+        Measured { row, ours: summary(ours), theirs: theirs.map(summary), last }
+    }
+}
+
+/// A median, with the distance of the largest and the smallest in percent of it.
+type Summary = Result<(f64, f64), String>;
+
+fn summary(figures: Figures) -> Summary {
+    let mut figures = figures?;
+    let middle = median(&mut figures);
+    Ok((middle, (figures[figures.len() - 1] - figures[0]) / middle * 100.0))
+}
+
+struct Measured {
+    row: &'static Row,
+    ours: Summary,
+    theirs: Option<Summary>,
+    last: Option<f64>,
+}
+
+impl Measured {
+    fn ratio(&self) -> Option<f64> {
+        Some(self.ours.as_ref().ok()?.0 / self.theirs.as_ref()?.as_ref().ok()?.0)
+    }
+    /// Whether the aim is reached; `None` where it cannot be judged.
+    fn reached(&self) -> Option<bool> {
+        match self.row.aim {
+            Aim::AtMost(most) => Some(self.ours.as_ref().ok()?.0 <= most),
+            Aim::RatioAtMost(most) => Some(self.ratio()? <= most),
+            Aim::RatioAtLeast(least) => Some(self.ratio()? >= least),
+            Aim::None => None,
+        }
+    }
+    fn slower(&self) -> Option<String> {
+        let (&(ours, spread), last) = (self.ours.as_ref().ok()?, self.last?);
+        let larger_is_better = matches!(self.row.aim, Aim::RatioAtLeast(_));
+        let change = if larger_is_better { last / ours } else { ours / last } * 100.0 - 100.0;
+        (change > spread.max(10.0)).then(|| {
+            format!(
+                "{}: {ours:.1} {}, {last:.1} when last measured; spread {spread:.0} %",
+                self.row.name, self.row.unit
+            )
+        })
+    }
+}
+
+fn page(results: &[Measured], run: &Run, (date, commit): (&str, &str), stolen: f64) -> String {
+    let mut page = format!(
+        "# Speed\n\nWritten by `cargo run --release -p tidegate-checks -- bench` on {date}, commit {commit}: medians of \
+         {ROUNDS} rounds in which Tidegate and its peer are measured in turn. The spread is that of the largest and the \
+         smallest round. Of the time of the processors the hypervisor took {stolen:.1} %. Figures of different runs \
+         are not comparable; ratios are.\n\n| what | unit | Tidegate | spread | beside | spread | ratio | aim | reached |\n\
+         | --- | --- | ---: | ---: | ---: | ---: | ---: | --- | --- |\n"
+    );
+    let number = |value: f64| if value >= 1e5 { format!("{:.3} M", value / 1e6) } else { format!("{value:.1}") };
+    let cells = |summary: &Summary| match summary {
+        Ok((middle, spread)) => format!("{} | {spread:.0} %", number(*middle)),
+        Err(_) => "not measured | ".into(),
+    };
+    let mut notes = Vec::new();
+    for result in results {
+        let row = result.row;
+        let ratio = result.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+        let aim = match row.aim {
+            Aim::AtMost(most) => format!("≤ {most} {}", row.unit),
+            Aim::RatioAtMost(most) => format!("≤ {most} of it"),
+            Aim::RatioAtLeast(least) => format!("≥ {least} of it"),
+            Aim::None => String::new(),
+        };
+        let reached = result.reached().map_or("", |reached| if reached { "yes" } else { "no" });
+        let theirs = result.theirs.as_ref().map_or_else(|| " | ".into(), cells);
+        let _ = writeln!(
+            page,
+            "| {} | {} | {} | {theirs} | {ratio} | {aim} | {reached} |",
+            row.name,
+            row.unit,
+            cells(&result.ours)
+        );
+        for summary in [Some(&result.ours), result.theirs.as_ref()].into_iter().flatten() {
+            if let Err(reason) = summary
+                && !notes.contains(&reason.as_str())
+            {
+                notes.push(reason);
+            }
+        }
+    }
+    if !notes.is_empty() {
+        let _ = writeln!(page, "\nNot measured:\n\n- {}", notes.join("\n- "));
+    }
+    let _ = writeln!(page, "\n## Events of the processor, a packet ({EVENTS})\n");
+    let mut counted = run.counters.iter().filter(|(_, counters)| counters.contains("cycles "));
+    match counted.next() {
+        None => {
+            let reason = run.counters.values().next().map_or("no row of the core was measured", String::as_str);
+            let _ = writeln!(page, "Not counted: {reason}");
+        }
+        Some(first) => {
+            for (name, counters) in std::iter::once(first).chain(counted) {
+                let _ = writeln!(page, "- {name}: {counters}");
+            }
+        }
+    }
+    page
+}
+
+fn append(path: &Path, results: &[Measured], date: &str, commit: &str) -> io::Result<()> {
+    let new = !path.exists();
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
+    if new {
+        writeln!(file, "date,commit,row,figure,ratio")?;
+    }
+    for result in results {
+        if let Ok((ours, _)) = result.ours {
+            let ratio = result.ratio().map_or_else(String::new, |ratio| format!("{ratio:.3}"));
+            writeln!(file, "{date},{commit},\"{}\",{ours:.3},{ratio}", result.row.name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Compiles a benchmark and returns its program.
+fn build(package: &str, bench: &str) -> io::Result<PathBuf> {
+    let arguments =
+        ["bench", "--locked", "--no-run", "--message-format", "json", "-q", "-p", package, "--bench", bench];
+    let text = text_of(Command::new("cargo").args(arguments))?;
+    let artefacts = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    artefacts
+        .filter(|message| message["target"]["name"] == bench)
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .ok_or_else(|| io::Error::other(format!("{package} has no benchmark {bench}")))
+}
+
+/// Events for a packet: the difference of two runs that differ by a million packets.
+fn counters(program: &Path, case: &str) -> String {
+    const PACKETS: u32 = 1_000_000;
+    let count = |packets: u32| -> Result<Vec<f64>, String> {
+        let mut command = Command::new("perf");
+        command.args(["stat", "-x", ",", "-e", EVENTS, "--"]).arg(program).args([
+            "--fixed",
+            &packets.to_string(),
+            case,
+        ]);
+        let output = command.output().map_err(|error| format!("perf: {error} (Debian: linux-perf)"))?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        let counts: Vec<f64> = text.lines().filter_map(|line| line.split(',').next()?.parse().ok()).collect();
+        if counts.len() == EVENTS.split(',').count() {
+            Ok(counts)
+        } else {
+            Err(format!("perf counts no {EVENTS} on this machine"))
+        }
+    };
+    match count(PACKETS).and_then(|first| Ok((first, count(2 * PACKETS)?))) {
+        Ok((first, second)) => EVENTS
+            .split(',')
+            .zip(first.iter().zip(&second))
+            .map(|(event, (first, second))| format!("{event} {:.2}", (second - first) / f64::from(PACKETS)))
+            .collect::<Vec<_>>()
+            .join(", "),
+        Err(reason) => reason,
+    }
+}
+
+/// Time that the hypervisor took, and all time, in ticks.
+fn steal() -> io::Result<(f64, f64)> {
+    let text = std::fs::read_to_string("/proc/stat")?;
+    let line = text.lines().next().unwrap_or_default();
+    let ticks: Vec<f64> = line.split_whitespace().skip(1).take(8).filter_map(|tick| tick.parse().ok()).collect();
+    Ok((ticks.get(7).copied().unwrap_or(0.0), ticks.iter().sum()))
+}
+
+fn output(program: &str, arguments: &[&str]) -> io::Result<String> {
+    Ok(text_of(Command::new(program).args(arguments))?.trim().to_owned())
+}
+
+fn text_of(command: &mut Command) -> io::Result<String> {
+    let output = command.output()?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let program = command.get_program().display();
+    Err(io::Error::other(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim())))
+}

@@ -1,0 +1,126 @@
+//! The rows of the table of speed: what is measured, beside what, and what it must reach.
+
+use super::peers::Peer;
+
+/// Where our figure of a row comes from.
+#[derive(Clone, Copy)]
+pub enum Ours {
+    /// A case of a benchmark, in ns a packet: package, benchmark, case.
+    Case(&'static str, &'static str, &'static str),
+    /// A figure of the shaper between two namespaces.
+    Live(&'static str),
+}
+
+/// What our figure is compared with.
+#[derive(Clone, Copy)]
+pub enum Against {
+    /// A figure of a peer, measured in turn with ours.
+    Peer(Peer, &'static str),
+    /// Another case of the same benchmark.
+    Case(&'static str),
+    /// Nothing that does the same work.
+    Nothing,
+}
+
+/// What a row must reach on a quiet machine.
+#[derive(Clone, Copy)]
+pub enum Aim {
+    /// At most this figure.
+    AtMost(f64),
+    /// At most this part of what it is compared with.
+    RatioAtMost(f64),
+    /// At least this part of what it is compared with.
+    RatioAtLeast(f64),
+    /// For comparison only.
+    None,
+}
+
+/// A row of the table.
+pub struct Row {
+    pub name: &'static str,
+    pub unit: &'static str,
+    pub ours: Ours,
+    pub against: Against,
+    pub aim: Aim,
+}
+
+const fn core(bench: &'static str, name: &'static str, case: &'static str, aim: Aim) -> Row {
+    Row { name, unit: "ns", ours: Ours::Case("tidegate-core", bench, case), against: Against::Nothing, aim }
+}
+
+const fn beside(row: Row, against: Against) -> Row {
+    Row { against, ..row }
+}
+
+const fn meter(name: &'static str, case: &'static str) -> Row {
+    beside(core("conditioning", name, case, Aim::RatioAtMost(1.0)), Against::Peer(Peer::RteMeter, case))
+}
+
+const fn replay(name: &'static str, case: &'static str, base: &'static str, most: f64) -> Row {
+    let ours = Ours::Case("tidegate-replay", "replay", case);
+    Row { name, unit: "ns", ours, against: Against::Case(base), aim: Aim::RatioAtMost(most) }
+}
+
+const fn engine(name: &'static str, case: &'static str, most: f64) -> Row {
+    let ours = Ours::Case("tidegate-engine", "engine", case);
+    Row { name, unit: "ns", ours, against: Against::Nothing, aim: Aim::AtMost(most) }
+}
+
+const fn simulator(name: &'static str, bench: &'static str, case: &'static str, peer: Peer) -> Row {
+    let ours = Ours::Case("tidegate-sim", bench, case);
+    Row { name, unit: "ns", ours, against: Against::Peer(peer, "cpu"), aim: Aim::RatioAtMost(0.1) }
+}
+
+const fn live(name: &'static str, unit: &'static str, figure: &'static str, against: Against, aim: Aim) -> Row {
+    Row { name, unit, ours: Ours::Live(figure), against, aim }
+}
+
+const SCHED_4K: Against = Against::Peer(Peer::RteSched(4_096), "packet");
+const SCHED_32K: Against = Against::Peer(Peer::RteSched(32_768), "packet");
+
+/// The rows, those of a benchmark together.
+pub const ROWS: &[Row] = &[
+    core("fbq", "FIFO, in and out", "fifo", Aim::None),
+    core("fbq", "FBQ, 64 flows", "fbq Shared/64", Aim::None),
+    beside(core("fbq", "FBQ, 4,096 flows", "fbq Shared/4096", Aim::RatioAtMost(0.5)), SCHED_4K),
+    beside(core("fbq", "FBQ, 65,536 flows (peer: 32,768)", "fbq Shared/65536", Aim::AtMost(140.0)), SCHED_32K),
+    core("fbq", "FBQ, 1,000,000 flows", "fbq Shared/1000000", Aim::AtMost(350.0)),
+    core("fbq", "FBQ, 1,000,000 flows, batches of 64", "fbq batches/1000000", Aim::AtMost(130.0)),
+    core("fbq", "FBQ without sharing, 4,096 flows", "fbq Idle/4096", Aim::None),
+    core("cbq", "CBQ, 10 classes busy", "all classes busy/10", Aim::AtMost(90.0)),
+    core("cbq", "CBQ, 100 classes busy", "all classes busy/100", Aim::AtMost(90.0)),
+    core("cbq", "CBQ, 1,000 classes busy", "all classes busy/1000", Aim::AtMost(90.0)),
+    beside(
+        core("cbq", "CBQ, 10,000 classes busy, to 10", "all classes busy/10000", Aim::RatioAtMost(1.5)),
+        Against::Case("all classes busy/10"),
+    ),
+    core("cbq", "CBQ, depth 8", "depth/8", Aim::AtMost(150.0)),
+    meter("srTCM", "srtcm"),
+    meter("trTCM", "trtcm"),
+    meter("RFC 4115", "rfc4115"),
+    core("conditioning", "TSWTCM", "tswtcm", Aim::AtMost(8.0)),
+    core("aqm", "DRR, 100,000 flows", "drr/100000", Aim::AtMost(45.0)),
+    core("aqm", "SFQ, 100,000 flows", "sfq/100000", Aim::AtMost(45.0)),
+    core("aqm", "FQ-CoDel, 100,000 flows", "fq_codel/100000", Aim::AtMost(45.0)),
+    core("aqm", "CAKE-like, 100,000 flows", "cake/100000", Aim::AtMost(80.0)),
+    core("aqm", "MERED, 100,000 flows", "mered/100000", Aim::AtMost(120.0)),
+    core("aqm", "MEREDT, 100,000 flows", "meredt/100000", Aim::AtMost(120.0)),
+    core("aqm", "ingress filter, 100,000 flows", "ingress/100000", Aim::AtMost(120.0)),
+    core("aqm", "MERED, 1,000,000 flows", "mered/1000000", Aim::AtMost(150.0)),
+    core("aqm", "MEREDT, 1,000,000 flows", "meredt/1000000", Aim::AtMost(150.0)),
+    core("aqm", "ingress filter, 1,000,000 flows", "ingress/1000000", Aim::AtMost(150.0)),
+    engine("engine, 10,000 flows, no statistics", "off/10000", 150.0),
+    engine("engine, 10,000 flows, statistics of flows", "flows/10000", 200.0),
+    replay("replay through FIFO, to reading", "million/fifo", "million/read", 3.0),
+    replay("replay through FBQ, to reading", "million/fbq", "million/read", 3.0),
+    replay("replay through CBQ, to reading", "million/cbq", "million/read", 3.0),
+    replay("replay through FQ-CoDel, to reading", "million/fq-codel", "million/read", 3.0),
+    replay("recording, to the same without", "record/with", "record/without", 1.15),
+    simulator("simulator, RFC 2963, a run", "rfc2963", "rfc2963", Peer::Ns2),
+    simulator("simulator, 10,000 flows, a run", "scale", "flows/10000", Peer::Ns2Flows(10_000, 24)),
+    live("live, 64 B UDP", "packets/s", "udp", Against::Peer(Peer::Htb, "udp"), Aim::RatioAtLeast(0.65)),
+    live("live, TCP", "bit/s", "tcp", Against::Peer(Peer::Htb, "tcp"), Aim::RatioAtLeast(1.0)),
+    live("live, processor time of a packet", "ns", "cpu", Against::Nothing, Aim::None),
+    live("tidegate run, in force", "ms", "start", Against::Nothing, Aim::AtMost(150.0)),
+    live("tidegate status", "ms", "status", Against::Nothing, Aim::AtMost(10.0)),
+];
