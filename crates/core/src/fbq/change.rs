@@ -79,6 +79,7 @@ impl<P: Packet> Fbc<P> {
         }
         self.set_rate(now, params.rate);
         self.root.set_depth(now, params.burst);
+        self.root_changed();
         self.params = FbcParams { catch_up: self.params.catch_up, ..params };
         self.change_profiles(now, profiles);
         Ok(())
@@ -138,5 +139,6 @@ impl<P: Packet> Fbc<P> {
     /// Limits the credit at `now` to `allowance`.
     pub fn limit_allowance(&mut self, now: Instant, allowance: Credit) {
         self.root.limit(now.max(self.now), allowance);
+        self.root_changed();
     }
 }

@@ -7,7 +7,8 @@ use tidegate_units::{Bytes, Credit, Instant, Rate};
 
 use super::flow::{Flow, Flows};
 use super::hosts::{FairBy, Hosts};
-use super::shares::{Ratio, Shares, WEIGHT_ONE, WHOLE};
+use super::shares::{Ratio, Shares, WEIGHT_MAX, WEIGHT_ONE, WHOLE};
+use super::wheel::Wheel;
 use crate::accounts::Account;
 use crate::bucket::TokenBucket;
 use crate::heap::Heap;
@@ -155,7 +156,10 @@ pub(super) struct Class {
     pub candidate: Option<Candidate>,
     /// The hosts that share the class, if it is shared by hosts.
     pub hosts: Option<Hosts>,
-    /// Hosts with a queue, or else flows with a queue, by the virtual time at which their head is covered by their share.
+    /// Flows with a queue, by the virtual time at which their head is covered by their share; unless hosts share the
+    /// class.
+    wheel: Wheel,
+    /// Hosts with a queue, or else the flows that the wheel did not take.
     pub share: Heap<u128>,
     /// Flows with a queue and a granted minimum, by the time at which their head is covered by it.
     guarantee: Heap<Instant>,
@@ -190,6 +194,7 @@ impl Class {
             queued_minimum: Rate::ZERO,
             candidate: None,
             hosts: (fair_by != FairBy::Flow).then(Hosts::new),
+            wheel: Wheel::new(),
             share: Heap::new(),
             guarantee: Heap::new(),
             virtual_now: VIRTUAL_START,
@@ -207,13 +212,19 @@ impl Class {
 
     /// `bytes` in virtual time for a flow of `weight`, rounded against the sender.
     pub fn virtual_length(bytes: Bytes, weight: u64) -> u128 {
-        let credit = (Credit::of(bytes).as_raw() as u128) << PLACES;
+        let credit = Credit::of(bytes).as_raw() as u128;
         if weight.is_power_of_two() {
             let places = weight.trailing_zeros();
-            // Round up, as the division below does.
-            (credit + ((1_u128 << places) - 1)) >> places
-        } else {
-            credit.div_ceil(u128::from(weight))
+            // Round up, as the divisions below do.
+            return ((credit << PLACES) + ((1_u128 << places) - 1)) >> places;
+        }
+        match u64::try_from(credit) {
+            // Two divisions of 64 bits are several times cheaper than one of 128. A rest below 2^40 has room for the places.
+            Ok(credit) if weight <= WEIGHT_MAX => {
+                let (whole, rest) = (credit / weight, credit % weight);
+                (u128::from(whole) << PLACES) + u128::from((rest << PLACES).div_ceil(weight))
+            }
+            _ => (credit << PLACES).div_ceil(u128::from(weight)),
         }
     }
 
@@ -321,8 +332,9 @@ impl Class {
     /// Inserts a backlogged flow into both orders by the tags of its head.
     pub fn key(&mut self, flows: &mut Flows, at: u32) {
         let flow = &flows[at];
-        let tag = flow.start + Self::virtual_length(flow.head_size, flow.weight);
-        let (share_at, guarantee_at, host) = (flow.share_at, flow.guarantee_at, flow.host);
+        let length = Self::virtual_length(flow.head_size, flow.weight);
+        let tag = flow.start + length;
+        let (share_at, host) = (flow.share_at, flow.host);
         let covered = flow
             .granted
             .then(|| flow.guarantee.time_of(Instant::ZERO, flow.head_size.min(flow.guarantee.depth())))
@@ -333,25 +345,58 @@ impl Class {
                 hosts[host].share.set(share_at, tag, at, &mut flows.place_share());
                 self.key_host(flows, host);
             }
-            None => self.share.set(share_at, tag, at, &mut flows.place_share()),
+            None => {
+                self.take_out(flows, at);
+                for (tag, at) in self.wheel.reserve(flows, length) {
+                    self.put_in(flows, tag, at);
+                }
+                self.put_in(flows, tag, at);
+            }
         }
         match covered {
-            Some(time) => self.guarantee.set(guarantee_at, time, at, &mut flows.place_guarantee()),
-            None => self.guarantee.remove(guarantee_at, &mut flows.place_guarantee()),
+            Some(time) => {
+                let position = flows[at].guarantee_at;
+                self.guarantee.set(position, time, at, &mut flows.place_guarantee());
+            }
+            None => self.unguarantee(flows, at),
+        }
+    }
+
+    /// Inserts a flow into the order of shares.
+    fn put_in(&mut self, flows: &mut Flows, tag: u128, at: u32) {
+        if !self.wheel.insert(flows, at, tag) {
+            self.share.insert(tag, at, &mut flows.place_share());
+        }
+    }
+
+    /// Removes a flow from the order of shares, if it is in it.
+    fn take_out(&mut self, flows: &mut Flows, at: u32) {
+        match flows[at].share_at {
+            position if Wheel::has(position) => self.wheel.remove(flows, at),
+            position => self.share.remove(position, &mut flows.place_share()),
+        }
+    }
+
+    /// Removes a flow from the order of minimums, if it is in it.
+    fn unguarantee(&mut self, flows: &mut Flows, at: u32) {
+        // Most classes have none: the position is not in the part of the record that every packet reads.
+        if !self.guarantee.is_empty() {
+            let position = flows[at].guarantee_at;
+            self.guarantee.remove(position, &mut flows.place_guarantee());
         }
     }
 
     /// Removes a flow from both orders.
     pub fn unkey(&mut self, flows: &mut Flows, at: u32) {
-        let (share_at, guarantee_at, host) = (flows[at].share_at, flows[at].guarantee_at, flows[at].host);
+        let (share_at, host) = (flows[at].share_at, flows[at].host);
         match &mut self.hosts {
             Some(hosts) => {
                 hosts[host].share.remove(share_at, &mut flows.place_share());
                 self.key_host(flows, host);
             }
-            None => self.share.remove(share_at, &mut flows.place_share()),
+            None => self.take_out(flows, at),
         }
-        self.guarantee.remove(guarantee_at, &mut flows.place_guarantee());
+        self.unguarantee(flows, at);
         if self.candidate.is_some_and(|candidate| candidate.flow == at) {
             self.candidate = None;
         }
@@ -366,7 +411,7 @@ impl Class {
             return false;
         }
         let before = self.candidate;
-        self.candidate = self.next(base).map(|(flow, by, since)| {
+        self.candidate = self.next(flows, base).map(|(flow, by, since)| {
             let head = &flows[flow];
             let size = head.head_size.min(self.bucket.depth());
             let from = since.max(head.head_arrived);
@@ -376,8 +421,11 @@ impl Class {
         before != self.candidate
     }
 
-    fn next(&self, base: Instant) -> Option<(u32, By, Instant)> {
-        let (tag, first) = self.share.peek()?;
+    fn next(&self, flows: &Flows, base: Instant) -> Option<(u32, By, Instant)> {
+        let (tag, first) = match (self.wheel.peek(flows), self.share.peek()) {
+            (Some(near), Some(far)) => near.min(far),
+            (near, far) => near.or(far)?,
+        };
         let sharer = match &self.hosts {
             Some(hosts) => hosts[first].share.peek()?.1,
             None => first,
@@ -438,16 +486,19 @@ impl Class {
     /// Counts a flow that has become backlogged.
     pub fn queues(&mut self, flow: &Flow) {
         self.queued += 1;
-        self.queued_minimum += flow.stake().minimum;
+        self.queued_minimum += flow.minimum();
     }
     /// Counts a flow whose queue has become empty.
     pub fn queues_no_more(&mut self, flow: &Flow) {
         self.queued -= 1;
-        self.queued_minimum = self.queued_minimum.saturating_sub(flow.stake().minimum);
+        self.queued_minimum = self.queued_minimum.saturating_sub(flow.minimum());
     }
 
     /// The part of the buffer of a flow with a granted `minimum`: the same as its part of the rate.
     fn promised_part(&self, minimum: Rate) -> Bytes {
+        if minimum.is_zero() {
+            return Bytes::ZERO;
+        }
         let part = u128::from(self.params.limit.as_u64()) * u128::from(minimum.as_bps());
         Bytes::new(u64::try_from(part / u128::from(self.params.rate.as_bps().max(1))).unwrap_or(u64::MAX))
     }
@@ -462,15 +513,26 @@ impl Class {
         left.saturating_sub(self.kept_for_promised())
     }
     /// The most that `flow` may queue: its part by its granted minimum, or an equal part of what these leave, whichever
-    /// is larger. The equal part is of the flows with a queue, and of this one when it `joins` them; where hosts share the
-    /// class, it is of the hosts, and of that of the flows of the host.
-    pub fn most_queued(&self, flow: &Flow, joins: bool) -> Bytes {
+    /// is larger. The equal part is of the flows with a queue; where hosts share the class, it is of the hosts, and of that
+    /// of the flows of the host.
+    pub fn most_queued(&self, flow: &Flow) -> Bytes {
+        let (space, queued) = self.shared_space(flow, false);
+        equal_part(space, queued).min(self.params.flow_limit).max(self.promised_part(flow.minimum()))
+    }
+    /// Whether `bytes` are at most what `flow` may queue when it `joins` those with a queue, or has one. Without a
+    /// division, unless it has a minimum.
+    pub fn may_queue(&self, flow: &Flow, bytes: Bytes, joins: bool) -> bool {
+        let (space, queued) = self.shared_space(flow, joins);
+        bytes <= self.params.flow_limit && is_within_part(bytes, space, queued)
+            || flow.granted && bytes <= self.promised_part(flow.minimum())
+    }
+    /// The space of which the flow has an equal part, and the number of these parts.
+    fn shared_space(&self, flow: &Flow, joins: bool) -> (Bytes, u64) {
         let more = u64::from(joins);
-        let equal = match self.host(flow) {
-            Some(host) => equal_part(self.host_part(host.queued == 0), (host.queued + more).max(1)),
-            None => equal_part(self.unpromised_part(), (self.queued + more).max(1)),
-        };
-        equal.min(self.params.flow_limit).max(self.promised_part(flow.stake().minimum))
+        match self.host(flow) {
+            Some(host) => (self.host_part(host.queued == 0), (host.queued + more).max(1)),
+            None => (self.unpromised_part(), (self.queued + more).max(1)),
+        }
     }
     /// The most that a host may queue; `joins` when it has no queue yet.
     fn host_part(&self, joins: bool) -> Bytes {
@@ -565,4 +627,11 @@ impl Class {
 fn equal_part(space: Bytes, queued: u64) -> Bytes {
     let shares = queued.saturating_mul(THRESHOLD_FACTOR).saturating_add(1);
     Bytes::new(space.as_u64() / shares * THRESHOLD_FACTOR)
+}
+
+/// Whether `bytes` are at most [`equal_part`].
+fn is_within_part(bytes: Bytes, space: Bytes, queued: u64) -> bool {
+    let shares = queued.saturating_mul(THRESHOLD_FACTOR).saturating_add(1);
+    // b <= floor(s / n) * 4 exactly if ceil(b / 4) * n <= s.
+    u128::from(bytes.as_u64().div_ceil(THRESHOLD_FACTOR)) * u128::from(shares) <= u128::from(space.as_u64())
 }

@@ -211,7 +211,7 @@ impl<P: Packet> Fbc<P> {
     pub(super) fn housekeep(&mut self, now: Instant, touched: Option<u32>, out: &mut dyn Outlet<P>) {
         for _ in 0..2 {
             let Some(oldest) = self.flows.oldest_idle() else { break };
-            if now.since(self.flows[oldest].last) < self.params.idle_timeout {
+            if now.since(self.flows[oldest].idle_since) < self.params.idle_timeout {
                 break;
             }
             self.forget(now, oldest, out);
@@ -219,7 +219,7 @@ impl<P: Packet> Fbc<P> {
         if let Some(q) = touched {
             self.visit(now, q, out);
         }
-        self.cursor = (self.cursor + 1) % self.classes.len();
+        self.cursor = if self.cursor + 1 < self.classes.len() { self.cursor + 1 } else { 0 };
         self.visit(now, self.cursor as u32, out);
     }
 
@@ -390,6 +390,7 @@ impl<P: Packet> Fbc<P> {
         }
         self.params.rate = rate;
         self.root.set_rate(now, rate);
+        self.root_changed();
         true
     }
 

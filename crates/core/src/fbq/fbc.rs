@@ -1,6 +1,7 @@
 //! [`Fbc`]: the classes together, and the path of a packet through them.
 
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::fmt;
 
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
@@ -167,6 +168,8 @@ pub struct Fbc<P> {
     pub(super) flows: Flows,
     pub(super) root: TokenBucket,
     class_order: ClassOrder,
+    /// The last result of `openings`, until the order of the classes or the total bucket changes.
+    openings: Cell<Option<(Opening, Opening)>>,
     /// The virtual time of borrowing, and the position of each class in it.
     borrow_now: u128,
     borrowed_until: Vec<u128>,
@@ -195,6 +198,7 @@ impl<P: Packet> Fbc<P> {
             params,
             now,
             class_order: ClassOrder::new(classes.len()),
+            openings: Cell::new(None),
             borrow_now: 0,
             borrowed_until: alloc::vec![0; classes.len()],
             classes: classes.into_iter().map(|class| Class::new(class, params.fair_by, now)).collect(),
@@ -212,10 +216,15 @@ impl<P: Packet> Fbc<P> {
 
     /// Selects the candidate of class `q` as of `base` if it has none, and updates the position of the class.
     pub(super) fn choose(&mut self, q: u32, base: Instant) {
-        let class = &mut self.classes[q as usize];
-        if !class.choose(&self.flows, base) {
-            return;
+        if self.classes[q as usize].choose(&self.flows, base) {
+            self.place(q);
         }
+    }
+
+    /// Updates the position of class `q` in the order of the classes by its candidate.
+    fn place(&mut self, q: u32) {
+        self.openings.set(None);
+        let class = &self.classes[q as usize];
         let Some(candidate) = class.candidate else {
             self.class_order.clear(q);
             return;
@@ -227,9 +236,15 @@ impl<P: Packet> Fbc<P> {
 
     /// Selects a new candidate of class `q`, after its flow moved or its rate changed.
     pub(super) fn rechoose(&mut self, q: u32, base: Instant) {
-        self.classes[q as usize].candidate = None;
-        self.class_order.clear(q);
-        self.choose(q, base);
+        let class = &mut self.classes[q as usize];
+        class.candidate = None;
+        class.choose(&self.flows, base);
+        self.place(q);
+    }
+
+    /// To be called after a change of the total bucket.
+    pub(super) fn root_changed(&mut self) {
+        self.openings.set(None);
     }
 
     /// When the total bucket has credit for the candidate of class `q`, not before `from`.
@@ -240,6 +255,9 @@ impl<P: Packet> Fbc<P> {
 
     /// When the class that is due first may leave, and when the next borrower may; each with its class.
     fn openings(&self) -> (Opening, Opening) {
+        if let Some(known) = self.openings.get() {
+            return known;
+        }
         let first = self.class_order.first().filter(|&(due, _)| due < Instant::MAX);
         let borrower = self.class_order.borrower().and_then(|(_, q)| {
             let candidate = self.classes[q as usize].candidate?;
@@ -249,6 +267,7 @@ impl<P: Packet> Fbc<P> {
             first.is_none_or(|(due, _)| time < due).then_some((time, q))
         });
         let own = first.and_then(|(due, q)| Some((self.root_time(q, due)?, q)));
+        self.openings.set(Some((own, borrower)));
         (own, borrower)
     }
 
@@ -263,6 +282,9 @@ impl<P: Packet> Fbc<P> {
             // the caller.
             self.class_order.advance(time);
             let best = self.class_order.best().filter(|&q| {
+                if q == first {
+                    return true;
+                }
                 let due = self.classes[q as usize].candidate.map(|candidate| candidate.due);
                 due.and_then(|due| self.root_time(q, due)).is_some_and(|affordable| affordable <= time)
             });
@@ -297,11 +319,10 @@ impl<P: Packet> Fbc<P> {
     /// The reason why the flow may not queue `size` more, if any.
     fn refusal(&self, flow: &Flow, size: Bytes) -> Option<DropReason> {
         let class = &self.classes[flow.class as usize];
-        let minimum = flow.stake().minimum;
-        let within = flow.backlog.bytes + size <= class.most_queued(flow, flow.backlog.is_empty());
+        let within = class.may_queue(flow, flow.backlog.bytes + size, flow.backlog.is_empty());
         // If some flow has a granted minimum, the last part of the buffer is reserved for such flows: otherwise many
         // greedy flows leave less free than one of its packets needs.
-        let kept = if within && !minimum.is_zero() { Bytes::ZERO } else { class.kept_for_promised() };
+        let kept = if within && !flow.minimum().is_zero() { Bytes::ZERO } else { class.kept_for_promised() };
         if size > class.params.limit.saturating_sub(class.backlog.bytes).saturating_sub(kept) {
             return Some(DropReason::ClassLimit);
         }
@@ -332,7 +353,6 @@ impl<P: Packet> Fbc<P> {
         }
         self.classes[q].backlog.add(size);
         flow.backlog.add(size);
-        flow.last = now;
         let tail = core::mem::replace(&mut flow.tail, index);
         if tail != NONE {
             self.nodes[tail as usize].next = index;
@@ -358,10 +378,10 @@ impl<P: Packet> Fbc<P> {
         class.backlog.remove(size);
         class.host_sent(flow, size);
         flow.backlog.remove(size);
-        flow.last = now;
         flow.head = node.next;
         if flow.head == NONE {
             flow.tail = NONE;
+            flow.idle_since = now;
             class.queues_no_more(flow);
             class.unkey(&mut self.flows, at);
             self.flows.idle_push(at);
@@ -381,7 +401,7 @@ impl<P: Packet> Fbc<P> {
         let feedback = match class.params.feedback {
             Some(feedback) => feedback,
             None if flow.watched => {
-                let part = class.most_queued(flow, false).as_u64();
+                let part = class.most_queued(flow).as_u64();
                 Feedback { above: Bytes::new(part / 4 * 3), below: Bytes::new(part / 4), mark: Marking::Never }
             }
             None => return,
@@ -464,8 +484,7 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
             packet.set_dscp(dscp);
         }
         packet.leaves_by(ClassId(q));
-        self.class_order.clear(q);
-        self.choose(q, then);
+        self.rechoose(q, then);
         self.feed_back(at, out);
         self.housekeep(now, None, out);
         Some(packet)

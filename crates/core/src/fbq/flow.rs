@@ -2,7 +2,6 @@
 
 use alloc::vec::Vec;
 
-use hashbrown::HashMap;
 use tidegate_units::{Bytes, Instant, Rate};
 
 use super::hosts::NO_HOST;
@@ -11,6 +10,7 @@ use super::shares::{Stake, WEIGHT_MAX};
 use crate::accounts::Account;
 use crate::bucket::TokenBucket;
 use crate::heap::NOWHERE;
+use crate::key_index::KeyIndex;
 use crate::qdisc::Backlog;
 
 /// The end of a list: no flow, no packet.
@@ -18,6 +18,7 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// Counters of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
 pub struct FlowCounts {
     /// Packets sent.
     pub sent: Account,
@@ -29,52 +30,62 @@ pub struct FlowCounts {
     pub borrowed: Account,
 }
 
-/// The state of a flow in its class.
+/// The state of a flow in its class. What every packet needs is in the first two cache lines.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(super) struct Flow {
+    /// The virtual time at which the share bucket of the flow was empty.
+    pub start: u128,
+    /// In a bucket of the wheel: the low bits of the tag of the head, and the flows around it.
+    pub tag: u64,
+    /// The weight for scheduling: that of the profile plus the effect of preference among the flows present.
+    pub weight: u64,
+    pub head: u32,
+    pub tail: u32,
+    pub share_next: u32,
+    pub share_before: u32,
+    /// The position in the order of shares: in the wheel or in a heap.
+    pub share_at: u32,
+    pub class: u32,
+    pub head_size: Bytes,
+
     pub key: u64,
-    /// The key of its host where hosts share the class, and the place of that host in its class.
-    pub host_key: Option<u64>,
+    /// The class assigned by the classifier; differs from `class` while the flow is displaced.
+    pub home: u32,
+    pub profile_index: u32,
+    pub backlog: Backlog,
+    pub head_arrived: Instant,
+    /// The place of its host in its class, where hosts share the class.
     pub host: u32,
     /// `false` once the flow has ended and its record is free.
     pub live: bool,
-    /// The class assigned by the classifier; differs from `class` while the flow is displaced.
-    pub home: u32,
-    pub class: u32,
+    /// Whether the minimum is granted, or waits for rate to be released.
+    pub granted: bool,
+    /// Whether the queue is above the upper feedback threshold.
+    pub above: bool,
+    /// Whether feedback thresholds apply that its class does not set.
+    pub watched: bool,
+    pub counts: FlowCounts,
+
+    /// The key of its host where hosts share the class.
+    pub host_key: Option<u64>,
     pub profile: Profile,
-    pub profile_index: u32,
-    /// The weight for scheduling: that of the profile plus the effect of preference among the flows present.
-    pub weight: u64,
     /// The terms granted to this flow.
     pub own: Option<Terms>,
     /// Steps of preference.
     pub preferred: u32,
     /// The part of the rate of its class that these steps are, in 1/2^32.
     pub part: u64,
-    /// Whether the minimum is granted, or waits for rate to be released.
-    pub granted: bool,
     /// Position in the queue of waiting minimums.
     pub waiting_since: u64,
     /// The token bucket of the minimum rate, in real time.
     pub guarantee: TokenBucket,
-    /// The virtual time at which the share bucket of the flow was empty.
-    pub start: u128,
-    pub head: u32,
-    pub tail: u32,
-    pub head_size: Bytes,
-    pub head_arrived: Instant,
-    pub backlog: Backlog,
-    pub share_at: u32,
     pub guarantee_at: u32,
     pub idle_previous: u32,
     pub idle_next: u32,
-    pub last: Instant,
+    /// Since when it has no queue, while it has none.
+    pub idle_since: Instant,
     pub moved: Instant,
-    /// Whether the queue is above the upper feedback threshold.
-    pub above: bool,
-    /// Whether feedback thresholds apply that its class does not set.
-    pub watched: bool,
-    pub counts: FlowCounts,
 }
 
 impl Flow {
@@ -83,8 +94,12 @@ impl Flow {
             weight: self.weight,
             plain: self.profile.weight.clamp(1, WEIGHT_MAX),
             part: self.part,
-            minimum: if self.granted { self.profile.minimum } else { Rate::ZERO },
+            minimum: self.minimum(),
         }
+    }
+    /// The granted minimum; zero for none.
+    pub fn minimum(&self) -> Rate {
+        if self.granted { self.profile.minimum } else { Rate::ZERO }
     }
     pub fn is_displaced(&self) -> bool {
         self.class != self.home
@@ -96,26 +111,20 @@ impl Flow {
 pub(super) struct Flows {
     records: Vec<Flow>,
     free: Vec<u32>,
-    index: HashMap<u64, u32, Identity>,
+    index: KeyIndex,
     oldest: u32,
     newest: u32,
 }
 
 impl Flows {
     pub fn new() -> Self {
-        Self {
-            records: Vec::new(),
-            free: Vec::new(),
-            index: HashMap::with_hasher(Identity),
-            oldest: NONE,
-            newest: NONE,
-        }
+        Self { records: Vec::new(), free: Vec::new(), index: KeyIndex::with_capacity(64), oldest: NONE, newest: NONE }
     }
     pub fn len(&self) -> usize {
         self.index.len()
     }
     pub fn find(&self, key: u64) -> Option<u32> {
-        self.index.get(&key).copied()
+        self.index.find(key, |at| self.records[at as usize].key == key)
     }
     /// The record of `key`, which is looked up unless it is the one at `hint`.
     #[inline]
@@ -151,7 +160,7 @@ impl Flows {
         self.idle_take(at);
         self[at].live = false;
         let key = self[at].key;
-        self.index.remove(&key);
+        self.index.remove(key, at);
         self.free.push(at);
     }
     /// The flow that has been idle for longest.
@@ -210,64 +219,38 @@ impl core::ops::IndexMut<u32> for Flows {
 /// The record of a new flow, not yet in any class.
 pub(super) fn record(key: u64, class: u32, profile: Profile, profile_index: u32, now: Instant) -> Flow {
     Flow {
-        key,
-        host_key: None,
-        host: NO_HOST,
-        live: true,
-        home: class,
-        class,
-        profile,
-        profile_index,
-        weight: profile.weight,
-        own: None,
-        preferred: 0,
-        part: 0,
-        granted: false,
-        waiting_since: 0,
-        guarantee: TokenBucket::empty(Rate::ZERO, Bytes::ZERO, now),
         start: 0,
+        tag: 0,
+        weight: profile.weight,
         head: NONE,
         tail: NONE,
-        head_size: Bytes::ZERO,
-        head_arrived: now,
-        backlog: Backlog::default(),
+        share_next: NONE,
+        share_before: NONE,
         share_at: NOWHERE,
-        guarantee_at: NOWHERE,
-        idle_previous: NONE,
-        idle_next: NONE,
-        last: now,
-        moved: now,
+        class,
+        head_size: Bytes::ZERO,
+        key,
+        home: class,
+        profile_index,
+        backlog: Backlog::default(),
+        head_arrived: now,
+        host: NO_HOST,
+        live: true,
+        granted: false,
         above: false,
         watched: false,
         counts: FlowCounts::default(),
-    }
-}
-
-/// Identity: flow keys are keyed hashes already.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Identity;
-
-impl core::hash::BuildHasher for Identity {
-    type Hasher = IdentityHasher;
-    fn build_hasher(&self) -> IdentityHasher {
-        IdentityHasher(0)
-    }
-}
-
-/// Multiplies once, to spread the keys of tests, which are small numbers.
-pub(super) struct IdentityHasher(u64);
-
-impl core::hash::Hasher for IdentityHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(self.0 << 8 | u64::from(byte));
-        }
-    }
-    fn write_u64(&mut self, value: u64) {
-        let product = u128::from(value) * 0x9e37_79b9_7f4a_7c15_u128;
-        self.0 = (product >> 64) as u64 ^ product as u64;
+        host_key: None,
+        profile,
+        own: None,
+        preferred: 0,
+        part: 0,
+        waiting_since: 0,
+        guarantee: TokenBucket::empty(Rate::ZERO, Bytes::ZERO, now),
+        guarantee_at: NOWHERE,
+        idle_previous: NONE,
+        idle_next: NONE,
+        idle_since: now,
+        moved: now,
     }
 }

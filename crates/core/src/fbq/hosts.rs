@@ -9,13 +9,13 @@
 
 use alloc::vec::Vec;
 
-use hashbrown::HashMap;
 use tidegate_units::{Bytes, Instant, Rate};
 
 use super::class::{Class, VIRTUAL_START};
-use super::flow::{Flow, Flows, Identity};
+use super::flow::{Flow, Flows};
 use super::shares::WEIGHT_ONE;
 use crate::heap::{Heap, NOWHERE};
+use crate::key_index::KeyIndex;
 use crate::packet::FlowKey;
 
 /// What shares a class equally.
@@ -68,14 +68,14 @@ pub(super) struct Host {
 pub(super) struct Hosts {
     records: Vec<Host>,
     free: Vec<u32>,
-    index: HashMap<u64, u32, Identity>,
+    index: KeyIndex,
     /// The number of hosts with a queue.
     pub queued: u64,
 }
 
 impl Hosts {
     pub fn new() -> Self {
-        Self { records: Vec::new(), free: Vec::new(), index: HashMap::with_hasher(Identity), queued: 0 }
+        Self { records: Vec::new(), free: Vec::new(), index: KeyIndex::with_capacity(0), queued: 0 }
     }
     /// The number of hosts that have flows.
     fn len(&self) -> u64 {
@@ -83,7 +83,7 @@ impl Hosts {
     }
     /// The host `key`; if it is new, its share was empty at the virtual time `start`.
     fn find_or_insert(&mut self, key: u64, start: u128) -> u32 {
-        if let Some(&at) = self.index.get(&key) {
+        if let Some(at) = self.index.find(key, |at| self.records[at as usize].key == key) {
             return at;
         }
         let at = self.free.pop().unwrap_or_else(|| {
@@ -108,7 +108,7 @@ impl Hosts {
     /// Removes a host that has no flow any more.
     fn remove(&mut self, at: u32) {
         let key = self[at].key;
-        self.index.remove(&key);
+        self.index.remove(key, at);
         self.free.push(at);
     }
     /// A closure that stores positions of the heap of hosts in the records.

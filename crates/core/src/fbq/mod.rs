@@ -47,6 +47,7 @@ mod hosts;
 mod profile;
 mod shares;
 mod terms;
+mod wheel;
 
 pub use class::{Borrow, ClassParams, Feedback, Marking, Spare};
 pub use control::{ClassView, FlowView, Levels, NoSuchFlow, Promise};
