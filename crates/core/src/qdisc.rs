@@ -1,5 +1,7 @@
 //! [`Qdisc`]: the trait of all queueing disciplines, and the laws they obey.
 
+use alloc::vec::Vec;
+
 use crate::packet::{ClassId, Packet};
 use tidegate_units::{Bytes, Instant};
 
@@ -37,6 +39,26 @@ pub trait Qdisc<P: Packet>: Send {
 
     /// The queued packets, staged ones included. O(1).
     fn backlog(&self) -> Backlog;
+
+    /// Enqueues `packets` at `now`, with the effects of [`enqueue`](Self::enqueue) for one after the other, and leaves
+    /// them empty. A discipline whose state exceeds the caches can read what the packets need ahead.
+    fn enqueue_batch(&mut self, now: Instant, packets: &mut Vec<P>, out: &mut dyn Outlet<P>) {
+        for packet in packets.drain(..) {
+            self.enqueue(now, packet, out);
+        }
+    }
+
+    /// Appends the packets that leave at `now` to `packets`, with the effects of [`dequeue`](Self::dequeue) until one
+    /// returns none or `most` have left. Returns how many have.
+    fn dequeue_batch(&mut self, now: Instant, most: usize, packets: &mut Vec<P>, out: &mut dyn Outlet<P>) -> usize {
+        for left in 0..most {
+            match self.dequeue(now, out) {
+                Some(packet) => packets.push(packet),
+                None => return left,
+            }
+        }
+        most
+    }
 }
 
 /// When `dequeue` must be called next.
@@ -233,7 +255,7 @@ pub trait Outlet<P> {
 }
 
 /// Collects drops, for tests.
-impl<P> Outlet<P> for alloc::vec::Vec<(P, DropReason)> {
+impl<P> Outlet<P> for Vec<(P, DropReason)> {
     fn dropped(&mut self, packet: P, reason: DropReason) {
         self.push((packet, reason));
     }
@@ -259,5 +281,11 @@ impl<P: Packet, Q: Qdisc<P> + ?Sized> Qdisc<P> for alloc::boxed::Box<Q> {
     }
     fn backlog(&self) -> Backlog {
         (**self).backlog()
+    }
+    fn enqueue_batch(&mut self, now: Instant, packets: &mut Vec<P>, out: &mut dyn Outlet<P>) {
+        (**self).enqueue_batch(now, packets, out);
+    }
+    fn dequeue_batch(&mut self, now: Instant, most: usize, packets: &mut Vec<P>, out: &mut dyn Outlet<P>) -> usize {
+        (**self).dequeue_batch(now, most, packets, out)
     }
 }
