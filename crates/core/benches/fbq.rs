@@ -10,24 +10,36 @@ use harness::Harness;
 use harness::peers::Peer;
 use tidegate_core::fbq::{ClassParams, Fbc, FbcParams, Spare};
 use tidegate_core::fifo::{Fifo, Limit};
+use tidegate_core::packet::NO_SLOT;
 use tidegate_core::qdisc::Discard;
 use tidegate_core::{Bytes, FlowKey, Instant, Packet, Qdisc, Rate, Span};
 
+/// A packet that carries the slot of its flow, as the packets of the engine do.
 #[derive(Clone, Copy)]
 struct Small {
     flow: u64,
+    slot: u32,
+    size: u32,
 }
 
 impl Packet for Small {
     fn size(&self) -> Bytes {
-        Bytes::new(1_400)
+        Bytes::new(u64::from(self.size))
     }
     fn flow(&self) -> FlowKey {
-        FlowKey::numbered(self.flow.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        FlowKey::numbered(key(self.flow))
+    }
+    fn flow_slot(&self) -> u32 {
+        self.slot
     }
 }
 
-fn shaper(flows: u64, spare: Spare) -> Fbc<Small> {
+fn key(flow: u64) -> u64 {
+    flow.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// With two packets of each flow: all of 1,400 B, or `mixed` of 64 to 1,500 B, so that no two tags are equal.
+fn shaper(flows: u64, spare: Spare, mixed: bool) -> Fbc<Small> {
     let rate = Rate::from_mbit(10_000);
     let class = ClassParams {
         spare,
@@ -45,7 +57,9 @@ fn shaper(flows: u64, spare: Spare) -> Fbc<Small> {
     let mut shaper = Fbc::new(params, vec![class], vec![], Instant::ZERO).expect("valid");
     for round in 0..2 {
         for flow in 0..flows {
-            shaper.enqueue(Instant::from_nanos(round), Small { flow }, &mut Discard);
+            let slot = shaper.find(key(flow), NO_SLOT).unwrap_or(NO_SLOT);
+            let size = if mixed { 64 + (key(flow * 2 + round) >> 32) as u32 % 1_437 } else { 1_400 };
+            shaper.enqueue(Instant::from_nanos(round), Small { flow, slot, size }, &mut Discard);
         }
     }
     shaper
@@ -58,19 +72,31 @@ fn one(queue: &mut impl Qdisc<Small>, now: &mut Instant) {
     }
 }
 
+const BATCH: usize = 64;
+
+/// What may leave when a batch has credit, up to 64 packets, and as many arrive.
+fn batch(queue: &mut impl Qdisc<Small>, now: &mut Instant, packets: &mut Vec<Small>) {
+    // 64 packets of 1,400 B at 10 Gbit/s.
+    *now += Span::from_nanos(71_680);
+    queue.dequeue_batch(*now, BATCH, packets, &mut Discard);
+    queue.enqueue_batch(*now, black_box(packets), &mut Discard);
+}
+
 fn main() {
     let mut harness = Harness::from_args();
     harness.case("fifo", 1, || {
         let mut queue = Fifo::new(Limit::NONE);
-        (0..64).for_each(|flow| queue.enqueue(Instant::ZERO, Small { flow }, &mut Discard));
+        (0..64).for_each(|flow| queue.enqueue(Instant::ZERO, Small { flow, slot: NO_SLOT, size: 1_400 }, &mut Discard));
         let mut now = Instant::ZERO;
         move || one(&mut queue, &mut now)
     });
-    for spare in [Spare::Shared, Spare::Idle] {
+    for (kind, spare, mixed) in
+        [("fbq Shared", Spare::Shared, false), ("fbq mixed", Spare::Shared, true), ("fbq Idle", Spare::Idle, false)]
+    {
         for flows in [64, 4_096, 65_536, 1_000_000] {
-            let name = format!("fbq {spare:?}/{flows}");
+            let name = format!("{kind}/{flows}");
             harness.case(&name, 1, || {
-                let mut shaper = shaper(flows, spare);
+                let mut shaper = shaper(flows, spare, mixed);
                 let mut now = Instant::from_nanos(1);
                 // A round, so that the flows are served in the order of their tags and not of their making.
                 (0..flows).for_each(|_| one(&mut shaper, &mut now));
@@ -83,5 +109,12 @@ fn main() {
                 _ => {}
             }
         }
+    }
+    for flows in [4_096, 1_000_000] {
+        harness.case(&format!("fbq batches/{flows}"), BATCH as u64, || {
+            let mut shaper = shaper(flows, Spare::Shared, false);
+            let (mut now, mut packets) = (Instant::from_nanos(1), Vec::with_capacity(BATCH));
+            move || batch(&mut shaper, &mut now, &mut packets)
+        });
     }
 }

@@ -86,6 +86,8 @@ pub const ROWS: &[Row] = &[
     beside(core("fbq", "FBQ, 65,536 flows (peer: 32,768)", "fbq Shared/65536", Aim::AtMost(140.0)), SCHED_32K),
     core("fbq", "FBQ, 1,000,000 flows", "fbq Shared/1000000", Aim::AtMost(350.0)),
     core("fbq", "FBQ, 1,000,000 flows, batches of 64", "fbq batches/1000000", Aim::AtMost(130.0)),
+    core("fbq", "FBQ, 4,096 flows, packets of mixed sizes", "fbq mixed/4096", Aim::None),
+    core("fbq", "FBQ, 1,000,000 flows, packets of mixed sizes", "fbq mixed/1000000", Aim::None),
     core("fbq", "FBQ without sharing, 4,096 flows", "fbq Idle/4096", Aim::None),
     core("cbq", "CBQ, 10 classes busy", "all classes busy/10", Aim::AtMost(90.0)),
     core("cbq", "CBQ, 100 classes busy", "all classes busy/100", Aim::AtMost(90.0)),
