@@ -4,7 +4,6 @@ use alloc::vec::Vec;
 
 use tidegate_units::{Bytes, Instant, Rate};
 
-use super::hosts::NO_HOST;
 use super::profile::{Profile, Terms};
 use super::shares::{Stake, WEIGHT_MAX};
 use crate::accounts::Account;
@@ -13,7 +12,7 @@ use crate::heap::NOWHERE;
 use crate::key_index::KeyIndex;
 use crate::qdisc::Backlog;
 
-/// The end of a list: no flow, no packet.
+/// The end of a list: no flow, no packet, no host.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Counters of a flow.
@@ -234,7 +233,7 @@ pub(super) fn record(key: u64, class: u32, profile: Profile, profile_index: u32,
         profile_index,
         backlog: Backlog::default(),
         head_arrived: now,
-        host: NO_HOST,
+        host: NONE,
         live: true,
         granted: false,
         above: false,

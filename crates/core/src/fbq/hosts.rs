@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use tidegate_units::{Bytes, Instant, Rate};
 
 use super::class::{Class, VIRTUAL_START};
-use super::flow::{Flow, Flows};
+use super::flow::{Flow, Flows, NONE};
 use super::shares::WEIGHT_ONE;
 use crate::heap::{Heap, NOWHERE};
 use crate::key_index::KeyIndex;
@@ -40,9 +40,6 @@ impl FairBy {
         }
     }
 }
-
-/// The index of no host.
-pub(super) const NO_HOST: u32 = u32::MAX;
 
 /// A host that has flows in the class.
 #[derive(Clone, Debug)]
@@ -134,7 +131,7 @@ impl core::ops::IndexMut<u32> for Hosts {
 impl Class {
     /// The host of `flow`.
     pub fn host(&self, flow: &Flow) -> Option<&Host> {
-        self.hosts.as_ref().filter(|_| flow.host != NO_HOST).map(|hosts| &hosts[flow.host])
+        self.hosts.as_ref().filter(|_| flow.host != NONE).map(|hosts| &hosts[flow.host])
     }
     /// The virtual time in which `flow` is served: that of its host, or of the class.
     pub fn virtual_time_of(&self, flow: &Flow, now: Instant) -> u128 {
@@ -171,7 +168,7 @@ impl Class {
     /// A flow leaves, with its queue if it has one; it is in no heap any more.
     pub fn leave_host(&mut self, flow: &mut Flow) {
         let Some(hosts) = &mut self.hosts else { return };
-        let at = core::mem::replace(&mut flow.host, NO_HOST);
+        let at = core::mem::replace(&mut flow.host, NONE);
         let host = &mut hosts[at];
         host.flows -= 1;
         host.weight -= flow.weight;

@@ -23,8 +23,9 @@
 //! self-clocked fair queueing (Golestani, INFOCOM 1994) with a bucket of unused service for each flow.
 //! *Units*: one token is one byte; buckets are in bit·ns/s, so that nothing rounds.
 //! *Example*: see [`Fbc`].
-//! *Cost*: O(log n) in the n backlogged flows of the class and O(log m) in the m classes per call; flows that are
-//! idle or not eligible cost nothing. A flow is a record of about 400 bytes.
+//! *Cost*: O(1) in the backlogged flows of the class while they are served in turn, O(log n) for a flow that is out of
+//! turn or whose packet lasts much longer than others, and O(log m) in the m classes per call; flows that are idle or not
+//! eligible cost nothing. A flow is a record of some 400 bytes, of which a packet reads 128.
 //! *Notes*: a packet larger than a bucket leaves when the bucket is full, and leaves it in debt. Housekeeping (idle
 //! flows, waiting minimums, displacement) is bounded per packet.
 //! *Departures from the source, and why*: tokens that a flow does not use go to the others of its class at once
