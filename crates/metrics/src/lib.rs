@@ -6,7 +6,8 @@
 //! | [`Delays`], [`RecentDelays`] | the distribution of queueing delays, of all time and of the last seconds; no heap |
 //! | [`Series`] | a value over time, in at most 1,024 bins |
 //! | [`PartSeries`] | a flow or a class over time |
-//! | [`Curve`] | points with names and units, as reports and files show them |
+//! | [`Value`], [`Curve`] | a number, and points, with names and units, as reports and files show them |
+//! | [`Summary`] | the mean over runs, with its confidence interval |
 //! | [`Digest`] | 128 bits that are equal for equal results |
 //!
 //! [`jain`] is Jain's fairness index.
@@ -20,6 +21,8 @@ mod histogram;
 mod part;
 mod scale;
 mod series;
+mod summary;
+mod value;
 
 pub use curve::{Curve, OTHER_CLASSES, OTHER_FLOWS, Points, SHOWN_PARTS};
 pub use delays::{Delays, RecentDelays};
@@ -28,3 +31,5 @@ pub use fairness::jain;
 pub use histogram::{Histogram, Quantiles};
 pub use part::{Part, PartSeries, largest};
 pub use series::Series;
+pub use summary::{Summary, summarise};
+pub use value::Value;

@@ -8,6 +8,7 @@
 //! | [`source`] | packets of a capture or a recording, with their times |
 //! | [`run`] | a configuration that packets are put through, and what it measures |
 //! | [`explain`] | why a packet went where it went |
+//! | [`files`] | recordings in several files |
 #![forbid(unsafe_code)]
 
 pub mod recording;
@@ -16,6 +17,7 @@ pub mod cut;
 pub mod departures;
 pub mod exact;
 pub mod explain;
+pub mod files;
 pub mod flows;
 pub mod meter;
 pub mod run;

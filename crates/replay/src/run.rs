@@ -18,6 +18,7 @@ use tidegate_units::{Bytes, Instant, Rate, Span};
 
 use crate::cut;
 use crate::meter::{Departure, Keep, Meter, Ticket};
+use crate::recording::Setup as RecordedSetup;
 
 /// Settings of a run beside the configuration.
 #[derive(Clone, Debug)]
@@ -60,6 +61,18 @@ impl Settings {
             }
         }
         invented
+    }
+
+    /// Sets the seed, the flow keys and the names of a recording. Invented names stay where the recording has none.
+    pub fn like_recorded(&mut self, setup: &RecordedSetup) {
+        let invented = std::mem::replace(&mut self.setup, setup.engine()).names;
+        let names = &mut self.setup.names;
+        for (name, id) in invented.users {
+            names.users.entry(name).or_insert(id);
+        }
+        for (path, id) in invented.cgroups {
+            names.cgroups.entry(path).or_insert(id);
+        }
     }
 }
 

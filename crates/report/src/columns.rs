@@ -59,6 +59,17 @@ impl Table {
         self.columns.push(column);
         self
     }
+    /// Removes the columns of these names.
+    #[must_use]
+    pub fn without(self, names: &[&str]) -> Self {
+        let kept = self.names.into_iter().zip(self.columns).filter(|(name, _)| !names.contains(&name.as_str()));
+        let (names, columns) = kept.unzip();
+        Self { names, columns }
+    }
+    /// The columns with their names, in order.
+    pub fn columns(&self) -> impl Iterator<Item = (&str, &Column)> {
+        self.names.iter().map(String::as_str).zip(&self.columns)
+    }
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.columns.first().map_or(0, Column::len)

@@ -23,11 +23,14 @@
 
 pub mod assets;
 pub mod columns;
+pub mod curves;
 pub mod decimate;
+mod figure;
 mod html;
 mod model;
 pub mod number;
 pub mod palette;
+pub mod simulation;
 mod svg;
 pub mod text;
 

@@ -36,15 +36,14 @@ pub mod queue;
 mod report;
 mod resolve;
 mod run;
-mod statistics;
 mod stored;
 mod trace;
 
 pub use file::Measure;
 pub use model::{Detail, Scenario};
-pub use outcome::{Outcome, Report, Value};
+pub use outcome::{Outcome, Report};
 pub use resolve::Files;
-pub use statistics::{Summary, summarise};
+pub use tidegate_metrics::Value;
 
 /// The JSON Schema of a scenario file.
 pub fn schema() -> serde_json::Value {

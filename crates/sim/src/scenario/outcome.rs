@@ -2,7 +2,7 @@
 
 use tidegate_core::{Colour, DropReason, Instant};
 use tidegate_metrics::{
-    Curve, Digest, Histogram, OTHER_CLASSES, OTHER_FLOWS, Part, PartSeries, Points, SHOWN_PARTS, jain, largest,
+    Curve, Digest, Histogram, OTHER_CLASSES, OTHER_FLOWS, Part, PartSeries, Points, SHOWN_PARTS, Value, jain, largest,
 };
 
 use super::experience::Experiences;
@@ -12,28 +12,6 @@ use super::queue::LinkQueue;
 use crate::engine::Simulation;
 use crate::ids::FlowId;
 use crate::metrics::{FlowMetrics, LinkMetrics, PARTS, SizeClass};
-
-/// One measured value, with what it is of.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Value {
-    /// The variant of the scenario; empty where there are none.
-    pub variant: String,
-    /// The flow or link: `flow bulk`, `link r->b`.
-    pub subject: String,
-    /// The name of the quantity, with its unit.
-    pub measure: String,
-    /// Its unit, as machine output carries it: `bps`, `ns`, `packets`, `1`.
-    pub unit: &'static str,
-    /// The value in the unit of the quantity.
-    pub value: f64,
-}
-
-impl Value {
-    /// The subject for a table of all variants: `red: flow bulk`.
-    pub fn label(&self) -> String {
-        if self.variant.is_empty() { self.subject.clone() } else { format!("{}: {}", self.variant, self.subject) }
-    }
-}
 
 /// An action on the shaper of a link at a time, or a report of it.
 #[derive(Clone, PartialEq, Debug)]

@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value as Json, json};
 use tidegate_core::Instant;
-use tidegate_metrics::{Curve, Digest};
+use tidegate_metrics::{Curve, Digest, Value};
 
-use super::outcome::{Outcome, Report, Value};
+use super::outcome::{Outcome, Report};
 
 impl Outcome {
     /// All of it.

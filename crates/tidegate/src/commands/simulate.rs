@@ -13,11 +13,12 @@ use std::time::Instant;
 use serde::Serialize;
 use tidegate_config::{Diagnostics, Source};
 use tidegate_metrics::{Curve, Digest};
-use tidegate_report::columns::{self, Column, field};
+use tidegate_report::columns::field;
 use tidegate_report::number::human;
+use tidegate_report::simulation::{self, Quantity, Simulation};
 use tidegate_report::text::wrapped;
-use tidegate_report::{Fold, Report as Page, Section, Source as Text, Table};
-use tidegate_sim::scenario::{self, Detail, Outcome, Scenario, summarise};
+use tidegate_report::{Source as Text, Table};
+use tidegate_sim::scenario::{self, Detail, Outcome, Scenario};
 
 use super::check::{open, refusal, say};
 use crate::Failure;
@@ -80,6 +81,13 @@ struct Item {
     /// Half the width of the 95 % confidence interval; null with one run.
     half_width_95: Option<f64>,
     values: Vec<Option<f64>>,
+}
+
+impl From<Quantity> for Item {
+    fn from(quantity: Quantity) -> Self {
+        let Quantity { subject, variant, measure, unit, mean, half_width_95, values } = quantity;
+        Self { subject, variant, measure, unit, mean, half_width_95, values }
+    }
 }
 
 #[derive(Serialize)]
@@ -165,13 +173,22 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
     let mut all = Digest::default();
     outcomes.iter().for_each(|outcome| all.digest(outcome.digest));
-    let report = Report {
+    let found = Simulation {
         scenario: source.name(),
         sentence: scenario.sentence.as_deref(),
         version: env!("CARGO_PKG_VERSION"),
         duration_ns: scenario.duration.as_nanos(),
         warm_up_ns: scenario.warm_up.as_nanos(),
         digest: all.to_string(),
+        runs: outcomes.iter().map(shown).collect(),
+    };
+    let report = Report {
+        scenario: found.scenario,
+        sentence: found.sentence,
+        version: found.version,
+        duration_ns: found.duration_ns,
+        warm_up_ns: found.warm_up_ns,
+        digest: found.digest.clone(),
         runs: outcomes
             .iter()
             .map(|outcome| Run {
@@ -181,17 +198,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 shapers: shapers::entries(outcome),
             })
             .collect(),
-        items: items(&outcomes),
+        items: found.quantities().into_iter().map(Item::from).collect(),
     };
     if let Some(folder) = &args.out {
         write_all(folder, &report, &outcomes)
             .map_err(|error| Failure::Failed(format!("cannot write into {}: {error}", folder.display())))?;
     }
     let text = || Text { name: source.name().to_owned(), text: source.text().to_owned() };
-    args.files.write(|| page(&report, &outcomes, text()), || tidy(&report, &outcomes))?;
+    args.files.write(|| found.page(text()), || found.table())?;
     if !args.plot.is_empty() {
-        let first = outcomes.get(..1).unwrap_or_default();
-        let page = page(&report, first, text());
+        let first = outcomes.first().map(shown).into_iter().collect();
+        let page = Simulation { runs: first, ..found.clone() }.page(text());
         args.plot.iter().try_for_each(|plot| plot.write(&page))?;
     }
     let mut out = std::io::stdout().lock();
@@ -219,6 +236,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     stopped.map_or(Ok(()), Err)
 }
 
+/// A run as reports show it.
+fn shown(outcome: &Outcome) -> simulation::Run<'_> {
+    simulation::Run {
+        seed: outcome.seed,
+        events: outcome.events,
+        digest: outcome.digest.to_string(),
+        values: &outcome.values,
+        curves: &outcome.curves,
+    }
+}
+
 /// Removes what is kept in `folder`, or in the default one.
 fn clear(folder: Option<&Path>) -> Result<(), Failure> {
     let Some(folder) = folder.map(Path::to_owned).or_else(cache::default_folder) else {
@@ -228,37 +256,6 @@ fn clear(folder: Option<&Path>) -> Result<(), Failure> {
         .map_err(|error| Failure::Failed(format!("cannot clear {}: {error}", folder.display())))?;
     message!("removed the results of {removed} runs from {}", folder.display());
     Ok(())
-}
-
-/// The values of all runs side by side, in the order of their first appearance.
-fn items(outcomes: &[Outcome]) -> Vec<Item> {
-    let mut items: Vec<Item> = Vec::new();
-    let mut known = std::collections::BTreeMap::new();
-    for (run, outcome) in outcomes.iter().enumerate() {
-        for value in &outcome.values {
-            let index = *known.entry((value.label(), value.measure.clone())).or_insert_with(|| {
-                items.push(Item {
-                    subject: value.label(),
-                    variant: value.variant.clone(),
-                    measure: value.measure.clone(),
-                    unit: value.unit,
-                    mean: 0.0,
-                    half_width_95: None,
-                    values: vec![None; outcomes.len()],
-                });
-                items.len() - 1
-            });
-            items[index].values[run] = Some(value.value);
-        }
-    }
-    for item in &mut items {
-        let values: Vec<f64> = item.values.iter().copied().flatten().collect();
-        if let Some(summary) = summarise(&values) {
-            item.mean = summary.mean;
-            item.half_width_95 = summary.half_width;
-        }
-    }
-    items
 }
 
 fn table(out: &mut impl Write, report: &Report<'_>) -> Result<(), Failure> {
@@ -337,123 +334,6 @@ fn beside(items: &[Item], variants: &[&str]) -> Table {
         table.row([name, measure].map(str::to_owned).into_iter().chain(cells).map(Into::into));
     }
     table
-}
-
-/// The number of runs whose curves are in a report; the values of all runs are.
-const SHOWN: usize = 4;
-
-/// The report of a simulation.
-fn page(report: &Report<'_>, outcomes: &[Outcome], source: Text) -> Page {
-    let seconds = |nanos: u64| human(nanos as f64 / 1e9, "s");
-    let first = report.runs.first().map_or(0, |run| run.seed);
-    let facts = [
-        ("version", report.version.to_owned()),
-        ("scenario", report.scenario.to_owned()),
-        ("simulated", seconds(report.duration_ns)),
-        ("of that not measured", seconds(report.warm_up_ns)),
-        ("seed", first.to_string()),
-        ("runs", report.runs.len().to_string()),
-        ("events", report.runs.iter().map(|run| run.events).sum::<u64>().to_string()),
-        ("digest", report.digest.clone()),
-    ];
-    let many = report.runs.len() > 1;
-    let heads: &[&str] = if many {
-        &["of", "what", ">mean", ">± 95 %", ">least run", ">greatest run"]
-    } else {
-        &["of", "what", ">measured"]
-    };
-    let mut table = Table::new("Values over all runs", heads.iter().copied());
-    for item in &report.items {
-        let say = |value: Option<f64>| value.map_or(String::new(), |value| human(value, item.unit));
-        let values = || item.values.iter().copied().flatten();
-        let row = [
-            item.subject.clone(),
-            item.measure.clone(),
-            human(item.mean, item.unit),
-            say(item.half_width_95),
-            say(values().reduce(f64::min)),
-            say(values().reduce(f64::max)),
-        ];
-        table.row(row.into_iter().take(heads.len()).map(Into::into));
-    }
-    let mut runs = Table::new("Runs", ["seed", ">events", "digest"]);
-    for run in &report.runs {
-        runs.row([run.seed.to_string().into(), run.events.to_string().into(), run.digest.clone().into()]);
-    }
-    let mut sections = vec![Section::new("Results").with(table)];
-    for (n, outcome) in outcomes.iter().take(SHOWN).enumerate() {
-        let (title, fold) =
-            if n == 0 { (String::new(), Fold::Open) } else { (format!("Seed {}: ", outcome.seed), Fold::Closed) };
-        let note = format!(
-            "The run with seed {}. Rates, delays and queues are means over the width of a bin; the warm-up is \
-             not measured.",
-            outcome.seed
-        );
-        let curves = output::measured(&outcome.curves, report.warm_up_ns as f64 / 1e9);
-        let found = output::sections(&title, &note, &curves, fold);
-        sections.extend(found);
-    }
-    let mut last = Section::new("Runs").with(runs);
-    if outcomes.len() > SHOWN {
-        last = last.note(format!("Curves of the first {SHOWN} runs are above; --out writes those of all."));
-    }
-    sections.push(last);
-    Page {
-        title: report.sentence.map_or_else(|| format!("Simulation of {}", report.scenario), str::to_owned),
-        sentence: report.sentence.map(|_| format!("Simulation of {}", report.scenario)),
-        facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        sections,
-        sources: vec![source],
-    }
-}
-
-/// All values and all points as one table: a row is a value of a run, or a point of a curve.
-fn tidy(report: &Report<'_>, outcomes: &[Outcome]) -> columns::Table {
-    let (mut seed, mut kind, mut variant, mut subject) = (vec![], vec![], vec![], vec![]);
-    let (mut measure, mut part, mut x, mut x_unit) = (vec![], vec![], vec![], vec![]);
-    let (mut value, mut unit) = (vec![], vec![]);
-    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    for outcome in outcomes {
-        for item in &outcome.values {
-            seed.push(Some(outcome.seed));
-            kind.push(text("value"));
-            variant.push(text(&item.variant));
-            subject.push(text(&item.subject));
-            measure.push(text(&item.measure));
-            part.push(None);
-            x.push(None);
-            x_unit.push(None);
-            value.push(Some(item.value));
-            unit.push(text(item.unit));
-        }
-        for curve in &outcome.curves {
-            for point in &curve.points {
-                seed.push(Some(outcome.seed));
-                kind.push(text(if curve.x == "time_s" { "series" } else { "distribution" }));
-                variant.push(text(&curve.variant));
-                subject.push(text(&curve.subject));
-                measure.push(text(curve.measure));
-                part.push(text(&curve.part));
-                x.push(Some(point.0));
-                x_unit.push(text(curve.x));
-                value.push(Some(point.1));
-                unit.push(text(curve.y));
-            }
-        }
-    }
-    let rows = seed.len();
-    columns::Table::default()
-        .with("scenario", Column::Text(vec![text(report.scenario); rows]))
-        .with("seed", Column::Integer(seed))
-        .with("kind", Column::Text(kind))
-        .with("variant", Column::Text(variant))
-        .with("subject", Column::Text(subject))
-        .with("measure", Column::Text(measure))
-        .with("part", Column::Text(part))
-        .with("x", Column::Number(x))
-        .with("x_unit", Column::Text(x_unit))
-        .with("value", Column::Number(value))
-        .with("unit", Column::Text(unit))
 }
 
 fn write_all(folder: &Path, report: &Report<'_>, outcomes: &[Outcome]) -> std::io::Result<()> {

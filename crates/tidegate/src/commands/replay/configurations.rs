@@ -4,7 +4,6 @@ use std::path::Path;
 
 use tidegate_config::shaper::{self, Config};
 use tidegate_config::{Diagnostics, Source as Text};
-use tidegate_replay::recording::Setup;
 use tidegate_replay::run::Settings;
 use tidegate_replay::session::Part;
 use tidegate_units::Rate;
@@ -100,21 +99,6 @@ pub fn one(name: &str) -> Result<(Config, Option<Rate>), Failure> {
                 "--with {name}: neither a file nor a kind of discipline that needs no more than a rate; write a shaper \
                  file (`tidegate schema --text` has its keys)"
             )))
-        }
-    }
-}
-
-/// Sets the seed, the flow keys and the names of the recording in the configurations to compare.
-pub fn like_recorded(parts: &mut [Part], setup: &Setup) {
-    for part in parts {
-        let invented = std::mem::take(&mut part.settings.setup.names);
-        part.settings.setup = setup.engine();
-        let names = &mut part.settings.setup.names;
-        for (name, id) in invented.users {
-            names.users.entry(name).or_insert(id);
-        }
-        for (path, id) in invented.cgroups {
-            names.cgroups.entry(path).or_insert(id);
         }
     }
 }

@@ -13,6 +13,7 @@ use clap::ValueEnum;
 use tidegate_core::classify::Prefix;
 use tidegate_replay::departures::Departures;
 use tidegate_replay::exact::Verdict;
+pub(super) use tidegate_replay::files::next_part;
 use tidegate_replay::meter::Keep;
 use tidegate_replay::recording::{Reader, part_path};
 use tidegate_replay::session::{self, Again, Hooks, Part};
@@ -214,7 +215,7 @@ fn replay(
         if let Some(again) = &again
             && let Some(setup) = &again.setup
         {
-            configurations::like_recorded(&mut parts, setup);
+            parts.iter_mut().for_each(|part| part.settings.like_recorded(setup));
         }
         let began = Instant::now();
         let mut wait = |time: tidegate_units::Instant| {
@@ -290,28 +291,6 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
     Ok(Box::new(BufReader::with_capacity(256 << 10, read)))
 }
 
-/// Finds the following files of a recording.
-pub(super) fn next_part(
-    first: &Path,
-) -> impl FnMut(u64) -> Option<tidegate_replay::source::Sniffed<Box<dyn Read>>> + 'static {
-    // After `FILE.3` follows `FILE.4`, if it is the third part of `FILE` and not a recording with such a name.
-    let number = first.extension().and_then(|end| end.to_str()?.parse::<u64>().ok()).filter(|number| *number > 0);
-    let whole = first.to_owned();
-    let mut stem = None;
-    move |part| {
-        let stem =
-            stem.get_or_insert_with(|| match (number.and_then(|number| number.checked_add(1)), whole.file_stem()) {
-                (Some(next), Some(stem)) if next == part => whole.with_file_name(stem),
-                _ => whole.clone(),
-            });
-        let file = File::open(part_path(stem, part)).ok()?;
-        match sniff(Box::new(BufReader::with_capacity(256 << 10, file)) as Box<dyn Read>).ok()? {
-            Kind::Recording(whole) => Some(whole),
-            Kind::Capture(_) => None,
-        }
-    }
-}
-
 fn sink(path: &Path) -> Result<Box<dyn Write>, Failure> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(io::stdout().lock()));
@@ -338,29 +317,5 @@ fn write_failed(error: tidegate_capture::write::WriteError) -> Failure {
     match error.io().map(io::Error::kind) {
         Some(io::ErrorKind::BrokenPipe) => Failure::BrokenPipe,
         _ => Failure::Failed(error.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_recording_whose_name_ends_in_a_number_is_no_part_of_another() {
-        let folder = std::env::temp_dir().join(format!("tidegate-parts-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
-        for name in ["run.3.1", "run.4"] {
-            let whole = [&tidegate_replay::recording::MAGIC[..], name.as_bytes()].concat();
-            std::fs::write(folder.join(name), whole).expect("written");
-        }
-        let next = |part: u64| {
-            let mut text = Vec::new();
-            next_part(&folder.join("run.3"))(part)?.read_to_end(&mut text).expect("read");
-            Some(String::from_utf8_lossy(&text[tidegate_replay::recording::MAGIC.len()..]).into_owned())
-        };
-        assert_eq!(next(4).as_deref(), Some("run.4"), "after the third part of `run`");
-        assert_eq!(next(1).as_deref(), Some("run.3.1"), "after the first of `run.3`");
-        assert_eq!(next(2), None);
-        std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

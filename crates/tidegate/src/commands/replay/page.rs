@@ -3,12 +3,12 @@
 use tidegate_core::DropReason;
 use tidegate_metrics::Curve;
 use tidegate_report::columns::{self, Column};
+use tidegate_report::curves::sections;
 use tidegate_report::number::human;
 use tidegate_report::{Fold, Report, Section, Source, Table};
 
 use super::output::sentence;
 use super::{Args, Results};
-use crate::output::sections;
 
 use tidegate_replay::run::Outcome;
 
