@@ -173,6 +173,14 @@ impl LineState {
         self.conditions.reorders()
     }
 
+    /// Adds a change, which is not earlier than what was transmitted.
+    pub fn change(&mut self, change: LineChange) {
+        let mut changes = self.conditions.changes.to_vec();
+        let place = changes.partition_point(|known| known.at <= change.at);
+        changes.insert(place, change);
+        self.conditions.changes = changes.into();
+    }
+
     /// Whether the packet that is transmitted next arrives twice.
     pub fn duplicates(&mut self) -> bool {
         self.conditions.duplication > 0.0 && self.duplication.unit() < self.conditions.duplication

@@ -3,6 +3,7 @@
 mod applications;
 mod drivers;
 mod hosts;
+mod lines;
 mod shapers;
 mod sources;
 

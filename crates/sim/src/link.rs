@@ -442,6 +442,16 @@ impl Link {
         arrival
     }
 
+    /// The rate and the propagation delay that the line began with.
+    pub fn line(&self) -> (Rate, Span) {
+        (self.rate, Span::from_nanos(self.delay))
+    }
+
+    /// Whether the line can lose packets.
+    pub fn has_losses(&self) -> bool {
+        self.loss.is_some()
+    }
+
     /// Lets the line have another loss from now on.
     fn set_loss(&mut self, loss: Loss) {
         if let Some(state) = &mut self.loss {

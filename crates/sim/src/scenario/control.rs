@@ -19,9 +19,10 @@ use tidegate_engine::target::samples;
 use tidegate_engine::{PromiseError, PromiseTable, SwapKind, Target};
 
 use super::actions::{PromiseSection, ReserveSection};
-use super::model::{Flows, Scenario, Variant, What};
+use super::model::{Action, Flows, Scenario, Variant, What};
 use super::outcome::Report;
 use super::report;
+use crate::conditions::LineChange;
 use crate::engine::Simulation;
 use crate::ids::{FlowId, LinkId};
 use crate::shaper::{Notification, ShaperQueue};
@@ -69,8 +70,7 @@ enum Step {
 }
 
 /// See the [module](self).
-pub(super) struct Control<'a> {
-    scenario: &'a Scenario,
+pub(super) struct Control {
     steps: BTreeMap<(Instant, u64), Step>,
     sequence: u64,
     shapers: BTreeMap<usize, Shaper>,
@@ -84,16 +84,15 @@ fn link(wire: usize) -> LinkId {
     LinkId(wire as u32)
 }
 
-impl<'a> Control<'a> {
+impl Control {
     /// For a run that begins.
-    pub fn new(scenario: &'a Scenario, variant: Option<&Variant>) -> Self {
+    pub fn new(scenario: &Scenario, variant: Option<&Variant>) -> Self {
         let shaped = |wire: &usize| {
             let queue = scenario.queue_of(*wire, variant);
             queue.is_some_and(|queue| queue.shaper().is_some())
         };
         let shapers = (0..scenario.wires.len()).filter(shaped).map(|wire| (wire, Shaper::default())).collect();
-        let mut control =
-            Self { scenario, steps: BTreeMap::new(), sequence: 0, shapers, number: 0, reports: Vec::new() };
+        let mut control = Self { steps: BTreeMap::new(), sequence: 0, shapers, number: 0, reports: Vec::new() };
         for (index, action) in scenario.actions.iter().enumerate() {
             control.schedule(action.time, Step::Action(index));
         }
@@ -106,49 +105,49 @@ impl<'a> Control<'a> {
     }
 
     /// Runs the simulation until `end`, with all that is due on the way.
-    pub fn run_until(&mut self, sim: &mut Simulation, end: Instant) {
+    pub fn run_until(&mut self, scenario: &Scenario, sim: &mut Simulation, end: Instant) {
         while let Some(first) = self.steps.first_entry()
             && first.key().0 <= end
         {
             let ((time, _), step) = first.remove_entry();
             sim.run_until(time);
-            self.take_notifications(sim);
-            self.step(sim, time, &step);
+            self.take_notifications(scenario, sim);
+            self.step(scenario, sim, time, &step);
         }
         sim.run_until(end);
-        self.take_notifications(sim);
+        self.take_notifications(scenario, sim);
     }
 
     /// Ends with a snapshot of each shaper; returns what was done and reported, in the order of time.
-    pub fn finish(mut self, sim: &mut Simulation) -> Vec<Report> {
+    pub fn finish(&mut self, scenario: &Scenario, sim: &mut Simulation) -> Vec<Report> {
         let now = sim.now();
         for wire in self.shapers.keys().copied().collect::<Vec<_>>() {
-            let result = self.status(sim, wire, 20);
-            self.report(now, wire, "status", result);
+            let result = self.status(scenario, sim, wire, 20);
+            self.report(scenario, now, wire, "status", result);
         }
         self.reports.sort_by_key(|report| report.time);
-        self.reports
+        std::mem::take(&mut self.reports)
     }
 
-    fn report(&mut self, time: Instant, wire: usize, kind: &'static str, done: Done) {
+    fn report(&mut self, scenario: &Scenario, time: Instant, wire: usize, kind: &'static str, done: Done) {
         let (refused, result) = match done {
             Ok(result) => (false, result),
             Err(text) => (true, json!({ "refused": text })),
         };
-        let link = self.scenario.wire_name(wire);
+        let link = scenario.wire_name(wire);
         self.reports.push(Report { time, variant: String::new(), link, kind, refused, result });
     }
 
-    fn take_notifications(&mut self, sim: &mut Simulation) {
-        if self.scenario.actions.is_empty() {
+    fn take_notifications(&mut self, scenario: &Scenario, sim: &mut Simulation) {
+        if scenario.actions.is_empty() && self.reports.is_empty() {
             return;
         }
         for (&wire, shaper) in &self.shapers {
             let Some(queue) = sim.shaper_mut(link(wire)) else { continue };
             for notification in queue.take_notifications() {
                 if shaper.wants(&notification) {
-                    let result = report::notification(self.scenario, queue, &notification);
-                    let (time, link) = (notification.time, self.scenario.wire_name(wire));
+                    let result = report::notification(scenario, queue, &notification);
+                    let (time, link) = (notification.time, scenario.wire_name(wire));
                     let (variant, kind) = (String::new(), "event");
                     self.reports.push(Report { time, variant, link, kind, refused: false, result });
                 }
@@ -156,22 +155,38 @@ impl<'a> Control<'a> {
         }
     }
 
-    fn step(&mut self, sim: &mut Simulation, now: Instant, step: &Step) {
+    /// Does `action` at the present time of the simulation, whatever time it has, and returns its report.
+    pub fn act_now(&mut self, scenario: &Scenario, sim: &mut Simulation, action: &Action) -> Report {
+        let now = sim.now();
+        let done = match &action.what {
+            What::Line(change) => {
+                let change = LineChange { at: now, ..change.clone() };
+                let changed = sim.change_line(link(action.wire), &change).map_err(str::to_owned);
+                changed.and_then(|()| self.act(scenario, sim, now, action.wire, &action.what))
+            }
+            _ => self.act(scenario, sim, now, action.wire, &action.what),
+        };
+        self.take_notifications(scenario, sim);
+        self.report(scenario, now, action.wire, action.what.kind(), done);
+        self.reports.last().cloned().expect("reported just now")
+    }
+
+    fn step(&mut self, scenario: &Scenario, sim: &mut Simulation, now: Instant, step: &Step) {
         match *step {
             Step::Action(index) => {
-                let action = &self.scenario.actions[index];
+                let action = &scenario.actions[index];
                 let (wire, kind) = (action.wire, action.what.kind());
                 // A variant may have a discipline where others have a shaper.
                 let anywhere = matches!(action.what, What::Line(_) | What::Workload { .. });
                 if anywhere || self.shapers.contains_key(&wire) {
-                    let done = self.act(sim, now, wire, &action.what);
-                    self.report(now, wire, kind, done);
+                    let done = self.act(scenario, sim, now, wire, &action.what);
+                    self.report(scenario, now, wire, kind, done);
                 }
             }
             Step::EndPromise(wire, number) => {
                 let done = self.end_promise(sim, wire, |promise| promise.number == number);
                 if let Some(name) = done {
-                    self.report(now, wire, "release", Ok(json!({ "name": name, "why": "its time is over" })));
+                    self.report(scenario, now, wire, "release", Ok(json!({ "name": name, "why": "its time is over" })));
                 }
             }
             Step::Refresh(wire, class) => {
@@ -185,7 +200,7 @@ impl<'a> Control<'a> {
                     return;
                 };
                 let done = self.unreserve(sim, wire, &name);
-                self.report(now, wire, "unreserve", done);
+                self.report(scenario, now, wire, "unreserve", done);
             }
         }
     }
@@ -198,7 +213,7 @@ impl<'a> Control<'a> {
         self.shapers.entry(wire).or_default()
     }
 
-    fn act(&mut self, sim: &mut Simulation, now: Instant, wire: usize, what: &What) -> Done {
+    fn act(&mut self, scenario: &Scenario, sim: &mut Simulation, now: Instant, wire: usize, what: &What) -> Done {
         match what {
             What::Line(change) => Ok(json!({
                 "rate_bps": change.rate.map(Rate::as_bps),
@@ -209,7 +224,7 @@ impl<'a> Control<'a> {
                 for number in flows.clone() {
                     sim.set_workload(FlowId(number as u32), Arc::clone(workload))?;
                 }
-                let names: Vec<String> = flows.clone().map(|number| self.scenario.flow_name(number)).collect();
+                let names: Vec<String> = flows.clone().map(|number| scenario.flow_name(number)).collect();
                 Ok(json!({ "flows": names }))
             }
             What::Promise(flows, section) => self.promise(sim, now, wire, flows, section),
@@ -225,7 +240,7 @@ impl<'a> Control<'a> {
                 self.reconfigure(sim, wire, &config)
             }
             What::Apply(config) => self.reconfigure(sim, wire, config),
-            What::Status { flows } => self.status(sim, wire, *flows),
+            What::Status { flows } => self.status(scenario, sim, wire, *flows),
             What::Feedback { flows, delay } => {
                 let matches = matches_of(queue(sim, wire)?, flows)?;
                 self.shaper(wire).watches.push((*delay, matches));
@@ -458,10 +473,9 @@ impl<'a> Control<'a> {
         let _ = self.update_table(sim, wire);
     }
 
-    fn status(&mut self, sim: &mut Simulation, wire: usize, flows: u32) -> Done {
+    fn status(&mut self, scenario: &Scenario, sim: &mut Simulation, wire: usize, flows: u32) -> Done {
         let promises = self.promise_states(sim, wire);
         let now = sim.now();
-        let scenario = self.scenario;
         let queue = queue(sim, wire)?;
         let shaper = self.shapers.entry(wire).or_default();
         Ok(report::status(scenario, queue, now, flows, promises, &mut shaper.last))

@@ -43,6 +43,7 @@ pub use file::Measure;
 pub use model::{Detail, Scenario};
 pub use outcome::{Outcome, Report};
 pub use resolve::Files;
+pub use run::Run;
 pub use tidegate_metrics::Value;
 
 /// The JSON Schema of a scenario file.

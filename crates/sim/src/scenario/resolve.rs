@@ -15,11 +15,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tidegate_config::decode::read;
+use tidegate_config::node::{Entry, Node, Value};
 use tidegate_config::values::Prefix;
-use tidegate_config::{Diagnostics, Place, Source, Spanned, suggest};
+use tidegate_config::{Decode, Diagnostics, Place, Source, Spanned, suggest};
 
+use super::actions::AtSection;
 use super::file::{File, HostSection, Measure};
-use super::model::{Detail, Scenario};
+use super::model::{Action, Detail, Scenario};
 use super::names;
 use crate::network::NetworkError;
 
@@ -50,6 +52,31 @@ impl Scenario {
             }
         }
         Some(scenario)
+    }
+
+    /// Reads one action on what runs: the table of an `[[at]]` whose time does not matter and may be left out.
+    pub(super) fn action(
+        &self,
+        source: &Source,
+        files: Option<Files<'_>>,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Action> {
+        let before = diagnostics.errors();
+        let mut node = Node::parse(source, diagnostics)?;
+        let place = node.place;
+        if let Value::Table(entries) = &mut node.value
+            && entries.iter().all(|entry| entry.key != "time")
+        {
+            let time = Node { place, value: Value::Text("0s".into()) };
+            entries.push(Entry { key: "time".into(), key_place: place, node: time });
+        }
+        let section = AtSection::decode(&node, diagnostics)?;
+        let known = self.nodes.iter().enumerate().map(|(number, (name, _))| (name.clone(), number)).collect();
+        let (sections, addressed, node_places) = (BTreeSet::new(), Default::default(), Vec::new());
+        let scenario = self.clone();
+        let mut resolver = Resolver { diagnostics, files, known, sections, addressed, node_places, scenario };
+        let action = resolver.resolved(&Spanned { value: section, place });
+        action.filter(|_| diagnostics.errors() == before)
     }
 
     fn empty(file: &File) -> Self {

@@ -1,17 +1,27 @@
 //! Runs of a scenario.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref};
 
+use serde_json::{Value as Json, json};
+use tidegate_config::{Diagnostics, Source};
 use tidegate_core::{Instant, Span};
 
 use super::control::Control;
 use super::model::Scenario;
-use super::outcome::Outcome;
+use super::outcome::{Outcome, Report};
+use super::resolve::Files;
+use crate::engine::Simulation;
+use crate::ids::{FlowId, LinkId};
 
 impl Scenario {
     /// How many parts the run of one seed has: one for each variant, or one.
     pub fn parts(&self) -> usize {
         self.variants.len().max(1)
+    }
+
+    /// The names of the variants, in the order of the parts; none where there are none.
+    pub fn variant_names(&self) -> impl Iterator<Item = &str> {
+        self.variants.iter().map(|variant| variant.name.as_str())
     }
 
     /// Runs it under `seed`, one variant after the other. `progress` is called with the simulated time now and then.
@@ -37,24 +47,147 @@ impl Scenario {
         part: usize,
         mut progress: impl FnMut(Span) -> ControlFlow<()>,
     ) -> Option<Outcome> {
-        let variant = self.variants.get(part);
-        let mut sim = self.network(seed, variant).build().expect("built when it was loaded");
+        let mut run = Run::new(self, seed, part);
         // Small enough steps for a smooth bar, large enough to cost nothing.
-        let step = (self.duration.as_nanos() / 256).max(1);
-        let mut control = Control::new(self, variant);
-        let mut at = 0;
-        while at < self.duration.as_nanos() {
-            at = (at + step).min(self.duration.as_nanos());
-            control.run_until(&mut sim, Instant::from_nanos(at));
-            if progress(Span::from_nanos(at)).is_break() {
+        let step = Span::from_nanos((self.duration.as_nanos() / 256).max(1));
+        while !run.is_over() {
+            run.run_until(run.now() + step);
+            if progress(run.now().since(Instant::ZERO)).is_break() {
                 return None;
             }
         }
-        let mut outcome = Outcome::of(self, variant, seed, &sim);
-        outcome.report(control.finish(&mut sim));
-        Some(match variant {
+        Some(run.finish())
+    }
+}
+
+/// A part of a scenario that runs step by step. However it is divided into steps, its outcome is the same.
+///
+/// ```
+/// # use tidegate_config::{Diagnostics, Source};
+/// use tidegate_core::{Instant, Span};
+/// use tidegate_sim::scenario::{Run, Scenario};
+/// # let text = "version = 1\nduration = \"4s\"\nhosts = [\"a\", \"b\"]\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"8mbit\"\n\
+/// # queue = { kind = \"fifo\" }\n[[flow]]\nname = \"bulk\"\nfrom = \"a\"\nto = \"b\"\nworkload = { kind = \"bulk\" }";
+/// # let scenario = Scenario::load(&Source::new("s.toml", text), None, &mut Diagnostics::new()).unwrap();
+/// let mut run = Run::new(&scenario, 1, 0);
+/// run.run_until(Instant::ZERO + Span::from_secs(2));
+/// let action = "from = \"a\"\nto = \"b\"\naction = { kind = \"line\", rate = \"1mbit\" }";
+/// let report = run.act(&Source::new("action", action), None, &mut Diagnostics::new()).unwrap();
+/// assert!(!report.refused);
+/// let outcome = run.finish();
+/// assert!(outcome.values.iter().any(|value| value.measure == "goodput" && value.value < 5e6));
+/// ```
+pub struct Run<S> {
+    scenario: S,
+    seed: u64,
+    part: usize,
+    sim: Simulation,
+    control: Control,
+}
+
+impl<S: Deref<Target = Scenario>> Run<S> {
+    /// Makes part `part` ready to run under `seed`. A scenario without variants has part 0.
+    pub fn new(scenario: S, seed: u64, part: usize) -> Self {
+        let variant = scenario.variants.get(part);
+        let sim = scenario.network(seed, variant).build().expect("built when it was loaded");
+        let control = Control::new(&scenario, variant);
+        Self { scenario, seed, part, sim, control }
+    }
+
+    /// The scenario.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+    /// The simulated time.
+    pub fn now(&self) -> Instant {
+        self.sim.now()
+    }
+    /// The network.
+    pub fn simulation(&self) -> &Simulation {
+        &self.sim
+    }
+    /// Whether the duration of the scenario is over.
+    pub fn is_over(&self) -> bool {
+        self.now() >= self.end()
+    }
+
+    fn end(&self) -> Instant {
+        Instant::ZERO + self.scenario.duration
+    }
+
+    /// Runs until `time`, or the end of the duration where that is earlier, with all actions that are due on the way.
+    pub fn run_until(&mut self, time: Instant) {
+        let time = time.min(self.end());
+        self.control.run_until(&self.scenario, &mut self.sim, time);
+    }
+
+    /// Does an action now: a table as a scenario has it in `[[at]]`, but without its time. A refusal is a report. `None`
+    /// when the table is wrong; why is in `diagnostics`.
+    ///
+    /// A line can be changed where its link has a `queue`; one that has lost no packet from the beginning cannot lose any
+    /// later.
+    pub fn act(&mut self, source: &Source, files: Option<Files<'_>>, diagnostics: &mut Diagnostics) -> Option<Report> {
+        let action = self.scenario.action(source, files, diagnostics)?;
+        Some(self.control.act_now(&self.scenario, &mut self.sim, &action))
+    }
+
+    /// The outcome so far; the run can go on. Without reports of shapers.
+    pub fn outcome(&self) -> Outcome {
+        let variant = self.scenario.variants.get(self.part);
+        Outcome::of(&self.scenario, variant, self.seed, &self.sim)
+    }
+
+    /// What links hold and flows have transferred at this time, with units in the names: totals since the warm-up, so that
+    /// differences of two are those of the time between.
+    pub fn snapshot(&self) -> Json {
+        let link = |(number, (name, metrics)): (usize, (&str, &crate::metrics::LinkMetrics))| {
+            let backlog = self.sim.backlog(LinkId(number as u32));
+            let (sent, dropped) = (metrics.sent_total(), metrics.dropped_total());
+            json!({
+                "name": name,
+                "backlog_packets": backlog.packets,
+                "backlog_bytes": backlog.bytes.as_u64(),
+                "sent_packets": sent.packets,
+                "sent_bytes": sent.bytes,
+                "dropped_packets": dropped.packets,
+                "marked_packets": metrics.marked,
+                "lost_packets": metrics.lost,
+                "delay_packets": metrics.delay_ns.count(),
+                "delay_sum_ns": metrics.delay_ns.mean().unwrap_or(0.0) * metrics.delay_ns.count() as f64,
+            })
+        };
+        let flow = |(number, (_, metrics)): (usize, (&crate::FlowSpec, &crate::metrics::FlowMetrics))| {
+            let connection = self.sim.endpoints(FlowId(number as u32)).map(|ends| ends[0]);
+            json!({
+                "name": self.scenario.flow_name(number),
+                "goodput_bytes": metrics.goodput_bytes,
+                "sent_packets": metrics.sent.packets,
+                "dropped_packets": metrics.dropped.packets,
+                "marked_packets": metrics.marked,
+                "retransmitted_packets": metrics.retransmitted.packets,
+                "timeouts": metrics.timeouts,
+                "cwnd_bytes": connection.map(|end| end.cwnd()),
+                "srtt_ns": connection.and_then(|end| end.rtt().srtt()).map(|srtt| srtt.as_nanos()),
+            })
+        };
+        json!({
+            "time_ns": self.now().as_nanos(),
+            "events": self.sim.events(),
+            "links": self.sim.links().enumerate().map(link).collect::<Vec<_>>(),
+            "flows": self.sim.flows().enumerate().map(flow).collect::<Vec<_>>(),
+        })
+    }
+
+    /// Runs to the end of the duration and returns the outcome. To be called once: the reports of shapers are taken out.
+    pub fn finish(&mut self) -> Outcome {
+        let end = self.end();
+        self.run_until(end);
+        let variant = self.scenario.variants.get(self.part);
+        let mut outcome = self.outcome();
+        outcome.report(self.control.finish(&self.scenario, &mut self.sim));
+        match variant {
             Some(variant) => outcome.called(&variant.name),
             None => outcome,
-        })
+        }
     }
 }

@@ -29,21 +29,26 @@ impl Resolver<'_> {
                 let help = "make it earlier, or the duration longer";
                 self.wrong(section.time.place, "an action after the end", "after `duration`", help);
             }
-            let resolved = match &section.action.value {
-                ActionSection::Line(line) => {
-                    self.line_change(section, line).map(|(wire, change)| (wire, What::Line(change)))
-                }
-                ActionSection::Workload(change) => self.workload_change(change),
-                _ => self.shaped_wire(section).and_then(|wire| Some((wire, self.action(&section.action)?))),
-            };
-            let Some((wire, what)) = resolved else { continue };
-            actions.push((Action { time: Instant::ZERO + section.time.value, wire, what }, section));
+            let Some(action) = self.resolved(section) else { continue };
+            actions.push((action, section));
         }
         actions.sort_by_key(|(action, _)| action.time);
         if self.diagnostics.errors() == 0 {
             self.rehearse(&actions);
         }
         self.scenario.actions = actions.into_iter().map(|(action, _)| action).collect();
+    }
+
+    /// Resolves one action.
+    pub(super) fn resolved(&mut self, section: &Spanned<AtSection>) -> Option<Action> {
+        let (wire, what) = match &section.action.value {
+            ActionSection::Line(line) => {
+                self.line_change(section, line).map(|(wire, change)| (wire, What::Line(change)))
+            }
+            ActionSection::Workload(change) => self.workload_change(change),
+            _ => self.shaped_wire(section).and_then(|wire| Some((wire, self.action(&section.action)?))),
+        }?;
+        Some(Action { time: Instant::ZERO + section.time.value, wire, what })
     }
 
     /// Whether a wire has a shaper file, in the scenario or in one of its variants.
