@@ -1,0 +1,54 @@
+//! The native part of the Python package `tidegate`: it converts arguments and results, and calls the crates that do the
+//! work. What users import is in `python/tidegate`.
+//!
+//! The interpreter's lock is released while Rust runs. Signals of the interpreter are checked every 20 ms
+//! ([`watch`]), and a panic becomes `tidegate.InternalError` ([`failure`]).
+#![forbid(unsafe_code)]
+
+mod decider;
+mod failure;
+mod laws;
+mod qdisc;
+mod replay;
+mod results;
+mod scenario;
+mod script;
+mod simulate;
+mod stepwise;
+mod table;
+mod watch;
+
+use pyo3::prelude::*;
+
+/// The native part of the package `tidegate`.
+#[pymodule]
+mod _tidegate {
+    #[pymodule_export]
+    use crate::decider::Decider;
+    #[pymodule_export]
+    use crate::laws::check_laws;
+    #[pymodule_export]
+    use crate::qdisc::{Packet, PyOutlet};
+    #[pymodule_export]
+    use crate::replay::{Replay, run_replay};
+    #[pymodule_export]
+    use crate::results::{Figure, Results};
+    #[pymodule_export]
+    use crate::scenario::{Checked, parse_toml};
+    #[pymodule_export]
+    use crate::script::{ScriptResult, run_script};
+    #[pymodule_export]
+    use crate::simulate::simulate;
+    #[pymodule_export]
+    use crate::stepwise::{Simulation, run_all};
+    #[pymodule_export]
+    use crate::table::Table;
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::qdisc::register_kind();
+        crate::decider::register_kind();
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,228 @@
+//! Captures and recordings through configurations.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Sink};
+use std::path::{Path, PathBuf};
+
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use tidegate_config::{Diagnostics, Source as Text, shaper};
+use tidegate_core::{Instant, Rate};
+use tidegate_replay::exact::Verdict;
+use tidegate_replay::files::next_part;
+use tidegate_replay::meter::Keep;
+use tidegate_replay::recording::Reader;
+use tidegate_replay::run::{Outcome, Settings};
+use tidegate_replay::session::{self, Again, Hooks, Part};
+use tidegate_replay::source::{Choice, Direction, Kind, Notice, Source, SourceError, sniff};
+use tidegate_report::columns::{self, Column};
+use tidegate_report::curves::sections;
+use tidegate_report::{Fold, Report};
+
+use crate::failure;
+use crate::results::Figure;
+use crate::table::Table;
+use crate::watch;
+
+/// The results of a replay: of a recording through its own configuration, and of all packets through others.
+#[pyclass(frozen, module = "tidegate._tidegate")]
+pub struct Replay {
+    file: String,
+    again: Option<Again>,
+    packets: u64,
+    outcomes: Vec<Outcome>,
+    notices: Vec<String>,
+}
+
+impl Replay {
+    /// That of the recording first.
+    fn all(&self) -> impl Iterator<Item = &Outcome> {
+        self.again.iter().filter_map(|again| again.outcome.as_ref()).chain(&self.outcomes)
+    }
+    fn page(&self) -> Report {
+        let mut curves = Vec::new();
+        for outcome in self.all() {
+            curves.extend(outcome.curves.iter().map(|curve| tidegate_metrics::Curve {
+                subject: curve.subject.clone(),
+                variant: outcome.name.clone(),
+                ..curve.clone()
+            }));
+        }
+        let sections = sections("", "Each configuration received every packet at its time.", &curves, Fold::Open);
+        Report { title: format!("Replay of {}", self.file), sections, ..Report::default() }
+    }
+}
+
+#[pymethods]
+impl Replay {
+    /// Packets that were put through.
+    #[getter]
+    fn packets(&self) -> u64 {
+        self.packets
+    }
+    /// What was repaired or left out of the file.
+    #[getter]
+    fn notices(&self) -> Vec<String> {
+        self.notices.clone()
+    }
+    /// Of a recording, whether its own configuration had the departures of the recording, bit for bit; `None` for a
+    /// capture.
+    #[getter]
+    fn is_exact(&self) -> Option<bool> {
+        let again = self.again.as_ref()?;
+        Some(again.broken.is_none() && matches!(again.exact.verdict, Verdict::Equal))
+    }
+    /// Of a recording that is not exact, the first difference.
+    #[getter]
+    fn difference(&self) -> Option<String> {
+        match &self.again.as_ref()?.exact.verdict {
+            Verdict::Different(difference) => Some(difference.to_string()),
+            _ => None,
+        }
+    }
+    /// The digest of all departures, by configuration.
+    #[getter]
+    fn digests(&self) -> Vec<(String, String)> {
+        self.all().map(|outcome| (outcome.name.clone(), outcome.digest.to_string())).collect()
+    }
+    /// One row for each configuration: configuration, passed_packets, dropped_packets, unmatched_packets, time_ns, digest.
+    #[getter]
+    fn configurations(&self) -> PyResult<Table> {
+        let text = |of: fn(&Outcome) -> String| Column::Text(self.all().map(|outcome| Some(of(outcome))).collect());
+        let number = |of: fn(&Outcome) -> u64| Column::Integer(self.all().map(|outcome| Some(of(outcome))).collect());
+        Table::new(
+            columns::Table::default()
+                .with("configuration", text(|outcome| outcome.name.clone()))
+                .with("passed_packets", number(|outcome| outcome.passed))
+                .with("dropped_packets", number(|outcome| outcome.refused))
+                .with("unmatched_packets", number(|outcome| outcome.unclassified))
+                .with("time_ns", number(|outcome| outcome.time.as_nanos()))
+                .with("digest", text(|outcome| outcome.digest.to_string())),
+        )
+    }
+    /// One row for each point of each curve: configuration, kind, subject, measure, x, x_unit, value, unit.
+    #[getter]
+    fn points(&self, py: Python<'_>) -> PyResult<Table> {
+        failure::guarded(py, || Table::new(points_of(self.all())))
+    }
+    /// The titles of the plots.
+    #[getter]
+    fn titles(&self) -> Vec<String> {
+        self.page().plots().map(|plot| plot.title.clone()).collect()
+    }
+    /// The plot with this title, or those whose title contains it; see `Results.figure`.
+    #[pyo3(signature = (title, curve=""))]
+    fn figure(&self, title: &str, curve: &str) -> PyResult<Figure> {
+        self.page().figure(title, curve).map(Figure::new).map_err(PyValueError::new_err)
+    }
+    fn __repr__(&self) -> String {
+        format!("<tidegate.Replay of {}: {} packets>", self.file, self.packets)
+    }
+}
+
+fn points_of<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> columns::Table {
+    let rows: Vec<_> = outcomes
+        .flat_map(|outcome| outcome.curves.iter().map(move |curve| (&outcome.name, curve)))
+        .flat_map(|(name, curve)| curve.points.iter().map(move |point| (name, curve, *point)))
+        .collect();
+    let kind = |x: &str| if x == "time_s" { "series" } else { "distribution" };
+    columns::Table::default()
+        .with("configuration", Column::Text(rows.iter().map(|row| Some(row.0.clone())).collect()))
+        .with("kind", Column::Text(rows.iter().map(|row| Some(kind(row.1.x).to_owned())).collect()))
+        .with("subject", Column::Text(rows.iter().map(|row| Some(row.1.subject.clone())).collect()))
+        .with("measure", Column::Text(rows.iter().map(|row| Some(row.1.measure.to_owned())).collect()))
+        .with("x", Column::Number(rows.iter().map(|row| Some(row.2.0)).collect()))
+        .with("x_unit", Column::Text(rows.iter().map(|row| Some(row.1.x.to_owned())).collect()))
+        .with("value", Column::Number(rows.iter().map(|row| Some(row.2.1)).collect()))
+        .with("unit", Column::Text(rows.iter().map(|row| Some(row.1.y.to_owned())).collect()))
+}
+
+fn open(path: &Path) -> PyResult<Kind<Box<dyn Read>>> {
+    let failed = |error: std::io::Error| PyOSError::new_err(format!("{}: {error}", path.display()));
+    let file = File::open(path).map_err(failed)?;
+    sniff(Box::new(BufReader::with_capacity(256 << 10, file)) as Box<dyn Read>).map_err(failed)
+}
+
+/// Puts every packet of a capture or a recording through configurations, each a name and the text of a shaper file; a
+/// recording through its own, too.
+#[pyfunction]
+pub fn run_replay(
+    py: Python<'_>,
+    path: PathBuf,
+    configurations: Vec<(String, String)>,
+    link: Option<String>,
+    seed: u64,
+) -> PyResult<Replay> {
+    failure::guarded(py, move || {
+        let link = match link {
+            None => None,
+            Some(text) => match text.parse::<Rate>() {
+                Ok(rate) if !rate.is_zero() => Some(rate),
+                Ok(_) => return Err(PyValueError::new_err("link: nothing can leave through a link of rate 0")),
+                Err(error) => return Err(PyValueError::new_err(format!("link={text:?}: {error}"))),
+            },
+        };
+        let keep = Keep { series: true, ..Keep::default() };
+        let mut parts = Vec::with_capacity(configurations.len());
+        for (name, text) in configurations {
+            let source = Text::new(name.as_str(), text);
+            let mut diagnostics = Diagnostics::new();
+            let config =
+                shaper::load(&source, &mut diagnostics).ok_or_else(|| failure::config(&source, &diagnostics))?;
+            let mut settings = Settings { link, keep, ..Settings::seeded(seed) };
+            settings.invent_names(&config);
+            parts.push(Part { name, config, settings });
+        }
+        run(&path, parts, keep)
+    })
+}
+
+fn run(path: &Path, mut parts: Vec<Part>, keep: Keep) -> PyResult<Replay> {
+    let unreadable = |error: SourceError| failure::error("TidegateError", format!("{}: {error}", path.display()));
+    let mut notices = Vec::new();
+    let mut notice = |notice: Notice| notices.push(notice.to_string());
+    let choice = Choice { from: Vec::new(), direction: Direction::Any };
+    let (mut again, mut source) = (None, None);
+    match open(path)? {
+        Kind::Capture(_) if parts.is_empty() => {
+            return Err(PyValueError::new_err("a capture has no configuration of its own: name at least one"));
+        }
+        Kind::Capture(whole) => source = Some(Source::capture(whole, choice).map_err(unreadable)?),
+        Kind::Recording(whole) => {
+            let recording = |error| unreadable(SourceError::Recording(error));
+            let mut reader = Reader::with_parts(whole, next_part(path)).map_err(recording)?;
+            let to = None::<&mut tidegate_replay::departures::Departures<Sink>>;
+            let done = session::again(&mut reader, "recorded", keep, to);
+            again = Some(done.map_err(|error| failure::error("TidegateError", error.to_string()))?);
+            if let (Kind::Recording(whole), false) = (open(path)?, parts.is_empty()) {
+                let reader = Reader::with_parts(whole, next_part(path)).map_err(recording)?;
+                source = Some(Source::recording(reader, choice));
+            }
+        }
+    }
+    watch::signals()?;
+    let (mut packets, mut outcomes) = (again.as_ref().map_or(0, |again| again.packets), Vec::new());
+    if let Some(mut source) = source {
+        if let Some(setup) = again.as_ref().and_then(|again| again.setup.as_ref()) {
+            parts.iter_mut().for_each(|part| part.settings.like_recorded(setup));
+        }
+        // Signals are looked for between packets.
+        let mut arrived = 0_u32;
+        let mut pause = |_: Instant| {
+            arrived = arrived.wrapping_add(1);
+            if arrived.is_multiple_of(4096)
+                && let Err(error) = watch::signals()
+            {
+                failure::unwind(error);
+            }
+        };
+        let hooks = Hooks::<Sink> { notice: &mut notice, pace: Some(&mut pause), departures: None };
+        let session = session::replay(&mut source, &parts, hooks)
+            .map_err(|error| failure::error("TidegateError", error.to_string()))?;
+        if let Some(error) = session.broken {
+            return Err(unreadable(error));
+        }
+        (packets, outcomes) = (session.packets, session.outcomes);
+    }
+    Ok(Replay { file: path.display().to_string(), again, packets, outcomes, notices })
+}

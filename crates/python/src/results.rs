@@ -1,0 +1,220 @@
+//! [`Results`]: the outcomes of a simulation, as tables, figures and the page of a report.
+
+use pyo3::exceptions::{PyKeyError, PyOSError, PyValueError};
+use pyo3::prelude::*;
+use tidegate_metrics::{Digest, summarise};
+use tidegate_report::simulation::{Run, Simulation};
+use tidegate_report::{Report, Source, escape};
+use tidegate_sim::scenario::Outcome;
+
+use crate::failure;
+use crate::scenario::Checked;
+use crate::table::Table;
+
+/// The results of all runs of a scenario.
+#[pyclass(frozen, module = "tidegate._tidegate")]
+pub struct Results {
+    scenario: Checked,
+    outcomes: Vec<Outcome>,
+    digest: Digest,
+}
+
+/// A plot. Notebooks show it; it is complete in itself and refers to nothing outside.
+#[pyclass(frozen, module = "tidegate._tidegate")]
+pub struct Figure {
+    #[pyo3(get)]
+    svg: String,
+}
+
+/// A run as reports show it.
+fn shown(outcome: &Outcome) -> Run<'_> {
+    let Outcome { seed, values, curves, events, digest, .. } = outcome;
+    Run { seed: *seed, events: *events, digest: digest.to_string(), values, curves }
+}
+
+impl Figure {
+    pub fn new(svg: String) -> Self {
+        Self { svg }
+    }
+}
+
+impl Results {
+    pub fn new(scenario: Checked, outcomes: Vec<Outcome>) -> Self {
+        let mut digest = Digest::default();
+        outcomes.iter().for_each(|outcome| digest.digest(outcome.digest));
+        Self { scenario, outcomes, digest }
+    }
+
+    fn shown(&self) -> Simulation<'_> {
+        Simulation {
+            scenario: self.scenario.source.name(),
+            sentence: self.scenario.scenario.sentence.as_deref(),
+            version: env!("CARGO_PKG_VERSION"),
+            duration_ns: self.scenario.scenario.duration.as_nanos(),
+            warm_up_ns: self.scenario.scenario.warm_up.as_nanos(),
+            digest: self.digest.to_string(),
+            runs: self.outcomes.iter().map(shown).collect(),
+        }
+    }
+
+    fn page(&self) -> Report {
+        let source = &self.scenario.source;
+        self.shown().page(Source { name: source.name().to_owned(), text: source.text().to_owned() })
+    }
+}
+
+#[pymethods]
+impl Results {
+    /// The digest of all runs: equal for the same scenario and seeds on every machine, and that of `tidegate simulate`.
+    #[getter]
+    fn digest(&self) -> String {
+        self.digest.to_string()
+    }
+
+    /// The seeds of the runs.
+    #[getter]
+    fn seeds(&self) -> Vec<u64> {
+        self.outcomes.iter().map(|outcome| outcome.seed).collect()
+    }
+
+    /// The digest of each run.
+    #[getter]
+    fn digests(&self) -> Vec<String> {
+        self.outcomes.iter().map(|outcome| outcome.digest.to_string()).collect()
+    }
+
+    /// Events that the simulator handled, in all runs.
+    #[getter]
+    fn events(&self) -> u64 {
+        self.outcomes.iter().map(|outcome| outcome.events).sum()
+    }
+
+    /// The name of the scenario.
+    #[getter]
+    fn name(&self) -> &str {
+        self.scenario.source.name()
+    }
+
+    /// One row for each value of each run: seed, variant, subject, measure, value, unit.
+    #[getter]
+    fn values(&self, py: Python<'_>) -> PyResult<Table> {
+        failure::guarded(py, || Table::new(self.shown().values()))
+    }
+
+    /// One row for each point of each curve: seed, kind, variant, subject, measure, part, x, x_unit, value, unit.
+    #[getter]
+    fn points(&self, py: Python<'_>) -> PyResult<Table> {
+        failure::guarded(py, || Table::new(self.shown().points()))
+    }
+
+    /// Values and points together, as `tidegate simulate --table` writes them.
+    #[getter]
+    fn table(&self, py: Python<'_>) -> PyResult<Table> {
+        failure::guarded(py, || Table::new(self.shown().table()))
+    }
+
+    /// The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s.
+    #[pyo3(signature = (subject, measure, variant=""))]
+    fn value(&self, subject: &str, measure: &str, variant: &str) -> PyResult<f64> {
+        let values: Vec<f64> = self
+            .outcomes
+            .iter()
+            .flat_map(|outcome| &outcome.values)
+            .filter(|value| value.subject == subject && value.measure == measure && value.variant == variant)
+            .map(|value| value.value)
+            .collect();
+        match summarise(&values) {
+            Some(summary) => Ok(summary.mean),
+            None => {
+                let all = self.outcomes.iter().flat_map(|outcome| &outcome.values);
+                let mut names: Vec<String> = all
+                    .map(|value| format!("\n  {:?}, {:?}, {:?}", value.subject, value.measure, value.variant))
+                    .collect();
+                names.dedup();
+                Err(PyKeyError::new_err(format!("no value of this name; there are{}", names.concat())))
+            }
+        }
+    }
+
+    /// What was done to shapers, and what they reported: dictionaries with seed, time_ns, variant, link, kind, refused and
+    /// result.
+    #[getter]
+    fn reports<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("json")?.getattr("loads")?.call1((self._reports(),))
+    }
+
+    /// The same as JSON.
+    fn _reports(&self) -> String {
+        let reports = self.outcomes.iter().flat_map(|outcome| {
+            outcome.reports.iter().map(|report| {
+                serde_json::json!({
+                    "seed": outcome.seed,
+                    "time_ns": report.time.as_nanos(),
+                    "variant": report.variant,
+                    "link": report.link,
+                    "kind": report.kind,
+                    "refused": report.refused,
+                    "result": report.result,
+                })
+            })
+        });
+        serde_json::Value::from_iter(reports).to_string()
+    }
+
+    /// The titles of the plots.
+    #[getter]
+    fn titles(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        failure::guarded(py, || Ok(self.page().plots().map(|plot| plot.title.clone()).collect()))
+    }
+
+    /// The plot with this title; or those whose title contains it, one below the other over the same ranges. With `curve`
+    /// only the curves whose name contains it.
+    #[pyo3(signature = (title, curve=""))]
+    fn figure(&self, py: Python<'_>, title: &str, curve: &str) -> PyResult<Figure> {
+        failure::guarded(py, || match self.page().figure(title, curve) {
+            Ok(svg) => Ok(Figure::new(svg)),
+            Err(text) => Err(PyValueError::new_err(text)),
+        })
+    }
+
+    /// The page that `tidegate simulate --report` writes: one HTML document that opens without a network.
+    fn to_html(&self, py: Python<'_>) -> PyResult<String> {
+        failure::guarded(py, || Ok(self.page().html()))
+    }
+
+    /// The page, inside a frame, for notebooks.
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
+        let page = self.to_html(py)?;
+        Ok(format!(
+            "<iframe srcdoc=\"{}\" sandbox=\"allow-scripts\" style=\"width:100%;height:640px;border:1px solid #ccc\"></iframe>",
+            escape(&page)
+        ))
+    }
+
+    fn __len__(&self) -> usize {
+        self.outcomes.len()
+    }
+
+    fn __repr__(&self) -> String {
+        let runs = self.outcomes.len();
+        let plural = if runs == 1 { "" } else { "s" };
+        format!("<tidegate.Results of {}: {runs} run{plural}, digest {}>", self.name(), self.digest)
+    }
+}
+
+#[pymethods]
+impl Figure {
+    /// Writes the figure to a file whose name ends in `.svg`.
+    fn save(&self, path: std::path::PathBuf) -> PyResult<()> {
+        if path.extension().is_none_or(|end| end != "svg") {
+            return Err(PyValueError::new_err("a figure is SVG: the name of the file must end in .svg"));
+        }
+        std::fs::write(&path, &self.svg).map_err(|error| PyOSError::new_err(format!("{}: {error}", path.display())))
+    }
+    fn _repr_svg_(&self) -> &str {
+        &self.svg
+    }
+    fn _repr_html_(&self) -> &str {
+        &self.svg
+    }
+}

@@ -1,0 +1,104 @@
+//! [`Checked`]: a scenario that was read and can run.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use tidegate_config::node::{Node, Value};
+use tidegate_config::{Diagnostics, Source};
+use tidegate_sim::scenario::{Detail, Scenario};
+
+use crate::failure;
+
+/// A scenario that was read and checked. Immutable; any number of runs may use it at the same time.
+#[pyclass(frozen, module = "tidegate._tidegate")]
+#[derive(Clone)]
+pub struct Checked {
+    pub scenario: Arc<Scenario>,
+    pub source: Arc<Source>,
+    pub folder: Option<PathBuf>,
+}
+
+/// Opens a file that a scenario names, relative to its folder.
+pub fn open_beside(folder: &Path, name: &str) -> std::io::Result<Source> {
+    Source::open(&folder.join(name))
+}
+
+/// The tables of a TOML text as JSON, without checking what they mean.
+#[pyfunction]
+pub fn parse_toml(text: String, name: String) -> PyResult<String> {
+    let source = Source::new(name, text);
+    let mut diagnostics = Diagnostics::new();
+    match Node::parse(&source, &mut diagnostics) {
+        Some(node) => Ok(json(&node).to_string()),
+        None => Err(failure::config(&source, &diagnostics)),
+    }
+}
+
+/// A value of a file as JSON; a date is null.
+pub fn json(node: &Node) -> serde_json::Value {
+    match &node.value {
+        Value::Text(text) => text.as_str().into(),
+        Value::Integer(number) => (*number).into(),
+        Value::Float(number) => (*number).into(),
+        Value::Truth(truth) => (*truth).into(),
+        Value::Date => serde_json::Value::Null,
+        Value::List(list) => list.iter().map(json).collect(),
+        Value::Table(entries) => entries.iter().map(|entry| (entry.key.clone(), json(&entry.node))).collect(),
+    }
+}
+
+#[pymethods]
+impl Checked {
+    /// Reads a scenario from its text. Files that it names are looked for in `folder`; without one it may name none.
+    #[new]
+    #[pyo3(signature = (text, name, folder=None))]
+    fn new(py: Python<'_>, text: String, name: String, folder: Option<PathBuf>) -> PyResult<Self> {
+        failure::guarded(py, || {
+            let source = Source::new(name, text);
+            let mut diagnostics = Diagnostics::new();
+            let beside = folder.as_deref().map(|folder| move |name: &str| open_beside(folder, name));
+            let files = beside.as_ref().map(|beside| beside as &dyn Fn(&str) -> std::io::Result<Source>);
+            match Scenario::load(&source, files, &mut diagnostics) {
+                Some(mut scenario) => {
+                    scenario.detail = Detail::Parts;
+                    Ok(Self { scenario: Arc::new(scenario), source: Arc::new(source), folder })
+                }
+                None => Err(failure::config(&source, &diagnostics)),
+            }
+        })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.source.name()
+    }
+    #[getter]
+    fn text(&self) -> &str {
+        self.source.text()
+    }
+    #[getter]
+    fn sentence(&self) -> Option<&str> {
+        self.scenario.sentence.as_deref()
+    }
+    #[getter]
+    fn duration_ns(&self) -> u64 {
+        self.scenario.duration.as_nanos()
+    }
+    #[getter]
+    fn warm_up_ns(&self) -> u64 {
+        self.scenario.warm_up.as_nanos()
+    }
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.scenario.seed
+    }
+    #[getter]
+    fn runs(&self) -> u32 {
+        self.scenario.runs
+    }
+    #[getter]
+    fn variants(&self) -> Vec<&str> {
+        self.scenario.variant_names().collect()
+    }
+}

@@ -1,0 +1,80 @@
+//! `simulate`: all runs of a scenario, on several processors.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+
+use pyo3::prelude::*;
+use tidegate_core::{Instant, Span};
+use tidegate_sim::scenario::{Outcome, Run, Scenario};
+
+use crate::failure::{self, Payload, caught};
+use crate::results::Results;
+use crate::scenario::Checked;
+use crate::watch::{self, PERIOD};
+
+/// Runs seeds `seed`, `seed + 1`, ... of a scenario, each with all variants, `jobs` of these at a time.
+#[pyfunction]
+#[pyo3(signature = (scenario, seed, runs, jobs))]
+pub fn simulate(py: Python<'_>, scenario: &Checked, seed: u64, runs: u32, jobs: usize) -> PyResult<Results> {
+    let scenario = scenario.clone();
+    failure::guarded(py, move || {
+        let outcomes = all(&scenario.scenario, seed, runs as usize, jobs.max(1))?;
+        Ok(Results::new(scenario, outcomes))
+    })
+}
+
+/// Runs one part; `None` when it was stopped.
+fn part(scenario: &Scenario, seed: u64, part: usize, stop: &AtomicBool) -> Option<Outcome> {
+    let mut run = Run::new(scenario, seed, part);
+    let end = Instant::ZERO + scenario.duration.max(Span::from_nanos(1));
+    watch::steps(&mut run, end, || !stop.load(Ordering::Relaxed)).then(|| run.finish())
+}
+
+fn all(scenario: &Arc<Scenario>, seed: u64, runs: usize, jobs: usize) -> PyResult<Vec<Outcome>> {
+    let parts = scenario.parts();
+    let wanted = runs * parts;
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let mut outcomes: Vec<Option<Outcome>> = (0..wanted).map(|_| None).collect();
+    let mut failed: Option<PyErr> = None;
+    std::thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel::<(usize, Result<Option<Outcome>, Payload>)>();
+        for _ in 0..jobs.min(wanted) {
+            let (sender, next, stop) = (sender.clone(), &next, &stop);
+            scope.spawn(move || {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= wanted || stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let seed = seed.wrapping_add((index / parts) as u64);
+                    let outcome = caught(|| part(scenario, seed, index % parts, stop));
+                    if sender.send((index, outcome)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        loop {
+            let error = match receiver.recv_timeout(PERIOD) {
+                Ok((index, Ok(outcome))) => {
+                    outcomes[index] = outcome;
+                    None
+                }
+                Ok((_, Err(payload))) => Some(failure::exception(payload)),
+                Err(RecvTimeoutError::Timeout) => watch::signals().err(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if let Some(error) = error {
+                stop.store(true, Ordering::Relaxed);
+                failed.get_or_insert(error);
+            }
+        }
+    });
+    // A short run may have ended before signals were looked for.
+    failed.map_or_else(watch::signals, Err)?;
+    let mut outcomes = outcomes.into_iter().flatten();
+    let of_seed = |n: usize| Outcome::joined(seed.wrapping_add(n as u64), outcomes.by_ref().take(parts).collect());
+    Ok((0..runs).map(of_seed).collect())
+}

@@ -1,0 +1,110 @@
+"""The client of the control protocol, against a server that replies what the pages of the protocol have."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pathlib
+import re
+import socket
+import threading
+
+import pytest
+import tidegate
+
+CALLS = pathlib.Path(__file__).parents[3] / "book/src/reference/control-calls.md"
+
+
+def exchanges() -> dict[str, tuple[dict, dict]]:
+    """The example of each call in the page that is generated from the declarations."""
+    found = re.findall(r"^> (\{.*\})\n< (\{.*\})$", CALLS.read_text(), re.MULTILINE)
+    pairs = [(json.loads(request), json.loads(reply)) for request, reply in found]
+    return {request["call"]: (request, reply) for request, reply in pairs}
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A socket that replies as the page has it, with a notification before each reply of a subscription."""
+    path = str(tmp_path / "eth0.sock")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+    seen: list[dict] = []
+    examples = exchanges()
+
+    def serve() -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            with client, client.makefile("rb") as lines:
+                for line in lines:
+                    request = json.loads(line)
+                    seen.append(request)
+                    if request["call"] not in examples:
+                        error = {"code": "unknown-call", "message": "no such call", "help": "see the page"}
+                        answers = [{"id": request["id"], "error": error}]
+                    else:
+                        reply = examples[request["call"]][1]["ok"]
+                        answers = [{"id": request["id"], "ok": reply}]
+                        if "subscription" in reply:
+                            event = {"subscription": reply["subscription"], "event": {"event": "flow-started"}}
+                            answers = [event, *answers, event]
+                    client.sendall(b"".join(json.dumps(answer).encode() + b"\n" for answer in answers))
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield path, seen
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+
+
+def test_every_call_of_the_protocol_is_made_and_understood(server):
+    path, seen = server
+    with tidegate.connect(path) as shaper:
+        for name, (request, reply) in exchanges().items():
+            parameters = request.get("with", {})
+            if name in ("events", "feedback", "unsubscribe"):
+                assert shaper.call(name, **parameters) == reply["ok"]
+            else:
+                method = getattr(shaper, name.replace("-", "_"))
+                assert method(**{("class_" if key == "class" else key): value for key, value in parameters.items()}) == reply["ok"]
+            assert seen[-1]["call"] == name and seen[-1]["with"] == parameters and seen[-1]["version"] == 1
+
+
+def test_subscriptions_and_refusals(server):
+    path, _ = server
+    with tidegate.connect(path) as shaper:
+        events = shaper.events(kinds=["flow-started"])
+        assert [next(events)["event"] for _ in range(2)] == ["flow-started"] * 2
+        present, _ = shaper.feedback(target={"port": 5004})
+        assert present[0]["class"] == "media"
+        with pytest.raises(tidegate.control.ControlError, match="no such call; see the page") as caught:
+            shaper.call("nonsense")
+        assert caught.value.code == "unknown-call"
+
+
+def test_async(server):
+    path, _ = server
+
+    async def work():
+        async with await tidegate.connect_async(path) as shaper:
+            status, classes = await asyncio.gather(shaper.status(), shaper.classes())
+            events = shaper.events()
+            return status["interface"], classes["interface"], (await anext(events))["event"]
+
+    assert asyncio.run(work()) == ("eth0", "eth0", "flow-started")
+
+
+def test_where_nothing_runs(tmp_path, monkeypatch):
+    with pytest.raises(tidegate.control.ControlError, match="is it running"):
+        tidegate.connect(str(tmp_path / "none.sock"))
+    monkeypatch.setattr(tidegate.control, "_directories", lambda: [str(tmp_path)])
+    with pytest.raises(tidegate.control.ControlError, match="tidegate run"):
+        tidegate.connect()
+    for name in ("eth0.sock", "eth1.sock"):
+        (tmp_path / name).touch()
+    with pytest.raises(tidegate.control.ControlError, match="several"):
+        tidegate.connect()
+    assert tidegate.control.find("eth1") == str(tmp_path / "eth1.sock")

@@ -1,0 +1,55 @@
+"""Deciders: functions, and numbers that are set while a run goes on."""
+
+from __future__ import annotations
+
+import pytest
+import tidegate
+from conftest import dumbbell
+
+
+def test_a_function_decides():
+    seen = []
+
+    def late(now_ns, packets, size, delay_ns, arriving):
+        seen.append((now_ns, packets, size, delay_ns, arriving))
+        return 0.2 if delay_ns > 20_000_000 else 0.0
+
+    net = dumbbell(queue=tidegate.Decider(late, packets=500))
+    plain = dumbbell(queue=tidegate.Decider(packets=500))
+    ours, other = tidegate.simulate(net), tidegate.simulate(plain)
+    assert ours.value("link r->b", "queueing mean") < other.value("link r->b", "queueing mean")
+    assert ours.value("link r->b", "dropped for early") > 0
+    assert ours.digest == tidegate.simulate(net).digest and len(seen) > 100 and max(entry[1] for entry in seen) < 500
+
+
+def test_a_number_is_set_on_the_way():
+    decider = tidegate.Decider()
+    simulation = tidegate.Simulation(dumbbell(queue=decider), seed=1)
+    simulation.run_until("1s")
+    decider.probability = 1.0
+    assert decider.probability == 1.0
+    before = simulation.look()["flows"][0]["goodput_bytes"]
+    simulation.run_until("2s")
+    assert simulation.look()["flows"][0]["goodput_bytes"] - before < 300_000
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        decider.probability = 1.5
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        tidegate.Decider(probability=float("nan"))
+
+
+def test_mistakes():
+    for function, error in ((lambda *_: 2.0, ValueError), (lambda *_: "x", TypeError), (lambda: 0, TypeError)):
+        with pytest.raises(error):
+            tidegate.simulate(dumbbell(queue=tidegate.Decider(function)))
+    with pytest.raises(ValueError, match="function decides"):
+        tidegate.Decider(lambda *_: 0.0).probability = 0.5
+    table = tidegate.Decider().to_dict()
+    with pytest.raises(tidegate.ConfigError, match="no more"):
+        dumbbell(queue=table).check()
+
+
+def test_marks_where_the_transport_can_react():
+    net = dumbbell(queue=tidegate.Decider(probability=0.02, mark=True))
+    net._lists["flow"][0]["tcp"] = {"ecn": True}
+    results = tidegate.simulate(net)
+    assert results.value("link r->b", "marked") > 0 == results.value("link r->b", "dropped")
