@@ -53,7 +53,7 @@ def interrupted() -> float:
     """From SIGINT to KeyboardInterrupt."""
     code = (
         "import time, tidegate\n"
-        "net = tidegate.Scenario(duration='1000000s', hosts=['a{1..100}', 'b'])\n"
+        "net = tidegate.Scenario(duration='1000000s', bin='10s', hosts=['a{1..100}', 'b'])\n"
         "net.link('a{1..100}', 'b', rate='1gbit', delay_ms=1)\n"
         "net.flow('bulk', 'a{1..100}', 'b', workload={'kind': 'bulk'})\n"
         "net.check(); print('ready', flush=True)\n"

@@ -52,11 +52,11 @@ enum Cell {
     Text(String),
 }
 
-/// The values of a column, which have one type; whole numbers beside others are numbers.
+/// The values of a column, which have one type; whole numbers beside others are numbers. Without a value it is text.
 fn column(name: &str, cells: Vec<Option<Cell>>) -> PyResult<Column> {
     let mixed = || PyTypeError::new_err(format!("column `{name}`: values of different types"));
     let has = |of: fn(&Cell) -> bool| cells.iter().flatten().any(of);
-    Ok(if has(|cell| matches!(cell, Cell::Text(_))) {
+    Ok(if has(|cell| matches!(cell, Cell::Text(_))) || cells.iter().flatten().next().is_none() {
         let text = |cell| match cell {
             Some(Cell::Text(text)) => Ok(Some(text)),
             None => Ok(None),
@@ -70,7 +70,7 @@ fn column(name: &str, cells: Vec<Option<Cell>>) -> PyResult<Column> {
             Some(_) => Err(mixed()),
         };
         Column::Truth(cells.into_iter().map(truth).collect::<PyResult<_>>()?)
-    } else if has(|cell| matches!(cell, Cell::Number(_))) || cells.iter().flatten().next().is_none() {
+    } else if has(|cell| matches!(cell, Cell::Number(_))) {
         let number = |cell| match cell {
             Some(Cell::Number(number)) => Some(number),
             Some(Cell::Integer(number)) => Some(number as f64),

@@ -28,8 +28,10 @@ def test_a_number_is_set_on_the_way():
     simulation.run_until("1s")
     decider.probability = 1.0
     assert decider.probability == 1.0
+    # What waited at 1 s is gone at 3 s.
+    simulation.run_until("3s")
     before = simulation.look()["flows"][0]["goodput_bytes"]
-    simulation.run_until("2s")
+    simulation.run_until("4s")
     assert simulation.look()["flows"][0]["goodput_bytes"] - before < 300_000
     with pytest.raises(ValueError, match="between 0 and 1"):
         decider.probability = 1.5

@@ -28,7 +28,7 @@ def test_what_is_written_reads_back(table):
 @settings(max_examples=50, deadline=None)
 def test_rust_reads_what_python_builds(sentence, rate, delay, seed):
     net = tidegate.Scenario(duration="1ms", sentence=sentence, hosts=["a", "b"], seed=seed % 2**63)
-    net.link("a", "b", rate_bps=rate, delay_ns=delay)
+    net.link("a", "b", rate_bps=rate, delay_ns=delay).flow("f", "a", "b", workload={"kind": "bulk"})
     checked = net.check()
     assert (checked.sentence, checked.duration_ns, checked.seed) == (sentence, 1_000_000, seed % 2**63)
     results = tidegate.simulate(checked, seed=seed)

@@ -152,22 +152,6 @@ class Twice(Fifo):
         return self.last
 
 
-class Keeps(Fifo):
-    def enqueue(self, now, packet, out):
-        self.out = out
-        super().enqueue(now, packet, out)
-
-    def dequeue(self, now, out):
-        packet = super().dequeue(now, out)
-        if now > 1_000_000:
-            del out
-            self.escape(packet)
-        return packet
-
-    def escape(self, packet):
-        raise LookupError(packet.size)
-
-
 class WrongReason(Fifo):
     def enqueue(self, now, packet, out):
         out.drop(packet, "boredom")
@@ -187,7 +171,6 @@ class Empty:
     [
         (Raises, ZeroDivisionError, "in dequeue"),
         (Twice, RuntimeError, "has left"),
-        (Keeps, LookupError, "1500"),
         (WrongReason, ValueError, "queue-limit"),
         (WrongResult, TypeError, "Packet"),
         (Empty, TypeError, "enqueue"),

@@ -226,7 +226,13 @@ impl Simulation {
 
     /// Runs until `end`, events at `end` included. May be called again with a later time.
     pub fn run_until(&mut self, end: Instant) {
+        self.run_some(end, u64::MAX);
+    }
+
+    /// The same, but for at most `events` events; returns whether `end` was reached. However a run is divided, it is the same.
+    pub fn run_some(&mut self, end: Instant, events: u64) -> bool {
         self.horizon = end.as_nanos();
+        let last = self.events.handled().saturating_add(events);
         while let Some(due) = self.events.pop_until(self.horizon) {
             debug_assert!(due.time >= self.now, "time ran back");
             self.now = due.time;
@@ -241,8 +247,12 @@ impl Simulation {
                 kind if kind == Kind::Watch as u32 => self.on_watch(index),
                 _ => self.on_stop(index),
             }
+            if self.events.handled() >= last {
+                return false;
+            }
         }
         self.now = self.horizon;
+        true
     }
 
     /// The simulated time.

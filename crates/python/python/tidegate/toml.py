@@ -62,10 +62,15 @@ def _inside(value: Any) -> Any:
     return value
 
 
+def _quoted(text: str) -> str:
+    # The escapes of JSON are those of TOML, but for DEL, which TOML wants escaped.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def _key(key: object) -> str:
     if not isinstance(key, str):
         raise TypeError(f"the key {key!r} is not a text")
-    return key if _BARE.fullmatch(key) else json.dumps(key)
+    return key if _BARE.fullmatch(key) else _quoted(key)
 
 
 def _value(value: object) -> str:
@@ -76,8 +81,7 @@ def _value(value: object) -> str:
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, str):
-        # The escapes of JSON are those of TOML, but for DEL, which TOML wants escaped.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        return _quoted(value)
     if isinstance(value, type):
         from .qdisc import python
 

@@ -104,18 +104,24 @@ impl Control {
         self.steps.insert((time, self.sequence), step);
     }
 
-    /// Runs the simulation until `end`, with all that is due on the way.
-    pub fn run_until(&mut self, scenario: &Scenario, sim: &mut Simulation, end: Instant) {
-        while let Some(first) = self.steps.first_entry()
-            && first.key().0 <= end
+    /// Runs the simulation until `end`, with all that is due on the way, or until `events` events were handled between two
+    /// actions; returns whether `end` was reached.
+    pub fn run_some(&mut self, scenario: &Scenario, sim: &mut Simulation, end: Instant, events: u64) -> bool {
+        while let Some((&(time, number), _)) = self.steps.first_key_value()
+            && time <= end
         {
-            let ((time, _), step) = first.remove_entry();
-            sim.run_until(time);
+            let reached = sim.run_some(time, events);
             self.take_notifications(scenario, sim);
-            self.step(scenario, sim, time, &step);
+            if !reached {
+                return false;
+            }
+            if let Some(step) = self.steps.remove(&(time, number)) {
+                self.step(scenario, sim, time, &step);
+            }
         }
-        sim.run_until(end);
+        let reached = sim.run_some(end, events);
         self.take_notifications(scenario, sim);
+        reached
     }
 
     /// Ends with a snapshot of each shaper; returns what was done and reported, in the order of time.

@@ -117,8 +117,13 @@ impl<S: Deref<Target = Scenario>> Run<S> {
 
     /// Runs until `time`, or the end of the duration where that is earlier, with all actions that are due on the way.
     pub fn run_until(&mut self, time: Instant) {
+        while !self.run_some(time, u64::MAX) {}
+    }
+
+    /// The same, but returns `false` once it has handled some `events` events and is not there yet.
+    pub fn run_some(&mut self, time: Instant, events: u64) -> bool {
         let time = time.min(self.end());
-        self.control.run_until(&self.scenario, &mut self.sim, time);
+        self.control.run_some(&self.scenario, &mut self.sim, time, events)
     }
 
     /// Does an action now: a table as a scenario has it in `[[at]]`, but without its time. A refusal is a report. `None`
