@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tidegate
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tidegate import toml
 
@@ -18,14 +18,14 @@ values = st.recursive(plain, lambda inner: st.one_of(st.lists(inner, max_size=3)
 
 
 @given(st.dictionaries(texts, values, max_size=5))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_written_reads_back(table):
     if tomllib is not None:
         assert tomllib.loads(toml.dumps(table)) == table
 
 
 @given(texts, st.integers(1, 10**12), st.integers(0, 10**12), st.integers(0, 2**64 - 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_rust_reads_what_python_builds(sentence, rate, delay, seed):
     net = tidegate.Scenario(duration="1ms", sentence=sentence, hosts=["a", "b"], seed=seed % 2**63)
     net.link("a", "b", rate_bps=rate, delay_ns=delay).flow("f", "a", "b", workload={"kind": "bulk"})
@@ -36,7 +36,7 @@ def test_rust_reads_what_python_builds(sentence, rate, delay, seed):
 
 
 @given(st.dictionaries(st.sampled_from(["duration", "hosts", "link", "flow", "variant", "at", "x"]), values, max_size=5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_nothing_that_is_no_scenario_does_more_than_raise(table):
     try:
         tidegate.load({"version": 1, **table})
@@ -45,7 +45,7 @@ def test_nothing_that_is_no_scenario_does_more_than_raise(table):
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_script_does_more_than_raise(text):
     try:
         tidegate.script(text.encode("utf-8", "replace").decode() + "\n")
