@@ -12,11 +12,6 @@
 
 use std::time::{Duration, Instant as Clock};
 
-use super::Shaping;
-use crate::netlink;
-use crate::rtnl::Rtnl;
-use crate::rules::Direction;
-
 /// The bytes that suffice for a measurement at once.
 const PLENTY: u64 = 64_000;
 /// The time after which fewer bytes suffice.
@@ -55,7 +50,7 @@ struct Baseline {
 impl Monitor {
     /// Adds a sample: at `at` the interface has counted `carried` bytes and the queue `through`, of which `waiting` are
     /// queued.
-    fn sample(&mut self, at: Clock, carried: u64, through: u64, waiting: u64) -> Option<Coverage> {
+    pub fn sample(&mut self, at: Clock, carried: u64, through: u64, waiting: u64) -> Option<Coverage> {
         let fresh = Baseline { at, carried, through, waiting };
         let before = *self.0.get_or_insert(fresh);
         let (Some(carried), Some(through)) = (carried.checked_sub(before.carried), through.checked_sub(before.through))
@@ -70,47 +65,6 @@ impl Monitor {
         }
         self.0 = Some(fresh);
         (carried >= ENOUGH).then_some(Coverage { carried, through: through + before.waiting })
-    }
-}
-
-impl Shaping {
-    /// The traffic of each interface since its last measurement, once there is enough of it, with the place of the
-    /// interface. To be called every second or two, in the network namespace of the interfaces.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    pub fn coverage(&mut self) -> Result<Vec<(usize, Coverage)>, netlink::Error> {
-        let mut measured = Vec::new();
-        for at in 0..self.interfaces.len() {
-            measured.extend(self.coverage_of(at)?.map(|coverage| (at, coverage)));
-        }
-        Ok(measured)
-    }
-
-    fn coverage_of(&mut self, at: usize) -> Result<Option<Coverage>, netlink::Error> {
-        // Traffic bypasses an abandoned data path, which has been reported.
-        let interface = &mut self.interfaces[at];
-        let link = Rtnl::open()?.link(interface.name())?.filter(|_| !self.state.is_abandoned());
-        let Some(link) = link else {
-            interface.coverage = Monitor::default();
-            return Ok(None);
-        };
-        interface.set_index(Some(link.index));
-        let carried = match self.direction {
-            Direction::Ingress => link.statistics.rx_bytes,
-            Direction::Egress => link.statistics.tx_bytes,
-        };
-        // Read after the interface's counters, so that packets in between count as come through. The reply also
-        // confirms that the data path has received what came before.
-        if self.counts().is_err() {
-            // The watchdog reports a data path that does not reply.
-            self.interfaces[at].coverage = Monitor::default();
-            return Ok(None);
-        }
-        let interface = &mut self.interfaces[at];
-        let waiting = if self.direction == Direction::Egress { interface.waiting_bytes() } else { 0 };
-        let through = interface.received_bytes();
-        Ok(interface.coverage.sample(Clock::now(), carried, through, waiting))
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::coverage::Monitor;
-use super::prove::Proof;
 use crate::nfqueue::Packet;
 use crate::probe::Version;
 use crate::rules::Direction;
@@ -13,6 +12,38 @@ use crate::rules::Direction;
 const LINK_HEADER: u64 = 14;
 /// The EtherType of IPv6.
 const IPV6: u16 = libc::ETH_P_IPV6 as u16;
+
+/// What was proven.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Proof {
+    /// Classes of which a packet has come through, with the protocols.
+    pub proven: Vec<(String, Vec<Version>)>,
+    /// Classes that no probe could be made for, and why.
+    pub unprobed: Vec<(String, String)>,
+    /// Protocols that the interface does not carry, and how that is known.
+    pub not_carried: Vec<(Version, String)>,
+    /// Protocols that it carries and of which no packet has come through yet, and why: see [`Shaping::prove_again`](super::Shaping::prove_again).
+    pub awaited: Vec<(Version, String)>,
+}
+
+impl Proof {
+    /// Whether a packet of that protocol has come through.
+    pub fn has(&self, version: Version) -> bool {
+        self.proven.iter().any(|(_, versions)| versions.contains(&version))
+    }
+
+    /// Adds the result of another attempt, which covered everything that was awaited.
+    pub(super) fn merge(&mut self, later: Self) {
+        for (class, versions) in later.proven {
+            match self.proven.iter_mut().find(|(known, _)| *known == class) {
+                Some((_, before)) => before.extend(versions),
+                None => self.proven.push((class, versions)),
+            }
+        }
+        self.not_carried.extend(later.not_carried);
+        self.awaited = later.awaited;
+    }
+}
 
 /// One of the interfaces whose traffic a data path shapes.
 #[derive(Debug)]

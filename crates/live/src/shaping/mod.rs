@@ -57,10 +57,9 @@ pub use error::{StartError, Unproven};
 pub use guard::Inherited;
 #[cfg(debug_assertions)]
 pub use injection::{Fault, Injection};
-pub use interfaces::{InterfaceCounts, ShapedInterface};
+pub use interfaces::{InterfaceCounts, Proof, ShapedInterface};
 pub use options::{MakeRecorder, Options, RecorderFactory};
 pub use owners::{known_owners, user_number};
-pub use prove::Proof;
 pub use watchdog::WatchdogHandle;
 use watchdog::{SharedRules, WorkerState};
 pub use worker::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
@@ -434,6 +433,45 @@ impl Shaping {
     fn wake(&self) {
         // A full pipe wakes it as well.
         let _ = (&self.waker).write(&[1]);
+    }
+
+    /// The traffic of each interface since its last measurement, once there is enough of it, with the place of the
+    /// interface. To be called every second or two, in the network namespace of the interfaces.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn coverage(&mut self) -> Result<Vec<(usize, Coverage)>, netlink::Error> {
+        let mut measured = Vec::new();
+        for at in 0..self.interfaces.len() {
+            measured.extend(self.coverage_of(at)?.map(|coverage| (at, coverage)));
+        }
+        Ok(measured)
+    }
+
+    fn coverage_of(&mut self, at: usize) -> Result<Option<Coverage>, netlink::Error> {
+        // Traffic bypasses an abandoned data path, which has been reported.
+        let interface = &mut self.interfaces[at];
+        let link = Rtnl::open()?.link(interface.name())?.filter(|_| !self.state.is_abandoned());
+        let Some(link) = link else {
+            interface.coverage = coverage::Monitor::default();
+            return Ok(None);
+        };
+        interface.set_index(Some(link.index));
+        let carried = match self.direction {
+            Direction::Ingress => link.statistics.rx_bytes,
+            Direction::Egress => link.statistics.tx_bytes,
+        };
+        // Read after the interface's counters, so that packets in between count as come through. The reply also
+        // confirms that the data path has received what came before.
+        if self.counts().is_err() {
+            // The watchdog reports a data path that does not reply.
+            self.interfaces[at].coverage = coverage::Monitor::default();
+            return Ok(None);
+        }
+        let interface = &mut self.interfaces[at];
+        let waiting = if self.direction == Direction::Egress { interface.waiting_bytes() } else { 0 };
+        let through = interface.received_bytes();
+        Ok(interface.coverage.sample(std::time::Instant::now(), carried, through, waiting))
     }
 }
 

@@ -12,6 +12,7 @@ use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::{ClassId, Dscp};
 
 use super::error::{StartError, Unproven};
+use super::interfaces::Proof;
 use super::{Command, Shaping, find, find_some, random};
 use crate::guardian::Turn;
 use crate::netlink;
@@ -34,19 +35,6 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 /// The delay after a change of an address or a route, of which several often occur at once.
 const SETTLE: Duration = Duration::from_millis(100);
-
-/// What was proven.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Proof {
-    /// Classes of which a packet has come through, with the protocols.
-    pub proven: Vec<(String, Vec<Version>)>,
-    /// Classes that no probe could be made for, and why.
-    pub unprobed: Vec<(String, String)>,
-    /// Protocols that the interface does not carry, and how that is known.
-    pub not_carried: Vec<(Version, String)>,
-    /// Protocols that it carries and of which no packet has come through yet, and why: see [`Shaping::prove_again`].
-    pub awaited: Vec<(Version, String)>,
-}
 
 /// When a proof that is not complete is tried again.
 #[derive(Debug)]
@@ -75,25 +63,6 @@ impl Retry {
         self.interval = (self.interval * 2).min(LAST_RETRY);
         self.next = now + self.interval;
         true
-    }
-}
-
-impl Proof {
-    /// Whether a packet of that protocol has come through.
-    pub fn has(&self, version: Version) -> bool {
-        self.proven.iter().any(|(_, versions)| versions.contains(&version))
-    }
-
-    /// Adds the result of another attempt, which covered everything that was awaited.
-    fn merge(&mut self, later: Self) {
-        for (class, versions) in later.proven {
-            match self.proven.iter_mut().find(|(known, _)| *known == class) {
-                Some((_, before)) => before.extend(versions),
-                None => self.proven.push((class, versions)),
-            }
-        }
-        self.not_carried.extend(later.not_carried);
-        self.awaited = later.awaited;
     }
 }
 
