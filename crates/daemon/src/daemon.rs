@@ -11,7 +11,7 @@ use tidegate_control::calls;
 use tidegate_control::protocol::Message;
 use tidegate_engine::ClassStatus;
 use tidegate_live::privileges;
-use tidegate_live::shaping::{Options, StartError};
+use tidegate_live::shaping::{Options, StartError, Successor};
 
 use crate::caller::Caller;
 use crate::config_store::{ConfigStore, Followers};
@@ -272,26 +272,33 @@ impl Daemon {
         service::notify("STOPPING=1");
         let interface = self.interface();
         self.telemetry.finish(&self.directions, &self.supervisor.health(&interface));
-        let leaves = self.leave.load(Ordering::Relaxed) || self.supervisor.has_successor();
+        let successor = if self.supervisor.has_successor() { Successor::Ready } else { Successor::Later };
+        let leaves = self.leave.load(Ordering::Relaxed) || successor == Successor::Ready;
         // The watchdog ends first: data paths that end on purpose are no failures.
         drop(self.supervisor);
         let mut ended = Vec::new();
         if leaves {
             self.handover.keep(&self.directions, &self.promises, &self.reservations, &self.notifier);
-            for direction in &mut self.directions {
+            for direction in &self.directions {
                 if let Some(shaping) = direction.shaping() {
                     ended.push((direction.name.clone(), shaping.status()?));
                 }
-                direction.leave();
+            }
+            // A successor needs the addresses of the sockets; one that waits has them before packets wait for it.
+            drop((self.telemetry, self.server));
+            for direction in &mut self.directions {
+                direction.leave(successor);
             }
             let left: Vec<_> = self.directions.iter_mut().filter_map(ShapedDirection::take_left).collect();
-            if !left.is_empty() {
-                let text = format!("shaping {interface} is left to a successor; packets pass unshaped until then");
-                self.notifier.print(&text);
-            }
-            // A successor needs the addresses of the sockets.
-            drop((self.telemetry, self.server, self.notifier));
+            let text = match successor {
+                _ if left.is_empty() => None,
+                Successor::Ready => Some("is left to a successor"),
+                Successor::Later => Some("is left to a successor; packets pass unshaped until then"),
+            };
             drop(left);
+            if let Some(text) = text {
+                self.notifier.print(&format!("shaping {interface} {text}"));
+            }
             return Ok(ended);
         }
         for direction in &mut self.directions {

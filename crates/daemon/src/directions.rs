@@ -9,7 +9,7 @@ use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
 use tidegate_live::guardian::{Condition, Guardian};
 use tidegate_live::shaping::{
-    Inherited, LiveEngine, Options, ShapedInterface, Shaping, StartError, WorkerCounts, user_number,
+    Inherited, LiveEngine, Options, ShapedInterface, Shaping, StartError, Successor, WorkerCounts, user_number,
 };
 use tidegate_units::Span;
 
@@ -60,8 +60,9 @@ impl ShapedDirection {
         self.shaping.take()
     }
     /// Ends the data path, and leaves its queues and rules to the next one where there is a guardian.
-    pub(crate) fn leave(&mut self) {
-        self.left = self.take_shaping().and_then(Shaping::leave).or(self.left.take());
+    pub(crate) fn leave(&mut self, successor: Successor) {
+        let left = self.take_shaping().and_then(|shaping| shaping.leave(successor));
+        self.left = left.or(self.left.take());
     }
     /// What [`leave`](Self::leave) has left. Shaping ends when it is dropped, unless a successor takes it over.
     pub(crate) fn take_left(&mut self) -> Option<Inherited> {

@@ -93,7 +93,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         out: &mut impl Sink<H>,
     ) -> Admission<H> {
         let classification = self.classify.classify(fields);
-        let Classification { rule, class, flow } = classification;
+        let Classification { class, flow, .. } = classification;
         let wire = self.classify.on_wire(meta);
         let mut slots = self.account.find(flow.flow);
         if meta.shape == Shape::Super
@@ -108,24 +108,14 @@ impl<H: Copy + Send + 'static> Engine<H> {
         }
         let record = self.account.arrived(now, &classification, &meta.fields, wire.size, slots);
         let mut packet = QueuedPacket {
-            number,
             size: wire.size,
-            flow,
-            class,
-            left_by: class,
-            profile: rule.map_or(0, |rule| rule + 1),
-            arrived_as: meta.fields.dscp,
-            dscp: meta.fields.dscp,
-            ecn: meta.ecn,
-            marked: false,
-            // What a meter upstream wrote: colour-aware meters, RIO and WRED use it.
-            colour: meta.fields.dscp.colour(),
             segments: wire.packets,
+            ecn: meta.ecn,
             pure_ack: meta.pure_ack,
             arrived: now,
             record,
             flow_slot: slots.scheduler,
-            slot: 0,
+            ..QueuedPacket::classified(number, &classification, meta.fields.dscp)
         };
         self.account.check_minimums(now, &packet, &self.tree);
         match self.admit.enter(now, handle, &mut packet, fields) {

@@ -2,6 +2,8 @@
 
 use tidegate_core::{Bytes, ClassId, Colour, Dscp, Ecn, FlowKey, Instant, Packet, packet_fields};
 
+use crate::rules::Classification;
+
 /// A packet in the engine, the same type for every data path: disciplines are compiled for it once. The data path keeps
 /// the bytes; its handle is in the packet table, under `slot`.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +44,34 @@ pub struct QueuedPacket {
     pub slot: u32,
 }
 
+impl QueuedPacket {
+    /// A packet with this classification and code point; its size and what is known of it beside are still to be set.
+    #[inline]
+    pub(crate) fn classified(number: u64, classification: &Classification, dscp: Dscp) -> Self {
+        let Classification { rule, class, flow } = *classification;
+        Self {
+            number,
+            size: Bytes::ZERO,
+            flow,
+            class,
+            left_by: class,
+            profile: rule.map_or(0, |rule| rule + 1),
+            arrived_as: dscp,
+            dscp,
+            ecn: Ecn::NotEct,
+            marked: false,
+            // What a meter upstream wrote: colour-aware meters, RIO and WRED use it.
+            colour: dscp.colour(),
+            segments: 1,
+            pure_ack: false,
+            arrived: Instant::ZERO,
+            record: crate::flows::UNTRACKED,
+            flow_slot: tidegate_core::packet::NO_SLOT,
+            slot: 0,
+        }
+    }
+}
+
 impl Packet for QueuedPacket {
     packet_fields!(size, flow, flow_slot, class, profile, dscp, ecn, colour, segments, pure_ack);
 
@@ -60,24 +90,7 @@ impl Packet for QueuedPacket {
 impl QueuedPacket {
     /// A packet of 0 bytes of no flow, for tests to change.
     pub(crate) fn example() -> Self {
-        Self {
-            number: 0,
-            size: Bytes::ZERO,
-            flow: FlowKey::default(),
-            class: ClassId(0),
-            left_by: ClassId(0),
-            profile: 0,
-            arrived_as: Dscp::BEST_EFFORT,
-            dscp: Dscp::BEST_EFFORT,
-            ecn: Ecn::NotEct,
-            marked: false,
-            colour: Colour::Green,
-            segments: 1,
-            pure_ack: false,
-            arrived: Instant::ZERO,
-            record: crate::flows::UNTRACKED,
-            flow_slot: tidegate_core::packet::NO_SLOT,
-            slot: 0,
-        }
+        let classification = Classification { rule: None, class: ClassId(0), flow: FlowKey::default() };
+        Self::classified(0, &classification, Dscp::BEST_EFFORT)
     }
 }

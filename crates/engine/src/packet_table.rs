@@ -76,6 +76,10 @@ impl<H: Copy> PacketTable<H> {
         self.len -= 1;
         handle
     }
+    /// The data path's name for it.
+    pub(crate) fn handle(&self, slot: u32) -> H {
+        self.entries[slot as usize].handle
+    }
     /// A packet as it arrived.
     pub(crate) fn packet(&self, slot: u32) -> QueuedPacket {
         self.entries[slot as usize].packet

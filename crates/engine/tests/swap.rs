@@ -179,6 +179,19 @@ impl Run {
         self.settle();
     }
 
+    /// Another engine takes the place of this one, as that of another process does.
+    fn succeed(&mut self, by: &Config) {
+        let held = self.engine.hand_over(self.now);
+        let handed: Vec<u64> = held.iter().map(|packet| packet.handle).collect();
+        assert_eq!(handed, self.inside.keys().copied().collect::<Vec<_>>(), "all that waits, in the order of arrival");
+        self.engine = Engine::new(by, &setup(), self.now).unwrap();
+        self.engine.adopt(self.now, &held, &mut self.out);
+        self.adopted.extend(handed);
+        self.report.replaced += 1;
+        self.report.rehomed += held.len() as u64;
+        self.settle();
+    }
+
     fn settle(&mut self) {
         for (id, dropped) in self.out.events.drain(..) {
             assert!(self.inside.remove(&id).is_some(), "packet {id} came out, but was not inside");
@@ -233,7 +246,7 @@ impl Run {
     }
 }
 
-fn play(seed: u64, steps: u64, pool: &[Config], changes: u64) -> Report {
+fn play(seed: u64, steps: u64, pool: &[Config], changes: u64, successors: u64) -> Report {
     let mut random = Stream::named(seed, "swap");
     let mut run = Run::new(&pool[random.below(pool.len() as u64) as usize]);
     for _ in 0..steps {
@@ -248,6 +261,7 @@ fn play(seed: u64, steps: u64, pool: &[Config], changes: u64) -> Report {
                     run.depart();
                 }
             }
+            n if n < 245 + successors => run.succeed(&pool[random.below(pool.len() as u64) as usize]),
             _ => run.now += Span::from_nanos(1 << random.below(28)),
         }
     }
@@ -261,7 +275,7 @@ fn nothing_that_waits_is_lost_or_reordered_whatever_takes_its_place() {
     let mut all = Report::default();
     for seed in 0..45 {
         // Few changes with long queues, and changes upon changes.
-        let report = play(seed, 4_000, &pool, [2, 12, 60][seed as usize % 3]);
+        let report = play(seed, 4_000, &pool, [2, 12, 60][seed as usize % 3], 0);
         all.steps += report.steps;
         all.passed += report.passed;
         all.dropped += report.dropped;
@@ -276,10 +290,23 @@ fn nothing_that_waits_is_lost_or_reordered_whatever_takes_its_place() {
 }
 
 #[test]
+fn nothing_that_waits_is_lost_or_reordered_when_another_engine_takes_over() {
+    let pool: Vec<Config> = kinds().iter().map(|text| config(text)).collect();
+    let mut all = Report::default();
+    for seed in 200..220 {
+        let report = play(seed, 4_000, &pool, 2, [1, 6][seed as usize % 2]);
+        all.dropped += report.dropped;
+        all.replaced += report.replaced;
+        all.rehomed += report.rehomed;
+    }
+    assert!(all.replaced > 900 && all.rehomed > 9_000 && all.dropped > 300, "{all:?}");
+}
+
+#[test]
 fn equal_changes_have_equal_departures() {
     let pool: Vec<Config> = kinds().iter().map(|text| config(text)).collect();
     for seed in 100..106 {
-        assert_eq!(play(seed, 2_000, &pool, 10), play(seed, 2_000, &pool, 10));
+        assert_eq!(play(seed, 2_000, &pool, 10, 2), play(seed, 2_000, &pool, 10, 2));
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_live::guardian::Condition;
 use tidegate_live::rtnl::LinkMonitor;
-use tidegate_live::shaping::{Options, StartError};
+use tidegate_live::shaping::{Options, StartError, Successor};
 
 use crate::directions::{ShapedDirection, interface};
 use crate::notifier::Notifier;
@@ -171,7 +171,7 @@ impl Supervisor {
         at: usize,
     ) -> Result<(), StartError> {
         self.watchdog.unwatch(at);
-        directions[at].leave();
+        directions[at].leave(Successor::Ready);
         directions[at].start_again(&self.options)?;
         // Whether traffic bypasses the queue is for the new data path to find out.
         for (_, text) in self.states[at].bypass.drain(..) {
@@ -198,7 +198,7 @@ impl Supervisor {
                 Report::Note(text) => grants.notifier.log(&text),
                 Report::Failed(at, why) => {
                     // Its thread may be stuck: this does not wait for it for long.
-                    directions[at].leave();
+                    directions[at].leave(Successor::Later);
                     self.outage(grants.notifier, at, &why);
                 }
             }

@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The version of [`Fields`]. A shaper does not take over from a guardian with another one.
-const LAYOUT: u32 = 1;
+/// The version of [`Fields`] and of the list of held packets. A shaper does not take over from a guardian with another one.
+const LAYOUT: u32 = 2;
 const SIZE: usize = 4_096;
 
 const SHAPER: u32 = 0;
@@ -65,6 +65,10 @@ struct Fields {
     takeovers: AtomicU64,
     /// Packets that the guardian accepted after they had arrived during its turn.
     passed: AtomicU64,
+    /// The length of the list of packets that wait for the next data path; 0 if they are not to wait.
+    held: AtomicU64,
+    /// Packets that data paths have taken from the one before.
+    adopted: AtomicU64,
 }
 
 /// A page of shared memory with the state that a shaper and its guardian need of each other.
@@ -202,6 +206,27 @@ impl Page {
             0 => Ending::Unannounced,
             _ => Ending::Orderly,
         }
+    }
+
+    /// Notes that the list of held packets is valid and has this length: the guardian leaves them to the next data path.
+    pub fn set_held(&self, packets: u64) {
+        self.fields().held.store(packets, Ordering::Release);
+    }
+    /// See [`set_held`](Self::set_held).
+    pub fn held(&self) -> u64 {
+        self.fields().held.load(Ordering::Acquire)
+    }
+    /// Takes the list, which is not valid any more; returns its length. Only who has the turn may.
+    pub fn take_held(&self) -> u64 {
+        self.fields().held.swap(0, Ordering::AcqRel)
+    }
+    /// Counts packets that a data path has taken from the one before.
+    pub fn add_adopted(&self, packets: u64) {
+        self.fields().adopted.fetch_add(packets, Ordering::Relaxed);
+    }
+    /// Packets that data paths have taken from the one before, to shape them.
+    pub fn adopted(&self) -> u64 {
+        self.fields().adopted.load(Ordering::Relaxed)
     }
 
     /// Counts packets that the guardian accepted.

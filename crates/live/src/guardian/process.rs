@@ -21,6 +21,8 @@ const CHECK: Span = Span::from_millis(50);
 const CHECKS: u32 = 7;
 /// The longest wait while packets pass.
 const PASSING: Span = Span::from_millis(5);
+/// How long packets wait for the next data path before they pass.
+const HOLD: Span = Span::from_millis(40);
 /// The quiet time after which no packet is on its way to the queue any more.
 const QUIET: Span = Span::from_millis(20);
 
@@ -65,6 +67,7 @@ pub fn run() -> io::Result<()> {
         control: Some(control),
         successor: None,
         begun: false,
+        holding: None,
         beats: 0,
         quiet: 0,
         checked: timing::now(),
@@ -99,6 +102,8 @@ struct Guard {
     successor: Option<OwnedFd>,
     /// What was held at the beginning of this turn has been accepted.
     begun: bool,
+    /// Since when packets wait for the next data path.
+    holding: Option<Instant>,
     beats: u64,
     quiet: u32,
     checked: Instant,
@@ -121,10 +126,10 @@ impl Guard {
             }
             self.check();
             match self.page.turn() {
-                Turn::Shaper => self.begun = false,
-                Turn::Guardian => self.pass(),
+                Turn::Shaper => (self.begun, self.holding) = (false, None),
+                Turn::Guardian => self.pass_unless_held(),
                 Turn::Return => {
-                    if !self.begun {
+                    if !self.begun && self.page.held() == 0 {
                         self.pass();
                     }
                     (self.begun, self.quiet) = (!self.page.give_back(), 0);
@@ -152,7 +157,7 @@ impl Guard {
     fn wait(&self) -> [bool; 3] {
         let number = |descriptor: &Option<OwnedFd>| descriptor.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let passing = self.page.turn() != Turn::Shaper;
-        let queue = if passing { self.queue.as_raw_fd() } else { -1 };
+        let queue = if passing && self.page.held() == 0 { self.queue.as_raw_fd() } else { -1 };
         let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let mut polled = [number(&self.control), number(&self.listener), number(&self.successor), queue].map(entry);
         let wait = if passing { PASSING } else { CHECK };
@@ -175,8 +180,8 @@ impl Guard {
                 }
                 self.gone = Some(timing::now());
                 self.page.take(Reason::Gone);
-                // Packets first, then the successor.
-                self.pass();
+                // Packets first, then the successor, unless it takes them.
+                self.pass_unless_held();
                 self.give();
                 false
             }
@@ -237,6 +242,18 @@ impl Guard {
         if self.quiet >= CHECKS {
             self.page.take(Reason::Silent);
         }
+    }
+
+    /// Lets packets pass, unless the shaper has left them to the next data path, which comes at once.
+    fn pass_unless_held(&mut self) {
+        if self.page.held() > 0 {
+            let since = *self.holding.get_or_insert_with(timing::now);
+            if timing::now().since(since) < HOLD {
+                return;
+            }
+            self.page.take_held();
+        }
+        self.pass();
     }
 
     /// Accepts what was held at the beginning of the turn, then what has arrived since, in order.

@@ -3,16 +3,17 @@
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tidegate_engine::guard::lock;
 
 use super::error::{StartError, no_queue, permission, system};
+use super::worker::Command;
 use super::{Options, Shaping};
-use crate::guardian::{self, Condition, Guardian, Left, Page, Reason, Shared};
+use crate::guardian::{self, Condition, Guardian, Left, Page, Reason, Shared, Turn};
 use crate::nfqueue::{QueueReport, QueueSettings, QueueSocket, Superpackets};
 use crate::rules::{Direction, Interface, Rules, Spec, table_name};
 
@@ -26,6 +27,15 @@ pub struct Inherited {
     shared: Shared,
     queues: [u16; 2],
     from: From,
+}
+
+/// When the next data path comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Successor {
+    /// At once: packets wait for it, for 40 ms at most.
+    Ready,
+    /// Later, or never: packets pass meanwhile.
+    Later,
 }
 
 /// Whose data path it was.
@@ -58,6 +68,11 @@ impl Inherited {
         let Some(left) = find().map_err(take_over)? else { return Ok(None) };
         let (shared, queues, peer) = left.into_parts();
         Ok(Some(Self { shared, queues, from: From::Other(peer) }))
+    }
+
+    /// The file with the list of what was held.
+    pub(super) fn list(&self) -> Arc<File> {
+        Arc::clone(&self.shared.state)
     }
 
     pub(super) fn page(&self) -> Arc<Page> {
@@ -180,18 +195,29 @@ impl Shaping {
     /// Ends the data path and leaves its queues, with the packets in them, and its rules to another one; the guardian
     /// serves them meanwhile. Without a guardian shaping ends in order, and nothing is left.
     #[must_use]
-    pub fn leave(mut self) -> Option<Inherited> {
+    pub fn leave(mut self, successor: Successor) -> Option<Inherited> {
         // One that has ended or stopped is replaced first.
         self.tend_guardian();
         let guardian = self.guardian.take_if(|guardian| guardian.process().is_some())?;
+        let listed = match successor {
+            Successor::Ready => self.list_held(guardian.state()),
+            Successor::Later => 0,
+        };
         self.state.abandon();
         self.wake();
         let asked = Instant::now();
-        while self.worker.as_ref().is_some_and(|worker| !worker.is_finished()) && asked.elapsed() < LAST_TURN {
-            thread::sleep(Duration::from_micros(100));
+        let mut ended = false;
+        while !ended && asked.elapsed() < LAST_TURN {
+            ended = self.worker.as_ref().is_none_or(JoinHandle::is_finished);
+            if !ended {
+                thread::sleep(Duration::from_micros(100));
+            }
         }
         // A thread that is stuck ends without touching a packet when it wakes.
         drop(self.worker.take());
+        if ended {
+            self.state.page.set_held(listed);
+        }
         self.state.page.take(Reason::Asked);
         guardian.notify();
         if let Some(rules) = lock(&self.rules).take() {
@@ -199,6 +225,18 @@ impl Shaping {
         }
         let shared = guardian.share().ok()?;
         Some(Inherited { shared, queues: self.queues, from: From::Own(Box::new(guardian)) })
+    }
+
+    /// Has the data path list what it holds, and end. Returns the length of the list; 0 when there is none.
+    fn list_held(&self, file: &Arc<File>) -> u64 {
+        if self.state.is_abandoned() || self.state.page.turn() != Turn::Shaper {
+            return 0;
+        }
+        let (count, listed) = mpsc::channel();
+        match self.send(Command::Leave(Arc::clone(file), count)) {
+            Ok(()) => listed.recv_timeout(LAST_TURN).unwrap_or(0),
+            Err(_) => 0,
+        }
     }
 
     /// Replaces what a successor of this process will find, see [`left_state`](Self::left_state).
@@ -217,6 +255,8 @@ impl Shaping {
 
 /// The halves of the file of the state: one is written while the other is valid.
 const HALF: u64 = 8 << 20;
+/// Where the list of held packets begins.
+pub(super) const BEHIND_STATE: u64 = 8 + 2 * HALF;
 
 /// The file begins with the number of the valid half, and each half with the length of its contents: a process that is
 /// killed while it writes leaves what it wrote before.

@@ -187,6 +187,11 @@ impl InterfaceCounters {
         self.each.iter().position(|counter| counter.index.load(Relaxed) == index).unwrap_or(0) as u8
     }
 
+    /// The place for a packet of an earlier data path, which had its interface at `at`: the first where that is none here.
+    pub fn place_of(&self, at: u8) -> u8 {
+        if usize::from(at) < self.each.len() { at } else { 0 }
+    }
+
     /// Counts the bytes of a packet that the queue has delivered.
     pub fn received(&self, at: u8, length: u32) {
         add(&self.of(at.into()).received_bytes, u64::from(length) + LINK_HEADER);

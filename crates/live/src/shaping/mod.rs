@@ -20,6 +20,7 @@ mod change;
 mod coverage;
 mod error;
 mod guard;
+mod held;
 #[cfg(debug_assertions)]
 mod injection;
 mod interfaces;
@@ -54,7 +55,7 @@ use crate::timing::{self, Readiness};
 
 pub use coverage::Coverage;
 pub use error::{StartError, Unproven};
-pub use guard::Inherited;
+pub use guard::{Inherited, Successor};
 #[cfg(debug_assertions)]
 pub use injection::{Fault, Injection};
 pub use interfaces::{InterfaceCounts, Proof, ShapedInterface};
@@ -193,6 +194,7 @@ impl Shaping {
             inject: options.inject,
             state: Arc::clone(&state),
             counters,
+            left: left.as_ref().map(Inherited::list),
         };
         let worker = Worker { engine, parts };
         let (ready, is_ready) = mpsc::channel();

@@ -3,7 +3,8 @@
 //! The loop is that of [`tidegate_engine::driver`]. A turn waits for packets, a deadline or a command, reads the clock
 //! once per batch, and sends all verdicts in one call. Everything else happens on other threads.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -17,6 +18,7 @@ use tidegate_engine::guard::lock;
 use tidegate_engine::{Change, Classification, Engine, Notification, PacketMeta, Shape, Sink, guarded};
 use tidegate_units::{Instant, Span};
 
+use super::held;
 use super::interfaces::InterfaceCounters;
 use super::watchdog::{MonotonicClock, WorkerState};
 use crate::guardian::{LONGEST_WAIT, Reason, Turn};
@@ -29,13 +31,13 @@ use crate::timing::{self, Priority, Readiness, ThreadUsage, Waiter};
 /// A packet that the kernel holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Handle {
-    queue: u16,
+    pub(super) queue: u16,
     /// The place of its interface among those of the data path.
-    interface: u8,
-    id: u32,
-    mark: u32,
+    pub(super) interface: u8,
+    pub(super) id: u32,
+    pub(super) mark: u32,
     /// Its bytes from the network header on.
-    length: u32,
+    pub(super) length: u32,
 }
 
 /// The engine as it runs live.
@@ -68,6 +70,8 @@ pub(super) enum Command {
     Pass(Sender<()>),
     /// Release every packet and end the thread.
     Stop,
+    /// End the thread without releasing a packet, write the list of what is held, and report its length.
+    Leave(Arc<File>, Sender<u64>),
 }
 
 /// The counters of the data path.
@@ -119,6 +123,8 @@ pub(super) struct PathParts {
     pub state: Arc<WorkerState>,
     /// The counters of the interfaces.
     pub counters: Arc<InterfaceCounters>,
+    /// The file with the list of what an earlier data path held.
+    pub left: Option<Arc<File>>,
 }
 
 /// The sink of the live data path: collects verdicts.
@@ -270,8 +276,9 @@ impl QueuePath {
         }
     }
 
-    /// The guardian has let packets pass: what the engine holds has left. Asks for the turn, and waits for it.
-    fn take_back(&mut self, driver: &mut Driver<Handle>) -> Result<(), Error> {
+    /// The guardian has the turn: what the engine holds has left. Asks for the turn, waits for it, and takes what an
+    /// earlier data path has left.
+    fn take_back(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<(), Error> {
         driver.release_all(&mut self.sink);
         self.sink.verdicts.discard();
         let page = &self.parts.state.page;
@@ -281,6 +288,7 @@ impl QueuePath {
             page.beat();
             if timing::now().since(asked) > ANSWER {
                 // It has ended or has stopped itself, and may have left packets in the queue.
+                page.take_held();
                 if let Some(releaser) = &*lock(&self.parts.state.releaser) {
                     releaser.accept_all()?;
                 }
@@ -289,11 +297,63 @@ impl QueuePath {
             }
             std::thread::sleep(std::time::Duration::from_micros(200));
         }
+        let left = match page.turn() {
+            Turn::Shaper => page.take_held(),
+            Turn::Guardian | Turn::Return => 0,
+        };
+        if left > 0 {
+            return self.adopt(now, left, driver);
+        }
         self.parts.state.note(match page.reason() {
             Some(Reason::Silent) => "the guardian has let packets pass, because the shaper made no progress".into(),
             _ => "the guardian has let packets pass".into(),
         });
         Ok(())
+    }
+
+    /// Takes the packets that an earlier data path has left. Where their list cannot be read they pass.
+    fn adopt(&mut self, now: Instant, count: u64, driver: &mut Driver<Handle>) -> Result<(), Error> {
+        let state = &self.parts.state;
+        let file = self.parts.left.as_ref().ok_or_else(|| io::Error::other("it was not left to this data path"));
+        match file.and_then(|file| held::read(file, count)) {
+            Ok(mut held) => {
+                for handle in held.iter_mut().map(|packet| &mut packet.handle) {
+                    // Its interface may have another place now, or none.
+                    handle.interface = self.parts.counters.place_of(handle.interface);
+                    self.parts.counters.received(handle.interface, handle.length);
+                }
+                driver.engine_mut().adopt(now, &held, &mut self.sink);
+                state.page.add_adopted(count);
+                state.note(format!("took over {count} packets that waited"));
+            }
+            Err(error) => {
+                if let Some(releaser) = &*lock(&state.releaser) {
+                    releaser.accept_all()?;
+                }
+                state.note(format!("packets that waited have passed: {error}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists what is held for the next data path, and returns how many packets there are: none when more arrives than can
+    /// be received, or without memory for the list. Nothing is released.
+    fn leave(&mut self, now: Instant, driver: &mut Driver<Handle>, file: &File) -> Result<u64, Error> {
+        for _ in 0..LAST_BATCHES {
+            if self.receive(now, driver)? > 0 {
+                continue;
+            }
+            // Every packet that was returned to be segmented has come back: none is on its way between the queues.
+            driver.segmentation_done();
+            self.flush()?;
+            let mut held = driver.engine_mut().hand_over(now);
+            for packet in &mut held {
+                packet.arrived = self.clock.to_system_time(packet.arrived);
+            }
+            return Ok(held::write(file, &held).map_or(0, |()| held.len() as u64));
+        }
+        self.flush()?;
+        Ok(0)
     }
 
     /// Makes the injected fault happen, once it is time and packets wait.
@@ -342,7 +402,7 @@ impl QueuePath {
                     Ok(Command::Count(to)) => drop(to.send(counts.clone())),
                     // There is no engine: a caller that waits for a result finds the channel closed.
                     Ok(Command::Do(_) | Command::Watch(..) | Command::Listen(_) | Command::Groups(_)) => {}
-                    Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return Ok(counts),
+                    Ok(Command::Leave(..) | Command::Stop) | Err(TryRecvError::Disconnected) => return Ok(counts),
                     Err(TryRecvError::Empty) => break,
                 }
             }
@@ -364,7 +424,9 @@ impl DataPath for QueuePath {
         if let Some(until) = wait.ignore_arrivals_until {
             self.waiter.wait(&[&waker], Some(self.clock.to_system_time(until))).map_err(wait_failed)?;
         }
-        let latest = timing::now() + LONGEST_WAIT;
+        // While the guardian has the turn there is something to do: to ask for it.
+        let longest = if self.parts.state.page.turn() == Turn::Shaper { LONGEST_WAIT } else { Span::ZERO };
+        let latest = timing::now() + longest;
         let until = wait.until.map_or(latest, |until| self.clock.to_system_time(until).min(latest));
         self.waiter.wait(&[&socket, &waker], Some(until)).map_err(wait_failed)?;
         self.parts.state.page.beat();
@@ -373,7 +435,7 @@ impl DataPath for QueuePath {
 
     fn receive(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<usize, Error> {
         if self.parts.state.page.turn() != Turn::Shaper {
-            self.take_back(driver)?;
+            self.take_back(now, driver)?;
         }
         let received = self.parts.socket.receive(&mut self.ring)?;
         let before = driver.counters().segmented;
@@ -424,6 +486,10 @@ impl DataPath for QueuePath {
                     self.flush()?;
                     return Ok(ControlFlow::Break(()));
                 }
+                Ok(Command::Leave(file, held)) => {
+                    let _ = held.send(self.leave(now, driver, &file)?);
+                    return Ok(ControlFlow::Break(()));
+                }
                 Err(TryRecvError::Empty) => return Ok(ControlFlow::Continue(())),
             }
         }
@@ -458,7 +524,7 @@ const ANSWER: Span = Span::from_millis(100);
 /// The most batches that are received at an end before it is confirmed that nothing waits any more.
 const LAST_BATCHES: u32 = 1_000;
 
-fn wait_failed(source: std::io::Error) -> Error {
+fn wait_failed(source: io::Error) -> Error {
     Error::System { operation: "wait for packets".into(), source }
 }
 

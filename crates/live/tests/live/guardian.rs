@@ -16,7 +16,7 @@ use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_live::guardian::{Condition, Settings};
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nft;
-use tidegate_live::shaping::{Options, Shaping};
+use tidegate_live::shaping::{Options, Shaping, Successor};
 
 use crate::queue::PATIENCE;
 use crate::support::steady::patiently;
@@ -32,8 +32,10 @@ const SHAPER: &str = "version = 1\n[shaper]\nrate = \"7500kbit\"\nburst = \"3000
 /// What a shaper does when its test writes a byte.
 const LEAVE: u8 = b'l';
 const END: u8 = b'e';
+const ADOPTED: u8 = b'a';
 
-/// A process that shapes. It answers each byte that it is sent with the number of its guardian.
+/// A process that shapes. It answers each byte that it is sent with the number of its guardian, or with how many packets
+/// data paths have taken from the one before.
 struct Shaper {
     child: Child,
     pipe: UnixStream,
@@ -90,7 +92,9 @@ fn shape(mut pipe: UnixStream, directory: &std::path::Path, take_over: bool) {
     loop {
         if byte[0] != 0 {
             let process = shaping.as_ref().and_then(Shaping::guardian).and_then(|guardian| guardian.process());
-            pipe.write_all(&process.unwrap_or(0).to_ne_bytes()).unwrap();
+            let adopted = shaping.as_ref().map_or(0, |shaping| shaping.page().adopted() as u32);
+            let answer = if byte[0] == ADOPTED { adopted } else { process.unwrap_or(0) };
+            pipe.write_all(&answer.to_ne_bytes()).unwrap();
             byte[0] = 0;
         }
         thread::sleep(Duration::from_millis(5));
@@ -98,7 +102,7 @@ fn shape(mut pipe: UnixStream, directory: &std::path::Path, take_over: bool) {
         let _ = pipe.read(&mut byte);
         if byte[0] == LEAVE {
             // To the next data path of this process.
-            let left = shaping.take().unwrap().leave();
+            let left = shaping.take().unwrap().leave(Successor::Ready);
             assert!(left.is_some());
             shaping = Some(Shaping::start_from(&config, &options, left).unwrap());
         }
@@ -108,7 +112,7 @@ fn shape(mut pipe: UnixStream, directory: &std::path::Path, take_over: bool) {
             return;
         }
         if condition == Condition::Successor {
-            drop(shaping.take().unwrap().leave());
+            drop(shaping.take().unwrap().leave(Successor::Ready));
             return;
         }
     }
@@ -274,6 +278,7 @@ pub fn a_successor_takes_over_from_a_killed_shaper_and_from_one_that_runs() -> E
         let mut first = Shaper::fork(&pair, &directory.0, false);
         let mut second = Shaper::fork(&pair, &directory.0, false);
         let mut third = Shaper::fork(&pair, &directory.0, true);
+        let mut adopted = 0;
         first.start();
         let arrivals = traffic(&pair, |until| {
             until(1_500);
@@ -284,12 +289,15 @@ pub fn a_successor_takes_over_from_a_killed_shaper_and_from_one_that_runs() -> E
             third.start();
             until(1_500);
             assert_eq!(tables(&pair), 1);
+            adopted = third.tell(ADOPTED);
             third.tell(END);
         });
         arrivals.all_in_order();
         assert_eq!(second.child.try_wait(), Some(Ok(0)));
         assert_eq!(tables(&pair), 0);
-        arrivals.within(GONE)
+        arrivals.within(GONE)?;
+        // The second one has shaped for long enough to hold some.
+        if adopted > 0 { Ok(()) } else { Err("what the second shaper held has passed at once".into()) }
     })
 }
 
@@ -323,19 +331,23 @@ pub fn a_guardian_that_ends_or_stops_is_replaced() -> Ended {
     Ended::Passed
 }
 
-pub fn a_data_path_leaves_its_queue_to_the_next_one() -> Ended {
-    let (pair, directory) = (Pair::new(), Directory::new());
-    let mut shaper = Shaper::fork(&pair, &directory.0, false);
-    shaper.start();
-    let arrivals = traffic(&pair, |until| {
-        for _ in 0..3 {
+pub fn a_data_path_leaves_its_queue_and_what_is_in_it_to_the_next_one() -> Ended {
+    patiently(|| {
+        let (pair, directory) = (Pair::new(), Directory::new());
+        let mut shaper = Shaper::fork(&pair, &directory.0, false);
+        let mut adopted = 0;
+        shaper.start();
+        let arrivals = traffic(&pair, |until| {
+            for _ in 0..3 {
+                until(700);
+                shaper.tell(LEAVE);
+            }
             until(700);
-            shaper.tell(LEAVE);
-        }
-        until(700);
-        shaper.tell(END);
-    });
-    arrivals.all_in_order();
-    assert_eq!(tables(&pair), 0);
-    Ended::Passed
+            adopted = shaper.tell(ADOPTED);
+            shaper.tell(END);
+        });
+        arrivals.all_in_order();
+        assert_eq!(tables(&pair), 0);
+        if adopted > 0 { Ok(()) } else { Err("what was held has passed at once, each time".into()) }
+    })
 }

@@ -56,7 +56,7 @@ fn main() {
         guardian::a_killed_shaper_loses_nothing_and_its_rules_go,
         guardian::a_successor_takes_over_from_a_killed_shaper_and_from_one_that_runs,
         guardian::a_guardian_that_ends_or_stops_is_replaced,
-        guardian::a_data_path_leaves_its_queue_to_the_next_one,
+        guardian::a_data_path_leaves_its_queue_and_what_is_in_it_to_the_next_one,
         proof::tampering_is_found,
         proof::probes_of_each_class_come_through,
         proof::probes_that_take_another_way_are_missed,

@@ -9,7 +9,7 @@ use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nft;
 use tidegate_live::probe::Version;
 use tidegate_live::rtnl::{Address, Rtnl};
-use tidegate_live::shaping::{Options, Shaping, StartError};
+use tidegate_live::shaping::{Options, Shaping, StartError, Successor};
 
 use crate::queue::PATIENCE;
 use crate::support::{Ended, Pair};
@@ -153,7 +153,7 @@ pub fn other_interfaces_are_taken_over_without_a_rule_left() -> Ended {
     assert_eq!(shaping.unguarded(), None);
     for names in [&LANS[..], &["lan.6", "lan.5"], &["lan.6"], &["tg0", "lan.6"]] {
         let (config, options) = (config("\"tg0\""), of(names));
-        let left = shaping.leave();
+        let left = shaping.leave(Successor::Ready);
         assert!(left.is_some());
         shaping = pair.left.run(|| Shaping::start_from(&config, &options, left)).unwrap().unwrap();
         let mut wanted: Vec<String> =
