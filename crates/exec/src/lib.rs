@@ -38,6 +38,8 @@ use tidegate_engine::{BuildFailure, ClassStatus};
 use tidegate_units::Span;
 
 pub use inside::Loopback;
+#[doc(hidden)]
+pub use relay::relay_packets;
 pub use tcp::CONNECTIONS;
 pub use udp::ASSOCIATIONS;
 

@@ -35,6 +35,7 @@
 mod account;
 pub mod algorithm;
 pub mod clock;
+pub mod control;
 mod driver;
 mod oversleep;
 pub mod pacer;

@@ -23,7 +23,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -231,7 +231,7 @@ async fn connection(stream: TcpStream, served: Arc<Served>) {
 
 type Answer = Response<Full<Bytes>>;
 
-fn answer(request: &Request<Incoming>, served: &Served) -> Answer {
+fn answer<B>(request: &Request<B>, served: &Served) -> Answer {
     if is_ambiguous(request.headers()) {
         let mut response = plain(StatusCode::BAD_REQUEST, "this request is ambiguous\n");
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -276,6 +276,29 @@ fn answer(request: &Request<Incoming>, served: &Served) -> Answer {
         }
         _ => plain(StatusCode::NOT_FOUND, "there is nothing here; try /\n"),
     }
+}
+
+/// Answers the request that a text consists of: a method and a target, then a header field a line. Returns the status, or
+/// `None` where the text is no request; for fuzzing.
+#[doc(hidden)]
+pub fn answer_text(text: &[u8]) -> Option<u16> {
+    let mut lines = text.split(|&byte| byte == b'\n');
+    let mut first = lines.next()?.splitn(2, |&byte| byte == b' ');
+    let mut request = Request::builder().method(first.next()?).uri(first.next()?);
+    for line in lines {
+        let mut field = line.splitn(2, |&byte| byte == b':');
+        request = request.header(field.next()?, field.next()?.trim_ascii());
+    }
+    let request = request.body(()).ok()?;
+    let served = Served { shared: Arc::default(), control: Mutex::default() };
+    let answer = answer(&request, &served);
+    let hosts: Vec<_> = request.headers().get_all(header::HOST).iter().collect();
+    match answer.status() {
+        StatusCode::OK => assert!(hosts.len() == 1 && hosts[0].to_str().is_ok_and(is_ours), "served to another host"),
+        StatusCode::BAD_REQUEST => assert!(is_ambiguous(request.headers())),
+        _ => assert!(answer.headers().contains_key(header::CONTENT_SECURITY_POLICY)),
+    }
+    Some(answer.status().as_u16())
 }
 
 /// The last observation, with as many flows as the page shows, the fastest first.
@@ -380,6 +403,22 @@ mod tests {
             "::1",
         ] {
             assert!(!is_ours(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_answered_as_the_request_that_it_is() {
+        for (text, status) in [
+            ("GET /metrics\nHost: localhost", Some(200)),
+            ("GET /api/history?span=5&since=18446744073709551616&span=\nHost: [::1]:80", Some(200)),
+            ("GET /\nHost: localhost\nHost: localhost", Some(400)),
+            ("GET /\nHost: evil.example", Some(421)),
+            ("POST /\nHost: localhost", Some(405)),
+            ("GET /nothing\nHost: localhost", Some(404)),
+            ("GET", None),
+            ("GET /\nno field", None),
+        ] {
+            assert_eq!(answer_text(text.as_bytes()), status, "{text}");
         }
     }
 

@@ -3,7 +3,7 @@
 //! The protocol of the socket: one line per request, one line per response. `rate 3MB/s`, `pause`, `resume` return
 //! `ok` and the new state, or `error` and the reason; `status` returns one JSON object.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tidegate_engine::guard::lock;
+use tidegate_pace::control::{LONGEST, Request};
 use tidegate_units::Rate;
 
 use crate::Failure;
@@ -112,36 +113,38 @@ impl Control {
         // A silent client must not occupy its thread for ever.
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         let mut answers = stream.try_clone()?;
-        for line in BufReader::new(stream).lines() {
-            let answer = self.answer(line?.trim());
-            writeln!(answers, "{answer}")?;
+        let mut requests = BufReader::new(stream);
+        loop {
+            let mut line = Vec::new();
+            requests.by_ref().take(LONGEST as u64 + 1).read_until(b'\n', &mut line)?;
+            if line.is_empty() {
+                return Ok(());
+            }
+            if line.len() > LONGEST {
+                return writeln!(answers, "error a line is longer than {LONGEST} bytes");
+            }
+            writeln!(answers, "{}", self.answer(&String::from_utf8_lossy(&line)))?;
         }
-        Ok(())
     }
     fn answer(&self, line: &str) -> String {
-        let (command, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        match (command, argument.trim()) {
-            ("rate", text) => match text.parse::<Rate>() {
-                Ok(rate) if rate.is_zero() => "error a rate of zero sends nothing; use `pause`".into(),
-                Ok(rate) => {
-                    self.change(|wanted| wanted.rate = rate);
-                    format!("ok rate {rate}")
-                }
-                Err(error) => format!("error {error}"),
-            },
-            ("pause", "") => {
+        match Request::parse(line) {
+            Ok(Request::Rate(rate)) => {
+                self.change(|wanted| wanted.rate = rate);
+                format!("ok rate {rate}")
+            }
+            Ok(Request::Pause) => {
                 self.change(|wanted| wanted.paused = true);
                 "ok paused".into()
             }
-            ("resume", "") => {
+            Ok(Request::Resume) => {
                 self.change(|wanted| wanted.paused = false);
                 "ok running".into()
             }
-            ("status", "") => match serde_json::to_string(&*lock(&self.standing)) {
+            Ok(Request::Status) => match serde_json::to_string(&*lock(&self.standing)) {
                 Ok(json) => json,
                 Err(error) => format!("error {error}"),
             },
-            _ => format!("error `{line}` is not a command; there are: rate RATE, pause, resume, status"),
+            Err(why) => format!("error {why}"),
         }
     }
 }
@@ -170,10 +173,21 @@ mod tests {
         assert!(control.wanted().paused);
         assert_eq!(control.answer("resume"), "ok running");
         assert_eq!(control.changes(), 3);
-        for wrong in ["rate", "rate 5", "rate 0bit", "rate -1mbit", "halt", ""] {
-            assert!(control.answer(wrong).starts_with("error "), "{wrong}");
-        }
+        assert!(control.answer("rate 0bit").starts_with("error "));
         assert_eq!(control.changes(), 3, "what is refused changes nothing");
         assert!(control.answer("status").starts_with("{\"rate_bps\":"));
+    }
+
+    #[test]
+    fn a_line_without_an_end_ends_the_connection() {
+        let (mut client, served) = UnixStream::pair().unwrap();
+        let control = Control::new(Rate::from_mbit(1));
+        let serving = thread::spawn(move || control.converse(served));
+        client.write_all(b"status\n").unwrap();
+        client.write_all(&[b'x'; LONGEST + 1]).unwrap();
+        let mut answers = String::new();
+        client.read_to_string(&mut answers).unwrap();
+        assert!(answers.starts_with("{\"rate_bps\":") && answers.ends_with("error a line is longer than 1024 bytes\n"));
+        serving.join().unwrap().unwrap();
     }
 }
