@@ -203,6 +203,43 @@ fn a_guideline_that_does_not_keep_the_rates_is_warned_of() {
     }
 }
 
+/// What `check` has to report of a tree with a class for reservations, whose keys are `reservations`.
+fn warnings_of_reservations(sharing: &str, reservations: &str, data: u8) -> String {
+    let text = format!(
+        "[discipline]\nkind = \"cbq\"\nlink = \"8mbit\"\n{sharing}\n\
+         reservations = {{ class = \"reserved\"{reservations} }}\nclass = [\n\
+         {{ name = \"reserved\", share = \"20%\", borrow = \"from-parent\" }},\n\
+         {{ name = \"data\", share = \"70%\", priority = {data}, borrow = \"from-parent\" }},\n]\n"
+    );
+    let source = Source::new("test.toml", text.as_str());
+    let mut diagnostics = Diagnostics::new();
+    let file = read::<File>(&source, &mut diagnostics).expect("a file");
+    file.discipline.value.check(file.discipline.place, &mut diagnostics);
+    assert_eq!(diagnostics.errors(), 0, "{}", diagnostics.render(&source));
+    diagnostics.render(&source)
+}
+
+#[test]
+fn reservations_with_a_priority_of_their_own_are_warned_of() {
+    let ancestor = "sharing = \"ancestor-only\"";
+    // By default they go first and may borrow: under a guideline that does not keep rates they starve the rest.
+    let warnings = warnings_of_reservations(ancestor, "", 1);
+    assert!(warnings.contains("`data` can get less than its rate while reservations borrow"), "{warnings}");
+    assert!(warnings.contains("go first, with priority 0"), "{warnings}");
+    // And the other way round.
+    let warnings = warnings_of_reservations(ancestor, ", priority = 2", 0);
+    assert!(warnings.contains("reservations can get less than their rates while `data` borrows"), "{warnings}");
+    for (sharing, reservations, data) in
+        [("", "", 1), (ancestor, ", borrow = \"never\"", 1), (ancestor, "", 0), ("sharing = \"top-level\"", "", 1)]
+    {
+        let warnings = warnings_of_reservations(sharing, reservations, data);
+        assert!(warnings.is_empty(), "{sharing}{reservations} {data}: {warnings}");
+    }
+    // Delays are bounded at priority 0 alone.
+    let warnings = warnings_of_reservations("", ", priority = 1", 1);
+    assert!(warnings.contains("no delay is bounded for reservations of priority 1"), "{warnings}");
+}
+
 #[test]
 fn the_estimator_is_set_as_papers_set_it() {
     // The root has 99 %, and the classes under it 100 % together.

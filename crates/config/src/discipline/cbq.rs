@@ -199,6 +199,16 @@ crate::record! {
     }
 }
 
+/// A class with a queue, or all reservations.
+struct Sharer<'a> {
+    name: String,
+    place: Place,
+    priority: u8,
+    /// Itself and the classes above it, lowest first, and whether each may borrow.
+    above: Vec<(&'a str, Borrow)>,
+    reserved: bool,
+}
+
 /// A place, an error, and advice.
 type Fault = (Place, String, Option<String>);
 
@@ -418,46 +428,60 @@ impl CbqQueue {
             (Sharing::TopLevel, Heuristic::Floyd1995) => "`sharing = \"top-level\"` with `heuristic = \"floyd\"`",
             (Sharing::Formal, _) | (Sharing::TopLevel, Heuristic::Altq) => return,
         };
-        let leaves = self.classes();
-        let leaves: Vec<&CbqClass> = self
-            .class
-            .iter()
-            .map(|class| &class.value)
-            .filter(|class| leaves.contains(&class.name.value.as_str()))
-            .collect();
+        let leaves = self.sharers();
         for borrower in &leaves {
             // The classes from which it can borrow hold all those that it can starve.
-            let above = self.ancestors(borrower);
-            let reach = above.iter().take_while(|class| class.borrow == Borrow::FromParent).count();
+            let reach = borrower.above.iter().take_while(|(_, borrow)| *borrow == Borrow::FromParent).count();
             if reach == 0 {
                 continue;
             }
-            let lender = above.get(reach).map(|class| class.name.value.as_str());
-            let starved: Vec<&CbqClass> = leaves
-                .iter()
-                .copied()
-                .filter(|class| class.priority.value > borrower.priority.value)
-                .filter(|class| {
-                    lender.is_none_or(|lender| self.ancestors(class).iter().any(|up| up.name.value == lender))
-                })
-                .collect();
+            let lender = borrower.above.get(reach).map(|(name, _)| *name);
+            let holds =
+                |sharer: &&Sharer<'_>| lender.is_none_or(|lender| sharer.above.iter().any(|(name, _)| *name == lender));
+            let behind = leaves.iter().filter(|sharer| sharer.priority > borrower.priority);
+            let starved: Vec<&Sharer<'_>> = behind.filter(holds).collect();
             let Some(first) = starved.first() else { continue };
-            let names: Vec<_> = starved.iter().map(|class| format!("`{}`", class.name.value)).collect();
+            let names: Vec<_> = starved.iter().map(|sharer| sharer.name.as_str()).collect();
+            let rates = if names.len() == 1 && !first.reserved { "its rate" } else { "their rates" };
+            let (borrows, goes) =
+                if borrower.reserved { ("borrow", "go first, with") } else { ("borrows", "goes first, with") };
             diagnostics
                 .warning(
-                    first.name.place,
+                    first.place,
                     format!(
-                        "under {sharing} {} can get less than {} while `{}` borrows",
+                        "under {sharing} {} can get less than {rates} while {} {borrows}",
                         names.join(", "),
-                        if names.len() == 1 { "its rate" } else { "their rates" },
-                        borrower.name.value
+                        borrower.name
                     ),
                 )
                 .label("its rate is not assured")
-                .related(borrower.name.place, format!("goes first, with priority {}, and may borrow", borrower.priority.value))
+                .related(borrower.place, format!("{goes} priority {}, and may borrow", borrower.priority))
                 .help("`sharing = \"formal\"` keeps every rate; or give both the same priority, or the other borrow = \"never\"");
             return;
         }
+    }
+
+    /// The classes with queues, and the reservations, which have queues as soon as there are some.
+    fn sharers(&self) -> Vec<Sharer<'_>> {
+        let leaves = self.classes();
+        let is_leaf = |class: &&Spanned<CbqClass>| leaves.contains(&class.name.value.as_str());
+        let chain = |class| self.ancestors(class).into_iter().map(|up| (up.name.value.as_str(), up.borrow)).collect();
+        let classes = self.class.iter().filter(is_leaf).map(|class| Sharer {
+            name: format!("`{}`", class.name.value),
+            place: class.name.place,
+            priority: class.priority.value,
+            above: chain(&class.value),
+            reserved: false,
+        });
+        let reserved = self.reservations.as_ref().and_then(|section| {
+            let parent = self.class.iter().find(|class| class.name.value == section.class.value)?;
+            let mut above: Vec<_> = chain(&parent.value);
+            // A name that no class has.
+            above.insert(0, ("", section.borrow));
+            let priority = section.priority.value;
+            Some(Sharer { name: "reservations".into(), place: section.place, priority, above, reserved: true })
+        });
+        classes.chain(reserved).collect()
     }
 
     /// Refuses settings of the average idle time where use is measured in bytes.

@@ -125,7 +125,21 @@ impl CbqQueue {
             }
             _ => None,
         };
-        let Some((field, message)) = wrong else { return };
+        let Some((field, message)) = wrong else {
+            let priority = section.priority.value;
+            if priority > 0 {
+                diagnostics
+                    .warning(
+                        section.priority.place,
+                        format!(
+                            "no delay is bounded for reservations of priority {priority}: who asks for one is refused"
+                        ),
+                    )
+                    .label("delays are bounded with priority 0 only")
+                    .help("leave `priority` out, unless rates alone are to be reserved");
+            }
+            return;
+        };
         let place = match field {
             "priority" => section.priority.place,
             "flows" => section.flows.place,
