@@ -1,5 +1,7 @@
 //! Measurements of a link.
 
+use std::collections::BTreeMap;
+
 use tidegate_core::{DropReason, Span};
 use tidegate_metrics::{Histogram, Part, PartSeries, Series};
 
@@ -47,32 +49,46 @@ pub struct LinkSeries {
     pub first: Span,
 }
 
-/// Flows, and classes, of a link that are kept apart over time: those with the lowest numbers. At most 130 kB each.
+/// Flows, and classes, of a link that are kept apart over time: the flows with the lowest numbers, and the first classes
+/// with packets. At most 130 kB each.
 pub const PARTS: usize = 128;
+/// The number under which all others are kept together.
+pub const OTHERS: usize = usize::MAX;
 
-/// Flows and classes of a link over time, by their numbers; those from [`PARTS`] on together.
+/// Flows and classes of a link over time, by their numbers; beyond [`PARTS`] of each together.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Parts {
-    /// By flow of the scenario.
-    pub flows: Vec<Option<Box<PartSeries>>>,
-    /// Series by class; `None` for a class without packets.
-    pub classes: Vec<Option<Box<PartSeries>>>,
+    flows: Vec<Option<Box<PartSeries>>>,
+    /// Those of reservations have high numbers.
+    classes: BTreeMap<usize, Box<PartSeries>>,
 }
 
 impl Parts {
     /// Lets `note` see the series of the flow and of the class of a packet, which begin with bins of `width`.
     pub(crate) fn note(&mut self, flow: u32, class: u16, width: Span, note: impl Fn(&mut PartSeries)) {
-        for (parts, number) in [(&mut self.flows, flow), (&mut self.classes, class.into())] {
-            let number = (number as usize).min(PARTS);
-            if number >= parts.len() {
-                parts.resize(number + 1, None);
-            }
-            note(parts[number].get_or_insert_with(|| Box::new(PartSeries::new(width))));
+        let series = || Box::new(PartSeries::new(width));
+        let flow = (flow as usize).min(PARTS);
+        if flow >= self.flows.len() {
+            self.flows.resize(flow + 1, None);
         }
+        note(self.flows[flow].get_or_insert_with(series));
+        let class = usize::from(class);
+        let known = self.classes.len() < PARTS || self.classes.contains_key(&class);
+        note(self.classes.entry(if known { class } else { OTHERS }).or_insert_with(series));
+    }
+    /// The flows with packets, by flow of the scenario.
+    pub fn flows(&self) -> impl Iterator<Item = (usize, &PartSeries)> {
+        let number = |number| if number < PARTS { number } else { OTHERS };
+        self.flows.iter().enumerate().filter_map(move |(n, part)| Some((number(n), &**part.as_ref()?)))
+    }
+    /// The classes with packets.
+    pub fn classes(&self) -> impl Iterator<Item = (usize, &PartSeries)> {
+        self.classes.iter().map(|(number, part)| (*number, &**part))
     }
     fn footprint(&self) -> usize {
-        let all = self.flows.iter().chain(&self.classes).flatten();
-        all.map(|part| part.footprint()).sum::<usize>() + (self.flows.len() + self.classes.len()) * size_of::<usize>()
+        let all = self.flows().chain(self.classes());
+        all.map(|(_, part)| part.footprint()).sum::<usize>()
+            + (self.flows.len() + 2 * self.classes.len()) * size_of::<usize>()
     }
 }
 

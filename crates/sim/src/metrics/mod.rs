@@ -4,4 +4,4 @@ mod flow;
 mod link;
 
 pub use flow::{FlowMetrics, SizeClass, Tally};
-pub use link::{LinkMetrics, LinkSeries, PARTS, Parts};
+pub use link::{LinkMetrics, LinkSeries, OTHERS, PARTS, Parts};

@@ -76,6 +76,8 @@ pub(super) struct Control {
     shapers: BTreeMap<usize, Shaper>,
     number: u64,
     reports: Vec<Report>,
+    /// The reservations that each class of a link was made for, whether or not it still is.
+    reserved: BTreeMap<(usize, usize), Vec<String>>,
 }
 
 type Done = Result<Value, String>;
@@ -92,11 +94,17 @@ impl Control {
             queue.is_some_and(|queue| queue.shaper().is_some())
         };
         let shapers = (0..scenario.wires.len()).filter(shaped).map(|wire| (wire, Shaper::default())).collect();
-        let mut control = Self { steps: BTreeMap::new(), sequence: 0, shapers, number: 0, reports: Vec::new() };
+        let (steps, reserved) = (BTreeMap::new(), BTreeMap::new());
+        let mut control = Self { steps, sequence: 0, shapers, number: 0, reports: Vec::new(), reserved };
         for (index, action) in scenario.actions.iter().enumerate() {
             control.schedule(action.time, Step::Action(index));
         }
         control
+    }
+
+    /// What a class of a link that a reservation had is called: by its reservations, the first first.
+    pub fn reserved_name(&self, wire: usize, class: usize) -> Option<String> {
+        self.reserved.get(&(wire, class)).map(|names| format!("reservation {}", names.join(", ")))
     }
 
     fn schedule(&mut self, time: Instant, step: Step) {
@@ -427,6 +435,10 @@ impl Control {
         });
         let (lease, free) = made.ok_or("there is no shaper")?.map_err(|refused| refused.to_string())?;
         let (class, every) = (lease.grant.id, Span::from_nanos(lease.grant.expires.since(now).as_nanos() / 3));
+        let names = self.reserved.entry((wire, class.0 as usize)).or_default();
+        if !names.contains(&name) {
+            names.push(name.clone());
+        }
         self.shaper(wire).reservations.push(Reservation { name, class, every });
         self.schedule(now + every, Step::Refresh(wire, class));
         if let Some(lasts) = section.lasts {

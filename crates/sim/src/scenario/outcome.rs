@@ -5,13 +5,14 @@ use tidegate_metrics::{
     Curve, Digest, Histogram, OTHER_CLASSES, OTHER_FLOWS, Part, PartSeries, Points, SHOWN_PARTS, Value, jain, largest,
 };
 
+use super::control::Control;
 use super::experience::Experiences;
 use super::file::Measure;
 use super::model::{Scenario, Section, Variant};
 use super::queue::LinkQueue;
 use crate::engine::Simulation;
 use crate::ids::FlowId;
-use crate::metrics::{FlowMetrics, LinkMetrics, PARTS, SizeClass};
+use crate::metrics::{FlowMetrics, LinkMetrics, OTHERS, SizeClass};
 
 /// An action on the shaper of a link at a time, or a report of it.
 #[derive(Clone, PartialEq, Debug)]
@@ -109,7 +110,13 @@ impl Collector<'_> {
 }
 
 impl Outcome {
-    pub(super) fn of(scenario: &Scenario, variant: Option<&Variant>, seed: u64, sim: &Simulation) -> Self {
+    pub(super) fn of(
+        scenario: &Scenario,
+        variant: Option<&Variant>,
+        seed: u64,
+        sim: &Simulation,
+        control: &Control,
+    ) -> Self {
         let mut outcome = Self {
             seed,
             values: Vec::new(),
@@ -135,7 +142,7 @@ impl Outcome {
                     Some(config) => config.class_names(),
                     None => queue.map(LinkQueue::classes).unwrap_or_default(),
                 };
-                outcome.link(scenario, sim, index, name, link, &classes);
+                outcome.link(scenario, sim, index, name, link, &classes, &|class| control.reserved_name(index, class));
             }
         }
         outcome
@@ -255,7 +262,9 @@ impl Outcome {
         }
     }
 
-    /// `names` are those of the classes of its queue; packets of other classes go by the number of theirs.
+    /// `names` are those of the classes of its queue, and `reserved` those of reservations; packets of other classes go by
+    /// the number of theirs.
+    #[expect(clippy::too_many_arguments, reason = "what is known of a link, from one place")]
     fn link(
         &mut self,
         scenario: &Scenario,
@@ -264,10 +273,11 @@ impl Outcome {
         name: &str,
         link: &LinkMetrics,
         names: &[&str],
+        reserved: &dyn Fn(usize) -> Option<String>,
     ) {
         let class_name = |class: usize| match names.get(class) {
             Some(name) => format!("class {name}"),
-            None => format!("class {class}"),
+            None => reserved(class).unwrap_or_else(|| format!("class {class}")),
         };
         let subject = format!("link {name}");
         if scenario.wants(Measure::Links) {
@@ -320,14 +330,12 @@ impl Outcome {
             }
         }
         let Some(parts) = &series.parts else { return };
-        fn there(parts: &[Option<Box<PartSeries>>]) -> impl Iterator<Item = (usize, &PartSeries)> {
-            parts.iter().enumerate().filter_map(|(number, part)| Some((number, &**part.as_ref()?)))
-        }
-        // One class is all of it: nothing to keep apart.
-        let classes: &[_] = if there(&parts.classes).count() > 1 { &parts.classes } else { &[] };
         let flow = |number| scenario.flow_name(number);
-        self.parts(&subject, there(&parts.flows), &flow, OTHER_FLOWS);
-        self.parts(&subject, there(classes), &class_name, OTHER_CLASSES);
+        self.parts(&subject, parts.flows(), &flow, OTHER_FLOWS);
+        // One class is all of it: nothing to keep apart.
+        if parts.classes().count() > 1 {
+            self.parts(&subject, parts.classes(), &class_name, OTHER_CLASSES);
+        }
     }
 
     /// The curves of the largest flows, or classes, of a link, and of the others.
@@ -338,8 +346,7 @@ impl Outcome {
         name: &dyn Fn(usize) -> String,
         others: &str,
     ) {
-        // Number PARTS holds many together.
-        let (own, beyond): (Vec<_>, Vec<_>) = parts.partition(|(number, _)| *number < PARTS);
+        let (own, beyond): (Vec<_>, Vec<_>) = parts.partition(|(number, _)| *number != OTHERS);
         let own = own.into_iter().map(|(number, part)| (number, part.bytes(), part));
         let (largest, mut rest) = largest(own, SHOWN_PARTS);
         for (_, part) in beyond {

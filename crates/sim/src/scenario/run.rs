@@ -139,7 +139,7 @@ impl<S: Deref<Target = Scenario>> Run<S> {
     /// The outcome so far; the run can go on. Without reports of shapers.
     pub fn outcome(&self) -> Outcome {
         let variant = self.scenario.variants.get(self.part);
-        Outcome::of(&self.scenario, variant, self.seed, &self.sim)
+        Outcome::of(&self.scenario, variant, self.seed, &self.sim, &self.control)
     }
 
     /// What links hold and flows have transferred at this time, with units in the names: totals since the warm-up, so that

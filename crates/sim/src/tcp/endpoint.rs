@@ -23,13 +23,13 @@ use std::sync::Arc;
 
 use tidegate_core::{Instant, Span};
 
-use super::congestion::{Algorithm, Controller, EcnCounts};
+use super::congestion::{Algorithm, Controller};
 use super::hystart::HyStart;
 use super::prr::Prr;
 use super::ranges::Ranges;
 use super::rtt::{RtoBounds, RttEstimator};
 use super::transmissions::Transmissions;
-use rare::{Extensions, Rare};
+use rare::{Extensions, Persist, Rare};
 
 pub use rare::Counters;
 
@@ -257,18 +257,16 @@ pub struct Endpoint {
     cwnd_limited: bool,
     controller: Controller,
     rtt: RttEstimator,
-    /// The end of the segment whose RTT is measured, and when it was sent.
-    timed_segment: Option<(u64, Instant)>,
-    /// [`NEVER`] where it is not armed, as for the next.
+    /// The end of the segment whose RTT is measured, and when it was sent: [`NEVER`] where none is.
+    timed_end: u64,
+    timed_at: Instant,
+    /// [`NEVER`] where it is not armed.
     rto_at: Instant,
-    persist_at: Instant,
-    persist_backoff: u32,
     probe_pending: bool,
     probe_sent: bool,
     retries: u32,
     last_sent: Instant,
     pace_at: Instant,
-    ecn_counts: EcnCounts,
     hystart: Option<Box<HyStart>>,
     prr: Option<Box<Prr>>,
     /// Of RACK, and for delivery rates.
@@ -280,7 +278,8 @@ pub struct Endpoint {
     rcv_nxt: u64,
     out_of_order: Ranges,
     recent_blocks: [u64; 2],
-    fin_at: Option<u64>,
+    /// The number of the other end's FIN; [`ENDLESS`] before it has arrived.
+    fin_at: u64,
     unread: u64,
     rcv_wnd_edge: u64,
     ack_pending: AckPending,
@@ -290,7 +289,6 @@ pub struct Endpoint {
     ecn: bool,
     ece_pending: bool,
     cwr_pending: bool,
-    ecn_recovery_point: u64,
 
     syn_pending: bool,
     /// [`NEVER`] before, as for the next.
@@ -337,16 +335,14 @@ impl Endpoint {
             cwnd_limited: false,
             controller,
             rtt,
-            timed_segment: None,
+            timed_end: 0,
+            timed_at: NEVER,
             rto_at: NEVER,
-            persist_at: NEVER,
-            persist_backoff: 0,
             probe_pending: false,
             probe_sent: false,
             retries: 0,
             last_sent: Instant::ZERO,
             pace_at: Instant::ZERO,
-            ecn_counts: EcnCounts::default(),
             hystart,
             prr: None,
             transmissions,
@@ -355,7 +351,7 @@ impl Endpoint {
             rcv_nxt: 0,
             out_of_order: Ranges::default(),
             recent_blocks: [0; 2],
-            fin_at: None,
+            fin_at: ENDLESS,
             unread: 0,
             rcv_wnd_edge: 0,
             ack_pending: AckPending::No,
@@ -363,7 +359,6 @@ impl Endpoint {
             ecn: false,
             ece_pending: false,
             cwr_pending: false,
-            ecn_recovery_point: 0,
             syn_pending: false,
             opened: NEVER,
             established: NEVER,
@@ -419,7 +414,7 @@ impl Endpoint {
     }
     /// Bytes received in order so far.
     pub fn received(&self) -> u64 {
-        let fin = u64::from(self.fin_at.is_some_and(|fin| self.rcv_nxt > fin));
+        let fin = u64::from(self.peer_closed());
         self.rcv_nxt.saturating_sub(1 + fin)
     }
     /// Bytes in the receive buffer, where data is not read at once.
@@ -428,7 +423,7 @@ impl Endpoint {
     }
     /// Whether the other end has closed and all of its data has been received.
     pub fn peer_closed(&self) -> bool {
-        self.fin_at.is_some_and(|fin| self.rcv_nxt > fin)
+        self.rcv_nxt > self.fin_at
     }
     /// Bytes of data that the other end has acknowledged.
     pub fn acknowledged(&self) -> u64 {
@@ -490,7 +485,7 @@ impl Endpoint {
 
     /// When [`Endpoint::on_timer`] is due. Invalidated by every call that takes `&mut self`.
     pub fn deadline(&self) -> Option<Instant> {
-        let mut at = self.rto_at.min(self.persist_at);
+        let mut at = self.rto_at.min(self.extensions.persist.at);
         if let AckPending::Until(ack) = self.ack_pending {
             at = at.min(ack);
         }
@@ -515,9 +510,9 @@ impl Endpoint {
         if self.pace_at <= now {
             self.pace_at = Instant::ZERO;
         }
-        if self.persist_at <= now {
-            self.persist_backoff = (self.persist_backoff + 1).min(16);
-            self.persist_at = NEVER;
+        if self.extensions.persist.at <= now {
+            let backoff = (self.extensions.persist.backoff + 1).min(16);
+            self.extensions.persist = Persist { at: NEVER, backoff };
             self.probe_pending = true;
         }
         if self.config.rack() {
@@ -534,10 +529,10 @@ impl Endpoint {
         if self.retries > self.config.retries {
             self.state = State::Closed;
             self.rto_at = NEVER;
-            self.persist_at = NEVER;
+            self.stop_persist();
             return;
         }
-        self.timed_segment = None;
+        self.timed_at = NEVER;
         self.rtt.back_off();
         self.rto_at = now + self.rto();
         if matches!(self.state, State::SynSent | State::SynReceived) {

@@ -16,6 +16,10 @@ impl Ranges {
         let first = self.ranges.partition_point(|&(_, e)| e < start);
         let last = first + self.ranges[first..].partition_point(|&(s, _)| s <= end);
         if first == last {
+            if self.ranges.capacity() == 0 {
+                // Most connections have few ranges at a time, and there may be a hundred thousand.
+                self.ranges.reserve_exact(2);
+            }
             self.ranges.insert(first, (start, end));
             self.bytes += end - start;
             return (end - start, (start, end));

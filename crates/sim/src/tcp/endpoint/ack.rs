@@ -87,7 +87,6 @@ impl Endpoint {
         // RFC 6582, section 3.2, step 1: the ISS, so that the first segment can be retransmitted fast.
         self.recover = 0;
         self.high_rxt = 1;
-        self.ecn_recovery_point = 1;
         self.snd_wnd_edge = 1 + u64::from(segment.window);
         self.max_snd_wnd = u64::from(segment.window);
         self.rto_at = NEVER;
@@ -96,8 +95,9 @@ impl Endpoint {
             self.controller.on_idle(self.mss);
         }
         self.retries = 0;
-        if let Some((_, at)) = self.timed_segment.take() {
-            self.rtt.sample(now.since(at));
+        let sent = core::mem::replace(&mut self.timed_at, NEVER);
+        if sent != NEVER {
+            self.rtt.sample(now.since(sent));
         } else {
             self.rtt.end_backoff();
         }
@@ -122,9 +122,8 @@ impl Endpoint {
         let widened = right > self.snd_wnd_edge;
         self.snd_wnd_edge = self.snd_wnd_edge.max(right);
         self.max_snd_wnd = self.max_snd_wnd.max(u64::from(segment.window));
-        if widened && self.persist_at != NEVER {
-            self.persist_at = NEVER;
-            self.persist_backoff = 0;
+        if widened && self.extensions.persist.at != NEVER {
+            self.extensions.persist = Persist::NONE;
         }
 
         let flight_size = self.flight_size();
@@ -136,13 +135,17 @@ impl Endpoint {
         let newly_sacked = if self.config.recovery == Recovery::Sack { self.on_sack(segment) } else { 0 };
         self.record_delivery(now, segment, ack, duplicate);
         let acked = ack - self.snd_una;
-        self.ecn_counts.capable += acked;
-        self.ecn_counts.ce += if segment.flags.has(Flags::ECE) { acked } else { 0 };
-        if self.ecn && segment.flags.has(Flags::ECE) && ack > self.ecn_recovery_point && self.phase == Phase::Open {
+        if self.ecn {
+            let counts = &mut self.extensions.ecn.counts;
+            counts.capable += acked;
+            counts.ce += if segment.flags.has(Flags::ECE) { acked } else { 0 };
+        }
+        let echoed = self.ecn && segment.flags.has(Flags::ECE);
+        if echoed && ack > self.extensions.ecn.recovery_point && self.phase == Phase::Open {
             // RFC 3168, 6.1.2: once for each window of data.
             self.controller.on_congestion(now, self.flight_within_cwnd(), CongestionSignal::Ecn);
             self.counters.ecn_reductions += 1;
-            self.ecn_recovery_point = self.high_data;
+            self.extensions.ecn.recovery_point = self.high_data;
             self.cwr_pending = true;
             self.cwnd_limited = false;
         }
@@ -218,21 +221,21 @@ impl Endpoint {
             self.scoreboard.trim(ack);
         }
         self.retries = 0;
-        self.persist_backoff = 0;
+        if self.extensions.persist.backoff != 0 {
+            self.extensions.persist.backoff = 0;
+        }
         let mut rtt = None;
-        match self.timed_segment {
-            _ if sample.is_some() => {
-                if let Some((sample, samples)) = sample {
-                    self.rtt.sample_of(sample, samples);
-                    rtt = Some(sample);
-                }
-                self.timed_segment = None;
+        match sample {
+            Some((sample, samples)) => {
+                self.rtt.sample_of(sample, samples);
+                rtt = Some(sample);
+                self.timed_at = NEVER;
             }
-            Some((end, at)) if ack >= end => {
-                let sample = now.since(at);
+            None if self.timed_at != NEVER && ack >= self.timed_end => {
+                let sample = now.since(self.timed_at);
                 self.rtt.sample(sample);
                 rtt = Some(sample);
-                self.timed_segment = None;
+                self.timed_at = NEVER;
             }
             _ => self.rtt.end_backoff(),
         }
@@ -280,7 +283,7 @@ impl Endpoint {
             recovery,
             una: self.snd_una,
             nxt: self.snd_nxt,
-            ecn: self.ecn_counts,
+            ecn: self.extensions.ecn.counts,
         };
         self.apply_hystart(&mut ack);
         self.controller.on_ack(&ack);
@@ -349,7 +352,7 @@ impl Endpoint {
         self.counters.recoveries += 1;
         let outstanding = self.pipe_or_flight();
         // RFC 3168, 6.1.2: a loss in a window for which ECN has reduced cwnd does not reduce it again.
-        if !self.ecn || self.snd_una >= self.ecn_recovery_point {
+        if !self.ecn || self.snd_una >= self.extensions.ecn.recovery_point {
             self.controller.on_congestion(now, self.flight_within_cwnd(), CongestionSignal::Loss);
         }
         // The segment for which the duplicate acknowledgements were sent is lost (RFC 6675, section 5, (4.3)).
@@ -357,14 +360,16 @@ impl Endpoint {
         self.phase = Phase::FastRecovery { recovery_point: self.high_data, lost };
         self.recover = self.high_data;
         // An ECN-Echo in the same window does not reduce cwnd again.
-        self.ecn_recovery_point = self.high_data;
+        if self.ecn {
+            self.extensions.ecn.recovery_point = self.high_data;
+        }
         self.cwr_pending = self.ecn;
         self.prr = self.config.prr.then(|| Box::new(Prr::new(outstanding, self.mss)));
         self.retransmit_pending = true;
         self.cancel_probe();
         self.first_partial_ack = true;
         self.rescue_rxt = lost;
-        self.timed_segment = None;
+        self.timed_at = NEVER;
         self.high_rxt = self.snd_una;
         if self.config.recovery != Recovery::Sack {
             self.cwnd_inflation = i64::from(DUP_THRESH) * self.mss as i64;

@@ -4,12 +4,21 @@ use core::ops::{Deref, DerefMut};
 
 use tidegate_core::Instant;
 
+use super::NEVER;
+use crate::tcp::congestion::EcnCounts;
+
 /// A value that takes the room of a pointer until it is first written.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Rare<T>(Option<Box<T>>);
 
+impl<T> Default for Rare<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
 /// A value that has not been written.
-pub(super) trait Unwritten: Default + 'static {
+pub(super) trait Unwritten: Clone + 'static {
     const UNWRITTEN: &'static Self;
 }
 
@@ -22,7 +31,7 @@ impl<T: Unwritten> Deref for Rare<T> {
 
 impl<T: Unwritten> DerefMut for Rare<T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.0.get_or_insert_with(Box::default)
+        self.0.get_or_insert_with(|| Box::new(T::UNWRITTEN.clone()))
     }
 }
 
@@ -83,9 +92,33 @@ pub(super) struct Probe {
     pub sent: Option<(u64, bool)>,
 }
 
-/// The state of what a connection may negotiate or be configured to do.
-#[derive(Clone, Debug, Default)]
+/// The persist timer (RFC 9293, section 3.8.6.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Persist {
+    /// When it expires; [`NEVER`] where it is not armed.
+    pub at: Instant,
+    /// How often it has expired since the window was open.
+    pub backoff: u32,
+}
+
+impl Persist {
+    /// Not armed.
+    pub const NONE: Self = Self { at: NEVER, backoff: 0 };
+}
+
+/// What a sender keeps of ECN where both ends agreed on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EcnState {
+    pub counts: EcnCounts,
+    /// An echo reduces cwnd once what was sent by then is acknowledged beyond this (RFC 3168, 6.1.2).
+    pub recovery_point: u64,
+}
+
+/// The state of what most connections do not do: options, ECN, waiting for a window.
+#[derive(Clone, Debug)]
 pub(super) struct Extensions {
+    pub persist: Persist,
+    pub ecn: EcnState,
     /// The tail loss probe (RFC 8985).
     pub tail: Probe,
     pub timestamps: TimestampState,
@@ -96,6 +129,9 @@ pub(super) struct Extensions {
 
 impl Unwritten for Extensions {
     const UNWRITTEN: &'static Self = &Self {
+        persist: Persist::NONE,
+        // Data begins at 1.
+        ecn: EcnState { counts: EcnCounts { capable: 0, ce: 0 }, recovery_point: 1 },
         tail: Probe { at: None, pending: false, sent: None },
         timestamps: TimestampState { on: false, recent: 0, recent_at: Instant::ZERO, last_ack: 0 },
         duplicate: None,

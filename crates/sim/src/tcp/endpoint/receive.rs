@@ -28,7 +28,7 @@ impl Endpoint {
         let mut accepted = end.min(room);
         let mut at_once = accepted < end;
         if segment.flags.has(Flags::FIN) && end <= room {
-            self.fin_at = Some(end);
+            self.fin_at = end;
             accepted = end + 1;
             at_once = true;
         }
@@ -140,7 +140,7 @@ impl Endpoint {
         }
         if self.is_over() {
             self.rto_at = NEVER;
-            self.persist_at = NEVER;
+            self.stop_persist();
         }
     }
 }

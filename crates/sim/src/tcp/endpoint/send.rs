@@ -37,7 +37,7 @@ impl Endpoint {
         } else if self.config.ecn {
             flags |= Flags::ECE | Flags::CWR;
         }
-        self.timed_segment = (self.retries == 0).then_some((1, now));
+        (self.timed_end, self.timed_at) = (1, if self.retries == 0 { now } else { NEVER });
         if self.rto_at <= now || self.rto_at == NEVER {
             self.rto_at = now + self.rto();
         }
@@ -234,7 +234,7 @@ impl Endpoint {
                 self.counters.retransmitted_bytes += u64::from(len);
             }
             // Karn's algorithm: the acknowledgement may be of either transmission.
-            self.timed_segment = None;
+            self.timed_at = NEVER;
             if self.echoes_each_mark() && len > 0 {
                 segment.ecn = Ecn::Ect0;
             }
@@ -246,8 +246,8 @@ impl Endpoint {
                     segment.flags |= Flags::CWR;
                 }
             }
-            if self.timed_segment.is_none() {
-                self.timed_segment = Some((end, now));
+            if self.timed_at == NEVER {
+                (self.timed_end, self.timed_at) = (end, now);
             }
         }
         if let Some(transmissions) = &mut self.transmissions {
@@ -265,7 +265,7 @@ impl Endpoint {
         if self.rto_at == NEVER {
             self.rto_at = now + self.rto();
         }
-        self.persist_at = NEVER;
+        self.stop_persist();
         self.cwnd_limited = false;
         if !retransmission {
             self.schedule_probe(now);
@@ -281,14 +281,26 @@ impl Endpoint {
         segment
     }
 
+    /// Stops the persist timer; its backoff stays.
+    pub(super) fn stop_persist(&mut self) {
+        if self.extensions.persist.at != NEVER {
+            self.extensions.persist.at = NEVER;
+        }
+    }
+
     /// Starts the persist timer if data waits for a window and nothing is outstanding whose acknowledgement could open
     /// it. To be called after the last [`Endpoint::poll`] at a time.
     pub fn settle(&mut self, now: Instant) {
         let waiting = self.snd_nxt < self.written + u64::from(self.closing);
         let established = !matches!(self.state, State::Listen | State::SynSent | State::SynReceived) && !self.is_over();
-        if waiting && established && self.snd_nxt == self.snd_una && self.rto_at == NEVER && self.persist_at == NEVER {
-            let wait = self.rto().saturating_mul(1 << self.persist_backoff).min(self.config.rto.max);
-            self.persist_at = now + wait;
+        if waiting
+            && established
+            && self.snd_nxt == self.snd_una
+            && self.rto_at == NEVER
+            && self.extensions.persist.at == NEVER
+        {
+            let wait = self.rto().saturating_mul(1 << self.extensions.persist.backoff).min(self.config.rto.max);
+            self.extensions.persist.at = now + wait;
         }
     }
 
