@@ -20,6 +20,7 @@
 //! let mut reader = CaptureReader::new(&bytes[..]).unwrap();
 //! let packet = reader.next_packet(&mut |warning| panic!("{warning}")).unwrap().unwrap();
 //! assert_eq!((packet.number, packet.time.as_nanos(), packet.length), (1, 1_234_567_891, 1500));
+//! assert_eq!(packet.comment, Some("delayed"));
 //! ```
 
 use std::fmt;
@@ -27,6 +28,8 @@ use std::io::{Chain, Cursor, ErrorKind, Read};
 use std::time::Duration;
 
 use pcap_file::pcap::{PcapReadError, PcapReader, PcapTsResolution};
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
+use pcap_file::pcapng::blocks::opt_common::CommonOption;
 use pcap_file::pcapng::{Block, PcapNgReadError, PcapNgReader, PcapNgState};
 use tidegate_core::{Instant, Span};
 
@@ -53,6 +56,8 @@ pub struct Captured<'a> {
     pub length: u32,
     /// The captured bytes.
     pub bytes: &'a [u8],
+    /// Its first comment, in pcapng.
+    pub comment: Option<&'a str>,
 }
 
 impl Captured<'_> {
@@ -209,6 +214,7 @@ struct Found {
     time: Option<Option<Duration>>,
     link: u32,
     length: u32,
+    comment: Option<String>,
 }
 
 /// The packet being read, and the offset of its record.
@@ -226,6 +232,7 @@ const START: At = At { packet: 1, offset: 0 };
 pub struct CaptureReader<R: Read> {
     format: Format<R>,
     bytes: Vec<u8>,
+    comment: Option<String>,
     number: u64,
     /// In pcap, the offset of the next record: after a header of 24 bytes at first.
     next: u64,
@@ -266,6 +273,7 @@ impl<R: Read> CaptureReader<R> {
         Ok(Self {
             format,
             bytes: Vec::new(),
+            comment: None,
             number: 0,
             next: 24,
             time: Instant::ZERO,
@@ -330,7 +338,9 @@ impl<R: Read> CaptureReader<R> {
         }
         let length = found.length.max(captured);
         let (time, timed) = (self.time, self.timed);
-        Some(Ok(Captured { number: packet, offset, time, timed, link, length, bytes: &self.bytes }))
+        self.comment = found.comment;
+        let comment = self.comment.as_deref();
+        Some(Ok(Captured { number: packet, offset, time, timed, link, length, bytes: &self.bytes, comment }))
     }
 }
 
@@ -353,7 +363,7 @@ fn next_of_pcap<R: Read>(
     let time = (nanos < 1_000_000_000).then(|| Duration::new(raw.ts_sec.into(), nanos as u32));
     // The upper bits specify a frame check sequence at the end, which is after the IP packet.
     let link = u32::from(header.datalink) & 0x03ff_ffff;
-    Some(Ok(Found { time: Some(time), link, length: raw.orig_len }))
+    Some(Ok(Found { time: Some(time), link, length: raw.orig_len, comment: None }))
 }
 
 fn next_of_pcapng<R: Read>(
@@ -378,8 +388,13 @@ fn next_of_pcapng<R: Read>(
         let link = |state: &PcapNgState, id: u32| {
             state.interfaces().get(id as usize).map_or(u32::MAX, |interface| interface.linktype.into())
         };
+        let mut comment = None;
         let (time, link, length, data) = match block {
             Block::EnhancedPacket(block) => {
+                comment = block.options.iter().find_map(|option| match option {
+                    EnhancedPacketOption::Common(CommonOption::Comment(text)) => Some(text.to_string()),
+                    _ => None,
+                });
                 (Some(Some(block.timestamp)), link(state, block.interface_id), block.original_len, block.data)
             }
             Block::Packet(block) => {
@@ -390,7 +405,7 @@ fn next_of_pcapng<R: Read>(
         };
         bytes.clear();
         bytes.extend_from_slice(&data);
-        return Some(Ok(Found { time, link, length }));
+        return Some(Ok(Found { time, link, length, comment }));
     }
 }
 

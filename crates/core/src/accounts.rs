@@ -1,6 +1,7 @@
 //! [`Accounted`]: a wrapper that counts what a discipline enqueues, dequeues and drops.
 
 use crate::packet::Packet;
+use crate::probability::Probability;
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
 use tidegate_units::{Bytes, Instant};
 
@@ -112,5 +113,9 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Accounted<Q> {
 
     fn backlog(&self) -> Backlog {
         self.inner.backlog()
+    }
+
+    fn probability(&self) -> Option<Probability> {
+        self.inner.probability()
     }
 }

@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 
 use crate::packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
 use crate::packet_fields;
+use crate::probability::Probability;
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
 use tidegate_units::{Bytes, Instant};
 
@@ -150,5 +151,8 @@ impl<P: Packet> Qdisc<P> for AnyQdisc<P> {
     }
     fn backlog(&self) -> Backlog {
         self.inner.backlog()
+    }
+    fn probability(&self) -> Option<Probability> {
+        self.inner.probability()
     }
 }

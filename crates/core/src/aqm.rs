@@ -8,6 +8,7 @@
 
 use crate::fifo::{Fifo, Limit};
 use crate::packet::Packet;
+use crate::probability::Probability;
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc};
 use tidegate_units::Instant;
 
@@ -36,6 +37,11 @@ pub trait Aqm<P: Packet>: Send {
 
     /// Called when `packet` left the queue, which now holds `queue`.
     fn on_departure(&mut self, now: Instant, packet: &P, queue: Backlog);
+
+    /// The probability with which it drops or marks, if there is one for all packets. Default none.
+    fn probability(&self) -> Option<Probability> {
+        None
+    }
 }
 
 /// Arrivals counted by verdict.
@@ -123,5 +129,9 @@ impl<P: Packet, A: Aqm<P>> Qdisc<P> for AqmFifo<P, A> {
 
     fn backlog(&self) -> Backlog {
         self.fifo.backlog()
+    }
+
+    fn probability(&self) -> Option<Probability> {
+        self.aqm.probability()
     }
 }

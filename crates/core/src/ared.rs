@@ -251,6 +251,9 @@ impl<P: Packet> Aqm<P> for Ared {
             self.on_empty(now);
         }
     }
+    fn probability(&self) -> Option<Probability> {
+        Some(self.red.base_probability())
+    }
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@
 use crate::accounts::Account;
 use crate::meter::Meter;
 use crate::packet::{Colour, Dscp, Packet};
+use crate::probability::Probability;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
 use tidegate_units::Instant;
 
@@ -215,5 +216,9 @@ impl<P: Packet, Q: Qdisc<P>, M: Meter<P>> Qdisc<P> for Marker<Q, M> {
 
     fn backlog(&self) -> Backlog {
         self.inner.backlog()
+    }
+
+    fn probability(&self) -> Option<Probability> {
+        self.inner.probability()
     }
 }

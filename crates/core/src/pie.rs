@@ -335,6 +335,10 @@ impl<P: Packet> Qdisc<P> for Pie<P> {
     fn backlog(&self) -> Backlog {
         self.queue.backlog()
     }
+
+    fn probability(&self) -> Option<Probability> {
+        Some(self.state.probability())
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::packet::{ClassId, Packet};
+use crate::probability::Probability;
 use tidegate_units::{Bytes, Instant};
 
 /// A queueing discipline.
@@ -58,6 +59,12 @@ pub trait Qdisc<P: Packet>: Send {
             }
         }
         most
+    }
+
+    /// The probability with which its active queue management drops or marks the next arrival, where one probability
+    /// holds for the whole queue: for statistics. Default none.
+    fn probability(&self) -> Option<Probability> {
+        None
     }
 }
 
@@ -287,5 +294,8 @@ impl<P: Packet, Q: Qdisc<P> + ?Sized> Qdisc<P> for alloc::boxed::Box<Q> {
     }
     fn dequeue_batch(&mut self, now: Instant, most: usize, packets: &mut Vec<P>, out: &mut dyn Outlet<P>) -> usize {
         (**self).dequeue_batch(now, most, packets, out)
+    }
+    fn probability(&self) -> Option<Probability> {
+        (**self).probability()
     }
 }

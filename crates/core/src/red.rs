@@ -129,6 +129,14 @@ impl Red {
     pub fn zone(&self) -> Zone {
         self.dropper.zone(self.average.level())
     }
+    /// The base probability at the present average, before it is spread over the packets between two drops.
+    pub fn base_probability(&self) -> Probability {
+        match self.zone() {
+            Zone::Below => Probability::ZERO,
+            Zone::Chance(p) | Zone::Gentle(p) => p,
+            Zone::Beyond => Probability::ONE,
+        }
+    }
     /// The verdicts so far.
     pub fn verdicts(&self) -> &Verdicts {
         self.dropper.verdicts()
@@ -165,6 +173,9 @@ impl<P: Packet> Aqm<P> for Red {
         if queue.is_empty() {
             self.on_empty(now);
         }
+    }
+    fn probability(&self) -> Option<Probability> {
+        Some(self.base_probability())
     }
 }
 

@@ -8,7 +8,9 @@ use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::record::Field;
 use parquet::schema::types::Type;
 
 /// Columns of equal length.
@@ -196,6 +198,50 @@ impl Table {
     }
 }
 
+impl Table {
+    /// Reads a Parquet file of [`Table::parquet`], whole.
+    ///
+    /// # Errors
+    /// When it is none, is damaged, or has values of other types.
+    pub fn from_parquet(file: Vec<u8>) -> Result<Self, ParquetError> {
+        let reader = SerializedFileReader::new(bytes::Bytes::from(file))?;
+        let schema = reader.metadata().file_metadata().schema_descr();
+        let mut table = Self::default();
+        for column in schema.columns() {
+            let empty = match column.physical_type() {
+                Physical::BYTE_ARRAY => Column::Text(Vec::new()),
+                Physical::INT64 => Column::Integer(Vec::new()),
+                Physical::DOUBLE => Column::Number(Vec::new()),
+                Physical::BOOLEAN => Column::Truth(Vec::new()),
+                other => return Err(ParquetError::General(format!("a column of type {other}"))),
+            };
+            table = table.with(column.name(), empty);
+        }
+        for row in reader.get_row_iter(None)? {
+            for (column, (name, field)) in table.columns.iter_mut().zip(row?.get_column_iter()) {
+                match (column, field) {
+                    (Column::Text(values), Field::Str(text)) => values.push(Some(text.clone())),
+                    (Column::Text(values), Field::Null) => values.push(None),
+                    (Column::Integer(values), Field::ULong(number)) => values.push(Some(*number)),
+                    (Column::Integer(values), Field::Null) => values.push(None),
+                    (Column::Number(values), Field::Double(number)) => values.push(Some(*number)),
+                    (Column::Number(values), Field::Null) => values.push(None),
+                    (Column::Truth(values), Field::Bool(truth)) => values.push(Some(*truth)),
+                    (Column::Truth(values), Field::Null) => values.push(None),
+                    _ => return Err(ParquetError::General(format!("column `{name}` has values of another type"))),
+                }
+            }
+        }
+        Ok(table)
+    }
+
+    /// The column of a name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        let place = self.names.iter().position(|own| own == name)?;
+        self.columns.get(place)
+    }
+}
+
 impl Column {
     fn write(
         &self,
@@ -240,8 +286,6 @@ pub fn field(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parquet::file::reader::{FileReader, SerializedFileReader};
-    use parquet::record::Field;
 
     fn table() -> Table {
         let words = ["link a->b", "a, \"b\"", ""];
@@ -289,6 +333,17 @@ mod tests {
         assert_eq!(rows[0], [text("link a->b"), Field::ULong(1), Field::Double(0.1), Field::Bool(true)]);
         assert_eq!(rows[1], [text("a, \"b\""), Field::Null, Field::Double(-1e300), Field::Bool(false)]);
         assert_eq!(rows[2], [text(""), Field::ULong(u64::MAX), Field::Null, Field::Null]);
+    }
+
+    #[test]
+    fn a_table_is_read_as_it_was_written() {
+        let table = table();
+        let bytes = table.parquet().expect("written");
+        assert_eq!(Table::from_parquet(bytes.clone()).expect("read"), table);
+        assert!(matches!(table.column("seed"), Some(Column::Integer(_))) && table.column("none").is_none());
+        for cut in [0, 3, bytes.len() / 2, bytes.len() - 1] {
+            assert!(Table::from_parquet(bytes[..cut].to_vec()).is_err(), "{cut} bytes of it");
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@ mod hosts;
 mod lines;
 mod shapers;
 mod sources;
+mod traces;
+mod ways;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +21,7 @@ use crate::link::{Discipline, DropCounter, FlowCounters, Link, NEVER, Queue, Sla
 use crate::metrics::{FlowMetrics, LinkMetrics, SizeClass};
 use crate::packet::{SimPacket, TCP_HEADER};
 use crate::tcp::Endpoint;
+use crate::trace::SharedTracer;
 use crate::workload::FlowSpec;
 use shapers::schedule_watch;
 
@@ -162,6 +165,7 @@ pub struct Simulation {
     warm_up: u64,
     horizon: u64,
     hops: u64,
+    pub(crate) tracer: Option<SharedTracer>,
 }
 
 impl Simulation {
@@ -219,6 +223,7 @@ impl Simulation {
             warm_up: warm_up.as_nanos(),
             horizon: 0,
             hops: 0,
+            tracer: None,
         }
     }
 
@@ -289,15 +294,6 @@ impl Simulation {
         let slot = self.sources[flow.index()].slot?;
         let connection = self.connections[slot as usize].as_ref()?;
         Some([&connection.ends[0], &connection.ends[1]])
-    }
-    /// The links that the packets of a flow cross, there (0) or back (1).
-    pub(crate) fn way(&self, flow: usize, side: usize) -> impl Iterator<Item = usize> + '_ {
-        let first = self.plans[flow].routes[side] as usize;
-        self.routes[first..].iter().take_while(|&&entry| entry != ARRIVED).map(|&entry| (entry & !EXPRESS) as usize)
-    }
-    /// The round trip of a flow over empty links, transmission not counted.
-    pub(crate) fn round_trip(&self, flow: usize) -> Span {
-        Span::from_nanos(self.plans[flow].ideal.iter().map(|way| way.0).sum())
     }
     /// The discipline before the transmitter of a link, where one is set.
     pub(crate) fn discipline(&mut self, link: usize) -> Option<&mut Discipline> {
@@ -391,7 +387,12 @@ impl Simulation {
             l.observe_backlog(now, packets);
         }
         l.wait_for_line(now);
-        if l.free_at <= now {
+        let free = l.free_at <= now;
+        if self.tracer.is_some() {
+            self.trace_queue(link);
+        }
+        let l = &self.links[link as usize];
+        if free {
             // Idle: the packet, or another, leaves at once, unless a shaper holds it.
             self.serve(link);
         } else if l.transmit_at != l.free_at {
@@ -433,6 +434,9 @@ impl Simulation {
             self.launch(link, arrival, index);
         }
         self.take_line(link);
+        if self.tracer.is_some() {
+            self.trace_queue(link);
+        }
         // Better a word than a loop without end.
         assert!(
             fruitless < 1_000_000,

@@ -26,6 +26,7 @@ mod shaper;
 mod shared;
 pub mod srpt;
 pub mod tcp;
+pub mod trace;
 mod workload;
 
 pub use conditions::{Cellular, Conditions, Failures, Jitter, LineChange, MarkovState, RateProcess};

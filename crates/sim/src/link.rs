@@ -239,7 +239,7 @@ impl DropCounter<'_, '_> {
             return;
         }
         self.metrics.dropped[packet.colour as usize].count(packet.size);
-        self.metrics.dropped_for[reason as usize] += 1;
+        self.metrics.dropped_for[packet.colour as usize][reason as usize] += 1;
         if let Some(series) = &mut self.metrics.series {
             let at = Instant::from_nanos(self.now);
             series.dropped.add(at, 1);

@@ -4,6 +4,7 @@ mod routing;
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
 
 use tidegate_config::shaper::Config;
 use tidegate_core::fifo::Fifo;
@@ -19,6 +20,7 @@ use crate::link::{Conditioner, Discipline, Hooks, Line, Link, Queue, Tap};
 use crate::metrics::{FlowMetrics, LinkSeries};
 use crate::packet::SimPacket;
 use crate::shaper::{Population, ShaperQueue};
+use crate::trace::{Occurrence, Selection, Tracer};
 use crate::workload::FlowSpec;
 use routing::Planner;
 
@@ -181,6 +183,7 @@ struct Edge {
 pub struct Network {
     seed: u64,
     workload_seed: u64,
+    traced: Option<Selection>,
     nodes: Vec<Node>,
     edges: Vec<Edge>,
     flows: Vec<FlowSpec>,
@@ -196,6 +199,7 @@ impl Network {
         Self {
             seed,
             workload_seed: seed,
+            traced: None,
             nodes: Vec::new(),
             edges: Vec::new(),
             flows: Vec::new(),
@@ -339,6 +343,10 @@ impl Network {
     pub fn workload_seed(&mut self, seed: u64) {
         self.workload_seed = seed;
     }
+    /// Keeps a trace, which [`Simulation::take_trace`] returns. A link with a tap of its own keeps that instead.
+    pub fn trace(&mut self, selection: Selection) {
+        self.traced = Some(selection);
+    }
     /// Measures nothing before this time. Default zero.
     pub fn warm_up(&mut self, span: Span) {
         self.warm_up = span;
@@ -380,6 +388,18 @@ impl Network {
         let routes = planner.finish(&self);
         let (seed, bin) = (self.seed, self.bin);
         let names: Vec<_> = (0..self.edges.len()).map(|link| self.link_name(LinkId(link as u32))).collect();
+        let tracer =
+            self.traced.take().map(|selection| Tracer::new(selection, names.clone(), self.addresses(), &self.flows));
+        if let Some(tracer) = &tracer {
+            for (number, edge) in (0..).zip(&mut self.edges) {
+                if edge.tap.is_none() && tracer.borrow().wants_link(number) {
+                    let (tracer, link) = (Rc::clone(tracer), LinkId(number));
+                    edge.tap = Some(Box::new(move |at, stage, packet| {
+                        tracer.borrow_mut().packet(at, Occurrence::At(link, stage), packet);
+                    }));
+                }
+            }
+        }
         let shapers = self.edges.iter().any(|edge| matches!(edge.queue, Some(Wanted::Shaper(_))));
         let population = shapers.then(|| Population::new(self.addresses(), &self.flows));
         // The sockets of a node are known on its links; a shared queue may have links of several nodes.
@@ -404,7 +424,7 @@ impl Network {
                 ..FlowMetrics::default()
             })
             .collect();
-        Ok(Simulation::new(
+        let mut simulation = Simulation::new(
             self.workload_seed,
             self.warm_up,
             links,
@@ -414,7 +434,9 @@ impl Network {
             self.flows,
             plans,
             metrics,
-        ))
+        );
+        simulation.tracer = tracer;
+        Ok(simulation)
     }
 
     /// The addresses of the nodes.

@@ -81,7 +81,7 @@ fn a_full_queue_drops_what_comes() {
         // One is on the transmitter, three wait, six exceed the limit; both kinds of queue agree on all of it.
         assert_eq!(sim.flow(flow).arrived_total().packets, 4);
         assert_eq!(sim.link(second).dropped_total().packets, 6);
-        assert_eq!(sim.link(second).dropped_for[DropReason::QueueLimit as usize], 6);
+        assert_eq!(sim.link(second).dropped_because(DropReason::QueueLimit), 6);
         assert_eq!(times(&log, Stage::Dropped(DropReason::QueueLimit)), [50, 60, 70, 80, 90, 100]);
         assert_eq!(sim.flow(flow).dropped.packets, 6);
     }
@@ -322,7 +322,7 @@ fn conditioners_colour_and_police() {
     sim.run_until(millis(399));
     let arrived = sim.flow(flow).arrived;
     assert_eq!([arrived[0].packets, arrived[1].packets, arrived[2].packets], [100, 0, 50]);
-    assert_eq!(sim.link(link).dropped_for[DropReason::Policed as usize], 50);
+    assert_eq!(sim.link(link).dropped_because(DropReason::Policed), 50);
 }
 
 #[test]

@@ -78,6 +78,32 @@ fn classes_go_by_their_names_and_values_by_their_variant() {
 }
 
 #[test]
+fn a_change_that_breaks_a_promise_of_rates_has_a_warning() {
+    let file = "version = 1\n[discipline]\nkind = \"cbq\"\nlink = \"10mbit\"\ndefault = \"data\"\n\
+                [[discipline.class]]\nname = \"urgent\"\nshare = \"50%\"\npriority = 0\nborrow = \"from-parent\"\n\
+                [[discipline.class]]\nname = \"data\"\nshare = \"50%\"\npriority = 1\n";
+    let warnings = |sharing: &str, heuristic: &str| {
+        let text = format!(
+            "{HEAD}[[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"10mbit\"\nqueue = {{ shaper = \"cbq.toml\" }}\n\
+             [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n{BULK}\n\
+             [[at]]\ntime = \"5s\"\naction = {{ kind = \"set\", section = \"discipline\", \
+             values = {{ sharing = \"{sharing}\", heuristic = \"{heuristic}\" }} }}\n"
+        );
+        let (source, mut found) = (Source::new("t", text), Diagnostics::new());
+        let open = |name: &str| Ok(Source::new(name, file));
+        let scenario = Scenario::load(&source, Some(&open), &mut found);
+        assert!(scenario.is_some(), "{}", found.render(&source));
+        found.render(&source)
+    };
+    for (sharing, heuristic) in [("ancestor-only", "altq"), ("top-level", "floyd")] {
+        let found = warnings(sharing, heuristic);
+        assert!(found.contains("`data` can get less than its rate while `urgent` borrows"), "{found}");
+        assert!(found.contains("from 5s on") && found.contains("help: `sharing = \"formal\"`"), "{found}");
+    }
+    assert_eq!(warnings("top-level", "altq"), "");
+}
+
+#[test]
 fn what_hardly_means_what_it_says_has_a_warning() {
     let constant = |rate: &str| format!("workload = {{ kind = \"constant\", rate = \"{rate}\" }}");
     let cases = [
@@ -95,6 +121,25 @@ fn what_hardly_means_what_it_says_has_a_warning() {
         ("limit = 0", BULK.to_owned(), "no room for one packet"),
         ("", constant("11mbit"), "overloaded on average"),
         ("", format!("start = \"10s\"\n{BULK}"), "never used"),
+        ("", "workload = { kind = \"bulk\", bytes = \"13MB\" }".to_owned(), "never completed"),
+        (
+            "",
+            "workload = { kind = \"video\", ladder = [\"11mbit\", \"20mbit\"] }".to_owned(),
+            "lowest rate of flow f, 11mbit, is more than its slowest link carries, 10mbit",
+        ),
+        (
+            "queue = { kind = \"cbq\", link = \"10mbit\", class = [{ name = \"gold\", share = \"60%\" }, \
+             { name = \"rest\", share = \"40%\" }] }",
+            format!("class = \"gold\"\n{BULK}"),
+            "no flow is in class `rest` of the link r->b",
+        ),
+        (
+            "queue = { shaper = { class = [{ name = \"calls\", rate = \"1mbit\" }, \
+             { name = \"all\", rate = \"9mbit\", default = true }], rule = [{ class = \"calls\", dscp = [\"ef\"] }] } }",
+            BULK.to_owned(),
+            "no flow is in class `calls` of the link r->b",
+        ),
+        ("", format!("{BULK}\n[[link]]\nfrom = \"r\"\nto = \"s\"\nrate = \"1mbit\""), "no flow goes over `s`"),
         ("queue-back = { kind = \"fifo\" }", constant("1mbit"), "its queue is never used"),
         ("", format!("{BULK}\n[[link]]\nfrom = \"b\"\nto = \"c\"\nrate = \"1mbit\""), "no flow begins or ends at `c`"),
     ];
@@ -103,6 +148,13 @@ fn what_hardly_means_what_it_says_has_a_warning() {
         let (_, warnings) = if expected.contains("`c`") {
             let text = format!("{HEAD}[[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"10mbit\"\n[[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n{flow}\n")
                 .replace("[\"a\", \"b\"]", "[\"a\", \"b\", \"c\"]");
+            let (source, mut found) = (Source::new("t", text), Diagnostics::new());
+            let scenario = Scenario::load(&source, None, &mut found).unwrap();
+            (scenario, found.render(&source))
+        } else if expected.contains("`s`") {
+            let (text, routers) = (HEAD.replace("[\"r\"]", "[\"r\", \"s\"]"), "[[link]]\nfrom = \"r\"\nto = \"b\"\n");
+            let text =
+                format!("{text}{routers}rate = \"10mbit\"\n[[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n{flow}\n");
             let (source, mut found) = (Source::new("t", text), Diagnostics::new());
             let scenario = Scenario::load(&source, None, &mut found).unwrap();
             (scenario, found.render(&source))

@@ -27,7 +27,7 @@ crate::choices! {
         /// A class with an ancestor below its limit. A class that may borrow can take the rates of all classes of lower
         /// priority.
         AncestorOnly = "ancestor-only",
-        /// Up to a level that a heuristic sets.
+        /// Up to a level that `heuristic` sets: with `altq` it keeps the rate of every class, with `floyd` not.
         TopLevel = "top-level",
     }
 }

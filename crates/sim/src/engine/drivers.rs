@@ -69,6 +69,9 @@ impl Simulation {
             }
         }
         self.pump_hardware(link);
+        if self.tracer.is_some() {
+            self.trace_queue(link);
+        }
         self.schedule_poll(link);
     }
 

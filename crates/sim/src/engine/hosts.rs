@@ -8,12 +8,16 @@ use super::{Connection, Exchange, KIND_SHIFT, Kind, Role, Simulation, book_compl
 use crate::link::NEVER;
 use crate::packet::{Proto, SimPacket, TCP_HEADER};
 use crate::tcp::{Endpoint, Flags, Segment, State};
+use crate::trace::Occurrence;
 use crate::workload::{Transport, Workload};
 
 impl Simulation {
     pub(super) fn deliver(&mut self, packet: &SimPacket) {
         let measuring = self.measuring();
         let payload = u64::from(packet.payload());
+        if let Some(tracer) = &self.tracer {
+            tracer.borrow_mut().packet(Instant::from_nanos(self.now), Occurrence::Delivered, packet);
+        }
         if measuring {
             if payload > 0 {
                 let pool = self.plans[packet.group as usize].pool;
@@ -74,6 +78,9 @@ impl Simulation {
         let Some(connection) = &mut self.connections[slot as usize] else { return };
         let end = &mut connection.ends[side];
         end.settle(now);
+        if let Some(tracer) = &self.tracer {
+            tracer.borrow_mut().connection(now, connection.group, connection.number, side, end);
+        }
         if let Some(deadline) = end.deadline() {
             // A later deadline finds the earlier event, which then looks again.
             if deadline.as_nanos() < connection.armed[side] {

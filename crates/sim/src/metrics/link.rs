@@ -14,8 +14,8 @@ pub struct LinkMetrics {
     pub sent: [Tally; 3],
     /// Packets that were dropped, by colour.
     pub dropped: [Tally; 3],
-    /// Packets that were dropped, by reason in the order of [`DropReason::ALL`].
-    pub dropped_for: [u64; DropReason::ALL.len()],
+    /// Packets that were dropped, by colour and by reason in the order of [`DropReason::ALL`].
+    pub dropped_for: [[u64; DropReason::ALL.len()]; 3],
     /// Packets that the line lost.
     pub lost: u64,
     /// Packets that arrived twice, from the beginning of the run.
@@ -121,6 +121,10 @@ impl LinkMetrics {
     /// Returns packets and bytes sent, over all colours.
     pub fn sent_total(&self) -> Tally {
         total(&self.sent)
+    }
+    /// Returns the packets of all colours that were dropped for a reason.
+    pub fn dropped_because(&self, reason: DropReason) -> u64 {
+        self.dropped_for.iter().map(|of_colour| of_colour[reason as usize]).sum()
     }
     /// Returns packets and bytes dropped, over all colours.
     pub fn dropped_total(&self) -> Tally {

@@ -89,7 +89,7 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
-    /// A promise to flows.
+    /// A minimum, a preference, or a way out for flows of a shaper with promises.
     pub struct PromiseSection as "promise action" {
         /// Its name in the results, and by which it is released.
         pub name: Spanned<String>,
@@ -121,7 +121,7 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
-    /// A reservation.
+    /// A token bucket reservation in a class of CBQ (RFC 2211, RFC 2212).
     pub struct ReserveSection as "reserve action" {
         /// Its name, also of its class in the results.
         pub name: Spanned<String>,
@@ -159,7 +159,7 @@ tidegate_config::record! {
     pub struct LineSection as "line action" {
         /// A constant rate, instead of whatever it was.
         pub rate: Option<Spanned<Rate>>,
-        /// The propagation delay.
+        /// The propagation delay, one way, of packets that are transmitted from now on.
         pub delay: Option<Span>,
         /// The loss, at random.
         pub loss: Option<Spanned<LossSection>>,
@@ -231,7 +231,7 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
-    /// Another shaper file.
+    /// Another shaper file takes the place of that in force, without loss.
     pub struct ApplySection as "apply action" {
         /// The name of the file, beside the scenario; or its tables.
         pub shaper: Spanned<Embedded>,
@@ -239,7 +239,7 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
-    /// A snapshot.
+    /// A snapshot of the shaper, in the results.
     pub struct StatusSection as "status action" {
         /// The most flows of it, those with the highest rates. Default 20.
         pub flows: u32 = 20,

@@ -250,7 +250,7 @@ impl Control {
             What::Unreserve(name) => self.unreserve(sim, wire, name),
             What::Edit(edits) => {
                 let text = queue(sim, wire)?.engine().config().text.clone();
-                let config = edited(&text, edits, "what runs, changed").map_err(|(text, _)| text)?;
+                let (config, ..) = edited(&text, edits, "what runs, changed").map_err(|(text, _)| text)?;
                 self.reconfigure(sim, wire, &config)
             }
             What::Apply(config) => self.reconfigure(sim, wire, config),
@@ -541,21 +541,20 @@ fn class_named(config: &Config, name: &str) -> Result<ClassId, String> {
     }
 }
 
+/// A changed file with what was found in it; or what is wrong, and where, if the text can be shown.
+pub(super) type Edited = Result<(Config, Source, Diagnostics), (String, Option<(Source, Diagnostics)>)>;
+
 /// The shaper file `text` after `edits`.
 ///
 /// # Errors
 /// What is wrong, and where, if the text that they make can be shown.
-pub(super) fn edited(
-    text: &str,
-    edits: &[edit::Edit],
-    name: &str,
-) -> Result<Config, (String, Option<(Source, Diagnostics)>)> {
+pub(super) fn edited(text: &str, edits: &[edit::Edit], name: &str) -> Edited {
     let edited = Document::parse(text).and_then(|document| document.edited(edits));
     let edited = edited.map_err(|text| (text, None))?;
     let source = Source::new(name, edited.text());
     let mut found = Diagnostics::new();
     match shaper::load(&source, &mut found) {
-        Some(config) => Ok(config),
+        Some(config) => Ok((config, source, found)),
         None => Err((found.render(&source), Some((source, found)))),
     }
 }

@@ -29,7 +29,7 @@ tidegate_config::record! {
         pub version: Spanned<u32>,
         /// One sentence on what the scenario shows; the caption of its results.
         pub sentence: Option<String>,
-        /// The simulated time.
+        /// How long is simulated, warm-up included; at most 30 days.
         pub duration: Spanned<Span>,
         /// How much of the beginning is not measured. Default none.
         pub warm_up: Spanned<Span> = "0s",
@@ -52,7 +52,7 @@ tidegate_config::record! {
         pub routers: Vec<Spanned<String>>,
         /// Addresses of hosts, which the rules of shaper files see.
         pub host: Vec<Spanned<HostSection>>,
-        /// The links.
+        /// The links between hosts and routers, each by default in both directions.
         pub link: Vec<Spanned<LinkSection>>,
         /// Queues that several links have in common. Default: each link has its own.
         pub shared_queue: Vec<Spanned<SharedQueueSection>>,

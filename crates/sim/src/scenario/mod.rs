@@ -38,6 +38,7 @@ mod resolve;
 mod run;
 mod stored;
 mod trace;
+mod traced;
 
 pub use file::Measure;
 pub use model::{Detail, Scenario};

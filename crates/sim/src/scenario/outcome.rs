@@ -72,7 +72,8 @@ fn digest_link(digest: &mut Digest, link: &LinkMetrics) {
         digest.number(tally.packets);
         digest.number(tally.bytes);
     }
-    for &count in link.dropped_for.iter().chain([&link.lost, &link.marked]) {
+    let reasons = DropReason::ALL.iter().map(|reason| link.dropped_because(*reason));
+    for count in reasons.chain([link.lost, link.marked]) {
         digest.number(count);
     }
     if link.duplicated > 0 {
@@ -293,13 +294,21 @@ impl Outcome {
                     to.add(measure, "packets", count as f64);
                 }
             }
-            for (reason, &count) in DropReason::ALL.iter().zip(&link.dropped_for).filter(|(_, count)| **count > 0) {
-                to.add(format!("dropped for {}", reason.name().replace('_', " ")), "packets", count as f64);
+            for (reason, count) in DropReason::ALL.iter().map(|reason| (reason, link.dropped_because(*reason))) {
+                if count > 0 {
+                    to.add(format!("dropped for {}", reason.name().replace('_', " ")), "packets", count as f64);
+                }
             }
             for (name, colour) in [("yellow", Colour::Yellow), ("red", Colour::Red)] {
                 let dropped = link.dropped[colour as usize].packets;
                 if dropped > 0 {
                     to.add(format!("dropped {name}"), "packets", dropped as f64);
+                    for (reason, &count) in DropReason::ALL.iter().zip(&link.dropped_for[colour as usize]) {
+                        if count > 0 {
+                            let reason = reason.name().replace('_', " ");
+                            to.add(format!("dropped {name} for {reason}"), "packets", count as f64);
+                        }
+                    }
                 }
             }
             if link.classes.iter().filter(|tally| tally.packets > 0).count() > 1 {

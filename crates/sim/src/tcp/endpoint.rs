@@ -467,7 +467,7 @@ impl Endpoint {
         &self.rtt
     }
     /// The retransmission timeout, backoff included.
-    fn rto(&self) -> Span {
+    pub(crate) fn rto(&self) -> Span {
         self.rtt.rto(&self.config.rto)
     }
     /// When this end entered ESTABLISHED.

@@ -1,6 +1,7 @@
 //! `tidegate explain`: why a packet was classified, queued or dropped as it was.
 
 mod output;
+mod simulated;
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -28,8 +29,9 @@ use crate::Failure;
 /// Explain the classification and the fate of a packet: the matching rule and the others, the class, and the queues
 ///
 /// Of a capture: `tidegate explain FILE --packet N --with CONFIG`. Of a recording of `tidegate run --record`, with
-/// its own configuration: `tidegate explain FILE --packet N`, or `--event N` for the packet of a record. Of a
-/// hypothetical packet: `tidegate explain --with CONFIG --source ADDRESS --destination ADDRESS --protocol udp ...`;
+/// its own configuration: `tidegate explain FILE --packet N`, or `--event N` for the packet of a record. Of a trace of
+/// `tidegate simulate --trace`, either of its files: `tidegate explain trace.pcapng` for all of it, with `--packet N` the way
+/// of one packet. Of a hypothetical packet: `tidegate explain --with CONFIG --source ADDRESS --destination ADDRESS --protocol udp ...`;
 /// with `--live` instead of a configuration, on the running shaper and with its present queues.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -104,6 +106,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 print_belongs(&mut out, &belongs)?;
             }
         }
+        Some(file) if args.with.is_none() && args.event.is_none() && is_trace(args, file, &mut out)? => {}
         Some(file) => {
             let explained = of_file(args, file)?;
             if args.json {
@@ -115,6 +118,32 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     out.flush()?;
     Ok(())
+}
+
+/// Whether a file is a trace of a simulation, which is then explained. Standard input is not read twice.
+fn is_trace(args: &Args, file: &Path, out: &mut dyn Write) -> Result<bool, Failure> {
+    if file.as_os_str() == "-" {
+        return Ok(false);
+    }
+    let wrong = |failure: Failure| match failure {
+        Failure::Usage(text) => Failure::Usage(format!("{}: {text}", file.display())),
+        Failure::Failed(text) => Failure::Failed(format!("{}: {text}", file.display())),
+        other => other,
+    };
+    let trace = match simulated::table(file) {
+        Some(bytes) => Some(simulated::Trace::of_table(bytes).map_err(wrong)?),
+        None => match look(file)? {
+            Kind::Capture(whole) => simulated::Trace::read(whole).map_err(wrong)?,
+            Kind::Recording(_) => None,
+        },
+    };
+    let Some(trace) = trace else { return Ok(false) };
+    if args.json {
+        writeln!(out, "{:#}", trace.json(args.packet)?)?;
+    } else {
+        trace.print(out, args.packet)?;
+    }
+    Ok(true)
 }
 
 /// The configuration specified by `--with`, its settings, and an engine for it.

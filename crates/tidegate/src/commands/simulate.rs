@@ -3,6 +3,7 @@
 mod cache;
 mod runs;
 mod shapers;
+mod traced;
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -37,6 +38,11 @@ pub struct Args {
     /// The number of runs, with seeds N, N + 1, ..., instead of that in the file
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: Option<u32>,
+    /// Run the first seed once more and keep what happened, in trace.pcapng (every event of a packet, with comments) and
+    /// trace.parquet (also windows, round-trip times, queues) in the folder of --out, by default the working directory: all, or
+    /// that of flow=NAME, link=FROM->TO, from=TIME, to=TIME, with commas between
+    #[arg(long, value_name = "KEY=VALUE,...")]
+    trace: Option<String>,
     /// Write results.json, summary.csv, runs.csv and the curves of each run to this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -137,6 +143,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         scenario.detail = Detail::Parts;
     }
 
+    let traced = args.trace.as_deref().map(|wanted| traced::selection(&scenario, wanted)).transpose()?;
     let (seed, seeds) = (args.seed.unwrap_or(scenario.seed), args.runs.unwrap_or(scenario.runs) as usize);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.map_or(processors, usize::from).min(seeds * scenario.parts());
@@ -203,6 +210,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(folder) = &args.out {
         write_all(folder, &report, &outcomes)
             .map_err(|error| Failure::Failed(format!("cannot write into {}: {error}", folder.display())))?;
+    }
+    if let Some(selection) = &traced {
+        traced::write(&scenario, selection, seed, args.out.as_deref().unwrap_or(Path::new(".")))?;
     }
     let text = || Text { name: source.name().to_owned(), text: source.text().to_owned() };
     args.files.write(|| found.page(text()), || found.table())?;

@@ -11,15 +11,15 @@ tidegate_config::choice! {
         Constant(ConstantValue) = "constant",
         /// Uniform between two values.
         Uniform(UniformValue) = "uniform",
-        /// Exponential.
+        /// Exponential: gaps between independent arrivals.
         Exponential(ExponentialValue) = "exponential",
-        /// Pareto, by its mean.
+        /// Pareto, by its mean: heavy-tailed, of infinite variance for a shape of 2 and below.
         Pareto(ParetoValue) = "pareto",
-        /// Pareto between two values.
+        /// Pareto cut off at both ends: heavy-tailed sizes with a finite mean.
         BoundedPareto(BoundedParetoValue) = "bounded-pareto",
-        /// Normal.
+        /// Normal, with what is below zero drawn as zero.
         Normal(NormalValue) = "normal",
-        /// Lognormal.
+        /// Lognormal, by the moments of the values themselves.
         LogNormal(LogNormalValue) = "lognormal",
         /// Extreme value (Gumbel), by its mode.
         Extreme(ExtremeValue) = "extreme",
@@ -31,7 +31,7 @@ tidegate_config::choice! {
 tidegate_config::record! {
     /// The same value every time.
     pub struct ConstantValue as "constant distribution" {
-        /// The value.
+        /// What is drawn every time: a size, a time, or of `objects` a number; not below zero.
         pub value: Spanned<Amount>,
     }
 }
@@ -39,39 +39,39 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// Uniform between two values.
     pub struct UniformValue as "uniform distribution" {
-        /// The smallest value.
+        /// The lower end, included; not below zero.
         pub low: Spanned<Amount>,
-        /// The largest value.
+        /// The upper end, not below `low`. The mean is half way.
         pub high: Spanned<Amount>,
     }
 }
 
 tidegate_config::record! {
-    /// Exponential.
+    /// Exponential: above x with a share of exp(-x / mean).
     pub struct ExponentialValue as "exponential distribution" {
-        /// The mean.
+        /// The mean, above zero; the standard deviation is the same.
         pub mean: Spanned<Amount>,
     }
 }
 
 tidegate_config::record! {
-    /// Pareto.
+    /// Pareto: above x with a share of (least / x) ^ shape, without an upper bound.
     pub struct ParetoValue as "Pareto distribution" {
-        /// The mean.
+        /// The mean, above zero. The least value is `mean * (shape - 1) / shape`.
         pub mean: Spanned<Amount>,
-        /// The exponent, above 1.
+        /// The exponent of the tail, above 1; the variance is infinite up to 2.
         pub shape: Spanned<f64>,
     }
 }
 
 tidegate_config::record! {
-    /// Pareto between two values.
+    /// Pareto cut off at both ends.
     pub struct BoundedParetoValue as "bounded Pareto distribution" {
-        /// The exponent. Default 1.2, as of files on the web.
+        /// The exponent of the tail, above 0. Default 1.2, as of files on the web.
         pub shape: f64 = 1.2,
-        /// The smallest value.
+        /// The lower bound, above zero; values near it are the most frequent.
         pub least: Spanned<Amount>,
-        /// The largest value.
+        /// The upper bound, above `least`.
         pub most: Spanned<Amount>,
     }
 }
@@ -79,9 +79,9 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// Normal; what is below zero is drawn as zero.
     pub struct NormalValue as "normal distribution" {
-        /// The mean.
+        /// The mean before that, not below zero.
         pub mean: Spanned<Amount>,
-        /// The standard deviation.
+        /// The standard deviation, not below zero; above a third of the mean the drawn mean is noticeably higher.
         pub deviation: Spanned<Amount>,
     }
 }
@@ -89,9 +89,9 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// Lognormal, by the mean and the standard deviation of the values.
     pub struct LogNormalValue as "lognormal distribution" {
-        /// The mean.
+        /// The mean of the values, above zero (not of their logarithms).
         pub mean: Spanned<Amount>,
-        /// The standard deviation.
+        /// The standard deviation of the values, not below zero.
         pub deviation: Spanned<Amount>,
     }
 }
@@ -118,7 +118,7 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// A point of a cumulative distribution.
     pub struct Point as "point of a distribution" {
-        /// The value.
+        /// A size, a time, or of `objects` a number; not below that of the point before.
         pub value: Spanned<Amount>,
         /// The share of the values at or below it, 0 to 1.
         pub share: f64,
@@ -130,9 +130,9 @@ tidegate_config::record! {
 pub enum Amount {
     /// A plain number, without a unit.
     Count(f64),
-    /// A size.
+    /// Bytes.
     Size(Bytes),
-    /// A time.
+    /// A duration, to the nanosecond.
     Time(Span),
 }
 

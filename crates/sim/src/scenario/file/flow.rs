@@ -25,7 +25,7 @@ tidegate_config::record! {
         pub tcp: Option<Spanned<TcpSection>>,
         /// Whether datagrams are sent as ECN-capable. Default no.
         pub ecn: bool = false,
-        /// The traffic of the flow.
+        /// What it sends and when: one of the kinds of workloads.
         pub workload: Spanned<WorkloadSection>,
         /// When it begins. Default at once.
         pub start: Span = "0s",
@@ -64,9 +64,9 @@ tidegate_config::record! {
 tidegate_config::choices! {
     /// Over what a flow sends.
     pub enum TransportWord as "transport" {
-        /// TCP.
+        /// TCP, with the settings of `tcp`: acknowledged, in order, controlled by congestion.
         Tcp = "tcp",
-        /// Datagrams.
+        /// UDP datagrams: neither acknowledged nor sent again, at the rate of the workload.
         Udp = "udp",
     }
 }

@@ -16,7 +16,7 @@ tidegate_config::record! {
         pub from: Spanned<String>,
         /// A node, or a range of nodes: as many as in `from`, or one.
         pub to: Spanned<String>,
-        /// The rate of the link.
+        /// Bits per second on the line, of packets with their headers; above zero.
         pub rate: Spanned<Rate>,
         /// The rate in the other direction. Default the same.
         pub rate_back: Option<Spanned<Rate>>,
@@ -66,7 +66,7 @@ tidegate_config::record! {
     }
 }
 
-/// A propagation delay.
+/// A propagation delay, one way: the time on the line beside the transmission itself.
 #[derive(Clone, Debug)]
 pub enum DelaySection {
     /// The same for every link of the section.
@@ -136,7 +136,7 @@ tidegate_config::choice! {
 tidegate_config::record! {
     /// Independent loss.
     pub struct RandomLoss as "random loss" {
-        /// The probability.
+        /// The share of the packets that are lost, 0 % to 100 %.
         pub probability: Percent,
         /// Whether only packets with data are lost, and pure acknowledgements pass. Default no.
         pub data_only: bool = false,
@@ -168,7 +168,7 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// Delay that varies from packet to packet.
     pub struct JitterSection as "jitter" {
-        /// The distribution of the delay that is added.
+        /// The distribution of what is added to `delay`, drawn for each packet.
         pub delay: Spanned<DistributionSection>,
         /// How alike the additions of packets in a row are: the correlation of the normal values behind them. Default
         /// independent.
@@ -231,7 +231,7 @@ tidegate_config::record! {
     pub struct RateStep as "step of a rate" {
         /// From when on.
         pub at: Span,
-        /// The rate.
+        /// The rate until the next step; zero for a line that stands still.
         pub rate: Rate,
     }
 }
@@ -239,9 +239,9 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// A sine, not below zero.
     pub struct SineRate as "sine of a rate" {
-        /// The mean.
+        /// The mean of the sine; not of the rate where that would be below zero.
         pub mean: Rate,
-        /// The greatest distance from the mean.
+        /// The greatest distance from the mean, up and down.
         pub amplitude: Rate,
         /// The time from maximum to maximum.
         pub period: Span,

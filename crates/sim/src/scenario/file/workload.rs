@@ -12,9 +12,9 @@ tidegate_config::choice! {
     pub enum WorkloadSection as "workload" by "kind" {
         /// One transfer, endless by default.
         Bulk(BulkSection) = "bulk",
-        /// A constant rate.
+        /// Packets of a size at equal distances.
         Constant(ConstantSection) = "constant",
-        /// Packets at random times.
+        /// Packets of a size at independent random times.
         Poisson(PoissonSection) = "poisson",
         /// A constant rate in random bursts.
         OnOff(OnOffSection) = "on-off",
@@ -74,9 +74,9 @@ impl Decode for SizeSection {
 }
 
 tidegate_config::record! {
-    /// A constant rate.
+    /// Packets of a size at equal distances.
     pub struct ConstantSection as "constant workload" {
-        /// The rate, headers included.
+        /// Bits per second, headers included (over TCP: of data); above zero.
         pub rate: Spanned<Rate>,
         /// The size of a packet, headers included. Default 1500 B.
         pub packet: Spanned<Bytes> = "1500B",
@@ -84,9 +84,9 @@ tidegate_config::record! {
 }
 
 tidegate_config::record! {
-    /// Packets at random times.
+    /// Packets of a size at random times: exponential gaps, independent of each other.
     pub struct PoissonSection as "poisson workload" {
-        /// The mean rate, headers included.
+        /// Bits per second on average, headers included (over TCP: of data); above zero.
         pub rate: Spanned<Rate>,
         /// The size of a packet, headers included. Default 1500 B.
         pub packet: Spanned<Bytes> = "1500B",
@@ -114,7 +114,7 @@ tidegate_config::record! {
         pub per_second: Option<Spanned<f64>>,
         /// The time between two connections, instead of `per-second`.
         pub interval: Option<Spanned<DistributionSection>>,
-        /// The size of a transfer.
+        /// The bytes of data of each transfer, drawn for each; at least one.
         pub size: Spanned<DistributionSection>,
         /// Which way the transfers go. Default upload, from `from` to `to`.
         pub direction: DirectionWord = "upload",
@@ -139,11 +139,11 @@ tidegate_config::choices! {
 tidegate_config::record! {
     /// Requests and answers on one connection.
     pub struct RequestsSection as "requests workload" {
-        /// The size of a request.
+        /// The bytes of a request, drawn for each; at least one.
         pub request: Spanned<DistributionSection>,
-        /// The size of an answer.
+        /// The bytes of its answer, which the server sends at once when the request has come.
         pub response: Spanned<DistributionSection>,
-        /// The pause after an answer.
+        /// The pause of the client from the last byte of an answer to the next request.
         pub think: Spanned<DistributionSection>,
     }
 }

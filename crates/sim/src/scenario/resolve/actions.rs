@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use tidegate_config::shaper::{Config, EVENTS};
+use tidegate_config::shaper::{self, Config, EVENTS};
 use tidegate_config::values::Prefix;
-use tidegate_config::{Spanned, edit, suggest};
+use tidegate_config::{Diagnostics, Source, Spanned, edit, suggest};
 use tidegate_core::{Instant, Span};
 use tidegate_engine::Target;
 
@@ -227,6 +227,7 @@ impl Resolver<'_> {
             files.push((0..self.scenario.wires.len()).filter_map(shaper).collect());
         }
         for (action, section) in actions {
+            let mut warned = false;
             for configs in &mut files {
                 let Some(config) = configs.get_mut(&action.wire) else { continue };
                 match &action.what {
@@ -238,7 +239,16 @@ impl Resolver<'_> {
                             section.time.value
                         );
                         match edited(&config.text, edits, &name) {
-                            Ok(changed) => *config = changed,
+                            Ok((changed, source, found)) => {
+                                // Warnings that the file had before were shown with it.
+                                let mut before = Diagnostics::new();
+                                shaper::load(&Source::new("", config.text.as_ref()), &mut before);
+                                if found.warnings() > before.warnings() && !warned {
+                                    warned = true;
+                                    self.diagnostics.include(&source, found);
+                                }
+                                *config = changed;
+                            }
                             Err((_, Some((source, found)))) => {
                                 let help = "what the file would be is shown below";
                                 self.diagnostics

@@ -13,7 +13,7 @@ use crate::engine::Simulation;
 use crate::packet::SimPacket;
 use crate::scenario::model::{Scenario, Variant};
 use crate::scenario::queue::LinkQueue;
-use crate::workload::Transport;
+use crate::workload::{Transport, Workload};
 
 /// A warm-up of fewer round trips ends in the slow start of most flows.
 const ROUND_TRIPS: u64 = 10;
@@ -30,12 +30,17 @@ pub(super) fn advise(
     let mut advice = Advice { scenario, sim, diagnostics, told: BTreeSet::new() };
     match variant {
         // Of a variant only the queue is new.
-        Some(variant) => advice.queues(Some(variant), &[variant.wire]),
+        Some(variant) => {
+            advice.queues(Some(variant), &[variant.wire]);
+            advice.classes(Some(variant), &[variant.wire]);
+        }
         None => {
             let all: Vec<usize> = (0..scenario.wires.len()).collect();
             advice.queues(None, &all);
+            advice.classes(None, &all);
             advice.loads();
             advice.times();
+            advice.needs();
             advice.nodes(nodes);
         }
     }
@@ -107,22 +112,104 @@ impl Advice<'_> {
         }
     }
 
+    /// Classes of queues that no flow is in. Actions may bring flows into any.
+    fn classes(&mut self, variant: Option<&Variant>, wires: &[usize]) {
+        if !self.scenario.actions.is_empty() {
+            return;
+        }
+        let mut crossing: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
+        for (number, spec) in self.scenario.flows.iter().enumerate() {
+            let both = matches!(spec.transport, Transport::Tcp(_)) || spec.workload.both_ways();
+            for side in 0..=usize::from(both) {
+                for link in self.sim.way(number, side) {
+                    crossing.entry(link).or_default().push((number, side));
+                }
+            }
+        }
+        for &index in wires {
+            let (Some(queue), Some(flows)) = (self.scenario.queue_of(index, variant), crossing.get(&index)) else {
+                continue;
+            };
+            let names = match queue.shaper() {
+                Some(config) => config.class_names(),
+                None => queue.classes(),
+            };
+            let mut used = BTreeSet::new();
+            for &(number, side) in flows {
+                let packet = self.packet(number, side);
+                let ruled = self.sim.discipline(index).and_then(|discipline| discipline.class_of(&packet));
+                used.insert(usize::from(ruled.unwrap_or(packet.class)));
+            }
+            let unused = names.iter().enumerate().filter(|(class, _)| !used.contains(class));
+            let unused: Vec<String> = unused.map(|(_, name)| format!("`{name}`")).collect();
+            if names.len() < 2 || unused.is_empty() {
+                continue;
+            }
+            let place = variant.map_or(self.scenario.wires[index].place, |variant| variant.place);
+            let message =
+                format!("no flow is in class {} of the link {}", unused.join(", "), self.scenario.wire_name(index));
+            let help = "give a flow this class (or for a shaper file what its rules ask for), or take the class out";
+            self.warn(10, place, message, "never used", help.to_owned());
+        }
+    }
+
+    /// The largest packet that flow `number` sends there (0), or one back (1).
+    fn packet(&self, number: usize, side: usize) -> SimPacket {
+        let spec = &self.scenario.flows[number];
+        let ends = [spec.from.index(), spec.to.index()];
+        SimPacket {
+            group: number as u32,
+            source: ends[side],
+            destination: ends[1 - side],
+            class: spec.class,
+            profile: spec.profile,
+            dscp: spec.dscp,
+            ..SimPacket::datagram(number as u64, spec.largest_packet())
+        }
+    }
+
+    /// What its way cannot give a flow in the time that it has.
+    fn needs(&mut self) {
+        let end = Instant::ZERO + self.scenario.duration;
+        for section in &self.scenario.sections {
+            let number = section.flows.start;
+            let Some(spec) = self.scenario.flows.get(number) else { continue };
+            let side = spec.workload.data_side();
+            let slowest = self.sim.slowest(number, side);
+            let time = spec.stop.unwrap_or(end).min(end).since(spec.start);
+            match &*spec.workload {
+                Workload::Bulk { bytes: Some(bytes) } => {
+                    let takes = slowest.time_for_ceil(*bytes).unwrap_or(Span::MAX);
+                    if takes > time && !time.is_zero() {
+                        let message = format!(
+                            "a transfer of flow {} takes {takes} at {slowest}, its slowest link, and has {time}",
+                            section.name
+                        );
+                        let help = "make it smaller, or the duration longer".to_owned();
+                        self.warn(11, section.place, message, "never completed", help);
+                    }
+                }
+                Workload::Video(video) if video.ladder.first().is_some_and(|lowest| *lowest > slowest) => {
+                    let lowest = video.ladder[0];
+                    let message = format!(
+                        "the lowest rate of flow {}, {lowest}, is more than its slowest link carries, {slowest}",
+                        section.name
+                    );
+                    let help = "begin the ladder with a lower rate".to_owned();
+                    self.warn(12, section.place, message, "it must stand still again and again", help);
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// The size and the flow of a packet that the queue of `link` drops although it is empty.
     fn too_small(&mut self, link: usize, flows: &[usize]) -> Option<(u32, usize)> {
         let mut known = BTreeSet::new();
         let mut now = Instant::ZERO;
         for &number in flows {
-            let spec = &self.scenario.flows[number];
-            let size = spec.largest_packet();
-            let mut packet = SimPacket {
-                group: number as u32,
-                source: spec.from.index(),
-                destination: spec.to.index(),
-                class: spec.class,
-                profile: spec.profile,
-                dscp: spec.dscp,
-                ..SimPacket::datagram(number as u64, size)
-            };
+            let mut packet = self.packet(number, 0);
+            let size = packet.size;
             let queue = self.sim.discipline(link)?;
             if let Some(class) = queue.class_of(&packet) {
                 packet.class = class;
@@ -198,14 +285,20 @@ impl Advice<'_> {
         }
     }
 
-    /// Hosts at which no flow ends.
+    /// Hosts at which no flow ends, and routers that none crosses.
     fn nodes(&mut self, places: &[Place]) {
         let used: BTreeSet<u32> =
             self.scenario.flows.iter().flat_map(|flow| [flow.from.index(), flow.to.index()]).collect();
+        let way = |flow: usize, side: usize| self.sim.way(flow, side).map(|link| self.scenario.wires[link].to);
+        let crossed: BTreeSet<usize> =
+            (0..self.scenario.flows.len()).flat_map(|flow| way(flow, 0).chain(way(flow, 1))).collect();
         for (number, ((name, is_host), place)) in (0..).zip(self.scenario.nodes.iter().zip(places)) {
             if *is_host && !used.contains(&number) {
                 let help = "give it a flow, or take it out".to_owned();
                 self.warn(8, *place, format!("no flow begins or ends at `{name}`"), "never used", help);
+            } else if !is_host && !crossed.contains(&(number as usize)) {
+                let help = "give a flow a way over it, or take it out".to_owned();
+                self.warn(9, *place, format!("no flow goes over `{name}`"), "never used", help);
             }
         }
     }

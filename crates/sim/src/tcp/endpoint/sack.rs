@@ -25,7 +25,7 @@ impl Endpoint {
     }
 
     /// SetPipe of section 4: pipe, the estimate of the bytes in the network.
-    pub(super) fn pipe(&self) -> u64 {
+    pub(crate) fn pipe(&self) -> u64 {
         if let Some(transmissions) = self.transmissions.as_ref().filter(|_| self.config.rack()) {
             return transmissions.in_flight();
         }

@@ -1,11 +1,21 @@
 //! Segments to send: new data, retransmissions, acknowledgements, window probes.
 
-use tidegate_core::{Ecn, Instant, Span};
+use tidegate_core::{Ecn, Instant, Rate, Span};
 
 use super::{AckPending, Endpoint, NEVER, Phase, Recovery, State, Vintage};
 use crate::tcp::segment::{Flags, Segment};
 
 impl Endpoint {
+    /// Whether it has sent anything beside its SYN.
+    pub(crate) fn has_sent(&self) -> bool {
+        self.high_data > 1
+    }
+
+    /// The rate at which the congestion control paces; `None` where it does not.
+    pub fn pacing(&self) -> Option<Rate> {
+        self.controller.pacing()
+    }
+
     /// The next segment to send at `now`, if any.
     pub fn poll(&mut self, now: Instant) -> Option<Segment> {
         match self.state {

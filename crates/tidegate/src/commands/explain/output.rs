@@ -242,7 +242,7 @@ fn print_departure(
 }
 
 /// The explanation of a drop reason.
-fn because(reason: DropReason) -> String {
+pub(super) fn because(reason: DropReason) -> String {
     let words = match reason {
         DropReason::QueueLimit => "the queue was full",
         DropReason::FlowLimit => "the queue of its flow was full, or exceeded its share of the buffer",

@@ -1,0 +1,81 @@
+//! Runs of a scenario that keep a trace.
+
+use tidegate_core::{Instant, Span};
+
+use super::control::Control;
+use super::model::Scenario;
+use crate::ids::{FlowId, LinkId};
+use crate::trace::{Selection, Trace};
+
+impl Scenario {
+    /// Reads what a trace keeps: `flow=web,link=r->b,from=10s,to=20s`. All keys may be left out; `flow` (a section, or
+    /// with a number one flow of it) and `link` may come several times.
+    ///
+    /// # Errors
+    /// The key, the problem, and what is there instead.
+    pub fn selection(&self, text: &str) -> Result<Selection, String> {
+        let mut selection = Selection::default();
+        // Names may have commas: a part without a sign of equality belongs to the one before.
+        let mut parts: Vec<String> = Vec::new();
+        for part in text.split(',') {
+            match parts.last_mut() {
+                Some(before) if !part.contains('=') => *before += &format!(",{part}"),
+                _ => parts.push(part.to_owned()),
+            }
+        }
+        for part in parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()) {
+            let Some((key, value)) = part.split_once('=') else {
+                return Err(format!("`{part}` is not KEY=VALUE; the keys are flow, link, from and to"));
+            };
+            let time = || value.parse::<Span>().map_err(|error| format!("{key}={value}: {error}"));
+            match key {
+                "flow" => {
+                    let flows = self.flows_named(value).ok_or_else(|| {
+                        let known: Vec<&str> = self.sections.iter().map(|section| section.name.as_str()).collect();
+                        format!("flow={value}: no such flow; there are {}", listed(&known))
+                    })?;
+                    selection.flows.extend(flows.map(|number| FlowId(number as u32)));
+                }
+                "link" => {
+                    let all: Vec<String> = (0..self.wires.len()).map(|number| self.wire_name(number)).collect();
+                    let number = all.iter().position(|name| name == value).ok_or_else(|| {
+                        let known: Vec<&str> = all.iter().map(String::as_str).collect();
+                        format!("link={value}: no such link; there are {}", listed(&known))
+                    })?;
+                    selection.links.insert(LinkId(number as u32));
+                }
+                "from" => selection.from = Instant::ZERO + time()?,
+                "to" => selection.to = Instant::ZERO + time()?,
+                _ => return Err(format!("`{key}` is not a key of a trace; the keys are flow, link, from and to")),
+            }
+        }
+        if selection.from > selection.to {
+            return Err("from is later than to: nothing would be kept".into());
+        }
+        if selection.from > Instant::ZERO + self.duration {
+            return Err(format!("from is later than the end of the scenario, at {}", self.duration));
+        }
+        Ok(selection)
+    }
+
+    /// Runs it under `seed` and returns a trace for each variant, with its name; of a scenario without variants one.
+    /// What happens is what happens in [`Scenario::run`].
+    pub fn traced(&self, seed: u64, selection: &Selection) -> Vec<(String, Trace)> {
+        let variants = if self.variants.is_empty() { vec![None] } else { self.variants.iter().map(Some).collect() };
+        let end = (Instant::ZERO + self.duration).min(selection.to);
+        let trace = |variant: Option<&super::model::Variant>| {
+            let mut net = self.network(seed, variant);
+            net.trace(selection.clone());
+            let mut sim = net.build().expect("built when it was loaded");
+            Control::new(self, variant).run_until(&mut sim, end);
+            (variant.map_or(String::new(), |variant| variant.name.clone()), sim.take_trace().unwrap_or_default())
+        };
+        variants.into_iter().map(trace).collect()
+    }
+}
+
+/// The first of some names.
+fn listed(known: &[&str]) -> String {
+    let shown = known.iter().take(8).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    if known.len() > 8 { format!("{shown}, ...") } else { shown }
+}

@@ -1,0 +1,255 @@
+//! Traces: every event of the packets that are selected, and the state of their connections and of queues over time.
+//!
+//! *Law*: a run with a trace has the digest of the run without one.
+//! *Cost*: without a trace one test of a pointer for each packet on a queue with a discipline and each call of an
+//! endpoint. With one, 200 bytes for each event; no more than [`MOST`] are kept, and the trace says when it was full.
+
+mod headers;
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use tidegate_core::{Backlog, Instant, Rate, Span};
+
+use crate::ids::{FlowId, LinkId};
+use crate::link::Stage;
+use crate::packet::SimPacket;
+use crate::shaper::{Identity, Population};
+use crate::tcp::Endpoint;
+use crate::workload::FlowSpec;
+
+/// The most events of packets, and the most states, that are kept.
+pub const MOST: usize = 2_000_000;
+
+/// What a trace keeps.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Selection {
+    /// The flows; all where it is empty.
+    pub flows: BTreeSet<FlowId>,
+    /// The links; all where it is empty.
+    pub links: BTreeSet<LinkId>,
+    /// From this time on.
+    pub from: Instant,
+    /// Up to this time.
+    pub to: Instant,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self { flows: BTreeSet::new(), links: BTreeSet::new(), from: Instant::ZERO, to: Instant::MAX }
+    }
+}
+
+impl Selection {
+    fn has_flow(&self, flow: u32) -> bool {
+        self.flows.is_empty() || self.flows.contains(&FlowId(flow))
+    }
+    fn has_link(&self, link: u32) -> bool {
+        self.links.is_empty() || self.links.contains(&LinkId(link))
+    }
+    fn has_time(&self, time: Instant) -> bool {
+        (self.from..=self.to).contains(&time)
+    }
+}
+
+/// What happened to a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Occurrence {
+    /// At a link.
+    At(LinkId, Stage),
+    /// It reached its host.
+    Delivered,
+}
+
+/// An event of a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketEvent {
+    /// When.
+    pub time: Instant,
+    /// What happened.
+    pub what: Occurrence,
+    /// The number of the packet in the trace, from 1; a retransmission is a packet of its own.
+    pub number: u32,
+    /// The packet as it was then.
+    pub packet: SimPacket,
+}
+
+/// The state of one end of a connection that sends, after an event that changed it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionState {
+    /// When.
+    pub time: Instant,
+    /// The flow of the scenario.
+    pub flow: FlowId,
+    /// The number of the connection in the run.
+    pub connection: u64,
+    /// 0 for the end that opened it.
+    pub side: u8,
+    /// The congestion window, inflation in recovery included, in bytes.
+    pub cwnd: u64,
+    /// The slow-start threshold, in bytes; `u64::MAX` before the first loss.
+    pub ssthresh: u64,
+    /// The smoothed round-trip time.
+    pub srtt: Option<Span>,
+    /// The retransmission timeout.
+    pub rto: Span,
+    /// Bytes that are estimated to be in the network: pipe of RFC 6675, section 4.
+    pub pipe: u64,
+    /// The rate at which the congestion control paces, where it does.
+    pub pacing: Option<Rate>,
+}
+
+/// The state of a queue, after an event that changed it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct QueueState {
+    /// When.
+    pub time: Instant,
+    /// The link.
+    pub link: LinkId,
+    /// What waits.
+    pub backlog: Backlog,
+    /// The probability with which the AQM drops or marks, where it has one.
+    pub probability: Option<f64>,
+}
+
+/// What was kept of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// Events of packets, in the order of time.
+    pub packets: Vec<PacketEvent>,
+    /// States of connections, in the order of time.
+    pub connections: Vec<ConnectionState>,
+    /// States of queues, in the order of time.
+    pub queues: Vec<QueueState>,
+    /// When it was full: nothing later is in it.
+    pub full: Option<Instant>,
+    /// Names of links and flows, by number.
+    pub links: Vec<String>,
+    /// Names of flows, by number.
+    pub flows: Vec<String>,
+    identities: Vec<Identity>,
+}
+
+impl Trace {
+    /// The IP and TCP or UDP headers of a packet, as they would be on the wire. Checksums of TCP and UDP are zero.
+    pub fn headers(&self, packet: &SimPacket) -> Vec<u8> {
+        match self.identities.get(packet.group as usize) {
+            Some(identity) => headers::bytes(packet, &identity.fields(packet)),
+            None => Vec::new(),
+        }
+    }
+}
+
+/// Keeps a trace of a running network.
+pub(crate) struct Tracer {
+    selection: Selection,
+    trace: Trace,
+    /// Numbers of packets by flow, sending time and sequence number.
+    numbers: HashMap<(u64, u64, u32), u32>,
+    last_of_end: HashMap<(u64, u8), ConnectionState>,
+    last_of_queue: HashMap<u32, QueueState>,
+}
+
+/// A tracer, held by the network and by the taps of its links.
+pub(crate) type SharedTracer = Rc<RefCell<Tracer>>;
+
+impl Tracer {
+    pub fn new(selection: Selection, links: Vec<String>, addresses: Vec<IpAddr>, flows: &[FlowSpec]) -> SharedTracer {
+        let identities = Population::new(addresses, flows).identities(&Default::default(), None);
+        let flows = flows.iter().map(|flow| flow.name.clone()).collect();
+        Rc::new(RefCell::new(Self {
+            selection,
+            trace: Trace { links, flows, identities, ..Trace::default() },
+            numbers: HashMap::new(),
+            last_of_end: HashMap::new(),
+            last_of_queue: HashMap::new(),
+        }))
+    }
+
+    /// Whether the trace has events of a link.
+    pub fn wants_link(&self, link: u32) -> bool {
+        self.selection.has_link(link)
+    }
+
+    fn has_room(&mut self, time: Instant) -> bool {
+        let trace = &mut self.trace;
+        let room = trace.packets.len() < MOST && trace.connections.len() < MOST && trace.queues.len() < MOST;
+        if !room {
+            trace.full.get_or_insert(time);
+        }
+        room
+    }
+
+    /// Something happened to `packet`.
+    pub fn packet(&mut self, time: Instant, what: Occurrence, packet: &SimPacket) {
+        if !self.selection.has_time(time) || !self.selection.has_flow(packet.group) || !self.has_room(time) {
+            return;
+        }
+        let next = self.numbers.len() as u32 + 1;
+        let number = *self.numbers.entry((packet.flow, packet.sent, packet.segment.seq)).or_insert(next);
+        self.trace.packets.push(PacketEvent { time, what, number, packet: *packet });
+    }
+
+    /// An end of a connection of `flow` has acted.
+    pub fn connection(&mut self, time: Instant, flow: u32, connection: u64, side: usize, end: &Endpoint) {
+        // An end that has sent nothing has no state worth the name.
+        if !self.selection.has_time(time) || !self.selection.has_flow(flow) || !end.has_sent() {
+            return;
+        }
+        let state = ConnectionState {
+            time,
+            flow: FlowId(flow),
+            connection,
+            side: side as u8,
+            cwnd: end.cwnd(),
+            ssthresh: end.ssthresh(),
+            srtt: end.rtt().srtt(),
+            rto: end.rto(),
+            pipe: end.pipe(),
+            pacing: end.pacing(),
+        };
+        let last = self.last_of_end.get(&(connection, state.side));
+        if last.is_some_and(|last| ConnectionState { time, ..*last } == state) || !self.has_room(time) {
+            return;
+        }
+        self.last_of_end.insert((connection, state.side), state);
+        self.trace.connections.push(state);
+    }
+
+    /// The queue of `link` may have changed.
+    pub fn queue(&mut self, time: Instant, link: u32, backlog: Backlog, probability: Option<f64>) {
+        if !self.selection.has_time(time) || !self.selection.has_link(link) {
+            return;
+        }
+        let state = QueueState { time, link: LinkId(link), backlog, probability };
+        let last = self.last_of_queue.get(&link);
+        if last.is_some_and(|last| QueueState { time, ..*last } == state) || !self.has_room(time) {
+            return;
+        }
+        self.last_of_queue.insert(link, state);
+        self.trace.queues.push(state);
+    }
+
+    /// What was kept, in the order of time.
+    pub fn finish(&mut self) -> Trace {
+        let mut trace = std::mem::take(&mut self.trace);
+        // Links that nothing else feeds are computed ahead of time.
+        trace.packets.sort_by_key(|event| event.time);
+        trace
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selection_without_names_has_all() {
+        let all = Selection::default();
+        assert!(all.has_flow(3) && all.has_link(7) && all.has_time(Instant::ZERO));
+        let one = Selection { flows: [FlowId(3)].into(), to: Instant::from_nanos(10), ..all };
+        assert!(one.has_flow(3) && !one.has_flow(4) && !one.has_time(Instant::from_nanos(11)));
+    }
+}

@@ -1,0 +1,197 @@
+//! `simulate --trace`: the events of packets as a capture with comments, and everything as one table.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+
+use tidegate_capture::LinkType;
+use tidegate_capture::write::{CaptureWriter, WriteError};
+use tidegate_report::columns::{Column, Table};
+use tidegate_sim::Stage;
+use tidegate_sim::scenario::Scenario;
+use tidegate_sim::trace::{MOST, Occurrence, PacketEvent, Selection, Trace};
+
+use crate::{Failure, output};
+
+/// What a trace keeps.
+pub fn selection(scenario: &Scenario, wanted: &str) -> Result<Selection, Failure> {
+    scenario.selection(wanted).map_err(|error| Failure::Usage(format!("--trace {wanted}: {error}")))
+}
+
+/// Runs the scenario once more under `seed`, and writes its traces into `folder`.
+pub fn write(scenario: &Scenario, selection: &Selection, seed: u64, folder: &Path) -> Result<(), Failure> {
+    for (variant, trace) in scenario.traced(seed, selection) {
+        let plain: String = variant.chars().map(|c| if c.is_alphanumeric() || c == '.' { c } else { '-' }).collect();
+        let name = if plain.is_empty() { "trace".to_owned() } else { format!("trace-{plain}") };
+        let failed = |path: &Path, error: &dyn std::fmt::Display| {
+            Failure::Failed(format!("cannot write {}: {error}", path.display()))
+        };
+        let path = folder.join(format!("{name}.pcapng"));
+        let file = File::create(&path).map_err(|error| failed(&path, &error))?;
+        capture(&trace, BufWriter::new(file)).map_err(|error| failed(&path, &error))?;
+        let path = folder.join(format!("{name}.parquet"));
+        let bytes = table(&trace).parquet().map_err(|error| failed(&path, &error))?;
+        output::write(&path, &bytes)?;
+        if let Some(full) = trace.full {
+            message!(
+                "tidegate: the trace was full at {:.3} s, after {MOST} events; narrow it by flow, link, from and to",
+                full.as_nanos() as f64 / 1e9
+            );
+        }
+    }
+    Ok(())
+}
+
+/// What happened, as one or two words; and the reason of a drop.
+fn event(what: Occurrence) -> (&'static str, Option<&'static str>) {
+    match what {
+        Occurrence::Delivered => ("delivered", None),
+        Occurrence::At(_, Stage::Arrived) => ("arrived", None),
+        Occurrence::At(_, Stage::Dequeued) => ("dequeued", None),
+        Occurrence::At(_, Stage::Hardware) => ("to hardware", None),
+        Occurrence::At(_, Stage::Transmitting) => ("transmitting", None),
+        Occurrence::At(_, Stage::Dropped(reason)) => ("dropped", Some(reason.name())),
+        Occurrence::At(_, Stage::Lost) => ("lost", None),
+    }
+}
+
+fn colour(event: &PacketEvent) -> &'static str {
+    tidegate_replay::explain::colour_name(event.packet.colour)
+}
+
+/// The comment of an event in a capture; `tidegate explain` reads it.
+fn comment(trace: &Trace, happened: &PacketEvent) -> String {
+    let (what, reason) = event(happened.what);
+    let flow = trace.flows.get(happened.packet.group as usize).map_or("", String::as_str);
+    let place = match happened.what {
+        Occurrence::At(link, _) => trace.links.get(link.index()).map_or(String::new(), |link| format!("; at {link}")),
+        Occurrence::Delivered => String::new(),
+    };
+    let reason = reason.map_or(String::new(), |reason| format!("; reason {reason}"));
+    format!("tidegate: packet {}; {what}{place}{reason}; colour {}; flow {flow}", happened.number, colour(happened))
+}
+
+/// The events of packets, on an interface for each link and one for the hosts.
+fn capture(trace: &Trace, sink: BufWriter<File>) -> Result<(), WriteError> {
+    let mut writer = CaptureWriter::new(sink)?;
+    let hosts = writer.add_interface("hosts", LinkType::Raw)?;
+    let links = trace.links.iter().map(|link| writer.add_interface(link, LinkType::Raw));
+    let links = links.collect::<Result<Vec<_>, _>>()?;
+    for happened in &trace.packets {
+        let interface = match happened.what {
+            Occurrence::At(link, _) => links.get(link.index()).copied().unwrap_or(hosts),
+            Occurrence::Delivered => hosts,
+        };
+        let headers = trace.headers(&happened.packet);
+        let remark = comment(trace, happened);
+        writer.write(interface, happened.time, &headers, happened.packet.size, Some(&remark))?;
+    }
+    writer.finish().map(drop)
+}
+
+/// A row of the table: what an event of a packet, a connection or a queue has of it.
+#[derive(Default)]
+struct Row<'a> {
+    nanos: u64,
+    kind: &'static str,
+    flow: Option<&'a str>,
+    link: Option<&'a str>,
+    event: Option<&'static str>,
+    reason: Option<&'static str>,
+    colour: Option<&'static str>,
+    numbers: [Option<u64>; NUMBERS.len()],
+    probability: Option<f64>,
+}
+
+/// The columns of whole numbers.
+const NUMBERS: [&str; 14] = [
+    "packet",
+    "size_bytes",
+    "seq",
+    "ack",
+    "connection",
+    "side",
+    "cwnd_bytes",
+    "ssthresh_bytes",
+    "srtt_ns",
+    "rto_ns",
+    "pipe_bytes",
+    "pacing_bps",
+    "queue_packets",
+    "queue_bytes",
+];
+
+fn rows(trace: &Trace) -> Vec<Row<'_>> {
+    let link = |number: usize| trace.links.get(number).map(String::as_str);
+    let flow = |number: usize| trace.flows.get(number).map(String::as_str);
+    let packets = trace.packets.iter().map(|happened| {
+        let (what, reason) = event(happened.what);
+        let segment = &happened.packet.segment;
+        let mut numbers = [None; NUMBERS.len()];
+        let own = [happened.number.into(), happened.packet.size.into(), segment.seq.into(), segment.ack.into()];
+        numbers[..4].copy_from_slice(&own.map(Some));
+        Row {
+            nanos: happened.time.as_nanos(),
+            kind: "packet",
+            flow: flow(happened.packet.group as usize),
+            link: match happened.what {
+                Occurrence::At(number, _) => link(number.index()),
+                Occurrence::Delivered => None,
+            },
+            event: Some(what),
+            reason,
+            colour: Some(colour(happened)),
+            numbers,
+            ..Row::default()
+        }
+    });
+    let connections = trace.connections.iter().map(|state| {
+        let mut numbers = [None; NUMBERS.len()];
+        let own = [
+            Some(state.connection),
+            Some(state.side.into()),
+            Some(state.cwnd),
+            Some(state.ssthresh).filter(|ssthresh| *ssthresh < u64::MAX),
+            state.srtt.map(|srtt| srtt.as_nanos()),
+            Some(state.rto.as_nanos()),
+            Some(state.pipe),
+            state.pacing.map(|rate| rate.as_bps()),
+        ];
+        numbers[4..12].copy_from_slice(&own);
+        let flow = flow(state.flow.index());
+        Row { nanos: state.time.as_nanos(), kind: "connection", flow, numbers, ..Row::default() }
+    });
+    let queues = trace.queues.iter().map(|state| {
+        let mut numbers = [None; NUMBERS.len()];
+        numbers[12..].copy_from_slice(&[Some(state.backlog.packets), Some(state.backlog.bytes.as_u64())]);
+        let link = link(state.link.index());
+        let probability = state.probability;
+        Row { nanos: state.time.as_nanos(), kind: "queue", link, numbers, probability, ..Row::default() }
+    });
+    let mut rows: Vec<Row<'_>> = packets.chain(connections).chain(queues).collect();
+    rows.sort_by_key(|row| row.nanos);
+    rows
+}
+
+fn text<'a>(rows: &[Row<'a>], of: fn(&Row<'a>) -> Option<&'a str>) -> Column {
+    Column::Text(rows.iter().map(|row| of(row).map(str::to_owned)).collect())
+}
+
+/// Everything that was kept, in the order of time: a row for each event of a packet, change of a connection and change
+/// of a queue.
+fn table(trace: &Trace) -> Table {
+    let rows = rows(trace);
+    let mut table = Table::default()
+        .with("time_s", Column::Number(rows.iter().map(|row| Some(row.nanos as f64 / 1e9)).collect()))
+        .with("time_ns", Column::Integer(rows.iter().map(|row| Some(row.nanos)).collect()))
+        .with("kind", Column::Text(rows.iter().map(|row| Some(row.kind.to_owned())).collect()))
+        .with("flow", text(&rows, |row| row.flow))
+        .with("link", text(&rows, |row| row.link))
+        .with("event", text(&rows, |row| row.event))
+        .with("reason", text(&rows, |row| row.reason))
+        .with("colour", text(&rows, |row| row.colour));
+    for (place, name) in NUMBERS.iter().enumerate() {
+        table = table.with(*name, Column::Integer(rows.iter().map(|row| row.numbers[place]).collect()));
+    }
+    table.with("probability", Column::Number(rows.iter().map(|row| row.probability).collect()))
+}
