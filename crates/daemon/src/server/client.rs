@@ -97,6 +97,13 @@ impl Client {
         })
     }
 
+    /// Whether the other end has closed without sending anything.
+    pub fn is_gone(&self) -> bool {
+        let mut first = [0; 1];
+        let peeked = rustix::net::recv(&self.stream, &mut first[..], rustix::net::RecvFlags::PEEK);
+        matches!(peeked, Ok((0, _)) | Err(rustix::io::Errno::CONNRESET))
+    }
+
     pub fn peer(&self) -> Peer {
         self.peer
     }
@@ -359,6 +366,18 @@ mod tests {
             client.answered(&done);
         }
         assert_eq!([next(&mut client), next(&mut client)], [Some((0, false)), Some((7, true))]);
+    }
+
+    #[test]
+    fn a_connection_that_was_closed_unused_is_gone() {
+        let (client, far) = sent("");
+        assert!(!client.is_gone(), "it may send something yet");
+        drop(far);
+        assert!(client.is_gone());
+        let (client, mut far) = sent("");
+        far.write_all(STATUS.as_bytes()).unwrap();
+        drop(far);
+        assert!(!client.is_gone(), "it has sent a request");
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub const SUBSCRIPTIONS_OF_ONE: usize = 512;
 const EVENTS: usize = 16_384;
 /// Events handled before the sockets are served again.
 const EVENTS_A_TURN: usize = 1_024;
+/// The most connections of users who are not root that are served between two looks at those of root.
+const OTHERS_A_TURN: usize = 64;
 
 /// From the server to the daemon.
 #[derive(Debug)]
@@ -208,6 +210,7 @@ impl Server {
             hook: None,
             paused: Vec::new(),
             accept_after: None,
+            next_other: 0,
         };
         let thread = thread::Builder::new().name("tidegate-control".into()).spawn(move || server.run())?;
         let handle = Handle { queue, events: sender, listening };
@@ -267,6 +270,8 @@ struct Serving {
     paused: Vec<(Instant, u64)>,
     /// Out of file descriptors: no connection is accepted until then.
     accept_after: Option<Instant>,
+    /// Where the next turn begins among the connections that are ready, where there are more than one turn serves.
+    next_other: usize,
 }
 
 impl Serving {
@@ -282,6 +287,14 @@ impl Serving {
             }
             // Operators do not wait for the lines of others that arrived first.
             events.sort_by_key(|event| !self.is_of_operator(event.data.u64()));
+            let operators = events.partition_point(|event| self.is_of_operator(event.data.u64()));
+            let others = events.len() - operators;
+            if others > OTHERS_A_TURN {
+                // Those that are left out are ready again in the next turn, which begins with others of them.
+                events[operators..].rotate_left(self.next_other % others);
+                events.truncate(operators + OTHERS_A_TURN);
+                self.next_other = self.next_other.wrapping_add(OTHERS_A_TURN);
+            }
             for event in &events {
                 let (token, flags): (u64, epoll::EventFlags) = (event.data.u64(), event.flags);
                 match token {
@@ -316,6 +329,10 @@ impl Serving {
             match self.listening.listener().accept() {
                 Ok((stream, _)) => {
                     let Ok(mut client) = Client::new(stream) else { continue };
+                    // One that is closed again costs no more than this.
+                    if client.is_gone() {
+                        continue;
+                    }
                     let uid = client.peer().uid;
                     let same = self.users.get(&uid).map_or(0, |user| user.connections);
                     let of_one = if uid == 0 { CLIENTS } else { CLIENTS_OF_ONE };
@@ -417,7 +434,9 @@ impl Serving {
         }
         let _ = epoll::delete(&self.epoll, client.as_fd());
         self.counters.clients.store(self.clients.len() as u64, Ordering::Relaxed);
-        self.count_subscriptions();
+        if !client.subscriptions().is_empty() {
+            self.count_subscriptions();
+        }
         let peer = client.peer();
         let (before, _) = client.count_buffers();
         if let Some(user) = self.users.get_mut(&peer.uid) {

@@ -12,6 +12,9 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tidegate_control as control;
 use tidegate_engine::guard::lock;
 
+/// The most connections that wait to be accepted: what one of root waits behind, when others make them without end.
+const WAITING: i32 = 128;
+
 /// Errors of making the control socket.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
@@ -81,7 +84,7 @@ impl Listening {
         net::bind(&listener, &address).map_err(io::Error::from).map_err(failed("make the socket"))?;
         // The mode is right before anybody can connect.
         fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed("set the mode of"))?;
-        net::listen(&listener, 1_024).map_err(io::Error::from).map_err(failed("listen at"))?;
+        net::listen(&listener, WAITING).map_err(io::Error::from).map_err(failed("listen at"))?;
         let metadata = fs::symlink_metadata(path).map_err(failed("look at"))?;
         Ok(Self {
             path: Mutex::new(path.to_owned()),
