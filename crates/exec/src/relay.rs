@@ -147,7 +147,7 @@ impl Relay {
                         self.program.handle(action, now);
                     }
                 }
-                Token::Connection(_) | Token::Datagrams(_) => self.world.ready(now, &event, &mut self.down),
+                Token::Connection(_) | Token::Datagrams(_) => self.world.ready(now, event, &mut self.down),
             }
         }
         Ok(())
