@@ -33,6 +33,8 @@ pub const SENTENCE: &str =
 const SHAPER: &str = "version = 1\n[shaper]\nrate = \"7500kbit\"\nburst = \"3000B\"\n\
     [[class]]\nname = \"rest\"\nrate = \"7500kbit\"\nburst = \"3000B\"\ndefault = true\n\
     limit = \"8MB\"\nflow-limit = \"4MB\"\n";
+/// The bytes of [`SHAPER`]'s rate in 100 ms.
+const SHAPED: u64 = 7_500_000 / 8 / 10;
 /// With 28 bytes of headers 500 bytes, 2,000 times a second.
 const PAYLOAD: u64 = 472;
 const RATE: Rate = Rate::from_kbit(7_552);
@@ -279,6 +281,8 @@ pub(super) struct Outcome {
     pub lost: u64,
     pub reordered: u64,
     pub gap: Duration,
+    /// The most bytes that passed within 100 ms beyond the rate of the shaper.
+    pub beyond: u64,
 }
 
 /// Runs a shaper with these further arguments, sends traffic through it, and calls `cause` meanwhile. With `excused` what
@@ -319,6 +323,7 @@ pub(super) fn measure(
         lost: sent.saturating_sub(report.packets + excused),
         reordered: report.reordered,
         gap: Duration::from_nanos(report.gaps.max()),
+        beyond: (report.bins.iter().max().unwrap_or(&0) / PAYLOAD * 500).saturating_sub(SHAPED),
     })
 }
 
@@ -353,9 +358,11 @@ fn judge(fault: &Fault, outcome: &Outcome) -> Vec<Item> {
     let item = |part: &str, unit, value| Item::measured(format!("{}.{part}", fault.id), fault.what, unit, value);
     let gap = outcome.gap.as_secs_f64() * 1e3;
     let sent = item("sent", "packets", outcome.sent as f64);
+    let beyond = item("beyond", "kB", outcome.beyond as f64 / 1e3).note("the most within 100 ms above the rate");
     match fault.gap {
         Some(most) => vec![
             sent,
+            beyond,
             item("lost", "packets", outcome.lost as f64)
                 .bound(none("a shaper that is gone or stopped lets traffic pass")),
             item("reordered", "packets", outcome.reordered as f64).bound(none("one queue keeps the order of a flow")),
@@ -364,6 +371,7 @@ fn judge(fault: &Fault, outcome: &Outcome) -> Vec<Item> {
         ],
         None => vec![
             sent,
+            beyond,
             item("lost", "packets", outcome.lost as f64).note("the link itself is down"),
             item("reordered", "packets", outcome.reordered as f64),
             item("gap", "ms", gap),
@@ -373,13 +381,17 @@ fn judge(fault: &Fault, outcome: &Outcome) -> Vec<Item> {
 
 /// The results as a table of the page.
 fn table(rows: &[(&Fault, Outcome)]) -> String {
-    let mut text =
-        String::from("| fault | sent | lost | reordered | longest gap | aim |\n|---|---:|---:|---:|---:|---:|\n");
+    let mut text = String::from(
+        "| fault | sent | lost | reordered | longest gap | aim | above the rate within 100 ms |\n\
+                      |---|---:|---:|---:|---:|---:|---:|\n",
+    );
     for (fault, outcome) in rows {
         let aim = fault.gap.map_or("-".into(), |most| format!("{most} ms"));
         let gap = outcome.gap.as_millis();
-        let Outcome { sent, lost, reordered, .. } = outcome;
-        let _ = writeln!(text, "| {} | {sent} | {lost} | {reordered} | {gap} ms | {aim} |", fault.what);
+        let Outcome { sent, lost, reordered, beyond, .. } = outcome;
+        let beyond = *beyond as f64 / 1e3;
+        let _ =
+            writeln!(text, "| {} | {sent} | {lost} | {reordered} | {gap} ms | {aim} | {beyond:.0} kB |", fault.what);
     }
     text
 }

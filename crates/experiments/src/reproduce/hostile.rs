@@ -186,7 +186,7 @@ fn table(rows: &[(&str, Seen)]) -> String {
          |---|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for (what, Seen { outcome, median, last, memory }) in rows {
-        let Outcome { sent, lost, reordered, gap } = outcome;
+        let Outcome { sent, lost, reordered, gap, .. } = outcome;
         let [gap, median, last] = [gap, median, last].map(|time| time.as_secs_f64() * 1e3);
         let _ = writeln!(
             text,
