@@ -9,8 +9,8 @@ use std::cell::RefCell;
 
 use tidegate_core::{Ecn, Instant, Rate, Span};
 use tidegate_sim::tcp::{
-    Ack, Algorithm, Config, CongestionControl, CongestionSignal, DeliverySample, Endpoint, Flags, Growth, Reno,
-    Segment, Timestamps,
+    Ack, Algorithm, Config, CongestionControl, CongestionSignal, DeliverySample, EcnCounts, Endpoint, Flags, Growth,
+    Reno, Segment, Timestamps,
 };
 use wire::{DELAY, Fate, Wire, transfer};
 
@@ -226,13 +226,15 @@ fn a_receiver_of_dctcp_echoes_each_mark() {
 
 thread_local! {
     static SAMPLES: RefCell<Vec<DeliverySample>> = const { RefCell::new(Vec::new()) };
+    static COUNTS: RefCell<Vec<(u64, EcnCounts)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Reno that keeps the samples.
+/// Reno that keeps the samples, and what each acknowledgement has delivered with the counts of ECN then.
 struct Listening(Reno);
 
 impl CongestionControl for Listening {
     fn on_ack(&mut self, ack: &Ack) {
+        COUNTS.with_borrow_mut(|counts| counts.push((ack.una, ack.ecn)));
         self.0.on_ack(ack);
     }
     fn on_sample(&mut self, _now: Instant, sample: &DeliverySample) {
@@ -294,6 +296,31 @@ fn a_sample_is_the_rate_of_delivery() {
     wire.ends[0].write(1_000);
     wire.run(Span::from_secs(61));
     SAMPLES.with_borrow(|samples| assert!(samples.last().is_some_and(|sample| sample.app_limited)));
+}
+
+#[test]
+fn a_congestion_control_of_ones_own_receives_counts_of_ecn() {
+    let algorithm = Algorithm::Custom(|mss, initial| Box::new(Listening(Reno::new(mss, initial))));
+    let run = |ecn: bool, marked: usize| {
+        COUNTS.with_borrow_mut(Vec::clear);
+        let wire = transfer(Config { algorithm, ecn, ..config() }, 100, |number| {
+            if number == marked { Fate::Mark } else { Fate::Pass }
+        });
+        assert_eq!(wire.ends[0].counters().ecn_reductions, u64::from(ecn && marked < 100));
+        COUNTS.with_borrow(Clone::clone)
+    };
+    // Segment 50 is marked: every acknowledgement from its own to that of the first segment with CWR has ECN-Echo (RFC 3168,
+    // 6.1.3), and all that is delivered is capable.
+    let counts = run(true, 50);
+    assert!(counts.len() == 100 || counts.len() == 101, "{}", counts.len());
+    for (una, counted) in &counts {
+        assert_eq!(counted.capable, una - 1, "bytes, the FIN as one");
+        assert_eq!(counted.ce > 0, *una > 51_000, "{una}: {counted:?}");
+    }
+    let last = counts.last().map(|(_, counted)| counted.ce);
+    assert!(last < Some(50_000), "the echo ends with CWR: {last:?}");
+    assert!(run(true, 100).iter().all(|(_, counted)| counted.ce == 0 && counted.capable > 0));
+    assert!(run(false, 50).iter().all(|(_, counted)| *counted == EcnCounts::default()));
 }
 
 #[test]

@@ -156,3 +156,38 @@ fn headers_are_those_of_the_wire() {
     }
     assert!(data > 100 && acks > 100);
 }
+
+/// `examples/lte.mahimahi` is what a cellular line of the model delivers of 1500-byte packets in four seconds, in the form of
+/// Mahimahi: with TIDEGATE_WRITE_EXAMPLES it is written. A line with this trace delivers the same.
+#[test]
+fn the_example_of_a_mahimahi_trace_is_of_the_model() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/lte.mahimahi");
+    let beside = |name: &str| Source::open(&path.with_file_name(name));
+    let delivered = |rate: &str| -> Vec<u64> {
+        let text = format!(
+            "version = 1\nduration = \"4s\"\nseed = 8\nhosts = [\"a\", \"b\"]\n\
+             [[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"12mbit\"\nrate-over-time = {rate}\n\
+             queue = {{ kind = \"fifo\", limit = \"10MB\" }}\n\
+             [[flow]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\n\
+             workload = {{ kind = \"constant\", rate = \"12mbit\", packet = \"1500B\" }}\n"
+        );
+        let (source, mut found) = (Source::new("lte.toml", text), Diagnostics::new());
+        let scenario =
+            Scenario::load(&source, Some(&beside), &mut found).unwrap_or_else(|| panic!("{}", found.render(&source)));
+        let events = &scenario.traced(8, &Selection::default())[0].1.packets;
+        let arrived = events.iter().filter(|event| event.what == Occurrence::Delivered);
+        // An opportunity ends its millisecond.
+        arrived.map(|event| event.time.as_nanos().div_ceil(1_000_000)).collect()
+    };
+    let model = delivered("{ kind = \"cellular\" }");
+    let text: String = model.iter().map(|at| format!("{at}\n")).collect();
+    if std::env::var_os("TIDEGATE_WRITE_EXAMPLES").is_some() {
+        std::fs::write(&path, &text).expect("written");
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), text, "see TIDEGATE_WRITE_EXAMPLES here");
+    let again = delivered("{ kind = \"mahimahi\", file = \"lte.mahimahi\" }");
+    // What was transmitted over several milliseconds is now within those of its opportunities.
+    assert!(model.len() > 500 && again.len().abs_diff(model.len()) < 10, "{} and {}", model.len(), again.len());
+    let apart = model.iter().zip(&again).map(|(one, other)| one.abs_diff(*other)).max();
+    assert!(apart <= Some(25), "{apart:?} ms");
+}

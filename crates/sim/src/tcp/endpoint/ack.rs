@@ -2,6 +2,7 @@
 
 use tidegate_core::{Instant, Span};
 
+use super::rare::Persist;
 use super::{AckPending, DUP_THRESH, Endpoint, Growth, NEVER, Phase, Recovery, State, unwrap};
 use crate::tcp::congestion::{Ack, CongestionSignal, Controller, LossRecovery};
 use crate::tcp::hystart::Verdict;

@@ -70,7 +70,8 @@ impl Trace {
     /// # Errors
     /// When it is damaged, or no trace.
     pub fn of_table(bytes: Vec<u8>) -> Result<Self, Failure> {
-        let table = Table::from_parquet(bytes).map_err(|error| Failure::Usage(format!("it cannot be read: {error}")))?;
+        let table =
+            Table::from_parquet(bytes).map_err(|error| Failure::Usage(format!("it cannot be read: {error}")))?;
         let missing = |name: &str| {
             let text = format!("it has no column `{name}`: it is not a trace of `tidegate simulate --trace`");
             Failure::Usage(text)
