@@ -3,22 +3,21 @@
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tidegate_engine::guard::lock;
 
 use super::error::{StartError, no_queue, permission, system};
-use super::worker::Command;
 use super::{Options, Shaping};
-use crate::guardian::{self, Condition, Guardian, Left, Page, Reason, Shared, Turn};
+use crate::guardian::{self, Condition, Guardian, Left, Page, Reason, Shared};
 use crate::nfqueue::{QueueReport, QueueSettings, QueueSocket, Superpackets};
 use crate::rules::{Direction, Interface, Rules, Spec, table_name};
 
 /// How long a data path may take to end its turn when it is replaced.
-const LAST_TURN: Duration = Duration::from_millis(200);
+pub(super) const LAST_TURN: Duration = Duration::from_millis(200);
 
 /// The queues and rules of a data path that has ended, served by its guardian until another data path takes them over.
 /// When it is dropped the guardian waits for a successor for a while, and then removes the rules.
@@ -227,18 +226,6 @@ impl Shaping {
         Some(Inherited { shared, queues: self.queues, from: From::Own(Box::new(guardian)) })
     }
 
-    /// Has the data path list what it holds, and end. Returns the length of the list; 0 when there is none.
-    fn list_held(&self, file: &Arc<File>) -> u64 {
-        if self.state.is_abandoned() || self.state.page.turn() != Turn::Shaper {
-            return 0;
-        }
-        let (count, listed) = mpsc::channel();
-        match self.send(Command::Leave(Arc::clone(file), count)) {
-            Ok(()) => listed.recv_timeout(LAST_TURN).unwrap_or(0),
-            Err(_) => 0,
-        }
-    }
-
     /// Replaces what a successor of this process will find, see [`left_state`](Self::left_state).
     ///
     /// # Errors
@@ -255,8 +242,6 @@ impl Shaping {
 
 /// The halves of the file of the state: one is written while the other is valid.
 const HALF: u64 = 8 << 20;
-/// Where the list of held packets begins.
-pub(super) const BEHIND_STATE: u64 = 8 + 2 * HALF;
 
 /// The file begins with the number of the valid half, and each half with the length of its contents: a process that is
 /// killed while it writes leaves what it wrote before.

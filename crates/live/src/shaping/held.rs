@@ -14,9 +14,10 @@ use tidegate_core::{Bytes, Dscp, Ecn};
 use tidegate_engine::HeldPacket;
 use tidegate_units::Instant;
 
-use super::guard::BEHIND_STATE;
 use super::worker::Handle;
 
+/// Where the list begins in the file: behind both halves of the state, which end at 16 MiB.
+const BEHIND_STATE: u64 = 32 << 20;
 /// The most packets of a list: what both queues hold.
 const MOST: u64 = 2 * 65_536;
 /// The bytes of a packet in the list.

@@ -45,7 +45,7 @@ use tidegate_engine::{ClassStatus, Engine, NotificationKind, Setup};
 use tidegate_units::Instant;
 
 use crate::bypass::{self, Takes};
-use crate::guardian::{Guardian, Page};
+use crate::guardian::{Guardian, Page, Turn};
 use crate::netlink;
 use crate::nfqueue::{QueueReport, QueueSettings, QueueSocket, Superpackets};
 use crate::probe::{Inspection, inspect};
@@ -402,6 +402,18 @@ impl Shaping {
             guardian.end();
         }
         Err(StartError::DataPath("it was given up".into()))
+    }
+
+    /// Has the data path list what it holds, and end. Returns the length of the list; 0 when there is none.
+    fn list_held(&self, file: &Arc<fs::File>) -> u64 {
+        if self.state.is_abandoned() || self.state.page.turn() != Turn::Shaper {
+            return 0;
+        }
+        let (count, listed) = mpsc::channel();
+        match self.send(Command::Leave(Arc::clone(file), count)) {
+            Ok(()) => listed.recv_timeout(guard::LAST_TURN).unwrap_or(0),
+            Err(_) => 0,
+        }
     }
 
     /// Releases every packet that has arrived so far.
