@@ -97,7 +97,11 @@ const BOUNDARIES: &[Boundary] = &[
     boundary("live"),
     Boundary { only: Some(&["tidegate-units", "serde", "serde_json", "thiserror"]), ..boundary("control") },
     boundary("daemon"),
-    Boundary { only: Some(&["tidegate-metrics", "parquet", "bytes", "unicode-width"]), never: WORLD, ..boundary("report") },
+    Boundary {
+        only: Some(&["tidegate-metrics", "parquet", "bytes", "unicode-width"]),
+        never: WORLD,
+        ..boundary("report")
+    },
     boundary("exec"),
     Boundary { only: Some(&["pulldown-cmark", "tidegate-report"]), ..boundary("book") },
     boundary("experiments"),

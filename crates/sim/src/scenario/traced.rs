@@ -67,7 +67,8 @@ impl Scenario {
             let mut net = self.network(seed, variant);
             net.trace(selection.clone());
             let mut sim = net.build().expect("built when it was loaded");
-            Control::new(self, variant).run_until(&mut sim, end);
+            let mut control = Control::new(self, variant);
+            while !control.run_some(self, &mut sim, end, u64::MAX) {}
             (variant.map_or(String::new(), |variant| variant.name.clone()), sim.take_trace().unwrap_or_default())
         };
         variants.into_iter().map(trace).collect()
