@@ -52,7 +52,8 @@ def run(*command: str) -> None:
 def interrupted() -> float:
     """From SIGINT to KeyboardInterrupt."""
     code = (
-        "import time, tidegate\n"
+        "import signal, time, tidegate\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "net = tidegate.Scenario(duration='1000000s', bin='10s', hosts=['a{1..100}', 'b'])\n"
         "net.link('a{1..100}', 'b', rate='1gbit', delay_ms=1)\n"
         "net.flow('bulk', 'a{1..100}', 'b', workload={'kind': 'bulk'})\n"
