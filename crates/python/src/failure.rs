@@ -77,6 +77,12 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Payload> {
     catch_unwind(AssertUnwindSafe(work))
 }
 
+/// Runs `work` on a thread that the interpreter has not made, so that calls of Python in it are cheap: the state that the
+/// interpreter keeps of a thread is made once, and not for each call.
+pub fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    Python::attach(|py| py.detach(work))
+}
+
 /// Runs `work` with the interpreter's lock released; a panic is an exception.
 pub fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> PyResult<T> + Send) -> PyResult<T> {
     py.detach(|| caught(work)).unwrap_or_else(|payload| Err(exception(payload)))

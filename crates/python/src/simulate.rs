@@ -41,7 +41,7 @@ fn all(scenario: &Arc<Scenario>, seed: u64, runs: usize, jobs: usize) -> PyResul
         let (sender, receiver) = mpsc::channel::<(usize, Result<Option<Outcome>, Payload>)>();
         for _ in 0..jobs.min(wanted) {
             let (sender, next, stop) = (sender.clone(), &next, &stop);
-            scope.spawn(move || {
+            let runs = move || {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     if index >= wanted || stop.load(Ordering::Relaxed) {
@@ -53,7 +53,8 @@ fn all(scenario: &Arc<Scenario>, seed: u64, runs: usize, jobs: usize) -> PyResul
                         return;
                     }
                 }
-            });
+            };
+            scope.spawn(|| failure::on_thread(runs));
         }
         drop(sender);
         loop {

@@ -136,12 +136,14 @@ impl Simulation {
         let thread = std::thread::Builder::new().name("tidegate".into()).spawn(move || {
             // The error of a job was its reply.
             let _ = caught(move || {
-                let Ok(first) = receiver.recv() else { return };
-                let mut network = Run::new(shared, seed, part);
-                first(&mut network);
-                for job in receiver {
-                    job(&mut network);
-                }
+                failure::on_thread(move || {
+                    let Ok(first) = receiver.recv() else { return };
+                    let mut network = Run::new(shared, seed, part);
+                    first(&mut network);
+                    for job in receiver {
+                        job(&mut network);
+                    }
+                })
             });
         });
         thread.map_err(|error| failure::error("TidegateError", format!("no thread for the simulation: {error}")))?;
