@@ -30,7 +30,8 @@ impl Request {
             ("rate", text) => match text.parse::<Rate>() {
                 Ok(rate) if rate.is_zero() => Err("a rate of zero sends nothing; use `pause`".into()),
                 Ok(rate) => Ok(Self::Rate(rate)),
-                Err(error) => Err(error.to_string()),
+                // It quotes what was sent, which goes to a terminal.
+                Err(error) => Err(error.to_string().replace(char::is_control, "?")),
             },
             ("pause", "") => Ok(Self::Pause),
             ("resume", "") => Ok(Self::Resume),
@@ -57,5 +58,7 @@ mod tests {
         }
         let error = Request::parse("\x1b[2Jhalt").unwrap_err();
         assert!(!error.contains('\x1b') && error.contains("there are: rate RATE"), "{error}");
+        let error = Request::parse("rate \x1b[2J").unwrap_err();
+        assert!(!error.contains('\x1b') && error.contains("?[2J"), "{error}");
     }
 }
