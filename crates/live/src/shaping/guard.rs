@@ -31,7 +31,7 @@ pub struct Inherited {
 /// When the next data path comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Successor {
-    /// At once: packets wait for it, for 40 ms at most; without real-time priority they pass.
+    /// At once: packets wait for it, for 40 ms at most, if the options say so; else they pass.
     Ready,
     /// Later, or never: packets pass meanwhile.
     Later,
@@ -199,8 +199,7 @@ impl Shaping {
         self.tend_guardian();
         let guardian = self.guardian.take_if(|guardian| guardian.process().is_some())?;
         let listed = match successor {
-            // Without real-time priority packets of a flow were reordered at the take-over; then they pass.
-            Successor::Ready if self.readiness.real_time.in_force() => self.list_held(guardian.state()),
+            Successor::Ready if self.hand_over_held => self.list_held(guardian.state()),
             Successor::Ready | Successor::Later => 0,
         };
         self.state.abandon();
