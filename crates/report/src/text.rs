@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::{Align, Cell, Column, Table};
+use crate::{Align, Cell, Table};
 
 /// The space between two columns.
 const GAP: usize = 2;
@@ -98,12 +98,12 @@ impl Table {
             }
             let text = middle(&cells[n].text, widths[n]);
             let space = std::iter::repeat_n(' ', widths[n].saturating_sub(text.width()));
-            match self.columns[n] {
-                Column { align: Align::Left, .. } => {
+            match self.columns[n].align {
+                Align::Left => {
                     out.push_str(&text);
                     out.extend(space);
                 }
-                Column { align: Align::Right, .. } => {
+                Align::Right => {
                     out.extend(space);
                     out.push_str(&text);
                 }

@@ -1,13 +1,15 @@
 //! Both directions of an interface by one file, one process and one socket; and by two processes, as before.
 
+#[path = "at_pair/mod.rs"]
+mod at_pair;
 #[path = "running/mod.rs"]
 mod running;
 #[path = "../../live/tests/support/mod.rs"]
 mod support;
 
-use std::process::{Command, Output};
 use std::time::Instant;
 
+use at_pair::{command, output, succeeds};
 use running::{Running, Scratch};
 use support::{DEVICE, Ended, Pair};
 use tidegate_live::netlink::{Protocol, Socket};
@@ -21,23 +23,6 @@ const BOTH: &str = "version = 1\n\
     [[up.rule]]\nclass = \"calls\"\ndscp = \"ef\"\n\
     # What arrives.\n\
     [[down.class]]\nname = \"rest\"\nrate = \"20mbit\"\ndefault = true\n";
-
-fn command(pair: &Pair, words: &[&str]) -> Command {
-    let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
-    command.args(words);
-    command
-}
-
-fn output(pair: &Pair, words: &[&str]) -> (Option<i32>, String) {
-    let Output { status, stdout, stderr } = command(pair, words).output().unwrap();
-    (status.code(), format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)))
-}
-
-fn succeeds(pair: &Pair, words: &[&str]) -> String {
-    let (code, said) = output(pair, words);
-    assert_eq!(code, Some(0), "{words:?}: {said}");
-    said
-}
 
 fn one_file_shapes_both_ways() -> Ended {
     let (pair, scratch) = (Pair::new(), Scratch::new());

@@ -1,14 +1,16 @@
 //! Several interfaces under one total, by the command: each is shown, proven, followed, and left to a successor.
 
+#[path = "at_pair/mod.rs"]
+mod at_pair;
 #[path = "running/mod.rs"]
 mod running;
 #[path = "../../live/tests/support/mod.rs"]
 mod support;
 
-use std::process::{Command, Output};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use at_pair::{command, output, succeeds};
 use running::{Running, Scratch};
 use support::{Ended, Pair};
 use tidegate_live::rtnl::Rtnl;
@@ -18,23 +20,6 @@ const FILE: &str = "version = 1\n[interface]\nname = [\"lan1\", \"lan2\"]\n\
     [[up.class]]\nname = \"rest\"\nrate = \"15mbit\"\ndefault = true\n\
     [[up.rule]]\nclass = \"work\"\ndestination-port = 5000\n\
     [[down.class]]\nname = \"all\"\nrate = \"50mbit\"\ndefault = true\n";
-
-fn command(pair: &Pair, words: &[&str]) -> Command {
-    let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
-    command.args(words);
-    command
-}
-
-fn output(pair: &Pair, words: &[&str]) -> (Option<i32>, String) {
-    let Output { status, stdout, stderr } = command(pair, words).output().unwrap();
-    (status.code(), format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)))
-}
-
-fn succeeds(pair: &Pair, words: &[&str]) -> String {
-    let (code, said) = output(pair, words);
-    assert_eq!(code, Some(0), "{words:?}: {said}");
-    said
-}
 
 /// Calls `work` in the namespace of the left host.
 fn links(pair: &Pair, work: impl FnOnce(&mut Rtnl) + Send) {
