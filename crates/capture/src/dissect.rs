@@ -167,7 +167,6 @@ impl std::error::Error for Malformed {}
 /// # Errors
 /// When the fixed header is missing or inconsistent. The packet then belongs to no known flow, and its size is
 /// `length`.
-/// `length`.
 #[inline]
 pub fn network(bytes: &[u8], length: usize) -> Result<Dissection, Malformed> {
     match bytes.first().map(|first| first >> 4) {

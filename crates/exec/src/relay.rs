@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -290,6 +290,11 @@ pub fn relay_packets(bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether an address may be one end of a connection.
+fn unicast(address: IpAddr) -> bool {
+    !address.is_multicast() && !address.is_unspecified() && address != IpAddr::V4(Ipv4Addr::BROADCAST)
+}
+
 impl World {
     fn new(seed: u64) -> Self {
         Self { connections: Connections::new(seed), datagrams: Datagrams::new(), scratch: Vec::new() }
@@ -320,7 +325,8 @@ impl World {
         let ports = dissection.fields.source_port.zip(dissection.fields.destination_port);
         match (dissection.fields.protocol, ports) {
             (Some(protocol::TCP), Some((from, to))) => {
-                if destination.is_multicast() || destination.is_unspecified() {
+                // A segment between other addresses is discarded without a reply (RFC 9293, section 3.9.2.3).
+                if !unicast(source) || !unicast(destination) {
                     return;
                 }
                 let key = (SocketAddr::new(source, from), SocketAddr::new(destination, to));
@@ -336,7 +342,8 @@ impl World {
                 self.datagram(now, owner, SocketAddr::new(destination, to), class, packet, &dissection, down, poll);
             }
             (Some(protocol::ICMP | protocol::ICMPV6), _) => {
-                let message = &packet[usize::from(dissection.network_header)..];
+                // Options may be missing that the header's length includes.
+                let message = packet.get(usize::from(dissection.network_header)..).unwrap_or_default();
                 // Echo requests only; errors refer to the relay's own packets, and there is no neighbour discovery on
                 // a TUN device.
                 if message.len() >= 8 && matches!((source, message[0]), (IpAddr::V4(_), 8) | (IpAddr::V6(_), 128)) {
@@ -390,6 +397,29 @@ impl World {
     ) {
         if !world.is_multicast() && wire::unreachable(world, program, packet, error, &mut self.scratch) {
             down.offer(now, &self.scratch);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::relay_packets;
+
+    #[test]
+    fn segments_of_addresses_that_are_not_unicast_are_discarded() {
+        for (source, destination) in [
+            ([10, 0, 0, 1], [255; 4]),
+            ([255; 4], [127, 0, 0, 1]),
+            ([10, 0, 0, 1], [224, 0, 0, 1]),
+            ([224, 0, 0, 1], [127, 0, 0, 1]),
+            ([10, 0, 0, 1], [0; 4]),
+            ([0; 4], [127, 0, 0, 1]),
+        ] {
+            // An acknowledgement of no connection, which is answered by a reset if it is accepted.
+            let mut packet = vec![0, 40, 0x45, 0, 0, 40, 0, 1, 0, 0, 64, 6, 0, 0];
+            packet.extend(source.iter().chain(&destination));
+            packet.extend([0x9c, 0x40, 0x1e, 0x61, 0, 0, 3, 0xe8, 0, 0, 0, 0, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
+            relay_packets(&packet).expect("descriptors");
         }
     }
 }
