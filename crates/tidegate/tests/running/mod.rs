@@ -57,6 +57,8 @@ pub struct Running {
 
 impl Running {
     pub fn start(mut command: Command) -> Self {
+        // Backtraces of injected panics would hide what a failed test prints.
+        command.env("RUST_BACKTRACE", "0");
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let (to, lines) = mpsc::channel();
