@@ -75,15 +75,19 @@ pub fn a_filter_that_drops_the_probes_leaves_the_proof_to_traffic() -> Ended {
         let to: IpAddr = RIGHT[0];
         let _ = pair.left.run(|| std::net::TcpStream::connect((to, PORT)).map(drop)).unwrap();
         let deadline = Instant::now() + PATIENCE;
-        while awaited(&shaping) != [Version::V6] {
+        let mut proven = Vec::new();
+        while awaited(&shaping).contains(&Version::V4) {
             assert!(Instant::now() < deadline, "{:?}", shaping.interfaces()[0].proof());
-            pair.left.run(|| shaping.prove_again()).unwrap().unwrap();
+            proven.extend(pair.left.run(|| shaping.prove_again()).unwrap().unwrap());
         }
-        // Without the rule the probe is.
+        // Without the rule the probe is, unless a host has reported its multicast groups meanwhile, which is traffic as well.
         pair.left
             .run(|| nft::delete(&mut Socket::open(Protocol::Netfilter).unwrap(), Family::Ipv6, "filter").unwrap())
             .unwrap();
-        assert_eq!(settle(&pair, &mut shaping), [Version::V6]);
+        let mut proven: Vec<_> = proven.into_iter().map(|(_, version)| version).collect();
+        proven.extend(settle(&pair, &mut shaping));
+        proven.sort();
+        assert_eq!(proven, [Version::V4, Version::V6]);
         pair.left.run(|| shaping.stop()).unwrap().unwrap();
     }
     Ended::Passed
