@@ -22,10 +22,12 @@ use crate::netlink::{self, Attributes, Body, Builder, Error, Messages, Result, s
 
 mod counters;
 mod packet;
+pub(crate) mod release;
 mod verdicts;
 
 pub use counters::{QueueCounters, queue_counters};
 pub use packet::{Hook, Packet, Ring};
+pub use release::Releaser;
 pub use verdicts::Verdicts;
 
 const SUBSYSTEM: u16 = (libc::NFNL_SUBSYS_QUEUE as u16) << 8;
@@ -180,6 +182,8 @@ pub struct QueueSocket {
     counters: SocketCounters,
     /// Whether another process receives replies at the moment, so that none is requested.
     silent: bool,
+    /// Whether queueing has ended.
+    closed: bool,
 }
 
 impl QueueSocket {
@@ -214,6 +218,7 @@ impl QueueSocket {
             pending: VecDeque::new(),
             counters: SocketCounters::default(),
             silent: false,
+            closed: false,
         };
         socket.receive_buffer = socket.read_receive_buffer();
         Ok(socket)
@@ -238,6 +243,7 @@ impl QueueSocket {
             pending: VecDeque::new(),
             counters: SocketCounters::default(),
             silent: true,
+            closed: false,
         };
         socket.receive_buffer = socket.read_receive_buffer();
         let reports = queues.iter().map(|(queue, settings)| socket.set_up(*queue, settings)).collect::<Result<_>>()?;
@@ -420,6 +426,10 @@ impl QueueSocket {
     }
 
     fn count_refusal(&mut self, errno: i32) {
+        if self.closed {
+            // There was nothing to accept.
+            return;
+        }
         self.counters.refused_verdicts += 1;
         self.counters.last_refusal = errno;
     }
@@ -439,46 +449,6 @@ impl QueueSocket {
         }
         verdicts.clear();
         Ok(())
-    }
-}
-
-impl QueueSocket {
-    /// A second handle of this socket, for a thread that must release packets when the reading thread does not.
-    ///
-    /// # Errors
-    /// When the process has no descriptor left.
-    pub fn releaser(&self) -> io::Result<Releaser> {
-        Ok(Releaser { fd: self.fd.try_clone()?, queues: self.queues.clone() })
-    }
-}
-
-/// See [`QueueSocket::releaser`]. While it lives the kernel considers the queues served.
-#[derive(Debug)]
-pub struct Releaser {
-    fd: OwnedFd,
-    queues: Vec<u16>,
-}
-
-impl Releaser {
-    /// Accepts all packets that the kernel has queued, in order of arrival.
-    ///
-    /// # Errors
-    /// When the system call fails.
-    pub fn accept_all(&self) -> Result<()> {
-        let mut verdicts = Verdicts::new();
-        self.queues.iter().for_each(|&queue| verdicts.accept_all(queue));
-        while let Some((bytes, _)) = verdicts.next_chunk() {
-            send_bytes(self.fd.as_fd(), bytes)
-                .map_err(|source| Error::System { operation: "let all packets go".into(), source })?;
-            verdicts.sent_chunk();
-        }
-        Ok(())
-    }
-}
-
-impl AsFd for Releaser {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
     }
 }
 

@@ -197,25 +197,6 @@ pub fn flush(socket: &mut Socket, family: Family, table: &str, chain: &str) -> R
     })
 }
 
-/// The messages that empty a chain of each of `tables`, for a process that cannot build them. The kernel replies only to
-/// what it refuses.
-pub fn flush_messages(tables: &[Table], chain: &str) -> Vec<u8> {
-    let mut builder = Builder::new();
-    let marker = |builder: &mut Builder, kind| {
-        builder.message(kind, netlink::REQUEST, 0, |m| {
-            m.raw(&[libc::AF_UNSPEC as u8, 0, 0, (SUBSYSTEM >> 8) as u8]);
-        });
-    };
-    marker(&mut builder, BATCH_BEGIN);
-    for table in tables {
-        builder.message(DEL_RULE, netlink::REQUEST, 0, |m| {
-            m.raw(&[table.family.number(), 0, 0, 0]).string(1, &table.name).string(2, chain);
-        });
-    }
-    marker(&mut builder, BATCH_END);
-    builder.bytes().to_vec()
-}
-
 /// Replaces the rules of some chains of each of `tables` by those they have there, in one transaction: no packet sees an
 /// intermediate state, and queued packets stay queued.
 pub fn replace_rules(socket: &mut Socket, tables: &[Table], of: impl Fn(&Chain) -> bool) -> Result<()> {

@@ -440,17 +440,6 @@ impl Rules {
         self.remove_now()
     }
 
-    /// Queues no more packets and keeps those that are queued; removing the rules would drop them.
-    ///
-    /// # Errors
-    /// When the kernel refuses it, for instance because another process deleted the rules.
-    pub fn bypass(&mut self) -> Result<(), Error> {
-        for table in &self.tables {
-            nft::flush(&mut self.socket, table.family, &table.name, "shape")?;
-        }
-        Ok(())
-    }
-
     fn remove_now(&mut self) -> Result<(), Error> {
         if self.removed {
             return Ok(());

@@ -26,8 +26,6 @@ pub(super) const LONGEST: usize = 8_192;
 pub(super) const HELD: usize = 4;
 /// The most descriptors of a message: those of [`Held`] and a listening socket.
 const DESCRIPTORS: usize = HELD + 1;
-/// The longest batch of messages that opens the rules: two tables for each of the most interfaces.
-const BYPASS: usize = 6_144;
 /// The longest path of a socket, with the byte that ends it.
 pub(super) const PATH: usize = 108;
 
@@ -38,24 +36,16 @@ pub(super) struct Kept {
     pub queues: [u16; 2],
     /// How long it waits for a successor of a shaper that ended without announcing it.
     pub linger_millis: u32,
-    /// The messages that make the rules queue no more packets.
-    bypass: [u8; BYPASS],
-    bypass_length: usize,
     /// The path of the listening socket, which is removed at the end.
     path: [u8; PATH],
 }
 
 impl Kept {
-    /// Fails when the messages or the path are too long.
-    pub fn new(queues: [u16; 2], linger_millis: u32, bypass: &[u8], path: &[u8]) -> Option<Self> {
-        let mut kept =
-            Self { queues, linger_millis, bypass: [0; BYPASS], bypass_length: bypass.len(), path: [0; PATH] };
-        kept.bypass.get_mut(..bypass.len())?.copy_from_slice(bypass);
+    /// Fails when the path is too long.
+    pub fn new(queues: [u16; 2], linger_millis: u32, path: &[u8]) -> Option<Self> {
+        let mut kept = Self { queues, linger_millis, path: [0; PATH] };
         kept.path[..PATH - 1].get_mut(..path.len())?.copy_from_slice(path);
         Some(kept)
-    }
-    pub fn bypass(&self) -> &[u8] {
-        &self.bypass[..self.bypass_length]
     }
     /// The path, ended by a zero; empty if there is no listening socket.
     pub fn path(&self) -> &[u8; PATH] {
@@ -67,16 +57,15 @@ impl Kept {
         self.queues.iter().for_each(|queue| bytes.extend(queue.to_ne_bytes()));
         bytes.extend(self.linger_millis.to_ne_bytes());
         bytes.extend(self.path);
-        bytes.extend(self.bypass());
         bytes
     }
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (queues, rest) = bytes.split_at_checked(4)?;
         let (linger, rest) = rest.split_first_chunk()?;
-        let (path, bypass) = rest.split_first_chunk::<PATH>()?;
+        let path = rest.first_chunk::<PATH>()?;
         let end = path.iter().position(|&byte| byte == 0)?;
         let queue = |at: usize| u16::from_ne_bytes([queues[at], queues[at + 1]]);
-        Self::new([queue(0), queue(2)], u32::from_ne_bytes(*linger), bypass, &path[..end])
+        Self::new([queue(0), queue(2)], u32::from_ne_bytes(*linger), &path[..end])
     }
 }
 
@@ -175,7 +164,7 @@ mod tests {
     #[test]
     fn a_message_arrives_with_its_descriptors() {
         let (a, b) = pair().unwrap();
-        let kept = Kept::new([7_400, 7_401], 10_000, b"messages", b"/run/x").unwrap();
+        let kept = Kept::new([7_400, 7_401], 10_000, b"/run/x").unwrap();
         assert_eq!(Kept::decode(&kept.encode()), Some(kept.clone()));
         send(a.as_fd(), &kept.encode(), &[a.as_fd(), b.as_fd()]).unwrap();
         send(a.as_fd(), &[GO], &[]).unwrap();
@@ -191,8 +180,7 @@ mod tests {
 
     #[test]
     fn what_is_too_long_or_too_short_is_refused() {
-        assert_eq!(Kept::new([0; 2], 0, &[0; BYPASS + 1], b""), None);
-        assert_eq!(Kept::new([0; 2], 0, &[], &[b'x'; PATH]), None);
+        assert_eq!(Kept::new([0; 2], 0, &[b'x'; PATH]), None);
         assert_eq!(Kept::decode(&[0; 20]), None);
         assert_eq!(Kept::decode(&[1; 150]), None);
     }

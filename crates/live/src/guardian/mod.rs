@@ -135,24 +135,18 @@ pub fn read_messages(bytes: &[u8]) {
 }
 
 impl Guardian {
-    /// Starts a guardian that is prepared but does not watch yet. `bypass` opens the rules; `socket` is the name of the
-    /// socket for a successor.
+    /// Starts a guardian that is prepared but does not watch yet. `socket` is the name of the socket for
+    /// a successor.
     ///
     /// # Errors
     /// When the process cannot be started or does not answer.
-    pub(crate) fn prepare(
-        settings: &Settings,
-        shared: Shared,
-        queues: [u16; 2],
-        bypass: &[u8],
-        socket: &str,
-    ) -> io::Result<Self> {
+    pub(crate) fn prepare(settings: &Settings, shared: Shared, queues: [u16; 2], socket: &str) -> io::Result<Self> {
         let path = settings.directory.as_deref().filter(|directory| is_there(directory));
         let path = path.map(|directory| directory.join(socket)).filter(|path| path.as_os_str().len() < message::PATH);
         let path = path.as_ref().map_or(&[][..], |path| path.as_os_str().as_bytes());
         let linger = u32::try_from(settings.linger.as_millis()).unwrap_or(u32::MAX);
-        let kept = Kept::new(queues, linger, bypass, path)
-            .ok_or_else(|| io::Error::other("the names of its rules are too long"))?;
+        let kept =
+            Kept::new(queues, linger, path).ok_or_else(|| io::Error::other("the path of its socket is too long"))?;
         let mut guardian =
             Self { settings: settings.clone(), shared, kept, process: None, restarts: 0, next: Instant::now() };
         guardian.process = Some(guardian.spawn()?);

@@ -10,6 +10,7 @@ use tidegate_units::{Instant, Span};
 use super::message::{self, GO, HELD, Kept, LONGEST, READY, REPLACED, SUCCESSOR, TAKE};
 use super::page::{Ending, Page, Reason, Turn};
 use crate::netlink::send_bytes;
+use crate::nfqueue::release;
 use crate::privileges::{self, Calls, Restriction};
 use crate::timing;
 
@@ -23,17 +24,16 @@ const CHECKS: u32 = 7;
 const PASSING: Span = Span::from_millis(5);
 /// How long packets wait for the next data path before they pass.
 const HOLD: Span = Span::from_millis(40);
-/// The quiet time after which no packet is on its way to the queue any more.
-const QUIET: Span = Span::from_millis(20);
+
+/// A pause between packets in which queueing ends, and how long to wait for one.
+const PAUSE_MILLIS: i32 = 1;
+const LONGEST_BURST: Span = Span::from_millis(20);
 
 /// The packets of one system call.
 const BATCH: usize = 64;
 /// What is read of a packet's message: its headers and the first attribute, which has the packet's id.
 const HEADERS: usize = 32;
 const MSG_PACKET: u16 = (libc::NFNL_SUBSYS_QUEUE as u16) << 8 | libc::NFQNL_MSG_PACKET as u16;
-const MSG_VERDICT_BATCH: u16 = (libc::NFNL_SUBSYS_QUEUE as u16) << 8 | libc::NFQNL_MSG_VERDICT_BATCH as u16;
-/// The ids that together cover all, older ones first: a verdict concerns what is not after its id, modulo 2^32.
-const ALL: [u32; 3] = [0x7fff_ffff, 0xffff_ffff, 0x7fff_ffff];
 
 /// Runs the guardian of the shaper at the other end of standard input. Returns when it has nothing to guard any more.
 ///
@@ -259,13 +259,9 @@ impl Guard {
     /// Accepts what was held at the beginning of the turn, then what has arrived since, in order.
     fn pass(&mut self) {
         if !self.begun {
-            let [whole, cut] = self.kept.queues;
-            // What the shaper holds of the first queue arrived before what it has had segmented of the same flow, in the
-            // second; the rest of the first queue arrived later.
-            self.accept_up_to(whole, self.page.received());
-            ALL.into_iter().for_each(|id| self.accept_up_to(cut, id));
-            ALL.into_iter().for_each(|id| self.accept_up_to(whole, id));
-            self.begun = true;
+            let all = release::accept_all(self.kept.queues, self.page.received());
+            // The kernel may have no memory for it now: everything again in the next turn of the loop.
+            self.begun = send_bytes(self.queue.as_fd(), &all).is_ok();
         }
         // Messages of packets that were accepted above are removed here, so that the shaper does not receive them later.
         loop {
@@ -293,41 +289,29 @@ impl Guard {
 
     /// Accepts what waits in a queue up to an id, in order.
     fn accept_up_to(&mut self, queue: u16, id: u32) {
-        if send_bytes(self.queue.as_fd(), &accept_batch(queue, id)).is_err() {
-            // The kernel has no memory for it now: everything again in the next turn of the loop.
+        if send_bytes(self.queue.as_fd(), &release::accept_up_to(queue, id)).is_err() {
             self.begun = false;
         }
     }
 
-    /// No successor has come: the rules are opened, what is on its way passes, and the kernel removes the rules when
-    /// their socket is closed.
+    /// No successor has come: packets pass the queues by, and the kernel removes the rules when their socket is closed.
     fn finish(&mut self) {
-        self.pass();
-        let _ = send_bytes(self.rules.as_fd(), self.kept.bypass());
-        let opened = timing::now();
-        while timing::now().since(opened) < QUIET {
-            self.begun = false;
+        let began = timing::now();
+        loop {
             self.pass();
+            let mut queue = libc::pollfd { fd: self.queue.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one entry, live for the call.
+            let ready = unsafe { libc::poll(&raw mut queue, 1, PAUSE_MILLIS) };
+            if ready == 0 || timing::now().since(began) > LONGEST_BURST {
+                break;
+            }
         }
+        let _ = send_bytes(self.queue.as_fd(), &release::close(self.kept.queues, self.page.received()));
         if self.listener.is_some() {
             // SAFETY: the path ends with a zero.
             unsafe { libc::unlink(self.kept.path().as_ptr().cast()) };
         }
     }
-}
-
-/// The message that accepts what waits in a queue up to an id.
-fn accept_batch(queue: u16, id: u32) -> [u8; 32] {
-    let mut bytes = [0; 32];
-    bytes[..4].copy_from_slice(&32_u32.to_ne_bytes());
-    bytes[4..6].copy_from_slice(&MSG_VERDICT_BATCH.to_ne_bytes());
-    bytes[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
-    bytes[18..20].copy_from_slice(&queue.to_be_bytes());
-    bytes[20..22].copy_from_slice(&12_u16.to_ne_bytes());
-    bytes[22..24].copy_from_slice(&(libc::NFQA_VERDICT_HDR as u16).to_ne_bytes());
-    bytes[24..28].copy_from_slice(&(libc::NF_ACCEPT as u32).to_be_bytes());
-    bytes[28..32].copy_from_slice(&id.to_be_bytes());
-    bytes
 }
 
 /// The queue and the id of the packet that a message is about.
@@ -463,18 +447,6 @@ const CALLS: &[libc::c_long] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nfqueue::Verdicts;
-
-    #[test]
-    fn the_message_that_accepts_is_that_of_the_shaper() {
-        let mut verdicts = Verdicts::new();
-        verdicts.accept_all(7_401);
-        let (bytes, count) = verdicts.next_chunk().unwrap();
-        assert_eq!((bytes.len(), count), (96, 3));
-        for (message, id) in bytes.chunks(32).zip(ALL) {
-            assert_eq!(message, accept_batch(7_401, id));
-        }
-    }
 
     #[test]
     fn only_a_message_of_a_packet_has_an_id() {

@@ -1,6 +1,6 @@
 //! Verdicts, collected to be sent together.
 
-use super::{MSG_VERDICT, MSG_VERDICT_BATCH, generic_header};
+use super::{MSG_VERDICT, generic_header};
 use crate::netlink::{Builder, REQUEST};
 
 const VERDICT_HDR: u16 = libc::NFQA_VERDICT_HDR as u16;
@@ -61,22 +61,6 @@ impl Verdicts {
             self.drop(queue, id);
         } else {
             self.push(queue, id, NF_ACCEPT, mark, Some(payload));
-        }
-    }
-
-    /// Accepts all packets of `queue`, in order of arrival.
-    ///
-    /// The kernel accepts all packets whose id is not after the given one, modulo 2^32: three such verdicts cover every
-    /// possible id, older ones first.
-    pub(crate) fn accept_all(&mut self, queue: u16) {
-        for id in [0x7fff_ffff, 0xffff_ffff, 0x7fff_ffff] {
-            self.builder.message(MSG_VERDICT_BATCH, REQUEST, 0, |m| {
-                let mut header = [0; 8];
-                header[..4].copy_from_slice(&NF_ACCEPT.to_be_bytes());
-                header[4..].copy_from_slice(&u32::to_be_bytes(id));
-                m.raw(&generic_header(queue)).attr(VERDICT_HDR, &header);
-            });
-            self.ends.push(self.builder.bytes().len());
         }
     }
 

@@ -57,11 +57,6 @@ impl Rules {
     pub(crate) fn owner(&self) -> std::io::Result<OwnedFd> {
         std::os::fd::AsFd::as_fd(&self.socket).try_clone_to_owned()
     }
-
-    /// The messages that have the same effect as [`bypass`](Self::bypass), for the guardian.
-    pub(crate) fn bypass_messages(&self) -> Vec<u8> {
-        nft::flush_messages(&self.tables, "shape")
-    }
 }
 
 /// The tables of our names that lead to the first queue of `spec`, or hold a lock for it.

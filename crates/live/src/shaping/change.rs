@@ -1,10 +1,9 @@
 //! Replacing the configuration of a running shaper.
 
 use tidegate_config::shaper::Config;
-use tidegate_engine::guard::lock;
 use tidegate_engine::{PreparedConfig, Setup, SwapReport, guarded};
 
-use super::{Command, Rules, Shaping, Spec, StartError, permission, resolve};
+use super::{Command, Shaping, Spec, StartError, permission, resolve};
 use crate::timing;
 
 impl Shaping {
@@ -76,6 +75,6 @@ impl Shaping {
     }
 
     fn retag(&mut self, spec: &Spec) -> Result<(), StartError> {
-        lock(&self.rules).as_mut().map_or(Ok(()), |rules: &mut Rules| rules.retag(spec)).map_err(permission)
+        self.rules.as_mut().map_or(Ok(()), |rules| rules.retag(spec)).map_err(permission)
     }
 }

@@ -131,7 +131,7 @@ impl Shaping {
         let Some(at) = self.interfaces.iter().position(|interface| interface.name() == earlier) else { return Ok(()) };
         let mut spec = self.spec.clone();
         spec.interfaces[at] = Interface { name: name.into(), index };
-        lock(&self.rules).as_mut().map_or(Ok(()), |rules| rules.follow(&spec)).map_err(permission)?;
+        self.rules.as_mut().map_or(Ok(()), |rules| rules.follow(&spec)).map_err(permission)?;
         self.spec = spec;
         self.interfaces[at].rename(name);
         self.interfaces[at].set_index(Some(index));
@@ -148,8 +148,8 @@ impl Shaping {
     }
 
     fn prepare(&self, settings: &guardian::Settings, state: Option<Arc<File>>) -> std::io::Result<Guardian> {
-        let (owner, bypass) = match &*lock(&self.rules) {
-            Some(rules) => (rules.owner()?, rules.bypass_messages()),
+        let owner = match &self.rules {
+            Some(rules) => rules.owner()?,
             None => return Err(std::io::Error::other("there are no rules")),
         };
         let queue = match &*lock(&self.state.releaser) {
@@ -162,7 +162,7 @@ impl Shaping {
         };
         let shared = Shared { queue, rules: owner, page: Arc::clone(&self.state.page), state };
         let name = guardian::socket_name(&table_name(self.interfaces[0].name(), self.direction))?;
-        Guardian::prepare(settings, shared, self.queues, &bypass, &name)
+        Guardian::prepare(settings, shared, self.queues, &name)
     }
 
     /// The guardian, if there is one.
@@ -219,7 +219,7 @@ impl Shaping {
         }
         self.state.page.take(Reason::Asked);
         guardian.notify();
-        if let Some(rules) = lock(&self.rules).take() {
+        if let Some(rules) = self.rules.take() {
             rules.leave();
         }
         let shared = guardian.share().ok()?;

@@ -33,8 +33,8 @@ mod worker;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ pub use interfaces::{InterfaceCounts, Proof, ShapedInterface};
 pub use options::{MakeRecorder, Options, RecorderFactory};
 pub use owners::{known_owners, user_number};
 pub use watchdog::WatchdogHandle;
-use watchdog::{SharedRules, WorkerState};
+use watchdog::WorkerState;
 pub use worker::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
 
 use error::{is_permission, no_queue, permission, system};
@@ -83,7 +83,7 @@ const QUEUES: std::ops::Range<u16> = 7_400..7_600;
 pub struct Shaping {
     interfaces: Vec<ShapedInterface>,
     direction: Direction,
-    rules: SharedRules,
+    rules: Option<Rules>,
     installed: Option<Installed>,
     queues: [u16; 2],
     commands: Sender<Command>,
@@ -177,7 +177,7 @@ impl Shaping {
             Spec { interfaces: matched.collect(), direction, marks: options.marks, tags, ..Spec::new("", queues[0]) };
         // A guardian serves the queue of what was left; otherwise the data path must, before packets are led there.
         let adopted = left.as_ref().map(|left| left.rules(&spec)).transpose()?;
-        *lock(&state.releaser) = Some(socket.releaser().map_err(system("share the queue socket"))?);
+        *lock(&state.releaser) = Some(socket.releaser(queues).map_err(system("share the queue socket"))?);
         let parts = PathParts {
             socket,
             copy_range: settings.copy_range,
@@ -207,7 +207,7 @@ impl Shaping {
         let mut shaping = Self {
             interfaces,
             direction,
-            rules: Arc::new(Mutex::new(None)),
+            rules: None,
             installed: None,
             queues,
             commands,
@@ -235,7 +235,7 @@ impl Shaping {
             None => Rules::install(&shaping.spec).map_err(permission)?,
         };
         shaping.installed = Some(rules.installed().clone());
-        *lock(&shaping.rules) = Some(rules);
+        shaping.rules = Some(rules);
         shaping.guard(options.guardian.as_ref(), left);
         shaping.prove(config)?;
         Ok(shaping)
@@ -244,7 +244,7 @@ impl Shaping {
     /// Reads the rules and the queues back.
     pub fn inspect(&mut self) -> Result<Inspection, netlink::Error> {
         let queues = self.queues;
-        match &mut *lock(&self.rules) {
+        match &mut self.rules {
             Some(rules) => inspect(rules, &queues),
             None => Ok(Inspection { differences: Vec::new(), queues: Vec::new() }),
         }
@@ -298,7 +298,7 @@ impl Shaping {
 
     /// A handle for the watchdog's thread, which lets traffic pass when the data path has stopped.
     pub fn watchdog_handle(&self) -> WatchdogHandle {
-        WatchdogHandle { state: Arc::clone(&self.state), rules: Arc::clone(&self.rules) }
+        WatchdogHandle { state: Arc::clone(&self.state) }
     }
 
     /// Calls `work` with the engine, between two packets, and returns its result.
@@ -365,15 +365,9 @@ impl Shaping {
         if self.state.is_abandoned() {
             return self.abandon();
         }
-        // The kernel drops queued packets when a chain with a queue is deleted: release all packets, then bypass the
-        // queue, and release those that arrived in between.
-        self.pass();
-        // If another process deleted the rules, their packets are lost already.
-        let bypassed = lock(&self.rules).as_mut().map(Rules::bypass);
-        if bypassed.is_some() {
-            self.pass();
-        }
-        let removed = lock(&self.rules).take().map(Rules::remove);
+        // The kernel drops queued packets when a chain with a queue is deleted.
+        let closed = if self.pass() { Ok(()) } else { self.close() };
+        let removed = self.rules.take().map(Rules::remove);
         let _ = self.send(Command::Stop);
         let guardian = self.guardian.take();
         let ended = match self.worker.take().map(JoinHandle::join) {
@@ -387,19 +381,16 @@ impl Shaping {
         if let Some(Err(error)) = removed {
             return Err(error.into());
         }
-        ended
+        closed.and(ended)
     }
 
     /// Stops shaping after a [`WatchdogHandle`] has abandoned the data path, without a command to a thread that may
     /// never receive it. The thread ends when it wakes.
     fn abandon(&mut self) -> Result<WorkerCounts, StartError> {
         drop(self.worker.take());
-        let mut rules = lock(&self.rules).take();
-        let bypassed = rules.as_mut().map_or(Ok(()), Rules::bypass);
-        if let Some(releaser) = &*lock(&self.state.releaser) {
-            releaser.accept_all()?;
-        }
-        bypassed.and(rules.map_or(Ok(()), Rules::remove))?;
+        let closed = self.close();
+        let rules = self.rules.take();
+        closed.and(rules.map_or(Ok(()), Rules::remove).map_err(StartError::from))?;
         if let Some(guardian) = self.guardian.take() {
             guardian.end();
         }
@@ -418,12 +409,16 @@ impl Shaping {
         }
     }
 
-    /// Releases every packet that has arrived so far.
-    fn pass(&self) {
+    /// Has the data path release every packet and end queueing; returns whether it has.
+    fn pass(&self) -> bool {
         let (done, is_done) = mpsc::channel();
-        if self.send(Command::Pass(done)).is_ok() {
-            let _ = self.receive(&is_done);
-        }
+        self.send(Command::Pass(done)).is_ok() && self.receive(&is_done).is_ok()
+    }
+
+    /// Ends queueing in the place of the data path.
+    fn close(&self) -> Result<(), StartError> {
+        let received = self.state.page.received();
+        Ok(lock(&self.state.releaser).as_ref().map_or(Ok(()), |releaser| releaser.close(received))?)
     }
 
     /// Waits for a reply of the data path, on a machine that may be busy, unless the data path is abandoned.

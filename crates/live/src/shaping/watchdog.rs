@@ -1,9 +1,9 @@
 //! [`WatchdogHandle`]: lets traffic pass, from another thread, when the data path no longer does.
 //!
 //! A data path can fail in two ways. It *panics*: it catches the panic, accepts all packets that the kernel has queued,
-//! and accepts later packets until it is stopped. Or it *stalls*: another thread detects this, changes the rules so
-//! that they queue no more packets, and sends one verdict over the data path's own socket (the kernel accepts verdicts
-//! from no other) that releases all queued packets in order. No packet is lost in either case.
+//! and accepts later packets until it is stopped. Or it *stalls*: another thread detects this, and sends messages over the
+//! data path's own socket (the kernel accepts verdicts from no other) that release all queued packets in order and end
+//! queueing. No packet is lost in either case.
 //!
 //! With a [guardian](crate::guardian) the other thread only abandons the data path, so that another one is started in
 //! its place; the guardian lets packets pass, also when the whole process has stopped or died. Without one the kernel
@@ -11,8 +11,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
 
 use tidegate_engine::guard::lock;
 use tidegate_units::{Instant, Span};
@@ -20,11 +18,7 @@ use tidegate_units::{Instant, Span};
 use crate::guardian::{Page, Reason};
 use crate::netlink;
 use crate::nfqueue::Releaser;
-use crate::rules::Rules;
 use crate::timing;
-
-/// The interval at which queued packets are released while the rules change.
-const SWEEP: Duration = Duration::from_micros(50);
 
 /// The state of the worker that other threads read.
 #[derive(Debug)]
@@ -69,14 +63,10 @@ impl WorkerState {
     }
 }
 
-/// Rules that more than one thread may have to remove.
-pub(super) type SharedRules = Arc<Mutex<Option<Rules>>>;
-
 /// A handle of a running [`Shaping`](super::Shaping) for the watchdog's thread.
 #[derive(Debug)]
 pub struct WatchdogHandle {
     pub(super) state: Arc<WorkerState>,
-    pub(super) rules: SharedRules,
 }
 
 impl WatchdogHandle {
@@ -96,13 +86,10 @@ impl WatchdogHandle {
     }
 
     /// Abandons the data path because of `why` and lets traffic pass: queued packets first, in order, then all. The
-    /// guardian does that where there is one; otherwise the rules are changed here.
-    ///
-    /// No packet is lost. Queued packets are released every 50 us while the kernel changes its rules: a packet that
-    /// arrives during the change can overtake only those that arrived within one such interval before it.
+    /// guardian does that where there is one; otherwise queueing ends here. No packet is lost.
     ///
     /// # Errors
-    /// When the kernel refuses the rules; queued packets have been released nevertheless.
+    /// When the system call fails.
     pub fn let_pass(&self, why: &str) -> Result<(), netlink::Error> {
         self.state.fail(why.into());
         self.state.abandon();
@@ -110,22 +97,8 @@ impl WatchdogHandle {
             self.state.page.take(Reason::Asked);
             return Ok(());
         }
-        let releaser = lock(&self.state.releaser);
-        let release = || releaser.as_ref().map_or(Ok(()), Releaser::accept_all);
-        let changed = AtomicBool::new(false);
-        let bypassed = thread::scope(|scope| {
-            // Without this thread the result is the same, with more reordering.
-            let _ = thread::Builder::new().name("tidegate-release".into()).spawn_scoped(scope, || {
-                while release().is_ok() && !changed.load(Ordering::Relaxed) {
-                    thread::sleep(SWEEP);
-                }
-            });
-            let bypassed = lock(&self.rules).as_mut().map_or(Ok(()), Rules::bypass);
-            changed.store(true, Ordering::Relaxed);
-            bypassed
-        });
-        // No packet is added to the queue any more.
-        bypassed.and(release())
+        let received = self.state.page.received();
+        lock(&self.state.releaser).as_ref().map_or(Ok(()), |releaser| releaser.close(received))
     }
 }
 
@@ -195,6 +168,9 @@ impl MonotonicClock {
 
 #[cfg(all(test, debug_assertions))]
 mod tests {
+    use std::thread;
+    use std::time::Duration;
+
     use super::super::injection::Step;
     use super::*;
 

@@ -26,7 +26,7 @@ use crate::marks::{Action, MarkLayout};
 use crate::netlink::Error;
 use crate::nfqueue::{Packet, QueueSocket, Ring, SocketCounters, Verdicts};
 use crate::probe;
-use crate::timing::{self, Priority, Readiness, ThreadUsage, Waiter};
+use crate::timing::{self, Priority, Readiness, ThreadUsage, Waiter, Woken};
 
 /// A packet that the kernel holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,7 +66,7 @@ pub(super) enum Command {
     Count(Sender<WorkerCounts>),
     /// Add a listener.
     Listen(Listener),
-    /// Release every packet, let later ones pass at once, and confirm it.
+    /// Release every packet, end queueing, and confirm it.
     Pass(Sender<()>),
     /// Release every packet and end the thread.
     Stop,
@@ -250,7 +250,8 @@ impl QueuePath {
         }
     }
 
-    /// Releases queued and newly arrived packets, even when packets arrive faster than they can be received.
+    /// Releases queued and newly arrived packets, even when packets arrive faster than they can be received, and ends
+    /// queueing: from then on the kernel lets packets pass.
     fn release(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<(), Error> {
         for _ in 0..LAST_BATCHES {
             if self.parts.socket.receive(&mut self.ring)? == 0 {
@@ -261,7 +262,31 @@ impl QueuePath {
             self.flush()?;
         }
         driver.bypass(&mut self.sink);
-        self.flush()
+        self.flush()?;
+        // A sender whose packets were held may send a burst now. Two processors may exchange packets of the moment in which
+        // queueing ends; so it ends where none arrive, if there is such a moment.
+        let began = timing::now();
+        while timing::now().since(began) < LONGEST_BURST && !self.is_quiet()? {
+            if self.parts.socket.receive(&mut self.ring)? > 0 {
+                self.offer_all(now, driver);
+                driver.release_all(&mut self.sink);
+                self.flush()?;
+            }
+        }
+        self.parts.socket.close([self.parts.whole, self.parts.cut], self.parts.state.page.received())?;
+        // What arrived meanwhile has been accepted; it is counted.
+        while self.parts.socket.receive(&mut self.ring)? > 0 {
+            self.offer_all(now, driver);
+            driver.release_all(&mut self.sink);
+            self.sink.verdicts.discard();
+        }
+        Ok(())
+    }
+
+    /// Whether no packet arrives for a while.
+    fn is_quiet(&self) -> Result<bool, Error> {
+        let until = timing::now() + PAUSE;
+        Ok(self.waiter.wait(&[&self.parts.socket.as_fd()], Some(until)).map_err(wait_failed)? == Woken::Deadline)
     }
 
     fn counts(&self, driver: &Driver<Handle>) -> WorkerCounts {
@@ -290,7 +315,7 @@ impl QueuePath {
                 // It has ended or has stopped itself, and may have left packets in the queue.
                 page.take_held();
                 if let Some(releaser) = &*lock(&self.parts.state.releaser) {
-                    releaser.accept_all()?;
+                    releaser.accept_all(self.parts.state.page.received())?;
                 }
                 page.give_back();
                 break;
@@ -328,7 +353,7 @@ impl QueuePath {
             }
             Err(error) => {
                 if let Some(releaser) = &*lock(&state.releaser) {
-                    releaser.accept_all()?;
+                    releaser.accept_all(self.parts.state.page.received())?;
                 }
                 state.note(format!("packets that waited have passed: {error}"));
             }
@@ -375,7 +400,7 @@ impl QueuePath {
         let Self { mut parts, mut ring, .. } = self;
         // One that exists: the process may have no descriptor left.
         if let Some(releaser) = &*lock(&parts.state.releaser) {
-            releaser.accept_all()?;
+            releaser.accept_all(parts.state.page.received())?;
         }
         let (waiter, mut verdicts) = (Waiter::new(Span::ZERO), Verdicts::new());
         let mut counts = WorkerCounts::default();
@@ -398,7 +423,10 @@ impl QueuePath {
             drain(&parts.waker);
             loop {
                 match parts.commands.try_recv() {
-                    Ok(Command::Pass(done)) => drop(done.send(())),
+                    Ok(Command::Pass(done)) => {
+                        parts.socket.close([parts.whole, parts.cut], parts.state.page.received())?;
+                        let _ = done.send(());
+                    }
                     Ok(Command::Count(to)) => drop(to.send(counts.clone())),
                     // There is no engine: a caller that waits for a result finds the channel closed.
                     Ok(Command::Do(_) | Command::Watch(..) | Command::Listen(_) | Command::Groups(_)) => {}
@@ -521,6 +549,9 @@ impl PathParts {
 
 /// How long to wait for a guardian to return the turn.
 const ANSWER: Span = Span::from_millis(100);
+/// A pause between packets in which queueing may end, and how long to wait for one.
+const PAUSE: Span = Span::from_micros(200);
+const LONGEST_BURST: Span = Span::from_millis(20);
 /// The most batches that are received at an end before it is confirmed that nothing waits any more.
 const LAST_BATCHES: u32 = 1_000;
 

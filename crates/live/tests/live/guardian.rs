@@ -139,6 +139,11 @@ impl Arrivals {
 
 /// Numbered datagrams from left to right, 2,000 a second, while `work` runs.
 fn traffic(pair: &Pair, work: impl FnOnce(&dyn Fn(u64))) -> Arrivals {
+    traffic_every(EVERY, pair, work)
+}
+
+/// The same with another interval; zero for as fast as the socket takes them.
+fn traffic_every(every: Duration, pair: &Pair, work: impl FnOnce(&dyn Fn(u64))) -> Arrivals {
     let receiver = pair.right.run(|| UdpSocket::bind((RIGHT[0], 0)).unwrap()).unwrap();
     let sender = pair.left.run(|| UdpSocket::bind((LEFT[0], 0)).unwrap()).unwrap();
     sender.connect(receiver.local_addr().unwrap()).unwrap();
@@ -163,7 +168,7 @@ fn traffic(pair: &Pair, work: impl FnOnce(&dyn Fn(u64))) -> Arrivals {
                 if sender.send(&payload).is_ok() {
                     sent.store(number + 1, Ordering::Relaxed);
                 }
-                thread::sleep((began + EVERY * number as u32).saturating_duration_since(Instant::now()));
+                thread::sleep((began + every * number as u32).saturating_duration_since(Instant::now()));
             }
         });
         let receiving = scope.spawn(|| {
@@ -270,6 +275,22 @@ pub fn a_killed_shaper_loses_nothing_and_its_rules_go() -> Ended {
         until("a socket remains", || directory.0.read_dir().unwrap().count() == 0);
         arrivals.within(GONE)
     })
+}
+
+/// The sender is late, because its socket waits for what the shaper holds, and catches up in a burst when the shaper ends.
+pub fn an_end_that_causes_a_burst_keeps_the_order() -> Ended {
+    let (pair, directory) = (Pair::new(), Directory::new());
+    let shapers: Vec<Shaper> = (0..4).map(|_| Shaper::fork(&pair, &directory.0, false)).collect();
+    for mut shaper in shapers {
+        shaper.start();
+        let arrivals = traffic_every(EVERY / 2, &pair, |until| {
+            until(500);
+            shaper.tell(END);
+            until(200);
+        });
+        arrivals.all_in_order();
+    }
+    Ended::Passed
 }
 
 pub fn a_successor_takes_over_from_a_killed_shaper_and_from_one_that_runs() -> Ended {

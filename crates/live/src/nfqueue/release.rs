@@ -1,0 +1,172 @@
+//! Releases what the kernel has queued, in order, without a list of it and without allocation.
+//!
+//! The kernel accepts all packets of a queue whose id is not after the one of a message, modulo 2^32, in order of arrival.
+//! A queue of no length lets packets pass (`NFQA_CFG_F_FAIL_OPEN`): that is how queueing ends, since both are messages of
+//! one system call. A change of the rules takes as long as a transaction of nftables, and what arrives before it is
+//! overtaken by what arrives after it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use super::{CFG_FLAGS, CFG_MASK, CFG_QUEUE_MAXLEN, FLAG_FAIL_OPEN, MSG_CONFIG, MSG_VERDICT_BATCH, generic_header};
+use crate::netlink::{Error, Result, send_bytes};
+
+/// The ids that together cover all, older ones first.
+const ALL: [u32; 3] = [0x7fff_ffff, 0xffff_ffff, 0x7fff_ffff];
+/// The length of [`accept_up_to`].
+const ACCEPT: usize = 32;
+/// The length of [`close_queue`].
+const CLOSE: usize = 44;
+/// The length of [`accept_all`].
+const ACCEPT_ALL: usize = 7 * ACCEPT;
+
+/// The message that accepts what waits in a queue up to an id.
+pub(crate) fn accept_up_to(queue: u16, id: u32) -> [u8; ACCEPT] {
+    let mut bytes = message(MSG_VERDICT_BATCH, queue);
+    attribute(&mut bytes[20..], libc::NFQA_VERDICT_HDR as u16, &[libc::NF_ACCEPT as u32, id]);
+    bytes
+}
+
+/// The messages that accept everything in both queues of a data path. What its reader has received of the first queue,
+/// up to the id `received`, arrived before what it has had segmented of the same flow, in the second; the rest of the first
+/// queue arrived later.
+pub(crate) fn accept_all([whole, cut]: [u16; 2], received: u32) -> [u8; ACCEPT_ALL] {
+    let of = |queue| ALL.map(|id| accept_up_to(queue, id));
+    let mut bytes = [0; ACCEPT_ALL];
+    let messages = std::iter::once(accept_up_to(whole, received)).chain(of(cut)).chain(of(whole));
+    bytes.chunks_exact_mut(ACCEPT).zip(messages).for_each(|(to, from)| to.copy_from_slice(&from));
+    bytes
+}
+
+/// The message after which the packets of a queue pass it by.
+fn close_queue(queue: u16) -> [u8; CLOSE] {
+    let mut bytes = message(MSG_CONFIG, queue);
+    attribute(&mut bytes[20..], CFG_QUEUE_MAXLEN, &[0]);
+    // A kernel that does not know the flag refuses the message as a whole.
+    attribute(&mut bytes[28..], CFG_FLAGS, &[FLAG_FAIL_OPEN]);
+    attribute(&mut bytes[36..], CFG_MASK, &[FLAG_FAIL_OPEN]);
+    bytes
+}
+
+/// The messages that end queueing: what waits is accepted, later packets pass the queues by, and what arrived between these
+/// two messages is accepted as well.
+pub(crate) fn close([whole, cut]: [u16; 2], received: u32) -> [u8; 2 * (ACCEPT_ALL + CLOSE)] {
+    let mut bytes = [0; 2 * (ACCEPT_ALL + CLOSE)];
+    let (accepted, rest) = bytes.split_at_mut(ACCEPT_ALL);
+    let (closed, again) = rest.split_at_mut(2 * CLOSE);
+    let all = accept_all([whole, cut], received);
+    accepted.copy_from_slice(&all);
+    closed[..CLOSE].copy_from_slice(&close_queue(whole));
+    closed[CLOSE..].copy_from_slice(&close_queue(cut));
+    again.copy_from_slice(&all);
+    bytes
+}
+
+/// A message of `N` bytes without its attributes.
+fn message<const N: usize>(kind: u16, queue: u16) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes[..4].copy_from_slice(&(N as u32).to_ne_bytes());
+    bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    bytes[16..20].copy_from_slice(&generic_header(queue));
+    bytes
+}
+
+/// Writes an attribute of numbers in network order.
+fn attribute(to: &mut [u8], kind: u16, numbers: &[u32]) {
+    to[..2].copy_from_slice(&(4 + 4 * numbers.len() as u16).to_ne_bytes());
+    to[2..4].copy_from_slice(&kind.to_ne_bytes());
+    for (to, number) in to[4..].chunks_exact_mut(4).zip(numbers) {
+        to.copy_from_slice(&number.to_be_bytes());
+    }
+}
+
+/// A second handle of the socket of a data path, for a thread that must release packets when the one that reads does not.
+/// While it lives the kernel considers the queues served.
+#[derive(Debug)]
+pub struct Releaser {
+    pub(super) fd: OwnedFd,
+    pub(super) queues: [u16; 2],
+}
+
+impl Releaser {
+    /// Accepts all packets that the kernel has queued, in order of arrival, see [`accept_all`].
+    ///
+    /// # Errors
+    /// When the system call fails.
+    pub(crate) fn accept_all(&self, received: u32) -> Result<()> {
+        self.send("let all packets go", &accept_all(self.queues, received))
+    }
+
+    /// Ends queueing for good, see [`close`].
+    ///
+    /// # Errors
+    /// When the system call fails.
+    pub(crate) fn close(&self, received: u32) -> Result<()> {
+        self.send("end the queue", &close(self.queues, received))
+    }
+
+    fn send(&self, operation: &str, messages: &[u8]) -> Result<()> {
+        send_bytes(self.fd.as_fd(), messages).map_err(|source| Error::System { operation: operation.into(), source })
+    }
+}
+
+impl AsFd for Releaser {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl super::QueueSocket {
+    /// A second handle of this socket, which serves both queues of a data path.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub(crate) fn releaser(&self, queues: [u16; 2]) -> io::Result<Releaser> {
+        Ok(Releaser { fd: self.fd.try_clone()?, queues })
+    }
+
+    /// Ends queueing: what waits is accepted, in order, and later packets pass. What was accepted is still to be received;
+    /// it takes no verdicts.
+    pub(crate) fn close(&mut self, queues: [u16; 2], received: u32) -> Result<()> {
+        self.closed = true;
+        let system = |source| Error::System { operation: "end the queue".into(), source };
+        send_bytes(self.fd.as_fd(), &close(queues, received)).map_err(system)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netlink::{Builder, Messages, REQUEST};
+
+    #[test]
+    fn messages_are_those_of_the_builder() {
+        let mut builder = Builder::new();
+        builder.message(MSG_VERDICT_BATCH, REQUEST, 0, |m| {
+            m.raw(&generic_header(7_401)).attr(libc::NFQA_VERDICT_HDR as u16, &[0, 0, 0, 1, 0, 0, 0, 77]);
+        });
+        assert_eq!(builder.bytes(), accept_up_to(7_401, 77));
+        builder.clear();
+        builder.message(MSG_CONFIG, REQUEST, 0, |m| {
+            m.raw(&generic_header(7_400)).be32(CFG_QUEUE_MAXLEN, 0).be32(CFG_FLAGS, 1).be32(CFG_MASK, 1);
+        });
+        assert_eq!(builder.bytes(), close_queue(7_400));
+    }
+
+    #[test]
+    fn what_was_received_whole_precedes_segments_and_what_was_not_follows_them() {
+        let bytes = close([7_400, 7_401], 5);
+        let messages: Vec<(u16, u16, u32)> = Messages::new(&bytes)
+            .map(|message| {
+                let queue = u16::from_be_bytes([message.body[2], message.body[3]]);
+                let id = u32::from_be_bytes(*message.body.last_chunk().unwrap());
+                (message.kind, queue, if message.kind == MSG_VERDICT_BATCH { id } else { 0 })
+            })
+            .collect();
+        let all = |queue| ALL.map(|id| (MSG_VERDICT_BATCH, queue, id));
+        let accepted = [&[(MSG_VERDICT_BATCH, 7_400, 5)][..], &all(7_401), &all(7_400)].concat();
+        let closed = [(MSG_CONFIG, 7_400, 0), (MSG_CONFIG, 7_401, 0)];
+        assert_eq!(messages, [&accepted[..], &closed, &accepted].concat());
+    }
+}
