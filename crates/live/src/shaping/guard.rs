@@ -31,7 +31,7 @@ pub struct Inherited {
 /// When the next data path comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Successor {
-    /// At once: packets wait for it, for 40 ms at most, if the options say so; else they pass.
+    /// At once: packets wait for it, for 40 ms at most.
     Ready,
     /// Later, or never: packets pass meanwhile.
     Later,
@@ -199,8 +199,8 @@ impl Shaping {
         self.tend_guardian();
         let guardian = self.guardian.take_if(|guardian| guardian.process().is_some())?;
         let listed = match successor {
-            Successor::Ready if self.hand_over_held => self.list_held(guardian.state()),
-            Successor::Ready | Successor::Later => 0,
+            Successor::Ready => self.list_held(guardian.state()),
+            Successor::Later => 0,
         };
         self.state.abandon();
         self.wake();

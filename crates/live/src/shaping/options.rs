@@ -25,9 +25,6 @@ pub struct Options {
     pub quantum: Span,
     /// How long before a deadline the thread spins instead of sleeping, which costs processor time. Zero: never.
     pub spin: Span,
-    /// Whether packets that are held go to a data path that takes this one's place, instead of passing. Off by default:
-    /// in one of ten take-overs packets of a flow were reordered, and the cause is not known yet.
-    pub hand_over_held: bool,
     /// Whether to ask for real-time scheduling.
     pub priority: Priority,
     /// The bits of the firewall mark that may be used.
@@ -66,7 +63,6 @@ impl Default for Options {
             catch_up_normal: Span::from_millis(20),
             quantum: Span::from_micros(50),
             spin: Span::ZERO,
-            hand_over_held: false,
             priority: Priority::RealTime,
             marks: MarkLayout::default(),
             secret: None,

@@ -317,8 +317,8 @@ pub fn a_successor_takes_over_from_a_killed_shaper_and_from_one_that_runs() -> E
         assert_eq!(second.child.try_wait(), Some(Ok(0)));
         assert_eq!(tables(&pair), 0);
         arrivals.within(GONE)?;
-        assert_eq!(adopted, 0, "what is held passes, unless an option says otherwise");
-        Ok(())
+        // The second one has shaped for long enough to hold some.
+        if adopted > 0 { Ok(()) } else { Err("what the second shaper held has passed at once".into()) }
     })
 }
 
@@ -369,7 +369,6 @@ pub fn a_data_path_leaves_its_queue_and_what_is_in_it_to_the_next_one() -> Ended
         });
         arrivals.all_in_order();
         assert_eq!(tables(&pair), 0);
-        assert_eq!(adopted, 0, "what is held passes, unless an option says otherwise");
-        Ok(())
+        if adopted > 0 { Ok(()) } else { Err("what was held has passed at once, each time".into()) }
     })
 }
